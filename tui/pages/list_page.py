@@ -24,7 +24,7 @@ from tui.saved_state import PageState
 from tui.session import ConsoleSession
 from tui.text import content, safe
 from tui.trends import days, hours, trends
-from tui.widgets import choices
+from tui.widgets.choices import MultiSelect
 from tui.widgets.dialogs import toast
 from tui.widgets.form import Form, line_plan
 from tui.widgets.search_input import FilterInput
@@ -86,16 +86,18 @@ def _sort_from_top(page: AnyPage, column: str, *, reverse: bool) -> None:
 
 
 async def choose_columns(page: AnyPage) -> None:
-    """Choose which columns are shown."""
-    shown_ids = [column.id for column in shown_columns(page.table)]
-    chosen = await page.ask(choices.ChooseColumns(page.columns, page.table.chosen_ids, shown_ids))
-    if chosen is not None:
-        page.table.chosen_ids = page.view.columns = chosen
-        page.table.rearrange()
-        shown = {column.id for column in shown_columns(page.table)}
-        hidden = [c.title or c.id for c in page.columns if c.id in chosen and c.id not in shown]
-        if hidden:
-            toast(page, f"No room for {', '.join(hidden)}: shown with fewer other columns, or in a wider terminal.")
+    """Choose which columns are shown; none of them: as many as fit, also in a window of another size."""
+    table, options = page.table, [(column.id, column.title or column.id) for column in page.columns]
+    before = set(table.chosen_ids) or {column.id for column in shown_columns(table)}
+    about = "If nothing is selected, as many as fit are shown."
+    checked = await page.ask(MultiSelect("Columns", about, options, before, confirms=False))
+    if checked is None or checked == before:
+        return
+    table.chosen_ids = page.view.columns = [id_ for id_, _ in options if id_ in checked]
+    table.rearrange()
+    shown = {column.id for column in shown_columns(table)}
+    if hidden := [title for id_, title in options if id_ in table.chosen_ids and id_ not in shown]:
+        toast(page, f"No room for {', '.join(hidden)}: shown with fewer other columns, or in a wider terminal.")
 
 
 def mark_row(page: AnyPage) -> None:

@@ -13,7 +13,6 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input, OptionList, Static
 
-from tui.columns import Column
 from tui.listing import row_filter
 from tui.screens import DialogScreen
 from tui.text import content, fit_groups, key_hints, safe, safe_lines
@@ -164,8 +163,11 @@ class MultiSelect(DialogScreen[Any]):
         *,
         original: Collection[str] | None = None,
         back: bool = False,
+        confirms: bool = True,
     ) -> None:
-        """``original``: the ids checked at first, if the dialog opens again; ``back``: there is a previous step."""
+        """``original``: the ids checked at first, if the dialog opens again; ``back``: there is a previous step;
+        ``confirms``: a question is asked before changes are discarded.
+        """
         super().__init__()
         self._title = title
         self._about = about
@@ -174,6 +176,7 @@ class MultiSelect(DialogScreen[Any]):
         self.checked = set(checked)
         """The ids to check when the dialog opens; after ``back``, those that were checked."""
         self._back = back
+        self._confirms = confirms
 
     def compose(self) -> ComposeResult:
         longest = max((cell_len(safe(text)) for _, text in self._options), default=0)
@@ -201,7 +204,7 @@ class MultiSelect(DialogScreen[Any]):
     def action_leave(self) -> None:
         if self.query_one(FilterInput).close():
             self.query_one(CheckList).focus()
-        elif self.query_one(CheckList).checked == self._original:
+        elif not self._confirms or self.query_one(CheckList).checked == self._original:
             self.dismiss(None)
         else:
             text = "Your changes to the list will be lost."
@@ -219,37 +222,6 @@ class MultiSelect(DialogScreen[Any]):
 
     def action_done(self) -> None:
         self.dismiss(self.query_one(CheckList).checked)
-
-
-class ChooseColumns(DialogScreen[list[str] | None]):
-    """A dialog of columns. Its result is the ids to show, empty for as many as fit, or None if it was cancelled."""
-
-    BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
-        Binding("escape,q", "dismiss", "Cancel"),
-        Binding("enter", "done", "Done"),
-        Binding("r", "reset", "Reset"),
-    ]
-
-    def __init__(self, columns: Sequence[Column[Any]], chosen: Collection[str], fitting: Collection[str]) -> None:
-        """``chosen``: the ids of the columns chosen before; without them ``fitting``, those that fit, are shown."""
-        super().__init__()
-        self._columns = columns
-        self._automatic = not chosen
-        self._checked = set(chosen or fitting)
-
-    def compose(self) -> ComposeResult:
-        with Dialog(classes="dialog"):
-            yield Static(Content.styled("Columns", "bold"), classes="title")
-            yield CheckList([(c.id, c.title or c.id) for c in self._columns], self._checked)
-            yield Static(Content("space toggles, enter saves, r shows as many as fit, esc cancels"), classes="hint")
-
-    def action_done(self) -> None:
-        checked = self.query_one(CheckList).checked
-        stays_automatic = self._automatic and checked == self._checked
-        self.dismiss([] if stays_automatic else [column.id for column in self._columns if column.id in checked])
-
-    def action_reset(self) -> None:
-        self.dismiss([])
 
 
 class ChooseOne(DialogScreen[str | None]):

@@ -33,7 +33,7 @@ from tui.saved_state import PageState, SavedState
 from tui.session import AttachedServer, ConsoleSession
 from tui.text import content
 from tui.themes import DARK
-from tui.widgets.choices import ChooseColumns
+from tui.widgets.choices import MultiSelect
 from tui.widgets.dialogs import toast
 from tui.widgets.table import HEAD, LiveTable
 from tui.widgets.text_block import Detail
@@ -270,10 +270,26 @@ async def test_the_pane_can_have_all_the_room() -> None:
 async def test_columns_can_be_chosen() -> None:
     async with fruit_page() as (app, pilot):
         await press_keys(pilot, "o")
-        assert isinstance(app.screen, ChooseColumns)
+        assert isinstance(app.screen, MultiSelect)
         await press_keys(pilot, "j", "space", "enter")
         assert list(app.fruits.table.chosen_ids) == ["name"]
         assert app.fruits.view.columns == ["name"]
+
+
+@pytest.mark.parametrize(
+    ("keys", "chosen"),
+    [
+        (["enter"], []),
+        (["space", "enter"], ["size"]),
+        (["space", "j", "space", "enter"], []),
+        (["space", "escape"], []),
+    ],
+    ids=["as is", "without the first", "without any: as many as fit", "left as it was"],
+)
+async def test_columns_are_chosen(keys: list[str], chosen: list[str]) -> None:
+    async with fruit_page() as (app, pilot):
+        await press_keys(pilot, "o", *keys)
+        assert list(app.fruits.table.chosen_ids) == chosen
 
 
 async def test_chosen_columns_that_have_no_room_are_named() -> None:

@@ -9,8 +9,7 @@ from textual.widget import Widget
 
 from tests.tui.stage import console
 from tests.tui.widgets.stage import WidgetStage, asked, press_keys
-from tui.columns import Column
-from tui.widgets.choices import CheckList, ChooseColumns, ChooseOne, MultiSelect, Picker
+from tui.widgets.choices import CheckList, ChooseOne, MultiSelect, Picker
 from tui.widgets.dialogs import BACK, Confirm
 
 
@@ -169,28 +168,10 @@ async def test_back_is_there_only_where_a_step_is_before() -> None:
         assert app.answers == [None, BACK]
 
 
-COLUMNS = [
-    Column[str]("name", "Name", 8, str),
-    Column[str]("size", "Size", 8, str),
-    Column[str]("more", "More", 8, str, extra=True),
-]
-
-
-@pytest.mark.parametrize(
-    ("keys", "answer"),
-    [
-        (["enter"], []),
-        (["space", "enter"], ["size"]),
-        (["up", "space", "down", "down", "space", "enter"], ["name", "more"]),
-        (["space", "r"], []),
-        (["space", "escape"], None),
-    ],
-    ids=["as is", "what fits is on at first", "their own order", "the usual ones", "left as it was"],
-)
-async def test_columns_are_chosen(keys: list[str], answer: object) -> None:
-    async with asked(ChooseColumns(COLUMNS, [], ["name", "size"])) as (app, pilot):
-        await press_keys(pilot, *keys)
-        assert app.answers == [answer]
+async def test_a_choice_without_consequences_is_left_without_a_question() -> None:
+    async with asked(MultiSelect("Columns", "", MODELS, ["b"], confirms=False)) as (app, pilot):
+        await press_keys(pilot, "space", "escape")
+    assert app.answers == [None]
 
 
 LONG = "word " * 19
