@@ -116,20 +116,19 @@ def row_filter(text: str) -> Callable[[str], bool]:
 
 
 class PageListing(Generic[R]):
-    """The base class of listings. Each page has its own subclass; ``noun`` is the word for a row in sentences."""
+    """What a page with a table shows. Each page overrides what is different; ``noun`` is the word for a row."""
 
+    session: ConsoleSession
     noun = "row"
     hint = "words to match, !word to exclude"
     key_field = "id"
     """The attribute of a row's view that is its stable key."""
 
-    def __init__(self, session: ConsoleSession) -> None:
-        self.session = session
-        self.trends = Trends()
-        """Sums of the last days or hours, for pages that fetch them."""
-        self.shown_count: int | None = None
-        """The number of shown rows if some are hidden, otherwise None."""
-        self.searching = False
+    trends = Trends()
+    """Sums of the last days or hours, for pages that fetch them."""
+    shown_count: int | None = None
+    """The number of shown rows if some are hidden, otherwise None."""
+    searching = False
 
     @property
     def creation_hint(self) -> str:
@@ -141,7 +140,7 @@ class PageListing(Generic[R]):
         text = fmt.count_text(total, self.noun)
         return text if self.shown_count is None else f"{self.shown_count:,} of {text}"
 
-    def columns(self) -> Sequence[Column[R]]:
+    def all_columns(self) -> Sequence[Column[R]]:
         """Returns all columns, the most important first."""
         raise NotImplementedError
 
@@ -153,7 +152,7 @@ class PageListing(Generic[R]):
         key: Hashable = getattr(self.export_view(row), self.key_field)
         return key
 
-    def name(self, row: R) -> str:
+    def row_name(self, row: R) -> str:
         """Returns the name or id of a row, which ``y`` copies."""
         return str(self.export_view(row).name)
 
@@ -163,7 +162,7 @@ class PageListing(Generic[R]):
 
     def command(self, row: R) -> str:
         """Returns the command line that ``Y`` copies."""
-        return "tollkeeper " + fmt.cli_command(self.noun, "show", safe(self.name(row)))
+        return "tollkeeper " + fmt.cli_command(self.noun, "show", safe(self.row_name(row)))
 
     def lead(self, width: int) -> Content:
         """Returns the line above the table, in at most ``width`` cells."""

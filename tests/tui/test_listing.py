@@ -134,12 +134,11 @@ def test_an_exclamation_mark_alone_is_nothing_yet() -> None:
 class Fruits(PageListing[str]):
     noun = "fruit"
 
-    def columns(self) -> list[Column[str]]:
-        return [Column("name", "Name", 8, str), Column("size", "Size", 4, lambda row: str(len(row)))]
-
 
 def fruits() -> Fruits:
-    return Fruits(ConsoleSession(Config(home=Path("/nowhere")), lambda: NOW, SavedState()))
+    made = Fruits()
+    made.session = ConsoleSession(Config(home=Path("/nowhere")), lambda: NOW, SavedState())
+    return made
 
 
 def test_the_filter_looks_once_in_all_columns_without_numbers() -> None:

@@ -44,10 +44,10 @@ def selection(page: AnyPage) -> Any:
     """Returns the selected entity of the board, as its row may be older; None, after a toast, if none is selected."""
     row = page.table.current
     if row is None:
-        report_no_selection(page, f"No {page.listing.noun} selected. {page.listing.creation_hint}")
+        report_no_selection(page, f"No {page.noun} selected. {page.creation_hint}")
         return None
-    key, views = page.listing.key(row), getattr(page.session.board, page.id)
-    return next((view for view in views if getattr(view, page.listing.key_field) == key), row.view)
+    key, views = page.key(row), getattr(page.session.board, page.id)
+    return next((view for view in views if getattr(view, page.key_field) == key), row.view)
 
 
 def report_no_selection(page: AnyPage, text: str) -> None:

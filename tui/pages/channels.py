@@ -18,7 +18,6 @@ from tui import format as fmt, glyphs
 from tui.charts import spark
 from tui.columns import Column, number_column, text_column
 from tui.incidents import incident_line
-from tui.listing import PageListing
 from tui.pages import channel_actions, list_page
 from tui.pages.base import AnyPage, Verb, on_selected
 from tui.pages.channel_form import key_trouble
@@ -52,114 +51,6 @@ class ChannelRow(msgspec.Struct, frozen=True):
     def errors(self) -> float | None:
         """Returns the share of calls that failed; None without calls."""
         return None if self.day is None or not self.day.calls else self.day.errors / self.day.calls
-
-
-class ChannelListing(PageListing[ChannelRow]):
-    """The listing of channels, in the order in which they are tried."""
-
-    noun = "channel"
-
-    def columns(self) -> Sequence[Column[ChannelRow]]:
-        return list(_columns())
-
-    def rows(self) -> Sequence[ChannelRow]:
-        ordered = sorted(self.session.board.channels, key=lambda channel: (-channel.priority, channel.name))
-        return [self._row(channel) for channel in ordered]
-
-    def lead(self, width: int) -> Content:
-        channels, now = self.session.board.channels, self.session.now()
-        count = f" {self.count_rows(len(channels))}"
-        dot = f" {glyphs.DOT} "
-        states = Counter(channel.shown_state for channel in channels)
-        summary = count + dot + dot.join(f"{n} {safe(state_word(state, n))}" for state, n in states.items())
-        paused = [channel for channel in channels if channel.state in PAUSED_STATES]
-        if paused:
-            worst = min(paused, key=lambda channel: _RANKS[channel.state])
-            return self._problem_line(worst, count, summary, width)
-        incomplete = next((channel for channel in channels if channel.missing_text(now)), None)
-        if incomplete is None:
-            return content(summary)
-        problem = f"{safe(incomplete.name, 24)}: {incomplete.missing_text(now)}"
-        return content(summary, (f"   {cut(problem, max(10, width - len(summary) - 3))}", "warn"))
-
-    def _problem_line(self, channel: ChannelView, count: str, summary: str, width: int) -> Content:
-        """Returns why a channel is paused and which key helps, after the summary, or the count if space is short."""
-        action, effect = remedy(channel)
-        # the key acts on the row under the cursor
-        place = " in its row" if len(self.session.board.channels) > 1 else ""
-        hints = [(f"   {self.session.key(action)}", "key"), (f"{place} {effect}", "dim")]
-        problem = f"{safe(channel.name, 24)}: {reason(channel)}"
-        free = width - sum(len(hint) for hint, _ in hints) - 3
-        start = summary if free - len(summary) >= min(len(problem), 40) else count
-        problem = cut(problem, max(10, free - len(start)))
-        return content(start, (f"   {problem}", "bad" if channel.state == "attention" else "warn"), *hints)
-
-    def detail(self, row: ChannelRow, width: int) -> Content:
-        channel, session = row.view, self.session
-        card, now = TextCard(width), session.now()
-        address = safe(channel.base_url) or "built in"
-        key = f"key {safe(channel.key)}" if channel.key else "no key"
-        card.line((safe(channel.name), "bold"), f"   {safe(channel.dialect)}   {address}   ", (key, "dim"))
-        _add_state(card, row, session)
-        _add_test(card, channel, session)
-        if newest := session.board.incidents.newest(channel.name)[:1]:
-            incidents_key = session.key("channels.incidents")
-            line = incident_line(newest[0], now)
-            card.row("recent", line, (f"   {incidents_key}", "key"), (" all incidents", "dim"))
-        if len(channel.keys) > 1:
-            _add_keys(card, channel, session)
-        card.row("models", *_models(channel, session))
-        groups = ", ".join(map(safe, channel.groups)) or "none: no token can use it"
-        card.row("groups", f"{groups}   priority {channel.priority}   weight {channel.weight}")
-        card.row("24 h", *self._day(row))
-        counts = f"{fmt.count_text(channel.calls, 'call')}, {fmt.count_text(channel.errors, 'error')}"
-        uncharged = f"; possibly billed upstream but not charged here: {dollars(channel.possible_nanos)}"
-        card.row("total", f"{counts}, {dollars(channel.spent_nanos)}{uncharged if channel.possible_nanos else ''}")
-        defaults = ChannelFields(name="")
-        changed = [field for field in CHANNEL if getattr(channel, field.name) != getattr(defaults, field.name)]
-        own_rows = ("name", "base_url", "groups", "priority", "weight")
-        add_details(card, details(changed, channel, *own_rows))
-        return card.content()
-
-    def empty(self) -> Content:
-        return lines(
-            content(("No channels yet: calls have nowhere to go.", "bold")),
-            content(""),
-            content("A channel is an upstream account: a base URL, a key, and the models it offers."),
-            content(
-                (self.session.key("entity.new"), "key"),
-                " creates one   ",
-                (self.session.key("channels.discover"), "key"),
-                " discovers what is on this machine   ",
-                (":", "key"),
-                " First steps",
-            ),
-        )
-
-    def words(self, row: ChannelRow) -> str:
-        channel = row.view
-        words = (channel.name, channel.dialect, channel.shown_state, channel.base_url, *channel.groups, channel.note)
-        return safe(" ".join((*words, *(model.name for model in channel.models))), 20_000)
-
-    def _row(self, channel: ChannelView) -> ChannelRow:
-        now = self.session.now()
-        if channel.state == "cooling" and channel.until_ms is not None and channel.until_ms <= now:
-            # the server sends no event when a pause ends
-            channel = msgspec.structs.replace(channel, state="half_open", until_ms=None)
-        pause_left = fmt.countdown(now, channel.until_ms) if channel.until_ms is not None else ""
-        hourly_ms = self.trends.values(channel.id, lambda hour: hour.mean_upstream_ms or 0)
-        return ChannelRow(channel, pause_left, self.trends.totals.get(channel.id), tuple(hourly_ms))
-
-    def _day(self, row: ChannelRow) -> Iterator[tuple[str, str]]:
-        if row.day is None:
-            yield "no calls", "dim"
-            return
-        yield spark(row.hourly_ms, 24), "live"
-        yield f" first token {fmt.seconds(row.first_byte_ms)}", ""
-        failed = f"{fmt.percent(row.errors or 0)} of {fmt.count_text(row.day.calls, 'call')} failed"
-        ended = f", {row.day.aborts:,} cancelled" if row.day.aborts else ""
-        ended += f", {row.day.lost:,} lost" if row.day.lost else ""
-        yield f", {failed}{ended}, {fmt.dollar_amount(row.day.cost_nanos)}", ""
 
 
 def reason(channel: ChannelView) -> str:
@@ -301,7 +192,109 @@ class ChannelsPage(TrendPage[ChannelRow]):
     """The page with a table of channels."""
 
     scopes = ("entity", "channels", "list")
-    listing_class = ChannelListing
+    noun = "channel"
     verbs: ClassVar[Mapping[str, Verb]] = {**list_page.VERBS, **channel_actions.VERBS, "why": _why}
     by = "channel"
     hourly = True
+
+    def all_columns(self) -> Sequence[Column[ChannelRow]]:
+        return list(_columns())
+
+    def rows(self) -> Sequence[ChannelRow]:
+        ordered = sorted(self.session.board.channels, key=lambda channel: (-channel.priority, channel.name))
+        return [self._row(channel) for channel in ordered]
+
+    def lead(self, width: int) -> Content:
+        channels, now = self.session.board.channels, self.session.now()
+        count = f" {self.count_rows(len(channels))}"
+        dot = f" {glyphs.DOT} "
+        states = Counter(channel.shown_state for channel in channels)
+        summary = count + dot + dot.join(f"{n} {safe(state_word(state, n))}" for state, n in states.items())
+        paused = [channel for channel in channels if channel.state in PAUSED_STATES]
+        if paused:
+            worst = min(paused, key=lambda channel: _RANKS[channel.state])
+            return self._problem_line(worst, count, summary, width)
+        incomplete = next((channel for channel in channels if channel.missing_text(now)), None)
+        if incomplete is None:
+            return content(summary)
+        problem = f"{safe(incomplete.name, 24)}: {incomplete.missing_text(now)}"
+        return content(summary, (f"   {cut(problem, max(10, width - len(summary) - 3))}", "warn"))
+
+    def _problem_line(self, channel: ChannelView, count: str, summary: str, width: int) -> Content:
+        """Returns why a channel is paused and which key helps, after the summary, or the count if space is short."""
+        action, effect = remedy(channel)
+        # the key acts on the row under the cursor
+        place = " in its row" if len(self.session.board.channels) > 1 else ""
+        hints = [(f"   {self.session.key(action)}", "key"), (f"{place} {effect}", "dim")]
+        problem = f"{safe(channel.name, 24)}: {reason(channel)}"
+        free = width - sum(len(hint) for hint, _ in hints) - 3
+        start = summary if free - len(summary) >= min(len(problem), 40) else count
+        problem = cut(problem, max(10, free - len(start)))
+        return content(start, (f"   {problem}", "bad" if channel.state == "attention" else "warn"), *hints)
+
+    def detail(self, row: ChannelRow, width: int) -> Content:
+        channel, session = row.view, self.session
+        card, now = TextCard(width), session.now()
+        address = safe(channel.base_url) or "built in"
+        key = f"key {safe(channel.key)}" if channel.key else "no key"
+        card.line((safe(channel.name), "bold"), f"   {safe(channel.dialect)}   {address}   ", (key, "dim"))
+        _add_state(card, row, session)
+        _add_test(card, channel, session)
+        if newest := session.board.incidents.newest(channel.name)[:1]:
+            incidents_key = session.key("channels.incidents")
+            line = incident_line(newest[0], now)
+            card.row("recent", line, (f"   {incidents_key}", "key"), (" all incidents", "dim"))
+        if len(channel.keys) > 1:
+            _add_keys(card, channel, session)
+        card.row("models", *_models(channel, session))
+        groups = ", ".join(map(safe, channel.groups)) or "none: no token can use it"
+        card.row("groups", f"{groups}   priority {channel.priority}   weight {channel.weight}")
+        card.row("24 h", *self._day(row))
+        counts = f"{fmt.count_text(channel.calls, 'call')}, {fmt.count_text(channel.errors, 'error')}"
+        uncharged = f"; possibly billed upstream but not charged here: {dollars(channel.possible_nanos)}"
+        card.row("total", f"{counts}, {dollars(channel.spent_nanos)}{uncharged if channel.possible_nanos else ''}")
+        defaults = ChannelFields(name="")
+        changed = [field for field in CHANNEL if getattr(channel, field.name) != getattr(defaults, field.name)]
+        own_rows = ("name", "base_url", "groups", "priority", "weight")
+        add_details(card, details(changed, channel, *own_rows))
+        return card.content()
+
+    def empty(self) -> Content:
+        return lines(
+            content(("No channels yet: calls have nowhere to go.", "bold")),
+            content(""),
+            content("A channel is an upstream account: a base URL, a key, and the models it offers."),
+            content(
+                (self.session.key("entity.new"), "key"),
+                " creates one   ",
+                (self.session.key("channels.discover"), "key"),
+                " discovers what is on this machine   ",
+                (":", "key"),
+                " First steps",
+            ),
+        )
+
+    def words(self, row: ChannelRow) -> str:
+        channel = row.view
+        words = (channel.name, channel.dialect, channel.shown_state, channel.base_url, *channel.groups, channel.note)
+        return safe(" ".join((*words, *(model.name for model in channel.models))), 20_000)
+
+    def _row(self, channel: ChannelView) -> ChannelRow:
+        now = self.session.now()
+        if channel.state == "cooling" and channel.until_ms is not None and channel.until_ms <= now:
+            # the server sends no event when a pause ends
+            channel = msgspec.structs.replace(channel, state="half_open", until_ms=None)
+        pause_left = fmt.countdown(now, channel.until_ms) if channel.until_ms is not None else ""
+        hourly_ms = self.trends.values(channel.id, lambda hour: hour.mean_upstream_ms or 0)
+        return ChannelRow(channel, pause_left, self.trends.totals.get(channel.id), tuple(hourly_ms))
+
+    def _day(self, row: ChannelRow) -> Iterator[tuple[str, str]]:
+        if row.day is None:
+            yield "no calls", "dim"
+            return
+        yield spark(row.hourly_ms, 24), "live"
+        yield f" first token {fmt.seconds(row.first_byte_ms)}", ""
+        failed = f"{fmt.percent(row.errors or 0)} of {fmt.count_text(row.day.calls, 'call')} failed"
+        ended = f", {row.day.aborts:,} cancelled" if row.day.aborts else ""
+        ended += f", {row.day.lost:,} lost" if row.day.lost else ""
+        yield f", {failed}{ended}, {fmt.dollar_amount(row.day.cost_nanos)}", ""

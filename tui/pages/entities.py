@@ -144,7 +144,7 @@ def creating_verbs(create: Create) -> Mapping[str, Verb]:
 async def ask_new(page: AnyPage, form: EntityForm, add: Send, template: Any, progress_text: str = "") -> Any:
     """Show the form of a new entity. Returns the result of ``add`` for it; None if the form was closed."""
     plan = FormPlan(
-        title=f"New {page.listing.noun}" + ("" if template is None else f" like {template.name}"),
+        title=f"New {page.noun}" + ("" if template is None else f" like {template.name}"),
         fields=form.fields(),
         save=lambda values: add(form.body(values)),
         command=form.command,
@@ -159,9 +159,9 @@ async def ask_changes(page: AnyPage, form: EntityForm, edit: Send) -> Any:
     """Show the form of the edited entity. Returns the result of ``edit``, UNCHANGED, or None if the form was closed."""
     view: Any = form.edited
     plan = FormPlan(
-        title=f"{page.listing.noun.capitalize()} {view.name}",
+        title=f"{page.noun.capitalize()} {view.name}",
         fields=form.fields(),
-        save=save_changes(form.body, partial(edit, getattr(view, page.listing.key_field))),
+        save=save_changes(form.body, partial(edit, getattr(view, page.key_field))),
         command=form.command,
         preview=form.preview,
     )
@@ -175,6 +175,6 @@ def toggle_verb(edit: Callable[[AnyPage], Send], effect: str = "") -> Verb:
     async def toggle(page: AnyPage, view: Any) -> None:
         await edit(page)(view.id, {"enabled": not view.enabled})
         result = f"disabled{effect}" if view.enabled else "enabled"
-        page.report_change(f"{page.listing.noun.capitalize()} {view.name} {result}.")
+        page.report_change(f"{page.noun.capitalize()} {view.name} {result}.")
 
     return toggle

@@ -20,7 +20,6 @@ from gateway.domain.views import GroupView
 from tui import format as fmt, glyphs
 from tui.budgets import budget_column, budget_parts, by_unit
 from tui.columns import Column, number_column, text_column
-from tui.listing import PageListing
 from tui.pages import list_page, marked
 from tui.pages.base import AnyPage, Verb, on_selected
 from tui.pages.entities import EntityForm, ask_changes, ask_new, creating_verbs
@@ -38,62 +37,6 @@ class GroupRow(msgspec.Struct, frozen=True):
     view: GroupView
     route: tuple[tuple[str, str], ...]
     """The channels in the order they are tried, with their states."""
-
-
-class GroupListing(PageListing[GroupRow]):
-    """The listing of groups."""
-
-    noun = "group"
-    key_field = "name"
-
-    def columns(self) -> Sequence[Column[GroupRow]]:
-        return list(_columns())
-
-    def rows(self) -> Sequence[GroupRow]:
-        states = {channel.name: channel.state for channel in self.session.board.channels}
-        return [
-            GroupRow(group, tuple((name, states.get(name, "off")) for name in group.channels))
-            for group in self.session.board.groups
-        ]
-
-    def lead(self, width: int) -> Content:
-        about = f" {glyphs.DOT} a group gives its tokens channels, a price factor and shared limits"
-        counted = f" {self.count_rows(len(self.session.board.groups))}"
-        return content(*fit_groups(width, [(counted, "")], [(about, "dim")]))
-
-    def detail(self, row: GroupRow, width: int) -> Content:
-        group, session = row.view, self.session
-        card, now = TextCard(width), session.now()
-        card.line((safe(group.name), "bold"), f"   price {brief_multiplier(group.multiplier)}")
-        card.row("route", *_route(row, session))
-        patterns = f"shows {', '.join(map(safe, group.models))}; " if group.models else ""
-        card.row("models", f"{patterns}{first_of([*map(safe, group.sees)], 12) or 'none: its tokens see no models'}")
-        for rule in group.fallbacks:
-            substitutes = f" {glyphs.RIGHT} ".join(map(safe, rule.to))
-            note: Part = ("   if no channel can serve it", "dim")
-            if rule.model in hidden_aliases(group):
-                note = ("   hidden by the group's own models", "warn")
-            card.row("else", f"{safe(rule.model)} {glyphs.RIGHT} {substitutes}", note)
-        card.row("tokens", first_of([*map(safe, group.tokens)], 12) or ("none", "dim"))
-        for budget in by_unit(group.budgets):
-            text = forecast(budget, now, group.created_ms)
-            card.row(budget.window.value, *budget_parts(budget, 8, text))
-        card.row("limits", limits_text(group.limits) or ("none of its own", "dim"))
-        card.row("total", f"{fmt.count_text(group.calls, 'call')}, {dollars(group.spent_nanos)}")
-        own_rows = ("name", "multiplier", "models", "fallbacks", "budgets", "limits")
-        add_details(card, details(GROUP, group, *own_rows))
-        return card.content()
-
-    def empty(self) -> Content:
-        return lines(
-            content(("No groups yet. Every token belongs to one.", "bold")),
-            content(""),
-            content((self.session.key("entity.new"), "key"), " creates one"),
-        )
-
-    def words(self, row: GroupRow) -> str:
-        g = row.view
-        return safe(f"{g.name} {' '.join(g.tokens)} {' '.join(g.channels)} {' '.join(g.models)} {g.note}", 20_000)
 
 
 def _columns() -> Iterator[Column[GroupRow]]:
@@ -231,7 +174,8 @@ class GroupsPage(ListPage[GroupRow]):
     """The page with a table of groups."""
 
     scopes = ("entity", "list")
-    listing_class = GroupListing
+    noun = "group"
+    key_field = "name"
     verbs: ClassVar[Mapping[str, Verb]] = {
         **list_page.VERBS,
         "why": _why,
@@ -240,3 +184,52 @@ class GroupsPage(ListPage[GroupRow]):
         "delete": _delete,
         "bulk": marked.bulk,
     }
+
+    def all_columns(self) -> Sequence[Column[GroupRow]]:
+        return list(_columns())
+
+    def rows(self) -> Sequence[GroupRow]:
+        states = {channel.name: channel.state for channel in self.session.board.channels}
+        return [
+            GroupRow(group, tuple((name, states.get(name, "off")) for name in group.channels))
+            for group in self.session.board.groups
+        ]
+
+    def lead(self, width: int) -> Content:
+        about = f" {glyphs.DOT} a group gives its tokens channels, a price factor and shared limits"
+        counted = f" {self.count_rows(len(self.session.board.groups))}"
+        return content(*fit_groups(width, [(counted, "")], [(about, "dim")]))
+
+    def detail(self, row: GroupRow, width: int) -> Content:
+        group, session = row.view, self.session
+        card, now = TextCard(width), session.now()
+        card.line((safe(group.name), "bold"), f"   price {brief_multiplier(group.multiplier)}")
+        card.row("route", *_route(row, session))
+        patterns = f"shows {', '.join(map(safe, group.models))}; " if group.models else ""
+        card.row("models", f"{patterns}{first_of([*map(safe, group.sees)], 12) or 'none: its tokens see no models'}")
+        for rule in group.fallbacks:
+            substitutes = f" {glyphs.RIGHT} ".join(map(safe, rule.to))
+            note: Part = ("   if no channel can serve it", "dim")
+            if rule.model in hidden_aliases(group):
+                note = ("   hidden by the group's own models", "warn")
+            card.row("else", f"{safe(rule.model)} {glyphs.RIGHT} {substitutes}", note)
+        card.row("tokens", first_of([*map(safe, group.tokens)], 12) or ("none", "dim"))
+        for budget in by_unit(group.budgets):
+            text = forecast(budget, now, group.created_ms)
+            card.row(budget.window.value, *budget_parts(budget, 8, text))
+        card.row("limits", limits_text(group.limits) or ("none of its own", "dim"))
+        card.row("total", f"{fmt.count_text(group.calls, 'call')}, {dollars(group.spent_nanos)}")
+        own_rows = ("name", "multiplier", "models", "fallbacks", "budgets", "limits")
+        add_details(card, details(GROUP, group, *own_rows))
+        return card.content()
+
+    def empty(self) -> Content:
+        return lines(
+            content(("No groups yet. Every token belongs to one.", "bold")),
+            content(""),
+            content((self.session.key("entity.new"), "key"), " creates one"),
+        )
+
+    def words(self, row: GroupRow) -> str:
+        g = row.view
+        return safe(f"{g.name} {' '.join(g.tokens)} {' '.join(g.channels)} {' '.join(g.models)} {g.note}", 20_000)

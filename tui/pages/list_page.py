@@ -4,7 +4,7 @@ from asyncio import to_thread
 from collections.abc import Hashable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import msgspec
 from textual.app import ComposeResult
@@ -125,9 +125,9 @@ def toggle_marked_only(page: AnyPage) -> None:
 async def export_rows(page: AnyPage, note: str = "") -> None:
     """Write the shown rows to a file, after asking for its name. ``note``: which rows those are, for the title."""
     loaded = (row for i in range(page.source.count) if (row := page.source.row(i)) is not None)
-    rows = [page.listing.export_view(row) for row in loaded]
+    rows = [page.export_view(row) for row in loaded]
     title = f"Export {count_text(len(rows), 'row')} to a file{note}"
-    example = f"{page.listing.noun}s.csv or {page.listing.noun}s.jsonl"
+    example = f"{page.noun}s.csv or {page.noun}s.jsonl"
     path = await page.ask(Form(line_plan(title, "File", example, export_path)))
     if path:
         file = export_path(path)
@@ -166,14 +166,14 @@ def write_rows(path: Path, rows: Iterable[msgspec.Struct]) -> int:
 def copy_name(page: AnyPage) -> None:
     """Copy the row's name or id."""
     if (row := page.table.current) is not None:
-        name = page.listing.name(row)
+        name = page.row_name(row)
         clipboard.copy_text(page, name, f"Copied: {name}")
 
 
 def copy_command(page: AnyPage) -> None:
     """Copy the row's command."""
     if (row := page.table.current) is not None:
-        command = page.listing.command(row)
+        command = page.command(row)
         clipboard.copy_text(page, command, f"Copied:\n{command}")
 
 
@@ -218,20 +218,18 @@ def set_filter(page: AnyPage, text: str) -> None:
     page.renew()
 
 
-class ListPage(ConsolePage, Generic[R]):
-    """A page with table, pane and filter. A subclass has a ``PageListing`` and its own actions."""
+class ListPage(ConsolePage, PageListing[R], Generic[R]):
+    """A page with table, pane and filter. A subclass says what it shows, and has its own actions."""
 
     verbs: ClassVar[Mapping[str, Verb]] = VERBS
-    listing_class: ClassVar[type[PageListing[Any]]]
     marks_hint: ClassVar[tuple[str, str]] = ("list.bulk", "changes them all")
     """The action on marked rows, and its effect."""
 
     def __init__(self, session: ConsoleSession, source: RowSource[R] | None = None) -> None:
         super().__init__(session)
-        self.listing: PageListing[R] = self.listing_class(session)
         self.view: PageState = session.state.view(str(self.id))
-        self.columns = self.listing.columns()
-        self.source: RowSource[R] = ListRows[R](self.listing.key) if source is None else source
+        self.columns = self.all_columns()
+        self.source: RowSource[R] = ListRows[R](self.key) if source is None else source
         self.shows_marked = False
         self.complaint = ""
         """The error in the filter; empty if it is valid."""
@@ -243,7 +241,7 @@ class ListPage(ConsolePage, Generic[R]):
 
     def compose(self) -> ComposeResult:
         yield LeadLine(self.draw_lead)
-        yield FilterInput(self.listing.hint, self.view.filter, classes="filter")
+        yield FilterInput(self.hint, self.view.filter, classes="filter")
         with Container(classes="body"):
             table = LiveTable(self.columns, self.source)
             table.set_reactive(LiveTable.has_focus, True)  # a new page gets the focus: the table is styled once
@@ -290,13 +288,13 @@ class ListPage(ConsolePage, Generic[R]):
 
     def fill(self) -> None:
         if isinstance(self.source, ListRows):
-            self.source.set_rows(self.listing.rows())
+            self.source.set_rows(self.rows())
 
     def narrow(self, text: str) -> None:
         """Show only matching rows. Raises BadRequest for an invalid filter; then the previous one stays."""
         if isinstance(self.source, ListRows):
-            matches, listing, columns = row_filter(text), self.listing, self.columns
-            self.source.matches = (lambda row: matches(listing.search_text(row, columns))) if text.strip() else None
+            matches, columns = row_filter(text), self.columns
+            self.source.matches = (lambda row: matches(self.search_text(row, columns))) if text.strip() else None
 
     def sort_by(self, column: str, *, reverse: bool) -> None:
         """Sort by the column with this id, in its usual order unless reversed; an empty id: by none."""
@@ -310,7 +308,7 @@ class ListPage(ConsolePage, Generic[R]):
 
     def draw_lead(self) -> None:
         if isinstance(self.source, ListRows):
-            self.listing.shown_count = self.source.count if self.source.hidden else None
+            self.shown_count = self.source.count if self.source.hidden else None
         if self.complaint:
             lead = content((safe(self.complaint, 600), "bad"))
         else:
@@ -318,15 +316,15 @@ class ListPage(ConsolePage, Generic[R]):
             hints = f": {self.session.key(action)} {effect}"
             hints += f", {self.session.key('list.marked')} shows all rows" if self.shows_marked else ""
             marked = f" {len(self.table.marks)} marked{hints}  " if self.table.marks else ""
-            lead = content((marked, "live"), self.listing.lead(self.size.width - len(marked)))
+            lead = content((marked, "live"), self.lead(self.size.width - len(marked)))
         self.query_one(LeadLine).show(lead, whole=bool(self.complaint))
 
     def draw_detail(self) -> None:
         pane, row = self.query_one(Detail), self.table.current
         if pane.display:
-            key = None if row is None else self.listing.key(row)
+            key = None if row is None else self.key(row)
             no_row = content(GONE if self.table.lost else "")
-            pane.show(lambda width: no_row if row is None else self.listing.detail(row, width), key)
+            pane.show(lambda width: no_row if row is None else self.detail(row, width), key)
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Apply the filter a moment after the last letter, so that typing is never delayed."""
@@ -350,7 +348,7 @@ def _text_without_rows(page: ListPage[R]) -> Content:
     if progress := page.session.progress:  # the data may bring rows
         return content((f"{progress.capitalize()} ...", "dim"))
     hides_rows = page.view.filter or page.shows_marked
-    return page.listing.no_match(page.view.filter) if hides_rows else page.listing.empty()
+    return page.no_match(page.view.filter) if hides_rows else page.empty()
 
 
 class TrendPage(ListPage[R], Generic[R]):
@@ -381,7 +379,7 @@ class TrendPage(ListPage[R], Generic[R]):
             summary = await self.session.client.summary(by=self.by, since=starts[0], step=step)
         except GatewayError:
             return  # the header shows that the server is gone; new calls trigger the next fetch
-        self.listing.trends = trends(summary, starts)
+        self.trends = trends(summary, starts)
         super().renew()
 
 

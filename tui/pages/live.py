@@ -35,12 +35,12 @@ from tui.widgets.text_block import LeadLine
 
 
 class LiveListing(PageListing[CallView]):
-    """The listing of calls, running and ended."""
+    """What the page shows: calls, running and ended."""
 
     noun = "call"
     hint = "claude  st:err  tok:laptop  ch:openai*  api:messages  dur:>5s  cost:>0.01  since:10m  !demo"
 
-    def columns(self) -> Sequence[Column[CallView]]:
+    def all_columns(self) -> Sequence[Column[CallView]]:
         return columns(self.session)
 
     def rows(self) -> Sequence[CallView]:
@@ -49,7 +49,7 @@ class LiveListing(PageListing[CallView]):
     def key(self, row: CallView) -> Hashable:
         return CallId(row.id)
 
-    def name(self, row: CallView) -> str:
+    def row_name(self, row: CallView) -> str:
         return row.id
 
     def export_view(self, row: CallView) -> CallView:
@@ -230,11 +230,10 @@ def _tries(call: CallView) -> str:
     return str(tries) if tries else glyphs.NOTHING
 
 
-class LivePage(ListPage[CallView]):
+class LivePage(LiveListing, ListPage[CallView]):
     """The Live page."""
 
     scopes = ("live", "list")
-    listing_class = LiveListing
     marks_hint = ("live.cancel", "ends those that run")
     verbs: ClassVar[Mapping[str, Verb]] = {**list_page.VERBS, **live_actions.VERBS, "curl": list_page.copy_command}
 
@@ -254,7 +253,7 @@ class LivePage(ListPage[CallView]):
 
     def fill(self) -> None:
         self.calls.renew()
-        self.listing.searching = self.calls.query is not None and not self.calls.search.done
+        self.searching = self.calls.query is not None and not self.calls.search.done
 
     def renew(self) -> None:
         self.table.follows = not self.calls.paused  # also while sorted, because calls that are found later may be first
@@ -273,7 +272,7 @@ class LivePage(ListPage[CallView]):
         state = self.list_state()
         if (marks := len(self.table.marks)) and not self.shows_marked:
             state += content((f"  {marks} marked: {self.session.key('live.cancel')} ends those that run", "live"))
-        rates = self.listing.lead(self.size.width - state.cell_length)
+        rates = self.lead(self.size.width - state.cell_length)
         self.query_one(LeadLine).show(Content.assemble(state, rates))
 
     def list_state(self) -> Content:

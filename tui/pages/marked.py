@@ -211,7 +211,7 @@ def budgets_of(text: str, before: Sequence[Any], now: Millis) -> list[dict[str, 
 
 def _views(page: AnyPage) -> list[Any]:
     """Returns the marked rows that still exist, or the selected one."""
-    rows = {page.listing.key(row): row.view for row in page.listing.rows()}
+    rows = {page.key(row): row.view for row in page.rows()}
     marked = [rows[key] for key in rows if key in page.table.marks]
     if marked or page.table.marks:
         return marked

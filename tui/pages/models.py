@@ -263,11 +263,10 @@ async def _why(page: AnyPage, model: ModelView) -> None:
         toast(page, "No tokens yet. Create one on page 2.")
 
 
-class ModelsPage(TrendPage[ModelRow]):
+class ModelsPage(ModelsListing, TrendPage[ModelRow]):
     """The page with a table of models and their prices."""
 
     scopes = ("models", "list")
-    listing_class = ModelsListing
     verbs: ClassVar[Mapping[str, Verb]] = {
         **list_page.VERBS,
         "edit": _edit,

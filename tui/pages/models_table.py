@@ -40,13 +40,13 @@ class ModelRow(msgspec.Struct, frozen=True):
 
 
 class ModelsListing(PageListing[ModelRow]):
-    """The listing of models."""
+    """What the page shows: models, in the server's order."""
 
     noun = "model"
     key_field = "name"
     creation_hint = "Page 4 lists the channels."
 
-    def columns(self) -> Sequence[Column[ModelRow]]:
+    def all_columns(self) -> Sequence[Column[ModelRow]]:
         return list(_columns())
 
     def rows(self) -> Sequence[ModelRow]:

@@ -56,7 +56,7 @@ async def _toggle(page: AnyPage) -> None:
         values = [value for value, _ in source.options(page.app)]
         _choose(page, source, values[(values.index(source.read(page.app)) + 1) % len(values)])
     elif isinstance(source, Field) and (options := source.kind.choices):
-        current = options.index(source.kind.text(getattr(page.listing.settings, source.name)))
+        current = options.index(source.kind.text(getattr(page.settings, source.name)))
         await _save(page, source, source.kind.read(options[(current + 1) % len(options)], page.session.now()))
     else:
         await _edit(page)
@@ -122,7 +122,7 @@ async def _confirm_days(page: AnyPage, body: Mapping[str, Any]) -> bool:
 
 
 def _show_saved(page: AnyPage, field: Field, saved: Settings, *, changed: bool) -> None:
-    page.listing.settings = saved
+    page.settings = saved
     page.renew()
     if changed:
         page.report_change(f"{field.label}: {field.show(getattr(saved, field.name)) or 'none'}.")
@@ -139,11 +139,10 @@ def _choose(page: AnyPage, choice: ConsoleChoice, value: str) -> None:
 LIST_VERBS = ("full", "filter", "sort", "reverse", "columns", "copy", "twin", "export", "back")
 
 
-class SettingsPage(ListPage[SettingRow]):
+class SettingsPage(SettingsListing, ListPage[SettingRow]):
     """The page with a table of settings; the pane beside it explains the selected one."""
 
     scopes = ("settings", "list")
-    listing_class = SettingsListing
     verbs: ClassVar[Mapping[str, Verb]] = {
         **{verb: list_page.VERBS[verb] for verb in LIST_VERBS},
         "edit": _edit,
@@ -151,17 +150,11 @@ class SettingsPage(ListPage[SettingRow]):
         "default": _reset,
     }
 
-    listing: SettingsListing
-
     def __init__(self, session: ConsoleSession) -> None:
         super().__init__(session)
         self.view.detail = True
         self._last_fetch = (0, 0)
         """The second of the last fetch, and the version of the board's tables then."""
-
-    def on_mount(self) -> None:
-        self.listing.app = self.app
-        super().on_mount()
 
     def renew(self) -> None:
         super().renew()
@@ -176,7 +169,7 @@ class SettingsPage(ListPage[SettingRow]):
 
     async def _fetch(self) -> None:
         try:
-            self.listing.settings = await self.session.client.settings()
+            self.settings = await self.session.client.settings()
         except GatewayError:
             return  # the header shows that the server is gone
         super().renew()

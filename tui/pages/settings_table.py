@@ -183,18 +183,16 @@ def server_rows(session: ConsoleSession) -> Iterator[SettingRow]:
 
 
 class SettingsListing(PageListing[SettingRow]):
-    """The listing of settings."""
+    """What the page shows: settings, by section."""
 
     noun = "setting"
     key_field = "name"
 
-    def __init__(self, session: ConsoleSession) -> None:
-        super().__init__(session)
-        self.settings: Settings | None = None
-        self.app: Any = None
-        """The console, once the page is mounted."""
+    app: Any
+    """The console."""
+    settings: Settings | None = None
 
-    def columns(self) -> Sequence[Column[SettingRow]]:
+    def all_columns(self) -> Sequence[Column[SettingRow]]:
         return [
             Column("changed", "", 1, lambda r: glyphs.MARKED if r.changed else "", tone=lambda _: "live"),
             Column("label", "Setting", 12, lambda r: r.label, sort=lambda r: r.label.casefold(), max_width=19),
@@ -207,10 +205,8 @@ class SettingsListing(PageListing[SettingRow]):
     def rows(self) -> Sequence[SettingRow]:
         if self.settings is None and self.session.link == "attached":
             return []  # all rows appear at once, so that the cursor stays at the top
-        rows = [*gateway_rows(self.settings)] if self.settings is not None else []
-        if self.app is not None:
-            rows += console_rows(self.app)
-        rows += server_rows(self.session)
+        settings = [] if self.settings is None else gateway_rows(self.settings)
+        rows = [*settings, *console_rows(self.app), *server_rows(self.session)]
         return sorted(rows, key=lambda row: ORDER.index(row.section))
 
     def command(self, row: SettingRow) -> str:

@@ -20,7 +20,6 @@ from tui import format as fmt, glyphs
 from tui.budgets import budget_column, budget_parts, budget_tone, by_unit, highest_share, tightest
 from tui.charts import spark
 from tui.columns import Column, number_column, text_column
-from tui.listing import PageListing
 from tui.pages import list_page, marked
 from tui.pages.base import AnyPage, Verb, on_selected
 from tui.pages.entities import EntityForm, ask_changes, ask_new, creating_verbs, toggle_verb
@@ -43,97 +42,6 @@ class TokenRow(msgspec.Struct, frozen=True):
     today: Nanos
     last_used: str
     expires: str
-
-
-class TokenListing(PageListing[TokenRow]):
-    """The listing of tokens."""
-
-    noun = "token"
-
-    def __init__(self, session: ConsoleSession) -> None:
-        super().__init__(session)
-        self.shows_ended = False
-        """Whether the tokens of programs that have ended are listed, too."""
-
-    def columns(self) -> Sequence[Column[TokenRow]]:
-        return list(_columns())
-
-    def rows(self) -> Sequence[TokenRow]:
-        board = self.session.board
-        return [*map(self._row, (*board.tokens, *(board.ended_tokens if self.shows_ended else ())))]
-
-    def lead(self, width: int) -> Content:
-        tokens = self.session.board.tokens
-        active = sum(token.state == "active" for token in tokens)
-        fullest = max(tokens, key=_highest_share, default=None)
-        listed = len(tokens) + (len(self.session.board.ended_tokens) if self.shows_ended else 0)
-        parts = [(f" {self.count_rows(listed)} {glyphs.DOT} {active} on", "")]
-        if ended := len(self.session.board.ended_tokens):
-            key = self.session.key("tokens.ended")
-            state = f"shown ({key} hides" if self.shows_ended else f"hidden ({key} shows"
-            parts.append((f" {glyphs.DOT} ended runs: {ended:,} {state} them)", "dim"))
-        if fullest is not None and (share := _highest_share(fullest)) >= 0.9:
-            parts.append((f" {glyphs.DOT} {safe(fullest.name, 30)} is at {fmt.percent(share)}", budget_tone(share)))
-        hint = f"   {self.session.key('tokens.connect')} shows how to use one, with a test call"
-        return content(*fit_groups(width, parts, [(hint, "dim")]))
-
-    def detail(self, row: TokenRow, width: int) -> Content:
-        token, session = row.view, self.session
-        card, now = TextCard(width), session.now()
-        state = "" if token.state == "active" else f"   {safe(token.state)}"
-        card.line(
-            (safe(token.name), COLOR_TONES[token.color] or "bold"),
-            f"   {safe(token.hint)}   group {safe(token.group)}",
-            (state, "warn"),
-        )
-        for budget in by_unit(token.budgets):
-            text = forecast(budget, now, token.created_ms)
-            card.row(budget.window.value, *budget_parts(budget, 8, text))
-        if not token.budgets:
-            card.row("budget", ("none of its own", "dim"))
-        self._add_sums(card, row, width)
-        card.row("limits", limits_text(token.limits) or ("none of its own", "dim"))
-        card.row("models", *_models(token))
-        others = details(TOKEN, token, "name", "group", "models", "budgets", "limits")  # these have their own rows
-        add_details(card, [("created", fmt.moment(token.created_ms, now)), *others])
-        return card.content()
-
-    def empty(self) -> Content:
-        return lines(
-            content(("No tokens yet.", "bold")),
-            content(""),
-            content("A token is the key that a client presents: its group, its budgets, its limits."),
-            content(
-                (self.session.key("entity.new"), "key"),
-                " creates one and shows its key once   ",
-                (":", "key"),
-                " First steps",
-            ),
-        )
-
-    def words(self, row: TokenRow) -> str:
-        return safe(row.view.search_text, 20_000)
-
-    def _row(self, token: TokenView) -> TokenRow:
-        now = self.session.now()
-        today = self.trends.newest(token.id)
-        last_used = "now" if token.held_nanos else fmt.ago(now, token.last_used_ms)
-        expires = "never"
-        if token.expires is not None:
-            expires = "expired" if token.expires <= now else fmt.day(token.expires - 1)  # its last day
-            if now < token.expires < now + 86_400_000:
-                expires = f"in {fmt.age(token.expires - now)}"
-        return TokenRow(token, today.cost_nanos if today else Nanos(0), last_used, expires)
-
-    def _add_sums(self, card: TextCard, row: TokenRow, width: int) -> None:
-        costs = self.trends.values(row.view.id, lambda day: day.cost_nanos)
-        total = self.trends.totals.get(row.view.id)
-        calls, refused = (total.calls - total.refused, total.refused) if total else (0, 0)
-        errors = f", errors {fmt.percent((total.errors - refused) / calls)}" if total is not None and calls else ""
-        text = f" {fmt.dollar_amount(total.cost_nanos if total else 0)}, {fmt.count_text(calls, 'call')}"
-        text += f"{f' and {refused:,} refused' if refused else ''}{errors}; {fmt.dollar_amount(row.today)} today"
-        card.row("30 days", (spark(costs, min(30, max(10, width - 50))), "live"), text)
-        card.row("total", f"{fmt.count_text(row.view.calls, 'call')}, {dollars(row.view.spent_nanos)}")
 
 
 def _highest_share(token: TokenView) -> float:
@@ -288,7 +196,7 @@ def _usage_warning(page: AnyPage, token: TokenView) -> str:
 
 
 def _show_ended(page: AnyPage) -> None:
-    page.listing.shows_ended = not page.listing.shows_ended
+    page.shows_ended = not page.shows_ended
     if not page.session.board.ended_tokens:
         toast(page, "There are no tokens of ended programs. 'tollkeeper run' creates one for each program it starts.")
     page.renew()
@@ -304,7 +212,7 @@ class TokensPage(TrendPage[TokenRow]):
     """The page with a table of tokens."""
 
     scopes = ("entity", "tokens", "list")
-    listing_class = TokenListing
+    noun = "token"
     verbs: ClassVar[Mapping[str, Verb]] = {
         **list_page.VERBS,
         "why": _why,
@@ -318,3 +226,85 @@ class TokensPage(TrendPage[TokenRow]):
         "ended": _show_ended,
     }
     by = "token"
+    shows_ended = False
+    """Whether the tokens of programs that have ended are listed, too."""
+
+    def all_columns(self) -> Sequence[Column[TokenRow]]:
+        return list(_columns())
+
+    def rows(self) -> Sequence[TokenRow]:
+        board = self.session.board
+        return [*map(self._row, (*board.tokens, *(board.ended_tokens if self.shows_ended else ())))]
+
+    def lead(self, width: int) -> Content:
+        tokens = self.session.board.tokens
+        active = sum(token.state == "active" for token in tokens)
+        fullest = max(tokens, key=_highest_share, default=None)
+        listed = len(tokens) + (len(self.session.board.ended_tokens) if self.shows_ended else 0)
+        parts = [(f" {self.count_rows(listed)} {glyphs.DOT} {active} on", "")]
+        if ended := len(self.session.board.ended_tokens):
+            key = self.session.key("tokens.ended")
+            state = f"shown ({key} hides" if self.shows_ended else f"hidden ({key} shows"
+            parts.append((f" {glyphs.DOT} ended runs: {ended:,} {state} them)", "dim"))
+        if fullest is not None and (share := _highest_share(fullest)) >= 0.9:
+            parts.append((f" {glyphs.DOT} {safe(fullest.name, 30)} is at {fmt.percent(share)}", budget_tone(share)))
+        hint = f"   {self.session.key('tokens.connect')} shows how to use one, with a test call"
+        return content(*fit_groups(width, parts, [(hint, "dim")]))
+
+    def detail(self, row: TokenRow, width: int) -> Content:
+        token, session = row.view, self.session
+        card, now = TextCard(width), session.now()
+        state = "" if token.state == "active" else f"   {safe(token.state)}"
+        card.line(
+            (safe(token.name), COLOR_TONES[token.color] or "bold"),
+            f"   {safe(token.hint)}   group {safe(token.group)}",
+            (state, "warn"),
+        )
+        for budget in by_unit(token.budgets):
+            text = forecast(budget, now, token.created_ms)
+            card.row(budget.window.value, *budget_parts(budget, 8, text))
+        if not token.budgets:
+            card.row("budget", ("none of its own", "dim"))
+        self._add_sums(card, row, width)
+        card.row("limits", limits_text(token.limits) or ("none of its own", "dim"))
+        card.row("models", *_models(token))
+        others = details(TOKEN, token, "name", "group", "models", "budgets", "limits")  # these have their own rows
+        add_details(card, [("created", fmt.moment(token.created_ms, now)), *others])
+        return card.content()
+
+    def empty(self) -> Content:
+        return lines(
+            content(("No tokens yet.", "bold")),
+            content(""),
+            content("A token is the key that a client presents: its group, its budgets, its limits."),
+            content(
+                (self.session.key("entity.new"), "key"),
+                " creates one and shows its key once   ",
+                (":", "key"),
+                " First steps",
+            ),
+        )
+
+    def words(self, row: TokenRow) -> str:
+        return safe(row.view.search_text, 20_000)
+
+    def _row(self, token: TokenView) -> TokenRow:
+        now = self.session.now()
+        today = self.trends.newest(token.id)
+        last_used = "now" if token.held_nanos else fmt.ago(now, token.last_used_ms)
+        expires = "never"
+        if token.expires is not None:
+            expires = "expired" if token.expires <= now else fmt.day(token.expires - 1)  # its last day
+            if now < token.expires < now + 86_400_000:
+                expires = f"in {fmt.age(token.expires - now)}"
+        return TokenRow(token, today.cost_nanos if today else Nanos(0), last_used, expires)
+
+    def _add_sums(self, card: TextCard, row: TokenRow, width: int) -> None:
+        costs = self.trends.values(row.view.id, lambda day: day.cost_nanos)
+        total = self.trends.totals.get(row.view.id)
+        calls, refused = (total.calls - total.refused, total.refused) if total else (0, 0)
+        errors = f", errors {fmt.percent((total.errors - refused) / calls)}" if total is not None and calls else ""
+        text = f" {fmt.dollar_amount(total.cost_nanos if total else 0)}, {fmt.count_text(calls, 'call')}"
+        text += f"{f' and {refused:,} refused' if refused else ''}{errors}; {fmt.dollar_amount(row.today)} today"
+        card.row("30 days", (spark(costs, min(30, max(10, width - 50))), "live"), text)
+        card.row("total", f"{fmt.count_text(row.view.calls, 'call')}, {dollars(row.view.spent_nanos)}")

@@ -7,12 +7,12 @@ from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import ChannelView, KeyView
 from tests.tui.owner import Owner, listing_of, press, screen, shown, until
 from tests.tui.stage import NOW, call, channel, sums
-from tui.pages.channels import ChannelListing
+from tui.pages.channels import ChannelsPage
 from tui.trends import Trends
 
 
-def listing(*channels: ChannelView) -> ChannelListing:
-    return listing_of(ChannelListing, channels=channels)
+def listing(*channels: ChannelView) -> ChannelsPage:
+    return listing_of(ChannelsPage, channels=channels)
 
 
 def detail(view: ChannelView) -> str:
@@ -33,7 +33,7 @@ def test_lost_calls_and_waits_for_a_slot_are_not_the_fault_of_the_channel() -> N
 def test_an_untested_channel_is_neither_green_nor_marked_as_good() -> None:
     page = listing(channel("fresh", untested=True), channel("old"))
     (fresh,) = [row for row in page.rows() if row.view.name == "fresh"]
-    state = next(column for column in page.columns() if column.id == "state")
+    state = next(column for column in page.all_columns() if column.id == "state")
     assert state.tone is not None
     assert (state.text(fresh).split(), state.tone(fresh)) == (["?", "untested"], "dim")
     assert "untested   nothing has succeeded here yet" in detail(fresh.view)
@@ -51,7 +51,7 @@ def key(number: int) -> KeyView:
 
 def test_higher_priorities_come_first() -> None:
     made = listing(channel("b"), channel("a"), channel("z", priority=9))
-    assert [made.name(row) for row in made.rows()] == ["z", "a", "b"]
+    assert [made.row_name(row) for row in made.rows()] == ["z", "a", "b"]
 
 
 def test_the_pane_shows_its_options() -> None:

@@ -55,6 +55,6 @@ async def test_the_rows_of_every_list_can_be_exported(name: str, tmp_path: Path)
     async with shown(name) as (app, pilot, _):
         await press(app, pilot)
         page = app.page
-        rows = [page.listing.export_view(page.source.row(i)) for i in range(page.source.count)]
+        rows = [page.export_view(page.source.row(i)) for i in range(page.source.count)]
         assert rows
         assert write_rows(tmp_path / "a.csv", rows) == write_rows(tmp_path / "a.jsonl", rows) == len(rows)

@@ -3,16 +3,16 @@ import msgspec
 from gateway.domain.views import GroupView
 from tests.tui.owner import Owner, listing_of, press, said, screen, shown, typed_form
 from tests.tui.stage import group, words
-from tui.pages.groups import GroupForm, GroupListing
+from tui.pages.groups import GroupForm, GroupsPage
 
 
-def listing(*groups: GroupView) -> GroupListing:
-    return listing_of(GroupListing, groups=groups)
+def listing(*groups: GroupView) -> GroupsPage:
+    return listing_of(GroupsPage, groups=groups)
 
 
 def test_a_route_marks_what_does_not_answer() -> None:
     made = listing(group("g", channels=["deepseek", "openrouter", "google"]), group("h", channels=[]))
-    route = next(column for column in made.columns() if column.id == "route")
+    route = next(column for column in made.all_columns() if column.id == "route")
     assert [route.text(row) for row in made.rows()] == ["deepseek ▲ → openrouter ○ → google", "no channel"]
     assert route.tone is not None
     assert [route.tone(row) for row in made.rows()] == ["", "warn"]

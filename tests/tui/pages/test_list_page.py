@@ -27,7 +27,6 @@ from tui.actions import bindings
 from tui.app import Console
 from tui.columns import Column
 from tui.exit_status import ExitStatus
-from tui.listing import PageListing
 from tui.pages.list_page import ListPage, _is_due as due, select_row, shown_columns
 from tui.saved_state import PageState, SavedState
 from tui.session import AttachedServer, ConsoleSession
@@ -41,7 +40,8 @@ from tui.widgets.text_block import Detail
 FRUITS = ["pear", "apple", "fig", "cherry"]
 
 
-class Fruits(PageListing[str]):
+class FruitPage(ListPage[str]):
+    BINDINGS = bindings("list")
     noun = "fruit"
     there: list[str]
 
@@ -49,7 +49,7 @@ class Fruits(PageListing[str]):
         super().__init__(session)
         self.there = list(FRUITS)
 
-    def columns(self) -> list[Column[str]]:
+    def all_columns(self) -> list[Column[str]]:
         return [
             Column("name", "Name", 8, str, sort=str),
             Column("size", "Size", 4, lambda row: str(len(row)), sort=len, right=True),
@@ -61,7 +61,7 @@ class Fruits(PageListing[str]):
     def key(self, row: str) -> Hashable:
         return row
 
-    def name(self, row: str) -> str:
+    def row_name(self, row: str) -> str:
         return row
 
     def command(self, row: str) -> str:
@@ -72,12 +72,6 @@ class Fruits(PageListing[str]):
 
     def detail(self, row: str, width: int) -> Content:
         return content(f"all about {row}")
-
-
-class FruitPage(ListPage[str]):
-    BINDINGS = bindings("list")
-
-    listing_class = Fruits
 
 
 class Stage(App[None]):
@@ -153,8 +147,7 @@ async def test_nothing_that_fits_says_how_to_go_on() -> None:
 
 async def test_an_empty_page_says_what_to_do() -> None:
     async with fruit_page() as (app, _):
-        assert isinstance(app.fruits.listing, Fruits)
-        app.fruits.listing.there = []
+        app.fruits.there = []
         app.fruits.renew()
         assert app.drawn(".empty") == "No fruits yet."
         assert app.fruits.table.has_focus
@@ -244,8 +237,7 @@ async def test_what_is_remembered_but_makes_no_sense_is_the_default() -> None:
 async def test_what_is_being_selected_does_not_move() -> None:
     async with fruit_page() as (app, _):
         app.screen.selections = {app.fruits.table: Selection(Offset(0, 1), Offset(3, 1))}
-        assert isinstance(app.fruits.listing, Fruits)
-        app.fruits.listing.there = ["new", *FRUITS]
+        app.fruits.there = ["new", *FRUITS]
         app.fruits.renew()
         assert app.names() == FRUITS
 
@@ -327,7 +319,7 @@ async def test_esc_shows_all_rows_again_and_keeps_the_marks() -> None:
 
 async def test_the_line_above_follows_the_width_though_nothing_else_changes() -> None:
     async with fruit_page() as (app, pilot):
-        app.fruits.listing.lead = lambda width: Content(f"{width} cells")  # type: ignore[method-assign]
+        app.fruits.lead = lambda width: Content(f"{width} cells")  # type: ignore[method-assign]
         await pilot.resize_terminal(90, 20)
         await pilot.pause()
         assert app.drawn(".lead") == "90 cells"

@@ -23,7 +23,7 @@ from tests.tui import owner as stage
 from tests.tui.stage import NOW, FakeClient, call, calls, console, running
 from tui.app import Console
 from tui.exit_status import ExitStatus
-from tui.pages.live import LiveListing, LivePage, columns
+from tui.pages.live import LivePage, columns
 from tui.receipt import receipt
 from tui.saved_state import PageState, SavedState
 from tui.session import ConsoleSession
@@ -32,11 +32,11 @@ from tui.widgets.header import Header
 from tui.widgets.text_block import Detail
 
 
-def listing() -> LiveListing:
+def listing() -> LivePage:
     session = ConsoleSession(Config(home=Path("/nowhere")), lambda: NOW, SavedState())
     session.board.apply(FakeClient(calls(50)).snapshot())
     session.link = "attached"
-    return LiveListing(session)
+    return LivePage(session)
 
 
 def cells(row: CallView) -> dict[str, str]:
@@ -65,7 +65,7 @@ def test_an_exported_running_call_has_the_columns_of_an_ended_one() -> None:
 def test_figures_above_the_list_say_of_how_many_calls_they_are_unless_that_would_cost_one() -> None:
     session = console(FakeClient(calls(40))).session
     session.board.apply(FakeClient(calls(40)).snapshot())
-    wide, narrow = (LiveListing(session).lead(width).plain for width in (80, 56))
+    wide, narrow = (LivePage(session).lead(width).plain for width in (80, 56))
     assert wide.endswith(" (last 40)")
     assert ("first token" in narrow, "last" in narrow) == (True, False)
 
@@ -168,7 +168,7 @@ async def test_a_call_of_this_month_has_its_time_of_day(size: tuple[int, int], v
 def test_a_running_call_of_an_unpriced_model_says_so() -> None:
     page, now_running = listing(), running(1, NOW, model="my-finetune-7", cost=Nanos(0))
     row = running_view(now_running, NOW)
-    cost = next(column for column in page.columns() if column.id == "cost")
+    cost = next(column for column in page.all_columns() if column.id == "cost")
     assert cost.tone is not None
     assert (cost.text(row), cost.tone(row)) == ("no price", "warn")
     assert "no price: counted, not charged" in page.detail(row, 100).plain
@@ -419,7 +419,7 @@ async def test_waiting_calls_are_rows_that_say_for_what() -> None:
         await tell(app, pilot, CallProgress(call=running(91, NOW + 6, waits_for="its next try at channel 'x'")))
         assert cells(running_view(queued, NOW))["status"] == "wait"
         assert fitted(running_view(queued, NOW), 60) == "claude-sonnet-4-5 · channel 'anthropic'"
-        assert "2 running · 2 waiting: 1 for channel 'anthropic'" in str(LiveListing(app.session).lead(200))
+        assert "2 running · 2 waiting: 1 for channel 'anthropic'" in str(LivePage(app.session).lead(200))
         assert "2 running · 2 waiting" in lead(app)
         assert "running 2 · 2 waiting" in app.query_one(Header).render().plain
         await tell(app, pilot, CallLeft(call_id=queued.id))

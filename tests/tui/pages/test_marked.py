@@ -52,7 +52,7 @@ async def test_the_menu_changes_all_marked_rows(
     page: str, keys: list[str], question: str, sent: tuple[str, object]
 ) -> None:
     async with shown(page) as (app, pilot, owner):
-        names = [app.page.listing.name(app.page.source.row(at)) for at in (0, 1)]
+        names = [app.page.row_name(app.page.source.row(at)) for at in (0, 1)]
         await choose(app, pilot, *keys)
         assert question in screen(app)
         assert ", ".join(names) in screen(app)

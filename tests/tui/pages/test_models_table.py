@@ -7,12 +7,12 @@ from gateway.domain.units import Nanos
 from gateway.domain.views import ModelView
 from tests.tui.owner import listing_of, price_of
 from tests.tui.stage import FakeClient, calls, console, model, sums
-from tui.pages.models_table import ModelsListing
+from tui.pages.models import ModelsPage
 from tui.trends import Trends
 
 
-def listing(*models: ModelView) -> ModelsListing:
-    return listing_of(ModelsListing, models=models)
+def listing(*models: ModelView) -> ModelsPage:
+    return listing_of(ModelsPage, models=models)
 
 
 def test_an_example_counts_the_price_a_call() -> None:
@@ -61,10 +61,10 @@ def test_prices_are_below_each_other_by_their_points() -> None:
     made = listing(
         model("gpt-5-mini", price=price), model("deepseek-chat", price=cheap), model("claude-haiku-4-5", price=None)
     )
-    columns = {column.id: column for column in made.columns()}
+    columns = {column.id: column for column in made.all_columns()}
     assert [columns["input"].text(row) for row in made.rows()] == ["3.00 ", "0.028", "?    "]
     assert [columns["output"].text(row) for row in made.rows()] == ["15.00 ", "150.00 ", "?    "]
-    assert all(len(column.text(row)) <= column.width for column in made.columns()[2:5] for row in made.rows())
+    assert all(len(column.text(row)) <= column.width for column in made.all_columns()[2:5] for row in made.rows())
 
 
 def test_a_rate_that_all_channels_share_is_one_number() -> None:
@@ -102,13 +102,13 @@ def test_the_list_says_which_prices_have_tiers() -> None:
         model("gpt-5-mini", price=msgspec.structs.replace(tiered, free=True)),
         model("deepseek-chat", price=flat),
     )
-    source = next(column for column in made.columns() if column.id == "source")
+    source = next(column for column in made.all_columns() if column.id == "source")
     assert [source.text(row) for row in made.rows()] == ["manual, 1 tier", "as a, 1 tier", "free", "manual"]
 
 
 def test_a_paused_channel_is_marked() -> None:
     made = listing(model("deepseek-chat"))
-    served = next(column for column in made.columns() if column.id == "served")
+    served = next(column for column in made.all_columns() if column.id == "served")
     assert served.text(made.rows()[0]) == "deepseek ▲"
     assert served.tone is not None
     assert served.tone(made.rows()[0]) == "warn"
@@ -121,10 +121,10 @@ def test_no_models_say_what_to_do() -> None:
 def test_a_suspended_account_is_shown_above_the_list() -> None:
     session = console().session
     session.board.apply(FakeClient(calls(3)).snapshot())
-    assert "suspended" not in ModelsListing(session).lead(120).plain
+    assert "suspended" not in ModelsPage(session).lead(120).plain
     assert session.board.account is not None
     session.board.account = msgspec.structs.replace(session.board.account, status=AccountStatus.SUSPENDED)
-    assert "the account is suspended: all calls are rejected" in ModelsListing(session).lead(120).plain
+    assert "the account is suspended: all calls are rejected" in ModelsPage(session).lead(120).plain
 
 
 def test_a_context_of_the_price_list_is_marked() -> None:
@@ -146,7 +146,7 @@ def test_an_example_is_that_of_groups_that_have_the_model() -> None:
 
 def test_calls_are_those_of_the_days_whose_cost_is_beside_them() -> None:
     made = listing(model("claude-sonnet-4-5", calls=500))
-    calls = next(column for column in made.columns() if column.id == "calls")
+    calls = next(column for column in made.all_columns() if column.id == "calls")
     assert calls.text(made.rows()[0]) == "0"
 
 
@@ -154,6 +154,6 @@ def test_calls_of_a_model_leave_out_refused_ones_in_the_list_and_in_the_total() 
     made = listing(model("gpt-5-mini", calls=3))
     row = msgspec.structs.replace(sums(), key="gpt-5-mini", calls=5, errors=2, refused=2)
     made.trends = Trends(totals={"gpt-5-mini": row})
-    column = next(column for column in made.columns() if column.id == "calls")
+    column = next(column for column in made.all_columns() if column.id == "calls")
     assert column.text(made.rows()[0]) == "3"
     assert "3 calls, " in made.detail(made.rows()[0], 120).plain

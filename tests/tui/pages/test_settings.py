@@ -16,7 +16,8 @@ from tui.app import Console
 from tui.exit_status import ExitStatus
 from tui.pages.base import AnyPage
 from tui.pages.list_page import select_row
-from tui.pages.settings_table import ORDER, SettingsListing, gateway_rows, setting_names
+from tui.pages.settings import SettingsPage
+from tui.pages.settings_table import ORDER, gateway_rows, setting_names
 from tui.preferences import NAME, Preferences
 
 
@@ -27,7 +28,7 @@ async def act(app: Console, pilot: Pilot[ExitStatus], name: str, *keys: str) -> 
 
 
 def row_of(app: Console, name: str) -> Any:
-    return next(row for row in app.page.listing.rows() if row.name == name)
+    return next(row for row in app.page.rows() if row.name == name)
 
 
 def test_every_setting_of_the_gateway_is_listed() -> None:
@@ -68,7 +69,7 @@ async def test_a_narrow_screen_shows_names_beside_values() -> None:
 def test_the_ollama_port_says_why_it_is_closed() -> None:
     session = console().session
     session.board.status = status(0, ollama_error="cannot listen on 127.0.0.1:11434")
-    listing = SettingsListing(session)
+    listing = SettingsPage(session)
     details = {row.name: listing.detail(row, 100).plain for row in gateway_rows(Settings())}
     assert [name for name, text in details.items() if "cannot listen on 127.0.0.1:11434" in text] == ["ollama_port"]
 

@@ -14,18 +14,18 @@ from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import TokenView
 from tests.tui.owner import KEY, Owner, listing_of, press, said, screen, shown, typed_form
 from tests.tui.stage import NOW, budget, sums, token, words
-from tui.pages.tokens import TokenForm, TokenListing, TokenRow
+from tui.pages.tokens import TokenForm, TokenRow, TokensPage
 from tui.session import ConsoleSession
 from tui.trends import Trends
 from tui.widgets.connect import Connect
 
 
-def listing(*tokens: TokenView) -> TokenListing:
-    return listing_of(TokenListing, tokens=tokens)
+def listing(*tokens: TokenView) -> TokensPage:
+    return listing_of(TokensPage, tokens=tokens)
 
 
-def cells(made: TokenListing, row: TokenRow) -> dict[str, str]:
-    return {column.id: column.text(row) for column in made.columns()}
+def cells(made: TokensPage, row: TokenRow) -> dict[str, str]:
+    return {column.id: column.text(row) for column in made.all_columns()}
 
 
 def test_a_row_tells_state_budget_and_age() -> None:
@@ -165,7 +165,7 @@ async def test_today_comes_from_the_sums() -> None:
 
 def test_a_name_has_its_color_in_the_table_and_in_the_pane() -> None:
     made = listing(token("red", color=Color.RED), token("plain"))
-    column = next(column for column in made.columns() if column.id == "name")
+    column = next(column for column in made.all_columns() if column.id == "name")
     rows = {row.view.name: row for row in made.rows()}
     assert column.tone is not None
     assert {name: column.tone(row) for name, row in rows.items()} == {"red": "bad", "plain": ""}
