@@ -4,18 +4,19 @@ Confirm says what will stop working; Cancel has the focus, unless nothing will. 
 result of an action; a lasting state belongs in the header.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from textual.app import App, ComposeResult
 from textual.binding import Binding
-from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.containers import Horizontal, ScrollableContainer, Vertical, VerticalScroll
 from textual.content import Content
 from textual.dom import DOMNode
 from textual.geometry import Region, Size
-from textual.layout import ArrangeResult, Layout, WidgetPlacement
+from textual.layout import ArrangeResult, Layout
 from textual.layouts.vertical import VerticalLayout
 from textual.notifications import Notification, Notify
+from textual.scroll_view import ScrollView
 from textual.widget import Widget
 from textual.widgets import Button, Input, Static
 from textual.widgets._toast import ToastRack
@@ -33,51 +34,23 @@ UNCHANGED = object()
 """The result of a form that was saved unchanged."""
 
 
-SHRINK_FIRST = (("command", 2), ("fields", 5), ("choices", 5), ("inside", 5))
-SHRINK_NEXT = (("command", 0), ("intro", 0), ("preview", 1))
-SHRINK_LAST = (("fields", 1), ("choices", 1), ("inside", 1), ("preview", 0))
-"""The classes of the parts of a dialog that shrink if the screen is too low, and the lines that each of them keeps."""
-
-
 class DialogLayout(VerticalLayout):
-    """A layout that keeps titles and buttons on low screens: scrolling parts shrink, then blanks, explanations."""
+    """A layout that keeps titles and buttons on low screens: the part that scrolls gets what the others leave."""
 
     name = "dialog"
 
     def arrange(self, parent: Widget, children: list[Widget], size: Size, greedy: bool = True) -> ArrangeResult:  # noqa: FBT001, FBT002 - Textual's
-        placed = list(super().arrange(parent, children, size, greedy))
-        bottoms = [0, *(placement.region.bottom for placement in placed)]
-        gaps = [placement.region.y - bottom for placement, bottom in zip(placed, bottoms, strict=False)]
-        heights = [placement.region.height for placement in placed]
-        excess = sum(gaps) + sum(heights) - size.height
-        if size.height <= 0 or excess <= 0:
-            return placed
-        excess = _shrink(placed, heights, SHRINK_FIRST, excess)
-        for i, gap in enumerate(gaps):
-            gaps[i] -= min(gap, excess)
-            excess -= gap - gaps[i]
-        excess = _shrink(placed, heights, SHRINK_NEXT, excess)
-        _shrink(placed, heights, SHRINK_LAST, excess)
-        y = 0
+        placed, missing = list(super().arrange(parent, children, size, greedy)), 0
+        if size.height > 0 and placed:
+            missing = max(0, placed[-1].region.bottom - size.height)
+        saved = 0
         for i, placement in enumerate(placed):
-            placed[i] = placement._replace(
-                region=Region(placement.region.x, y + gaps[i], placement.region.width, heights[i])
-            )
-            y += gaps[i] + heights[i]
+            x, y, width, height = placement.region
+            scrolls = isinstance(placement.widget, ScrollableContainer | ScrollView)
+            cut = min(missing - saved, height - 1) if scrolls else 0
+            placed[i] = placement._replace(region=Region(x, y - saved, width, height - cut))
+            saved += cut
         return placed
-
-
-def _shrink(
-    placed: Sequence[WidgetPlacement], heights: list[int], parts: Sequence[tuple[str, int]], excess: int
-) -> int:
-    """Take up to ``excess`` lines from these parts, down to their minimum. Returns the excess that is left."""
-    for name, min_height in parts:
-        for i, placement in enumerate(placed):
-            if placement.widget.has_class(name):
-                lines = min(excess, max(0, heights[i] - min_height))
-                heights[i] -= lines
-                excess -= lines
-    return excess
 
 
 WIDTH, BIG_WIDTH = 68, 96

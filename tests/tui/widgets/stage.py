@@ -9,7 +9,7 @@ from textual.pilot import Pilot
 from textual.screen import ModalScreen
 from textual.widget import Widget
 
-from tui.app import STYLESHEET
+from tui.app import STYLESHEET, Console
 from tui.themes import DARK
 
 
@@ -17,6 +17,7 @@ class WidgetStage(App[Any]):
     """Shows a widget, or asks with a dialog and keeps the answer."""
 
     CSS_PATH = STYLESHEET
+    VERTICAL_BREAKPOINTS = Console.VERTICAL_BREAKPOINTS
 
     def __init__(self, *widgets: Widget) -> None:
         super().__init__()
