@@ -19,7 +19,7 @@ from tui.alerts import LOW_BALANCE
 from tui.budgets import budget_parts, by_unit
 from tui.charts import spark
 from tui.pages.base import AnyPage, ConsolePage, Verb
-from tui.pages.entities import EntityForm, save_changes
+from tui.pages.entities import EntityForm
 from tui.pages.usage_panels import budget_rows, budget_sources
 from tui.session import ConsoleSession
 from tui.text import TextCard, content, lines, safe
@@ -77,13 +77,7 @@ async def _edit(page: AnyPage) -> None:
         return
     table = [field for field in ACCOUNT if field.name != "status"]
     form = EntityForm("account", table, AccountFields(), session, account)
-    plan = FormPlan(
-        title="Account",
-        fields=form.inputs(),
-        save=save_changes(form.body, session.client.set_account),
-        command=form.command,
-    )
-    page.report_edit(await page.ask(Form(plan)), "Account saved.")
+    page.report_edit(await page.ask(Form(form.plan("Account", session.client.set_account))), "Account saved.")
 
 
 def _parse_grant(text: str) -> int:

@@ -24,18 +24,6 @@ Send = Callable[..., Awaitable[Any]]
 """A method of the client that creates or edits an entity."""
 
 
-def save_changes(
-    body: Callable[[Values], dict[str, Any]], send: Callable[[dict[str, Any]], Awaitable[Any]]
-) -> Callable[[Values], Awaitable[Any]]:
-    """Returns the ``save`` of a form: it sends the request body, or returns UNCHANGED if the body is empty."""
-
-    async def save(values: Values) -> Any:
-        changes = body(values)
-        return await send(changes) if changes else UNCHANGED
-
-    return save
-
-
 class EntityForm:
     """A form that edits an entity, or creates one: empty, or as a copy of another.
 
@@ -74,6 +62,19 @@ class EntityForm:
     def preview(self, values: Values) -> str:
         """Returns a sentence about what the current values will do; empty if there is nothing to say."""
         return ""
+
+    def plan(self, title: str, send: Send, **more: Any) -> FormPlan:
+        """Returns the plan of the form. Its result is that of ``send`` for the request body, UNCHANGED if it is empty.
+
+        ``more`` are further attributes of the plan.
+        """
+
+        async def save(values: Values) -> Any:
+            body = self.body(values)
+            return await send(body) if body else UNCHANGED
+
+        parts = {"save": save, "command": self.command, "preview": self.preview}
+        return FormPlan(title=title, fields=self.fields(), **(parts | more))
 
     def inputs(self, **changes: Mapping[str, Any]) -> list[FormField]:
         """Returns the inputs in the order of the table, with attributes of single inputs replaced by ``changes``."""
@@ -143,29 +144,15 @@ def creating_verbs(create: Create) -> Mapping[str, Verb]:
 
 async def ask_new(page: AnyPage, form: EntityForm, add: Send, template: Any, progress_text: str = "") -> Any:
     """Show the form of a new entity. Returns the result of ``add`` for it; None if the form was closed."""
-    plan = FormPlan(
-        title=f"New {page.noun}" + ("" if template is None else f" like {template.name}"),
-        fields=form.fields(),
-        save=lambda values: add(form.body(values)),
-        command=form.command,
-        preview=form.preview,
-        verb="Create",
-        progress_text=progress_text,
-    )
-    return await page.ask(Form(plan))
+    title = f"New {page.noun}" + ("" if template is None else f" like {template.name}")
+    return await page.ask(Form(form.plan(title, add, verb="Create", progress_text=progress_text)))
 
 
 async def ask_changes(page: AnyPage, form: EntityForm, edit: Send) -> Any:
     """Show the form of the edited entity. Returns the result of ``edit``, UNCHANGED, or None if the form was closed."""
     view: Any = form.edited
-    plan = FormPlan(
-        title=f"{page.noun.capitalize()} {view.name}",
-        fields=form.fields(),
-        save=save_changes(form.body, partial(edit, getattr(view, page.key_field))),
-        command=form.command,
-        preview=form.preview,
-    )
-    return await page.ask(Form(plan))
+    title = f"{page.noun.capitalize()} {view.name}"
+    return await page.ask(Form(form.plan(title, partial(edit, getattr(view, page.key_field)))))
 
 
 def toggle_verb(edit: Callable[[AnyPage], Send], effect: str = "") -> Verb:

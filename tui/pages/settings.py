@@ -21,7 +21,7 @@ from tui.pages.settings_table import RESTART, ConsoleChoice, SettingRow, Setting
 from tui.session import ConsoleSession
 from tui.widgets.choices import ChooseOne
 from tui.widgets.dialogs import toast
-from tui.widgets.form import Form, FormPlan, Values
+from tui.widgets.form import Form
 
 
 async def _edit(page: AnyPage) -> None:
@@ -81,30 +81,21 @@ async def _edit_field(page: AnyPage, field: Field) -> None:
     form = EntityForm("settings", [field], Settings(), session, settings)
     default = field.show(getattr(Settings(), field.name)) or "none"
 
-    async def save(values: Values) -> Settings:
-        body = form.body(values)
-        if not body:
-            return settings
+    async def save(body: dict[str, Any]) -> Settings:
         if not await _confirm_days(page, body):
             raise BadRequest("Not saved.", param=field.name)
         return await session.client.set_settings(body)
 
-    plan = FormPlan(
-        title=field.label,
-        intro=f"{field.help}\nDefault: {default}.{f' In {field.kind.unit}.' if field.kind.unit else ''}",
-        fields=form.inputs(),
-        save=save,
-        command=form.command,
-    )
-    saved: Settings | None = await page.ask(Form(plan))
-    if saved is not None:
-        _show_saved(page, field, saved, changed=saved != settings)
+    intro = f"{field.help}\nDefault: {default}.{f' In {field.kind.unit}.' if field.kind.unit else ''}"
+    saved = await page.ask(Form(form.plan(field.label, save, intro=intro)))
+    if isinstance(saved, Settings):  # otherwise it was closed or saved unchanged
+        _show_saved(page, field, saved)
 
 
 async def _save(page: AnyPage, field: Field, value: Any) -> None:
     body = {field.name: json_value(value)}
     if await _confirm_days(page, body):
-        _show_saved(page, field, await page.session.client.set_settings(body), changed=True)
+        _show_saved(page, field, await page.session.client.set_settings(body))
 
 
 async def _confirm_days(page: AnyPage, body: Mapping[str, Any]) -> bool:
@@ -121,11 +112,10 @@ async def _confirm_days(page: AnyPage, body: Mapping[str, Any]) -> bool:
     return confirmed
 
 
-def _show_saved(page: AnyPage, field: Field, saved: Settings, *, changed: bool) -> None:
+def _show_saved(page: AnyPage, field: Field, saved: Settings) -> None:
     page.settings = saved
     page.renew()
-    if changed:
-        page.report_change(f"{field.label}: {field.show(getattr(saved, field.name)) or 'none'}.")
+    page.report_change(f"{field.label}: {field.show(getattr(saved, field.name)) or 'none'}.")
 
 
 def _choose(page: AnyPage, choice: ConsoleChoice, value: str) -> None:
