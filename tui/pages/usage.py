@@ -22,7 +22,7 @@ from tui import format as fmt, glyphs
 from tui.pages import usage_table
 from tui.pages.base import AnyPage, ConsolePage, Verb
 from tui.pages.list_page import edit_filter
-from tui.pages.usage_bars import MEASURES, Bars, ChartPlan, bars_of, is_known
+from tui.pages.usage_bars import ALL, MEASURES, Bars, ChartPlan, bars_of, is_known, with_all
 from tui.pages.usage_chart import bar_time, chart, chart_height, chart_title, sum_texts
 from tui.pages.usage_panels import (
     WEEKDAYS,
@@ -60,8 +60,6 @@ class UsageSums(msgspec.Struct, frozen=True):
     """The server's sums for one period and dimension."""
 
     trends: Trends
-    overall: Trends
-    """The sums of all keys together."""
     total: SumRow
     hours: Trends
     """The sums of the hours of the last weeks, all keys together."""
@@ -94,8 +92,7 @@ async def fetch_sums(
         used = [(point.start_ms, number(point.row)) for point in summary.series if point.key == budget.key]
         course = BudgetCourse(budget, window, used)
     return UsageSums(
-        trends(main, starts),
-        trends(overall, starts),
+        with_all(trends(main, starts), trends(overall, starts)),
         overall.total,
         trends(heat, heat_starts),
         main.first_ms,
@@ -111,7 +108,7 @@ def next_option(page: AnyPage, choice: str, step: int = 1) -> None:
     options = OPTIONS[choice]
     current = options.index(page.choice(choice))
     page.view.choices[choice] = options[(current + step) % len(options)]
-    page.bars_back, page.series = 0, None if choice == "by" else page.series
+    page.bars_back, page.series = 0, ALL if choice == "by" else page.series
     page.renew()
 
 
@@ -172,8 +169,8 @@ class UsagePage(ConsolePage):
         """The error of the filter; empty if it is valid. A saved filter can be invalid, too."""
         self.bars_back = 0
         """The selected bar, as the number of bars back from the newest."""
-        self.series: str | None = None
-        """The key of the selected series; None: all together."""
+        self.series = ALL
+        """The key of the selected series."""
         self.budget = 0
         """The number of the budget in its panel, counted from the most used one, and over again after the last."""
         self.text_layout: usage_table.TextLayout | None = None
@@ -257,7 +254,6 @@ class UsagePage(ConsolePage):
             return _no_calls_text(self.session, filtered=bool(sums.words))
         plan = ChartPlan(
             trends=sums.trends,
-            overall=sums.overall,
             measure=MEASURES[self.choice("value")],
             patterns=self.app.no_color,
             first_ms=sums.first_ms,

@@ -24,8 +24,8 @@ END = 6
 SERIES = 6
 """The most series with a colour of their own. All others share one."""
 
-OTHERS = "\0others"
-"""The key that stands for all other series."""
+ALL, OTHERS = "\0all", "\0others"
+"""The keys of all calls together, and of the series without a colour of their own."""
 
 
 class Measure(msgspec.Struct, frozen=True):
@@ -79,8 +79,7 @@ class ChartPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What the chart shows, and how."""
 
     trends: Trends
-    overall: Trends
-    """The sums of all keys together, under an empty key."""
+    """The sums by key, and those of all calls together as the series ``ALL``."""
     measure: Measure
     patterns: bool = False
     """Whether fills are used instead of colours."""
@@ -98,6 +97,11 @@ class ChartPlan(msgspec.Struct, frozen=True, kw_only=True):
         return [row for row in self.trends.totals.values() if row.key not in largest_keys]
 
 
+def with_all(trends: Trends, overall: Trends) -> Trends:
+    """Returns the sums by key with the series of all calls, which a summary without a dimension has."""
+    return msgspec.structs.replace(trends, series={**trends.series, ALL: overall.series.get("", {})})
+
+
 def largest_first(trends: Trends, measure: Measure) -> list[SumRow]:
     """Returns the rows of all keys, the largest first."""
     return sorted(trends.totals.values(), key=lambda row: -measure.number(row))
@@ -111,8 +115,8 @@ class Bars(msgspec.Struct, frozen=True):
     chunk: int
     """The number of hours or days of each bar; the oldest one may have fewer."""
     spans: Sequence[charts.BarSpan]
-    rows: Mapping[str | None, Mapping[int, SumRow]] = {}
-    """The sums of the bars that have calls, by the key of the series (None: all together) and the number of the bar."""
+    rows: Mapping[str, Mapping[int, SumRow]] = {}
+    """The sums of the bars that have calls, by the key of the series and the number of the bar."""
 
     @property
     def hourly(self) -> bool:
@@ -133,10 +137,7 @@ def bars_of(plan: ChartPlan, width: int) -> Bars:
     step = HOUR_MS if len(starts) > 1 and starts[1] - starts[0] <= HOUR_MS else DAY_MS
     end = Millis(starts[-1] + step) if starts else Millis(0)
     series = plan.trends.series
-    sources: dict[str | None, list[Mapping[Millis, SumRow]]] = {
-        key: [series.get(key, {})] for key in {**plan.trends.totals, **series}
-    }
-    sources[None] = [plan.overall.series.get("", {})]
+    sources = {key: [series.get(key, {})] for key in (ALL, *plan.trends.totals, *series)}
     sources[OTHERS] = [series.get(row.key, {}) for row in plan.others]
     rows = {key: _rows_by_bar(firsts, cells) for key, cells in sources.items()}
     return Bars(firsts, (*firsts[1:], end), chunk, charts.spread_bars(len(firsts), chart_width), rows)

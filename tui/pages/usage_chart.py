@@ -12,7 +12,7 @@ from textual.content import Content
 from gateway.client.cells import cell
 from gateway.domain.views import SumRow
 from tui import charts, format as fmt, glyphs
-from tui.pages.usage_bars import AXIS, EDGE, END, MEASURES, OTHERS, SERIES, Bars, ChartPlan, Measure, is_known
+from tui.pages.usage_bars import ALL, AXIS, EDGE, END, MEASURES, OTHERS, SERIES, Bars, ChartPlan, Measure, is_known
 from tui.text import Part, content, join_parts
 from tui.trends import HOUR_MS
 
@@ -20,7 +20,7 @@ LINE_TONES = ("chart1", "chart2", "chart3")
 """The tones of p50, p95 and the average."""
 
 
-def chart(plan: ChartPlan, bars: Bars, height: int, chosen: int | None, series: str | None) -> list[Content]:
+def chart(plan: ChartPlan, bars: Bars, height: int, chosen: int | None, series: str) -> list[Content]:
     """Returns at most ``height`` rows and two of the time axis. ``chosen``: a bar's number; ``series``: a row's key."""
     if plan.measure.lines:
         lines = _line_values(plan, bars, series)
@@ -68,7 +68,7 @@ def _bar_rows(
 def _zero_marks(plan: ChartPlan, bars: Bars, bar: int) -> list[Part]:
     """Returns what stands for a zero: a low block with calls, a dot without calls, nothing if that is not known."""
     span = bars.spans[bar]
-    if bar in bars.rows[None]:
+    if bar in bars.rows[ALL]:
         return [(glyphs.BLOCKS[1] * span.bar, "dim"), (" " * (span.whole - span.bar), "")]
     if is_known(plan, bars, bar):
         indent = (span.whole - 1) // 2
@@ -83,7 +83,7 @@ def _background(plan: ChartPlan, ticks: charts.Ticks, row: int) -> Part:
     return (glyphs.GRID_DOTS if plan.patterns else glyphs.GRID), "grid"
 
 
-def _line_values(plan: ChartPlan, bars: Bars, series: str | None) -> list[list[float | None]]:
+def _line_values(plan: ChartPlan, bars: Bars, series: str) -> list[list[float | None]]:
     """Returns the values of each line, one for each bar; None for a bar without calls."""
     rows = [bars.rows.get(series, {}).get(bar) for bar in range(len(bars.starts))]
     return [[None if row is None else value_of(row) for row in rows] for value_of in plan.measure.lines.values()]
@@ -206,7 +206,7 @@ def chart_title(plan: ChartPlan, bars: Bars, *, incomplete: bool) -> Content:
     """Returns the measure and its step, and what gaps, dots and dashes stand for, if there are any."""
     step = "hour" if bars.hourly else "day"
     per = f"per {bars.chunk} {step}s" if bars.chunk > 1 else f"per {step}"
-    calls = bars.rows[None]
+    calls = bars.rows[ALL]
     known_bars = [is_known(plan, bars, number) for number in range(len(bars.starts))]
     parts: list[Part] = [(f" {plan.measure.name} {per}", "bold")]
     if any(known and number not in calls for number, known in enumerate(known_bars)):

@@ -18,49 +18,17 @@ from tui import charts, format as fmt, glyphs
 from tui.columns import Column, PlacedColumn, fit_columns
 from tui.pages import live_actions
 from tui.pages.base import AnyPage
-from tui.pages.usage_bars import AXIS, EDGE, MEASURES, OTHERS, SERIES, Bars, ChartPlan, sum_rows
+from tui.pages.usage_bars import ALL, AXIS, EDGE, MEASURES, OTHERS, SERIES, Bars, ChartPlan, sum_rows
 from tui.text import Part, content, safe
 from tui.widgets.dialogs import toast
 
 NO_QUERY = Query()
 
 
-class SeriesNumber(msgspec.Struct, frozen=True):
-    """A column of numbers."""
-
-    title: str
-    width: int
-    text: Callable[[SumRow], str]
-    measure: str
-    """The measure that it belongs to, which a click on the title chooses."""
-
-
-def _ms(ms: float | None) -> str:
-    return fmt.seconds(None if ms is None else round(ms))
-
-
-NUMBERS = (
-    SeriesNumber("cost", 9, lambda row: fmt.short_cost(row.cost_nanos), "cost"),
-    SeriesNumber("calls", 7, lambda row: fmt.count(row.calls), "calls"),
-    SeriesNumber("tokens", 7, lambda row: fmt.brief_count(row.input_tokens + row.output_tokens), "tokens"),
-    SeriesNumber("errors", 7, lambda row: fmt.count(row.errors), "errors"),
-    SeriesNumber("dur p50", 7, lambda row: _ms(row.duration_p50_ms), "duration"),
-    SeriesNumber("p95", 7, lambda row: _ms(row.duration_p95_ms), "duration"),
-    SeriesNumber("avg", 7, lambda row: _ms(row.mean_duration_ms), "duration"),
-    SeriesNumber("first p50", 9, lambda row: _ms(row.first_byte_p50_ms), "first token"),
-    SeriesNumber("p95", 7, lambda row: _ms(row.first_byte_p95_ms), "first token"),
-    SeriesNumber("avg", 7, lambda row: _ms(row.mean_first_byte_ms), "first token"),
-)
-
-MARKS = 3
-"""The width of the cursor and the colour, before the first column."""
-
-
 class SeriesRow(msgspec.Struct, frozen=True):
     """A row of the table."""
 
-    key: str | None
-    """The key of the series; None: all together."""
+    key: str
     name: str
     row: SumRow
     series: int = -1
@@ -70,10 +38,36 @@ class SeriesRow(msgspec.Struct, frozen=True):
 SeriesColumns = Sequence[PlacedColumn[SeriesRow]]
 
 
+def _numbers(title: str, width: int, text: Callable[[SumRow], str], measure: str) -> Column[SeriesRow]:
+    """Returns a column of numbers. Its id begins with the measure, which a click on the title chooses."""
+    return Column(f"{measure}:{title}", title, width, lambda row: text(row.row), right=True)
+
+
+def _ms(ms: float | None) -> str:
+    return fmt.seconds(None if ms is None else round(ms))
+
+
+NUMBERS = (
+    _numbers("cost", 9, lambda row: fmt.short_cost(row.cost_nanos), "cost"),
+    _numbers("calls", 7, lambda row: fmt.count(row.calls), "calls"),
+    _numbers("tokens", 7, lambda row: fmt.brief_count(row.input_tokens + row.output_tokens), "tokens"),
+    _numbers("errors", 7, lambda row: fmt.count(row.errors), "errors"),
+    _numbers("dur p50", 7, lambda row: _ms(row.duration_p50_ms), "duration"),
+    _numbers("p95", 7, lambda row: _ms(row.duration_p95_ms), "duration"),
+    _numbers("avg", 7, lambda row: _ms(row.mean_duration_ms), "duration"),
+    _numbers("first p50", 9, lambda row: _ms(row.first_byte_p50_ms), "first token"),
+    _numbers("p95", 7, lambda row: _ms(row.first_byte_p95_ms), "first token"),
+    _numbers("avg", 7, lambda row: _ms(row.mean_first_byte_ms), "first token"),
+)
+
+MARKS = 3
+"""The width of the cursor and the colour, before the first column."""
+
+
 def series_rows(plan: ChartPlan, total: SumRow) -> list[SeriesRow]:
     """Returns the rows: all together, each series with a colour of its own, and all others."""
     largest, others = plan.largest, plan.others
-    rows = [SeriesRow(None, "all", total)]
+    rows = [SeriesRow(ALL, "all", total)]
     rows += [SeriesRow(row.key, name_of(row), row, number) for number, row in enumerate(largest)]
     if len(others) == 1:
         rows.append(SeriesRow(others[0].key, name_of(others[0]), others[0], SERIES))
@@ -93,19 +87,11 @@ def series_columns(plan: ChartPlan, total: SumRow, by: str, width: int) -> Serie
         "name", f"by {by}", 19, lambda row: row.name, max_width=28, fit_text=lambda r, w: cut_middle(r.name, w)
     )
     columns = [name]
-    measured = [number for number in NUMBERS if MEASURES[number.measure] is plan.measure]
-    for rank, number in enumerate(NUMBERS, 1):
-        last = number is measured[-1]
-        columns.append(
-            Column(
-                f"{number.measure}:{number.title}",
-                number.title + (glyphs.DESCENDING if last else ""),  # times are sorted by their average
-                number.width,
-                partial(_number, number),
-                rank=0 if number in measured else rank,
-                right=True,
-            )
-        )
+    measured = [column for column in NUMBERS if MEASURES[_measure_of(column)] is plan.measure]
+    for rank, column in enumerate(NUMBERS, 1):
+        last = column is measured[-1]
+        title = column.title + (glyphs.DESCENDING if last else "")  # times are sorted by their average
+        columns.append(msgspec.structs.replace(column, title=title, rank=0 if column in measured else rank))
         if last and not plan.measure.lines:  # times have no shares
             columns.append(Column("share", "share", 5, partial(_share, plan, total), right=True))
     over_time = partial(_over_time, plan)
@@ -113,21 +99,23 @@ def series_columns(plan: ChartPlan, total: SumRow, by: str, width: int) -> Serie
     return fit_columns(columns, width - MARKS - 1)
 
 
-def _number(number: SeriesNumber, row: SeriesRow) -> str:
-    return number.text(row.row)
+def _measure_of(column: Column[SeriesRow]) -> str:
+    """Returns the measure of a column; empty for the name and the line over time."""
+    measure = column.id.partition(":")[0]
+    return measure if measure in MEASURES else ""
 
 
 def _share(plan: ChartPlan, total: SumRow, row: SeriesRow) -> str:
     whole = plan.measure.number(total) or 1.0
-    return "" if row.key is None else fmt.percent(plan.measure.number(row.row) / whole)
+    return "" if row.key == ALL else fmt.percent(plan.measure.number(row.row) / whole)
 
 
 def _over_time(plan: ChartPlan, row: SeriesRow, width: int) -> str:
     """Returns a sparkline of a series; nothing for all others together."""
     if row.key == OTHERS:
         return ""
-    source, key = (plan.overall, "") if row.key is None else (plan.trends, row.key)
-    return f"  {charts.spark(source.values(key, plan.measure.number), min(width - 3, len(source.starts)))}"
+    values = plan.trends.values(row.key, plan.measure.number)
+    return f"  {charts.spark(values, min(width - 3, len(values)))}"
 
 
 def measure_at(columns: SeriesColumns, x: int) -> str:
@@ -136,14 +124,11 @@ def measure_at(columns: SeriesColumns, x: int) -> str:
     for place in columns:
         end += 1 + place.width
         if MARKS <= x < end:
-            measure = place.column.id.partition(":")[0]
-            return measure if measure in MEASURES else ""
+            return _measure_of(place.column)
     return ""
 
 
-def series_table(
-    plan: ChartPlan, rows: Sequence[SeriesRow], columns: SeriesColumns, chosen: str | None
-) -> list[Content]:
+def series_table(plan: ChartPlan, rows: Sequence[SeriesRow], columns: SeriesColumns, chosen: str) -> list[Content]:
     """Returns the head and the rows, with the selected one marked."""
     head: list[Part] = [(" " * MARKS, "dim")]
     for place in columns:
@@ -198,7 +183,7 @@ def move_series(page: AnyPage, step: int) -> None:
 def correct_selection(page: AnyPage, bars: Bars, rows: Sequence[SeriesRow]) -> int:
     """Move the selection off a bar or a series that no longer exists. Returns the number of the selected bar."""
     if page.series not in [row.key for row in rows]:
-        page.series = None
+        page.series = ALL
     newest = len(bars.starts) - 1
     page.bars_back = min(page.bars_back, newest)
     bar: int = newest - page.bars_back
@@ -219,10 +204,10 @@ async def open_calls(page: AnyPage) -> None:
 async def _unambiguous_words(page: AnyPage, layout: TextLayout, words: str, bar: int, dimension: str) -> str:
     """Returns the filter words, with the id instead of the name if another token or channel had that name too."""
     row = next((row for row in layout.rows if row.key == page.series), None)
-    if row is None or row.key is None or not is_id(FILTER_WORDS[dimension], row.key):
+    if row is None or row.key == ALL or not is_id(FILTER_WORDS[dimension], row.key):
         return words
     by_name, by_id = _word(dimension, row), f"{FILTER_WORDS[dimension]}:{row.key}"
-    other_words = f"{filter_words(layout, bar, None, dimension)} {by_name} !{by_id}"
+    other_words = f"{filter_words(layout, bar, ALL, dimension)} {by_name} !{by_id}"
     if not (await page.session.client.calls(words=other_words, limit=1)).calls:
         return words
     toast(page, f"Another {dimension} also had the name {safe(row.row.name, 40)}, so the filter has the id.")
@@ -230,7 +215,7 @@ async def _unambiguous_words(page: AnyPage, layout: TextLayout, words: str, bar:
 
 
 def filter_words(
-    layout: TextLayout, bar: int, series: str | None, dimension: str, measure: str = "", query: Query = NO_QUERY
+    layout: TextLayout, bar: int, series: str, dimension: str, measure: str = "", query: Query = NO_QUERY
 ) -> str:
     """Returns the filter words for a bar and a series, with those of the measure and of the page's own filter."""
     start_ms, end_ms = layout.bars.starts[bar], layout.bars.ends[bar]
@@ -243,7 +228,7 @@ def filter_words(
         words[0] = f"since:{_moment(query.since)}"
     if query.until is not None and query.until < end_ms:
         words[1] = f"until:{_moment(query.until)}"
-    named_rows = [row for row in layout.rows if row.key is not None and row.key != OTHERS]
+    named_rows = [row for row in layout.rows if row.key not in (ALL, OTHERS)]
     if series == OTHERS:
         words += [f"!{_word(dimension, row)}" for row in named_rows]
     else:

@@ -19,7 +19,7 @@ from tests.tui.stage import NOW, budget, call, console, words
 from tui.app import Console
 from tui.pages.live import LivePage
 from tui.pages.usage import UsagePage
-from tui.pages.usage_bars import OTHERS, bars_of
+from tui.pages.usage_bars import ALL, OTHERS, bars_of
 from tui.pages.usage_table import TextLayout, filter_words, series_rows
 from tui.saved_state import SavedState
 from tui.trends import DAY_MS, HOUR_MS, days
@@ -227,7 +227,7 @@ async def test_the_selected_bar_and_series_are_described() -> None:
         name = usage(app).series
         assert f"▸ {day:%a} {day.day} {day:%b}  {name}  $" in screen(app)
         await press(app, pilot, "up", "right")
-        assert (usage(app).series, usage(app).bars_back) == (None, 1)
+        assert (usage(app).series, usage(app).bars_back) == (ALL, 1)
 
 
 async def test_a_click_selects_a_bar_and_another_opens_its_calls() -> None:
@@ -322,7 +322,7 @@ def places(hourly: bool = False) -> TextLayout:
 
 
 def test_the_filter_of_a_bar_has_its_time_and_its_series() -> None:
-    assert filter_words(places(), 1, None, "model") == "since:1970-01-06 until:1970-01-06"
+    assert filter_words(places(), 1, ALL, "model") == "since:1970-01-06 until:1970-01-06"
     same = parse("tok:key8 dur:>1s", Millis(0))
     assert filter_words(places(), 1, "key8", "token", query=same).endswith(" tok:key8 dur:>1s")
     assert filter_words(places(), 1, "key8", "token", query=same).count("tok:") == 1
@@ -336,10 +336,10 @@ def test_a_span_of_the_page_s_filter_narrows_that_of_the_bar() -> None:
     start = places().bars.starts[1]
     early, late = Millis(start - 1), Millis(start + HOUR_MS)
     wider = msgspec.structs.replace(parse("tok:ci", NOW), since=early)
-    found = parse(filter_words(places(), 1, None, "model", "", wider), NOW)
+    found = parse(filter_words(places(), 1, ALL, "model", "", wider), NOW)
     assert (found.since, found.words) == (start, ("tok:ci",))
     narrower = msgspec.structs.replace(parse("tok:ci", NOW), since=late, until=Millis(late + HOUR_MS))
-    found = parse(filter_words(places(), 1, None, "model", "", narrower), NOW)
+    found = parse(filter_words(places(), 1, ALL, "model", "", narrower), NOW)
     assert (found.since, found.until, found.words) == (late, late + HOUR_MS, ("tok:ci",))
 
 
@@ -349,7 +349,7 @@ def test_the_filter_of_all_others_excludes_the_rest() -> None:
 
 
 def test_a_day_ends_with_the_filter() -> None:
-    query = parse(filter_words(places(), 1, None, "model"), NOW)
+    query = parse(filter_words(places(), 1, ALL, "model"), NOW)
     bars = places().bars
     assert (query.since, query.until) == (bars.starts[1], bars.ends[1])
 

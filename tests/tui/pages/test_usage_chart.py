@@ -10,7 +10,19 @@ from gateway.domain.views import SumRow
 from tests.tui.stage import sums
 from tui import glyphs
 from tui.charts import Ticks
-from tui.pages.usage_bars import AXIS, EDGE, END, MEASURES, OTHERS, ChartPlan, bars_of, is_known, largest_first
+from tui.pages.usage_bars import (
+    ALL,
+    AXIS,
+    EDGE,
+    END,
+    MEASURES,
+    OTHERS,
+    ChartPlan,
+    bars_of,
+    is_known,
+    largest_first,
+    with_all,
+)
 from tui.pages.usage_chart import chart, tick_text
 from tui.trends import DAY_MS, HOUR_MS, Trends
 
@@ -42,7 +54,7 @@ def over(*cells: tuple[int, SumRow], starts: Sequence[Millis] = STARTS) -> Trend
 
 def plan(trends: Trends, overall: Trends = EMPTY, value: str = "cost", **more: Any) -> ChartPlan:
     fields = {"patterns": True, "first_ms": STARTS[0], **more}
-    return ChartPlan(trends=trends, overall=overall, measure=MEASURES[value], **fields)
+    return ChartPlan(trends=with_all(trends, overall), measure=MEASURES[value], **fields)
 
 
 def some(keys: int = 2) -> Trends:
@@ -64,7 +76,7 @@ WHOLE = over((0, row("", 3)), (1, row("", 0)), (3, row("", 3)))
 
 def test_bars_are_as_high_as_the_sums_and_the_axis_begins_at_zero() -> None:
     drawing = plan(some(), WHOLE)
-    lines = chart(drawing, bars_of(drawing, AXIS + EDGE + 16), 6, None, None)
+    lines = chart(drawing, bars_of(drawing, AXIS + EDGE + 16), 6, None, ALL)
     assert text(lines) == [
         "      $3 ┤░░░⠁" + "⠁⠁⠁⠁" * 2 + "░░░⠁",
         "         │░░░ " + "    " * 2 + "░░░",
@@ -80,7 +92,7 @@ def test_bars_are_as_high_as_the_sums_and_the_axis_begins_at_zero() -> None:
 def test_the_chart_takes_the_whole_width() -> None:
     drawing = plan(some(), WHOLE)
     for width in (60, 79, 100, 139, 199):
-        lines = chart(drawing, bars_of(drawing, width), 9, None, None)
+        lines = chart(drawing, bars_of(drawing, width), 9, None, ALL)
         assert {line.cell_length for line in lines[:-1]} == {width}
 
 
@@ -88,28 +100,28 @@ def test_no_calls_nothing_to_pay_and_unknown_differ() -> None:
     drawing = plan(some(), WHOLE, first_ms=STARTS[1])
     assert is_known(drawing, bars_of(drawing, 30), 1)
     late = plan(some(), over((3, row("", 3))), first_ms=STARTS[1] + 1)
-    *_, bottom, axis, _ = text(chart(late, bars_of(late, AXIS + EDGE + 16), 6, None, None))
+    *_, bottom, axis, _ = text(chart(late, bars_of(late, AXIS + EDGE + 16), 6, None, ALL))
     assert axis == "       0 └┬┄┄┄" + "─" * 12
     assert bottom[AXIS + EDGE + 4 :] == " ·   ·  ███"
     free = plan(some(), WHOLE)
-    assert text(chart(free, bars_of(free, AXIS + EDGE + 16), 6, None, None))[-3].endswith("███ ▁▁▁  ·  ███")
+    assert text(chart(free, bars_of(free, AXIS + EDGE + 16), 6, None, ALL))[-3].endswith("███ ▁▁▁  ·  ███")
 
 
 def test_blank_cells_are_spaces() -> None:
     for value in MEASURES:
         drawing = plan(some(), WHOLE, value)
-        assert "\u2800" not in "".join(text(chart(drawing, bars_of(drawing, 80), 9, None, None)))
+        assert "\u2800" not in "".join(text(chart(drawing, bars_of(drawing, 80), 9, None, ALL)))
 
 
 def test_the_selected_bar_is_marked_on_the_axis() -> None:
     drawing = plan(some(), WHOLE)
-    lines = chart(drawing, bars_of(drawing, AXIS + EDGE + 16), 6, 2, None)
+    lines = chart(drawing, bars_of(drawing, AXIS + EDGE + 16), 6, 2, ALL)
     assert text(lines)[-2] == "       0 └┬───────━━━─────"
 
 
 def test_series_have_colours_of_the_palette() -> None:
     drawing = plan(some(9), WHOLE, patterns=False)
-    used = set().union(*map(tones, chart(drawing, bars_of(drawing, 100), 20, None, None)))
+    used = set().union(*map(tones, chart(drawing, bars_of(drawing, 100), 20, None, ALL)))
     fronts = {tone.split(" on ")[0] for tone in used if tone.startswith("$chart")} - {"$chart-grid"}
     assert fronts == {f"$chart-{number}" for number in range(1, 8)}
 
@@ -139,7 +151,7 @@ TIMES: dict[str, Any] = {"calls": 10, "duration_ms": 20_000, "duration_p50_ms": 
 def test_times_are_lines_with_their_names_and_gaps() -> None:
     whole = over((0, row("", 0, **TIMES)), (1, row("", 0, **TIMES)), (3, row("", 0, **TIMES)))
     drawing = plan(EMPTY, whole, "duration")
-    lines = text(chart(drawing, bars_of(drawing, AXIS + EDGE + END + 8), 8, None, None))
+    lines = text(chart(drawing, bars_of(drawing, AXIS + EDGE + END + 8), 8, None, ALL))
     assert lines[0] == "      4s ┤ ⠉ ⠁   ⠁ ╌ p95"
     assert [line.split()[-1] for line in lines if line.endswith(("p95", "avg", "p50"))] == ["p95", "avg", "p50"]
     assert all(line[AXIS + EDGE + 4 : AXIS + EDGE + 6].strip() == "" for line in lines[:-2])
@@ -149,7 +161,7 @@ def test_times_are_lines_with_their_names_and_gaps() -> None:
 def test_the_lines_are_those_of_the_selected_series() -> None:
     slow: dict[str, Any] = {**TIMES, "duration_p95_ms": 90_000}
     drawing = plan(over((0, row("slow", 1, **slow))), over((0, row("", 1, **TIMES))), "duration")
-    tops = [text(chart(drawing, bars_of(drawing, 60), 8, None, key))[0].split()[0] for key in (None, "slow")]
+    tops = [text(chart(drawing, bars_of(drawing, 60), 8, None, key))[0].split()[0] for key in (ALL, "slow")]
     assert tops == ["4s", "90s"]
 
 
@@ -157,14 +169,14 @@ def test_of_several_days_in_a_bar_the_slowest_counts() -> None:
     slow = {**TIMES, "duration_p95_ms": 9_000}
     drawing = plan(EMPTY, over((0, row("", 0, **TIMES)), (1, row("", 0, **slow))), "duration")
     bars = bars_of(drawing, AXIS + EDGE + END + 2)
-    assert text(chart(drawing, bars, 8, None, None))[0].split()[0] == "10s"
-    assert bars.rows[None][0].duration_p95_ms == 9_000
+    assert text(chart(drawing, bars, 8, None, ALL))[0].split()[0] == "10s"
+    assert bars.rows[ALL][0].duration_p95_ms == 9_000
 
 
 def test_an_unknown_percentile_has_no_line() -> None:
     unknown: dict[str, Any] = {**TIMES, "duration_p50_ms": None, "duration_p95_ms": None}
     drawing = plan(EMPTY, over((0, row("", 0, **unknown))), "duration")
-    lines = "\n".join(text(chart(drawing, bars_of(drawing, 60), 8, None, None)))
+    lines = "\n".join(text(chart(drawing, bars_of(drawing, 60), 8, None, ALL)))
     assert "avg" in lines
     assert "p95" not in lines
 
@@ -202,7 +214,7 @@ def test_ticks_are_written_alike(value: str, ticks: Ticks, expected: list[str]) 
 
 def dates(starts: Sequence[Millis], width: int) -> str:
     drawing = plan(Trends(starts=starts))
-    return text(chart(drawing, bars_of(drawing, width), 6, None, None))[-1].strip()
+    return text(chart(drawing, bars_of(drawing, width), 6, None, ALL))[-1].strip()
 
 
 def test_labels_of_the_time_are_round() -> None:
@@ -220,7 +232,7 @@ def test_labels_of_the_time_are_round() -> None:
     assert "Tue 6" in dates(day, 80)
     year = [Millis(MONDAY + number * DAY_MS) for number in range(365)]
     assert [part for part in dates(year, 199).split() if not part.isdigit()][:3] == ["Feb", "Mar", "Apr"]
-    axis = text(chart(drawing := plan(Trends(starts=year)), bars_of(drawing, 199), 6, None, None))[-2]
+    axis = text(chart(drawing := plan(Trends(starts=year)), bars_of(drawing, 199), 6, None, ALL))[-2]
     assert axis.count("┬") == 12
 
 
@@ -231,29 +243,29 @@ def test_each_day_of_a_week_has_its_date_on_a_narrow_screen_too() -> None:
 
 def test_costs_of_zero_have_an_axis_in_dollars() -> None:
     drawing = plan(over((0, row("free", 0))))
-    assert text(chart(drawing, bars_of(drawing, 60), 8, None, None))[0].split()[0] == "$1.00"
+    assert text(chart(drawing, bars_of(drawing, 60), 8, None, ALL))[0].split()[0] == "$1.00"
 
 
 def test_nothing_is_an_empty_chart() -> None:
     drawing = plan(EMPTY)
-    assert len(chart(drawing, bars_of(drawing, 40), 3, None, None)) == 5
+    assert len(chart(drawing, bars_of(drawing, 40), 3, None, ALL)) == 5
 
 
 @pytest.mark.parametrize(("patterns", "signs"), [(True, {"─", "╌", "┈"}), (False, {"─"})])
 def test_the_name_of_a_line_has_its_sign(patterns: bool, signs: set[str]) -> None:
     drawing = plan(EMPTY, over((0, row("", 0, **TIMES)), (1, row("", 0, **TIMES))), "duration", patterns=patterns)
-    lines = text(chart(drawing, bars_of(drawing, AXIS + EDGE + END + 8), 8, None, None))
+    lines = text(chart(drawing, bars_of(drawing, AXIS + EDGE + END + 8), 8, None, ALL))
     assert {line.split()[-2] for line in lines if line.endswith(("p95", "avg", "p50"))} == signs
 
 
 def test_every_line_has_its_name_though_all_end_at_the_bottom() -> None:
     low = {**TIMES, "duration_p50_ms": 1, "duration_p95_ms": 2, "duration_ms": 20}
     drawing = plan(EMPTY, over((0, row("", 0, **TIMES)), (1, row("", 0, **low))), "duration")
-    lines = text(chart(drawing, bars_of(drawing, AXIS + EDGE + END + 8), 8, None, None))
+    lines = text(chart(drawing, bars_of(drawing, AXIS + EDGE + END + 8), 8, None, ALL))
     assert [line.split()[-1] for line in lines if line.endswith(("p95", "avg", "p50"))] == ["p95", "avg", "p50"]
 
 
 def test_without_colours_ticks_are_fainter_than_values() -> None:
-    bars = chart(plan(some(), WHOLE), bars_of(plan(some(), WHOLE), 60), 8, None, None)
+    bars = chart(plan(some(), WHOLE), bars_of(plan(some(), WHOLE), 60), 8, None, ALL)
     assert glyphs.GRID not in "".join(text(bars))
     assert glyphs.GRID_DOTS in "".join(text(bars))

@@ -9,7 +9,7 @@ from gateway.domain.views import SumRow
 from tests.tui.pages.test_usage_chart import over, plan, row, some, text, tones
 from tests.tui.stage import sums
 from tui import glyphs
-from tui.pages.usage_bars import MEASURES, OTHERS, SERIES, ChartPlan
+from tui.pages.usage_bars import ALL, MEASURES, OTHERS, SERIES, ChartPlan
 from tui.pages.usage_table import measure_at, series_columns, series_rows, series_table
 
 COST = MEASURES["cost"]
@@ -25,7 +25,7 @@ TIMED: dict[str, Any] = {
 }
 
 
-def drawn(drawing: ChartPlan, width: int, total: SumRow = TOTAL, chosen: str | None = None) -> list[Content]:
+def drawn(drawing: ChartPlan, width: int, total: SumRow = TOTAL, chosen: str = ALL) -> list[Content]:
     """The table of models at a width."""
     return series_table(drawing, series_rows(drawing, total), series_columns(drawing, total, "model", width), chosen)
 
