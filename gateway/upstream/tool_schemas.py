@@ -24,8 +24,8 @@ _LISTS = frozenset({"required", "enum", "anyOf", "oneOf", "allOf", "prefixItems"
 _MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
 """Keywords whose value must be an object of schemas."""
 _NUMBERS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})
-_TOP_LEVEL = frozenset({"anyOf", "oneOf", "allOf", "not", "enum"})
-"""Keywords that are refused at the top level."""
+COMBINATIONS = frozenset({"anyOf", "oneOf", "allOf"})
+"""Keywords that are refused at the top of a schema, and whose arguments are merged there."""
 _DATA = frozenset({"enum", "const", "default", "examples", "required"})
 
 
@@ -51,12 +51,10 @@ def _with_valid_schema(tool: Any) -> Any:
 
 
 def _of_object(schema: dict[str, Any]) -> dict[str, Any]:
-    """Returns the schema of an object that has the properties of all alternatives at the top level, without these."""
-    parts = [part for name in ("anyOf", "oneOf", "allOf") for part in schema.get(name, [])]
-    holders = [rawjson.at(part, "properties") or {} for part in (*parts, schema)]
-    properties = {key: each for holder in holders for key, each in holder.items()}
-    kept = {name: value for name, value in schema.items() if name not in _TOP_LEVEL}
-    return {**kept, "type": "object", "properties": properties}
+    """Returns the schema of an object, without what is refused at the top level."""
+    kept = {name: value for name, value in schema.items() if name not in ("not", "enum")}
+    kept |= {"type": "object", "properties": kept.get("properties", {})}
+    return merge_combinations(kept) if COMBINATIONS & kept.keys() else kept
 
 
 def _valid(schema: Any) -> Any:
@@ -109,3 +107,34 @@ def _with_valid_parts(name: str, value: Any) -> Any:
     if isinstance(value, dict):
         return _valid(value)
     return [_valid(part) for part in value] if name in _LISTS else value
+
+
+def merge_combinations(schema: dict[str, Any]) -> dict[str, Any]:
+    """Returns the schema with the arguments that it combines. One is required if all alternatives require it."""
+    properties, required = _arguments(schema)
+    for keyword in sorted(COMBINATIONS & schema.keys()):
+        parts = [_resolve(part, schema) for part in rawjson.list_at(schema, keyword)]
+        combined = [_arguments(part) for part in {id(part): part for part in parts}.values()]  # each once
+        del schema[keyword]
+        for part_properties, _ in combined:
+            properties |= {name: raw for name, raw in part_properties.items() if name not in properties}
+        if sets := [part_required for _, part_required in combined]:
+            required |= set.union(*sets) if keyword == "allOf" else set.intersection(*sets)
+    merged: dict[str, Any] = {**schema, "properties": properties}
+    if required:
+        merged["required"] = sorted(required)
+    definitions: dict[str, Any] = {name: merged.pop(name) for name in ("$defs", "definitions") if name in merged}
+    return {**merged, **definitions} if b'"$ref"' in rawjson.encode(merged) else merged
+
+
+def _arguments(schema: Any) -> tuple[dict[str, Any], set[str]]:
+    """Returns the arguments in a schema, and the names of those that it requires."""
+    properties = rawjson.at(schema, "properties")
+    required = {name for name in rawjson.list_at(schema, "required") if isinstance(name, str)}
+    return properties if isinstance(properties, dict) else {}, required
+
+
+def _resolve(part: Any, schema: dict[str, Any]) -> Any:
+    """Returns a part of a schema, or what it refers to if it is a reference within the schema."""
+    reference = rawjson.text_at(part, "$ref")
+    return rawjson.at(schema, *reference[2:].split("/")) if reference.startswith("#/") else part

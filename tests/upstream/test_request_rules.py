@@ -235,6 +235,9 @@ def test_alternatives_at_the_top_level_become_properties(name: str) -> None:
     schema = {"properties": {"b": {"type": "number"}}, "oneOf": alternatives, "not": {"required": ["c"]}}
     expected = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "number"}}}
     assert _fit([SCHEMAS], {"tools": [{"name": "f", name: schema}]})[0] == {"tools": [{"name": "f", name: expected}]}
+    parts = {"$defs": {"A": {"properties": {"a": {}}, "required": ["a"]}}, "allOf": [{"$ref": "#/$defs/A"}]}
+    (tool,) = _fit([SCHEMAS], {"tools": [{"name": "f", name: parts}]})[0]["tools"]
+    assert tool[name] == {"type": "object", "properties": {"a": {}}, "required": ["a"]}
 
 
 @pytest.mark.parametrize("tools", [None, 5, [{"type": "web_search_20250305", "name": "web_search"}, "x"]])

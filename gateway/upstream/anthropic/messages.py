@@ -33,6 +33,7 @@ from gateway.upstream.answer_formats import JSON_FORMATS, ResponseFormat
 from gateway.upstream.anthropic.models import AnthropicModel
 from gateway.upstream.call_memory import Recall
 from gateway.upstream.message_shapes import FILLER, GO_ON
+from gateway.upstream.tool_schemas import COMBINATIONS, merge_combinations
 from gateway.upstream.translation import NameRules, check_address, conversation_of, schema_fields
 
 Block = dict[str, Any]
@@ -260,40 +261,7 @@ def _schema(offer: ToolOffer) -> dict[str, Any]:
     if rawjson.is_null(offer.parameters):
         return _NO_ARGUMENTS
     fields = schema_fields(offer) | {"type": "object"}
-    return fields if not fields.keys() & _COMBINATIONS else _merge_combinations(rawjson.value(rawjson.encode(fields)))
-
-
-_COMBINATIONS = frozenset({"anyOf", "oneOf", "allOf"})
-"""Keywords that the API refuses at the top of a schema."""
-
-
-def _merge_combinations(schema: dict[str, Any]) -> dict[str, Any]:
-    """Returns the schema with the arguments that it combines. One is required if all alternatives require it."""
-    properties, required = _arguments(schema)
-    for keyword in sorted(_COMBINATIONS & schema.keys()):
-        parts = [_resolve(part, schema) for part in rawjson.list_at(schema, keyword)]
-        combined = [_arguments(part) for part in {id(part): part for part in parts}.values()]  # each once
-        del schema[keyword]
-        for part_properties, _ in combined:
-            properties |= {name: raw for name, raw in part_properties.items() if name not in properties}
-        if sets := [part_required for _, part_required in combined]:
-            required |= set.union(*sets) if keyword == "allOf" else set.intersection(*sets)
-    merged: dict[str, Any] = {**schema, "properties": properties, "required": sorted(required)}
-    definitions: dict[str, Any] = {name: merged.pop(name) for name in ("$defs", "definitions") if name in merged}
-    return {**merged, **definitions} if b'"$ref"' in rawjson.encode(merged) else merged
-
-
-def _arguments(schema: Any) -> tuple[dict[str, Any], set[str]]:
-    """Returns the arguments in a schema, and the names of those that it requires."""
-    properties = rawjson.at(schema, "properties")
-    required = {name for name in rawjson.list_at(schema, "required") if isinstance(name, str)}
-    return properties if isinstance(properties, dict) else {}, required
-
-
-def _resolve(part: Any, schema: dict[str, Any]) -> Any:
-    """Returns a part of a schema, or what it refers to if it is a reference within the schema."""
-    reference = rawjson.text_at(part, "$ref")
-    return rawjson.at(schema, *reference[2:].split("/")) if reference.startswith("#/") else part
+    return fields if not fields.keys() & COMBINATIONS else merge_combinations(rawjson.value(rawjson.encode(fields)))
 
 
 def _choice(choice: ToolChoice) -> dict[str, Any] | None:

@@ -125,7 +125,7 @@ def test_null_members_of_a_schema_are_left_out() -> None:
 def test_combinations_at_the_top_of_a_schema_are_merged(schema: Any, properties: Any, required: Any) -> None:
     tool = {"type": "function", "function": {"name": "f", "parameters": schema}}
     found = _equip(tools=[tool])["tools"][0]["input_schema"]
-    assert (found["type"], found["properties"], found["required"]) == ("object", properties, required)
+    assert (found["type"], found["properties"], found.get("required", [])) == ("object", properties, required)
     assert not found.keys() & {"anyOf", "oneOf", "allOf", "$defs"}
 
 
