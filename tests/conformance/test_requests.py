@@ -179,21 +179,6 @@ async def test_an_upstream_that_wants_reasoning_back_gets_an_empty_one(
     assert provider.last.json["messages"] == turns[:3]
 
 
-async def test_a_call_without_a_result_gets_one_where_that_is_refused(gateway: Gateway, provider: Provider) -> None:
-    """Compacted and interrupted conversations lack results; without a repair each later turn fails."""
-    call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
-    turns: list[dict[str, Any]] = [
-        {"role": "user", "content": "Look"},
-        {"role": "assistant", "content": None, "tool_calls": [call]},
-        {"role": "user", "content": "Go on"},
-    ]
-    provider.on("m", fail(400, "(insufficient tool messages following tool_calls message)"), speak())
-    for count in (2, 3):
-        assert (await gateway.client.chat(messages=turns)).status == 200
-        result = {"role": "tool", "tool_call_id": "c1", "content": "[no output]"}
-        assert (len(provider.exchanges), provider.last.json["messages"]) == (count, [*turns[:2], result, turns[2]])
-
-
 async def test_a_schema_that_is_refused_goes_into_the_prompt(gateway: Gateway, provider: Provider) -> None:
     """DeepSeek makes answers JSON, but takes no schema; some servers do neither in requests with tools."""
     form = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object"}}}
@@ -209,23 +194,6 @@ async def test_a_schema_that_is_refused_goes_into_the_prompt(gateway: Gateway, p
     assert (await gateway.client.chat(response_format=form)).status == 200
     assert "response_format" not in provider.last.json
     assert provider.last.json["messages"][0]["content"].endswith('It must match this JSON schema:\n{"type": "object"}')
-
-
-@pytest.mark.parametrize("status", [400, 500])
-@pytest.mark.parametrize("parts", [False, True])
-async def test_a_template_that_wants_one_system_message_first_gets_it(
-    gateway: Gateway, provider: Provider, status: int, *, parts: bool
-) -> None:
-    """Claude Code and others put system messages in the middle of conversations, which Qwen's template refuses."""
-    late = [{"type": "text", "text": "B"}] if parts else "B"
-    user, assistant = {"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}
-    turns = [{"role": "system", "content": "A"}, user, {"role": "developer", "content": late}, assistant, user]
-    provider.on("m", fail(status, "System message must be at the beginning."), speak())
-    for count in (2, 3):
-        assert (await gateway.client.chat(messages=turns)).status == 200
-        assert len(provider.exchanges) == count
-        joined = [{"type": "text", "text": text} for text in "AB"] if parts else "A\n\nB"
-        assert provider.last.json["messages"] == [{"role": "system", "content": joined}, user, assistant, user]
 
 
 CALLED: dict[str, Any] = {
@@ -255,6 +223,28 @@ SEEN = {"type": "text", "text": "[An image was here. This model reads text only.
             "Unexpected role 'user' after role 'tool'",  # Mistral and Devstral
             [USER, CALLED, RESULT, USER],
             [USER, CALLED, RESULT, {"role": "assistant", "content": "."}, USER],
+        ),
+        (
+            400,
+            "(insufficient tool messages following tool_calls message)",  # after interruptions
+            [USER, CALLED, USER],
+            [USER, CALLED, {**RESULT, "content": "[no output]"}, USER],
+        ),
+        (
+            400,
+            "System message must be at the beginning.",  # Qwen, for Claude Code
+            [{"role": "system", "content": "A"}, USER, {"role": "developer", "content": "B"}, USER],
+            [{"role": "system", "content": "A\n\nB"}, USER, USER],
+        ),
+        (
+            500,
+            "System message must be at the beginning.",
+            [
+                {"role": "system", "content": "A"},
+                USER,
+                {"role": "developer", "content": [{"type": "text", "text": "B"}]},
+            ],
+            [{"role": "system", "content": [{"type": "text", "text": text} for text in "AB"]}, USER],
         ),
         (
             400,
