@@ -86,13 +86,15 @@ async def set_price(edits: ConfigEdits, request: web.Request) -> PriceView:
 
 
 async def remove_entity(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
-    """DELETE /{kind}/{ref}[?move=OTHER][?channel=REF]: remove a token, group, channel or price.
+    """DELETE /{kind}/{ref}: remove a token, group, channel or price. ``note`` says what else stops working.
 
-    The users of a group move to OTHER; without it, they cause Conflict. A price may be removed at one channel only.
-    ``note`` in the answer says what else stops working.
+    ``?move=OTHER`` moves the users of a group to another one; without it, they cause Conflict. ``?channel=REF`` removes
+    a price at that channel only.
     """
-    edit = EntityEdit(ref=request.match_info["ref"], **query(request.query, {"move": str, "channel": str}))
-    return (await _commit(edits, request.match_info["kind"], [edit]))[0]
+    kind = request.match_info["kind"]
+    types: dict[str, type] = {"move": str} if kind == "groups" else {"channel": str} if kind == "prices" else {}
+    edit = EntityEdit(ref=request.match_info["ref"], **query(request.query, types))
+    return (await _commit(edits, kind, [edit]))[0]
 
 
 async def edit_many(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
