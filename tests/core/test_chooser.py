@@ -79,16 +79,6 @@ def test_others_have_other_names(other: bytes) -> None:
     assert name(SYSTEM, says("user", "Hi")) != other
 
 
-def test_an_item_is_remembered_for_its_time() -> None:
-    mono = Mono()
-    sticky = RecentItems[StickyRoute](mono, keep_s=3600, most=10)
-    sticky.note(b"x", HERE)
-    mono.now += 3600
-    assert sticky.find(b"x") == HERE
-    mono.now += 1
-    assert sticky.find(b"x") is None
-
-
 def test_memory_is_bounded_and_the_oldest_goes() -> None:
     sticky = RecentItems[StickyRoute](Mono(), keep_s=3600, most=10_000)
     for number in range(10_000):
@@ -133,26 +123,15 @@ async def test_it_stays_there_for_an_hour(rig: Rig, later_s: int, second: str) -
     assert rig.upstreams.order == ["a", second]
 
 
-async def test_it_moves_when_its_channel_is_paused_and_then_stays_there(rig: Rig) -> None:
+async def test_it_moves_when_its_channel_is_paused_and_is_marked_when_it_stays_there(rig: Rig) -> None:
     house(rig)
-    await talk_over_an_outage(rig)
-    assert rig.upstreams.order == ["a", "b", "b"]
-
-
-async def talk_over_an_outage(rig: Rig) -> None:
-    """A turn before channel ``a`` is paused, one while it is, and one when it may be used again."""
+    rig.channel("a", priority=1)
+    rig.upstreams.on("a", good)
     await talk(rig)
     rig.health.note_failure(ChannelId("ch_a"), FailureKind.RATE, "429", 10)
     await talk(rig)
     rig.watch.advance(10)
     await talk(rig)
-
-
-async def test_a_call_that_stayed_although_another_channel_comes_first_is_marked(rig: Rig) -> None:
-    house(rig)
-    rig.channel("a", priority=1)
-    rig.upstreams.on("a", good)
-    await talk_over_an_outage(rig)
     assert rig.upstreams.order == ["a", "b", "b"]
     assert [STAYED_MARK in record.marks for record in rig.records] == [False, False, True]
 

@@ -8,8 +8,7 @@ import pytest
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import ServedModel
 from gateway.domain.order import LearnedRefusals, PreparedRequest
-from gateway.upstream.anthropic.dialect import AnthropicDialect, plan_thinking
-from gateway.upstream.anthropic.models import ALL_EFFORTS, AnthropicModel, AnthropicThinking
+from gateway.upstream.anthropic.dialect import AnthropicDialect
 from gateway.upstream.learned_params import NOTHING
 from tests.cases.conversations import call, function
 from tests.upstream.makers import attempt_fails, channel, translated
@@ -87,15 +86,8 @@ def test_sampling(model: str, fields: dict[str, Any], sent: dict[str, Any], drop
     assert (found, prepared.dropped) == (sent, dropped)
 
 
-def test_effort() -> None:
-    assert _body(NEW, reasoning_effort="minimal")["output_config"] == {"effort": "low"}
-    assert _body(reasoning_effort="high")["thinking"] == {"type": "enabled", "budget_tokens": 4096}
-    assert "thinking" not in _body(OLD, reasoning_effort="high")
-    assert _dropped(OLD, reasoning_effort="high") == ("reasoning_effort",)
-
-
 @pytest.mark.parametrize(
-    "fields", [{"messages": THOUGHTLESS}, {"tools": [function("f")], "tool_choice": "required"}, {"max_tokens": 900}]
+    "fields", [{"messages": THOUGHTLESS}, {"tools": [function("f")], "tool_choice": "required"}, {"max_tokens": 1024}]
 )
 def test_a_budget_gives_way_to_what_it_does_not_allow(fields: dict[str, Any]) -> None:
     prepared = _prepared(reasoning_effort="high", **fields)
@@ -222,68 +214,38 @@ def test_a_thinking_budget_stays_below_the_lowered_limit() -> None:
     assert (body["max_tokens"], body["thinking"]["budget_tokens"]) == (2000, 1999)
 
 
-THINKING_BUDGET = AnthropicModel(patterns=(), thinking=AnthropicThinking.BUDGET)
-ADAPTIVE = AnthropicModel(patterns=(), thinking=AnthropicThinking.ADAPTIVE)
-NONE = AnthropicModel(patterns=(), thinking=AnthropicThinking.NONE)
-
-
-def _plan(effort: str | None, row: AnthropicModel, max_tokens: int = 32_000, *, may_budget: bool = True) -> Any:
-    return plan_thinking(effort, row, max_tokens, may_budget=may_budget)
-
-
 @pytest.mark.parametrize(
-    ("effort", "tokens"),
-    [("minimal", 1024), ("low", 1024), ("medium", 2048), ("high", 4096), ("xhigh", 8192), ("max", 16384)],
-)
-def test_budgets(effort: str, tokens: int) -> None:
-    assert _plan(effort, THINKING_BUDGET) == {"thinking": {"type": "enabled", "budget_tokens": tokens}}
-
-
-@pytest.mark.parametrize(
-    ("effort", "word"),
-    [("minimal", "low"), ("low", "low"), ("medium", "medium"), ("high", "high"), ("xhigh", "xhigh"), ("max", "max")],
-)
-def test_words(effort: str, word: str) -> None:
-    found = _plan(effort, ADAPTIVE)
-    assert found["output_config"] == {"effort": word}
-    assert found["thinking"] == {"type": "adaptive", "display": "summarized"}
-
-
-def test_a_word_the_model_does_not_know_becomes_the_next_weaker_one() -> None:
-    row = AnthropicModel(patterns=(), efforts=("low", "medium", "high", "max"))
-    assert _plan("xhigh", row)["output_config"] == {"effort": "high"}
-
-
-def test_a_budget_stays_below_the_output_limit() -> None:
-    assert _plan("high", THINKING_BUDGET, 2000)["thinking"]["budget_tokens"] == 1999
-
-
-@pytest.mark.parametrize(
-    ("effort", "row", "more"),
+    ("effort", "word", "tokens"),
     [
-        ("high", NONE, {}),
-        ("high", THINKING_BUDGET, {"max_tokens": 1024}),
-        ("high", THINKING_BUDGET, {"may_budget": False}),
-        ("enormous", ADAPTIVE, {}),
+        ("minimal", "low", 1024),
+        ("low", "low", 1024),
+        ("medium", "medium", 2048),
+        ("high", "high", 4096),
+        ("xhigh", "xhigh", 8192),
+        ("max", "max", 16_384),
     ],
 )
-def test_what_cannot_be_said_is_dropped(effort: str, row: AnthropicModel, more: dict[str, Any]) -> None:
-    assert _plan(effort, row, **more) is None
+def test_an_effort_is_a_word_or_a_budget(effort: str, word: str, tokens: int) -> None:
+    body = _body(NEW, reasoning_effort=effort)
+    assert (body["output_config"], body["thinking"]) == (
+        {"effort": word},
+        {"type": "adaptive", "display": "summarized"},
+    )
+    assert _body(reasoning_effort=effort)["thinking"] == {"type": "enabled", "budget_tokens": tokens}
+
+
+def test_an_effort_that_a_model_does_not_know_is_the_next_weaker_one_or_dropped() -> None:
+    assert _body("claude-opus-4-6", reasoning_effort="xhigh")["output_config"] == {"effort": "high"}
+    assert _dropped(NEW, reasoning_effort="enormous") == ("reasoning_effort",)
+    assert "thinking" not in _body(OLD, reasoning_effort="high")
+    assert _dropped(OLD, reasoning_effort="high") == ("reasoning_effort",)
 
 
 def test_adaptive_thinking_needs_no_budget() -> None:
-    assert _plan("high", ADAPTIVE, 1024, may_budget=False)["thinking"]["type"] == "adaptive"
+    forced = {"tools": [function("f")], "tool_choice": "required", "max_tokens": 1024}
+    assert _body("claude-opus-5", reasoning_effort="high", **forced)["thinking"]["type"] == "adaptive"
 
 
-@pytest.mark.parametrize("row", [THINKING_BUDGET, ADAPTIVE, NONE])
-def test_nothing_asked_is_nothing_said(row: AnthropicModel) -> None:
-    assert (_plan(None, row), _plan("none", row)) == ({}, {})
-
-
-def test_thinking_that_is_on_by_default_is_turned_off_where_it_can_be() -> None:
-    row = AnthropicModel(patterns=(), thinking_off="disabled")
-    assert _plan("none", row) == {"thinking": {"type": "disabled"}}
-
-
-def test_every_word_has_its_place() -> None:
-    assert ADAPTIVE.efforts == ALL_EFFORTS
+def test_thinking_is_switched_off_where_it_is_on_by_default() -> None:
+    found = [_body(model, reasoning_effort="none").get("thinking") for model in ("claude-opus-5", NEW, BUDGET, OLD)]
+    assert found == [{"type": "disabled"}, None, None, None]
