@@ -95,13 +95,6 @@ async def test_every_page_opens_at_every_size(size: tuple[int, int]) -> None:
             assert app.page.id == page.id
 
 
-async def test_it_attaches_and_shows_what_is_there() -> None:
-    async with shown() as (app, _):
-        assert ADDRESS in head(app)
-        assert "running 2" in head(app)
-        assert app.session.started_here
-
-
 async def test_what_was_spent_today_is_counted_on() -> None:
     client = FakeClient(calls(30))
     async with shown(console(client)) as (app, pilot):
@@ -275,14 +268,6 @@ async def test_two_keys_open_the_palette(key: str) -> None:
         await pilot.press(key)
         await until(app, pilot, lambda: isinstance(app.screen, CommandPalette))
         await pilot.press("escape")
-
-
-async def test_in_ascii_everything_is_ascii() -> None:
-    async with shown(console(FakeClient(calls(30)), in_ascii=True)) as (app, pilot):
-        await pilot.press("j", "enter")
-        await pilot.pause()
-        assert screen(app).isascii()
-        assert "+200" in screen(app)
 
 
 async def test_every_page_offers_the_actions_it_has_verbs_for() -> None:

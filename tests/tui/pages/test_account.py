@@ -43,12 +43,6 @@ async def test_budgets_are_edited() -> None:
         assert owner.did == [("set_account", {"budgets": budgets, "stop_when_empty": True})]
 
 
-async def test_settings_have_a_page_of_their_own() -> None:
-    async with shown("account") as (app, pilot, _):
-        await press(app, pilot, "s")
-        assert app.page.id == "settings"
-
-
 async def test_grants_are_listed_the_newest_first() -> None:
     async with shown("account") as (app, _, _):
         lines = [line for line in screen(app).splitlines() if "+$" in line]

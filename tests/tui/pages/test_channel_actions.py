@@ -303,12 +303,6 @@ async def test_under_a_key_stands_why_it_is_not_in_use_and_until_when(size: tupl
         assert app.screen.query_one(".fields").region.contains_region(note.region)
 
 
-async def test_the_pane_says_until_when_a_key_is_paused() -> None:
-    async with shown("channels", with_a_rejected_key()) as (app, pilot, _):
-        await press(app, pilot, "enter")
-        assert f"2 env:B_KEY   needs attention until {clock(NOW + 600_000)[:5]}: the upstream" in screen(app)
-
-
 def test_the_commands_do_the_same_in_the_same_order() -> None:
     values = {"key-1": REMOVE, "key-2": RESUME, "key": "env:C"}
     assert keys_command(two(), values) == (

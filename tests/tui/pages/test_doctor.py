@@ -17,14 +17,6 @@ def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-async def test_all_questions_are_listed_before_they_are_tried() -> None:
-    async with shown("doctor") as (app, _, _):
-        text = screen(app)
-        assert "the gateway answers" in text
-        assert "a real call works" in text
-        assert "enter runs the checks; the last one is a real call" in text
-
-
 async def test_on_a_narrow_screen_the_introduction_goes_on_below_its_beginning() -> None:
     async with shown("doctor", size=(60, 24)) as (app, _, _):
         lines = screen(app).splitlines()

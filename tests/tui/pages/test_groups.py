@@ -67,20 +67,6 @@ async def test_the_only_group_stays_while_it_is_used() -> None:
         assert words(app)[0].endswith("no other group exists to move them to")
 
 
-async def test_groups_are_listed_with_route_and_factor() -> None:
-    async with shown("groups", size=(140, 40)) as (app, _, _):
-        row = next(line for line in screen(app).splitlines() if line.startswith(" batch"))
-        assert "x0.5" in row
-        assert "anthropic → openai-main → ollama" in row
-
-
-async def test_the_pane_tells_all_of_one() -> None:
-    async with shown("groups") as (app, pilot, _):
-        await press(app, pilot, "enter")
-        assert "tokens  ci" in screen(app)
-        assert "41% $16.40/40   lasts at this pace" in screen(app)
-
-
 def test_a_copy_has_all_but_the_name() -> None:
     body, _ = typed_form(GroupForm, group("x", sticky=True, budgets=()), copy=True)
     assert (body["name"], body["sticky"]) == ("x-2", True)

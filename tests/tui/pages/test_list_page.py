@@ -242,13 +242,6 @@ async def test_what_is_being_selected_does_not_move() -> None:
         assert app.names() == FRUITS
 
 
-async def test_marks_are_kept_by_row() -> None:
-    async with fruit_page() as (app, pilot):
-        await pilot.press("m", "m")
-        assert app.fruits.table.marks == {"pear", "apple"}
-        assert app.fruits.table.cursor == 2
-
-
 async def test_the_pane_can_have_all_the_room() -> None:
     async with fruit_page() as (app, pilot):
         await pilot.press("f")
@@ -335,12 +328,6 @@ async def test_what_is_shown_can_be_written_to_a_file(tmp_path: Path) -> None:
         assert words(app) == []
 
 
-async def test_choosing_no_columns_after_all_changes_nothing() -> None:
-    async with fruit_page() as (app, pilot):
-        await press_keys(pilot, "o", "space", "escape")
-        assert list(app.fruits.table.chosen_ids) == []
-
-
 @pytest.mark.parametrize(
     ("page", "keys", "told"),
     [
@@ -381,12 +368,6 @@ def test_sums_are_fetched_once_and_again_after_calls() -> None:
     assert not due((0, 5, 0), 10_000, 5, 0)
     assert not due((0, 5, 0), 9_999, 6, 0)
     assert due((0, 5, 0), 10_000, 6, 0)
-
-
-def test_failures_are_shown_soon() -> None:
-    assert not due((0, 5, 0), 999, 6, 1)
-    assert due((0, 5, 0), 1_000, 6, 1)
-    assert not due((0, 6, 1), 1_000, 7, 1)
 
 
 async def test_a_page_asks_for_its_own_sums() -> None:

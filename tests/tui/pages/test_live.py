@@ -29,7 +29,6 @@ from tui.saved_state import PageState, SavedState
 from tui.session import ConsoleSession
 from tui.trends import CallRates
 from tui.widgets.header import Header
-from tui.widgets.text_block import Detail
 
 
 def listing() -> LivePage:
@@ -68,13 +67,6 @@ def test_figures_above_the_list_say_of_how_many_calls_they_are_unless_that_would
     wide, narrow = (LivePage(session).lead(width).plain for width in (80, 56))
     assert wide.endswith(" (last 40)")
     assert ("first token" in narrow, "last" in narrow) == (True, False)
-
-
-def test_a_finished_call_is_reported_in_numbers() -> None:
-    one = call(3, NOW, model="m", status=200, duration_ms=1_210, first_byte_ms=190, input_tokens=1_394)
-    told = cells(one)
-    assert (told["time"], told["model"], told["status"]) == ("14:13:20", "m", "✓200")
-    assert (told["duration"], told["first"], told["input"]) == ("1.21s", "0.19s", "1,394")
 
 
 def test_a_running_call_says_that_it_runs_and_on_which_try() -> None:
@@ -206,16 +198,6 @@ def test_the_curl_of_a_call_without_a_model_has_a_place_for_one() -> None:
     assert '"model":"MODEL"' in listing().command(call(3, model="", request=""))
 
 
-def test_as_a_command_it_is_a_curl_without_a_key() -> None:
-    command = listing().command(call(3, model="m'x"))
-    assert "$OPENAI_API_KEY" in command
-    assert "http://127.0.0.1:8655/v1/chat/completions" in command
-
-
-def test_an_empty_page_says_what_to_do() -> None:
-    assert "Point a client at http://127.0.0.1:8655/v1" in listing().empty().plain
-
-
 Shown = tuple[Console, Pilot[ExitStatus], FakeClient]
 
 
@@ -266,12 +248,6 @@ def lines(app: Console) -> list[str]:
 
 def lead(app: Console) -> str:
     return str(live(app).query_one(".lead", Static).visual).strip()
-
-
-async def test_running_calls_are_marked_rows_among_the_others() -> None:
-    async with shown() as (app, _, _client):
-        assert ["▸ …" in line for line in lines(app)[:4]] == [True, False, True, False]
-        assert lead(app).startswith("▸ following  62 calls")
 
 
 async def test_a_call_changes_in_place_until_it_is_settled() -> None:
@@ -340,16 +316,6 @@ async def test_a_server_that_does_not_answer_is_not_asked_all_the_time() -> None
         client = app.session.client
         assert isinstance(client, Deaf)
         assert client.asked.count("calls") == 1
-
-
-async def test_the_pane_is_the_receipt() -> None:
-    async with shown() as (app, pilot, _):
-        await press(app, pilot, "j", "enter")
-        text = str(live(app).query_one("Detail Static", Static).visual)
-        assert "tokens      in" in text
-        assert "cost        " in text
-        await pilot.press("escape")
-        assert not live(app).query_one(Detail).display
 
 
 async def test_details_stay_with_their_call_until_the_list_follows_again() -> None:

@@ -235,10 +235,3 @@ async def test_without_colours_the_theme_is_plain_and_says_why() -> None:
         assert "NO_COLOR is set, so there is only one theme" in screen(app)
         assert not row_of(app, "theme").changed
         assert app.theme == "plain"
-
-
-async def test_the_line_above_counts_what_the_filter_leaves() -> None:
-    async with shown("settings") as (app, pilot, _):
-        await press(app, pilot, "slash", *"theme", "enter")
-        await until(app, pilot, " settings ·")
-        assert " of " in screen(app).splitlines()[2]

@@ -141,13 +141,6 @@ async def test_a_new_key_is_confirmed_and_shown() -> None:
         assert KEY in screen(app)
 
 
-async def test_the_pane_tells_all_of_one() -> None:
-    async with shown("tokens") as (app, pilot, _):
-        await press(app, pilot, "j", "enter")
-        assert "60 requests a minute, 200k tokens a minute, 8 calls at once" in screen(app)
-        assert "sees 6: claude-sonnet-4-5" in screen(app)
-
-
 def test_the_pane_has_the_budget_in_dollars_and_that_in_tokens() -> None:
     both = msgspec.structs.replace(budget(1, 20), tokens=1_000_000, spent_tokens=900_000)
     made = listing(token("both", budgets=(both,)))

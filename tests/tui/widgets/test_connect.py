@@ -71,14 +71,6 @@ async def test_a_key_that_is_not_known_cannot_be_copied() -> None:
         assert words(app)[0].startswith("The key was shown only once")
 
 
-async def test_a_test_call_shows_its_receipt() -> None:
-    owner = Owner()
-    async with public(owner), shown("tokens", owner) as (app, pilot, _):
-        await press(app, pilot, "c", "t")
-        await until(app, pilot, owner.records[0].id)
-        assert "cost" in said(app, ".result")
-
-
 async def test_a_test_call_that_fails_says_why_and_where_to_go_on() -> None:
     owner = Owner()
     async with public(owner, "503 Service Unavailable"), shown("tokens", owner) as (app, pilot, _):

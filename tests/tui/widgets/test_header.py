@@ -39,13 +39,6 @@ def test_with_room_everything_is_reported() -> None:
     assert [part for part in parts if part not in text] == []
 
 
-def test_what_needs_attention_goes_before_words() -> None:
-    text = state_line(session(), 80).plain
-    assert "deepseek paused" in text
-    assert "tollkeeper" not in text
-    assert text.rstrip().endswith("ci 97%")
-
-
 def test_an_alert_that_does_not_fit_is_cut_before_only_its_number_is_left() -> None:
     assert state_line(session(), 60).plain.endswith("▲ deepseek paused un… +1")
     assert state_line(session(), 40).plain.rstrip().endswith(" +2")
@@ -105,11 +98,6 @@ def test_a_server_without_a_public_address_says_so() -> None:
     snapshot = msgspec.structs.replace(FakeClient(calls(5)).snapshot(), status=status(5, address=""))
     made.board.apply(snapshot)
     assert "no public address" in state_line(made, 140).plain
-
-
-def test_all_pages_have_names_at_80_columns() -> None:
-    text = tabs_line("live", 80).plain
-    assert text == " 1 Live 2 Tokens 3 Groups 4 Channels 5 Models 6 Acct 7 Usage 8 Doctor 9 Settings"
 
 
 def test_on_the_narrowest_screens_the_open_page_is_named() -> None:

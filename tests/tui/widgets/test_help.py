@@ -18,12 +18,6 @@ def test_every_key_of_the_page_is_there() -> None:
     assert [a.id for a in LIVE if a.help not in shown_text and a.help not in " ".join(text(76).split())] == []
 
 
-def test_sections_are_subjects() -> None:
-    titles = [title for title, _ in sections("Live", LIVE)]
-    assert titles[:4] == ["Live", "View", "Find and mark", "Copy and export"]
-    assert titles[-1] == "The same as a command: tollkeeper ..."
-
-
 def test_commands_are_listed_apart_from_keys() -> None:
     before, _, after = text().partition("The same as a command")
     assert "usage tail" not in before

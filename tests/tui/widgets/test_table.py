@@ -79,11 +79,6 @@ async def shown(count: int, *, follows: bool = True) -> AsyncIterator[tuple[Stag
         yield app, pilot
 
 
-async def test_rows_stand_under_their_titles() -> None:
-    async with shown(3) as (app, _):
-        assert app.lines()[:4] == [" Name", " row 3", " row 2", " row 1"]
-
-
 async def test_a_million_rows_cost_what_is_on_screen() -> None:
     async with shown(1_000_000) as (app, pilot):
         app.source.asked = 0
@@ -229,15 +224,6 @@ async def test_what_is_selected_can_be_copied() -> None:
         app.screen.selections = {app.table: Selection(Offset(1, 1), Offset(7, 2))}
         await pilot.pause()
         assert app.screen.get_selected_text() == "row 100\n row 99"
-
-
-async def test_columns_can_be_chosen() -> None:
-    async with shown(3) as (app, pilot):
-        app.table.columns = [*COLUMNS, Column[int]("twice", "Twice", 5, lambda row: str(row * 2), right=True)]
-        app.table.chosen_ids = ["twice"]
-        app.table.rearrange()
-        await pilot.pause()
-        assert app.lines()[:2] == [" Twice", "     6"]
 
 
 class Listed(Countdown):
