@@ -28,12 +28,6 @@ async def test_what_is_not_there_is_reported_by_its_name(owner: ControlClient, r
         assert ref in caught.value.message
 
 
-@pytest.mark.parametrize("door", ["unix", "tcp"])
-async def test_both_doors_lead_to_the_same(surface: Surface, door: str) -> None:
-    client = ControlClient(getattr(surface, door))
-    assert (await client.status()).instance == surface.unix.instance
-
-
 async def test_a_wrong_secret_is_reported(surface: Surface) -> None:
     stale = Endpoint(instance="x", secret="wrong", socket=surface.unix.socket)
     with pytest.raises(Exception, match="secret"):

@@ -83,18 +83,6 @@ async def test_the_owners_parameters_go_along(gateway: Gateway, provider: Provid
     assert (sent["temperature"], sent["messages"][0]) == (0, {"role": "system", "content": "be brief"})
 
 
-async def test_the_call_is_not_booked(gateway: Gateway, channel: Channel) -> None:
-    await probe(gateway.engine, channel, "m")
-    assert gateway.records == []
-
-
-async def test_the_call_decides_when_there_is_no_list(gateway: Gateway, provider: Provider, channel: Channel) -> None:
-    provider.on("/v1/models", fail(404))
-    check = await probe(gateway.engine, channel, "m")
-    assert check.ok
-    assert "no list of models" in check.text
-
-
 async def test_keys_are_not_refused_where_there_is_no_list(gateway: Gateway, provider: Provider) -> None:
     several = gateway.channel(provider.base_url, keys=("sk-second-canary",))
     provider.on("/v1/models", fail(404), fail(404), fail(401), fail(404))

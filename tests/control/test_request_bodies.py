@@ -6,7 +6,7 @@ from multidict import MultiDict
 
 from gateway.control.request_bodies import fields, members, patch, query
 from gateway.domain.budget import Budget, Window
-from gateway.domain.channel import Channel, Dialect, Timeouts
+from gateway.domain.channel import Channel, Timeouts
 from gateway.domain.errors import BadRequest
 from gateway.domain.limits import Limits
 from gateway.domain.token import Token
@@ -87,12 +87,6 @@ def test_a_wrong_type_is_reported_with_its_place(data: bytes, text: str) -> None
     assert error.param == text.partition(":")[0].partition(".")[0].partition("[")[0]
 
 
-def test_a_wrong_choice_is_reported_with_the_choices() -> None:
-    error = refusal(b'{"dialect":"smtp"}', Channel, ("dialect",))
-    assert "smtp" in error.message
-    assert all(dialect.value in error.message for dialect in Dialect)
-
-
 def test_a_wrong_choice_deep_inside_is_reported_with_the_choices() -> None:
     assert "day, week, month, ever" in refusal(b'{"budgets":[{"window":"year"}]}').message
 
@@ -120,11 +114,6 @@ def test_parameters_of_a_url_get_their_types() -> None:
     given = {"since": "-5", "token": "x", "failed": "true", "app": ""}
     types: dict[str, type] = {"since": int, "token": str, "failed": bool, "app": str}
     assert query(given, types) == {"since": -5, "token": "x", "failed": True}
-
-
-def test_a_parameter_of_a_url_that_may_have_several_values_has_them_all() -> None:
-    given = MultiDict([("token", "a"), ("limit", "5"), ("token", "b"), ("token", "")])
-    assert query(given, {"token": tuple, "limit": int}) == {"token": ("a", "b"), "limit": 5}
 
 
 def test_another_parameter_that_is_repeated_is_refused() -> None:

@@ -1,7 +1,5 @@
 """What passes between core and dialects keeps what it is given."""
 
-import json
-
 from gateway.domain.call import FailureKind
 from gateway.domain.failure import AttemptFailed, Failure, UpstreamText
 from gateway.domain.usage import Usage, UsageSource, as_object
@@ -34,7 +32,3 @@ def test_usage_as_clients_read_it() -> None:
 def test_a_reported_usage_stands() -> None:
     whole = _whole(Usage(input=1, source=UsageSource.REPORTED))
     assert whole.parts(USAGE) == (whole.body,)
-
-
-def test_an_estimate_is_filled_in_and_marked() -> None:
-    assert json.loads(b"".join(_whole(None).parts(USAGE))) == {"id": "x", "usage": as_object(USAGE)}

@@ -45,11 +45,6 @@ def test_a_proxy_is_read_and_its_reference_resolved() -> None:
         assert (caught.value.kind, caught.value.sent) == (kind, False)
 
 
-def test_references_are_resolved() -> None:
-    found = _headers({"K": "sk-1", "T": "me"}, key="env:K", headers={"X-Title": "env:T"})
-    assert found == {"X-Title": "me", "Authorization": "Bearer sk-1"}
-
-
 def test_the_key_wins_over_a_header_of_the_channel() -> None:
     assert _headers(key="k", headers={"Authorization": "mine"})["Authorization"] == "Bearer k"
 

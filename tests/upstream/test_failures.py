@@ -137,16 +137,6 @@ def test_a_delay_in_the_body_counts_too() -> None:
     assert (failure.retry_after_s, error_of(failure).retry_after_s) == (34, 34)
 
 
-def test_our_own_words() -> None:
-    slow = failures.too_slow(UP, "connect", 2.5, sent=False)
-    assert (slow.kind, error_of(slow).code, slow.sent) == (K.SLOW, "upstream_timeout", False)
-    assert "connect deadline of 2.5 s" in error_of(slow).message
-    lost = failures.unreachable(UP, "Connection refused", sent=False)
-    assert (lost.kind, error_of(lost).code, error_of(lost).status) == (K.NETWORK, "upstream_unreachable", 0)
-    assert error_of(failures.bad_response(UP, "x")).code == "upstream_bad_response"
-    assert error_of(failures.truncation(UP, "x")).code == "upstream_stream_truncated"
-
-
 @pytest.mark.parametrize("name", ["x-request-id", "request-id", "x-generation-id", "mistral-correlation-id"])
 def test_the_upstreams_id_has_many_names(name: str) -> None:
     assert failures.upstream_id({name: "r1"}) == "r1"

@@ -44,10 +44,6 @@ def test_the_owners_overrides_are_in_what_an_adapter_gets() -> None:
     assert bytes(plan.order.fields["temperature"]) == b"1"
 
 
-def test_facts_become_comments_of_the_stream() -> None:
-    assert CHAT.comment({"x-gateway-channel": "up", "x-a": "b"}) == b": x-gateway-channel: up\n: x-a: b\n\n"
-
-
 def test_a_body_has_the_call_and_what_helps() -> None:
     error = errors.RateLimited(
         "slow down", param="model", retry_after_s=5, details={"limit": 3, "upstream": {"name": "up"}}

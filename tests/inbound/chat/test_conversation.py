@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gateway.domain import rawjson
-from gateway.domain.conversation import Conversation, MediaPart, ResultPart, TextPart, ThoughtPart, ToolChoice, Turn
+from gateway.domain.conversation import Conversation, MediaPart, ResultPart, TextPart, ToolChoice, Turn
 from gateway.domain.errors import BadRequest
 from gateway.upstream.translation import conversation_of
 from tests.cases.conversations import call, function
@@ -340,13 +340,6 @@ def test_a_field_marks_a_failed_tool(mark: dict[str, Any]) -> None:
 )
 def test_other_values_do_not(mark: dict[str, Any]) -> None:
     assert not _failed("no such file", **mark)
-
-
-def test_thoughts_are_those_of_anthropic() -> None:
-    thought = {"type": "thinking", "thinking": "Hm", "signature": "S"}
-    (turn,) = _turns({"role": "assistant", "content": "a", "thinking_blocks": [thought, {"type": "odd"}]})
-    assert isinstance(turn.blocks[0], ThoughtPart)
-    assert [rawjson.value(block) for block in turn.blocks[0].signed] == [thought]
 
 
 def test_fields_of_messages_that_have_no_counterpart_are_named() -> None:

@@ -349,13 +349,6 @@ def test_a_legacy_call_passes_and_is_counted() -> None:
     assert (stream.tally.empty, stream.finish) == (False, "function_call")
 
 
-def test_text_after_the_end_passes_and_nothing_else_does() -> None:
-    stream = _stream()
-    stream.feed(ROLE + STOP)
-    (doc,) = chunks_in(stream.feed(HI))
-    assert (doc["choices"][0]["delta"], stream.feed(event(chunk(delta(""))))) == ({"content": "Hi"}, b"")
-
-
 @pytest.mark.parametrize(
     ("word", "calls", "reason"),
     [

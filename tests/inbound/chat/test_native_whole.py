@@ -102,11 +102,6 @@ def test_content_is_null_beside_tool_calls() -> None:
     assert (repaired["message"], repaired["finish_reason"]) == ({**message, "content": None}, "tool_calls")
 
 
-@pytest.mark.parametrize("calls", [[], None])
-def test_no_calls_are_left_out(calls: object) -> None:
-    assert "tool_calls" not in _body(whole("m", choice("Hi", tool_calls=calls)))["choices"][0]["message"]
-
-
 def test_calls_get_id_type_and_text_arguments() -> None:
     (call,) = _body(whole("m", choice(None, tool_calls=[{"function": {"name": "f", "arguments": {"x": 1}}}])))[
         "choices"
@@ -204,7 +199,3 @@ def test_what_is_not_a_completion_is_a_bad_response(body: bytes) -> None:
 )
 def test_a_bad_response_shows_its_beginning(body: bytes, shown: str) -> None:
     assert _failure(body).message.endswith(f": {shown}")
-
-
-def test_an_end_that_means_failure_is_one() -> None:
-    assert _failure(whole("m", choice("x", finish="error"))).code == "upstream_error"

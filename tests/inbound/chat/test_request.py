@@ -131,13 +131,6 @@ def test_a_bad_field_is_named(fields: dict[str, Any], code: str, param: str) -> 
     assert refusal(**fields) == (code, param)
 
 
-@pytest.mark.parametrize(("missing", "param"), [(b'{"messages":[]}', "model"), (b'{"model":"m"}', "messages")])
-def test_a_missing_field_is_named(missing: bytes, param: str) -> None:
-    with pytest.raises(BadRequest, match=param) as caught:
-        parse(missing)
-    assert (caught.value.code, caught.value.param) == ("missing_required_parameter", param)
-
-
 @pytest.mark.parametrize("n", [1, MOST_CHOICES])
 def test_choices_may_be_several(n: int) -> None:
     assert ask(n=n).choices == n

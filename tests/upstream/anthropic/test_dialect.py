@@ -32,12 +32,6 @@ def test_thoughts_of_an_answer_come_back_in_the_next_request() -> None:
     assert body["thinking"]["type"] == "enabled"
 
 
-def test_without_them_there_is_no_thinking_either() -> None:
-    dialect = AnthropicDialect()
-    prepared = dialect.prepare(translated(NEXT), channel(), SONNET, NOTHING)
-    assert (b"thinking" in prepared.body, prepared.dropped) == (False, ("reasoning_effort",))
-
-
 def test_an_answer_is_taken_in_either_form() -> None:
     assert as_chat(AnthropicDialect()).whole(HELLO, translated(), channel()).finish == "stop"
 

@@ -65,11 +65,6 @@ def test_every_stop_reason(reason: str, finish: str) -> None:
     assert _said(_answer({"type": "text", "text": "Hi"}, reason=reason))[1] == finish
 
 
-@pytest.mark.parametrize("block", [{"text": "Hi"}, "Hi", {"type": "text", "text": "Hi"}])
-def test_a_text_needs_no_type_and_no_block(block: Any) -> None:
-    assert _said(_answer(block))[0]["content"] == "Hi"
-
-
 def test_a_signature_that_comes_twice_is_one() -> None:
     memory = CallMemory()
     thought = block("thinking", {"type": "signature_delta", "signature": "S"}, thinking="Hm", signature="S")
@@ -92,12 +87,6 @@ def test_a_schema_answered_by_the_tool_is_text() -> None:
     form = {"type": "json_schema", "json_schema": {"schema": {}}}
     message, finish = _said(_answer(use, reason="tool_use"), response_format=form)
     assert (message["content"], "tool_calls" in message, finish) == ('{"a":1}', False, "stop")
-
-
-def test_thoughts_before_a_call_are_kept_for_it() -> None:
-    memory = CallMemory()
-    _whole(_answer(THOUGHT, {"type": "tool_use", "id": "t", "name": "f", "input": {}}), memory)
-    assert json.loads(memory.recall("", "t")) == [THOUGHT]
 
 
 @pytest.mark.parametrize(

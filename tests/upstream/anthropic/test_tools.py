@@ -8,7 +8,7 @@ import pytest
 
 from gateway.domain import rawjson
 from gateway.domain.errors import BadRequest
-from gateway.upstream.anthropic.messages import JSON_TOOL, answers_by_tool, tools_and_choice
+from gateway.upstream.anthropic.messages import JSON_TOOL, tools_and_choice
 from gateway.upstream.anthropic.models import AnthropicModel
 from gateway.upstream.learned_params import NOTHING
 from gateway.upstream.translation import Parameters
@@ -147,12 +147,6 @@ def test_tools_of_earlier_turns_are_defined_but_not_to_be_called() -> None:
     assert found["choice"] == {"type": "none"}
 
 
-def test_other_tools_are_refused() -> None:
-    with pytest.raises(BadRequest) as caught:
-        _equip(tools=[F, {"type": "custom", "custom": {"name": "x"}}])
-    assert (caught.value.code, caught.value.param) == ("unsupported_parameter", "tools[1]")
-
-
 def test_a_schema_where_the_model_can_be_held_to_it_needs_no_tool() -> None:
     assert _equip(response_format=FORM)["tools"] == []
 
@@ -171,10 +165,3 @@ def test_a_schema_elsewhere_is_a_tool(asked: str | None, thinking: bool, choice:
     found = _equip(TOOL, thinking=thinking, tools=[F], tool_choice=asked, response_format=FORM)
     assert found["choice"] == choice
     assert [(tool["name"], tool["input_schema"]) for tool in found["tools"]][1] == (JSON_TOOL, SCHEMA)
-
-
-def test_when_a_call_is_the_answer() -> None:
-    own = function(JSON_TOOL)
-    asked: list[dict[str, Any]] = [{"response_format": FORM}, {"response_format": FORM, "tools": [own]}, {}]
-    orders = [translated({"messages": [], **fields}) for fields in asked]
-    assert [answers_by_tool(asked_for) for asked_for in orders] == [True, False, False]

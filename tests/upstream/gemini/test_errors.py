@@ -43,10 +43,6 @@ def test_every_error(code: int, status: str, message: str, details: Any, expecte
     assert (inside.kind, error_of(inside).code, inside.parameters) == (expected, told, ())
 
 
-def test_the_delay_is_reported_in_the_body() -> None:
-    assert GeminiDialect().failure(WITH_KEY, 429, {}, _body(429, "RESOURCE_EXHAUSTED", "x", DELAY)).retry_after_s == 34
-
-
 def test_an_error_in_an_array_keeps_its_words() -> None:
     found = GeminiDialect().failure(WITH_KEY, 400, {}, b"[" + _body(400, "INVALID_ARGUMENT", "Bad field.") + b"]")
     assert "Bad field." in error_of(found).message

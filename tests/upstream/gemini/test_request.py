@@ -357,10 +357,6 @@ def test_declarations() -> None:
     assert _tools(tools=[F, bare]) == {"tools": [{"functionDeclarations": declared}]}
 
 
-def test_legacy_functions_are_the_same() -> None:
-    assert _tools(functions=[F["function"]]) == _tools(tools=[F])
-
-
 @pytest.mark.parametrize(
     ("choice", "config"),
     [

@@ -1,14 +1,12 @@
 """How far a host can be reached, each stage with its own failure."""
 
 import datetime as dt
-import socket
 import ssl
 
 import pytest
 import trustme
 
 from gateway.upstream.http import dial
-from gateway.upstream.http.dial import Address
 from gateway.upstream.http.reachability import Stage, check_reachability
 from tests.upstream.http.makers import hang, listening
 
@@ -51,15 +49,6 @@ async def test_tls_reports_its_version_and_when_the_certificate_ends(authority: 
         found = await check_reachability(f"https://127.0.0.1:{port}/v1", 5)
     assert (found.failed, found.tls) == (None, "TLSv1.3")
     assert found.expires_s == pytest.approx(ends.timestamp(), abs=1)
-
-
-async def test_a_name_that_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def nowhere(*_: object) -> list[Address]:
-        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-
-    monkeypatch.setattr(dial, "look_up", nowhere)
-    found = await check_reachability("https://no-such-host.invalid/v1", 5)
-    assert (found.failed, found.text) == (Stage.NAME, "Name or service not known")
 
 
 async def test_nobody_listens() -> None:
