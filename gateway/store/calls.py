@@ -21,7 +21,7 @@ from gateway.store.latency import LatencyCache, LatencyTable, book_latency
 from gateway.store.line_format import CRC, body_of, id_of, is_intact
 from gateway.store.log import Log
 from gateway.store.rollup import DAY, Counts, Dimension, Rollup, Table
-from gateway.store.search import SearchDeadline, search_steps
+from gateway.store.search import SearchDeadline, matching_lines
 from gateway.store.segment import Segment, decode_record
 from gateway.store.sums import FOREVER, Bucket, Span, Step, Sums
 
@@ -91,20 +91,15 @@ class CallLog:
     ) -> SearchResult:
         """Search for matching calls, newest first, until ``limit`` or the deadline. ``below`` is an earlier cursor."""
         records: list[Record] = []
-        segments = self.log.segments[::-1]
-        for step in search_steps(query, segments, below):
-            for line in step.lines:
-                if is_intact(line) and (number := id_of(line)) < below:
-                    records.append(decode_record(body_of(line)))
-                    if len(records) >= limit:
-                        return _partial_result(self.log.segments, records, number, records[-1].ts)
-                    deadline.pause()
-            deadline.pause()
-            if deadline.passed():
-                number, back_to = step.oldest()
-                if 0 < number < below:
-                    return _partial_result(self.log.segments, records, number, back_to)
-        return SearchResult(records=records)
+        for line in matching_lines(query, self.log.segments[::-1], below, deadline):
+            records.append(decode_record(body_of(line)))
+            if len(records) >= limit:
+                return _partial_result(self.log.segments, records, id_of(line), records[-1].ts)
+        return (
+            _partial_result(self.log.segments, records, *deadline.oldest)
+            if deadline.oldest
+            else SearchResult(records=records)
+        )
 
     def best(
         self, query: Query, order: CallOrder, *, limit: int, below: int = FOREVER, deadline: SearchDeadline
@@ -186,15 +181,10 @@ def filtered_sums_of(
     The stored sums do not tell which calls match a query, so records are read, and calls without one are missing here.
     """
     rollup, latency, start_of = Rollup(), LatencyTable(), cache(_START_OF[step])
-    for block in search_steps(query, calls.log.segments[::-1], FOREVER):
-        for line in filter(is_intact, block.lines):
-            call = decode_record(body_of(line))
-            rollup.add(call)
-            book_latency(latency, call, by, start_of)
-            deadline.pause()
-        deadline.pause()
-        if deadline.passed():
-            break
+    for line in matching_lines(query, calls.log.segments[::-1], FOREVER, deadline):
+        call = decode_record(body_of(line))
+        rollup.add(call)
+        book_latency(latency, call, by, start_of)
     series = _series(rollup.table(by), start_of) if step else []
     return _sums_of(calls.log.segments, rollup.totals(by), series), latency
 

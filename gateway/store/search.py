@@ -68,12 +68,14 @@ _DIMENSIONS = {field: dimension for dimension, field in CALL_FIELDS.items()}
 
 
 class SearchDeadline:
-    """The time that a search may take, and the pauses in which other threads can run."""
+    """The time that a search may take, how far it came in that time, and the pauses in which other threads can run."""
 
     def __init__(self, seconds: float = float("inf")) -> None:
         self._end = time.perf_counter() + seconds
         self._paused_at = time.perf_counter()
         self._cancelled = False
+        self.oldest: tuple[int, Millis] | None = None
+        """The number and the start of the oldest call that was examined; None unless the deadline ended the search."""
 
     def cancel(self) -> None:
         """Stop the search at once. Any thread may call it."""
@@ -90,40 +92,35 @@ class SearchDeadline:
         return self._cancelled or time.perf_counter() > self._end
 
 
-class SearchStep(msgspec.Struct, frozen=True):
-    """One block of lines that was searched, or a segment that was skipped."""
-
-    lines: list[bytes]
-    """The matching lines, newest first. Some may be damaged."""
-    segment: Segment
-    block: bytes = b""
-    """The block that was searched; empty if the segment was skipped."""
-
-    def oldest(self) -> tuple[int, Millis]:
-        """Returns the id and the start of the oldest examined call; zeros if all lines are damaged."""
-        if not self.block:
-            return self.segment.first, Millis(self.segment.earliest)
-        for line in split_lines(self.block):
-            if is_intact(line):
-                return id_of(line), Millis(decode_record(body_of(line)).ts)
-        return 0, Millis(0)
-
-
-def search_steps(query: Query, segments: Iterable[Segment], below: int) -> Iterator[SearchStep]:
-    """Yields the lines of a query's calls with ids under ``below``, newest first, block by block."""
+def matching_lines(query: Query, segments: Iterable[Segment], below: int, deadline: SearchDeadline) -> Iterator[bytes]:
+    """Yields the intact lines of a query's calls with ids under ``below``, newest first, until the deadline passes."""
+    deadline.oldest = None
     since, until = query.since or 0, FOREVER if query.until is None else query.until
     for segment in segments:
-        if segment.first >= below or not segment.readable:
+        if segment.first >= below or not segment.readable or segment.latest < since or segment.earliest >= until:
             continue
-        is_outside = segment.latest < since or segment.earliest >= until
-        if is_outside or not (segment.edited or all(_may_satisfy(segment, part) for part in query.conditions)):
-            yield SearchStep([], segment)
+        if not (segment.edited or all(_may_satisfy(segment, part) for part in query.conditions)):
             continue
         is_inside = since <= segment.earliest and segment.latest < until
         in_span = [] if is_inside else [NumberCondition("time_ms", since, until - 1)]
         for block in segment.blocks():
-            if below > segment.last or _begins_below(block, below):
-                yield SearchStep(_matching_lines(block, [*in_span, *query.conditions]), segment, block)
+            oldest = _oldest_line(block)
+            number = id_of(oldest) if oldest else 0
+            if number >= below:
+                continue
+            for line in _matching_lines(block, [*in_span, *query.conditions]):
+                if is_intact(line) and id_of(line) < below:
+                    yield line
+                    deadline.pause()
+            deadline.pause()
+            if oldest and deadline.passed():
+                deadline.oldest = number, decode_record(body_of(oldest)).ts
+                return
+
+
+def _oldest_line(block: bytes) -> bytes:
+    """Returns the first intact line of a block; empty if all are damaged."""
+    return next(filter(is_intact, split_lines(block)), b"")
 
 
 def _matching_lines(block: bytes, conditions: Sequence[Condition]) -> list[bytes]:
@@ -144,12 +141,6 @@ def _matching_lines(block: bytes, conditions: Sequence[Condition]) -> list[bytes
     for condition in conditions:
         matching = [(line, call) for line, call in matching if condition.matches(call)]
     return [line for line, _ in matching][::-1]
-
-
-def _begins_below(block: bytes, number: int) -> bool:
-    """Returns whether the oldest line of a block has an id below this number, or is damaged."""
-    line = next(split_lines(block))
-    return not is_intact(line) or id_of(line) < number
 
 
 def _may_satisfy(segment: Segment, condition: Condition) -> bool:
