@@ -6,6 +6,7 @@ other segment is, so each call counts exactly once, whenever a crash happens. Th
 """
 
 from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 
 import msgspec
@@ -71,14 +72,6 @@ class _Content(msgspec.Struct):
     damaged: bool = False
     sealed: dict[str, SealedSegment] = {}
 
-    def add_line(self, raw: bytes) -> None:
-        line = raw.rstrip(b"\n").removeprefix(b",")
-        if is_intact(line):
-            segment = _decode(body_of(line))
-            self.sealed[segment.name] = segment
-        elif line:
-            self.damaged = True
-
 
 def _read(path: Path) -> _Content:
     """Read a file line by line, so that memory never holds it twice."""
@@ -88,17 +81,17 @@ def _read(path: Path) -> _Content:
     except FileNotFoundError:
         return content
     with file:
-        first = file.readline()
+        first = raw = file.readline()
         check_format(path, first[:100])
-        content.exists = bool(first)
-        pending = b"" if first == HEAD + b"\n" else first  # only the last line may be the closing braces
-        content.damaged = bool(pending)
-        for raw in file:
-            content.add_line(pending)
-            pending = raw
-        if pending != END:
-            content.add_line(pending)
-            content.damaged = content.damaged or content.exists
+        for raw in chain([first] if first != HEAD + b"\n" else [], file):
+            line = raw.rstrip(b"\n").removeprefix(b",")
+            if is_intact(line):
+                segment = _decode(body_of(line))
+                content.sealed[segment.name] = segment
+            elif line and raw != END:
+                content.damaged = True
+    content.exists = bool(first)
+    content.damaged |= content.exists and (first != HEAD + b"\n" or raw != END)
     return content
 
 
