@@ -22,6 +22,7 @@ PAIRS_REFUSED = lazy_pattern(
     r"|duplicate value for 'tool_call_id'|tool_call_id\W{1,4}\s*is not found|number of function (?:calls and )?response"
     r"|ids were found without `tool_result`|unexpected `tool_use_id`|`tool_use` ids must be unique"
     r"|must have a single result|no tool (?:output|call) found for"
+    r"|missing required parameter: 'input\[\d+\]\.call_id'"
     r"|toolresult blocks at|function response turn comes immediately after"
 )
 """Matches refusals of calls without results, results without calls, and ids that occur twice."""

@@ -411,7 +411,32 @@ async def test_items_without_the_reasoning_that_belongs_to_them_are_sent_as_new_
     thought = {"type": "reasoning", "id": "rs_1", "summary": []}
     answer = await call(gateway, input=[{**said, "id": "msg_1"}, thought, asked])
     assert (answer.status, provider.last.json["input"]) == (200, [said, asked])
-    assert answer.head.get("x-gateway-dropped-params") == "input[].reasoning"
+    assert answer.head.get("x-gateway-dropped-params") == "reasoning_dropped"
+
+
+@pytest.mark.parametrize("has_deltas", [False, True])
+async def test_items_that_only_the_last_event_has_get_their_own_events(
+    gateway: Gateway, provider: Provider, has_deltas: bool
+) -> None:
+    events = events_of(response(message("Hello"), function_call("f", "{}")))
+    deltas = [event for event in events if b"output_text.delta" in event] if has_deltas else []
+    provider.on("m", respond_with(b"".join([*events[:2], *deltas, events[-1]])))
+    answer = await call(gateway, input="Hi", stream=True)
+    told = parsed(answer.body)
+    done = [doc["item"] for doc in told if doc["type"] == "response.output_item.done"]
+    assert done == [message("Hello"), function_call("f", "{}")] == told[-1]["response"]["output"]
+    assert "".join(doc["delta"] for doc in told if doc["type"] == "response.output_text.delta") == "Hello"
+    assert told[-1]["sequence_number"] == told[-2]["sequence_number"] + 1
+
+
+async def test_ids_of_items_that_were_not_stored_are_left_out(gateway: Gateway, provider: Provider) -> None:
+    """Codex sends them if it does not see that Azure answers behind the gateway."""
+    text = "Item with id 'rs_1' not found. Items are not persisted when `store` is set to false."
+    provider.on("m", reply({"error": {"message": text, "param": "input"}}, status=404), respond(message("Hello")))
+    thought = {"type": "reasoning", "summary": [], "encrypted_content": "gAAAA"}
+    answer = await call(gateway, input=[{**thought, "id": "rs_1"}, {"role": "user", "content": "hi"}])
+    assert (answer.status, provider.last.json["input"][0]) == (200, thought)
+    assert answer.head.get("x-gateway-dropped-params") == "input[].id"
 
 
 async def test_what_other_makers_put_into_items_is_left_out(gateway: Gateway, provider: Provider) -> None:

@@ -58,6 +58,7 @@ WORDS: dict[tuple[str, ...], list[str]] = {
         "messages.2: `tool_use` ids were found without `tool_result` blocks immediately after: a",
         "Expected toolResult blocks at messages.2.content for the following Ids: a",
         "No tool output found for function call c1.",
+        "Missing required parameter: 'input[1].call_id'.",
     ],
     (NULL,): [
         "[] is too short - 'tools'",  # DashScope

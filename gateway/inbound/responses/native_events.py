@@ -113,7 +113,7 @@ def item_events(number: int, raw: msgspec.Raw) -> Iterator[TypedEvent]:
     yield "output_item.added", {**output_index, "item": empty}
     for name, part_event, index in _PART_LISTS:
         for i, part in enumerate(_elements(item.get(name))):
-            yield from _part_events(part_event, {**place, index: i}, rawjson.fields(part))
+            yield from _part_events(part_event, {**place, index: i}, rawjson.maybe_fields(part))
     if event:
         text = item.get(field, rawjson.EMPTY_TEXT)
         yield f"{event}.delta", {**place, "delta": text}

@@ -203,12 +203,24 @@ class ResponsesReader(NativeTap):
             self.add(StopWord(_finish_reason(response, status, has_call=self._has_call)))
             self.done = True
             self._next_number -= 1  # this event waits, and may be replaced
+            missing = b"" if self._items else self._missing_events(response.get("output", EMPTY_LIST))
+            if missing:
+                return missing + self._write_event(kind.partition(".")[2], {"response": self._as_requested(response)})
         self._begun = True
         requested = self._as_requested(response)
         if requested is sent and not is_renamed:
             return None
         data = rawjson.encode({**fields, "response": requested})
         return b"event: %b\ndata: %b\n\n" % (kind.encode("utf-8", "surrogatepass"), data)
+
+    def _missing_events(self, output: msgspec.Raw) -> bytes:
+        """Returns the events of items that only the last event has, as LiteLLM writes it: Codex ignores such calls.
+        Texts whose pieces came are not repeated.
+        """
+        items = rawjson.items(output) if rawjson.maybe_objects(output) else []
+        events = [[*item_events(place, item)] for place, item in enumerate(items)]
+        written = [each if self.tally.empty else [each[0], each[-1]] for each in events]
+        return b"".join([self._write_event(name, fields) for each in written for name, fields in each])
 
     def _keep_response(self, response: Fields) -> None:
         """Keep the response without its items, and take its usage."""

@@ -94,14 +94,16 @@ _COMMON_KINDS = frozenset({"", "function", "message", "function_call", "function
 _ELEMENT = re.compile(r"\b(tools|input)[.\[](\d{1,4})\b")
 """Matches the place of a tool or an item in a refusal."""
 
-_SEAL_REFUSED = re.compile(r"encrypted.content\W.{0,200}?\b(?:not issued|not be (?:verified|decrypted|decoded))")
-"""Matches refusals of reasoning that another account sealed, which come without OpenAI's code."""
+_REASONING_REFUSED = re.compile(
+    r"encrypted.content\W.{0,200}?\b(?:not issued|not be (?:verified|decrypted|decoded))"
+    r"|was provided without its required"
+)
+"""Matches refusals of reasoning that another account sealed, which come without OpenAI's code, of reasoning without
+what followed it, and of what followed reasoning without that."""
 
-_FIELD_REFUSED = re.compile(r"Invalid 'input\[\d+\]\.(id|content)'")
-"""Matches refusals of ids and of reasoning that another maker wrote; Copilot's ids are longer than OpenAI's."""
-
-_UNPAIRED = re.compile(r"was provided without its required")
-"""Matches refusals of reasoning without what followed it, and of what followed reasoning without that."""
+_FIELD_REFUSED = re.compile(r"Invalid 'input\[\d+\]\.(id|content)'|Item with (id) '[^']{1,100}' not found")
+"""Matches refusals of ids and of reasoning that another maker wrote, or that were not stored; Copilot's ids are longer
+than OpenAI's."""
 
 _NOT_CONVERTED = re.compile(r"(?i)not implemented.*convert_request_failed")
 """Matches what new-api says of a model that its channel has only in another API."""
@@ -130,15 +132,14 @@ def repaired_order(order: Order, failure: Failure) -> Order | None:
     refuses it; None if it would not help.
     """
     code = failure.origin.code.apply(str) if failure.origin is not None else ""
-    message = failure.verbatim.apply(str)
+    message = failure.verbatim.apply(str) or failure.text.apply(str)
     items = rawjson.maybe_objects(order.fields.get("input")) or []
-    if code == "invalid_encrypted_content" or _SEAL_REFUSED.search(message):
-        name, kept = "reasoning_dropped", [item for item in items if not _is_sealed(item)]
-    elif field := _FIELD_REFUSED.search(message):
-        name, kept = f"input[].{field[1]}", [_without_field(item, field[1]) for item in items]
-    elif _UNPAIRED.search(message):
+    if code == "invalid_encrypted_content" or _REASONING_REFUSED.search(message):
         others = [item for item in items if rawjson.maybe(item.get("type")) != "reasoning"]
-        name, kept = REASONING, [_without_field(item, "id") for item in others]
+        name, kept = "reasoning_dropped", [_without_field(item, "id") for item in others]
+    elif field := _FIELD_REFUSED.search(message):
+        refused = field[1] or field[2]
+        name, kept = f"input[].{refused}", [_without_field(item, refused) for item in items]
     else:
         return None
     if kept == items:
@@ -162,10 +163,6 @@ def _refused_kinds(request: Fields, error: ErrorBody) -> list[str]:
     if _COMMON_KINDS.issuperset(refused) and (error.param == "input" or _UNKNOWN_TOOL.search(words)):
         refused = kinds["input"] if error.param == "input" else every_kind
     return [kind for kind in dict.fromkeys(refused) if kind not in _COMMON_KINDS]
-
-
-def _is_sealed(item: Fields) -> bool:
-    return rawjson.maybe(item.get("type")) == "reasoning" and not rawjson.is_null(item.get("encrypted_content"))
 
 
 def _without_field(item: Fields, name: str) -> Fields:
@@ -272,7 +269,7 @@ class ResponsesRelay(Adapter):
         error = read_error(body)
         if not failure.sent or _NOT_CONVERTED.search(f"{error.message} {error.code}"):
             return msgspec.structs.replace(failure, may_lack_api=True, refused_kinds=(model_kind(self._sent),))
-        is_about_items = any(pattern.search(error.message) for pattern in (_FIELD_REFUSED, _UNPAIRED))
+        is_about_items = any(pattern.search(error.message) for pattern in (_FIELD_REFUSED, _REASONING_REFUSED))
         is_repairable = is_about_items or not {NULLS}.issuperset(failure.parameters)
         if is_repairable or vendor_of(channel.preset, channel.base_url).name in _MAKERS:
             return failure
