@@ -23,7 +23,7 @@ class Column(msgspec.Struct, Generic[R], frozen=True):
     id: str
     title: str
     width: int
-    """The width in cells. Only a flexible column can get fewer."""
+    """The width in cells. When columns are placed side by side, it may grow, and that of a flexible one may shrink."""
     text: Callable[[R], str]
     tone: Callable[[R], str] | None = None
     """Returns the meaning of a cell: ``ok``, ``bad``, ``warn``, ``live``, ``dim``, or nothing."""
@@ -66,6 +66,10 @@ class Column(msgspec.Struct, Generic[R], frozen=True):
         """Returns whether it may give cells to other columns. Numbers change all the time, so their columns may not."""
         return not self.right or self.max_width > 0 or bool(self.short_title)
 
+    def fitted_text(self, row: R) -> str:
+        """Returns the text of a row for the column's width. It may still be too long."""
+        return self.text(row) if self.fit_text is None else self.fit_text(row, self.width)
+
 
 def text_column(id: str, title: str, width: int, text: Callable[[R], str], **more: Any) -> Column[R]:
     """Returns a column of texts from outside, which it makes safe. Sorting by it ignores case."""
@@ -86,21 +90,10 @@ def number_column(
     return Column(id, title, width, text, right=True, sort=order, **more)
 
 
-class PlacedColumn(msgspec.Struct, Generic[R], frozen=True):
-    """A column with the width it got."""
-
-    column: Column[R]
-    width: int
-
-    def text(self, row: R) -> str:
-        """Returns the text of a row for this width. It may still be too long."""
-        return self.column.text(row) if self.column.fit_text is None else self.column.fit_text(row, self.width)
-
-
 def fit_columns(
     columns: Sequence[Column[R]], width: int, chosen: Collection[str] = (), needs: Mapping[str, int] | None = None
-) -> list[PlacedColumn[R]]:
-    """Returns the columns that fit side by side, with one cell between them, and their widths.
+) -> list[Column[R]]:
+    """Returns the columns that fit side by side, with one cell between them, in the widths that they get.
 
     ``chosen``: the ids of the columns to show. If it is empty, all columns are shown but the extra ones, and also those
     that still fit. ``needs``: the widths of the widest texts on the screen, by column.
@@ -129,8 +122,8 @@ def _total(columns: Sequence[Column[R]]) -> int:
     return sum(c.width + 1 for c in columns) - 1
 
 
-def _grow(shown: Sequence[Column[R]], spare: int) -> list[PlacedColumn[R]]:
-    """Returns the columns with their widths: with cells to spare, each gets one in turn up to its full width, flexible
+def _grow(shown: Sequence[Column[R]], spare: int) -> list[Column[R]]:
+    """Returns the columns in their widths: with cells to spare, each gets one in turn up to its full width, flexible
     and extra ones last; flexible ones share what is left. If cells are missing, flexible ones shrink.
     """
     widths = {c.id: c.width for c in shown}
@@ -148,21 +141,21 @@ def _grow(shown: Sequence[Column[R]], spare: int) -> list[PlacedColumn[R]]:
     takers = [c.id for c in shown if c.flex]
     for id_ in takers:
         widths[id_] += max(0, spare) // len(takers)
-    return [PlacedColumn(c, widths[c.id]) for c in shown]
+    return [msgspec.structs.replace(c, width=widths[c.id]) for c in shown]
 
 
-def _lend_cells(placed: Sequence[PlacedColumn[R]], needs: Mapping[str, int]) -> list[PlacedColumn[R]]:
+def _lend_cells(placed: Sequence[Column[R]], needs: Mapping[str, int]) -> list[Column[R]]:
     """Returns the columns with empty cells moved to those whose texts are cut; to extra ones last."""
-    widths = {place.column.id: place.width for place in placed}
-    lenders = [place.column for place in placed if place.column.can_lend and place.column.id in needs]
+    widths = {c.id: c.width for c in placed}
+    lenders = [c for c in placed if c.can_lend and c.id in needs]
     # a column needs cells itself for its texts, and for its title with a sort mark
     own_needs = {c.id: max(needs[c.id], len(c.short_title or c.title) + 1) for c in lenders}
     for extra in (False, True):
-        borrowers = [p.column.id for p in placed if p.column.extra == extra]
+        borrowers = [c.id for c in placed if c.extra == extra]
         while cut := [id_ for id_ in borrowers if widths[id_] < needs.get(id_, 0)]:
             if sum(_lend_cell(id_, widths, own_needs) for id_ in cut) < len(cut):
                 break
-    return [PlacedColumn(place.column, widths[place.column.id]) for place in placed]
+    return [msgspec.structs.replace(c, width=widths[c.id]) for c in placed]
 
 
 def _lend_cell(borrower: str, widths: dict[str, int], own_needs: Mapping[str, int]) -> bool:

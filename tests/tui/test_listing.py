@@ -18,7 +18,7 @@ COLUMNS = [
 
 
 def ids(width: int, *chosen: str) -> list[tuple[str, int]]:
-    return [(place.column.id, place.width) for place in fit_columns(COLUMNS, width, chosen)]
+    return [(column.id, column.width) for column in fit_columns(COLUMNS, width, chosen)]
 
 
 def test_columns_leave_by_rank_when_it_gets_narrow() -> None:
@@ -37,7 +37,7 @@ def test_on_a_very_narrow_screen_the_flexible_column_yields_then_whole_columns_l
         Column[str]("name", "Name", 18, str, flex=True),
         Column[str]("cost", "Cost", 9, str, right=True),
     ]
-    found = {width: [(p.column.id, p.width) for p in fit_columns(columns, width)] for width in (37, 31, 30, 20)}
+    found = {width: [(c.id, c.width) for c in fit_columns(columns, width)] for width in (37, 31, 30, 20)}
     assert found == {
         37: [("time", 8), ("name", 18), ("cost", 9)],
         31: [("time", 8), ("name", 12), ("cost", 9)],

@@ -76,7 +76,7 @@ def sort_by_title(page: AnyPage, column: str) -> None:
 
 def shown_columns(table: LiveTable[R]) -> list[Column[R]]:
     """Returns the columns on the screen, from left to right."""
-    return [place.column for place in fit_columns(table.columns, table.line_width - 1, table.chosen_ids)]
+    return fit_columns(table.columns, table.line_width - 1, table.chosen_ids)
 
 
 def _sort_from_top(page: AnyPage, column: str, *, reverse: bool) -> None:

@@ -15,7 +15,7 @@ from gateway.domain.query import FILTER_WORDS, Query, is_id, parse
 from gateway.domain.units import Millis
 from gateway.domain.views import SumRow
 from tui import charts, format as fmt, glyphs
-from tui.columns import Column, PlacedColumn, fit_columns
+from tui.columns import Column, fit_columns
 from tui.pages import live_actions
 from tui.pages.base import AnyPage
 from tui.pages.usage_bars import ALL, AXIS, EDGE, MEASURES, OTHERS, SERIES, Bars, ChartPlan, sum_rows
@@ -35,7 +35,7 @@ class SeriesRow(msgspec.Struct, frozen=True):
     """The number of its colour; -1: none."""
 
 
-SeriesColumns = Sequence[PlacedColumn[SeriesRow]]
+SeriesColumns = Sequence[Column[SeriesRow]]
 
 
 def _numbers(title: str, width: int, text: Callable[[SumRow], str], measure: str) -> Column[SeriesRow]:
@@ -121,20 +121,20 @@ def _over_time(plan: ChartPlan, row: SeriesRow, width: int) -> str:
 def measure_at(columns: SeriesColumns, x: int) -> str:
     """Returns the measure of the title at a cell of the table's head; empty if there is none."""
     end = MARKS
-    for place in columns:
-        end += 1 + place.width
+    for column in columns:
+        end += 1 + column.width
         if MARKS <= x < end:
-            return _measure_of(place.column)
+            return _measure_of(column)
     return ""
 
 
 def series_table(plan: ChartPlan, rows: Sequence[SeriesRow], columns: SeriesColumns, chosen: str) -> list[Content]:
     """Returns the head and the rows, with the selected one marked."""
     head: list[Part] = [(" " * MARKS, "dim")]
-    for place in columns:
-        title = place.column.title
+    for column in columns:
+        title = column.title
         tone = "bold" if title.endswith(glyphs.DESCENDING) else "dim"
-        head.append((f" {cell(title, place.width, right=place.column.right)}", tone))
+        head.append((f" {cell(title, column.width, right=column.right)}", tone))
     lines = [content(*head).rstrip()]
     for row in rows:
         is_chosen = row.key == chosen
@@ -145,9 +145,9 @@ def series_table(plan: ChartPlan, rows: Sequence[SeriesRow], columns: SeriesColu
         colour = f"chart{row.series + 1}" if has_colour else ""
         tones = {"share": "dim", "trend": colour or "dim"}
         parts: list[Part] = [(f" {glyphs.RUNNING if is_chosen else ' '}", "key"), (mark, colour)]
-        for place in columns:
-            text = cell(place.text(row), place.width, right=place.column.right)
-            parts.append((f" {text}", tones.get(place.column.id, "bold" if is_chosen else "")))
+        for column in columns:
+            text = cell(column.fitted_text(row), column.width, right=column.right)
+            parts.append((f" {text}", tones.get(column.id, "bold" if is_chosen else "")))
         lines.append(content(*parts).rstrip())
     return lines
 

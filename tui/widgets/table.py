@@ -30,7 +30,7 @@ from textual.strip import Strip
 
 from gateway.client.cells import cell, cut
 from tui import glyphs
-from tui.columns import Column, PlacedColumn, fit_columns
+from tui.columns import Column, fit_columns
 from tui.listing import RowSource
 
 R = TypeVar("R")
@@ -225,11 +225,11 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
     def on_click(self, event: events.Click) -> None:
         if event.y < HEAD:
             start = 1
-            for place in self._painter.placed:
-                if start <= event.x <= start + place.width:
-                    self.request_sort(place.column.id)
+            for column in self._painter.placed:
+                if start <= event.x <= start + column.width:
+                    self.request_sort(column.id)
                     break
-                start += place.width + 1
+                start += column.width + 1
             return
         index = event.y - HEAD + self.scroll_offset.y
         if index >= self.source.count:
@@ -283,8 +283,8 @@ def _select(table: LiveTable[R], index: int) -> None:
     table.source.pin(table.cursor_key)
 
 
-def _has_cut_text(placed: Sequence[PlacedColumn[R]], widths: Mapping[str, int]) -> bool:
-    return any(widths[place.column.id] > place.width for place in placed)
+def _has_cut_text(placed: Sequence[Column[R]], widths: Mapping[str, int]) -> bool:
+    return any(widths[column.id] > column.width for column in placed)
 
 
 def style_of(table: LiveTable[R], name: str) -> Style:
@@ -311,12 +311,12 @@ class RowPainter(Generic[R]):
         self._styles: dict[str, Style] = {}
         self._strips: LRUCache[Hashable, tuple[R, RowState, Strip]] = LRUCache(512)  # rows of a few screens
         self._empty: dict[RowState | None, Strip] = {}
-        self.placed: Sequence[PlacedColumn[R]] = ()
+        self.placed: Sequence[Column[R]] = ()
         self.cut_widths: dict[str, int] = {}
         """The widths of the widest texts that were cut since the columns were placed, by column."""
         self.width = 0
 
-    def place(self, placed: Sequence[PlacedColumn[R]], width: int) -> None:
+    def place(self, placed: Sequence[Column[R]], width: int) -> None:
         self.placed, self.width = placed, width
         self.cut_widths.clear()
         self.clear()
@@ -330,14 +330,13 @@ class RowPainter(Generic[R]):
     def head(self, sort: str, *, descending: bool) -> Strip:
         plain, bold = self._style("head"), self._style("sort")
         segments = [Segment(" ", plain)]
-        for place in self.placed:
-            column = place.column
+        for column in self.placed:
             is_sorted = column.id == sort
             arrow = (glyphs.DESCENDING if descending else glyphs.ASCENDING) if is_sorted else ""
-            fits = len(column.title) + len(arrow) <= place.width
+            fits = len(column.title) + len(arrow) <= column.width
             title = column.title if fits else column.short_title or column.title
-            title = cut(title, place.width - len(arrow), "") + arrow  # the arrow is never cut
-            title = cell(title, place.width, right=column.right, ellipsis="")
+            title = cut(title, column.width - len(arrow), "") + arrow  # the arrow is never cut
+            title = cell(title, column.width, right=column.right, ellipsis="")
             segments += [Segment(title, bold if is_sorted else plain), Segment(" ", plain)]
         return Strip(segments).adjust_cell_length(self.width, plain)
 
@@ -366,12 +365,11 @@ class RowPainter(Generic[R]):
     def _paint(self, row: R, state: RowState) -> Strip:
         base = self._style(("cursor" if state.focus else "rest") if state.cursor else "base")
         segments = [Segment(glyphs.MARKED if state.marked else " ", base)]
-        for place in self.placed:
-            column = place.column
+        for column in self.placed:
             width = cell_len(column.text(row))
-            if width > place.width:
+            if width > column.width:
                 self.cut_widths[column.id] = max(self.cut_widths.get(column.id, 0), width)
-            text = cell(place.text(row), place.width, right=column.right)
+            text = cell(column.fitted_text(row), column.width, right=column.right)
             tone = "dim" if column.dim else "" if column.tone is None else column.tone(row)
             has_tone = tone and not state.cursor  # it would be unreadable in the cursor's line
             segments.append(Segment(text + " ", base + self._style(tone) if has_tone else base))

@@ -33,7 +33,7 @@ def drawn(drawing: ChartPlan, width: int, total: SumRow = TOTAL, chosen: str = A
 def titles(measure: str, width: int) -> list[str]:
     """The titles of the numbers."""
     placed = series_columns(plan(some(2), value=measure), TOTAL, "model", width)
-    return [place.column.title.removesuffix(glyphs.DESCENDING) for place in placed if ":" in place.column.id]
+    return [column.title.removesuffix(glyphs.DESCENDING) for column in placed if ":" in column.id]
 
 
 def test_series_have_their_marks_sums_and_shares() -> None:

@@ -164,6 +164,6 @@ async def test_what_was_added_shows_its_fields() -> None:
 
 def test_what_was_changed_has_more_room_than_who_changed_it() -> None:
     session = ConsoleSession(Config(home=Path("/nowhere")), lambda: NOW, SavedState())
-    widths = {placed.column.id: placed.width for placed in fit_columns(history_columns(session), 92)}
+    widths = {placed.id: placed.width for placed in fit_columns(history_columns(session), 92)}
     assert list(widths) == ["id", "time", "change", "by", "state"]
     assert widths["change"] > max(32, widths["by"])
