@@ -4,7 +4,6 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 import click
-import msgspec
 
 from gateway.client.control import ControlClient
 from gateway.commands.completion import CHANNELS, GROUPS, MODELS, TOKENS
@@ -13,35 +12,16 @@ from gateway.commands.output import ProgressLine
 from gateway.domain.errors import BadRequest
 from gateway.domain.human_values import count_text, local_time
 from gateway.domain.patterns import is_pattern
-from gateway.domain.query import FILTER_WORDS, CallOrder, Query, parse, shell_word, words_for
+from gateway.domain.query import FILTER_WORDS, CallOrder, parse, shell_word, words_for
 from gateway.domain.text import word
 from gateway.domain.units import Millis
 from gateway.domain.views import CallPage, CallView
 
-
-class CallQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """A selection of calls by options, each with alternative values, and by filter words."""
-
-    token: tuple[str, ...] = ()
-    """Names or ids, as in the next fields."""
-    group: tuple[str, ...] = ()
-    model: tuple[str, ...] = ()
-    channel: tuple[str, ...] = ()
-    app: tuple[str, ...] = ()
-    api: tuple[str, ...] = ()
-    """Names of inbound APIs."""
-    failed: bool | None = None
-    query: Query = Query()
-    """The filter words, with the time span of all calls."""
-
-    @property
-    def fields(self) -> dict[str, object]:
-        filters = {name: getattr(self, name) for name in self.__struct_fields__ if name != "query"}
-        words = " ".join(self.query.words) or None
-        return filters | {"since": self.query.since, "until": self.query.until, "words": words}
+CallFilters = dict[str, Any]
+"""What options and words select: the parameters of the server's lists of calls, without those that are not given."""
 
 
-def call_query(values: dict[str, Any]) -> CallQuery:
+def call_filters(values: dict[str, Any]) -> CallFilters:
     """Returns the selection that the words and options make. Raises BadRequest for an unknown word."""
     status = values.pop("status")
     typed = [*values.pop("words"), *words_for("as", values.pop("answered_by"))]
@@ -58,19 +38,19 @@ def call_query(values: dict[str, Any]) -> CallQuery:
         raise BadRequest(f"--until ({end}) is not after --since ({start})", param="until")
     if since is not None and since > now():
         raise BadRequest(f"--since ({local_time(since)}) is in the future", param="since")
-    failed = values.pop("errors") or None
-    return CallQuery(failed=failed, query=msgspec.structs.replace(words, since=since, until=until), **values)
+    filters = {"failed": values.pop("errors") or None, "since": since, "until": until, "words": " ".join(words.words)}
+    return {name: value for name, value in {**values, **filters}.items() if value not in (None, "", ())}
 
 
-async def find_calls(client: ControlClient, query: CallQuery, progress: ProgressLine) -> AsyncIterator[CallView]:
+async def find_calls(client: ControlClient, filters: CallFilters, progress: ProgressLine) -> AsyncIterator[CallView]:
     """Yields matching calls: the running ones, then the others in the order of their ends, newest first."""
-    async for page in _pages(client, progress, {"limit": 500, **query.fields}):
+    async for page in _pages(client, progress, {"limit": 500, **filters}):
         for call in page.calls:
             yield call
 
 
 async def newest_calls(
-    client: ControlClient, query: CallQuery, limit: int, progress: ProgressLine | None = None
+    client: ControlClient, filters: CallFilters, limit: int, progress: ProgressLine | None = None
 ) -> list[CallView]:
     """Returns the matching calls that began last, newest first.
 
@@ -78,7 +58,7 @@ async def newest_calls(
     calls that began after the oldest of them are requested.
     """
     newest: list[CallView] = []
-    fields = {"limit": min(limit, 500), **query.fields}
+    fields = {"limit": min(limit, 500), **filters}
     async for page in _pages(client, progress, fields):
         calls = {call.id: call for call in (*newest, *page.calls)}  # one that ended in between may be on both pages
         newest = sorted(calls.values(), key=lambda call: call.time_ms, reverse=True)[:limit]
@@ -89,11 +69,11 @@ async def newest_calls(
 
 
 async def first_calls(
-    client: ControlClient, query: CallQuery, order: CallOrder, limit: int, progress: ProgressLine | None = None
+    client: ControlClient, filters: CallFilters, order: CallOrder, limit: int, progress: ProgressLine | None = None
 ) -> list[CallView]:
     """Returns the first ``limit`` matching calls in this order, without running ones."""
     first: list[CallView] = []
-    fields = {"limit": limit, "sort": order.key, "ascending": order.ascending or None, **query.fields}
+    fields = {"limit": limit, "sort": order.key, "ascending": order.ascending or None, **filters}
     async for page in _pages(client, progress, fields):
         first = order.best([*first, *page.calls], limit)
     return first
@@ -114,12 +94,13 @@ async def _pages(
             return
 
 
-async def no_match_note(client: ControlClient, query: CallQuery) -> str:
+async def no_match_note(client: ControlClient, filters: CallFilters) -> str:
     """Returns the message for an empty result, with the probable reason."""
-    models = [model.name for model in await client.models()] if query.model else []
-    missing = [name for name in query.model if name not in models]
-    if query == CallQuery(model=query.model) and query.model and not missing:
-        command = f"usage list {' '.join(f'--as {word(name)}' for name in query.model)}"
+    wanted = filters.get("model", ())
+    models = [model.name for model in await client.models()] if wanted else []
+    missing = [name for name in wanted if name not in models]
+    if filters.keys() == {"model"} and not missing:
+        command = f"usage list {' '.join(f'--as {word(name)}' for name in wanted)}"
         return f"no matching calls; the model may have answered calls to other names: tollkeeper {command}"
     if not missing:
         return "no matching calls"
@@ -174,4 +155,4 @@ filter_options = with_options(
     ),
     click.option("--until", type=UNTIL, help="Like --since; a day or a month includes its end."),
 )
-"""Adds the words and options that filter calls. The command passes their values to ``call_query``."""
+"""Adds the words and options that filter calls. The command passes their values to ``call_filters``."""

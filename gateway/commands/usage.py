@@ -9,16 +9,9 @@ import click
 from gateway.client.control import ControlClient
 from gateway.commands import formatting
 from gateway.commands.base import Noun
-from gateway.commands.call_filters import (
-    CallQuery,
-    call_query,
-    filter_options,
-    first_calls,
-    newest_calls,
-    no_match_note,
-)
+from gateway.commands.call_filters import call_filters, filter_options, first_calls, newest_calls, no_match_note
 from gateway.commands.exit_codes import Exit, Quit
-from gateway.commands.options import WholeNumber, json_option, now
+from gateway.commands.options import WholeNumber, json_option
 from gateway.commands.output import ListColumn, ProgressLine, more_text, notify, out, out_json, out_list, out_pairs
 from gateway.commands.session import run
 from gateway.commands.usage_reports import export, summary
@@ -37,7 +30,7 @@ from gateway.domain.call import (
 from gateway.domain.errors import NotFound
 from gateway.domain.human_values import brief_count, count_text, plural
 from gateway.domain.money import dollars
-from gateway.domain.query import CallOrder, parse
+from gateway.domain.query import CallOrder
 from gateway.domain.repeated_calls import earlier_attempts, repeated_calls
 from gateway.domain.text import plain
 from gateway.domain.usage import PART_WORDS
@@ -103,17 +96,17 @@ def list_calls(limit: int, sort: str | None, *, as_json: bool, **values: Any) ->
     dur: and ttft: as >5s; in: and out: as >10k; cost: as >0.01; since: and until:; ! negates.
     An option with a name may be repeated: a call is listed if it matches any of the values.
     """
-    query = call_query(values)
+    filters = call_filters(values)
 
     async def work(client: ControlClient) -> tuple[list[CallView], str]:
         with ProgressLine(shown=not as_json) as progress:
             if sort:
-                calls = await first_calls(client, query, CallOrder(sort), limit, progress)
+                calls = await first_calls(client, filters, CallOrder(sort), limit, progress)
             else:
-                calls = await newest_calls(client, query, limit, progress)
-        if query == CallQuery():
+                calls = await newest_calls(client, filters, limit, progress)
+        if not filters:
             return calls, NO_CALLS
-        return calls, "" if calls else await no_match_note(client, query)
+        return calls, "" if calls else await no_match_note(client, filters)
 
     calls, note = run(work)
     out_list(calls, _columns(calls), as_json=as_json, empty=note)
@@ -163,7 +156,7 @@ async def find_call(client: ControlClient, call_id: str) -> CallView:
             if (call := await _find_by_part(client, call_id)) is None:
                 raise
             return call
-    if not (newest := await newest_calls(client, CallQuery(), 1)):
+    if not (newest := await newest_calls(client, {}, 1)):
         raise Quit(NO_CALLS, Exit.NOT_FOUND)
     return await client.call(newest[0].id)
 
@@ -172,9 +165,8 @@ async def _find_by_part(client: ControlClient, part: str) -> CallView | None:
     """Returns the only call with this in its id; None if there is none. Raises Quit if there are several."""
     if is_call_id(part) or not _PART_OF_ID.fullmatch(part):
         return None
-    query = CallQuery(query=parse(f"id:{part}", now()))
     with ProgressLine() as progress:
-        calls = await newest_calls(client, query, 5, progress)
+        calls = await newest_calls(client, {"words": f"id:{part}"}, 5, progress)
     if len(calls) > 1:
         ids = ", ".join(call.id for call in calls[:4])
         more = " and more" if len(calls) > 4 else ""

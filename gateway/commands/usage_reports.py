@@ -15,7 +15,7 @@ from gateway.client.control import ControlClient
 from gateway.client.exports import create_private, csv_text
 from gateway.commands import formatting
 from gateway.commands.base import Command
-from gateway.commands.call_filters import CallQuery, call_query, filter_options, find_calls, no_match_note
+from gateway.commands.call_filters import CallFilters, call_filters, filter_options, find_calls, no_match_note
 from gateway.commands.completion import comma_separated
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.options import ParsedText, json_option, now
@@ -121,8 +121,8 @@ def summary(by: tuple[tuple[str, ...], ...], *, as_csv: bool, as_json: bool, **v
     grouping = _grouping_of(tuple(chain.from_iterable(by)) or ("model",))
     if as_csv and as_json:
         raise click.UsageError("--csv and --json cannot be combined")
-    query = call_query(values)
-    view, note = run(lambda client: _fetch(client, query, grouping))
+    filters = call_filters(values)
+    view, note = run(lambda client: _fetch(client, filters, grouping))
     named = named_rows(view, grouping)
     if as_csv:
         out(csv_text([*grouping.names, *SUM_FIELDS, "cost_dollars"]), end="")
@@ -139,20 +139,17 @@ def summary(by: tuple[tuple[str, ...], ...], *, as_csv: bool, as_json: bool, **v
     _print_notes(view, note)
 
 
-async def _fetch(client: ControlClient, query: CallQuery, grouping: Grouping) -> tuple[Summary, str]:
-    since, until = query.query.since, query.query.until
-    filters = {name: value for name, value in query.fields.items() if name not in ("since", "until")}
+async def _fetch(client: ControlClient, filters: CallFilters, grouping: Grouping) -> tuple[Summary, str]:
     default_days = 365 if grouping.step == "month" else 30
-    start = now() - default_days * DAY_MS if since is None else since
+    start = filters.get("since", now() - default_days * DAY_MS)
     if grouping.step in ("day", "month"):  # from its beginning on, so that the first row is complete
         start = window_start(Window(grouping.step), Millis(start))
     elif grouping.step == "hour":
         start = Millis(start // HOUR_MS * HOUR_MS)
-    view = await client.summary(
-        by=grouping.by, since=start, until=until, step=grouping.step, percentiles=True, **filters
-    )
-    no_match = not view.total.calls and any(filters.values())
-    return view, await no_match_note(client, query) if no_match else ""
+    span = {"since": start, "by": grouping.by, "step": grouping.step}
+    view = await client.summary(**filters | span, percentiles=True)
+    no_match = not view.total.calls and filters.keys() - {"since", "until"}
+    return view, await no_match_note(client, filters) if no_match else ""
 
 
 def _print_notes(view: Summary, note: str) -> None:
@@ -250,7 +247,7 @@ def export(format_name: str, output: Path | None, **values: Any) -> None:
     In CSV, control characters are replaced, and a quotation mark (') is put before text that a spreadsheet would read
     as a formula. JSON lines are exact.
     """
-    query = call_query(values)
+    filters = call_filters(values)
     is_csv = format_name == "csv"
 
     async def work(client: ControlClient, write: Write) -> str:
@@ -258,7 +255,7 @@ def export(format_name: str, output: Path | None, **values: Any) -> None:
         if is_csv:
             write(csv_text(CSV_COLUMNS))
         with ProgressLine(shown=output is not None) as progress:
-            async for call in find_calls(client, query, progress=progress):
+            async for call in find_calls(client, filters, progress=progress):
                 if call.state == "settled":
                     write(csv_line(call) if is_csv else json_line(call) + "\n")
                     count, nanos = count + 1, nanos + call.cost_nanos
@@ -269,7 +266,7 @@ def export(format_name: str, output: Path | None, **values: Any) -> None:
     with _open_output(output) as write:
         done = run(lambda client: work(client, write))
     notify(done + (f", written to {output}" if output else ""))
-    file = next(filter(FILE_NAME.fullmatch, query.query.words), "")
+    file = next(filter(FILE_NAME.fullmatch, filters.get("words", "").split()), "")
     if file and output is None:
         notify(f"note: '{file}' was read as a word that filters calls; to write to a file: --output {word(file)}")
 

@@ -13,7 +13,7 @@ from gateway.client.control import ControlClient
 from gateway.client.launch import find
 from gateway.commands import formatting
 from gateway.commands.base import Command
-from gateway.commands.call_filters import CallQuery, call_query, filter_options
+from gateway.commands.call_filters import CallFilters, call_filters, filter_options
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.options import WholeNumber
 from gateway.commands.output import MARGIN, NOTHING, ListColumn, json_line, narrow_widths, notify, out, terminal_width
@@ -61,10 +61,10 @@ terminal, which are cut."""
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line; field names are stable.")
 def tail(recent: int, *, as_json: bool, **values: Any) -> None:
     """Follow calls: print a line for each when it ends, until Ctrl-C. Needs a running server."""
-    query = call_query(values)
+    filters = call_filters(values)
 
     async def work(client: ControlClient) -> None:
-        await _follow(client, query, recent, as_json=as_json)
+        await _follow(client, filters, recent, as_json=as_json)
         raise Quit("the server stopped", Exit.UNREACHABLE)
 
     run(work, running=True)
@@ -75,16 +75,18 @@ def print_calls(config: Config) -> None:
 
     async def main() -> None:
         if (endpoint := await find(config)) is not None:
-            await _follow(ControlClient(endpoint), CallQuery(), 0, as_json=False, quiet=True)
+            await _follow(ControlClient(endpoint), {}, 0, as_json=False, quiet=True)
 
     with suppress(GatewayError, Quit, click.exceptions.Exit):  # the server stopped, or the reader closed the pipe
         asyncio.run(main())
 
 
-async def _follow(client: ControlClient, query: CallQuery, recent: int, *, as_json: bool, quiet: bool = False) -> None:
+async def _follow(
+    client: ControlClient, filters: CallFilters, recent: int, *, as_json: bool, quiet: bool = False
+) -> None:
     """Print matching calls until the server stops. Unless ``quiet``, say when it is stopping."""
     feed = EventFeed(recent)
-    async with aclosing(_events(client, query)) as events:
+    async with aclosing(_events(client, filters)) as events:
         async for event in events:
             if isinstance(event, Snapshot) and feed.missed(event):
                 notify("note: some calls are left out here; 'tollkeeper usage list' lists them")
@@ -94,13 +96,13 @@ async def _follow(client: ControlClient, query: CallQuery, recent: int, *, as_js
                 notify("the server is stopping")
 
 
-async def _events(client: ControlClient, query: CallQuery) -> AsyncGenerator[AnyEvent, None]:
+async def _events(client: ControlClient, filters: CallFilters) -> AsyncGenerator[AnyEvent, None]:
     """Yields events about matching calls, and reconnects if dropped. Raises Unavailable if the server is gone."""
     connected = True
     while connected:
         connected = False
         try:
-            async with aclosing(client.events(SNAPSHOT_CALLS, **query.fields)) as events:
+            async with aclosing(client.events(SNAPSHOT_CALLS, **filters)) as events:
                 async for event in events:
                     connected = True
                     yield event

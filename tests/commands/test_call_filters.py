@@ -150,8 +150,8 @@ def test_pages_are_fetched_until_no_older_call_can_have_begun_later() -> None:
         "GET /calls?limit=2&words=tok%3Aci",
         "GET /calls?before=9&limit=1&words=tok%3Aci",
         "GET /calls?before=5&limit=1&words=tok%3Aci",
-        f"GET /calls?before=3&limit=500&since={NOW - 90_000 + 1}&words=tok%3Aci",
-        f"GET /calls?before=2&limit=500&since={NOW - 9_000 + 1}&words=tok%3Aci",
+        f"GET /calls?before=3&limit=500&words=tok%3Aci&since={NOW - 90_000 + 1}",
+        f"GET /calls?before=2&limit=500&words=tok%3Aci&since={NOW - 9_000 + 1}",
     ]
 
 

@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 from gateway.client.control import ControlClient
 from gateway.commands import usage_tail
-from gateway.commands.call_filters import CallQuery
 from gateway.commands.exit_codes import Exit
 from gateway.commands.usage_tail import EventFeed, line_of
 from gateway.domain.errors import Unavailable
@@ -83,7 +82,7 @@ async def test_a_reader_that_was_abandoned_asks_again(monkeypatch: pytest.Monkey
         client = ControlClient(Endpoint(instance="i", secret="s", port=place.port))
         heard = []
         with pytest.raises(Unavailable, match="is gone"):
-            heard += [event async for event in usage_tail._events(client, CallQuery())]  # noqa: SLF001 - its patience is what is tested
+            heard += [event async for event in usage_tail._events(client, {})]  # noqa: SLF001 - its patience is what is tested
     assert next(tries, None) is None
 
 
