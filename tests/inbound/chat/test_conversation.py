@@ -43,12 +43,6 @@ def test_roles(role: str, known: str) -> None:
     assert (turn.role, _texts(turn)) == (known, ["a"])
 
 
-def test_an_unknown_role_is_refused() -> None:
-    with pytest.raises(BadRequest) as caught:
-        _turns({"role": "user", "content": "a"}, {"role": "critic", "content": "b"})
-    assert caught.value.param == "messages[1].role"
-
-
 def test_content_in_parts() -> None:
     parts = [{"type": "text", "text": "a"}, {"type": "refusal", "refusal": "b"}]
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}, "cache_control": {"x": 1}}
@@ -77,27 +71,50 @@ def test_a_refusal_counts_as_text() -> None:
     assert _texts(turn) == ["No."]
 
 
-@pytest.mark.parametrize("part", [{"type": "video"}, {"type": "image_url"}, {"type": "input_audio"}, {"type": "file"}])
-def test_other_parts_are_refused(part: Any) -> None:
+@pytest.mark.parametrize(
+    ("part", "code", "place"),
+    [
+        ({"type": "video"}, "unsupported_parameter", ""),
+        ({"type": "image_url"}, "unsupported_parameter", ""),
+        ({"type": "input_audio"}, "unsupported_parameter", ""),
+        ({"type": "file"}, "unsupported_parameter", ""),
+        ({"type": "image_url", "image_url": "file:///etc/passwd"}, "invalid_value", ".image_url"),
+        ({"type": "image_url", "image_url": "data:image/png,AA"}, "invalid_value", ".image_url"),
+        ({"type": "image_url", "image_url": ""}, "invalid_value", ".image_url"),
+        ({"type": "image_url", "image_url": "a.png"}, "invalid_value", ".image_url"),
+        (
+            {"type": "input_audio", "input_audio": {"data": "AA", "format": "audio/../x"}},
+            "invalid_value",
+            ".input_audio.format",
+        ),
+        ({"type": "file", "file": {"file_id": "file-1", "filename": "a.pdf"}}, "unsupported_parameter", ".file"),
+        ({"type": "file", "file": {"file_data": "AA", "filename": "a.doc"}}, "unsupported_parameter", ".file"),
+        ({"type": "file", "file": {}}, "unsupported_parameter", ".file"),
+        ({"type": "text", "text": 5}, "invalid_type", ".text"),
+        ({"type": "text"}, "invalid_type", ".text"),
+        ({"type": "refusal", "refusal": {}}, "invalid_type", ".refusal"),
+    ],
+)
+def test_other_parts_are_refused(part: Any, code: str, place: str) -> None:
     with pytest.raises(BadRequest) as caught:
         _turns({"role": "user", "content": [{"type": "text", "text": "a"}, part]})
-    assert (caught.value.param, caught.value.code) == ("messages[0].content[1]", "unsupported_parameter")
+    assert (caught.value.code, caught.value.param) == (code, f"messages[0].content[1]{place}")
 
 
 @pytest.mark.parametrize(
     ("message", "param"),
     [
-        ({"content": [{"type": "text", "text": 5}]}, "messages[0].content[0].text"),
-        ({"content": [{"type": "text"}]}, "messages[0].content[0].text"),
-        ({"content": [{"type": "refusal", "refusal": {}}]}, "messages[0].content[0].refusal"),
-        ({"content": None, "refusal": 3}, "messages[0].refusal"),
-        ({"content": {}}, "messages[0].content"),
+        ({"role": "critic", "content": "b"}, "role"),
+        ({"role": "assistant", "content": None, "refusal": 3}, "refusal"),
+        ({"role": "assistant", "content": {}}, "content"),
+        ({"role": "assistant", "tool_calls": [{"type": "custom", "id": "a"}]}, "tool_calls[0]"),
+        ({"role": "assistant", "tool_calls": [{"id": "a", "name": "f"}]}, "tool_calls[0]"),
     ],
 )
-def test_texts_are_strings(message: Any, param: str) -> None:
+def test_other_messages_are_refused(message: Any, param: str) -> None:
     with pytest.raises(BadRequest) as caught:
-        _turns({"role": "assistant", **message})
-    assert (caught.value.code, caught.value.param) == ("invalid_type", param)
+        _turns({"role": "user", "content": "a"}, message)
+    assert caught.value.param == f"messages[1].{param}"
 
 
 def test_results_know_their_calls() -> None:
@@ -164,13 +181,6 @@ def test_a_custom_call_is_one_of_a_function_with_its_input() -> None:
     assert (turn.calls[0].name, rawjson.value(turn.calls[0].arguments)) == ("patch", {"input": '*** "x"'})
 
 
-@pytest.mark.parametrize("made", [{"type": "custom", "id": "a"}, {"id": "a", "name": "f"}])
-def test_other_calls_are_refused(made: Any) -> None:
-    with pytest.raises(BadRequest) as caught:
-        _turns({"role": "assistant", "tool_calls": [made]})
-    assert caught.value.param == "messages[0].tool_calls[0]"
-
-
 def test_a_signature_is_where_google_puts_it() -> None:
     signed = {**call("a", "f", "{}"), "extra_content": {"google": {"thought_signature": "U0lH"}}}
     odd = {**call("b", "f", "{}"), "extra_content": {"google": {"thought_signature": 3}}}
@@ -200,13 +210,6 @@ def test_embedded_images(url: str, kind: str) -> None:
 def test_an_image_on_the_web() -> None:
     found = _media({"type": "image_url", "image_url": {"url": "https://h/a.png", "detail": "low"}})
     assert (found.url, found.detail) == ("https://h/a.png", "low")
-
-
-@pytest.mark.parametrize("url", ["file:///etc/passwd", "data:image/png,AA", "", "a.png"])
-def test_other_images_are_refused(url: str) -> None:
-    with pytest.raises(BadRequest) as caught:
-        _media({"type": "image_url", "image_url": url})
-    assert caught.value.param == "messages[0].content[0].image_url"
 
 
 @pytest.mark.parametrize(
@@ -252,12 +255,6 @@ def test_the_detail_of_an_image_may_be_beside_its_address(sent: str, read: str) 
 def test_texts_of_the_responses_api(kind: str) -> None:
     (turn,) = _turns({"role": "user", "content": [{"type": kind, "text": "a"}]})
     assert _texts(turn) == ["a"]
-
-
-def test_other_sounds_are_refused() -> None:
-    with pytest.raises(BadRequest) as caught:
-        _media({"type": "input_audio", "input_audio": {"data": "AA", "format": "audio/../x"}})
-    assert caught.value.param == "messages[0].content[0].input_audio.format"
 
 
 @pytest.mark.parametrize(
@@ -311,15 +308,6 @@ def test_a_document_of_text_in_anthropics_form() -> None:
     source = {"type": "text", "media_type": "text/plain", "data": "h\u00e9"}
     found = _media({"type": "document", "source": source, "title": "t"})
     assert (found.type, found.data, found.name) == ("text/plain", "aMOp", "t")
-
-
-@pytest.mark.parametrize(
-    "file", [{"file_id": "file-1", "filename": "a.pdf"}, {"file_data": "AA", "filename": "a.doc"}, {}]
-)
-def test_other_documents_are_refused(file: dict[str, str]) -> None:
-    with pytest.raises(BadRequest) as caught:
-        _media({"type": "file", "file": file})
-    assert (caught.value.code, caught.value.param) == ("unsupported_parameter", "messages[0].content[0].file")
 
 
 ASKED = {"role": "assistant", "tool_calls": [call("c1", "read", "{}")]}
