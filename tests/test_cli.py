@@ -2,7 +2,6 @@
 
 import os
 import re
-import signal
 import socket
 import subprocess
 import sys
@@ -143,13 +142,6 @@ def test_a_host_or_port_before_another_command_is_refused() -> None:
 def test_the_home_may_stand_anywhere(line: str) -> None:
     ran = run(*line.split(), control=Control({"GET /tokens": [TOKEN]}))
     assert (ran.code, ran.out[:4]) == (0, "Name")
-
-
-def test_the_bare_command_serves_where_there_is_no_terminal(home: Path) -> None:
-    with serving(home) as server:
-        assert tollkeeper(home, "status").code == 0
-        server.process.send_signal(signal.SIGINT)
-        assert server.process.wait(10) == 0
 
 
 def test_the_bare_command_serves_at_the_port_given(home: Path, tmp_path: Path) -> None:

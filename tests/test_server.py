@@ -12,7 +12,6 @@ import pytest
 from gateway import runfile
 from gateway.client.control import ControlClient
 from gateway.config import Config
-from gateway.core.first_run import DEMO_MODELS
 from gateway.domain.call import Outcome, Record
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.server import embedded_server, open_engine
@@ -29,20 +28,6 @@ def records(home: Path) -> list[Record]:
     """What a stopped server has left."""
     with stored(home) as store:
         return store.calls.find(limit=1000)
-
-
-async def test_an_empty_home_answers_at_once(home: Path) -> None:
-    async with serving(home) as server:
-        said = server.said
-        answer = await server.client.chat("demo-echo")
-        assert (answer.status, "Say hello." in answer.text) == (200, True)
-        assert (said["token"], tuple(said["models"]), said["open_to"], said["notes"]) == ("first", DEMO_MODELS, "", [])
-        assert said["key"].startswith("sk-tk-")
-        assert said["home"] == str(home)
-        server.signal()
-        assert await server.ended() == 0
-    (record,) = records(home)
-    assert (record.token_name, record.channel_name, record.cost > 0) == ("first", "demo", True)
 
 
 async def test_the_first_key_is_reported_once_and_kept_nowhere(home: Path) -> None:
@@ -74,29 +59,6 @@ async def test_everything_in_the_home_is_for_its_owner_alone(home: Path) -> None
 def modes(home: Path) -> dict[str, int]:
     """Of the home and all that is in it."""
     return {path.name: stat.S_IMODE(path.stat().st_mode) for path in [home, *home.rglob("*")]}
-
-
-async def test_the_runfile_leads_to_the_server_and_goes_with_it(home: Path) -> None:
-    async with serving(home) as server:
-        endpoint = runfile.read(home / "run.json")
-        assert endpoint is not None
-        assert endpoint.address == server.said["address"]
-        assert endpoint.pid == server.process.pid
-        assert Path(endpoint.home) == home
-        server.signal()
-        await server.ended()
-    assert not (home / "run.json").exists()
-    assert not (home / "control.sock").exists()
-
-
-async def test_a_second_server_on_one_home_is_refused(home: Path) -> None:
-    async with serving(home) as first:
-        async with serving(home) as second:
-            assert second.said["code"] == "store_busy"
-            assert str(first.process.pid) in second.said["message"]
-            assert await second.ended() == 3
-        assert (await first.client.chat("demo-echo")).status == 200
-        assert runfile.read(home / "run.json") is not None
 
 
 async def test_a_port_that_is_taken_is_reported_and_no_key_is_lost(home: Path, tmp_path: Path) -> None:
@@ -158,14 +120,6 @@ async def test_a_stream_that_outlives_the_drain_holds_the_server_up_for_less_tha
         assert await server.ended() == 0
         stalled.close()
     assert time.monotonic() - began < 0.5 + 1.0 + 1.0, "the second one is for a busy machine"
-
-
-async def test_the_owner_stops_a_server(home: Path) -> None:
-    async with serving(home) as server:
-        endpoint = runfile.read(home / "run.json")
-        assert endpoint is not None
-        await ControlClient(endpoint).stop()
-        assert await server.ended() == 0
 
 
 async def test_a_request_to_stop_may_be_repeated_and_cuts_no_call(home: Path) -> None:

@@ -34,16 +34,6 @@ def restored(shown: Terminal) -> bool:
     return all(sequence in tail for sequence in (NORMAL_SCREEN, SHOW_CURSOR, MOUSE_OFF))
 
 
-def test_it_starts_changes_pages_and_leaves(tmp_path: Path) -> None:
-    with console(tmp_path) as shown:
-        shown.wait("1 Live", "following  402 calls", "✓200")
-        shown.keys("4").wait("Channels", "deepseek")
-        shown.keys("q")
-        assert shown.ended() == 0
-        assert restored(shown)
-        assert b"tollkeeper: console closed; still serving http://127.0.0.1:8655/v1" in shown.raw
-
-
 def test_at_80_by_24_columns_leave_and_meaning_stays(tmp_path: Path) -> None:
     with console(tmp_path) as shown:
         shown.wait("Channel", "Token")

@@ -24,14 +24,6 @@ async def test_a_correction_is_negative_and_nothing_is_nothing() -> None:
         assert owner.did == [("grant", -2_500_000_000, "typo")]
 
 
-async def test_suspending_asks_and_resuming_does_not() -> None:
-    async with shown("account") as (app, pilot, owner):
-        await press(app, pilot, "space", "y")
-        assert owner.did == [("set_account", {"status": "suspended"})]
-        await press(app, pilot, "space")
-        assert owner.did[1:] == [("set_account", {"status": "active"})]
-
-
 async def test_budgets_are_edited() -> None:
     owner = Owner()
     owner.account_now = account(budgets=[])

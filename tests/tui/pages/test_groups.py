@@ -51,14 +51,6 @@ async def test_deleting_names_what_uses_it_and_moves_that() -> None:
         assert words(app) == ["Group batch deleted. Press u to undo."]
 
 
-async def test_a_group_that_nothing_uses_is_deleted_after_asking() -> None:
-    owner = Owner()
-    owner.groups_now = [group("empty", tokens=[], channels=[])]
-    async with shown("groups", owner) as (app, pilot, _):
-        await press(app, pilot, "d", "y")
-        assert owner.did == [("remove_group", "empty", "")]
-
-
 async def test_the_only_group_stays_while_it_is_used() -> None:
     owner = Owner()
     owner.groups_now = [msgspec.structs.replace(group("default"), channels=[])]

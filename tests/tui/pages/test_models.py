@@ -151,28 +151,6 @@ async def test_a_mapping_says_whose_price_it_has() -> None:
         assert "the price of base-model, which it stands for" in screen(app).replace("\n", " ")
 
 
-async def test_prices_for_longer_inputs_stay_when_another_is_changed() -> None:
-    owner = Owner()
-    tier = Tier(above=200_000, input=Nanos(6_000_000_000), output=Nanos(22_500_000_000))
-    priced = msgspec.structs.replace(price_of("claude-haiku-4-5"), tiers=1, tier_prices=[tier])
-    owner.models_now[0] = msgspec.structs.replace(owner.models_now[0], price=priced)
-    async with shown("models", owner) as (app, pilot, _):
-        await press(app, pilot, "e", "down", "=2")
-        assert said(app, ".command").replace("\n", " ").endswith("--tier 200k=6/22.50")
-        await press(app, pilot, "enter")
-        ((_, _, body),) = owner.did
-        (tier,) = body["tiers"]
-        assert (tier["above"], tier["input"], tier["output"]) == (200_000, 6_000_000_000, 22_500_000_000)
-
-
-async def test_a_price_is_taken_away_after_asking() -> None:
-    async with shown("models") as (app, pilot, owner):
-        await press(app, pilot, "d")
-        assert "counted but not charged" in screen(app)
-        await press(app, pilot, "y")
-        assert owner.did == [("remove_price", "claude-haiku-4-5")]
-
-
 def at_channel(model: str, channel: str, source: str = "manual") -> PriceView:
     amounts = {"input_nanos": Nanos(150_000_000), "output_nanos": Nanos(600_000_000)}
     price = price_of("claude-haiku-4-5")

@@ -134,13 +134,6 @@ async def test_a_deletion_says_what_else_ends() -> None:
         assert any("Also, port 11434 for Ollama, which used it, is closed." in text for text in words(app))
 
 
-async def test_a_new_key_is_confirmed_and_shown() -> None:
-    async with shown("tokens") as (app, pilot, owner):
-        await press(app, pilot, "R", "y")
-        assert owner.did == [("rotate_token", "tok_ci")]
-        assert KEY in screen(app)
-
-
 def test_the_pane_has_the_budget_in_dollars_and_that_in_tokens() -> None:
     both = msgspec.structs.replace(budget(1, 20), tokens=1_000_000, spent_tokens=900_000)
     made = listing(token("both", budgets=(both,)))
