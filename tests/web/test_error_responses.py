@@ -172,11 +172,6 @@ def test_401_says_how_to_authenticate() -> None:
     assert "WWW-Authenticate" not in error_answer(BadRequest("x"))[1]
 
 
-def test_405_says_what_is_allowed() -> None:
-    error = BadRequest("x", code="method_not_allowed", details={"allow": "GET, HEAD"})
-    assert error_answer(error)[1]["Allow"] == "GET, HEAD"
-
-
 @pytest.mark.parametrize(
     ("name", "headers"),
     [
