@@ -6,7 +6,6 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.answer import DEFAULT_FORM, AnswerForm
-from gateway.domain.channel import TokenLimitField
 from gateway.domain.conversation import Conversation
 from gateway.domain.screen import NO_SCREEN, Screen
 
@@ -63,9 +62,7 @@ class LearnedRefusals(msgspec.Struct, frozen=True, kw_only=True):
     """What an upstream recently refused for one model; see ``learned_params``."""
 
     dropped: tuple[str, ...] = ()
-    """Top-level parameters to leave out."""
-    token_limit_field: TokenLimitField | None = None
-    """The name that the output limit must have."""
+    """Names of fields to leave out, and of rules. An output limit gets its other name instead."""
     max_output: int | None = None
     """The model's own output limit, which the upstream named when it refused a higher one."""
 

@@ -8,9 +8,10 @@ from collections.abc import Collection
 
 import msgspec
 
-from gateway.domain.channel import Channel, Dialect, ServedModel, TokenLimitField
+from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.failure import Failure
 from gateway.domain.order import LearnedRefusals, Order
+from gateway.domain.output_limit import CAPS
 from gateway.domain.units import ChannelId, Millis
 from gateway.upstream.efforts import EFFORT, NO_EFFORT
 from gateway.upstream.refused_params import BETA, EVERY_BETA, MESSAGES, ROLE
@@ -28,12 +29,6 @@ NEVER_DROPPED = frozenset(
 
 ADDED_FIELDS = {Dialect.OPENAI: "stream_options", Dialect.ANTHROPIC: "cache_control"}
 """The field that the gateway adds to requests, by the channel's dialect."""
-
-_OTHER_LIMIT_NAMES = {
-    "max_tokens": TokenLimitField.MAX_COMPLETION_TOKENS,
-    "max_completion_tokens": TokenLimitField.MAX_TOKENS,
-}
-"""The other name of an output limit, by its name."""
 
 NOTHING = LearnedRefusals()
 
@@ -93,14 +88,12 @@ class LearnedParams:
         check a whole request name everything they refuse, so all of it is learned at once, together with what the
         vendor usually refuses along with it.
         """
-        before = after = self.of(channel.id, served, now)
+        before = self.of(channel.id, served, now)
         vendor = vendor_of(channel.preset, channel.base_url)
-        for name in lesson.names:
-            after = _with_refused(after, name)
-        refused = after.dropped[len(before.dropped) :]
+        refused = [name for name in lesson.names if name not in before.dropped]
         suspects = [name for names in vendor.suspects if names.intersection(refused) for name in sorted(names)]
-        for name in () if channel.strict else suspects:
-            after = _with_refused(after, name)
+        dropped = dict.fromkeys((*before.dropped, *refused, *(() if channel.strict else suspects)))
+        after = msgspec.structs.replace(before, dropped=tuple(dropped))
         if (limit := lesson.max_output) is not None:
             after = msgspec.structs.replace(after, max_output=min(limit, after.max_output or limit))
         if after == used:
@@ -148,8 +141,8 @@ def _may_learn(name: str, channel: Channel, order: Order, used: Collection[str])
     if name.startswith(BETA):
         betas = order.forward.get("anthropic-beta", "")
         return bool(betas) if name == EVERY_BETA else name.removeprefix(BETA) in betas
-    if name in _OTHER_LIMIT_NAMES:
-        return _was_limited(order)
+    if name in CAPS:
+        return _was_limited(order) and not set(CAPS).intersection(used)
     conversation = order.conversation
     if conversation is not None and (name == SCHEMAS or (name == "tool_choice" and conversation.choice.mode)):
         return True
@@ -158,17 +151,10 @@ def _may_learn(name: str, channel: Channel, order: Order, used: Collection[str])
 
 
 def _was_limited(order: Order) -> bool:
-    return any(name in order.fields for name in _OTHER_LIMIT_NAMES)
+    return any(name in order.fields for name in CAPS)
 
 
 def _has_field_at_any_depth(name: str, order: Order) -> bool:
     key = f'"{name}"'.encode()
     marked = name == "cache_control" and order.conversation is not None and order.conversation.cached
     return marked or name in order.fields or any(key in bytes(value) for value in order.fields.values())
-
-
-def _with_refused(learned: LearnedRefusals, name: str) -> LearnedRefusals:
-    """Returns the refusals with one more. An output limit gets its other name, because it cannot be left out."""
-    if name in _OTHER_LIMIT_NAMES:
-        return msgspec.structs.replace(learned, token_limit_field=learned.token_limit_field or _OTHER_LIMIT_NAMES[name])
-    return learned if name in learned.dropped else msgspec.structs.replace(learned, dropped=(*learned.dropped, name))

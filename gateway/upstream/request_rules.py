@@ -10,6 +10,7 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.lazy_pattern import lazy_pattern
+from gateway.domain.output_limit import CAPS
 from gateway.domain.rawjson import Fields
 from gateway.upstream.answer_formats import FORMAT_REFUSED, NO_JSON, NO_SCHEMAS, fit_format
 from gateway.upstream.efforts import EFFORTS, FORMS_REFUSED, fit_effort, fit_thinking
@@ -54,7 +55,8 @@ def fit_request(request: Fields, rules: Collection[str]) -> tuple[Fields, list[s
     fields = without_nulls(request) if NULLS in rules else dict(request)
     if STREAM in rules or PLAIN in rules:  # an answer in the other form than requested is read all the same
         fields["stream"] = rawjson.raw(STREAM in rules)
-    left_out = [name for name in rules if not is_rule(name) and leave_out(fields, name)]
+    paths = [name for name in rules if not is_rule(name) and name not in CAPS]
+    left_out = [path for path in paths if leave_out(fields, path)]
     lost = [name for name in left_out if name != _UNNOTICED]
     lost += fit_effort(fields, rules) + fit_thinking(fields, rules)
     lost += fit_format(fields, rules) + fit_ranges(fields, rules)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gateway.domain.call import FailureKind
-from gateway.domain.channel import ServedModel, TokenLimitField
+from gateway.domain.channel import ServedModel
 from gateway.domain.failure import NO_TEXT, Failure
 from gateway.domain.units import ChannelId, Millis
 from gateway.upstream.answer_formats import NO_JSON, NO_SCHEMAS
@@ -88,9 +88,8 @@ def test_a_refused_limit_gets_its_other_name_once() -> None:
     lessons = LearnedParams()
     body = {"model": "m", "max_tokens": 5}
     assert _learn(lessons, "max_tokens", body=body)
-    assert lessons.of(UP, SERVED, NOW).token_limit_field is TokenLimitField.MAX_COMPLETION_TOKENS
     assert not _learn(lessons, "max_completion_tokens", body=body)
-    assert lessons.of(UP, SERVED, NOW).dropped == ()
+    assert lessons.of(UP, SERVED, NOW).dropped == ("max_tokens",)
 
 
 def test_names_of_the_upstream_are_translated_back() -> None:

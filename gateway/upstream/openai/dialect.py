@@ -28,6 +28,8 @@ STREAM_HEADERS = {"Accept": "text/event-stream", "Accept-Encoding": "identity", 
 PLAIN_HEADERS = {"Accept": "application/json", "Accept-Encoding": "gzip, deflate", "Content-Type": "application/json"}
 
 _INCLUDE_USAGE = msgspec.Raw(b'{"include_usage":true}')
+_OTHER_NAMES = dict(zip(CAPS, (TokenLimitField.MAX_TOKENS, TokenLimitField.MAX_COMPLETION_TOKENS), strict=True))
+"""The other name of an output limit, by its name."""
 _TOOL = msgspec.Raw(b'"tool"')
 
 
@@ -51,8 +53,8 @@ class _Target(msgspec.Struct, frozen=True, gc=False):
             accepted = [name for name in CAPS if self.vendor.accepts(name)]
             if len(accepted) == 1:
                 return TokenLimitField(accepted[0])
-        own_field = self.learned.token_limit_field or self.channel.token_limit_field
-        return own_field or self.vendor.limit_field(self.served.upstream_name)
+        learned = next((_OTHER_NAMES[name] for name in self.learned.dropped if name in CAPS), None)
+        return learned or self.channel.token_limit_field or self.vendor.limit_field(self.served.upstream_name)
 
     @property
     def max_output(self) -> int | None:
@@ -61,9 +63,9 @@ class _Target(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def may_be_limited(self) -> bool:
-        """Returns whether the upstream and the channel's owner let a request have an output limit."""
+        """Returns whether the channel's owner lets a request have an output limit."""
         removed = self.channel.overrides.remove if self.channel.overrides is not None else ()
-        return not any(name in removed or name in self.learned.dropped for name in CAPS)
+        return not set(CAPS).intersection(removed)
 
 
 @lru_cache(maxsize=256)

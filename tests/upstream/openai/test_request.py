@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.domain.channel import ServedModel, TokenLimitField
+from gateway.domain.channel import ServedModel
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.upstream.learned_params import NOTHING
 from gateway.upstream.openai.dialect import OpenAIDialect
@@ -14,7 +14,6 @@ from tests.upstream.makers import SERVED, channel, order
 
 Doc = dict[str, Any]
 prepare = OpenAIDialect().prepare
-MAX_COMPLETION = TokenLimitField.MAX_COMPLETION_TOKENS
 
 EVERYTHING = """{"model":"m","messages":[{"role":"user","content":"Hi","x":{"y":[1,1.0,1e-7,null]}}],
  "tools":[{"type":"function","function":{"name":"f","parameters":{"b":1,"a":2.50}},"x":1}],
@@ -59,7 +58,7 @@ def test_a_body_that_fits_goes_out_as_it_came() -> None:
         ("", "", ServedModel(name="m", upstream="n"), NOTHING),
         (',"stream":true', "", SERVED, NOTHING),
         (',"stream_options":null', "", SERVED, NOTHING),
-        (',"max_tokens":5', "openai", SERVED, LearnedRefusals(token_limit_field=MAX_COMPLETION)),
+        (',"max_tokens":5', "openai", SERVED, LearnedRefusals(dropped=("max_tokens",))),
         (',"seed":5', "", SERVED, LearnedRefusals(dropped=("seed",))),
         (',"seed":5', "mistral", SERVED, NOTHING),
         (',"logprobs":true', "groq", SERVED, NOTHING),
@@ -141,13 +140,13 @@ def test_presets_know_the_name_of_the_limit() -> None:
 
 
 def test_a_lesson_about_the_limit_wins() -> None:
-    lesson = LearnedRefusals(token_limit_field=TokenLimitField.MAX_COMPLETION_TOKENS)
+    lesson = LearnedRefusals(dropped=("max_tokens",))
     assert _sent(OLD, "ollama", lesson) == NEW
 
 
 @pytest.mark.parametrize("field", [None, "keep", "max_completion_tokens"])
 def test_the_limit_never_gets_a_name_that_is_left_out_there(field: str | None) -> None:
-    lesson = LearnedRefusals(token_limit_field=MAX_COMPLETION)
+    lesson = LearnedRefusals(dropped=("max_tokens",))
     for learned in (NOTHING, lesson):
         assert _sent(OLD, "mistral", learned, token_limit_field=field) == OLD
         assert _sent(NEW, "mistral", learned, token_limit_field=field) == OLD
