@@ -187,6 +187,16 @@ def _unless_blank(part: Any) -> Any:
     return None if is_blank else part
 
 
+def without_parts(messages: list[Fields], is_left_out: Callable[[Any], bool]) -> list[Fields]:
+    """Returns the messages without some parts, and without those that had no others."""
+    fitting = [_with_changes(message, lambda part: None if is_left_out(part) else part) for message in messages]
+    return [
+        message
+        for message, sent in zip(fitting, messages, strict=True)
+        if message is sent or rawjson.list_at(message["content"])
+    ]
+
+
 def _without_blanks(messages: list[Fields]) -> list[Fields]:
     """Returns the messages without blank texts, and without those that have nothing else. A result has a filler."""
     kept: list[Fields] = []

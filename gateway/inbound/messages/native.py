@@ -48,7 +48,7 @@ from gateway.upstream.adapter import Adapter, DialectAdapter, WholeAnswer
 from gateway.upstream.anthropic.dialect import VERSION, root
 from gateway.upstream.efforts import EFFORT, FORMS_REFUSED, lower_budget
 from gateway.upstream.failures import REJECTED
-from gateway.upstream.message_rules import THOUGHTS
+from gateway.upstream.message_rules import THOUGHTS, without_parts
 from gateway.upstream.openai.dialect import endpoint
 from gateway.upstream.refused_params import BETA, EVERY_BETA, REASONING_BACK
 from gateway.upstream.request_rules import fit_request, is_rule
@@ -110,29 +110,17 @@ def _with_system(system: msgspec.Raw, overrides: Overrides) -> msgspec.Raw:
     return rawjson.raw([*blocks, own_block])
 
 
-def _without_blocks(messages: msgspec.Raw, is_left_out: Callable[[msgspec.Raw], bool]) -> msgspec.Raw:
-    """Returns the messages without some blocks. A message that becomes empty is left out; what is not a list of
-    objects is left to the upstream.
-    """
-    clean_messages: list[object] = []
-    sent = rawjson.items(messages) if rawjson.is_list(messages) else []
-    for raw in sent:
-        message = rawjson.maybe_fields(raw)
-        content = message.get("content", rawjson.NULL)
-        blocks = rawjson.items(content) if rawjson.is_list(content) else []
-        kept = [block for block in blocks if not is_left_out(block)]
-        if len(kept) == len(blocks):
-            clean_messages.append(raw)
-        elif kept:
-            clean_messages.append({**message, "content": kept})
-    return messages if clean_messages == sent else rawjson.raw(clean_messages)
+def _without_blocks(messages: msgspec.Raw, is_left_out: Callable[[Any], bool]) -> msgspec.Raw:
+    """Returns the messages without some blocks. What is not a list of objects is left to the upstream."""
+    sent = rawjson.maybe_objects(messages) or []
+    kept = without_parts(sent, is_left_out)
+    return messages if kept == sent else rawjson.raw(kept)
 
 
-def _is_foreign_thought(block: msgspec.Raw) -> bool:
-    value = rawjson.maybe(block)
-    signature = rawjson.at(value, "signature")
+def _is_foreign_thought(block: Any) -> bool:
+    signature = rawjson.at(block, "signature")
     is_foreign = signature == "" or rawjson.text_at(signature).startswith(SEAL_PREFIX)
-    return is_foreign and rawjson.at(value, "type") == "thinking"
+    return is_foreign and rawjson.at(block, "type") == "thinking"
 
 
 def native_request(order: Order, channel: Channel, served: ServedModel, path: str = PATH) -> PreparedRequest:
@@ -306,8 +294,8 @@ def repaired_order(order: Order, failure: Failure) -> Order | None:
     return msgspec.structs.replace(order, fields=fields, body=b"", removed=(*order.removed, *removed))
 
 
-def _is_thought(block: msgspec.Raw) -> bool:
-    return rawjson.text_at(rawjson.maybe(block), "type") in ("thinking", "redacted_thinking")
+def _is_thought(block: Any) -> bool:
+    return rawjson.text_at(block, "type") in ("thinking", "redacted_thinking")
 
 
 def without_deferred_tools(order: Order, failure: Failure) -> Order | None:

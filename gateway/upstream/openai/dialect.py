@@ -22,6 +22,7 @@ from gateway.upstream.openai.reader import ChatReader
 from gateway.upstream.openai.reasoning import ReasoningReader, restore_reasoning
 from gateway.upstream.refused_params import MESSAGES
 from gateway.upstream.request_rules import fit_request
+from gateway.upstream.translation import with_limit
 from gateway.upstream.vendors import Vendor, vendor_of
 
 STREAM_HEADERS = {"Accept": "text/event-stream", "Accept-Encoding": "identity", "Content-Type": "application/json"}
@@ -55,11 +56,6 @@ class _Target(msgspec.Struct, frozen=True, gc=False):
                 return TokenLimitField(accepted[0])
         learned = next((_OTHER_NAMES[name] for name in self.learned.dropped if name in CAPS), None)
         return learned or self.channel.token_limit_field or self.vendor.limit_field(self.served.upstream_name)
-
-    @property
-    def max_output(self) -> int | None:
-        """Returns the model's output limit, if known. One learned from a refusal is newer than the listed one."""
-        return self.served.max_output if self.learned.max_output is None else self.learned.max_output
 
     @property
     def may_be_limited(self) -> bool:
@@ -106,7 +102,7 @@ def _limit_to_budget(fields: Fields, output_budget: int, target: _Target) -> int
     limit = output_budget // current.choices - max(0, current.expected - DEFAULT_OUTPUT)
     if current.capped or limit < 1:
         return None
-    limit = limit if target.max_output is None else min(limit, target.max_output)
+    limit = limit if target.served.max_output is None else min(limit, target.served.max_output)
     field = target.limit_field
     fields["max_tokens" if field is TokenLimitField.KEEP else field.value] = rawjson.raw(limit)
     return limit
@@ -160,10 +156,10 @@ class OpenAIDialect(ChannelDialect):
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
         """Returns the request. It has all of the client's parameters but those in ``dropped``."""
         vendor = vendor_of(channel.preset, channel.base_url)
-        target = _Target(vendor, channel, served, learned)
+        target = _Target(vendor, channel, with_limit(served, learned), learned)
         fields, dropped = fit_request(order.fields, target.rules)
         fields["model"] = rawjson.raw(served.upstream_name)
-        lowered = limit_output(fields, target.limit_field, target.max_output)
+        lowered = limit_output(fields, target.limit_field, target.served.max_output)
         if order.output_budget is not None and target.may_be_limited:
             lowered = _limit_to_budget(fields, order.output_budget, target) or lowered
         streams = rawjson.maybe(fields.get("stream")) is True  # as the server wants it
@@ -188,7 +184,7 @@ class OpenAIDialect(ChannelDialect):
         """See ``ChannelDialect``. What is learned later only drops parameters, lowers the limit, or renames it."""
         target = _Target(vendor_of(channel.preset, channel.base_url), channel, served, NOTHING)
         sent = {name: raw for name, raw in fields.items() if name not in target.vendor.rules}
-        limit_output(sent, target.limit_field, target.max_output)
+        limit_output(sent, target.limit_field, target.served.max_output)
         _fit_parameters(sent, target.vendor)
         return read_limit(sent)
 
