@@ -81,8 +81,9 @@ def fit_messages(fields: Fields, rules: Collection[str]) -> list[str]:
     """
     loses_images = False
     for holder, known in (("messages", RULES.keys()), ("input", _ITEM_RULES)):
-        data = bytes(fields.get(holder, NULL))
-        needed = [name for name in rules if name in known and RULES[name].sign in data]
+        named = [name for name in rules if name in known]
+        data = bytes(fields.get(holder, NULL)) if named else b""
+        needed = [name for name in named if RULES[name].sign in data]
         messages = rawjson.maybe_objects(data) if needed else None
         if messages is None:
             continue

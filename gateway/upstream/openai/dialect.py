@@ -136,13 +136,13 @@ def _fit_parameters(fields: Fields, vendor: Vendor) -> list[str]:
     return [client_names.get(name, name) for name in unknown]
 
 
-def _fit_messages(fields: Fields, vendor: Vendor) -> list[str]:
+def _keep_known_fields(fields: Fields, vendor: Vendor) -> list[str]:
     """Remove the fields of messages that the vendor does not know. Returns their names. Tools may have a ``name``."""
     messages = (rawjson.maybe_objects(fields.get("messages")) if vendor.message_allow else None) or []
     removed: dict[str, None] = {}
     for message in messages:
         known = vendor.message_allow | ({"name"} if message.get("role") == _TOOL else set())
-        for name in message.keys() - known:
+        for name in [name for name in message if name not in known]:
             del message[name]
             removed[MESSAGES + name] = None
     if removed:
@@ -164,7 +164,7 @@ class OpenAIDialect(ChannelDialect):
             lowered = _limit_to_budget(fields, order.output_budget, target) or lowered
         streams = rawjson.maybe(fields.get("stream")) is True  # as the server wants it
         request_usage(fields, requested=streams and "stream_options" not in target.rules)
-        dropped += _fit_parameters(fields, vendor) + _fit_messages(fields, vendor)
+        dropped += _fit_parameters(fields, vendor) + _keep_known_fields(fields, vendor)
         if vendor.reasoning_back:
             restore_reasoning(fields, order.owner, self._memory)
         is_as_sent = bool(order.body) and not vendor.changes_requests and fields == order.fields
