@@ -32,6 +32,7 @@ def refusal(message: str) -> bytes:
     ("message", "added", "dropped"),
     [
         (f"context_management: {UNKNOWN}", {"context_management": {"edits": []}}, "context_management"),
+        (f"diagnostics: {UNKNOWN}", {"diagnostics": None}, "diagnostics"),  # Vertex
         (f"output_config.effort: {UNKNOWN}", {"output_config": {"effort": "high"}}, "output_config.effort"),
         (f"output_config: {UNKNOWN}", {"output_config": {"effort": "high"}}, "output_config.effort"),
         (
@@ -140,6 +141,7 @@ async def test_a_refused_output_limit_is_lowered_with_the_budget_for_thinking(
             {"include": ["reasoning.encrypted_content"]},
             "include",
         ),
+        ({"message": "Unsupported parameter: 'temperature'"}, {"temperature": 0.2}, "temperature"),
         ({"message": "Max is too large: this supports at most 8 output tokens"}, {"max_output_tokens": 9}, ""),
     ],
 )

@@ -152,18 +152,23 @@ def native_request(order: Order, channel: Channel, served: ServedModel, path: st
 
 _MARKED = ("system", "tools", "messages.content")
 _OPTIONAL: Mapping[str, tuple[str, ...]] = {
-    "context_management": ("context_management",),
     EFFORT: ("output_config.effort",),
     "eager_input_streaming": ("tools.eager_input_streaming",),
     "input_examples": ("tools.input_examples",),
     "strict": ("tools.strict",),
     REASONING_BACK: (THOUGHTS,),
     "user": ("metadata.user_id",),
-    **{name: (name,) for name in ("temperature", "top_p", "top_k", "tool_choice")},
     **{name: tuple(f"{holder}.cache_control.{name}" for holder in _MARKED) for name in ("scope", "ttl")},
 }
-"""The paths of fields that may be left out, by the names that the dialect reads in a refusal. The path through a list
+"""The paths of members that may be left out, by the names that the dialect reads in a refusal. The path through a list
 is that of its members."""
+_NEEDED = frozenset(
+    {
+        *("model", "max_tokens", "messages", "system", "tools", "stream", "stop_sequences", "thinking"),
+        *("output_config", "mcp_servers", "container"),
+    }
+)
+"""Fields without which the answer is another one. Any other field may be left out, such as Claude Code's next one."""
 
 
 def _without_refused(order: Order, refused: Collection[str]) -> tuple[Order, tuple[str, ...]]:
@@ -178,8 +183,8 @@ def _without_refused(order: Order, refused: Collection[str]) -> tuple[Order, tup
 
 
 def _is_own(name: str) -> bool:
-    """Returns whether this is the name of a beta, or of a rule that may hold for messages of this API."""
-    return name.startswith(BETA) or is_rule(name)
+    """Returns whether this is the name of a beta, of a rule that may hold for this API, or of a field that may go."""
+    return name.startswith(BETA) or is_rule(name) or (name.isidentifier() and name not in _NEEDED)
 
 
 def _with_betas(headers: Mapping[str, str], betas: Iterable[str]) -> dict[str, str]:

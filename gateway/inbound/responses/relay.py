@@ -69,15 +69,15 @@ LEAST_LIMIT = 16
 REASONING = "input[].reasoning"
 """The name of reasoning items that a channel cannot read."""
 
-_OPTIONAL = {
-    **{name: (name,) for name in ("prompt_cache_key", "prompt_cache_retention", "prompt_cache_options", "include")},
-    **{name: (name,) for name in ("client_metadata", "metadata", "safety_identifier", "user", "service_tier")},
-    **{name: (name,) for name in ("parallel_tool_calls", "stream_options")},
-    "verbosity": ("text.verbosity",),
-    "summary": ("reasoning.summary",),
-}
-"""The paths of fields without which the answer is the same, or nearly, by the names in a refusal. A server that refuses
-one gets requests without it."""
+_NEEDED = frozenset(
+    {
+        *("model", "input", "instructions", "tools", "tool_choice", "max_output_tokens", "stream", "text", "reasoning"),
+        *("previous_response_id", "conversation", "prompt", "store", "background"),
+    }
+)
+"""Fields without which the answer is another one. A server that refuses any other field gets requests without it."""
+_OPTIONAL = {"verbosity": ("text.verbosity",), "summary": ("reasoning.summary",)}
+"""The paths of members that may be left out, by the names in a refusal."""
 _PATHS = frozenset(chain.from_iterable(_OPTIONAL.values()))
 _MAKERS = frozenset({OPENAI.name, "azure"})
 """Vendors that have all of the API."""
@@ -207,9 +207,14 @@ def speaks_responses(channel: Channel) -> bool:
     return channel.dialect is Dialect.OPENAI and vendor_of(channel.preset, channel.base_url).responses is not False
 
 
+def _is_own(name: str) -> bool:
+    """Returns whether this is the name of a rule, or of a field that may be left out."""
+    return is_rule(name) or (name.isidentifier() and name not in _NEEDED)
+
+
 def _without_refused(order: Order, rules: Iterable[str]) -> tuple[Order, tuple[str, ...]]:
     """Returns the order as the upstream takes it, and the names of what it lost."""
-    known = [name for name in rules if name in _PATHS or is_rule(name)]
+    known = [name for name in rules if name in _PATHS or _is_own(name)]
     fields, dropped = fit_request(order.fields, known)
     body = order.body if fields == order.fields else b""
     return msgspec.structs.replace(order, fields=fields, body=body), tuple(dropped)
@@ -281,8 +286,8 @@ class ResponsesRelay(Adapter):
         return msgspec.structs.replace(failure, may_lack_api=True, refused_kinds=tuple(kinds))
 
     def _may_change(self, name: str) -> bool:
-        """Returns whether this is the name of a rule that would change the last request."""
-        return is_rule(name) and fit_request(self._sent, [name])[0] != self._sent
+        """Returns whether this is the name of a rule or a field that would change the last request."""
+        return _is_own(name) and fit_request(self._sent, [name])[0] != self._sent
 
 
 class ResponsesStream(NativeStream):
