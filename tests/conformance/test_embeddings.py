@@ -157,14 +157,6 @@ async def test_vectors_come_in_the_form_that_was_requested(
     assert ("encoding_format" in provider.last.json) is (wanted is not None)
 
 
-async def test_the_sdk_reads_vectors_of_the_right_length(served: Gateway, provider: Provider) -> None:
-    provider.on(MODEL, vectors(*([0.5] * 767), always="float"))
-    async with openai(served) as client:
-        answer = await client.embeddings.create(model=MODEL, input="a")
-    assert provider.last.json["encoding_format"] == "base64"
-    assert len(answer.data[0].embedding) == 768
-
-
 async def test_a_server_that_refuses_the_form_gets_the_request_without_it(served: Gateway, provider: Provider) -> None:
     provider.on(MODEL, fail(400, "Unsupported parameter: 'encoding_format'"), vectors())
     async with openai(served) as client:

@@ -28,21 +28,14 @@ FATES = [
     Fate(400, 400, "weird", sdk.BadRequestError),
     Fate(404, 404, "model_not_found", sdk.NotFoundError),
     Fate(413, 413, "weird", sdk.APIStatusError),
-    Fate(415, 415, "weird", sdk.APIStatusError),
     Fate(422, 422, "weird", sdk.UnprocessableEntityError),
     # What concerns the channel's account has codes of its own (docs/reference/errors.md), all 502 and never retried.
     Fate(401, 502, "upstream_auth_failed", sdk.InternalServerError),
-    Fate(403, 502, "upstream_auth_failed", sdk.InternalServerError),
     Fate(402, 502, "upstream_out_of_credit", sdk.InternalServerError),
     # After the gateway's own attempts x-should-retry is false.
     Fate(500, 502, "upstream_error", sdk.InternalServerError),
-    Fate(502, 502, "upstream_error", sdk.InternalServerError),
-    Fate(520, 502, "upstream_error", sdk.InternalServerError),
     Fate(409, 502, "upstream_error", sdk.InternalServerError),
-    Fate(301, 502, "upstream_error", sdk.InternalServerError),
     Fate(408, 504, "upstream_timeout", sdk.InternalServerError),
-    Fate(504, 504, "upstream_timeout", sdk.InternalServerError),
-    Fate(524, 504, "upstream_timeout", sdk.InternalServerError),
 ]
 
 
