@@ -38,10 +38,6 @@ async def past(owner: ControlClient, gateway: Gateway, provider: Provider) -> li
     return [record.id for record in gateway.records]
 
 
-async def test_calls_are_listed_newest_first(owner: ControlClient, past: list[str]) -> None:
-    assert [call.id for call in (await owner.calls()).calls] == past[::-1]
-
-
 async def test_a_call_is_shown_whole(owner: ControlClient, gateway: Gateway, past: list[str]) -> None:
     view = await owner.call(past[0])
     assert view == call_view(gateway.records[0])

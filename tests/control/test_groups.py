@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from gateway.client.control import ControlClient
-from gateway.domain.errors import BadRequest, Conflict, NotFound
+from gateway.domain.errors import BadRequest, Conflict
 from gateway.store import sums
 from gateway.store.rollup import Counts
 from tests.fakes.gateway import Gateway
@@ -53,25 +53,12 @@ async def test_they_cannot_move_to_nowhere(owner: ControlClient, target: str) ->
         await owner.remove_group("default", target)
 
 
-async def test_an_unused_group_goes(owner: ControlClient) -> None:
-    await owner.add_group({"name": "work"})
-    await owner.remove_group("work")
-    with pytest.raises(NotFound, match="there are: default"):
-        await owner.group("work")
-
-
 async def test_a_group_has_a_policy(owner: ControlClient) -> None:
     assert (await owner.group("default")).policy == "priority"
     group = await owner.edit_group("default", {"policy": "cheapest", "sticky": True})
     assert (group.policy, group.sticky) == ("cheapest", True)
     with pytest.raises(BadRequest, match="cheapest"):
         await owner.edit_group("default", {"policy": "best"})
-
-
-async def test_a_group_has_fallbacks(owner: ControlClient) -> None:
-    rules = [{"model": "gpt-*", "to": ["m"]}]
-    group = await owner.edit_group("default", {"fallbacks": rules})
-    assert [(one.model, one.to) for one in group.fallbacks] == [("gpt-*", ("m",))]
 
 
 @pytest.mark.parametrize(

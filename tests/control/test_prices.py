@@ -187,15 +187,6 @@ async def test_a_price_of_ones_own_keeps_the_context_that_the_list_told(owner: C
         assert (found.price.source, found.price.input_nanos) == ("manual", input_nanos)
 
 
-async def test_an_alias_of_a_group_costs_what_it_stands_for(owner: ControlClient, gateway: Gateway) -> None:
-    gateway.group("default", fallbacks=(Fallback(model="smart", to=("m",)),))
-    found = await owner.model("smart")
-    assert (found.routes, found.fallbacks) == ([], {"default": ["m"]})
-    assert found.price is not None
-    assert found.price.inherited_from == "m"
-    assert (await gateway.client.ask("GET", "/v1/models/smart")).json["pricing"]["input"] == "2.50"
-
-
 async def test_an_alias_that_once_was_a_model_costs_what_answers_now(owner: ControlClient, gateway: Gateway) -> None:
     gateway.price("gone", input=Nanos(3 * DOLLAR), output=Nanos(15 * DOLLAR))
     gateway.group("default", fallbacks=(Fallback(model="gone", to=("m",)),))
@@ -225,6 +216,7 @@ async def test_an_alias_of_a_group_is_as_long_as_what_it_stands_for(owner: Contr
     gateway.group("default", fallbacks=(Fallback(model="smart", to=("m",)),))
     found, listed = await owner.model("smart"), (await gateway.client.get("/v1/models/smart")).json
     assert (found.context, found.context_source, found.max_output) == (200_000, "upstream", 64_000)
+    assert (found.routes, found.fallbacks) == ([], {"default": ["m"]})
     assert (listed["context_length"], listed["max_tokens"]) == (200_000, 64_000)
 
 
