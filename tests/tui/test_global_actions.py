@@ -8,18 +8,11 @@ from gateway.domain.settings import Settings
 from tests.tui.owner import Owner, screen
 from tests.tui.stage import FakeClient, calls, console, token, words
 from tests.tui.test_app import farewell, shown, until
-from tui import themes
 from tui.actions import PAGES
 from tui.app import Console
 from tui.global_actions import apply_theme, restart, save_state, use_symbols
 from tui.saved_state import NAME, SavedState, load, save
 from tui.widgets.help import Help
-
-
-async def test_a_theme_that_is_none_is_the_first() -> None:
-    async with shown() as (app, _):
-        apply_theme(app, "gone")
-        assert app.theme == themes.NAMES[0]
 
 
 async def test_without_colours_what_was_remembered_stays() -> None:
@@ -52,16 +45,6 @@ async def test_a_theme_that_another_console_saved_meanwhile_stays(tmp_path: Path
         await pilot.press("4")
         save_state(app)
         assert (load(tmp_path)[0].theme, load(tmp_path)[0].page) == ("contrast", "channels")
-
-
-async def test_the_screen_can_become_ascii_and_back() -> None:
-    async with shown() as (app, pilot):
-        use_symbols(app, "ascii")
-        await pilot.pause()
-        assert screen(app).isascii()
-        use_symbols(app, "unicode")
-        await pilot.pause()
-        assert not screen(app).isascii()
 
 
 async def test_switched_while_it_runs_the_screen_is_as_if_it_had_begun_in_ascii() -> None:

@@ -151,14 +151,3 @@ def test_the_filter_looks_once_in_all_columns_without_numbers() -> None:
     columns = [Column("name", "Name", 8, text), Column("size", "Size", 4, text, right=True)]
     assert fruits().search_text("apple", columns).split() == ["apple"]
     assert texts == ["apple"]
-
-
-def test_an_empty_list_says_what_is_missing() -> None:
-    assert fruits().empty().plain == "No fruits yet."
-
-
-def test_what_a_listing_must_say_it_must_say_itself() -> None:
-    listing = fruits()
-    for ask in (listing.rows, lambda: listing.lead(80)):
-        with pytest.raises(NotImplementedError):
-            ask()

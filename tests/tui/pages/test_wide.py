@@ -25,13 +25,6 @@ async def test_a_wide_terminal_shows_extra_columns(page: str) -> None:
         assert [title for title in EXTRA[page] if title not in wide] == []
 
 
-@pytest.mark.parametrize("page", EXTRA)
-async def test_the_least_terminal_keeps_the_columns_that_matter(page: str) -> None:
-    async with shown(page, size=(80, 24)) as (app, _, _):
-        narrow = screen(app).splitlines()[3]
-        assert [title for title in EXTRA[page] if title in narrow] == []
-
-
 NAME = "production-openai"
 
 
