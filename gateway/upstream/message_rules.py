@@ -114,6 +114,11 @@ def _with_content(message: Fields) -> Fields:
     return {**message, "content": rawjson.EMPTY_TEXT} if has_none else message
 
 
+def _with_some_content(message: Fields) -> Fields:
+    """Returns a message with an empty text if it has no content, also beside calls."""
+    return {"content": rawjson.EMPTY_TEXT, **{name: raw for name, raw in message.items() if not rawjson.is_null(raw)}}
+
+
 def _system_first(messages: list[Fields]) -> list[Fields]:
     """Returns the messages with one system message at the beginning, which has the texts of all."""
     contents = [message.get("content", NULL) for message in messages if role_of(message) in SYSTEM_ROLES]
@@ -203,7 +208,9 @@ def _without_blanks(messages: list[Fields]) -> list[Fields]:
     kept: list[Fields] = []
     for message in (_with_changes(message, _unless_blank) for message in messages):
         content = message.get("content", NULL)
-        has_none = bytes(content) == b"[]" or (rawjson.is_text(content) and not rawjson.text(content).strip())
+        has_none = bytes(content) in (b"[]", b"null") or (
+            rawjson.is_text(content) and not rawjson.text(content).strip()
+        )
         if not has_none:
             kept.append(message)
         elif "tool_calls" in message or role_of(message) == "tool":
@@ -335,6 +342,14 @@ RULES: Mapping[str, MessageRule] = {
         lazy_pattern(
             r"(?i)text content blocks must|for empty text blocks|must have non-empty content"
             r"|contentblock object .* blank|with role '\w{4,9}' must not be empty"
+            r"|must have either content or tool_calls|at least one content element|must have a text parameter"
+        ),
+    ),
+    MESSAGES + "content=some": MessageRule(
+        _in_each(_with_some_content),
+        lazy_pattern(
+            r"(?i)missing field .content|'content'\), 'msg': 'field required|message content type: <nil>"
+            r"|'content' field must be a string or an array|content', 'string' not in 'null'"
         ),
     ),
     MESSAGES + "thought_signature": MessageRule(

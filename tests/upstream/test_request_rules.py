@@ -40,6 +40,8 @@ def _part(text: str) -> Doc:
         ("thinking=adaptive", {"thinking": {"type": "enabled", "budget_tokens": 1024}}, ["thinking.budget_tokens"]),
         ("thinking=enabled", {"thinking": {"type": "adaptive"}}, []),
         ("thinking=enabled", {"thinking": {"type": "adaptive"}, "max_tokens": 1024}, ["thinking"]),
+        ("messages[].text", {"messages": [{"role": "assistant", "content": None}]}, []),
+        ("messages[].content=some", {"messages": [{"role": "assistant", "tool_calls": []}]}, []),
         ("messages[].tool_call_id=short", {"messages": [{"tool_call_id": "call_1"}]}, []),
         ("messages[].tool_call_id=short", {"input": [{"call_id": "call_1"}]}, []),
         ("null", {"tools": []}, []),

@@ -12,7 +12,21 @@ WORDS: dict[tuple[str, ...], list[str]] = {
     ("messages[].role=system",): ["System message must be at the beginning."],
     ("messages[].role=assistant",): ["Unexpected role 'user' after role 'tool'"],
     ("messages[].role=user",): ["The last message must have role `user`", "No user query found in messages."],
-    ("messages[].text",): ["Invalid request: the message at position 1 with role 'assistant' must not be empty"],
+    ("messages[].text",): [
+        "Invalid request: the message at position 1 with role 'assistant' must not be empty",
+        "Assistant message must have either content or tool_calls, but not none.",  # Mistral
+        "Each message must have at least one content element.",  # xAI
+        "Unable to submit request because it must have a text parameter.",  # Gemini
+    ],
+    ("messages[].content=some", "messages[].content=text"): [
+        "Invalid 'content': 'content' field must be a string or an array of objects.",  # LM Studio
+    ],
+    ("messages[].content=some",): [
+        "invalid message content type: <nil>",  # Ollama
+        "Failed to deserialize the JSON body: messages[1]: missing field `content` at line 1",  # DeepSeek
+        "{'type': 'missing', 'loc': ('body', 'messages', 1, 'content'), 'msg': 'Field required'}",  # vLLM
+        "Type mismatch of '/messages/1/content', 'string' not in 'null'",  # Cloudflare
+    ],
     ("messages[].image=user",): ["Image URLs are only allowed for messages with role 'user', but this message"],
     ("messages[].role=user only",): [
         "System role not supported",
