@@ -72,7 +72,7 @@ class ResponsesReader(NativeTap):
         """Whether a piece had a secret beside its content."""
 
     def take_pieces(self, events: bytes, start: int) -> tuple[int, int]:
-        """See ``NativeTap``. If a piece has a secret beside its content, all later events are decoded."""
+        """See ``NativeTap``. If a piece has a secret outside of its content, all later events are decoded."""
         pieces, end = ([], start) if self._has_secret else PIECES.read(events, start)
         if not pieces:
             return 0, start
