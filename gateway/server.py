@@ -30,7 +30,7 @@ from gateway.core.event_bus import EventBus
 from gateway.core.first_run import first_changes, first_token, is_fresh
 from gateway.core.live_calls import CallDeadlines, LiveCalls
 from gateway.core.open_files import OpenFiles
-from gateway.core.pipeline import Dependencies, Pipeline
+from gateway.core.pipeline import Pipeline
 from gateway.core.preparation import Preparer, Worker, share_fairly
 from gateway.core.progress import ProgressReporter
 from gateway.core.ratelimit import Limiter
@@ -213,19 +213,17 @@ def _make_pipeline(engine: Engine) -> Pipeline:
         channel_limits=channel_limits,
     )
     return Pipeline(
-        Dependencies(
-            books=engine.store.books,
-            catalog=lambda: engine.catalog,
-            passes=engine.passes,
-            limiter=engine.limiter,
-            attempts=attempts,
-            meter=Meter(),
-            live=engine.live,
-            bus=engine.bus,
-            answers=engine.answers,
-            clock=engine.clock,
-            worker=engine.worker,
-        )
+        books=engine.store.books,
+        catalog=lambda: engine.catalog,
+        passes=engine.passes,
+        limiter=engine.limiter,
+        attempts=attempts,
+        meter=Meter(),
+        live=engine.live,
+        bus=engine.bus,
+        answers=engine.answers,
+        clock=engine.clock,
+        worker=engine.worker,
     )
 
 

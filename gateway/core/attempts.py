@@ -9,6 +9,7 @@ Long: a call's way through channels, repetitions and translation is read in one 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from dataclasses import dataclass
 from email.utils import formatdate
 from functools import partial
 from typing import NoReturn, Protocol
@@ -32,7 +33,7 @@ from gateway.domain.call import CHAT_API, Attempt, FailureKind
 from gateway.domain.channel import Channel
 from gateway.domain.errors import AnswerMemoryFull, BadRequest, Unavailable, UpstreamError
 from gateway.domain.failure import AttemptFailed
-from gateway.domain.order import Order, PreparedRequest
+from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.text import plain
 from gateway.domain.units import Millis
 from gateway.inbound.api import AttemptPlan
@@ -65,29 +66,21 @@ class AnswerSender(Protocol):
         """Returns the upstream's reply, whose body is still to be read. Raises AttemptFailed."""
 
 
+@dataclass(kw_only=True, eq=False)
 class Attempts:
     """Calls the channels that the chooser selects."""
 
-    def __init__(
-        self,
-        *,
-        sender: AnswerSender,
-        preparer: Preparer,
-        health: ChannelHealth,
-        clock: Clock,
-        progress: ProgressReporter,
-        chooser: Chooser,
-        channel_limits: ChannelLimits,
-    ) -> None:
-        self._sender = sender
-        self.redaction = sender.redaction
-        self.preparer = preparer
-        self._health = health
-        self._clock = clock
-        self._progress = progress
-        self.chooser = chooser
-        self.channel_limits = channel_limits
-        channel_limits.on_wait = progress.report_wait
+    sender: AnswerSender
+    preparer: Preparer
+    health: ChannelHealth
+    clock: Clock
+    progress: ProgressReporter
+    chooser: Chooser
+    channel_limits: ChannelLimits
+
+    def __post_init__(self) -> None:
+        self.redaction = self.sender.redaction
+        self.channel_limits.on_wait = self.progress.report_wait
 
     async def answer(self, call: Call, entry: ModelEntry, order: Order, choice: RouteChoice) -> Answer:
         """Returns the whole answer, or the stream whose content the client has and whose end is still to be sent.
@@ -118,24 +111,24 @@ class Attempts:
             if step.entry is not current:
                 current, order = step.entry, _order_of(step.entry, order)
             call.begin_attempt(route, step.choice.reason, len(tries.failures) + 1)
-            self._progress.report_route(call)
+            self.progress.report_route(call)
 
     async def _wait_before(self, step: NextStep, call: Call, entry: ModelEntry) -> bool:
         """Wait before the next attempt. Returns False if it is too late, the channel is full, or the client left."""
         wait_s = step.wait_s
-        if self._clock.mono() + wait_s >= call.context.origin.began + entry.total_s:
+        if self.clock.mono() + wait_s >= call.context.origin.began + entry.total_s:
             return False
         if wait_s:
             self.channel_limits.release_slot(call)
-            self._progress.report_wait(call, f"its next try at channel '{plain(step.route.channel.name)}'")
-            await self._clock.sleep(wait_s)
+            self.progress.report_wait(call, f"its next try at channel '{plain(step.route.channel.name)}'")
+            await self.clock.sleep(wait_s)
         return not call.context.client.gone and await self.channel_limits.wait_for_room(call, step.route)
 
     async def _attempt(self, call: Call, order: Order, route: Route) -> Answer:
         """Make one attempt, report it to the channel's health, and add it to the call. Raises UpstreamError."""
-        began = self._clock.mono()
+        began = self.clock.mono()
         self.channel_limits.enter(call, route)
-        health = self._health
+        health = self.health
         with health.trying(route.channel.id, route.key_id) if health.failing else NO_TRIAL:
             try:
                 try:
@@ -153,7 +146,7 @@ class Attempts:
             if health.failing:
                 health.note_success(route.channel.id, route.key_id)
         if route.rank.by_latency:
-            _note_latency(health.latency, call, route, answer, began, self._clock.mono())
+            _note_latency(health.latency, call, route, answer, began, self.clock.mono())
         if call.conversation:
             self.chooser.note_conversation(call.conversation, route)
         if call.attempt.native and call.context.origin.api.keeps_answer(call.context.request):
@@ -177,7 +170,7 @@ class Attempts:
         for _ in range(8):  # some upstreams name one parameter at a time
             used = self.preparer.refusals_of(route)
             try:
-                return await self._exchange(call, plan, route)
+                return await self._exchange(call, plan, route, used)
             except AttemptFailed as failed:
                 failure = failed.failure
                 if call.delivery.content_sent or failure.lacks_api or failure.may_lack_api:
@@ -190,7 +183,7 @@ class Attempts:
                 elif not await self.preparer.learn(call, plan.order, route, failure, used):
                     raise
                 call.result.resent += 1
-        return await self._exchange(call, plan, route)
+        return await self._exchange(call, plan, route, self.preparer.refusals_of(route))
 
     async def _answer_translated(self, call: Call, order: Order, route: Route, failed: AttemptFailed) -> Answer:
         """Returns the answer of a channel that lacks the client's API to the translated request.
@@ -215,27 +208,27 @@ class Attempts:
                 raise
             raise failed from None
 
-    async def _exchange(self, call: Call, plan: AttemptPlan, route: Route) -> Answer:
+    async def _exchange(self, call: Call, plan: AttemptPlan, route: Route, refused: LearnedRefusals) -> Answer:
         """Prepare the request, send it once, and return the answer. Raises AttemptFailed."""
         adapter, order = plan.adapter, plan.order
         if plan.native is not call.attempt.native and call.context.origin.api.name != CHAT_API:
             call.note_native(native=plan.native)
-            self._progress.report_route(call)
-        prepared = await self.preparer.prepare(call, adapter, order, route)
+            self.progress.report_route(call)
+        prepared = await self.preparer.prepare(call, plan, route, refused)
         call.attempt.dropped = plain(",".join(order.removed + prepared.dropped), 1000)
         call.attempt.lowered = prepared.lowered or call.context.request.lowered_cap
         call.attempt.repairs = () if order.conversation is None else order.conversation.marks
         if not call.result.overhead_us:
-            call.result.overhead_us = round((self._clock.mono() - call.context.origin.began) * 1_000_000)
+            call.result.overhead_us = round((self.clock.mono() - call.context.origin.began) * 1_000_000)
         if prepared.more:
             return await self._gather(call, adapter, order, route, prepared)
-        reply = await self._sender.send(route.channel, prepared, stream=order.stream)
+        reply = await self.sender.send(route.channel, prepared, stream=order.stream)
         try:
             return await self._read(call, adapter, order, route.channel, reply)
         except BaseException as error:
             if isinstance(error, AttemptFailed):
                 error.accepted = 200 <= reply.status < 300
-            _abort(reply, call, route, self._health)
+            _abort(reply, call, route, self.health)
             raise
 
     async def _gather(
@@ -245,13 +238,13 @@ class Attempts:
         bytes_left, channel, bodies = call.context.origin.api.answer_limit, route.channel, list[bytes]()
         order.screen = self.redaction.screen(channel)
         for part in (prepared, *prepared.more):
-            reply = await self._sender.send(channel, part, stream=False)
+            reply = await self.sender.send(channel, part, stream=False)
             try:
                 if not 200 <= reply.status < 300:
-                    await _raise_failure(call, adapter, channel, reply, self._clock.wall())
+                    await _raise_failure(call, adapter, channel, reply, self.clock.wall())
                 bodies.append(await reply.read(bytes_left, call.share))
             except BaseException:
-                _abort(reply, call, route, self._health)
+                _abort(reply, call, route, self.health)
                 raise
             bytes_left -= len(bodies[-1])
             call.attempt.parts += 1
@@ -259,7 +252,7 @@ class Attempts:
         whole = adapter.whole(b"[" + b",".join(bodies) + b"]", order, channel)
         call.attempt.parts = 0
         call.share.set_size(len(whole.body))
-        call.delivery.first_byte = self._clock.mono()
+        call.delivery.first_byte = self.clock.mono()
         return whole
 
     async def _read(self, call: Call, adapter: Adapter, order: Order, channel: Channel, reply: Reply) -> Answer:
@@ -267,12 +260,12 @@ class Attempts:
         order.screen = self.redaction.screen(channel)
         call.attempt.reply_headers = order.screen.headers(reply.headers)
         if not 200 <= reply.status < 300:
-            await _raise_failure(call, adapter, channel, reply, self._clock.wall())
+            await _raise_failure(call, adapter, channel, reply, self.clock.wall())
         if not order.stream:
             whole = adapter.whole(await reply.read(call.context.origin.api.answer_limit, call.share), order, channel)
             # a body that is still to be rendered takes at most what was read
             call.share.set_size(len(whole.body) or call.share.size)
-            call.delivery.first_byte = self._clock.mono()
+            call.delivery.first_byte = self.clock.mono()
             return whole
         stream = adapter.stream(order, channel)
         call.attempt.stream = stream
@@ -291,7 +284,7 @@ class Attempts:
             if stream.failure is not None or stream.finished:
                 break
             if content:
-                self._progress.note_output(call)
+                self.progress.note_output(call)
             if stream.held > UNCOUNTED or call.share.counted:
                 await call.share.wait_to_read(SLICE, stream.held)
         else:
@@ -304,7 +297,7 @@ class Attempts:
 
     async def _send_content(self, call: Call, content: bytes, held: int) -> None:
         """Send part of a stream. A large one is sent in slices, each of which shows that the client still reads."""
-        now, delivery = self._clock.mono(), call.delivery
+        now, delivery = self.clock.mono(), call.delivery
         if delivery.first_byte is None:
             delivery.first_byte = now
         delivery.content_sent = True
@@ -314,7 +307,7 @@ class Attempts:
         call.share.set_size(held + len(content))
         view = memoryview(content)  # while waiting for a slow client, no slice is held twice
         for start in range(0, len(content), SLICE):
-            await call.send(view[start : start + SLICE], self._clock.mono())
+            await call.send(view[start : start + SLICE], self.clock.mono())
         call.share.set_size(held)
 
     async def _note_failure(self, call: Call, route: Route, failed: AttemptFailed, began: float) -> UpstreamError:
@@ -325,8 +318,8 @@ class Attempts:
         kind = FailureKind.CUT if call.delivery.content_sent else error.kind
         reason = plain(error.record_message, 160)
         if kind is FailureKind.MISSING:
-            self._health.note_missing(route.channel.id, route.subject)
-        self._health.note_failure(fault_of(route, kind), kind, reason, error.retry_after_s)
+            self.health.note_missing(route.channel.id, route.subject)
+        self.health.note_failure(fault_of(route, kind), kind, reason, error.retry_after_s)
         billed = call.attempt.parts > 0 or may_be_billed(kind, sent=error.sent)
         self._note_attempt(call, route, began, status=error.status, kind=kind, reason=reason, billed=billed)
         return error
@@ -349,7 +342,7 @@ class Attempts:
             Attempt(
                 channel=route.channel.name,
                 status=status,
-                ms=Millis(round((self._clock.mono() - began) * 1000)),
+                ms=Millis(round((self.clock.mono() - began) * 1000)),
                 kind=kind,
                 reason=reason,
                 billed=billed,

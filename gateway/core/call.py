@@ -9,6 +9,7 @@ To report one more fact about an answer, add a line to ``Call.answer_headers`` a
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Protocol
 
@@ -106,46 +107,32 @@ class CallContext(msgspec.Struct, frozen=True):
     group: Group
 
 
+@dataclass(slots=True, eq=False)
 class Call:
     """One running call."""
 
-    __slots__ = (
-        "attempt",
-        "context",
-        "conversation",
-        "delivery",
-        "held",
-        "held_tokens",
-        "limits",
-        "need",
-        "needs",
-        "result",
-        "running",
-        "share",
-        "task",
-    )
-
-    needs: tuple[ModelNeed, ...]
+    context: CallContext
+    delivery: Delivery = field(init=False)
+    attempt: AttemptState = field(default_factory=AttemptState)
+    limits: CallLimits = field(default_factory=CallLimits)
+    result: CallResult = field(default_factory=CallResult)
+    needs: tuple[ModelNeed, ...] = ()
     """The most that it may use at each model, if computed before admission because the request is large."""
-    need: CallNeed
+    need: CallNeed = field(init=False)
     """The most that it may use, whichever model answers. Set at admission."""
-    running: Running
-    share: AnswerShare
+    held: Nanos = field(init=False)
+    held_tokens: int = 0
+    running: Running = field(init=False)
+    share: AnswerShare = field(init=False)
     """The memory that its answer uses. Set after admission."""
+    conversation: bytes = b""
+    """The id of its conversation, if that should stay at its channel."""
+    task: asyncio.Task[object] | None = None
 
-    def __init__(self, context: CallContext) -> None:
-        self.context = context
-        self.attempt = AttemptState()
-        self.limits = CallLimits()
-        self.delivery = Delivery(context.origin.began)
-        self.result = CallResult()
-        self.needs = ()
-        self.held = Nanos(0)
-        self.held_tokens = 0
-        self.conversation = b""
-        """The id of its conversation, if that should stay at its channel."""
-        self.task: asyncio.Task[object] | None = None
-        origin, token, request = context.origin, context.token, context.request
+    def __post_init__(self) -> None:
+        context, origin = self.context, self.context.origin
+        token, request = context.token, context.request
+        self.delivery, self.held = Delivery(origin.began), Nanos(0)
         self.running = Running(
             id=origin.id,
             ts=origin.ts,

@@ -7,6 +7,7 @@ the user's first one identify it.
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 
 import msgspec
@@ -56,24 +57,20 @@ def conversation_id(token: str, model: str, fields: Fields, session: str = "") -
     return digest.digest()
 
 
+@dataclass(kw_only=True, eq=False)
 class Chooser:
-    """Chooses channels. ``draw`` is the source of randomness."""
+    """Chooses channels."""
 
-    def __init__(
-        self,
-        *,
-        health: ChannelHealth,
-        draw: Draw,
-        retries: RetryBudget,
-        channel_limits: ChannelLimits,
-        mono: Callable[[], float],
-    ) -> None:
-        self._health = health
-        self._draw = draw
-        self._retries = retries
-        self._channel_limits = channel_limits
-        self._conversations = RecentItems[StickyRoute](mono, keep_s=3600.0, most=10_000)
-        self._answers = RecentItems[StickyRoute](mono, keep_s=math.inf, most=4096)
+    health: ChannelHealth
+    draw: Draw
+    """The source of randomness."""
+    retries: RetryBudget
+    channel_limits: ChannelLimits
+    mono: Callable[[], float]
+
+    def __post_init__(self) -> None:
+        self._conversations = RecentItems[StickyRoute](self.mono, keep_s=3600.0, most=10_000)
+        self._answers = RecentItems[StickyRoute](self.mono, keep_s=math.inf, most=4096)
         """The routes of answers that requests may continue, by the ids of the answers."""
 
     def first(self, call: Call, entry: ModelEntry, *, waited: bool = False, dry: bool = False) -> RouteChoice:
@@ -85,7 +82,7 @@ class Chooser:
         if waited:  # the channel that it waited for was skipped before, but not now
             call.limits.marks = tuple(mark for mark in call.limits.marks if not mark.startswith(PASSED_MARK))
         elif not dry:
-            self._retries.calls += 1
+            self.retries.calls += 1
         continued_id = call.context.request.continued_id
         if continued_id and (stored := self._answers.find(continued_id.encode())) is not None:
             return self._choose_with_answer(call, entry, stored)
@@ -102,7 +99,7 @@ class Chooser:
         return choice
 
     def _choose(self, call: Call, routes: Sequence[Route]) -> RouteChoice:
-        return choose(routes, NOTHING_TRIED, self._health, self._draw, self._channel_limits.check_for(call))
+        return choose(routes, NOTHING_TRIED, self.health, self.draw, self.channel_limits.check_for(call))
 
     def _choose_with_answer(self, call: Call, entry: ModelEntry, stored: StickyRoute) -> RouteChoice:
         """Returns the only channel that stores the answer the request continues. Raises as ``first`` does."""
@@ -129,7 +126,7 @@ class Chooser:
         if choice.route is None or choice.paused:
             return None
         keys = [route for route in routes[0].keys if route.key_id == last.key_id]
-        healthy = [route for route in keys if self._health.state_of(route.key_id).name == "ok"]
+        healthy = [route for route in keys if self.health.state_of(route.key_id).name == "ok"]
         route = healthy[0] if healthy else choice.route
         if route.rank.tier > entry.routes[0].rank.tier and STAYED_MARK not in limits.marks:
             limits.marks += (STAYED_MARK,)
@@ -153,10 +150,10 @@ class Chooser:
         continued_id = call.context.request.continued_id
         if continued_id and self._answers.find(continued_id.encode()) is not None:
             return None  # only that channel can continue the answer
-        limits = self._channel_limits
-        step = tries.next(self._health, self._draw, self._retries, limits.check_for(call))
+        limits = self.channel_limits
+        step = tries.next(self.health, self.draw, self.retries, limits.check_for(call))
         if step is None and tries.gates and await limits.wait(call, tries.gates):
-            step = tries.next(self._health, self._draw, self._retries, limits.check_for(call))
+            step = tries.next(self.health, self.draw, self.retries, limits.check_for(call))
         return step
 
     def note_answer(self, answer: str, route: Route) -> None:

@@ -13,6 +13,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -30,7 +31,7 @@ from gateway.core.live_calls import LiveCalls
 from gateway.core.model_entry import ModelEntry
 from gateway.core.preparation import Worker
 from gateway.core.progress import BudgetExhausted
-from gateway.core.queueing import CallQueue, until_gone
+from gateway.core.queueing import CallQueue, WaitingCalls, until_gone
 from gateway.core.quota_refusals import set_quota_status
 from gateway.core.ratelimit import Limiter
 from gateway.core.recent_items import BrokenStreams, RecentFailures
@@ -55,8 +56,9 @@ _log = logging.getLogger("tollkeeper")
 _EACH_CALL: Final = Durability.CALL
 
 
-class Dependencies(msgspec.Struct, frozen=True, kw_only=True):
-    """The parts that the pipeline works with."""
+@dataclass(kw_only=True, eq=False)
+class Pipeline:
+    """Runs calls. The fields are the parts that it works with."""
 
     books: Books
     catalog: Callable[[], Catalog]
@@ -70,24 +72,17 @@ class Dependencies(msgspec.Struct, frozen=True, kw_only=True):
     clock: Clock
     worker: Worker
 
-
-class Pipeline:
-    """Runs calls."""
-
-    def __init__(self, deps: Dependencies) -> None:
-        self._deps = deps
-        self.attempts = deps.attempts
-        self.calibration = deps.meter.calibration
+    def __post_init__(self) -> None:
         self.refusals = Refusals(
-            deps.books.note,
-            deps.bus,
-            deps.clock,
+            self.books.note,
+            self.bus,
+            self.clock,
             lambda delay_s, work: asyncio.get_running_loop().call_later(delay_s, work),
-            lambda token: deps.catalog().registry.groups.get(token.group),
+            lambda token: self.catalog().registry.groups.get(token.group),
         )
-        self._queue = CallQueue(deps.limiter, deps.books, deps.attempts, deps.catalog, deps.clock, deps.bus)
-        self.waiting = self._queue.calls
-        self._failures, self._broken_streams = RecentFailures(deps.clock.mono), BrokenStreams(deps.clock.mono)
+        self.waiting = WaitingCalls(self.bus)
+        self._queue = CallQueue(self.waiting, self.limiter, self.books, self.attempts, self.catalog, self.clock)
+        self._failures, self._broken_streams = RecentFailures(self.clock.mono), BrokenStreams(self.clock.mono)
         self._due: list[tuple[Call, Record]] = []
         """Calls whose answers are sent in the loop's next turn, after their records are written."""
         self.closed: Unavailable | None = None
@@ -95,7 +90,7 @@ class Pipeline:
 
     def identify(self, origin: CallOrigin) -> Token:
         """Returns the token of the client's key. Raises InvalidToken."""
-        catalog, passes = self._deps.catalog(), self._deps.passes
+        catalog, passes = self.catalog(), self.passes
         try:
             if origin.keyless_token and not origin.key:
                 return keyless_token(origin.keyless_token, catalog, origin.ts)
@@ -116,12 +111,11 @@ class Pipeline:
         set_quota_status(error, origin.app, bundled=origin.bundled)
         if token is not None:
             model = "" if request is None else request.model
-            error.call_headers = self._deps.limiter.headers(self._deps.catalog().rated_scopes(token, model))
+            error.call_headers = self.limiter.headers(self.catalog().rated_scopes(token, model))
         self.refusals.note(origin, error, token, request)
 
     async def run(self, origin: CallOrigin, token: Token, received: HttpRequest, client: Client) -> None:
         """Run one call. Raises GatewayError until part of the answer is sent; later the stream ends with the error."""
-        deps = self._deps
         request: InboundRequest | None = None
         try:
             if self.closed is not None:
@@ -129,12 +123,12 @@ class Pipeline:
             large = is_large(received.body)
             if large:
                 with until_gone(client):
-                    request = await deps.worker.run(partial(parse_large, origin.api, received))
+                    request = await self.worker.run(partial(parse_large, origin.api, received))
             else:
                 request = origin.api.parse(received)
             if origin.api.repeats_blindly:
                 self._failures.check(token.id, received.body)
-            catalog = deps.catalog()
+            catalog = self.catalog()
             token = current_token(token, catalog, origin.ts)
             if (name := visible_name(request.model, origin.api, token, catalog)) != request.model:
                 request = msgspec.structs.replace(request, model=name)
@@ -155,21 +149,21 @@ class Pipeline:
                 self._failures.note(token.id, received.body, error)
             raise
         finally:
-            deps.limiter.concurrency.leave(call.limits.gates)
-            deps.live.leave(call)
+            self.limiter.concurrency.leave(call.limits.gates)
+            self.live.leave(call)
 
     async def _admit(self, call: Call, *, large: bool) -> tuple[Admission, RouteChoice]:
         """Admit and commit a call, after a wait if all places are taken. Raises GatewayError and ConnectionError."""
-        deps, context = self._deps, call.context
+        context = call.context
         if large:
-            needs = partial(needs_by_model, call, entry_for(call), deps.attempts.preparer.recalled_tokens)
+            needs = partial(needs_by_model, call, entry_for(call), self.attempts.preparer.recalled_tokens)
             with until_gone(context.client):
-                call.needs = await deps.worker.run(needs)
+                call.needs = await self.worker.run(needs)
             if self.closed is not None:  # much may have happened meanwhile
                 raise self.closed
-            current_token(context.token, deps.catalog(), context.origin.ts)
-        admission = admit(call, deps.limiter, deps.books, deps.attempts.preparer.recalled_tokens)
-        first = deps.attempts.chooser.first(call, admission.entry)
+            current_token(context.token, self.catalog(), context.origin.ts)
+        admission = admit(call, self.limiter, self.books, self.attempts.preparer.recalled_tokens)
+        first = self.attempts.chooser.first(call, admission.entry)
         if admission.full is not None or first.gates:
             return await self._queue.wait(call, admission, self._commit)
         self._commit(call, admission, first)
@@ -186,22 +180,22 @@ class Pipeline:
             call.limits.marks += (BUDGET_MARK + plain(admission.hold_plan.warning, 160),)
         if first.route is not None:
             call.begin_attempt(first.route, first.reason, 1)
-        self._deps.books.open(call.running)
-        if self._deps.bus.watchers:
-            self._deps.bus.publish(CallStarted(call=call.running))
+        self.books.open(call.running)
+        if self.bus.watchers:
+            self.bus.publish(CallStarted(call=call.running))
 
     def _enter(self, call: Call, admission: Admission) -> None:
         """Count a committed call against the limits, and watch it while it runs."""
-        deps, context = self._deps, call.context
-        call.share = AnswerShare(deps.answers)
+        context = call.context
+        call.share = AnswerShare(self.answers)
         if self._broken_streams.conversations.items:
             call.result.after_break = self._broken_streams.is_repetition(context.token.id, context.request)
         if admission.gates:
-            deps.limiter.concurrency.enter(admission.gates, call.limits.gates)
+            self.limiter.concurrency.enter(admission.gates, call.limits.gates)
             call.limits.gates = admission.gates
         if admission.scopes:
-            call.limits.counted = deps.limiter.take(admission.scopes, call.need.rate_tokens)
-        deps.live.enter(call)
+            call.limits.counted = self.limiter.take(admission.scopes, call.need.rate_tokens)
+        self.live.enter(call)
 
     async def _answer_or_fail(self, call: Call, admission: Admission, first: RouteChoice) -> None:
         """Answer an admitted call and settle it, whatever happens. Raises GatewayError if nothing was sent."""
@@ -216,7 +210,7 @@ class Pipeline:
             if isinstance(error, ConnectionError) and context.request.stream:
                 result.ended_by = result.ended_by or Outcome.CLIENT_CLOSED
                 raise
-            trace = self._deps.attempts.redaction.safe_traceback(error, context.request.fields)
+            trace = self.attempts.redaction.safe_traceback(error, context.request.fields)
             _log.error("call %s failed by a bug\n%s", context.origin.id, trace)
             result.error = InternalError(f"the gateway failed because of a bug; the call is {context.origin.id}")
             result.error.__cause__ = error.with_traceback(None)
@@ -227,10 +221,10 @@ class Pipeline:
                 self._settle_failed(call)
         if context.catalog.registry.settings.durability is _EACH_CALL:
             with suppress(Unavailable):  # the client gets its error even if the disk refuses
-                await self._deps.books.wait_until_synced()
+                await self.books.wait_until_synced()
         if not context.client.begun:
             raise call.take_error()
-        call.delivery.writing_since = self._deps.clock.mono()
+        call.delivery.writing_since = self.clock.mono()
         await context.client.fail(result.error, call.late_facts(), call.attempt.stream)
 
     async def _answer_and_settle(self, call: Call, admission: Admission, first: RouteChoice) -> None:
@@ -239,13 +233,13 @@ class Pipeline:
         if not context.request.stream:
             call.delivery.deadline = context.origin.began + entry.total_s
         if scopes := admission.scopes + entry.scopes:
-            call.limits.headers = partial(self._deps.limiter.headers, scopes)
+            call.limits.headers = partial(self.limiter.headers, scopes)
         try:
-            answer = await self._deps.attempts.answer(call, entry, _order_of(call, entry, self._deps.clock), first)
+            answer = await self.attempts.answer(call, entry, _order_of(call, entry, self.clock), first)
         except BudgetExhausted:
             await self._finish_exhausted(call)
             return
-        self._deps.meter.note_answer(call, answer)
+        self.meter.note_answer(call, answer)
         status = GONE if context.client.gone else 200
         if not isinstance(answer, WholeAnswer):
             await self._finish(call, status, _end_of_stream(call, answer))
@@ -270,23 +264,23 @@ class Pipeline:
             msg = "a call without a stream cannot run out of money"
             raise InternalError(msg)
         last_events = stream.cut_short()
-        result.usage = self._deps.meter.partial_usage(call)
+        result.usage = self.meter.partial_usage(call)
         result.finish, result.outcome = "length", Outcome.STOPPED
         result.marks = (*stream.marks, "money_gone")
         await self._finish(call, 200, last_events + _end_of_stream(call, stream))
 
     async def _finish(self, call: Call, status: int, end: bytes) -> None:
         await self._confirm(call, self._settle(call, status))
-        await call.send(end, self._deps.clock.mono(), last=True)
+        await call.send(end, self.clock.mono(), last=True)
 
     async def _confirm(self, call: Call, record: Record) -> None:
         """Wait until the record is as durable as wanted. Raises Unavailable if it was not written: then no answer."""
         try:
             if call.context.catalog.registry.settings.durability is _EACH_CALL:
                 with suppress(Unavailable):  # it is written, and no call begins until the disk syncs again
-                    await self._deps.books.wait_until_synced()
+                    await self.books.wait_until_synced()
         finally:
-            self._deps.bus.publish_record(record)
+            self.bus.publish_record(record)
         if record.code:
             raise withheld_error(record)
 
@@ -296,7 +290,7 @@ class Pipeline:
         A plain call whose client left is charged its prompt, because its upstream was at work. So is a call whose
         answer was abandoned for lack of memory before any of it was sent.
         """
-        context, result, meter = call.context, call.result, self._deps.meter
+        context, result, meter = call.context, call.result, self.meter
         result.outcome = outcome_of(call)
         left = result.ended_by is Outcome.CLIENT_CLOSED and not context.request.stream
         abandoned = isinstance(result.error, AnswerMemoryFull) and not call.delivery.content_sent
@@ -311,16 +305,16 @@ class Pipeline:
             status = context.origin.api.status(result.error)
             if call.delivery.content_sent:
                 self._broken_streams.note(context.token.id, context.request)
-        self._deps.bus.publish_record(self._settle(call, status))
+        self.bus.publish_record(self._settle(call, status))
 
     def _settle(self, call: Call, status: int, *, soon: bool = False) -> Record:
         """End the hold, exactly once: write record and charge, update the limits. Never awaits.
 
         Returns the record as stored. With ``soon``, it is written in the loop's next turn, and watchers get it then.
         """
-        record = record_of(call, status, mono=self._deps.clock.mono())
+        record = record_of(call, status, mono=self.clock.mono())
         call.result.settled = True
-        record = self._deps.books.settle(record, deferred=soon)
+        record = self.books.settle(record, deferred=soon)
         if soon:
             if not self._due:
                 asyncio.get_running_loop().call_soon(self._write_due)
@@ -333,7 +327,7 @@ class Pipeline:
     def _write_due(self) -> None:
         """Write the records of the answers of this turn. If the disk refuses, these answers become errors."""
         due, self._due = self._due, []
-        books, bus = self._deps.books, self._deps.bus
+        books, bus = self.books, self.bus
         books.write()
         for call, record in due:
             stored = books.final_record(record)

@@ -10,6 +10,7 @@ import asyncio
 import sys
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
@@ -24,7 +25,7 @@ from gateway.domain.failure import Failure
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.units import Millis
 from gateway.inbound.api import AttemptPlan, InboundApi
-from gateway.upstream.adapter import ChannelDialect, RequestWriter
+from gateway.upstream.adapter import ChannelDialect
 from gateway.upstream.learned_params import NOTHING, LearnedParams, lesson_in
 from gateway.upstream.translation import refusal_of
 
@@ -50,25 +51,19 @@ def share_fairly() -> None:
     sys.setswitchinterval(0.0005)  # by default the loop waits 5 ms for each of its events
 
 
+@dataclass(eq=False)
 class Preparer:
     """Prepares requests, and remembers what channels refuse or lack."""
 
-    def __init__(
-        self,
-        adapter_of: Callable[[Dialect], ChannelDialect],
-        learned: LearnedParams,
-        worker: Worker,
-        wall: Callable[[], Millis],
-    ) -> None:
-        self._adapter_of = adapter_of
-        self._learned = learned
-        self._worker = worker
-        self._wall = wall
+    adapter_of: Callable[[Dialect], ChannelDialect]
+    learned: LearnedParams
+    worker: Worker
+    wall: Callable[[], Millis]
 
     async def plan(self, call: Call, order: Order, route: Route) -> AttemptPlan:
         """Returns how the client's API calls this channel. Raises AttemptFailed if the request cannot be translated."""
-        api, channel, adapter = call.context.origin.api, route.channel, self._adapter_of(route.channel.dialect)
-        lacks_api = bool(self._learned.missing_apis) and self._lacks(api, order, channel)
+        api, channel, adapter = call.context.origin.api, route.channel, self.adapter_of(route.channel.dialect)
+        lacks_api = bool(self.learned.missing_apis) and self._lacks(api, order, channel)
         try:
             if call.context.request.input_estimate is None:
                 return api.plan(order, channel, adapter, lacks_api=lacks_api)
@@ -84,32 +79,31 @@ class Preparer:
         order = api.order(request, origin.id, origin.ts)
         lacks_api = self._lacks(api, order, channel)
         try:
-            return api.plan(order, channel, self._adapter_of(channel.dialect), lacks_api=lacks_api).native
+            return api.plan(order, channel, self.adapter_of(channel.dialect), lacks_api=lacks_api).native
         except BadRequest:
             return False
 
     def _lacks(self, api: InboundApi, order: Order, channel: Channel) -> bool:
         """Returns whether the channel was found to lack the API, or a kind of tool or item that the request has."""
-        now = self._wall()
-        if self._learned.lacks(channel.id, _ability_of(api), now):
+        now = self.wall()
+        if self.learned.lacks(channel.id, _ability_of(api), now):
             return True
-        return api.has_kinds(order.fields, self._learned.refused_kinds(channel.id, api.name, now))
+        return api.has_kinds(order.fields, self.learned.refused_kinds(channel.id, api.name, now))
 
     def recalled_tokens(self, fields: Mapping[str, msgspec.Raw]) -> int:
         """Returns the most input tokens that a dialect may add to a request from memory."""
-        return max(self._adapter_of(dialect).recalled_tokens(fields) for dialect in Dialect)
+        return max(self.adapter_of(dialect).recalled_tokens(fields) for dialect in Dialect)
 
     async def run(self, call: Call, work: Callable[[], Result]) -> Result:
         """Returns the result of work whose time grows with the request: in the worker if the request is large."""
-        return await self._worker.run(work) if call.context.request.input_estimate is not None else work()
+        return await self.worker.run(work) if call.context.request.input_estimate is not None else work()
 
-    async def prepare(self, call: Call, adapter: RequestWriter, order: Order, route: Route) -> PreparedRequest:
+    async def prepare(self, call: Call, plan: AttemptPlan, route: Route, refused: LearnedRefusals) -> PreparedRequest:
         """Returns the request as this channel gets it. Raises AttemptFailed or BadRequest if it cannot be prepared."""
-        need = call.need
-        refused = self.refusals_of(route)
+        need, order = call.need, plan.order
         if call.held < need.nanos or call.held_tokens < need.input + need.output:
             order = msgspec.structs.replace(order, output_budget=await self._output_budget(call, route))
-        return await self.run(call, partial(adapter.prepare, order, route.channel, route.served, refused))
+        return await self.run(call, partial(plan.adapter.prepare, order, route.channel, route.served, refused))
 
     async def _output_budget(self, call: Call, route: Route) -> int | None:
         """Returns how many output tokens the hold pays for at this model; None if it pays for all that are needed."""
@@ -127,26 +121,26 @@ class Preparer:
 
     def refusals_of(self, route: Route) -> LearnedRefusals:
         """Returns what the upstream rejects, without which requests are written now."""
-        return self._learned.of(route.channel.id, route.served, self._wall()) if self._learned.refusals else NOTHING
+        return self.learned.of(route.channel.id, route.served, self.wall()) if self.learned.refusals else NOTHING
 
     async def learn(self, call: Call, order: Order, route: Route, failure: Failure, used: LearnedRefusals) -> bool:
         """Remember parameters that the upstream rejected by name. Returns whether to call again without them. The
         failed request was written with ``used``.
         """
         lesson = await self.run(call, partial(lesson_in, route.channel, order, failure, used))
-        return self._learned.learn(route.channel, route.served, lesson, self._wall(), used=used)
+        return self.learned.learn(route.channel, route.served, lesson, self.wall(), used=used)
 
     def learn_lack(self, call: Call, route: Route, failure: Failure) -> None:
         """Remember that the channel lacks the client's API, or the kinds of content that the failure names, so that
         such calls are translated from now on.
         """
         for name in _lacking_names(call, failure):
-            self._learned.learn_lack(route.channel.id, name, self._wall())
+            self.learned.learn_lack(route.channel.id, name, self.wall())
 
     def unlearn_lack(self, call: Call, route: Route, failure: Failure) -> None:
         """Forget what ``learn_lack`` learned from a failure: the channel may have it after all."""
         for name in _lacking_names(call, failure):
-            self._learned.missing_apis.pop((route.channel.id, name), None)
+            self.learned.missing_apis.pop((route.channel.id, name), None)
 
 
 def _ability_of(api: InboundApi) -> str:

@@ -4,6 +4,8 @@ Progress is reported, and the budget checked, at most a few times a second for a
 has.
 """
 
+from dataclasses import dataclass
+
 import msgspec
 
 from gateway.core.call import Call
@@ -21,18 +23,18 @@ class BudgetExhausted(QuotaExceeded):
     """The money for a running stream is used up, and the settings end it then."""
 
 
+@dataclass(eq=False)
 class ProgressReporter:
     """Informs the books and the watchers, and ends streams that can no longer be paid for."""
 
-    def __init__(self, bus: EventBus, books: MoneyBooks, clock: Clock) -> None:
-        self._bus = bus
-        self._books = books
-        self._clock = clock
+    bus: EventBus
+    books: MoneyBooks
+    clock: Clock
 
     def report_route(self, call: Call) -> None:
         """Report that a channel is about to be called."""
-        self._books.update(call.running)
-        self._bus.publish_progress(call.running)
+        self.books.update(call.running)
+        self.bus.publish_progress(call.running)
 
     def report_wait(self, call: Call, reason: str) -> None:
         call.running = msgspec.structs.replace(call.running, waits_for=reason)
@@ -44,7 +46,7 @@ class ProgressReporter:
             return
         spent, context = self.report_output(call), call.context
         account = context.catalog.registry.account
-        left = left_to_stop(self._books, account, context.token, now=self._clock.wall())
+        left = left_to_stop(self.books, account, context.token, now=self.clock.wall())
         if left is not None and left + call.held < spent:
             msg = "the money for this call is used up, and this token's streams end then"
             raise BudgetExhausted(msg)
@@ -62,6 +64,6 @@ class ProgressReporter:
         running = msgspec.structs.replace(
             call.running, ttft=ttft, input=context.request.input_bound, output=output, cost=spent
         )
-        self._books.update(running)
-        self._bus.publish_progress(running)
+        self.books.update(running)
+        self.bus.publish_progress(running)
         return spent

@@ -7,6 +7,7 @@ no money and count against no rate. A call that leaves, waits too long, or is ca
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 
 import msgspec
 
@@ -92,38 +93,30 @@ class WaitingCalls:
             self.calls.pop(call.running.id, None)
 
 
+@dataclass(eq=False)
 class CallQueue:
     """Lets calls wait for places. Nothing is awaited between a call's last check and its commit."""
 
-    def __init__(
-        self,
-        limiter: Limiter,
-        books: MoneyBooks,
-        attempts: Attempts,
-        catalog: Callable[[], Catalog],
-        clock: Clock,
-        bus: EventBus,
-    ) -> None:
-        self.calls = WaitingCalls(bus)
-        self._limiter = limiter
-        self._books = books
-        self._attempts = attempts
-        self._catalog = catalog
-        self._clock = clock
+    calls: WaitingCalls
+    limiter: Limiter
+    books: MoneyBooks
+    attempts: Attempts
+    catalog: Callable[[], Catalog]
+    clock: Clock
 
     async def wait(self, call: Call, admission: Admission, commit: Commit) -> tuple[Admission, RouteChoice]:
         """Wait for the places that a call needs, give them to it, and commit. Raises GatewayError, ConnectionError."""
-        began = self._clock.mono()
+        began = self.clock.mono()
         with self.calls.until_admitted(call), until_gone(call.context.client):
             try:
                 admission, first = await self._take_places(call, admission)
                 if (running := self.calls.get(call.context.origin.id)) is not None:
-                    waited_ms = Millis(round((self._clock.mono() - began) * 1000))
+                    waited_ms = Millis(round((self.clock.mono() - began) * 1000))
                     call.limits.marks += (Wait(waited_ms, plain(running.waits_for, 160)).mark(),)
                 commit(call, admission, first)
             except BaseException:
-                self._attempts.channel_limits.release_slot(call)
-                self._limiter.concurrency.leave(call.limits.gates)
+                self.attempts.channel_limits.release_slot(call)
+                self.limiter.concurrency.leave(call.limits.gates)
                 call.limits.gates = ()
                 raise
         return admission, first
@@ -136,20 +129,20 @@ class CallQueue:
             if full is not None:  # wait there, with places at all gates before it
                 self._enter(call, gates[: gates.index(full)])
                 self.calls.note(call, (full,))
-                call.limits.gates += (await self._limiter.concurrency.wait((full,)),)
+                call.limits.gates += (await self.limiter.concurrency.wait((full,)),)
             else:
                 self._enter(call, gates)
-                first = self._attempts.chooser.first(call, admission.entry, waited=waited)
+                first = self.attempts.chooser.first(call, admission.entry, waited=waited)
                 if waited or not first.gates:
                     return admission, first
                 waited = True
                 self.calls.note(call, first.gates)
                 with suppress(RateLimited):  # without a place, the last resort is tried, or the error names the reason
-                    call.limits.channel_slot = await self._limiter.concurrency.wait(first.gates)
-            current_token(call.context.token, self._catalog(), self._clock.wall())
-            admission = admit(call, self._limiter, self._books, self._attempts.preparer.recalled_tokens)
+                    call.limits.channel_slot = await self.limiter.concurrency.wait(first.gates)
+            current_token(call.context.token, self.catalog(), self.clock.wall())
+            admission = admit(call, self.limiter, self.books, self.attempts.preparer.recalled_tokens)
 
     def _enter(self, call: Call, gates: tuple[ConcurrencyGate, ...]) -> None:
         """Take a place at each gate where the call has none."""
-        self._limiter.concurrency.enter(gates, call.limits.gates)
+        self.limiter.concurrency.enter(gates, call.limits.gates)
         call.limits.gates += tuple(gate for gate in gates if gate not in call.limits.gates)

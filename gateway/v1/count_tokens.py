@@ -57,7 +57,7 @@ async def answer_count_tokens(engine: Engine, request: web.BaseRequest, origin: 
                 return answer
         tokens = max(1, MESSAGES.prompt_tokens(parsed))
         if route is not None:  # the channel has reported other numbers for earlier calls
-            tokens = engine.pipeline.calibration.apply(route.channel.id, route.served.name, tokens)
+            tokens = engine.pipeline.meter.calibration.apply(route.channel.id, route.served.name, tokens)
         return Response(msgspec.json.encode({"input_tokens": tokens}))
 
 

@@ -21,7 +21,7 @@ from gateway.core.chooser import Chooser
 from gateway.core.clock import Clock
 from gateway.core.event_bus import EventBus
 from gateway.core.live_calls import CallDeadlines, LiveCalls
-from gateway.core.pipeline import Dependencies, Pipeline
+from gateway.core.pipeline import Pipeline
 from gateway.core.preparation import Preparer, Worker
 from gateway.core.progress import ProgressReporter
 from gateway.core.ratelimit import Limiter
@@ -67,19 +67,17 @@ class Rig:
         self.answers = AnswerMemory(lambda: self.store.entities.registry.settings, self.live)
         self.meter = Meter()
         self.pipeline = Pipeline(
-            Dependencies(
-                books=self.books,
-                catalog=lambda: Catalog(self.store.entities.registry),
-                passes=Passes(),
-                limiter=self.limiter,
-                attempts=self._attempts(clock),
-                meter=self.meter,
-                live=self.live,
-                bus=self.bus,
-                answers=self.answers,
-                clock=clock,
-                worker=self.worker,
-            )
+            books=self.books,
+            catalog=lambda: Catalog(self.store.entities.registry),
+            passes=Passes(),
+            limiter=self.limiter,
+            attempts=self._attempts(clock),
+            meter=self.meter,
+            live=self.live,
+            bus=self.bus,
+            answers=self.answers,
+            clock=clock,
+            worker=self.worker,
         )
         self.token = kit.token()
         self.client = FakeClient()
