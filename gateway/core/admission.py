@@ -257,9 +257,10 @@ def visible_name(model: str, api: InboundApi, token: Token, catalog: Catalog) ->
 def visible_entry(model: str, token: Token, catalog: Catalog) -> ModelEntry:
     """Returns the model if the token sees it. Else raises NotFound, the same for hidden and unknown names."""
     visible = catalog.visible(token)
-    if (entry := visible.get(model)) is None:
-        raise _model_not_found(model, token, visible)
-    return entry
+    try:
+        return visible[model]
+    except KeyError:
+        raise _model_not_found(model, token, visible) from None
 
 
 def _model_not_found(model: str, token: Token, visible: Collection[str]) -> NotFound:

@@ -103,7 +103,9 @@ class Preparer:
         need, order = call.need, plan.order
         if call.held < need.nanos or call.held_tokens < need.input + need.output:
             order = msgspec.structs.replace(order, output_budget=await self._output_budget(call, route))
-        return await self.run(call, partial(plan.adapter.prepare, order, route.channel, route.served, refused))
+        if call.context.request.input_estimate is None:
+            return plan.adapter.prepare(order, route.channel, route.served, refused)
+        return await self.worker.run(partial(plan.adapter.prepare, order, route.channel, route.served, refused))
 
     async def _output_budget(self, call: Call, route: Route) -> int | None:
         """Returns how many output tokens the hold pays for at this model; None if it pays for all that are needed."""

@@ -39,6 +39,8 @@ class RateScope(msgspec.Struct, frozen=True, kw_only=True):
     label: str
     """For the message: ``token 'laptop'``."""
     limits: Limits
+    rated: bool
+    """Whether it has a limit per minute or per day."""
     by_minute: bool
     """Whether it has a limit per minute."""
     daily: bool
@@ -47,11 +49,6 @@ class RateScope(msgspec.Struct, frozen=True, kw_only=True):
     """The gate for every call."""
     stream_gate: ConcurrencyGate | None
     """The additional gate for streams."""
-
-    @property
-    def rated(self) -> bool:
-        """Returns whether it has a limit per minute or per day."""
-        return self.by_minute or self.daily
 
 
 class CallScopes(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,12 +87,15 @@ def scopes_of(parties: Sequence[RateScope]) -> CallScopes:
 
 
 def _rate_scope(key: Scope, label: str, limits: Limits, settings: Settings) -> RateScope:
+    by_minute = limits.rpm is not None or limits.tpm is not None
+    daily = limits.rpd is not None or limits.tpd is not None
     return RateScope(
         key=key,
         label=label,
         limits=limits,
-        by_minute=limits.rpm is not None or limits.tpm is not None,
-        daily=limits.rpd is not None or limits.tpd is not None,
+        rated=by_minute or daily,
+        by_minute=by_minute,
+        daily=daily,
         gate=_gate(key, label, "calls in flight", limits.concurrent, limits, settings),
         stream_gate=_gate((f"{key[0]} streams", key[1]), label, "streams", limits.streams, limits, settings),
     )

@@ -77,8 +77,10 @@ def choose(
     paused: list[tuple[Route, SkippedRoute]] = []
     skipped: list[SkippedRoute] = []
     gates: list[ConcurrencyGate] = []
+    any_may_fail = bool(tried or health.failing)
     for route in routes:
-        skip = _skip(route, tried, health)
+        may_skip = any_may_fail or route.rank.busy_from or not route.channel.enabled  # no state counts for most calls
+        skip = _skip(route, tried, health) if may_skip else None
         if limit_check is not None and (skip is None or skip.rule in LAST_RESORTS):
             skip = limit_check(route) or skip
         if skip is None:
@@ -106,7 +108,7 @@ def choose(
 def _draw_choice(
     free: list[Route], tried: frozenset[ChannelId], health: ChannelHealth, draw: Draw, skipped: tuple[SkippedRoute, ...]
 ) -> RouteChoice:
-    tier = [route for route in free if route.rank.tier == free[0].rank.tier]
+    tier = free if len(free) == 1 else [route for route in free if route.rank.tier == free[0].rank.tier]
     if free[0].rank.by_latency:
         tier = fastest(tier, health.latency)
     route = _draw_route(tier, draw)
@@ -145,8 +147,6 @@ def _skip(route: Route, tried: frozenset[ChannelId], health: ChannelHealth) -> S
     name = route.channel.name
     if route.channel.id in tried:
         return SkippedRoute(name, "tried", "tried")
-    if not health.failing and not route.rank.busy_from and route.channel.enabled:  # as for most calls
-        return None
     state = health.state(route.channel)
     missing_s = health.missing(route.channel.id).get(route.subject, 0.0)
     if state.name == "attention":
