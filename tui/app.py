@@ -71,7 +71,7 @@ class Console(ConsoleApp):
     COMMANDS = {palette}  # noqa: RUF012 - never changed
     # Textual declares these two as instance variables.
     HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (60, "-narrow"), (90, "-normal"), (130, "-wide")]  # noqa: RUF012 - never changed
-    VERTICAL_BREAKPOINTS = [(0, "-low"), (15, "-short"), (28, "-tall")]  # noqa: RUF012 - never changed
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (18, "-short"), (28, "-tall")]  # noqa: RUF012 - never changed
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings("app"),
         *(Binding(str(i), f"page('{page.id}')", page.name, show=False) for i, page in enumerate(PAGES, 1)),
