@@ -158,3 +158,11 @@ def test_who_has_a_place_already_needs_no_other(rig: Rig) -> None:
     assert (found.rule, found.wait_s) == ("full", 1.0)
     assert limit_check(rig.limiter, 1, held=route.scope.gate.key)(route) is None
     rig.limiter.concurrency.leave([route.scope.gate])
+
+
+async def test_a_plain_answer_reports_what_its_call_used(rig: Rig) -> None:
+    channel(rig, "a")
+    rig.change_token(limits=Limits(tpm=100_000))
+    headers = (await rig.call(max_tokens=5000)).headers
+    used = rig.record.input + rig.record.output
+    assert headers["x-ratelimit-remaining-tokens"] == str(100_000 - used)
