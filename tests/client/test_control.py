@@ -6,7 +6,7 @@ import pytest
 
 from gateway.client.control import ControlClient
 from gateway.control.app import ROUTES
-from gateway.domain.errors import InternalError, NotFound, Unavailable
+from gateway.domain.errors import InternalError, NotFound
 from gateway.runfile import Endpoint
 from tests.client.scripted import saying
 from tests.control.conftest import Surface
@@ -34,12 +34,6 @@ async def test_a_wrong_secret_is_reported(surface: Surface) -> None:
         await ControlClient(stale).status()
     with pytest.raises(Exception, match="secret"):
         await anext(ControlClient(stale).events())
-
-
-async def test_nobody_there_is_reported() -> None:
-    with pytest.raises(Unavailable) as caught:
-        await ControlClient(Endpoint(instance="x", secret="s", socket="/nonexistent/control.sock")).status()
-    assert caught.value.code == "server_gone"
 
 
 async def test_events_of_another_version_are_reported_as_such() -> None:

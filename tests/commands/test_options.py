@@ -4,16 +4,12 @@ import click
 import pytest
 
 from gateway.commands import options
-from gateway.commands.options import NAMES, RENAMING, SECONDS, SINCE, SOME, UNTIL, WholeNumber, now
+from gateway.commands.options import NAMES, RENAMING, SECONDS, SINCE, SOME, UNTIL, WholeNumber
 from gateway.domain.errors import BadRequest
 from gateway.domain.limit_kinds import _window_amount
 from gateway.domain.money import parse_dollars
 
 DAY_MS = 86_400_000
-
-
-def test_a_span_of_a_filter_goes_back() -> None:
-    assert now() - SINCE("1d") == pytest.approx(DAY_MS, abs=5_000)
 
 
 def test_a_date_counts_to_its_end_where_something_ends() -> None:

@@ -139,12 +139,6 @@ def test_a_token_without_a_group_is_in_the_usual_one_and_a_preset_implies_the_di
     assert (phone.group, made.dialect) == ("home", Dialect.ANTHROPIC)
 
 
-def test_a_preset_knows_its_place() -> None:
-    plan = followed('format = 1\n[channels.g]\ndialect = "openai"\npreset = "groq"\ngroups = ["home"]\nkey = "env:G"')
-    (made,) = [channel for channel in plan.registry.channels.values() if channel.name == "g"]
-    assert made.base_url.startswith("https://api.groq.com/")
-
-
 def test_a_key_that_is_written_out_is_taken_and_shown_masked() -> None:
     text = (
         'format = 1\n[channels.up]\ndialect = "mock"\ngroups = ["home"]\nmodels = ["m"]\nkey = "sk-a-new-canary-1234"'

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import datetime
 
 import pytest
 
@@ -128,10 +127,6 @@ def test_yesterday_has_times_and_a_week_is_from_monday_to_sunday() -> None:
 def test_an_invalid_time_of_day_is_rejected(text: str) -> None:
     with pytest.raises(BadRequest, match="a time such as 14:00"):
         parse_past(text, LATE)
-
-
-def test_a_date_is_local_midnight() -> None:
-    assert parse_past("2026-11-30", NOW) == int(datetime(2026, 11, 30).astimezone().timestamp() * 1000)
 
 
 def test_the_end_of_a_date_is_the_midnight_after_it() -> None:
