@@ -60,7 +60,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     drain_s: float = 30.0
     """How long a stopping server waits for running calls, in seconds."""
     first_token: bool = True
-    """Whether a token is created at the start if there is none, for a user who reads what the server prints."""
+    """Whether a first token is created at the start if none exists, for a user who reads what the server prints."""
 
     @property
     def runfile(self) -> Path:

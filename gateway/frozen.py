@@ -42,7 +42,7 @@ def lock_own_folder() -> int:
 
 
 async def wait_for_parent_exit() -> None:
-    """Wait until the outer process has ended; for ever if there is none."""
+    """Wait until the outer process has ended; forever without one."""
     if folder() is None:
         await asyncio.Event().wait()
     parent = os.getppid()

@@ -51,7 +51,7 @@ def keep_address(path: Path, address: str) -> None:
 
 
 def last_address(path: Path) -> str:
-    """Returns the base URL that was stored last; empty if there is none."""
+    """Returns the base URL that was stored last, or an empty string."""
     with suppress(OSError, UnicodeDecodeError), _open(path) as file:
         address = file.read(400).decode("ascii").strip()
         return address if address.startswith("http://") and address.isprintable() else ""

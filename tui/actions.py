@@ -26,7 +26,7 @@ class Action(msgspec.Struct, frozen=True):
     """One or two words for the footer."""
     help: str
     command: str = ""
-    """The equivalent command line, without ``tollkeeper``; empty if there is none."""
+    """The equivalent command line, without ``tollkeeper``, or an empty string."""
     shown: bool = True
     """Whether the footer shows it, if there is space. The order of the table decides which actions come first."""
 

@@ -213,7 +213,7 @@ def _pattern_stack(column: Sequence[float], height: int, top: float) -> list[Cha
 
 
 def _path(values: Sequence[float | None], width: int, height: int, top: float) -> Iterator[tuple[int, int, bool]]:
-    """Yields the dots of a line, counted from the bottom left, and whether no value is beside the dot's value."""
+    """Yields the dots of a line, counted from the bottom left, and whether the dot's value stands alone."""
     previous: tuple[int, int] | None = None
     for number, value in enumerate(values):
         if value is None:

@@ -11,7 +11,7 @@ import msgspec
 
 
 class ExitStatus(msgspec.Struct, frozen=True):
-    """The result of the app. The sentence is printed to standard error; empty if there is nothing to say."""
+    """The result of the app. The sentence is printed to standard error; empty for none."""
 
     sentence: str = ""
     code: int = 0

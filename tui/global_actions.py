@@ -48,7 +48,7 @@ def theme_options(session: ConsoleSession) -> list[tuple[str, str]]:
 
 
 def apply_theme(app: ConsoleApp, name: str) -> None:
-    """Apply a theme, or the one that replaces it if it is unknown or there are no colours."""
+    """Apply a theme, or the one that replaces it if it is unknown or the terminal has no colours."""
     shown = shown_theme(app.session, name, colour=app.colour)
     app.no_color = shown == themes.PLAIN
     app.theme = shown

@@ -1,4 +1,4 @@
-"""Glyphs: the marks that carry meaning beside colours, and the filter that replaces them by ASCII.
+"""Glyphs: the marks that carry meaning without colours, and the filter that replaces them by ASCII.
 
 Everything is drawn in Unicode. If the terminal cannot show that, the filter replaces each character on the way there.
 Marks are one cell wide.

@@ -79,7 +79,7 @@ def advice_in(node: DOMNode, text: str) -> str:
 
 
 def _replacement(match: re.Match[str], keymap: Keymap) -> str:
-    """Returns the key and page that replace a command; the command itself if there is none."""
+    """Returns the key and page that replace a command, or else the command itself."""
     try:
         words = shlex.split(match["quoted"] or match["bare"])
     except ValueError:

@@ -53,7 +53,7 @@ class AppTarget(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def embedding_model(self) -> str:
-        """Returns the first embedding model; empty if there is none."""
+        """Returns the first embedding model, or an empty string."""
         return next(filter(is_embedding_model, (self.model, *self.models)), "")
 
     @classmethod

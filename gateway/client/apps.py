@@ -238,7 +238,7 @@ def find_app(name: str) -> App:
 
 
 def app_of_program(program: str) -> str:
-    """Returns the name of the app with this executable; empty if there is none."""
+    """Returns the name of the app with this executable, or an empty string."""
     return next((name for name, app in APPS.items() if _stem(program) in app.programs), "")
 
 
@@ -259,6 +259,6 @@ def last_used_token(tokens: Sequence[TokenView]) -> TokenView:
 
 
 def key_in(environ: Mapping[str, str]) -> str:
-    """Returns the key or name of a token in the environment; empty if there is none."""
+    """Returns the key or name of a token in the environment, or an empty string."""
     openai_key = environ.get("OPENAI_API_KEY", "")
     return environ.get(KEY_VARIABLE, "") or (openai_key if openai_key.startswith(PREFIX) else "")

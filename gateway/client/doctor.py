@@ -177,7 +177,7 @@ def _missing_model(text: str, fix: str) -> CheckFailed:
 
 
 async def _choose_token(case: Case) -> TokenView:
-    """Returns the named token, else the active one used last. Raises CheckFailed if there is none."""
+    """Returns the named token, else the active one used last. Raises CheckFailed if neither exists."""
     if case.token_ref:
         return await case.client.token(case.token_ref)
     tokens = await case.client.tokens()

@@ -105,7 +105,7 @@ def cache_folder() -> Path:
 
 
 def log_size(log: Path) -> int:
-    """Returns the size of a log in bytes; 0 if there is none."""
+    """Returns the size of a log in bytes; 0 if it does not exist."""
     try:
         return log.stat().st_size
     except OSError:

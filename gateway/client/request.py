@@ -126,7 +126,7 @@ def change_one(
 
 
 def terminal_name() -> str:
-    """Returns the terminal that this process reads from, such as ``pts/3``; empty if there is none."""
+    """Returns the terminal that this process reads from, such as ``pts/3``, or an empty string."""
     try:
         return os.ttyname(0).removeprefix("/dev/")
     except (OSError, AttributeError):  # Windows has no names of terminals

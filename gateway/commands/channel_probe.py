@@ -269,7 +269,7 @@ def patch_without(view: ChannelView, patterns: tuple[str, ...]) -> Patch:
 
 
 def _require_models(ref: str, listing: ListingView, models: list[ListedModel], patterns: tuple[str, ...]) -> None:
-    """Raise Quit if there is nothing to add or set: a mistyped pattern must not remove all models of a channel."""
+    """Raise Quit if nothing would be added or set: a mistyped pattern must not remove all models of a channel."""
     if any(model.state != "gone" for model in models):
         return
     if listing.error:

@@ -217,7 +217,7 @@ async def print_receipt(client: ControlClient, call_id: str, max_tokens: int | N
 
 
 async def _fetch_record(client: ControlClient, call_id: str) -> CallView | None:
-    """Returns the record of the call; None if there is none, or if the server has stopped in the meantime."""
+    """Returns the record of the call; None if it has none, or if the server has stopped in the meantime."""
     try:
         return await client.call(call_id) if call_id else None
     except (NotFound, InternalError, Unavailable):

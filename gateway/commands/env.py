@@ -179,7 +179,7 @@ def _print_guide(snippets: Sequence[Snippet], shell: Shell, *, as_json: bool) ->
 
 
 def _read_key(option: str | None) -> str:
-    """Returns the key in ``--key``, on stdin, or in the environment; empty if there is none."""
+    """Returns the key in ``--key``, on stdin, or in the environment, or an empty string."""
     if option == "-":
         return stdin.read_secret("key", "without --key, a placeholder is printed")
     environment_key = key_in(os.environ)

@@ -112,7 +112,7 @@ def edit_group(ref: str, *, as_json: bool, **values: Any) -> None:
 
 
 def _hidden_note(view: GroupView) -> str:
-    """Returns a note about aliases that the group's own list of models hides; empty if there are none."""
+    """Returns a note about aliases that the group's own list of models hides, or an empty string."""
     hidden = ", ".join(map(plain, hidden_aliases(view)))
     return f"note: the group's own --models hide {hidden}; add it there, or no token can use it" if hidden else ""
 

@@ -292,7 +292,7 @@ def _git(*arguments: str) -> str:
 
 @contextmanager
 def private_files(launch: Launch, folder: Path) -> Iterator[None]:
-    """Put our files into ``folder``, beside links to the real one, and at the end save there what the program wrote.
+    """Put our files into ``folder``, with links to the real one; at the end, save there what the program wrote.
 
     Our files may contain the key of the run, so they are never in the real folder.
     """
@@ -319,7 +319,8 @@ def private_files(launch: Launch, folder: Path) -> Iterator[None]:
 
 
 def _save(entry: Path, target: Path, *, replace: bool) -> bool:
-    """Copy what the program wrote to its real folder, atomically, and beside a file of that name that is new there.
+    """Copy what the program wrote to its real folder, atomically, under another name if ``target`` is taken.
+
     Returns whether that succeeded.
     """
     is_taken = target.exists() and not replace

@@ -88,7 +88,7 @@ def require_no_server(config: Config, *, elsewhere: bool = False) -> None:
 
 
 def follow_or_serve(config: Config) -> int:
-    """Print a line for each call of the server on this home, or serve here if there is none. Returns the exit code."""
+    """Print a line for each call of this home's server, or serve here if none is running. Returns the exit code."""
     if asyncio.run(launch.find(config)) is None:
         return serve_here(config, log=True)
     notify(

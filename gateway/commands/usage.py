@@ -162,7 +162,7 @@ async def find_call(client: ControlClient, call_id: str) -> CallView:
 
 
 async def _find_by_part(client: ControlClient, part: str) -> CallView | None:
-    """Returns the only call with this in its id; None if there is none. Raises Quit if there are several."""
+    """Returns the only call with this in its id, or None. Raises Quit if several match."""
     if is_call_id(part) or not _PART_OF_ID.fullmatch(part):
         return None
     with ProgressLine() as progress:

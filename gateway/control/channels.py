@@ -175,7 +175,7 @@ async def show_listing(edits: ConfigEdits, request: web.Request) -> ListingView:
 async def refresh_listing(edits: ConfigEdits, request: web.Request) -> ListingView:
     """POST /channels/{ref}/refresh: fetch the upstream's list, and show which models are new and which are gone.
 
-    If the list cannot be fetched, returns the last good one with the reason, or raises UpstreamError if there is none.
+    If the list cannot be fetched, returns the last good one with the reason. Raises UpstreamError without one.
     """
     channel = _channel_in(edits, request)
     try:

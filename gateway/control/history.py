@@ -114,7 +114,7 @@ def _names(change: EntityChange) -> set[str]:
 
 
 async def _reasons_to_ask(edits: ConfigEdits, entry: HistoryEntry, plan: UndoPlan) -> list[str]:
-    """Returns the reasons to ask the owner before an undo; empty if there are none."""
+    """Returns the reasons to ask the owner before an undo."""
     reasons = [*plan.reasons, *revivals(plan.changes, edits.registry, plan.registry, edits.now)]
     expiring = edits.expiring_records(plan.registry.settings.keep_days)
     if expiring.records:

@@ -155,7 +155,7 @@ def _rule(standard: _TimedAmounts, variant: str, model: str) -> PriceRule | None
 
 
 def _price_fields(amounts: Mapping[str, Any], model: str) -> dict[str, Any] | None:
-    """Returns the fields that a price and a rule share; None if there is no amount for input or output."""
+    """Returns the fields that a price and a rule share; None without an amount for input or output."""
     rates: dict[str, Rate] = {field: amounts.get(listed) for field, listed in _BASE_FIELDS.items()}
     base = {field: _nanos(rate, 0) for field, rate in rates.items()}
     if base["output"] is None and is_embedding_model(model):

@@ -76,7 +76,7 @@ async def _price_like(edits: ConfigEdits, model: str, other: str) -> Price:
 
 
 def _common_price(name: str, by_vendor: Mapping[str, Price]) -> Price:
-    """Returns the price that all vendors charge. Raises NotFound if there is none, BadRequest if they differ."""
+    """Returns the price that all vendors charge. Raises NotFound if none has one, BadRequest if they differ."""
     prices = list(by_vendor.values())
     if not prices:
         msg = f"no price is known for '{plain(name)}': it has no price here, and the price list does not contain it"

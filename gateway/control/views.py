@@ -175,7 +175,7 @@ def _key_views(engine: Engine, channel: Channel) -> tuple[KeyView, ...]:
 
 
 def until_ms(engine: Engine, state: HealthState) -> Millis | None:
-    """Returns when the pause ends, by the wall clock; None if there is no pause."""
+    """Returns when the pause ends, by the wall clock; None without a pause."""
     return Millis(engine.now() + round(state.left_s * 1000)) if state.left_s else None
 
 

@@ -204,7 +204,7 @@ def _fix(error: GatewayError, visibility: Visibility, call: PlannedCall, routes:
 
 
 def _next_obstacle(error: GatewayError | None, call: PlannedCall) -> Obstacle | None:
-    """Returns the error that would reject the call if the first one were fixed; None if there is none."""
+    """Returns the error that would reject the call if the first one were fixed, or None."""
     if error is None:
         return None
     fix = advice(error, token=call.token.name, group=call.token.group, model=call.model)

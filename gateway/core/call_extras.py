@@ -131,7 +131,7 @@ _TIERS_OF_ANSWER = {
     "flex": ("flex",),
     "batch": ("batch",),
 }
-"""For each service tier in a request, the tiers that an upstream may report in its answer, beside the standard one. If
+"""For each service tier in a request, the tiers that an upstream may report in its answer, except the standard one. If
 a request names none of these, or none at all, an OpenAI project's setting decides, which may be any."""
 
 

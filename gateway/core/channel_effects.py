@@ -35,7 +35,7 @@ class ChannelEffects(msgspec.Struct, frozen=True, kw_only=True):
     adds_tools: bool = False
     """Whether some channel adds tools to a conversation with tool calls but no tools, as Anthropic's dialect does."""
     names_results: bool = False
-    """Whether some channel puts a function's name beside each of its results, as Gemini's dialect does."""
+    """Whether some channel adds a function's name to each of its results, as Gemini's dialect does."""
     remembers: bool = False
     """Whether some channel may add to a request what its vendor requires with earlier tool calls."""
 

@@ -54,7 +54,7 @@ class DryRunState(msgspec.Struct, frozen=True, kw_only=True):
     closed: GatewayError | None
     """The error while no calls are accepted."""
     check_memory: Callable[[], None]
-    """Raises Unavailable while there is no memory for one more call."""
+    """Raises Unavailable while one more call does not fit into memory."""
 
 
 class DryRun(msgspec.Struct, frozen=True, kw_only=True):

@@ -67,7 +67,7 @@ class ResponseMemory:
         return response
 
     def find_item(self, token: TokenId, id: str) -> bytes | None:
-        """Returns an output item of a remembered response as JSON; None if there is none with this id."""
+        """Returns the remembered output item with this id as JSON, or None."""
         self._load()
         response = self.find(token, self._items.get((token, id), ""))
         return bytes(response.items[id]) if response is not None and id in response.items else None
@@ -135,6 +135,6 @@ class TokenMemory:
         return [] if any(response.elsewhere for response in chain) else chain
 
     def item(self, id: str) -> bytes | None:
-        """Returns an output item of a remembered response as JSON; None if there is none with this id."""
+        """Returns the remembered output item with this id as JSON, or None."""
         matches = (memory.find_item(self._token, id) for memory in self._memories)
         return next(filter(None, matches), None)

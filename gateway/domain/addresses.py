@@ -90,7 +90,7 @@ _DEPLOYMENT: Final = lazy_pattern(
 
 
 def standard_path(path: str) -> tuple[str, str]:
-    """Returns the path as OpenAI and Anthropic write it, and the model that was in it; empty if there was none."""
+    """Returns the path as OpenAI and Anthropic write it, and the model that was in it, or an empty string."""
     inner = _DOUBLED.sub("", _ROOTS.sub("", _SLASHES.sub("/", path), count=1))
     match = _DEPLOYMENT.fullmatch(inner.rstrip("/"))
     return (match[2], match[1]) if match is not None else (inner, "")

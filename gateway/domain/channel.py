@@ -99,7 +99,7 @@ class DialectInfo(msgspec.Struct, frozen=True, kw_only=True):
     adds_tools: bool = False
     """Whether requests get tools if the conversation has tool calls but no tools."""
     names_results: bool = False
-    """Whether requests get a tool's name beside each of its results."""
+    """Whether requests get a tool's name in each of its results."""
     effort_counts: bool = False
     """Whether the requested reasoning effort limits the output."""
 

@@ -215,7 +215,7 @@ class UpstreamError(GatewayError):
     """A channel failed. ``status`` is the upstream's HTTP status; 0 if it did not answer.
 
     The message may quote the request. ``quoteless`` is the message for everyone but the client, without these quotes;
-    None if there are none.
+    None if it quotes nothing.
     """
 
     default_code = "upstream_error"

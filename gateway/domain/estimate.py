@@ -1,7 +1,7 @@
 """Estimate: about how many tokens a text has, for calls whose upstream reports none.
 
-There is no tokenizer: pieces of the text are counted with weights, and long texts are sampled. The weights are fitted
-to o200k on English, code and some thirty other languages; the mean error is 6 %, the worst about 20 %.
+Instead of a tokenizer, weights of pieces are summed up, and long texts are sampled. The weights are fitted to o200k
+on English, code and some thirty other languages; the mean error is 6 %, the worst about 20 %.
 """
 
 import math

@@ -57,7 +57,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     text: UpstreamText
     """What happened, and at which channel."""
     for_owner: UpstreamText | None = None
-    """The text with details that the client must not see; None if there are none."""
+    """The text with details that the client must not see; None without any."""
     status: int = 0
     """The upstream's HTTP status; 0 if it did not answer."""
     param: str | None = None

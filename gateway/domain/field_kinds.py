@@ -164,7 +164,7 @@ class Kind(msgspec.Struct, Generic[T], kw_only=True, eq=False):
         return [field.flags, self.text(after) or self.empty_word]
 
     def show(self, value: T) -> str:
-        """Returns the value as details show it; empty if there is nothing to show."""
+        """Returns the value as details show it; empty to show nothing."""
         return self.text(value)
 
 

@@ -190,7 +190,7 @@ class _LimitSearch(msgspec.Struct):
     """Collects everything in the fields of a request that may limit its output."""
 
     cap: int = 0
-    """The largest cap; 0 if there is none."""
+    """The largest cap; 0 without one."""
     unbounded: bool = False
     """Whether a cap means "no limit", as -1 does for llama.cpp."""
     predicted: int = 0

@@ -144,7 +144,7 @@ def maybe(data: bytes | msgspec.Raw | None) -> Any:
 
 
 def at(item: Any, *names: str) -> Any:
-    """Returns the member of a raw or decoded value under these nested names; None if there is none."""
+    """Returns the member of a raw or decoded value under these nested names, or None."""
     item = maybe(item) if isinstance(item, msgspec.Raw) else item
     for name in names:
         item = item.get(name) if isinstance(item, dict) else None

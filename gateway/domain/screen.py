@@ -1,5 +1,5 @@
 """Screen: keeps the secrets of a channel out of what surrounds the content of a successful answer: ids, headers, and
-fields beside the messages. The content itself is never examined.
+fields next to the messages. The content itself is never examined.
 
 It runs for every call, so it is fast: short texts are searched thoroughly with one look-up for every few characters,
 long fields only for the values as they are written in JSON.

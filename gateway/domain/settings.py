@@ -51,7 +51,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ollama_token: str = ""
     """The name of the token for programs on this machine that speak Ollama's API and send no key; empty if none."""
     ollama_port: int = 0
-    """A second port for these programs on the loopback address, without keys; 0 if there is none."""
+    """A second port for these programs on the loopback address, without keys; 0 for none."""
     list_for_claude: bool = False
     """Whether Anthropic's clients get models that Claude Code would not offer as ``claude/NAME`` too."""
     keep_days: int = 400

@@ -17,7 +17,7 @@ class PresetView(msgspec.Struct, frozen=True, kw_only=True):
     base_url: str
     """The base URL; empty if it differs."""
     key_variable: str
-    """The environment variable that its documentation uses for the key; empty if there is none."""
+    """The environment variable that its documentation uses for the key, or an empty string."""
     local: bool
     """Whether it usually runs on the same machine."""
 

@@ -62,7 +62,7 @@ def refuse_url(name: str) -> None:
 
 
 def base_url_warning(url: str) -> str:
-    """Returns a warning about an allowed URL; empty if there is none."""
+    """Returns a warning about an allowed URL, or an empty string."""
     if urlsplit(url).scheme == "http" and not is_private(url):
         return (
             f"{plain(url)} is not encrypted: everyone on the network path can read the key, the prompts and the answers"

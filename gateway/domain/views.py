@@ -300,7 +300,7 @@ class CallView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def failed_tries(self) -> int:
-        """Returns how many attempts failed, without the last one of several, because there was no wait after it."""
+        """Returns how many attempts failed, without the last one of several, because nothing waited after it."""
         return sum(attempt.kind is not None for attempt in self.attempts[:-1] or self.attempts)
 
     @property
@@ -383,7 +383,7 @@ class SumRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def mean_duration_ms(self) -> float | None:
-        """Returns the mean duration of the calls that were not refused; None if there are none."""
+        """Returns the mean duration of the calls that were not refused; None without any."""
         calls = self.calls - self.refused
         return (self.duration_ms - self.refused_ms) / calls if calls > 0 else None
 
@@ -418,7 +418,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     rows: list[SumRow]
     series: list[Point]
     first_ms: Millis | None = None
-    """When the earliest call of all began; None if there were no calls."""
+    """When the earliest call of all began; None before the first call."""
     incomplete: bool = False
     """Whether calls are missing because they were filtered by their records, and some of those are deleted."""
 

@@ -1,8 +1,8 @@
-"""InboundApi: what an inbound API has to provide. Each has its own package beside this file.
+"""InboundApi: what an inbound API has to provide. Each has its own package next to this file.
 
 The rest of the gateway handles every API alike. It sees a request as an ``InboundRequest`` and an answer as the
 ``WholeAnswer`` or ``AnswerStream`` of an adapter. What differs between APIs is here: how a request is parsed, how a
-channel is called and its answer written, and how errors, keep-alives and facts beside the answer look. An
+channel is called and its answer written, and how errors, keep-alives and facts about the answer look. An
 implementation is one value without state, and a row in ``v1.endpoints``; ``domain.addresses`` advises about addresses
 without a row.
 
@@ -34,7 +34,7 @@ from gateway.domain.units import CallId, Millis
 from gateway.upstream.adapter import Adapter, AnswerStream, DialectAdapter
 
 LARGE = 1 << 20
-"""The size in bytes above which a body is parsed beside the event loop."""
+"""The size in bytes above which a body is parsed off the event loop."""
 DENSE = 256 << 10
 """The size in bytes above which a body with many short values is parsed there too."""
 MOST_OBJECTS = 20_000
@@ -82,7 +82,7 @@ class InboundRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Whether only the upstream knows further input tokens, because part of the conversation is kept there."""
     input_estimate: int | None = None
     """The estimated input tokens; None for a request that is not large. A large one is estimated when it is parsed, and
-    all work on it is done beside the event loop."""
+    all work on it is done off the event loop."""
     output_rule: Callable[[Fields, Channel, ServedModel], OutputLimit] | None = None
     """Returns the most output; None: ``dialects.chat_limit``, the rule of the channel's dialect for chats."""
     conversation_field: str = "messages"
@@ -171,7 +171,7 @@ class InboundApi(Protocol):
     def with_limit(self, request: InboundRequest, limit: int) -> InboundRequest | None:
         """Returns the request with this lower output limit of each choice; None if it cannot have one.
 
-        A thinking budget in Anthropic's words becomes so low that an answer fits beside it.
+        A thinking budget in Anthropic's words becomes so low that an answer still fits.
         """
         caps = {name: rawjson.maybe(request.fields.get(name)) for name in self.caps}
         fields = {name: rawjson.raw(limit) for name, cap in caps.items() if type(cap) is int and cap > limit}
@@ -248,7 +248,7 @@ class InboundApi(Protocol):
 
 
 def is_large(body: bytes) -> bool:
-    """Returns whether a body is parsed beside the event loop.
+    """Returns whether a body is parsed off the event loop.
 
     Long texts take little time, and agents send many of them, but objects and short values take long. Objects are
     counted, other short values only in samples.

@@ -133,7 +133,7 @@ def create(path: Path, data: bytes) -> None:
 
 
 def save_copy(path: Path, data: bytes, moment: int, suffix: str = "damaged") -> Path:
-    """Write a file's content beside it as ``<name>.<moment>.<suffix>``. Returns the path of that copy."""
+    """Write a file's content next to it as ``<name>.<moment>.<suffix>``. Returns the path of that copy."""
     copy = path.with_name(f"{path.name}.{moment}.{suffix}")
     while copy.exists():
         moment += 1
@@ -250,7 +250,7 @@ class Folder:
             self.fd = -1
 
     def _stable_path(self) -> Path:
-        """Returns a path of the open folder that stays valid if it is renamed; its ordinary path if there is none."""
+        """Returns a path of the open folder that stays valid if it is renamed, or else its ordinary path."""
         for name in FOLDER_NAMES if self.fd >= 0 else ():
             path = Path(name.format(fd=self.fd, dev=self._status.st_dev, ino=self._status.st_ino))
             try:

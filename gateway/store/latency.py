@@ -44,7 +44,7 @@ Histogram = dict[int, int]
 
 
 def percentile(histogram: Histogram, share: float) -> int | None:
-    """Returns the time in milliseconds that this share of the calls did not exceed; None if there are no calls."""
+    """Returns the time in milliseconds that this share of the calls did not exceed; None without calls."""
     remaining = share * sum(histogram.values())
     for bucket in sorted(histogram):
         remaining -= histogram[bucket]

@@ -22,7 +22,7 @@ _CALL_ID = re.compile(rb'"(?:call_)?id"\s*:\s*("(?:[^"\\]|\\.)*")')
 
 
 Recall = Callable[[str], bytes]
-"""Returns what is kept for a tool call, by its id; empty if there is nothing."""
+"""Returns what is kept for a tool call, by its id, or empty bytes."""
 
 
 class CallMemory:
@@ -58,7 +58,7 @@ class CallMemory:
             self._longest.popitem(last=False)
 
     def recall(self, owner: str, call_id: str, key: str = "") -> bytes:
-        """Returns the value of the call; empty if there is none."""
+        """Returns the value of the call, or empty bytes."""
         place = owner, call_id, key
         value = self._values.get(place, b"")
         with suppress(KeyError):

@@ -44,7 +44,7 @@ class ChannelVariables:
         return [name for name in dict.fromkeys(map(self.missing_in, secrets)) if name]
 
     def missing_in(self, secret: str) -> str:
-        """Returns the missing variable that a key, header or proxy refers to; empty if there is none."""
+        """Returns the missing variable that a key, header or proxy refers to, or an empty string."""
         name = secret.removeprefix(REFERENCE)
         return name if secret.startswith(REFERENCE) and not self._environ.get(name) else ""
 

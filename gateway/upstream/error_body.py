@@ -104,7 +104,7 @@ def read_object(body: Mapping[str, Any]) -> ErrorBody:
 
 
 def error_part(body: Mapping[str, Any]) -> Any:
-    """Returns the object or text that is an answer's error, wherever it is; None if there is none."""
+    """Returns the object or text that is an answer's error, wherever it is, or None."""
     holders = [body, *map(body.get, ("x_groq", "response", "ResponseMetadata")), _first(body.get("choices"))]
     for holder in holders:
         error = rawjson.at(holder, "error") or rawjson.at(holder, "Error")

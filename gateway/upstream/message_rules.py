@@ -115,7 +115,7 @@ def _with_content(message: Fields) -> Fields:
 
 
 def _with_some_content(message: Fields) -> Fields:
-    """Returns a message with an empty text if it has no content, also beside calls."""
+    """Returns a message with an empty text if it has no content, even if it has calls."""
     return {"content": rawjson.EMPTY_TEXT, **{name: raw for name, raw in message.items() if not rawjson.is_null(raw)}}
 
 

@@ -46,7 +46,7 @@ class ModelPage(msgspec.Struct, frozen=True, kw_only=True):
 def read_models(body: bytes) -> ModelPage | None:
     """Returns the models in the order of the list, without retired ones; None if the body is not a list of models.
 
-    Ollama sends ``data: null`` if it has none. llama.cpp has ``models`` beside ``data``. The prefix ``models/`` of
+    Ollama sends ``data: null`` if it has none. llama.cpp has ``models`` next to ``data``. The prefix ``models/`` of
     Gemini's names is removed.
     """
     decoded, after = rawjson.maybe(body.strip()), None

@@ -2,7 +2,7 @@
 
 Only what they name is changed; every other value stays the bytes that came. The two names of the output limit are one
 parameter: setting one removes the other, and a default applies only if the client sends neither. Otherwise the client's
-limit would go out beside the owner's, and the upstream might obey it.
+limit would go out with the owner's, and the upstream might obey it.
 """
 
 import msgspec
@@ -19,7 +19,7 @@ _BLANK_LINE = "\n\n"
 
 
 def apply_overrides(order: Order, overrides: Overrides) -> Order:
-    """Returns the order with the owner's parameters and system prompt; ``removed`` names what the client loses."""
+    """Returns the order with the owner's parameters and system prompt. Its ``removed`` names the removed parameters."""
     fields = with_parameters(order.fields, overrides)
     removed = [name for name in overrides.remove if name in order.fields]
     conversation = order.conversation
@@ -56,7 +56,7 @@ def _turns_with_system(turns: tuple[Turn, ...], overrides: Overrides) -> tuple[T
 
 
 def _messages_with_system(messages: msgspec.Raw, overrides: Overrides) -> msgspec.Raw:
-    """Returns messages with the owner's prompt before the client's, in one message as many demand, or instead of it."""
+    """Returns messages with the owner's prompt instead of the client's, or before it: many upstreams want only one."""
     turns = rawjson.maybe_objects(messages)
     if turns is None:  # the upstream will reject it
         return messages

@@ -142,7 +142,7 @@ def _parse_iso(text: str, default_zone: timezone) -> datetime | None:
 
 
 def _seconds_until(moment: datetime | None, headers: Mapping[str, str]) -> float | None:
-    """Returns the seconds from the answer's date to the moment; None if there is no date or the moment has passed."""
+    """Returns the seconds from the answer's date to the moment; None without a date, or if the moment has passed."""
     try:
         now = parsedate_to_datetime(headers.get("date", ""))
         return None if moment is None else _clamp((moment - now).total_seconds())

@@ -156,7 +156,7 @@ class ToolCallTracker:
         return len(self.calls) + len(self.nameless) > MOST_CALLS
 
     def number_at(self, index: int) -> int:
-        """Returns the number of the call at an upstream's index; -1 if there is none."""
+        """Returns the number of the call at an upstream's index, or -1."""
         call = self._by_index.get(index)
         return -1 if call is None else call.number
 

@@ -49,11 +49,11 @@ class Parameters:
             self.drop("tool_choice")
 
     def take_raw(self, name: str) -> msgspec.Raw:
-        """Returns a parameter as it came; null if there is none."""
+        """Returns a parameter as it came; null if it is missing."""
         return self._fields.pop(name, NULL)
 
     def take(self, name: str, kind: Callable[..., T]) -> T | None:
-        """Returns a parameter of this type; None if there is none. Raises BadRequest for another type."""
+        """Returns a parameter of this type; None if it is missing. Raises BadRequest for another type."""
         raw = self._fields.pop(name, None)
         if raw is None:
             return None

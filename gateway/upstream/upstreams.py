@@ -187,7 +187,7 @@ class Upstreams:
         return page
 
     def _pool_for(self, channel: Channel) -> Pool:
-        """Returns the pool for a channel as it is now, a new one if there is none."""
+        """Returns the pool for a channel as it is now; opens one if needed."""
         pools = self._pools.get(channel.id, ())
         for pool in pools:
             if pool.can_serve(channel):

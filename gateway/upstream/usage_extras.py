@@ -1,4 +1,4 @@
-"""Usage extras: what costs something beside a call's plain tokens, and the marks of a usage report for the record.
+"""Usage extras: what costs something on top of plain tokens, and the marks of a usage report for the record.
 
 Extras are tokens of other kinds, tools that the vendor runs, such as searches, another service tier, and another model
 that worked on the answer. They are part of a call's cost if its price has a rate for them. The record shows the others,
@@ -19,7 +19,7 @@ from gateway.upstream.usage_counts import LONG_WRITE, OPENAI_NAMES, SUMMED, iter
 SUSPECT = "suspect_usage"
 """The mark of a record whose report contradicted itself; see ``usage_report``."""
 EXTRA = "upstream_extra"
-"""The mark of a call that costs something at the upstream beside its tokens."""
+"""The mark of a call that costs something at the upstream in addition to its tokens."""
 _UNPRICED_REGIONS = frozenset({"", "global", "not_available", "unknown"})
 _LISTS = {
     "promptTokensDetails": "input",
@@ -72,7 +72,7 @@ def without_charged(marks: tuple[str, ...], usage: Usage, price: Price, rates: R
 
 
 def _charged_as(extra: str) -> str:
-    """Returns the part of a usage, or the variant, that a price charges for an extra; empty if there is none."""
+    """Returns the part of a usage, or the variant, that a price charges for an extra, or an empty string."""
     name, _, value = extra.partition(":")
     if name in ("service_tier", "speed"):
         return named_variant(value)
@@ -165,9 +165,9 @@ def tool_uses(report: Mapping[str, Any]) -> dict[str, int]:
     2}}``.
     """
     tools = next((holder for name in _TOOLS if isinstance(holder := report.get(name), dict)), {})
-    beside = {name: report.get(name) for name in (CITATION_TOKENS, *SEARCH_COUNTS, "prompt_audio_seconds")}
+    fields = {name: report.get(name) for name in (CITATION_TOKENS, *SEARCH_COUNTS, "prompt_audio_seconds")}
     uses: dict[str, int] = {}
-    for name, value in (*tools.items(), *beside.items()):
+    for name, value in (*tools.items(), *fields.items()):
         count = next((n for n in value.values() if type(n) is int), 0) if isinstance(value, dict) else value
         if type(count) is int and 0 < count <= 1_000_000:  # no call makes more
             uses[name] = count

@@ -61,7 +61,7 @@ class UsageLimits(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def most_output(self) -> int:
-        """Returns the most output tokens, with a guess of what a model thinks if there is no limit."""
+        """Returns the most output tokens, with a guess of what a model thinks without a limit."""
         return 200_000 if self.output is None else self.output
 
 
@@ -168,7 +168,7 @@ def _left_out(gap: int, outputs: int, counts: Mapping[str, int], limits: LimitsO
 
 
 def _billed_apart(report: Mapping[str, Any], counts: Mapping[str, int]) -> int:
-    """Returns Perplexity's reasoning and citations, which are billed beside the output and not in the total."""
+    """Returns Perplexity's reasoning and citations, which are billed on top of the output and of the total."""
     if CITATION_TOKENS not in report and "num_search_queries" not in report:
         return 0
     return counts.get("reasoning_apart", 0) + counts.get(CITATIONS, 0)
@@ -184,7 +184,7 @@ _GEMINI_COUNTS = frozenset({"promptTokenCount", "candidatesTokenCount", "totalTo
 def _settle_gemini(counts: Mapping[str, int], limits: LimitsOf) -> _Totals | None:
     """Returns the settled counts of Gemini's report; None if they say too little.
 
-    Thoughts are beside the candidates, or within if the total says so. What tools read is beside the prompt.
+    The candidates do not include thoughts unless the total says so. The prompt does not include what tools read.
     """
     candidates, thoughts = counts.get("output", 0), counts.get("reasoning", 0)
     total, tools, prompt = counts.get("total"), counts.get("tools", 0), counts.get("input")
@@ -324,7 +324,7 @@ class UsageReports:
         return report
 
     def _as_sent(self) -> msgspec.Raw | None:
-        """Returns the upstream's own object with its counts corrected; None if there is none, or it is suspect."""
+        """Returns the upstream's own object with its counts corrected; None if it is missing or suspect."""
         if self._report is None or self._reading is None or self._reading.usage.source is UsageSource.PARTIAL:
             return None
         if self._reading.suspect:

@@ -33,7 +33,7 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
     base_url: str = ""
     """The base URL; empty if it has no fixed one."""
     key_variable: str = ""
-    """The environment variable of the key in its own documentation; empty if there is none."""
+    """The environment variable of the key in its own documentation, or an empty string."""
     hosts: tuple[str, ...] = ()
     """Host patterns, with ``:port`` for servers that are known by their port."""
     key_header: str = ""
@@ -256,7 +256,7 @@ LOCAL = tuple(row.name for row in PRESETS.values() if row.base_url.startswith("h
 
 @lru_cache(maxsize=256)
 def vendor_of(preset: str, base_url: str) -> Vendor:
-    """Returns the row for a channel's preset and base URL; ``PLAIN`` if there is none."""
+    """Returns the row for a channel's preset and base URL, or ``PLAIN``."""
     if preset:
         return PRESETS.get(preset, PLAIN)
     try:

@@ -31,7 +31,7 @@ class SocketClient:
         self.on_gone: Callable[[], None] | None = None
 
     async def begin(self, headers: dict[str, str], *, more: bool = False) -> None:
-        """See ``Client``. There is no head to send."""
+        """See ``Client``. A WebSocket has no head to send."""
         if self.gone:
             raise ConnectionResetError("the client is gone")
         self.begun = True
@@ -59,14 +59,14 @@ class SocketClient:
             await self.write(before + self._origin.api.broken_end(error, self._origin.id, stream))
 
     def answer(self, headers: dict[str, str], parts: tuple[Buffer, ...], *, soon: bool = False) -> None:
-        """Raises InternalError: every request is for a stream, so there are no whole answers."""
+        """Raises InternalError: every request is for a stream, so no answer is whole."""
         raise InternalError("a WebSocket was given a whole answer")
 
     def withhold(self, error: GatewayError) -> None:
-        """See ``Client``. There are no whole answers."""
+        """See ``Client``. No answer is whole."""
 
     async def wait_until_sent(self) -> None:
-        """See ``Client``. There are no whole answers."""
+        """See ``Client``. No answer is whole."""
 
     def interrupt(self, response: str, engine: Engine) -> None:
         """End the call if this is its response and it has not ended."""

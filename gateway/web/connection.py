@@ -150,7 +150,7 @@ class Connection(RequestHandler):
         return self._is_idle or not all(payload.is_eof() for payload in payloads)
 
     def close_when_idle(self) -> None:
-        """Close the connection when it has sent the present answer; at once if there is none."""
+        """Close the connection when it has sent the present answer; at once if it is sending none."""
         self.closing = True
         if self.on_close is not None:
             self.on_close()

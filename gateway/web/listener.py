@@ -31,7 +31,7 @@ _log = logging.getLogger("tollkeeper")
 class Listener(web.Server):
     """Makes the connections and keeps them until they close.
 
-    There is no access log: the records of calls are one, and writing both costs a fifth of the throughput.
+    It writes no access log: the records of calls are one, and writing both costs a fifth of the throughput.
     """
 
     def __init__(self, handler: Handler, limits: ConnectionLimits, new_id: Callable[[], CallId]) -> None:

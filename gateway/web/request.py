@@ -65,8 +65,8 @@ def keys_of(request: web.BaseRequest) -> list[str]:
 def _check_json(request: web.BaseRequest) -> None:
     """Raises RequestRefused (``unsupported_media_type``) unless the body is plain JSON.
 
-    Some tools omit the content type. For any web page, a browser sends requests without one, or with another than that
-    of JSON, and does not ask us first. Therefore a missing content type is accepted only without an Origin.
+    Some tools omit the content type. But a browser lets any web page send a request without one, or with one that is
+    not JSON's, and does not ask us first. Therefore a missing content type is accepted only without an Origin.
     """
     headers = request.headers
     if hdrs.CONTENT_ENCODING in headers and headers["Content-Encoding"].strip().lower() not in ("", "identity"):
@@ -112,7 +112,7 @@ async def read_body(request: web.BaseRequest, share: BodyShare, call_began: floa
         return body
     if expected is not None:
         await request.writer.write(CONTINUE)
-        request.writer.output_size = 0  # the answer itself has not begun by that
+        request.writer.output_size = 0  # this does not begin the answer itself
     try:
         return await _gather(request, share)
     except TimeoutError as error:

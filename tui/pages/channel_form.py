@@ -148,7 +148,7 @@ class ChannelForm(EntityForm):
         return name
 
     def command(self, texts: Mapping[str, str], more: Sequence[str] = ()) -> str:
-        """Returns the equivalent command. Raises BadRequest if there is none."""
+        """Returns the equivalent command. Raises BadRequest if none exists."""
         edited, more = self.edited, [*more]
         default_dialect = edited.dialect.value if edited else "openai"
         if texts["dialect"] != default_dialect and (edited or not texts["preset"].strip()):

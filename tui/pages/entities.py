@@ -60,7 +60,7 @@ class EntityForm:
         return self.inputs()
 
     def preview(self, values: Values) -> str:
-        """Returns a sentence about what the current values will do; empty if there is nothing to say."""
+        """Returns a sentence about what the current values will do, or an empty string."""
         return ""
 
     def plan(self, title: str, send: Send, **more: Any) -> FormPlan:

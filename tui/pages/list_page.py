@@ -234,7 +234,7 @@ class ListPage(ConsolePage, PageListing[R], Generic[R]):
         self.complaint = ""
         """The error in the filter; empty if it is valid."""
         self.wanted_row: Hashable = None
-        """The key of a row to select as soon as the source has it; None if there is none."""
+        """The key of a row to select as soon as the source has it, or None."""
         self.wanted_verb = ""
         """The verb to run on that row; empty if no verb is to run."""
         self._applied_filter = ""

@@ -46,7 +46,7 @@ _ACTIONS_OF: Mapping[str, tuple[str, ...]] = {
 _ACTIONS: Mapping[str, tuple[str, str]] = {
     "enable": ("Enable", ""),
     "disable": ("Disable", ""),
-    "add": ("Add", "to a group, beside their others"),
+    "add": ("Add", "to a group, and keep their others"),
     "move": ("Move", "to one group"),
     "limits": ("Limit", "requests, tokens and calls at once"),
     "budgets": ("Budget", "dollars in a window of time"),

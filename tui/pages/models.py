@@ -232,7 +232,7 @@ async def _import_prices(page: AnyPage) -> None:
 
 
 def _unlisted_models(session: ConsoleSession, proposals: Sequence[PriceProposal]) -> str:
-    """Returns sentences about the models that have no price and get none from a list; empty if there are none."""
+    """Returns sentences about the models that have no price and get none from a list, or an empty string."""
     names = sorted(session.board.unpriced - {row.model for row in proposals})
     if not names:
         return ""

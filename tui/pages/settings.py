@@ -130,7 +130,7 @@ LIST_VERBS = ("full", "filter", "sort", "reverse", "columns", "copy", "twin", "e
 
 
 class SettingsPage(SettingsListing, ListPage[SettingRow]):
-    """The page with a table of settings; the pane beside it explains the selected one."""
+    """The page with a table of settings; the pane next to it explains the selected one."""
 
     scopes = ("settings", "list")
     verbs: ClassVar[Mapping[str, Verb]] = {

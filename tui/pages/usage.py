@@ -186,7 +186,7 @@ class UsagePage(ConsolePage):
         self._fetch_error = ""
         """Why the last fetch failed; empty if it did not."""
         self._typing: Timer | None = None
-        """The timer that delays the search for a moment after each change of the filter; None if there was none."""
+        """The timer that delays the search for a moment after each change of the filter; None before the first."""
 
     def compose(self) -> ComposeResult:
         yield LeadLine(self.renew)

@@ -123,7 +123,7 @@ class Bars(msgspec.Struct, frozen=True):
         return bool(self.starts) and self.ends[0] - self.starts[0] <= HOUR_MS * self.chunk
 
     def bar_at(self, x: int) -> int | None:
-        """Returns the number of the bar at a cell, counted from the axis; None if there is none."""
+        """Returns the number of the bar at a cell, counted from the axis, or None."""
         return next((i for i, span in enumerate(self.spans) if span.start <= x < span.start + span.whole), None)
 
 

@@ -119,7 +119,7 @@ def _over_time(plan: ChartPlan, row: SeriesRow, width: int) -> str:
 
 
 def measure_at(columns: SeriesColumns, x: int) -> str:
-    """Returns the measure of the title at a cell of the table's head; empty if there is none."""
+    """Returns the measure of the title at a cell of the table's head, or an empty string."""
     end = MARKS
     for column in columns:
         end += 1 + column.width

@@ -240,7 +240,7 @@ class ChooseOne(DialogScreen[str | None]):
         chosen: str,
         preview: Callable[[str], object] | None = None,
     ) -> None:
-        """``options``: ids and their meanings; ``chosen``: the id of the current one, empty if there is none."""
+        """``options``: ids and their meanings; ``chosen``: the id of the current one, or an empty string."""
         super().__init__()
         self._title = title
         self._options = options

@@ -35,7 +35,7 @@ class Suggestion(msgspec.Struct, frozen=True):
 
     text: str
     about: str = ""
-    """A text beside it in the list, which is searched too."""
+    """A text next to it in the list, which is searched too."""
 
 
 def matching_suggestions(suggestions: Sequence[Suggestion], typed: str) -> list[Suggestion]:

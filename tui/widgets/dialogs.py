@@ -193,7 +193,7 @@ def toast(node: DOMNode, text: str, *, bad: bool = False, change: bool = False) 
 
 
 def drop_oldest_toasts(app: App[Any], event: Notify) -> None:
-    """Remove the oldest messages if they do not all fit beside a new one."""
+    """Remove the oldest messages if they do not all fit with a new one."""
     free_lines = app.size.height * 33 // 100 - _lines(app, event.notification)  # a third, as in the stylesheet
     for shown in reversed(list(app._notifications)):  # noqa: SLF001 - Textual has no other list of what it shows
         free_lines -= _lines(app, shown)

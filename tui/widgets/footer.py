@@ -29,7 +29,7 @@ class Footer(Widget):
 
 
 def fit_actions(actions: Sequence[Action], width: int) -> list[Action]:
-    """Returns the first actions for the footer, as many as fit beside those that are always shown."""
+    """Returns the first actions for the footer, as many as fit next to those that are always shown."""
     shown: list[Action] = []
     last = _last(actions)
     for action in actions:

@@ -369,7 +369,7 @@ class Form(DialogScreen[Any]):
             await self.run_action(event.button.id or "")
 
     async def on_click(self, event: events.Click) -> None:
-        """Leave the form after a click beside the dialog."""
+        """Leave the form after a click outside of the dialog."""
         if event.widget is self:
             await self.action_leave()
 

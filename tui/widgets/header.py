@@ -130,7 +130,7 @@ def _server_parts(session: ConsoleSession, width: int, brevity: Brevity) -> list
     parts += [(mark, tone), (f" {address}", "")]
     waiting = board.calls.count_waiting().total()
     running = len(board.calls.running) - waiting
-    cells = 0 if waiting else 3  # so that the text beside it keeps its place while calls come and go
+    cells = 0 if waiting else 3  # so that the text next to it keeps its place while calls come and go
     parts.append((f"   running {running:<{cells}}", "live" if running else "dim"))
     if waiting:
         parts.append((f" {glyphs.DOT} {waiting} waiting", "warn"))

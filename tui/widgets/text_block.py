@@ -26,7 +26,7 @@ class TextBlock(VerticalScroll):
     TextBlock { height: 1fr; padding: 0; scrollbar-size-vertical: 1; scrollbar-gutter: stable; }
     TextBlock Static { width: 1fr; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [  # beside Textual's own
+    BINDINGS: ClassVar[list[BindingType]] = [  # in addition to Textual's own
         Binding("j", "scroll_down", show=False),
         Binding("k", "scroll_up", show=False),
         Binding("g", "scroll_home", show=False),

@@ -81,7 +81,7 @@ class _SharedChannels:
         """The newest channel with these fields, which are written as a text."""
 
     def channel_for(self, fields: dict[str, Any], model: str) -> dict[str, Any]:
-        """Returns the channel with these fields, to which the model can be added. Adds a channel if there is none."""
+        """Returns the channel with these fields, to which the model can be added. Adds one if it is missing."""
         is_own = "limits" in fields or "weight" in fields
         fields_text = repr((sorted(fields.items(), key=str), model if is_own else ""))
         channels = self._config.channels

@@ -192,7 +192,7 @@ def _edited_call(raw: Fields, call: TrackedCall | None, *, whole: bool) -> JsonO
 
 
 def edit_head(answer: JsonObject, reports: UsageReports, usage: Usage | None, head: Fields, order: Order) -> None:
-    """Edit what a whole answer has beside its choices. ``usage`` is what was reported, ``head`` its ``identity``."""
+    """Edit what a whole answer has next to its choices. ``usage`` is what was reported, ``head`` its ``identity``."""
     if usage is None:
         answer.pop("usage", None)
     else:

@@ -26,7 +26,7 @@ ANSWER_LIMIT = 256 << 20
 """Size in bytes: 2048 vectors of 3072 numbers are 130 MB of JSON."""
 
 REPEATED = ("title", "task_type", "taskType")
-"""Fields that a translated request repeats beside each of its texts."""
+"""Fields that a translated request repeats for each of its texts."""
 _CHECKED = frozenset({"model", "input", "dimensions", "encoding_format", *REPEATED})
 
 

@@ -26,7 +26,7 @@ from gateway.upstream.vendors import OPENROUTER
 _CHAT_FIELDS = STANDARD_FIELDS - {"messages", "tools", "tool_choice", "functions", "function_call", "store"}
 """Fields of chat completions that a request of the Responses API may have as well."""
 _FLAT_TYPES = ("function", "custom", None)
-"""The types of tools that may be flat, with the name beside the type. Anthropic's tools have no type."""
+"""The types of tools that may be flat, with the name next to the type. Anthropic's tools have no type."""
 _REWRITTEN = ("tools", "messages")
 _ANTHROPIC_BLOCKS = (b'"tool_use"', b'"tool_result"')
 """The types of Anthropic's blocks that a chat's messages cannot hold."""

@@ -59,7 +59,7 @@ class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
 
 
 class _Piece(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
-    """A regular event, with its content and the fields that the vendor writes beside it."""
+    """A regular event, with its content and the other fields that the vendor writes."""
 
     type: _EventKind
     delta: str = ""

@@ -69,7 +69,7 @@ class ResponsesReader(NativeTap):
         self._clean_ids: set[str] = set()
         """The item ids of the last pieces, which contain no secret."""
         self._has_secret = False
-        """Whether a piece had a secret beside its content."""
+        """Whether a piece had a secret outside of its content."""
 
     def take_pieces(self, events: bytes, start: int) -> tuple[int, int]:
         """See ``NativeTap``. If a piece has a secret outside of its content, all later events are decoded."""
@@ -324,7 +324,7 @@ def _count_searches(output: msgspec.Raw) -> dict[str, int]:
 
 
 def _failure_of(response: Fields, event: Fields, model: str, channel: Channel) -> Failure:
-    """Returns the failure of a response. Some upstreams write the error beside the response."""
+    """Returns the failure of a response. Some upstreams write the error next to the response."""
     error = response.get("error", NULL)
     if rawjson.is_null(error):
         error = event.get("error", NULL)

@@ -1,7 +1,7 @@
 """Renders an answer as a response: the events of its stream with their numbers, or the whole object.
 
 The whole object is made like the stream, whose last event contains it: ``response.completed``, ``response.incomplete``
-or ``response.failed``. One item is open at a time. An item begins with its first piece, so there is none without
+or ``response.failed``. One item is open at a time. An item begins with its first piece, so no item is without
 content. The last event is written by ``tail``, once the call is recorded, or by ``broken_end``.
 """
 
@@ -135,7 +135,7 @@ class ResponseRenderer(Renderer):
 
     def broken_end(self, error: Mapping[str, Any], detail: bytes) -> bytes:
         """Returns the end of a broken stream. An open item is not closed. ``error`` is the code and the message;
-        ``detail`` is the whole error, beside the response, for clients that look there.
+        ``detail`` is the whole error, next to the response, for clients that look there.
         """
         response = self._plan.response("failed", self._items, error=error)
         return self._begin() + self._event(b"failed", field(b"response", response) + field(b"error", detail))

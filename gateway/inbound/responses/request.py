@@ -120,7 +120,7 @@ class ResponsesFields(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def state_field(self) -> str:
-        """Returns the field that names input outside of the request; empty if there is none."""
+        """Returns the field that names input outside of the request, or an empty string."""
         if self.previous_response_id is None and self.conversation == self.prompt == NULL:
             return ""
         return next(name for name in _KEPT_ELSEWHERE if getattr(self, name) not in (None, NULL))

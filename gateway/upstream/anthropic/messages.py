@@ -40,7 +40,7 @@ Block = dict[str, Any]
 
 IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 _TEXTS = frozenset({"application/json", "application/xml", "application/yaml", "application/javascript"})
-"""Media types of texts, beside those that begin with ``text/``."""
+"""Media types of texts, in addition to those that begin with ``text/``."""
 
 
 def blocks_of(parts: Iterable[TextPart | MediaPart]) -> list[Block]:

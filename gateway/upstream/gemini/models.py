@@ -51,7 +51,7 @@ class GeminiModel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _older(*patterns: str, **facts: Any) -> GeminiModel:
-    """Returns a row of models that accept sampling, sign nothing, want media beside results, and write
+    """Returns a row of models that accept sampling, sign nothing, want media after results, and write
     JSON only without functions.
     """
     known: dict[str, Any] = {

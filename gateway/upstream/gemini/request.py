@@ -149,7 +149,7 @@ def parts_of(parts: Iterable[TextPart | MediaPart], model: GeminiModel) -> list[
 
 
 def result_parts(result: ResultPart, model: GeminiModel) -> list[Part]:
-    """Returns a tool's result, and its media beside it if the model does not accept them inside.
+    """Returns a tool's result, and its media after it if the model does not accept them inside.
 
     The response must be an object; ``output`` and ``error`` are the vendor's documented keys. A text stays a text, even
     if it is JSON, because otherwise its layout and large numbers would be lost.
@@ -244,7 +244,7 @@ def tools_of(conversation: Conversation) -> dict[str, Any]:
 _KEYWORDS_WITHOUT_ARGUMENTS = frozenset(
     {"type", "title", "description", "required", "additionalProperties", "$schema", "$id"}
 )
-"""Keywords that a schema without arguments may have, beside empty ``properties``."""
+"""Keywords that a schema without arguments may have, in addition to empty ``properties``."""
 
 
 def _declaration(offer: ToolOffer) -> dict[str, Any]:

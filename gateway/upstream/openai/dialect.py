@@ -118,7 +118,7 @@ def _limit_to_budget(fields: Fields, output_budget: int, target: _Target) -> int
 
 
 def request_usage(fields: Fields, *, requested: bool) -> None:
-    """Request the usage of a stream, beside the client's own options; if not ``requested``, remove all options."""
+    """Request the usage of a stream, and keep the client's own options; if not ``requested``, remove all options."""
     options = fields.get("stream_options")
     if not requested:
         fields.pop("stream_options", None)

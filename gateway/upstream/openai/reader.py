@@ -95,7 +95,7 @@ class ChatReader(AnswerReader):
         self._shown_as_reasoning: set[int] = set()
         """Choices whose open thought came as reasoning too."""
         self._sources: list[Fields] = []
-        """Fields with sources that came beside the text, each once."""
+        """Fields with sources that came next to the text, each once."""
         self._cited = False
 
     def read(self, event: SSEEvent) -> list[AnswerPart]:
@@ -258,7 +258,7 @@ class ChatReader(AnswerReader):
             self._sources.append({name: raw.copy() for name, raw in sources.items()})
 
     def _add_sources(self, index: int) -> None:
-        """Add the sources that came beside the text, each once, unless the text had citations of its own."""
+        """Add the sources that came next to the text, each once, unless the text had citations of its own."""
         if not self._sources or self._cited:
             return
         self._cited = True
@@ -335,7 +335,7 @@ def _text(raw: msgspec.Raw | None) -> bytes:
 
 
 def _logprobs(raw: msgspec.Raw) -> bytes:
-    """Returns the log probabilities of the text's tokens as a JSON array; nothing if there are none."""
+    """Returns the log probabilities of the text's tokens as a JSON array; nothing without any."""
     if rawjson.is_null(raw):
         return b""
     try:
