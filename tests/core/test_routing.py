@@ -95,7 +95,9 @@ def test_tried_keys_are_not_tried_again(health: ChannelHealth) -> None:
         SkippedRoute("a", "its other keys are paused, one for 15 s", "cooling", 15),
     )
     all_three = frozenset(one.key_id for one in made.keys)
-    assert choose([made], all_three, health, lambda _: 0).skipped == (SkippedRoute("a", "tried", "tried"),)
+    for _ in range(2):
+        assert choose([made], all_three, health, lambda _: 0).skipped == (SkippedRoute("a", "tried", "tried"),)
+        health.clear(made.channel.id)  # as another call does that finds them good meanwhile
 
 
 def test_a_half_open_key_takes_one_trial(health: ChannelHealth, mono: Mono) -> None:
