@@ -61,9 +61,8 @@ async def add_channel(edits: ConfigEdits, request: web.Request) -> SavedChannel:
     values.setdefault("base_url", default_base_url(values["dialect"], values.get("preset", "")))
     if "groups" not in values:
         values["groups"] = (default_group(edits.registry),)
-    channel = _check(Channel(id=ChannelId(new_id("ch")), created=edits.now, **values), edits)
+    channel = Channel(id=ChannelId(new_id("ch")), created=edits.now, **values)
     changes = await _changes_to_save(channel, None, edits)
-    channel = _check(channel, edits)  # another request may have added a channel in the meantime
     with_prices, without_prices = price_texts(changes, edits.registry)
     done, undone = (
         f"added channel '{channel.name}'{with_prices}",
@@ -83,7 +82,7 @@ async def plan_edit(edits: ConfigEdits, edit: EntityEdit) -> tuple[str, Sequence
         validation.check_preset(edited.preset)
     sends_patterns = "patterns" in members(edit.body)
     edited = chosen_by_hand(old, _with_matching_url(edited, old), sends_patterns=sends_patterns)
-    return old.name, await _changes_to_save(_check(fix_models(edited), edits), old, edits)
+    return old.name, await _changes_to_save(fix_models(edited), old, edits)
 
 
 def accept_key(edits: ConfigEdits, id_: ChannelId, listed: Change | None) -> None:
@@ -124,13 +123,14 @@ async def _changes_to_save(channel: Channel, old: Channel | None, edits: ConfigE
 
     All models get known prices if the channel did not use them before, or if it may belong to another vendor now.
     """
-    changes = await model_lists.changes_to_save(_date_models(channel, old, edits), old, edits)
+    changes = await model_lists.changes_to_save(_date_models(_check(channel, edits), old, edits), old, edits)
     channel = _channel_of(changes)
     offered = {(model.name, model.upstream_name) for model in channel.models}
     if old is not None and old.known_prices and not _may_change_vendor(channel, old):
         offered -= {(model.name, model.upstream_name) for model in old.models}
     if channel.known_prices:
         channel = await with_known_prices(channel, {name for name, _ in offered}, edits.registry, edits.now)
+    channel = _check(channel, edits)  # another channel may have got its name in the meantime
     return [Change("channels", channel.id, channel), *changes[1:]]
 
 

@@ -10,12 +10,12 @@ from gateway.client.control import ControlClient
 from gateway.control.model_lists import HOUR_MS, RETRY_MS, channels_due, refresh_due
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Dialect, ServedModel, UpstreamModels
-from gateway.domain.errors import BadRequest, UpstreamError
+from gateway.domain.errors import BadRequest, Conflict, UpstreamError
 from gateway.domain.settings import Settings
 from gateway.domain.units import ChannelId, Millis
 from tests.core import kit
 from tests.fakes.gateway import Gateway
-from tests.fakes.provider import Provider, Script
+from tests.fakes.provider import Exchange, Provider, Script
 from tests.fakes.replies import fail, reply, slam
 
 NAMES = ("gpt-5", "gpt-5-preview", "o3")
@@ -55,6 +55,27 @@ async def test_without_models_all_that_is_listed_is_offered_and_kept_up_to_date(
     assert listing.unpriced == ["gpt-5", "gpt-6"]
     assert names((await owner.channel("new")).models) == ["gpt-5", "gpt-6"]
     assert "gpt-6" in names(await owner.models())
+
+
+async def test_a_name_that_another_channel_takes_while_the_list_is_fetched_is_refused(
+    owner: ControlClient, provider: Provider, body: dict[str, object]
+) -> None:
+    await owner.add_channel(body)
+    answered = asyncio.Event()
+
+    async def slow(exchange: Exchange) -> None:
+        await exchange.until(answered)
+        await lists(*NAMES)(exchange)
+
+    provider.on("/v1/models", slow)
+    asked = len(provider.exchanges)
+    edit = asyncio.create_task(owner.edit_channel("new", {"name": "taken", "patterns": ["*"], "key": "sk-other-key"}))
+    await provider.asked(asked + 1)
+    provider.on("/v1/models", lists(*NAMES))
+    await owner.add_channel({**body, "name": "taken"})
+    answered.set()
+    with pytest.raises(Conflict, match="already a channel 'taken'"):
+        await edit
 
 
 async def test_the_log_names_new_models_without_a_price(
