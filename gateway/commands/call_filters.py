@@ -7,7 +7,7 @@ import click
 
 from gateway.client.control import ControlClient
 from gateway.commands.completion import CHANNELS, GROUPS, MODELS, TOKENS
-from gateway.commands.options import SINCE, SOME, UNTIL, now, with_options
+from gateway.commands.options import SINCE, TEXT, UNTIL, now, with_options
 from gateway.commands.output import ProgressLine
 from gateway.domain.errors import BadRequest
 from gateway.domain.human_values import count_text, local_time
@@ -118,31 +118,31 @@ filter_options = with_options(
     click.argument("words", nargs=-1),
     click.option(
         "--token",
-        type=SOME,
+        type=TEXT,
         multiple=True,
         shell_complete=TOKENS,
         help="Calls with this token. It may be a pattern ('ci-*'). May be repeated: --token a --token b.",
     ),
-    click.option("--group", type=SOME, multiple=True, shell_complete=GROUPS, help="Calls in this group."),
-    click.option("--model", type=SOME, multiple=True, shell_complete=MODELS, help="Calls for this model."),
+    click.option("--group", type=TEXT, multiple=True, shell_complete=GROUPS, help="Calls in this group."),
+    click.option("--model", type=TEXT, multiple=True, shell_complete=MODELS, help="Calls for this model."),
     click.option(
         "--as",
         "answered_by",
-        type=SOME,
+        type=TEXT,
         multiple=True,
         metavar="MODEL",
         help="Calls that this upstream model answered, whatever model they named.",
     ),
     click.option(
-        "--channel", type=SOME, multiple=True, shell_complete=CHANNELS, help="Calls answered by this channel."
+        "--channel", type=TEXT, multiple=True, shell_complete=CHANNELS, help="Calls answered by this channel."
     ),
-    click.option("--app", type=SOME, multiple=True, help="Calls of this client program."),
+    click.option("--app", type=TEXT, multiple=True, help="Calls of this client program."),
     click.option(
-        "--api", type=SOME, multiple=True, help="Calls of this API: chat, messages, responses, embeddings, ..."
+        "--api", type=TEXT, multiple=True, help="Calls of this API: chat, messages, responses, embeddings, ..."
     ),
     click.option(
         "--status",
-        type=SOME,
+        type=TEXT,
         multiple=True,
         metavar="STATUS",
         help="Calls that ended with this HTTP status: 429, 4xx, '>=400'.",

@@ -18,7 +18,7 @@ from gateway.commands import formatting, stdin
 from gateway.commands.base import Command
 from gateway.commands.completion import MODELS, TOKENS
 from gateway.commands.exit_codes import Exit, Quit
-from gateway.commands.options import SOME, WholeNumber
+from gateway.commands.options import TEXT, WholeNumber
 from gateway.commands.output import notify, on_terminal, out, out_json, plain_lines
 from gateway.commands.session import run
 from gateway.domain.advice import advice
@@ -42,13 +42,13 @@ from gateway.domain.views import CallView
 @click.option(
     "--model",
     "-m",
-    type=SOME,
+    type=TEXT,
     shell_complete=MODELS,
     help="The model to call (default: the one called last, else the first one that the token sees).",
 )
 @click.option(
     "--token",
-    type=SOME,
+    type=TEXT,
     shell_complete=TOKENS,
     help="Name or key of the token (default: TOLLKEEPER_TOKEN, OPENAI_API_KEY, else the oldest token).",
 )

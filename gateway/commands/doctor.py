@@ -12,7 +12,7 @@ from gateway.client.test_call import TESTED
 from gateway.commands.base import Command
 from gateway.commands.completion import MODELS, TOKENS
 from gateway.commands.exit_codes import Quit, exit_for
-from gateway.commands.options import SOME, json_option
+from gateway.commands.options import TEXT, json_option
 from gateway.commands.output import fit, out, out_json_list
 from gateway.commands.session import current_config, run, server_imports
 from gateway.domain.errors import GatewayError, error_class
@@ -37,7 +37,7 @@ COLOURS = {"ok": "green", "fail": "red", "warning": "yellow", "skipped": "bright
 )
 @click.option(
     "--token",
-    type=SOME,
+    type=TEXT,
     shell_complete=TOKENS,
     help="Name or key of the token to test (default: TOLLKEEPER_TOKEN, OPENAI_API_KEY, else the token used last).",
 )

@@ -16,7 +16,7 @@ from gateway.commands import stdin
 from gateway.commands.base import Command
 from gateway.commands.completion import MODELS, TOKENS, complete_apps
 from gateway.commands.exit_codes import Exit, Quit
-from gateway.commands.options import SOME, json_option
+from gateway.commands.options import TEXT, json_option
 from gateway.commands.output import notify, on_terminal, out, out_json
 from gateway.commands.session import current_config, run
 from gateway.config import is_home
@@ -40,11 +40,11 @@ SHELLS: dict[str, Shell] = {"bash": "sh", "zsh": "sh", "sh": "sh", "fish": "fish
     ],
 )
 @click.option(
-    "--for", "app", type=SOME, metavar="APP", shell_complete=complete_apps, help=f"The program: {', '.join(APPS)}."
+    "--for", "app", type=TEXT, metavar="APP", shell_complete=complete_apps, help=f"The program: {', '.join(APPS)}."
 )
 @click.option(
     "--model",
-    type=SOME,
+    type=TEXT,
     shell_complete=MODELS,
     help="The model to start with (default: the one that the token called last; see docs/apps.md).",
 )

@@ -10,7 +10,7 @@ from gateway.commands import formatting, options
 from gateway.commands.base import Noun
 from gateway.commands.completion import GROUPS
 from gateway.commands.editing import copy_of, field_options, patch_of, renamed_text
-from gateway.commands.options import SOME, confirm, json_option, yes_option
+from gateway.commands.options import TEXT, confirm, json_option, yes_option
 from gateway.commands.output import ListColumn, notify, out_change, out_list, out_view
 from gateway.commands.session import run
 from gateway.domain.fields import GROUP, details
@@ -65,7 +65,7 @@ def show_group(name: str, *, as_json: bool) -> None:
 @group.command("add", examples=["tollkeeper group add friends --multiplier 1.5 --budget month=20"])
 @click.argument("name")
 @field_options(GROUP, "name")
-@click.option("--like", metavar="NAME", type=SOME, shell_complete=GROUPS, help="Copy the fields of this group.")
+@click.option("--like", metavar="NAME", type=TEXT, shell_complete=GROUPS, help="Copy the fields of this group.")
 @json_option
 def add_group(name: str, *, like: str | None, as_json: bool, **values: Any) -> None:
     """Create a group."""
@@ -152,7 +152,7 @@ def rename_group(name: str, new: str, *, as_json: bool) -> None:
 @click.argument("name", shell_complete=GROUPS)
 @click.option(
     "--move",
-    type=SOME,
+    type=TEXT,
     metavar="GROUP",
     shell_complete=GROUPS,
     help="Move its tokens and channels to this group; required if it has any.",

@@ -8,7 +8,7 @@ from gateway.client.control import ControlClient
 from gateway.commands import formatting
 from gateway.commands.base import Noun
 from gateway.commands.completion import MODELS, TOKENS
-from gateway.commands.options import SOME, json_option
+from gateway.commands.options import TEXT, json_option
 from gateway.commands.output import ListColumn, notify, out_list, out_view
 from gateway.commands.session import run
 from gateway.domain.account import AccountStatus
@@ -39,7 +39,7 @@ def model() -> None:
 @model.command("list", examples=["tollkeeper model list --token laptop"])
 @click.option(
     "--token",
-    type=SOME,
+    type=TEXT,
     shell_complete=TOKENS,
     help="List only the models that this token sees, with the prices that it pays and its own calls.",
 )

@@ -104,7 +104,7 @@ def names_type(otherwise: str) -> ParsedText[str]:
 
 NAMES = names_type("leave the option out, or write '*' for all")
 SECONDS: ParsedText[float] = ParsedText("number", parse_seconds)
-SOME: ParsedText[str] = ParsedText("text", require_text)
+TEXT: ParsedText[str] = ParsedText("text", require_text)
 DOLLARS: ParsedText[int] = ParsedText("dollars", parse_dollars)
 SINCE: ParsedText[Millis] = ParsedText("when", lambda text: parse_past(text, now()))
 UNTIL: ParsedText[Millis] = ParsedText("when", lambda text: parse_past(text, now(), end=True))

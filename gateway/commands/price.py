@@ -8,7 +8,7 @@ from gateway.client.control import ControlClient
 from gateway.commands import formatting
 from gateway.commands.base import Command, Noun
 from gateway.commands.completion import CHANNELS, MODELS, comma_separated
-from gateway.commands.options import SOME, confirm, json_option, names_type, yes_option
+from gateway.commands.options import TEXT, confirm, json_option, names_type, yes_option
 from gateway.commands.output import ListColumn, notify, out_json, out_list, out_view
 from gateway.commands.price_set import extra_rows, set_price
 from gateway.commands.session import run
@@ -56,7 +56,7 @@ IMPORT_COLUMNS = [
 @click.option(
     *("--provider", "--channel", "channel"),
     metavar="NAME",
-    type=SOME,
+    type=TEXT,
     shell_complete=CHANNELS,
     help="Only prices of this channel or vendor.",
 )

@@ -18,7 +18,7 @@ from gateway.commands import formatting, stdin
 from gateway.commands.base import Command
 from gateway.commands.completion import CHANNELS, MODELS
 from gateway.commands.editing import change_together, field_options, patch_of
-from gateway.commands.options import SOME, json_option, now, with_options
+from gateway.commands.options import TEXT, json_option, now, with_options
 from gateway.commands.output import notify, out_change, out_json
 from gateway.commands.session import run
 from gateway.domain.errors import BadRequest, NotFound
@@ -73,7 +73,7 @@ rule_options = with_options(
 @click.option(
     "--like",
     metavar="MODEL",
-    type=SOME,
+    type=TEXT,
     shell_complete=MODELS,
     help="Copy the price of this model: one that has a price here, or one in the price list.",
 )

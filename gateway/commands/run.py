@@ -29,7 +29,7 @@ from gateway.commands.base import Command
 from gateway.commands.completion import GROUPS, MODELS, complete_apps
 from gateway.commands.env import target_of
 from gateway.commands.exit_codes import Exit, Quit
-from gateway.commands.options import SOME, ParsedText, WholeNumber, now, without_none
+from gateway.commands.options import TEXT, ParsedText, WholeNumber, now, without_none
 from gateway.commands.output import notify
 from gateway.commands.session import run
 from gateway.commands.signal_relay import SignalRelay
@@ -73,7 +73,7 @@ TOTAL: ParsedText[int] = ParsedText("dollars", _parse_total)
 @click.option(
     "--for",
     "app",
-    type=SOME,
+    type=TEXT,
     metavar="APP",
     shell_complete=complete_apps,
     help="The app that PROGRAM is; 'env --help' lists the apps.",
@@ -81,7 +81,7 @@ TOTAL: ParsedText[int] = ParsedText("dollars", _parse_total)
 @click.option("--budget", type=TOTAL, metavar="DOLLARS", help="How much it may spend in total.")
 @click.option(
     "--model",
-    type=SOME,
+    type=TEXT,
     shell_complete=MODELS,
     help="The model to start with (default: the one that this program called last; see docs/apps.md).",
 )
@@ -96,7 +96,7 @@ TOTAL: ParsedText[int] = ParsedText("dollars", _parse_total)
     default=True,
     help="Lower the output limit of a call to what the budget still pays for, instead of rejecting the call.",
 )
-@click.option("--group", type=SOME, shell_complete=GROUPS, help="The group of its token (default: the default group).")
+@click.option("--group", type=TEXT, shell_complete=GROUPS, help="The group of its token (default: the default group).")
 @click.option("--expires", type=WHEN, help="When its token ends at the latest: 2h, 30d, 2026-12-31.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="[--] PROGRAM [ARGUMENT]...")
 def run_program(

@@ -20,7 +20,7 @@ from gateway.commands.editing import (
     patch_of,
     renamed_text,
 )
-from gateway.commands.options import SOME, confirm, json_option, now, yes_option
+from gateway.commands.options import TEXT, confirm, json_option, now, yes_option
 from gateway.commands.output import (
     ListColumn,
     json_text,
@@ -60,7 +60,7 @@ def token() -> None:
 @token.command("list", examples=["tollkeeper token list --json", "tollkeeper token list --search laptop"])
 @click.option(
     "--search",
-    type=SOME,
+    type=TEXT,
     metavar="WORDS",
     help="List only tokens with these words in their fields, or the token that has or had this key.",
 )
@@ -101,7 +101,7 @@ def show_token(ref: str, *, as_json: bool) -> None:
 @click.option(
     "--like",
     metavar="NAME",
-    type=SOME,
+    type=TEXT,
     shell_complete=TOKENS,
     help="Copy the fields of this token; the new one has its own key.",
 )

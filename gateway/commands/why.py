@@ -10,7 +10,7 @@ from gateway.commands import formatting
 from gateway.commands.base import Command
 from gateway.commands.completion import MODELS, TOKENS
 from gateway.commands.exit_codes import Exit, Quit, exit_for
-from gateway.commands.options import SOME, WholeNumber, json_option, now
+from gateway.commands.options import TEXT, WholeNumber, json_option, now
 from gateway.commands.output import ListColumn, out_view
 from gateway.commands.session import run
 from gateway.commands.usage import find_call
@@ -69,7 +69,7 @@ COLUMNS = [
 @click.option("--prompt-tokens", type=WholeNumber(1), help="Input tokens of the call (default: 1000).")
 @click.option("--max-tokens", type=WholeNumber(1), help="Limit of output tokens of the call (default: none).")
 @click.option("--stream", is_flag=True, help="Explain a streamed call.")
-@click.option("--api", type=SOME, help="The call's API: messages, responses, ... (default: chat).")
+@click.option("--api", type=TEXT, help="The call's API: messages, responses, ... (default: chat).")
 @json_option
 def why(token: str, model: str | None, *, as_json: bool, **values: Any) -> None:
     """Explain what would happen to a call with TOKEN (a name or a key) to MODEL, without making it.

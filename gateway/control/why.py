@@ -219,7 +219,7 @@ def _price(catalog: Catalog, call: PlannedCall, entry: ModelEntry | None, outcom
 
 
 def _parties(engine: Engine, token: Token, group: Group) -> Iterator[PartyView]:
-    scopes = {scope.key[0]: scope for scope in engine.catalog.party_scopes(token)}
+    scopes = {scope.key[0]: scope for scope in engine.catalog.token_scopes(token)}
     for kind, name, views in (
         ("account", "", budget_views(engine, ACCOUNT, engine.catalog.registry.account.budgets)),
         ("group", group.name, budget_views(engine, ("group", group.id), group.budgets)),
@@ -237,7 +237,7 @@ def _limits(engine: Engine, scope: RateScope) -> Iterator[LimitView]:
             yield LimitView(name=name, limit=reading.limit, left=reading.left, whole_in_ms=reset_ms)
     for name, gate in (("concurrent", scope.gate), ("streams", scope.stream_gate)):
         if gate is not None:
-            left = max(0, gate.limit - engine.limiter.concurrency.places_taken(gate.key))
+            left = max(0, gate.limit - engine.limiter.concurrency.slots_taken(gate.key))
             yield LimitView(name=name, limit=gate.limit, left=left, whole_in_ms=Millis(0))
 
 

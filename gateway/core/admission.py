@@ -73,7 +73,7 @@ def admit(call: Call, limiter: Limiter, books: MoneyBooks, recall: Recall = lamb
     """Returns what to commit. Raises GatewayError if visibility, price, rate limits or quota do not allow the call.
 
     Changes nothing but the call: its need, output limit and unaffordable fallbacks. Gates at which it already has a
-    place are skipped. If too little is left for the call, its output limit is lowered if its token wants that.
+    slot are skipped. If too little is left for the call, its output limit is lowered if its token wants that.
     """
     errors: list[QuotaExceeded] = []
     while True:
@@ -114,8 +114,8 @@ def _admit(call: Call, limiter: Limiter, books: MoneyBooks, recall: Recall) -> A
     needs = call.needs or needs_by_model(call, entry, recall)
     call.need = largest_need(needs, context.group.multiplier)
     try:
-        if scopes.rated:
-            limiter.check(scopes.rated, call.need.rate_tokens)
+        if scopes.rated_scopes:
+            limiter.check(scopes.rated_scopes, call.need.rate_tokens)
         hold_plan, unaffordable = affordable_hold(call, needs, books)
     except GatewayError as error:
         request = context.request
@@ -128,7 +128,7 @@ def _admit(call: Call, limiter: Limiter, books: MoneyBooks, recall: Recall) -> A
         entry = msgspec.structs.replace(entry, fallbacks=affordable) if unaffordable else entry
     gates = scopes.stream_gates if context.request.stream else scopes.gates
     full = limiter.concurrency.full(gates, call.limits.gates) if gates else None
-    return Admission(entry, scopes.rated, hold_plan, gates, full, unaffordable)
+    return Admission(entry, scopes.rated_scopes, hold_plan, gates, full, unaffordable)
 
 
 def _no_price(model: str) -> BadRequest:

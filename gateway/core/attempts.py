@@ -182,7 +182,7 @@ class Attempts:
                     plan = msgspec.structs.replace(plan, order=repaired)
                 elif not await self.preparer.learn(call, plan.order, route, failure, used):
                     raise
-                call.result.resent += 1
+                call.result.resends += 1
         return await self._exchange(call, plan, route, self.preparer.refusals_of(route))
 
     async def _answer_translated(self, call: Call, order: Order, route: Route, failed: AttemptFailed) -> Answer:
@@ -195,7 +195,7 @@ class Attempts:
         self.preparer.learn_lack(call, route, failed.failure)
         try:
             plan = await self.preparer.plan(call, order, route)
-            call.result.resent += 1
+            call.result.resends += 1
             return await self._repeat(call, plan, route)
         except AttemptFailed as translated:
             untranslatable = not translated.failure.sent
@@ -216,7 +216,7 @@ class Attempts:
             self.progress.report_route(call)
         prepared = await self.preparer.prepare(call, plan, route, refused)
         call.attempt.dropped = plain(",".join(order.removed + prepared.dropped), 1000)
-        call.attempt.lowered = prepared.lowered or call.context.request.lowered_cap
+        call.attempt.lowered_cap = prepared.lowered_cap or call.context.request.lowered_cap
         call.attempt.repairs = () if order.conversation is None else order.conversation.marks
         if not call.result.overhead_us:
             call.result.overhead_us = round((self.clock.mono() - call.context.origin.began) * 1_000_000)

@@ -69,7 +69,7 @@ def identify(key: str, catalog: Catalog, passes: Passes, now: Millis) -> Token:
     token = token_of(key, catalog, passes, now)
     if token is None:
         raise _unknown_key(key, catalog, now)
-    return token if token.enabled and token.expires is None else usable(token, now)
+    return token if token.enabled and token.expires is None else require_usable(token, now)
 
 
 def token_of(key: str, catalog: Catalog, passes: Passes, now: Millis) -> Token | None:
@@ -89,7 +89,7 @@ def current_token(token: Token, catalog: Catalog, now: Millis) -> Token:
         return token
     if current is None:
         raise _unknown_key("", catalog, now)
-    return usable(current, now)
+    return require_usable(current, now)
 
 
 def _unknown_key(key: str, catalog: Catalog, now: Millis) -> InvalidToken:
@@ -114,7 +114,7 @@ def keyless_token(name: str, catalog: Catalog, now: Millis) -> Token:
             "choose another with 'tollkeeper settings set --ollama-token NAME'"
         )
         raise InvalidToken(msg, code="missing_api_key")
-    return usable(token, now)
+    return require_usable(token, now)
 
 
 def token_named(name: str, catalog: Catalog) -> Token | None:
@@ -122,7 +122,7 @@ def token_named(name: str, catalog: Catalog) -> Token | None:
     return next((token for token in catalog.registry.tokens.values() if token.name == name), None)
 
 
-def usable(token: Token, now: Millis) -> Token:
+def require_usable(token: Token, now: Millis) -> Token:
     """Returns the token if it is neither disabled nor expired. Raises InvalidToken."""
     if not token.enabled:
         msg = f"token '{plain(token.name)}' is disabled; 'tollkeeper token enable {word(token.name)}' turns it on"

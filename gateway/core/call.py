@@ -196,8 +196,8 @@ class Call:
             headers["x-gateway-budget-warning"] = _header(limits.budget_warning)
         if attempt.dropped:
             headers["x-gateway-dropped-params"] = _header(attempt.dropped)
-        if attempt.lowered is not None:
-            headers["x-gateway-output-limit"] = str(attempt.lowered)
+        if attempt.lowered_cap is not None:
+            headers["x-gateway-output-limit"] = str(attempt.lowered_cap)
         return headers
 
     def whole_answer_headers(self, record: Record) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """Call state: what changes while a call runs.
 
-``AttemptState`` is the present attempt, ``CallLimits`` the rates and places of the call, ``Delivery`` what was sent to
+``AttemptState`` is the present attempt, ``CallLimits`` the rates and slots of the call, ``Delivery`` what was sent to
 the client, and ``CallResult`` what the record is made of.
 """
 
@@ -33,14 +33,14 @@ class AttemptState(msgspec.Struct):
     """The answer, if it is streamed."""
     reply_headers: Mapping[str, str] = {}
     """Headers of the upstream's answer that may be passed on; see ``Screen.headers``."""
-    counted: Sequence[CountedCall] = ()
+    counted_calls: Sequence[CountedCall] = ()
     """What the attempt adds to its channel's rates."""
     dropped: str = ""
     """The client's names of the parameters that were left out, with commas between them."""
     native: bool = False
     """Whether request and answer pass unchanged, except for the model's name, because the channel speaks the client's
     API. False for chat completions, see ``Record.native``."""
-    lowered: int | None = None
+    lowered_cap: int | None = None
     """The output limit that was sent, if it is lower than the client's: the model or the hold allows no more."""
     repairs: tuple[str, ...] = ()
     """Marks for what was repaired in the client's request."""
@@ -49,21 +49,21 @@ class AttemptState(msgspec.Struct):
 
 
 class CallLimits(msgspec.Struct):
-    """The rates and places of a call."""
+    """The rates and slots of a call."""
 
     headers: Callable[[], dict[str, str]] = dict
     """Returns the ``x-ratelimit-*`` headers."""
     gates: tuple[ConcurrencyGate, ...] = ()
-    """The gates of its token and group at which the call has a place."""
-    counted: Sequence[CountedCall] = ()
+    """The gates of its token and group at which the call has a slot."""
+    counted_calls: Sequence[CountedCall] = ()
     """What the call adds to the rates of its token and group."""
     channel_slot: ConcurrencyGate | None = None
-    """The gate of the channel at which the call has a place, until its attempt ends."""
+    """The gate of the channel at which the call has a slot, until its attempt ends."""
     budget_warning: str = ""
     unaffordable: tuple[str, ...] = ()
     """Fallbacks that may not answer, because what is left does not pay for them."""
     marks: tuple[str, ...] = ()
-    """Marks for the record: a budget warning, a wait for a place, a conversation that stayed at its channel."""
+    """Marks for the record: a budget warning, a wait for a slot, a conversation that stayed at its channel."""
 
 
 class Delivery(msgspec.Struct):
@@ -100,7 +100,7 @@ class CallResult(msgspec.Struct):
     marks: tuple[str, ...] = ()
     overhead_us: int = 0
     """Microseconds until the request was ready for the first upstream."""
-    resent: int = 0
+    resends: int = 0
     """How often the request was sent to the same channel again, because the upstream had refused it as it was."""
     after_break: bool = False
     """Whether a stream of the same call broke a moment ago; see ``BrokenStreams``."""

@@ -16,8 +16,8 @@ from gateway.core.rate_scopes import (
     ConcurrencyGate,
     RateScope,
     channel_scope,
+    combine_scopes,
     group_scope,
-    scopes_of,
     token_scope,
 )
 from gateway.domain.channel import Channel
@@ -104,7 +104,8 @@ class Catalog:
             visible = self._visible[key] = VisibleModels(self._groups[group], patterns)
         return visible
 
-    def party_scopes(self, token: Token) -> tuple[RateScope, ...]:
+    def token_scopes(self, token: Token) -> tuple[RateScope, ...]:
+        """Returns the limits of a token and of its group."""
         settings, group = self.registry.settings, self.registry.groups.get(token.group)
         own = token_scope(token, settings)
         return (own,) if group is None else (own, group_scope(group, settings))
@@ -119,12 +120,12 @@ class Catalog:
     def rated_scopes(self, token: Token, model: str) -> tuple[RateScope, ...]:
         """Returns the scopes whose rates count a call: token, group, and a channel that alone serves the model."""
         entry = self.visible(token).get(model)
-        return self.call_scopes(token).rated + (entry.scopes if entry is not None else ())
+        return self.call_scopes(token).rated_scopes + (entry.scopes if entry is not None else ())
 
     def call_scopes(self, token: Token) -> CallScopes:
         """Returns what limits a token's calls before a channel is chosen."""
         if (scopes := self._call_scopes.get(token.id)) is None:
-            scopes = self._call_scopes[token.id] = scopes_of(self.party_scopes(token))
+            scopes = self._call_scopes[token.id] = combine_scopes(self.token_scopes(token))
         return scopes
 
     def visible(self, token: Token) -> Mapping[str, ModelEntry]:

@@ -1,6 +1,6 @@
 """ChannelLimits: the calls in flight and the rates of each channel, from an attempt's beginning to its end.
 
-An attempt counts against its channel's limits from the moment it begins, and its place is free when it ends. The tokens
+An attempt counts against its channel's limits from the moment it begins, and its slot is free when it ends. The tokens
 with which it was counted are then replaced by those that it used. An attempt after which another one was necessary
 used none.
 """
@@ -18,7 +18,7 @@ from gateway.domain.human_values import plural
 
 
 def limit_check(limiter: Limiter, tokens: int, held: tuple[str, str] | None = None) -> LimitCheck:
-    """Returns the check of channels for a call of ``tokens`` that has a place at the gate with the key ``held``."""
+    """Returns the check of channels for a call of ``tokens`` that has a slot at the gate with the key ``held``."""
 
     def check(route: Route) -> SkippedRoute | None:
         scope = route.scope
@@ -27,8 +27,8 @@ def limit_check(limiter: Limiter, tokens: int, held: tuple[str, str] | None = No
         gate = scope.gate
         if gate is not None and gate.key != held and not limiter.concurrency.has_room(gate):
             reason = f"at its limit of {gate.limit} {plural(gate.limit, 'call in flight')}"
-            return SkippedRoute(route.channel.name, reason, "full", 1.0)  # when a place comes free is unknown
-        if scope.rated and (reached := limiter.first_reached((scope,), tokens)) is not None:
+            return SkippedRoute(route.channel.name, reason, "full", 1.0)  # when a slot comes free is unknown
+        if scope.has_rates and (reached := limiter.first_reached((scope,), tokens)) is not None:
             return SkippedRoute(route.channel.name, reached.reason, "limit", reached.wait_s)
         return None
 
@@ -50,20 +50,20 @@ class ChannelLimits:
     def enter(self, call: Call, route: Route) -> None:
         """Begin an attempt, in the same moment in which its channel was chosen."""
         attempt, limits, scope = call.attempt, call.limits, route.scope
-        for counted in attempt.counted:  # the previous attempt used no tokens
+        for counted in attempt.counted_calls:  # the previous attempt used no tokens
             counted.correct_tokens(0)
-        attempt.counted = ()
+        attempt.counted_calls = ()
         gate = scope.gate if scope is not None else None
         if limits.channel_slot is None or gate is None or limits.channel_slot.key != gate.key:
             self.release_slot(call)
             if gate is not None:
                 self._limiter.concurrency.enter((gate,))
                 limits.channel_slot = gate
-        if scope is not None and scope.rated:
-            attempt.counted = self._limiter.take((scope,), call.need.rate_tokens)
+        if scope is not None and scope.has_rates:
+            attempt.counted_calls = self._limiter.take((scope,), call.need.rate_tokens)
 
     async def wait(self, call: Call, gates: tuple[ConcurrencyGate, ...]) -> bool:
-        """Wait until the call gets a place at one of these gates. Returns False if it got none in time."""
+        """Wait until the call gets a slot at one of these gates. Returns False if it got none in time."""
         self.release_slot(call)
         self.on_wait(call, wait_text(gates))
         try:
@@ -73,7 +73,7 @@ class ChannelLimits:
         return True
 
     async def wait_for_room(self, call: Call, route: Route) -> bool:
-        """Returns whether the channel's limits allow the call's next attempt. Waits for a place if all are taken."""
+        """Returns whether the channel's limits allow the call's next attempt. Waits for a slot if all are taken."""
         skip = self.check_for(call)(route)
         gate = route.scope.gate if route.scope is not None else None
         if skip is not None and skip.rule == "full" and gate is not None and await self.wait(call, (gate,)):
@@ -83,7 +83,7 @@ class ChannelLimits:
         return skip is None
 
     def release_slot(self, call: Call) -> None:
-        """Free the call's place at a channel: its attempt has ended, or is not made."""
+        """Free the call's slot at a channel: its attempt has ended, or is not made."""
         slot, call.limits.channel_slot = call.limits.channel_slot, None
         if slot is not None:
             self._limiter.concurrency.leave((slot,))

@@ -74,7 +74,7 @@ class Chooser:
         """The routes of answers that requests may continue, by the ids of the answers."""
 
     def first(self, call: Call, entry: ModelEntry, *, waited: bool = False, dry: bool = False) -> RouteChoice:
-        """Returns the first channel, or where a place may come free if the call has not ``waited`` for one.
+        """Returns the first channel, or where a slot may come free if the call has not ``waited`` for one.
 
         ``dry``: nothing is counted or noted. Raises NoChannel if no channel can answer, and RateLimited or Unavailable
         if that is because of the channels' own limits.
@@ -146,7 +146,7 @@ class Chooser:
         return last_resort or msgspec.structs.replace(choice, skipped=tuple(skipped))
 
     async def next(self, call: Call, tries: RetryState) -> NextStep | None:
-        """Returns where a call goes after failed attempts; None if nowhere. Waits for a place there if it has to."""
+        """Returns where a call goes after failed attempts; None if nowhere. Waits for a slot there if it has to."""
         continued_id = call.context.request.continued_id
         if continued_id and self._answers.find(continued_id.encode()) is not None:
             return None  # only that channel can continue the answer

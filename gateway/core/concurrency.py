@@ -1,11 +1,11 @@
-"""ConcurrencyLimiter: the calls of each party that are in flight, and the calls that wait for a place, oldest first.
+"""ConcurrencyLimiter: the calls of each scope that are in flight, and the calls that wait for a slot, oldest first.
 
-A place that comes free while calls wait is handed over at once: no later call can take it, and no wake-up is lost. If
-the call has left meanwhile, the next one gets the place. A call may wait at several gates and takes the first place
+A slot that comes free while calls wait is handed over at once: no later call can take it, and no wake-up is lost. If
+the call has left meanwhile, the next one gets the slot. A call may wait at several gates and takes the first slot
 that it gets.
 
 Calls pass their gates in one order (token, group, their streams, then one of the channels) and wait at a gate only
-while they have places at all gates before it, so no two of them can wait for each other.
+while they have slots at all gates before it, so no two of them can wait for each other.
 """
 
 import asyncio
@@ -39,14 +39,14 @@ class _Line(msgspec.Struct, eq=False):
 
 
 class ConcurrencyLimiter:
-    """The queues of all parties."""
+    """The queues of all gates."""
 
     def __init__(self) -> None:
         self._lines: dict[tuple[str, str], _Line] = {}
         self._closed: GatewayError | None = None
 
     def full(self, gates: Iterable[ConcurrencyGate], held: Collection[ConcurrencyGate] = ()) -> ConcurrencyGate | None:
-        """Returns the first gate without a free place, except those ``held``."""
+        """Returns the first gate without a free slot, except those ``held``."""
         for gate in gates:
             if not self.has_room(gate) and not _is_among(held, gate):
                 return gate
@@ -57,7 +57,7 @@ class ConcurrencyLimiter:
         return line is None or (line.taken < gate.limit and not line.waiters)
 
     def enter(self, gates: Iterable[ConcurrencyGate], held: Collection[ConcurrencyGate] = ()) -> None:
-        """Take a place at each gate, except those ``held``."""
+        """Take a slot at each gate, except those ``held``."""
         lines = self._lines
         for gate in gates:
             if held and _is_among(held, gate):
@@ -76,7 +76,7 @@ class ConcurrencyLimiter:
             if not (line.taken or line.waiters):
                 del self._lines[gate.key]
 
-    def places_taken(self, key: tuple[str, str]) -> int:
+    def slots_taken(self, key: tuple[str, str]) -> int:
         line = self._lines.get(key)
         return line.taken if line is not None else 0
 
@@ -86,20 +86,20 @@ class ConcurrencyLimiter:
 
     def gates_with_room(self, gates: Sequence[ConcurrencyGate]) -> list[ConcurrencyGate]:
         """Returns the gates where one more call may wait. Raises RateLimited if all queues are full."""
-        with_room = [gate for gate in gates if gate.wait_s > 0 and self.waiting(gate.key) < gate.places]
+        with_room = [gate for gate in gates if gate.wait_s > 0 and self.waiting(gate.key) < gate.queue]
         if not with_room:
-            raise _no_place(gates[0])
+            raise _no_slot(gates[0])
         return with_room
 
     async def wait(self, gates: Sequence[ConcurrencyGate]) -> ConcurrencyGate:
-        """Returns the gate that gave a place. Raises RateLimited when none did in time, or the error of ``close``."""
+        """Returns the gate that gave a slot. Raises RateLimited when none did in time, or the error of ``close``."""
         if self._closed is not None:
             raise self._closed
         gates = self.gates_with_room(gates)
         loop = asyncio.get_running_loop()
         waiter = _Waiter(gates, loop.create_future())
         longest = max(gates, key=lambda gate: gate.wait_s)
-        timer = loop.call_later(longest.wait_s, _reject, waiter.granted, _no_place(longest, waited=True))
+        timer = loop.call_later(longest.wait_s, _reject, waiter.granted, _no_slot(longest, waited=True))
         for gate in gates:
             line = self._lines.setdefault(gate.key, _Line())
             if line.waiters is None:
@@ -111,7 +111,7 @@ class ConcurrencyLimiter:
         except BaseException:
             granted = waiter.granted
             if granted.done() and not granted.cancelled() and granted.exception() is None:
-                self.leave((granted.result(),))  # cancelled in the moment it got a place
+                self.leave((granted.result(),))  # cancelled in the moment it got a slot
             raise
         finally:
             timer.cancel()
@@ -164,12 +164,12 @@ def wait_text(gates: Iterable[ConcurrencyGate]) -> str:
     )
 
 
-def _no_place(gate: ConcurrencyGate, *, waited: bool = False) -> RateLimited:
+def _no_slot(gate: ConcurrencyGate, *, waited: bool = False) -> RateLimited:
     limit = "its limit of streams at a time" if gate.name == STREAMS else "its limit of calls in flight"
-    after_wait = f", and no place came free in {ceil(gate.wait_s)} s" if waited else ""
+    after_wait = f", and no slot came free in {ceil(gate.wait_s)} s" if waited else ""
     msg = f"{gate.label} has reached {limit} ({gate.limit}){after_wait}; end some, or raise the limit"
-    party = gate.key[0].partition(" ")[0]
-    details = {"limit": gate.limit, "limit_name": gate.name, "limit_of": party, "used": gate.limit}
+    kind = gate.key[0].partition(" ")[0]
+    details = {"limit": gate.limit, "limit_name": gate.name, "limit_of": kind, "used": gate.limit}
     code = "too_many_streams" if gate.name == STREAMS else ""
     return RateLimited(msg, code=code, retry_after_s=1.0, details=details)
 

@@ -11,7 +11,7 @@ from typing import Protocol, cast
 import msgspec
 
 from gateway.core.admission import Admission, admit, affordable_hold, entry_for, group_of, needs_by_model
-from gateway.core.auth import current_token, usable
+from gateway.core.auth import current_token, require_usable
 from gateway.core.call import Call, CallContext, CallOrigin, Client
 from gateway.core.catalog import Catalog
 from gateway.core.model_entry import ModelEntry
@@ -79,7 +79,7 @@ def dry_run(planned: PlannedCall, state: DryRunState, now: Millis) -> DryRun:
     admission: Admission | None = None
     call: Call | None = None
     try:
-        usable(current_token(planned.token, state.catalog, now), now)
+        require_usable(current_token(planned.token, state.catalog, now), now)
         state.check_memory()
         if state.closed is not None:
             raise state.closed

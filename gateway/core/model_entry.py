@@ -78,7 +78,7 @@ def _with_api(route: Route, api: str) -> Route:
 def scopes_of_only_channel(routes: Sequence[Route]) -> tuple[RateScope, ...]:
     """Returns the limits of the only channel if it has rates; empty if not, or if there are several channels."""
     scope = routes[0].scope if len(routes) == 1 else None
-    return (scope,) if scope is not None and scope.rated else ()
+    return (scope,) if scope is not None and scope.has_rates else ()
 
 
 def alias_target(entry: ModelEntry) -> str:

@@ -74,7 +74,7 @@ class Pipeline:
 
     def __post_init__(self) -> None:
         self.refusals = Refusals(
-            self.books.note,
+            self.books.record_refusal,
             self.bus,
             self.clock,
             lambda delay_s, work: asyncio.get_running_loop().call_later(delay_s, work),
@@ -153,7 +153,7 @@ class Pipeline:
             self.live.leave(call)
 
     async def _admit(self, call: Call, *, large: bool) -> tuple[Admission, RouteChoice]:
-        """Admit and commit a call, after a wait if all places are taken. Raises GatewayError and ConnectionError."""
+        """Admit and commit a call, after a wait if all slots are taken. Raises GatewayError and ConnectionError."""
         context = call.context
         if large:
             needs = partial(needs_by_model, call, entry_for(call), self.attempts.preparer.recalled_tokens)
@@ -194,7 +194,7 @@ class Pipeline:
             self.limiter.concurrency.enter(admission.gates, call.limits.gates)
             call.limits.gates = admission.gates
         if admission.scopes:
-            call.limits.counted = self.limiter.take(admission.scopes, call.need.rate_tokens)
+            call.limits.counted_calls = self.limiter.take(admission.scopes, call.need.rate_tokens)
         self.live.enter(call)
 
     async def _answer_or_fail(self, call: Call, admission: Admission, first: RouteChoice) -> None:
@@ -320,7 +320,7 @@ class Pipeline:
                 asyncio.get_running_loop().call_soon(self._write_due)
             self._due.append((call, record))
         used = call.result.usage.input + call.result.usage.output
-        for counted in (*call.limits.counted, *call.attempt.counted):
+        for counted in (*call.limits.counted_calls, *call.attempt.counted_calls):
             counted.correct_tokens(used)
         return record
 

@@ -1,4 +1,4 @@
-"""CallQueue: calls that find all places taken, and wait for a while instead of being refused.
+"""CallQueue: calls that find all slots taken, and wait for a while instead of being refused.
 
 A call waits before anything is held for it, and its admission is checked again after each wait, so waiting calls hold
 no money and count against no rate. A call that leaves, waits too long, or is cancelled by a stop costs nothing.
@@ -95,7 +95,7 @@ class WaitingCalls:
 
 @dataclass(eq=False)
 class CallQueue:
-    """Lets calls wait for places. Nothing is awaited between a call's last check and its commit."""
+    """Lets calls wait for slots. Nothing is awaited between a call's last check and its commit."""
 
     calls: WaitingCalls
     limiter: Limiter
@@ -105,7 +105,7 @@ class CallQueue:
     clock: Clock
 
     async def wait(self, call: Call, admission: Admission, commit: Commit) -> tuple[Admission, RouteChoice]:
-        """Wait for the places that a call needs, give them to it, and commit. Raises GatewayError, ConnectionError."""
+        """Wait for the slots that a call needs, give them to it, and commit. Raises GatewayError, ConnectionError."""
         began = self.clock.mono()
         with self.calls.until_admitted(call), until_gone(call.context.client):
             try:
@@ -122,11 +122,11 @@ class CallQueue:
         return admission, first
 
     async def _take_places(self, call: Call, admission: Admission) -> tuple[Admission, RouteChoice]:
-        """Take places at all gates, then at a channel. Returns the last admission and the first channel."""
+        """Take slots at all gates, then at a channel. Returns the last admission and the first channel."""
         waited = False
         while True:
             gates, full = admission.gates, admission.full
-            if full is not None:  # wait there, with places at all gates before it
+            if full is not None:  # wait there, with slots at all gates before it
                 self._enter(call, gates[: gates.index(full)])
                 self.calls.note(call, (full,))
                 call.limits.gates += (await self.limiter.concurrency.wait((full,)),)
@@ -137,12 +137,12 @@ class CallQueue:
                     return admission, first
                 waited = True
                 self.calls.note(call, first.gates)
-                with suppress(RateLimited):  # without a place, the last resort is tried, or the error names the reason
+                with suppress(RateLimited):  # without a slot, the last resort is tried, or the error names the reason
                     call.limits.channel_slot = await self.limiter.concurrency.wait(first.gates)
             current_token(call.context.token, self.catalog(), self.clock.wall())
             admission = admit(call, self.limiter, self.books, self.attempts.preparer.recalled_tokens)
 
     def _enter(self, call: Call, gates: tuple[ConcurrencyGate, ...]) -> None:
-        """Take a place at each gate where the call has none."""
+        """Take a slot at each gate where the call has none."""
         self.limiter.concurrency.enter(gates, call.limits.gates)
         call.limits.gates += tuple(gate for gate in gates if gate not in call.limits.gates)

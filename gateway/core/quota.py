@@ -129,7 +129,7 @@ def need_of(
     if not _OTHER_MODELS.isdisjoint(request.fields):
         context = tokens + output.total
         advice = other_models_cost(request.fields, context, output.total, prices_of, extras.variants)
-        extras = msgspec.structs.replace(extras, advice=advice) if advice else extras
+        extras = msgspec.structs.replace(extras, advisor_cost=advice) if advice else extras
     if not hold_output:
         return _priced_need(tokens, output, price, multiplier, extras)
     limited = _limit_to_hold(output, hold_output, request.choices, effects)
@@ -171,7 +171,7 @@ def _output_need(request: InboundRequest, effects: ChannelEffects) -> OutputNeed
 
 def _priced_need(tokens: int, output: OutputNeed, price: Price | None, multiplier: int, extras: CallExtras) -> CallNeed:
     capped, minimum, total = output
-    if price is None or not multiplier or (not price.input and price.free and not extras.advice):
+    if price is None or not multiplier or (not price.input and price.free and not extras.advisor_cost):
         nothing = Nanos(0)
         return CallNeed(
             input=tokens, capped=capped, minimum=minimum, output=total, nanos=nothing, least=nothing, free=True
@@ -228,7 +228,7 @@ def largest_need(models: Sequence[ModelNeed], multiplier: int) -> CallNeed:
         nanos=max(need.nanos for need in needs),
         least=max(need.least for need in needs),
         free=all(need.free for need in needs),
-        extras=max((need.extras for need in needs), key=lambda extras: (extras.advice, extras is not PLAIN)),
+        extras=max((need.extras for need in needs), key=lambda extras: (extras.advisor_cost, extras is not PLAIN)),
         owner_limit=owner_limit,
     )
 
@@ -254,7 +254,7 @@ class MoneyBooks(Protocol):
         """Returns the sums of running calls."""
 
     def running_in(self, scope: Scope) -> Sequence[Running]:
-        """Returns the running calls that are charged to this party."""
+        """Returns the running calls that are charged to this scope."""
 
     def update(self, call: Running) -> None:
         """Replace what is known of a running call."""

@@ -1,7 +1,7 @@
-"""RateScope: the limits of one party (token, group or channel), prepared when the configuration changes.
+"""RateScope: the limits of one token, group or channel, prepared when the configuration changes.
 
-A party has rates, by the minute and day, and gates, each of which lets so many calls through at a time and lets others
-wait for a while.
+A scope has rates, per minute and per day, and gates. A gate lets a limited number of calls through at a time, and lets
+others wait for a while.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from gateway.domain.token import Token
 
 
 class ConcurrencyGate(msgspec.Struct, frozen=True, kw_only=True):
-    """A limit of one party's calls in flight."""
+    """A limit of one scope's calls in flight."""
 
     key: tuple[str, str]
     label: str
@@ -26,24 +26,24 @@ class ConcurrencyGate(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     """``calls in flight`` or ``streams``."""
     limit: int
-    places: int
+    queue: int
     """How many calls may wait."""
     wait_s: float
     """The most seconds that a call waits."""
 
 
 class RateScope(msgspec.Struct, frozen=True, kw_only=True):
-    """The limits of one party."""
+    """The limits of one token, group or channel."""
 
     key: Scope
     label: str
     """For the message: ``token 'laptop'``."""
     limits: Limits
-    rated: bool
+    has_rates: bool
     """Whether it has a limit per minute or per day."""
-    by_minute: bool
+    per_minute: bool
     """Whether it has a limit per minute."""
-    daily: bool
+    per_day: bool
     """Whether it has a limit per day."""
     gate: ConcurrencyGate | None
     """The gate for every call."""
@@ -54,7 +54,7 @@ class RateScope(msgspec.Struct, frozen=True, kw_only=True):
 class CallScopes(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that limits the calls of one token before a channel is chosen."""
 
-    rated: tuple[RateScope, ...]
+    rated_scopes: tuple[RateScope, ...]
     gates: tuple[ConcurrencyGate, ...]
     stream_gates: tuple[ConcurrencyGate, ...]
 
@@ -78,24 +78,24 @@ def channel_scope(channel: Channel, settings: Settings) -> RateScope:
     return _rate_scope(("channel", channel.id), f"channel '{plain(channel.name)}'", limits, settings)
 
 
-def scopes_of(parties: Sequence[RateScope]) -> CallScopes:
-    """Returns the combined limits of several parties."""
-    gates = tuple(party.gate for party in parties if party.gate is not None)
-    stream_gates = tuple(party.stream_gate for party in parties if party.stream_gate is not None)
-    rated = tuple(party for party in parties if party.rated)
-    return CallScopes(rated=rated, gates=gates, stream_gates=gates + stream_gates)
+def combine_scopes(scopes: Sequence[RateScope]) -> CallScopes:
+    """Returns the limits of several scopes together."""
+    gates = tuple(scope.gate for scope in scopes if scope.gate is not None)
+    stream_gates = tuple(scope.stream_gate for scope in scopes if scope.stream_gate is not None)
+    rated_scopes = tuple(scope for scope in scopes if scope.has_rates)
+    return CallScopes(rated_scopes=rated_scopes, gates=gates, stream_gates=gates + stream_gates)
 
 
 def _rate_scope(key: Scope, label: str, limits: Limits, settings: Settings) -> RateScope:
-    by_minute = limits.rpm is not None or limits.tpm is not None
-    daily = limits.rpd is not None or limits.tpd is not None
+    per_minute = limits.rpm is not None or limits.tpm is not None
+    per_day = limits.rpd is not None or limits.tpd is not None
     return RateScope(
         key=key,
         label=label,
         limits=limits,
-        rated=by_minute or daily,
-        by_minute=by_minute,
-        daily=daily,
+        has_rates=per_minute or per_day,
+        per_minute=per_minute,
+        per_day=per_day,
         gate=_gate(key, label, "calls in flight", limits.concurrent, limits, settings),
         stream_gate=_gate((f"{key[0]} streams", key[1]), label, "streams", limits.streams, limits, settings),
     )
@@ -106,6 +106,6 @@ def _gate(
 ) -> ConcurrencyGate | None:
     if limit is None:
         return None
-    places = settings.queue if limits.queue is None else limits.queue
+    queue = settings.queue if limits.queue is None else limits.queue
     wait_s = settings.queue_s if limits.queue_s is None else limits.queue_s
-    return ConcurrencyGate(key=key, label=label, name=name, limit=limit, places=places, wait_s=wait_s)
+    return ConcurrencyGate(key=key, label=label, name=name, limit=limit, queue=queue, wait_s=wait_s)

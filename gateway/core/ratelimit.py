@@ -22,7 +22,7 @@ MINUTE_S = 60.0
 
 
 class UsedToday(msgspec.Struct, frozen=True):
-    """What a party has used since local midnight."""
+    """What a scope has used since local midnight."""
 
     requests: int
     tokens: int
@@ -31,11 +31,11 @@ class UsedToday(msgspec.Struct, frozen=True):
 
 
 Today = Callable[[Scope], UsedToday]
-"""Returns what a party has used today. It is called only for limits by the day."""
+"""Returns what a scope has used today. It is called only for limits per day."""
 
 
 class CountedCall(msgspec.Struct, eq=False):
-    """A call in the log of a party."""
+    """A call in the log of a scope."""
 
     at: float
     tokens: int
@@ -53,7 +53,7 @@ class CountedCall(msgspec.Struct, eq=False):
 
 
 class _MinuteLog(msgspec.Struct, eq=False):
-    """The calls of one party in the last minute, and their tokens, once expired ones are removed."""
+    """The calls of one scope in the last minute, and their tokens, once expired ones are removed."""
 
     calls: deque[CountedCall] = msgspec.field(default_factory=deque)
     tokens: int = 0
@@ -84,7 +84,7 @@ class _MinuteLog(msgspec.Struct, eq=False):
 
 
 class Limiter:
-    """The rates of all parties, and the queues at their gates. ``mono`` returns seconds."""
+    """Checks the rates of all scopes, and has the queues at their gates. ``mono`` returns seconds."""
 
     def __init__(self, mono: Callable[[], float], today: Today) -> None:
         self._mono = mono
@@ -108,23 +108,23 @@ class Limiter:
 
     def _uses(self, scope: RateScope, now: float) -> Iterator["_LimitUse"]:
         limits = scope.limits
-        if scope.by_minute:
+        if scope.per_minute:
             log = self._logs.get(scope.key) or _MinuteLog()
             log.expire(now)
             reset_s = log.calls[-1].at + MINUTE_S - now if log.calls else 0.0
             for of_tokens, limit, used in ((False, limits.rpm, len(log.calls)), (True, limits.tpm, log.tokens)):
                 if limit is not None:
                     yield _LimitUse("minute", of_tokens, limit, used, reset_s, log)
-        if scope.daily:
+        if scope.per_day:
             today = self._today(scope.key)
             for of_tokens, limit, used in ((False, limits.rpd, today.requests), (True, limits.tpd, today.tokens)):
                 if limit is not None:
                     yield _LimitUse("day", of_tokens, limit, used, today.reset_s, None)
 
     def take(self, scopes: Iterable[RateScope], tokens: int) -> list[CountedCall]:
-        """Count a call, with its estimated tokens, in the minute of each of these parties."""
+        """Count a call, with its estimated tokens, in the minute of each of these scopes."""
         now = self._mono()
-        return [self._logs[scope.key].add(now, tokens) for scope in scopes if scope.by_minute]
+        return [self._logs[scope.key].add(now, tokens) for scope in scopes if scope.per_minute]
 
     def readings(self, scopes: Iterable[RateScope]) -> Readings:
         """Returns the limits of requests and of tokens of which the least is left, for ``x-ratelimit-*`` headers."""
@@ -143,7 +143,7 @@ class Limiter:
 
 
 class _LimitUse(NamedTuple):
-    """What is used of one limit of a party."""
+    """What is used of one limit of a scope."""
 
     span: str
     """``minute`` or ``day``."""
@@ -153,7 +153,7 @@ class _LimitUse(NamedTuple):
     reset_s: float
     """Seconds until nothing of the limit is used any more."""
     log: _MinuteLog | None
-    """The calls of the minute; None for a limit by the day."""
+    """The calls of the minute; None for a limit per day."""
 
     @property
     def name(self) -> str:

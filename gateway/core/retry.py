@@ -99,7 +99,7 @@ class RetryState:
         """Whether the call went to a paused channel after its first attempt."""
         self.failures: list[UpstreamError] = []
         self.gates: tuple[ConcurrencyGate, ...] = ()
-        """Where a place may come free for a call without a next step."""
+        """Where a slot may come free for a call without a next step."""
 
     def add_failure(self, route: Route, failure: UpstreamError) -> None:
         """Add an attempt that failed before the client had any of its answer."""

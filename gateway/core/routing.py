@@ -51,7 +51,7 @@ class RouteChoice(msgspec.Struct, frozen=True):
     paused: bool = False
     """Whether the route is a last resort because its channel is paused."""
     gates: tuple[ConcurrencyGate, ...] = ()
-    """The gates where a place may come free, if the choice has no route or only a last resort."""
+    """The gates where a slot may come free, if the choice has no route or only a last resort."""
     tier: tuple[Route, ...] = ()
     """The routes that it was drawn from."""
 

@@ -249,11 +249,11 @@ def _request_marks(call: Call) -> tuple[str, ...]:
     """Returns the marks of what the gateway changed in the request, and of what happened to the call."""
     attempt, route = call.attempt, call.attempt.route
     marks: tuple[str, ...] = ("dropped=" + attempt.dropped,) if attempt.dropped else ()
-    if attempt.lowered is not None:
-        marks += (f"output_limit={attempt.lowered}",)
+    if attempt.lowered_cap is not None:
+        marks += (f"output_limit={attempt.lowered_cap}",)
     marks += attempt.repairs
-    if call.result.resent:
-        marks += (f"resent={call.result.resent}",)
+    if call.result.resends:
+        marks += (f"resent={call.result.resends}",)
     if call.result.after_break:
         marks += ("after_break",)
     marks += call.limits.marks

@@ -43,8 +43,8 @@ class CallExtras(msgspec.Struct, frozen=True, gc=False):
     pictures: int = 0
     variants: tuple[str, ...] = ()
     """The ways in which it may be processed, except the standard one."""
-    advice: Nanos = Nanos(0)
-    """The most that other models which work on the answer may cost."""
+    advisor_cost: Nanos = Nanos(0)
+    """The most that models which advise on the answer may cost."""
 
 
 PLAIN = CallExtras()
@@ -62,14 +62,14 @@ def highest_price(prices: Sequence[Price]) -> Price:
         rules.append(as_rule(highest_price(variants), variant=name))
     return msgspec.structs.replace(
         prices[0],
-        **_most(prices, 0),
+        **_highest_amounts(prices, 0),
         per_call=max(price.per_call for price in prices),
-        tiers=tuple(Tier(above=above, **_most(prices, above + 1)) for above in starts),
+        tiers=tuple(Tier(above=above, **_highest_amounts(prices, above + 1)) for above in starts),
         rules=tuple(rules),
     )
 
 
-def _most(prices: Sequence[Price], tokens: int) -> dict[str, Any]:
+def _highest_amounts(prices: Sequence[Price], tokens: int) -> dict[str, Any]:
     """Returns the amounts of a price that are the highest of all these at this input length."""
     all_rates = [rates(price, tokens, MILLION) for price in prices]
     names = dict.fromkeys(name for rate in all_rates for name in rate.extras or ())
@@ -91,19 +91,19 @@ def highest_cost(
     Any part of the input may be read from a cache or written to one, the output may be of any kind, and a shorter input
     may be in a more expensive tier.
     """
-    if not (price.tiers or price.extras or extras.variants or extras.advice):  # as for most calls
+    if not (price.tiers or price.extras or extras.variants or extras.advisor_cost):  # as for most calls
         input_rate = max(price.input, price.cached_input or 0, price.cache_write or 0, price.cache_write_long or 0)
         return _round_half_up(
             input_tokens * input_rate + output_tokens * price.output + price.per_call * MILLION, multiplier
         )
-    most = _highest(price, input_tokens, output_tokens, extras)
+    most = _highest_millionths(price, input_tokens, output_tokens, extras)
     for variant in extras.variants:
         if (varied := variant_price(price, variant)) is not None:
-            most = max(most, _highest(varied, input_tokens, output_tokens, extras))
-    return _round_half_up(most + extras.advice * MILLION, multiplier)
+            most = max(most, _highest_millionths(varied, input_tokens, output_tokens, extras))
+    return _round_half_up(most + extras.advisor_cost * MILLION, multiplier)
 
 
-def _highest(price: Price, input_tokens: int, output_tokens: int, extras: CallExtras) -> int:
+def _highest_millionths(price: Price, input_tokens: int, output_tokens: int, extras: CallExtras) -> int:
     """Returns the most that a call can cost at one price, in millionths of nano-dollars, without a multiplier."""
     most = 0
     for tier, longest in _longest_inputs(price, input_tokens) if price.tiers else ((price, input_tokens),):

@@ -276,7 +276,7 @@ class Books:
         """Returns a record after ``write``: itself, or the first time its replacement if the answer is withheld."""
         return self._withheld.pop(record.id, record)
 
-    def note(self, record: Record) -> None:
+    def record_refusal(self, record: Record) -> None:
         """Record a call that was refused, and so never held anything. Raises nothing."""
         if len(self.waiting()) < 1000:  # while the disk refuses, memory must not fill up
             self._book(record)

@@ -59,7 +59,7 @@ def unset_text(names: Sequence[str]) -> str:
     return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} not set where the server runs" if names else ""
 
 
-def proxy_to(channel: Channel, environ: Mapping[str, str]) -> Proxy | None:
+def proxy_of(channel: Channel, environ: Mapping[str, str]) -> Proxy | None:
     """Returns the proxy to use. Raises AttemptFailed (``unset`` or ``auth``, not sent) if it is not set or invalid."""
     if not channel.proxy:
         return None

@@ -16,7 +16,7 @@ from gateway.domain.text import plain
 from gateway.domain.units import ChannelId
 from gateway.upstream import failures
 from gateway.upstream.adapter import Adapter, Memory, Reply, UnlimitedMemory, WholeAnswer
-from gateway.upstream.credentials import ChannelVariables, headers_of, proxy_to
+from gateway.upstream.credentials import ChannelVariables, headers_of, proxy_of
 from gateway.upstream.dialects import DIALECTS
 from gateway.upstream.http.pool import OpenConnections, Pool
 from gateway.upstream.http.reachability import Reachability, check_reachability
@@ -94,7 +94,7 @@ class Upstreams:
             return None
         with self.redaction.errors_of(channel):
             result = await check_reachability(
-                channel.base_url, channel.timeouts.connect, proxy_to(channel, self._environ)
+                channel.base_url, channel.timeouts.connect, proxy_of(channel, self._environ)
             )
         return msgspec.structs.replace(result, text=self.redaction.without_secrets(result.text, channel))
 
@@ -195,7 +195,7 @@ class Upstreams:
         if len(pools) > 50:  # more than a channel has keys: some of them were for calls that began before an edit
             self.forget(channel.id)
         pool = Pool(
-            channel, headers_of(channel, self._environ), proxy_to(channel, self._environ), self._open_connections
+            channel, headers_of(channel, self._environ), proxy_of(channel, self._environ), self._open_connections
         )
         self._pools.setdefault(channel.id, []).append(pool)
         return pool

@@ -63,7 +63,7 @@ async def answer_count_tokens(engine: Engine, request: web.BaseRequest, origin: 
 
 @contextmanager
 def _count_slot(engine: Engine, token: Token) -> Iterator[None]:
-    """Hold one of the token's places for counts while the block runs. Raises RateLimited if all are in use."""
+    """Hold one of the token's slots for counts while the block runs. Raises RateLimited if all are in use."""
     running = engine.running_counts.get(token.id, 0)
     if running >= MAX_RUNNING_COUNTS:
         msg = f"token '{token.name}' counts {MAX_RUNNING_COUNTS} requests at once already"

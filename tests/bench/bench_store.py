@@ -364,7 +364,7 @@ def sealing(root: Path) -> float:
     source = calls(80_000, days=12)
     while chunk := list(islice(source, 4000)):
         longest = max(longest, *each(chunk, lambda call: store.calls.log.append([call])))
-        store.books.note(chunk[0])
+        store.books.record_refusal(chunk[0])
         time.sleep(0.1)
     store.close()
     return longest

@@ -4,7 +4,7 @@ import click
 import pytest
 
 from gateway.commands import options
-from gateway.commands.options import NAMES, RENAMING, SECONDS, SINCE, SOME, UNTIL, WholeNumber
+from gateway.commands.options import NAMES, RENAMING, SECONDS, SINCE, TEXT, UNTIL, WholeNumber
 from gateway.domain.errors import BadRequest
 from gateway.domain.limit_kinds import _window_amount
 from gateway.domain.money import parse_dollars
@@ -18,7 +18,8 @@ def test_a_date_counts_to_its_end_where_something_ends() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "text"), [(NAMES, ""), (NAMES, ",, ,"), (SOME, ""), (SOME, " "), (RENAMING, "m="), (RENAMING, "m= ")]
+    ("kind", "text"),
+    [(NAMES, ""), (NAMES, ",, ,"), (TEXT, ""), (TEXT, " "), (RENAMING, "m="), (RENAMING, "m= ")],
 )
 def test_a_variable_that_was_not_set_is_not_a_value(kind: "click.ParamType[object]", text: str) -> None:
     with pytest.raises(click.BadParameter):

@@ -142,7 +142,7 @@ async def test_only_matching_calls_are_reported_under_their_present_names(gatewa
     edits, laptop = ConfigEdits(gateway.engine), next(iter(gateway.engine.catalog.registry.tokens.values()))
     own = [replace(record(number), token=laptop.id, token_name="laptop") for number in (1, 3)]
     for call in (own[0], record(2)):
-        gateway.engine.store.books.note(call)
+        gateway.engine.store.books.record_refusal(call)
     feed = WatcherStream(edits, 10, {"token": ("laptop",), "words": "tok:laptop"}, hand)
     assert [call.id for call in only(await feed.snapshot(), Snapshot).recent] == ["req_1"]
     await edits.commit("", "", Change("tokens", laptop.id, replace(laptop, name="renamed")))

@@ -73,7 +73,7 @@ def test_nothing_is_taken_by_checking(limiter: Limiter) -> None:
     token, catalog = kit.token(limits=Limits(rpm=1, concurrent=1)), offered()
     for _ in range(5):
         admit(call_of(token, catalog), limiter, Purse(10**9))
-    assert limiter.concurrency.places_taken(("token", token.id)) == 0
+    assert limiter.concurrency.slots_taken(("token", token.id)) == 0
 
 
 def test_the_model_is_looked_at_before_everything_else(limiter: Limiter) -> None:

@@ -477,7 +477,7 @@ def test_where_little_is_left_a_call_gets_the_cap_that_is_paid(fields: dict[str,
     body = msgspec.json.decode(prepared.body)
     assert {name: body[name] for name in ("max_tokens", "max_completion_tokens") if name in body} == sent
     chosen = fields.keys().isdisjoint({"max_completion_tokens", "num_predict"}) and sent
-    assert prepared.lowered == (sent["max_tokens"] if chosen else None)
+    assert prepared.lowered_cap == (sent["max_tokens"] if chosen else None)
 
 
 def test_the_chosen_cap_has_the_name_it_has_there() -> None:

@@ -212,7 +212,8 @@ def test_each_use_of_an_advisor_is_held_for_at_its_own_price(tools: bytes, calls
     fields = {"tools": msgspec.Raw(tools)}
     most = other_models_cost(fields, 10_000, 700, lambda name: [big] if name == "big" else [])
     assert most == calls * (10_000 * 5_000 + output * 25_000)
-    plain, held = (highest_cost(PRICE, 10, 10, 2 * MILLION, CallExtras(advice=nanos)) for nanos in (Nanos(0), most))
+    extras = CallExtras(advisor_cost=most)
+    plain, held = (highest_cost(PRICE, 10, 10, 2 * MILLION, each) for each in (CallExtras(), extras))
     assert held == plain + 2 * most
 
 

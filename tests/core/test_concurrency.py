@@ -11,9 +11,9 @@ from gateway.core.rate_scopes import ConcurrencyGate
 from gateway.domain.errors import RateLimited, Unavailable
 
 
-def gate(name: str = "a", limit: int = 1, places: int = 64, wait_s: float = 60) -> ConcurrencyGate:
+def gate(name: str = "a", limit: int = 1, queue: int = 64, wait_s: float = 60) -> ConcurrencyGate:
     return ConcurrencyGate(
-        key=("token", name), label=f"token '{name}'", name="calls in flight", limit=limit, places=places, wait_s=wait_s
+        key=("token", name), label=f"token '{name}'", name="calls in flight", limit=limit, queue=queue, wait_s=wait_s
     )
 
 
@@ -40,7 +40,7 @@ async def test_there_is_room_up_to_the_limit(lines: ConcurrencyLimiter, limit: i
     for count in range(limit):
         assert lines.has_room(one)
         assert lines.full([one]) is None
-        assert lines.places_taken(one.key) == count
+        assert lines.slots_taken(one.key) == count
         lines.enter([one])
     assert not lines.has_room(one)
     assert lines.full([one]) == one
@@ -54,7 +54,7 @@ async def test_what_is_held_is_neither_asked_nor_taken_again(lines: ConcurrencyL
     lines.enter([one])
     assert lines.full([one, other], held=[one]) is None
     lines.enter([one, other], held=[one])
-    assert (lines.places_taken(one.key), lines.places_taken(other.key)) == (1, 1)
+    assert (lines.slots_taken(one.key), lines.slots_taken(other.key)) == (1, 1)
     lines.leave([one, other])
 
 
@@ -68,7 +68,7 @@ async def test_places_go_to_who_came_first(lines: ConcurrencyLimiter) -> None:
         assert [task.done() for task in tasks] == [number < count for number in range(3)]
         lines.leave([one])
         await turns()
-        assert lines.places_taken(one.key) == 1
+        assert lines.slots_taken(one.key) == 1
     lines.leave([one])
 
 
@@ -133,17 +133,17 @@ async def test_the_wait_is_bounded(lines: ConcurrencyLimiter, wait_s: int) -> No
     with pytest.raises(RateLimited) as caught:
         await lines.wait([one])
     assert loop.time() - began >= wait_s
-    assert f"no place came free in {wait_s} s" in caught.value.message
+    assert f"no slot came free in {wait_s} s" in caught.value.message
     assert caught.value.details == {"limit": 1, "limit_name": "calls in flight", "limit_of": "token", "used": 1}
     assert lines.waiting(one.key) == 0
     lines.leave([one])
 
 
-@pytest.mark.parametrize("places", [0, 1, 3])
-async def test_so_many_may_wait_and_no_more(lines: ConcurrencyLimiter, places: int) -> None:
-    one = gate(places=places)
+@pytest.mark.parametrize("queue", [0, 1, 3])
+async def test_so_many_may_wait_and_no_more(lines: ConcurrencyLimiter, queue: int) -> None:
+    one = gate(queue=queue)
     lines.enter([one])
-    tasks = waiters(lines, *[[one]] * places)
+    tasks = waiters(lines, *[[one]] * queue)
     await turns()
     assert not any(task.done() for task in tasks)
     with pytest.raises(RateLimited, match="has reached its limit of calls in flight"):
@@ -163,7 +163,7 @@ async def test_without_time_to_wait_nobody_waits(lines: ConcurrencyLimiter) -> N
 
 
 async def test_too_many_streams_have_their_own_code(lines: ConcurrencyLimiter) -> None:
-    one = ConcurrencyGate(key=("token streams", "a"), label="token 'a'", name="streams", limit=1, places=0, wait_s=0)
+    one = ConcurrencyGate(key=("token streams", "a"), label="token 'a'", name="streams", limit=1, queue=0, wait_s=0)
     lines.enter([one])
     with pytest.raises(RateLimited, match="limit of streams at a time") as caught:
         await lines.wait([one])
@@ -232,9 +232,9 @@ async def test_closing_ends_all_waits(lines: ConcurrencyLimiter) -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 async def test_never_too_many_never_one_forgotten(lines: ConcurrencyLimiter, seed: int) -> None:
-    """50 at once before 4 places, some cancelled while they wait or run; all others get through in order."""
+    """50 at once before 4 slots, some cancelled while they wait or run; all others get through in order."""
     chance = random.Random(seed)
-    one = gate(limit=4, places=100)
+    one = gate(limit=4, queue=100)
     order: list[int] = []
     most = 0
 
@@ -244,7 +244,7 @@ async def test_never_too_many_never_one_forgotten(lines: ConcurrencyLimiter, see
         lines.enter([one], held)
         try:
             order.append(number)
-            most = max(most, lines.places_taken(one.key))
+            most = max(most, lines.slots_taken(one.key))
             for _ in range(chance.randrange(6)):
                 await asyncio.sleep(0)
         finally:

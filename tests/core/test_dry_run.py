@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.core.auth import usable
+from gateway.core.auth import require_usable
 from gateway.core.catalog import Catalog
 from gateway.core.dry_run import DryRun, DryRunState, PlannedCall, dry_run
 from gateway.domain.account import Account, AccountStatus
@@ -83,7 +83,7 @@ async def _compared(rig: Rig, told: DryRun, cap: int | None) -> str:
 
 async def _failure(rig: Rig, cap: int | None) -> GatewayError | None:
     try:
-        usable(rig.token, rig.watch.clock.wall())  # /v1 asks this before it reads the body
+        require_usable(rig.token, rig.watch.clock.wall())  # /v1 asks this before it reads the body
         await rig.call("m", max_tokens=cap)
     except GatewayError as error:
         return error

@@ -293,7 +293,7 @@ async def test_a_call_that_waits_for_its_group_has_a_place_of_its_token(ward: Wa
     assert (
         lines.waiting(("group", "home")),
         lines.waiting(("token", other.id)),
-        lines.places_taken(("token", other.id)),
+        lines.slots_taken(("token", other.id)),
     ) == (
         1,
         1,
@@ -342,7 +342,7 @@ async def test_a_second_attempt_at_a_channel_needs_a_place_as_well(rig: Rig) -> 
     calls = [asyncio.ensure_future(rig.run(kit.body(), FakeClient())) for _ in range(2)]
     for _ in range(200):
         await asyncio.sleep(0)
-        assert rig.limiter.concurrency.places_taken(("channel", "ch_up")) <= 1
+        assert rig.limiter.concurrency.slots_taken(("channel", "ch_up")) <= 1
     assert len(rig.upstreams.asked) == 2
     gate.set()
     await asyncio.gather(*calls)
@@ -357,7 +357,7 @@ async def test_a_call_that_waited_and_failed_gives_its_place_back_once(rig: Rig)
     gate.set()
     await first
     assert (await caught_task(second)).code == "upstream_error"
-    assert rig.limiter.concurrency.places_taken(("channel", "ch_up")) == 0
+    assert rig.limiter.concurrency.slots_taken(("channel", "ch_up")) == 0
 
 
 async def caught_task(task: "asyncio.Task[Answered]") -> Any:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gateway.core.rate_scopes import ConcurrencyGate, channel_scope, group_scope, scopes_of, token_scope
+from gateway.core.rate_scopes import ConcurrencyGate, channel_scope, combine_scopes, group_scope, token_scope
 from gateway.domain.group import Group
 from gateway.domain.limits import Limits
 from gateway.domain.settings import Settings
@@ -15,7 +15,7 @@ USUAL = Settings()
 
 def test_a_token_has_no_limits_but_that_of_its_streams() -> None:
     bound = token_scope(kit.token(), USUAL)
-    assert (bound.key, bound.label, bound.rated, bound.daily, bound.gate) == (
+    assert (bound.key, bound.label, bound.has_rates, bound.per_day, bound.gate) == (
         ("token", "tok_laptop"),
         "token 'laptop'",
         False,
@@ -23,19 +23,19 @@ def test_a_token_has_no_limits_but_that_of_its_streams() -> None:
         None,
     )
     assert bound.stream_gate == ConcurrencyGate(
-        key=("token streams", "tok_laptop"), label=bound.label, name="streams", limit=32, places=64, wait_s=10
+        key=("token streams", "tok_laptop"), label=bound.label, name="streams", limit=32, queue=64, wait_s=10
     )
 
 
 def test_a_group_has_no_limits() -> None:
     bound = group_scope(Group(name="home"), USUAL)
-    assert (bound.key, bound.rated, bound.gate, bound.stream_gate) == (("group", "home"), False, None, None)
+    assert (bound.key, bound.has_rates, bound.gate, bound.stream_gate) == (("group", "home"), False, None, None)
 
 
 def test_a_channel_has_a_limit_of_calls_in_flight() -> None:
     gate = channel_scope(kit.channel(), USUAL).gate
     assert gate == ConcurrencyGate(
-        key=("channel", "ch_up"), label="channel 'up'", name="calls in flight", limit=64, places=64, wait_s=10
+        key=("channel", "ch_up"), label="channel 'up'", name="calls in flight", limit=64, queue=64, wait_s=10
     )
 
 
@@ -44,7 +44,7 @@ def test_the_settings_have_the_defaults() -> None:
     streams, calls = token_scope(kit.token(), settings).stream_gate, channel_scope(kit.channel(), settings).gate
     assert streams is not None
     assert calls is not None
-    assert (streams.limit, calls.limit, calls.places, calls.wait_s) == (3, 5, 7, 9)
+    assert (streams.limit, calls.limit, calls.queue, calls.wait_s) == (3, 5, 7, 9)
 
 
 def test_nothing_is_limited_by_a_setting_of_0() -> None:
@@ -58,7 +58,7 @@ def test_what_a_party_says_itself_comes_first() -> None:
     bound = token_scope(kit.token(limits=limits), USUAL)
     assert bound.gate is not None
     assert bound.stream_gate is not None
-    assert (bound.gate.limit, bound.gate.places, bound.gate.wait_s, bound.stream_gate.limit) == (2, 0, 0, 1)
+    assert (bound.gate.limit, bound.gate.queue, bound.gate.wait_s, bound.stream_gate.limit) == (2, 0, 0, 1)
 
 
 @pytest.mark.parametrize(
@@ -67,14 +67,14 @@ def test_what_a_party_says_itself_comes_first() -> None:
 )
 def test_rates_are_noticed(limits: dict[str, Any], rated: bool, daily: bool) -> None:
     bound = token_scope(kit.token(limits=Limits(**limits)), USUAL)
-    assert (bound.rated, bound.daily) == (rated, daily)
+    assert (bound.has_rates, bound.per_day) == (rated, daily)
 
 
 def test_the_terms_of_a_call_are_those_of_token_and_group() -> None:
     limits = Limits(rpm=1, concurrent=2, streams=3)
     token = token_scope(kit.token(limits=limits), USUAL)
     group = group_scope(Group(name="home", limits=Limits(concurrent=4)), USUAL)
-    terms = scopes_of([token, group])
-    assert terms.rated == (token,)
+    terms = combine_scopes([token, group])
+    assert terms.rated_scopes == (token,)
     assert terms.gates == (token.gate, group.gate)
     assert terms.stream_gates == (token.gate, group.gate, token.stream_gate)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.core.rate_scopes import CallScopes, RateScope, channel_scope, group_scope, scopes_of, token_scope
+from gateway.core.rate_scopes import CallScopes, RateScope, channel_scope, combine_scopes, group_scope, token_scope
 from gateway.core.ratelimit import CountedCall, Limiter, UsedToday, duration, headers_of
 from gateway.domain.call import Scope
 from gateway.domain.errors import RateLimited
@@ -327,7 +327,7 @@ def _run_schedule(chance: random.Random) -> tuple[int, int]:
     by_key = {party.bound.key: party for party in parties}
     limiter = Limiter(mono, lambda key: by_key[key].used(mono.now))
     bounds = [party.bound for party in parties]
-    terms = scopes_of(bounds)
+    terms = combine_scopes(bounds)
     running: list[tuple[list[CountedCall], Taken]] = []
     counts = [0, 0]
     for _ in range(chance.randint(5, 30)):
@@ -345,7 +345,7 @@ def _run_schedule(chance: random.Random) -> tuple[int, int]:
         if admits:
             call = Taken(mono.now, tokens)
             limiter.concurrency.enter(terms.gates)
-            running.append((limiter.take(terms.rated, tokens), call))
+            running.append((limiter.take(terms.rated_scopes, tokens), call))
             for party in parties:
                 party.calls.append(call)
     return counts[0], counts[1]
@@ -353,7 +353,7 @@ def _run_schedule(chance: random.Random) -> tuple[int, int]:
 
 def _admits(limiter: Limiter, terms: CallScopes, tokens: int) -> bool:
     try:
-        limiter.check(terms.rated, tokens)
+        limiter.check(terms.rated_scopes, tokens)
     except RateLimited:
         return False
     return limiter.concurrency.full(terms.gates) is None

@@ -72,7 +72,7 @@ def _settle(store: Store, tell: Tell, number: int) -> None:
 
 def _note(store: Store, tell: Tell, number: int) -> None:
     refused = record(number, cost=0, status=429)
-    store.books.note(refused)
+    store.books.record_refusal(refused)
     noted = store.calls.get(refused.id)
     assert noted is not None
     tell("S", _encode(noted))

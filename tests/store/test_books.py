@@ -86,7 +86,7 @@ def test_a_call_opens_once_and_under_a_proper_id(store: Store, call_id: str) -> 
 
 
 def test_a_refused_call_is_noted_without_a_hold(store: Store) -> None:
-    store.books.note(record(1, cost=0, outcome=Outcome.REFUSED, status=429))
+    store.books.record_refusal(record(1, cost=0, outcome=Outcome.REFUSED, status=429))
     assert (store.calls.count, store.books.balance()) == (1, 10 * DOLLAR)
 
 
@@ -191,7 +191,7 @@ def test_a_full_disk_does_not_fill_the_memory_with_refused_calls(store: Store, m
     with monkeypatch.context() as patch:
         full(patch, "write_at", "create")
         for i in range(1000 + 50):
-            store.books.note(record(i, cost=0, status=429, outcome=Outcome.REFUSED))
+            store.books.record_refusal(record(i, cost=0, status=429, outcome=Outcome.REFUSED))
         assert len(store.books.counters.backlog()) == 1000
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from gateway.domain.call import FailureKind
 from gateway.domain.urls import Proxy
-from gateway.upstream.credentials import headers_of, proxy_to
+from gateway.upstream.credentials import headers_of, proxy_of
 from tests.upstream.makers import attempt_fails, channel
 
 
@@ -36,12 +36,12 @@ def test_or_where_the_dialect_has_its_place(dialect: str, name: str) -> None:
 
 
 def test_a_proxy_is_read_and_its_reference_resolved() -> None:
-    assert proxy_to(channel(), {}) is None
-    assert proxy_to(channel(proxy="http://h:1"), {}) == Proxy("h", 1)
-    assert proxy_to(channel(proxy="env:P"), {"P": "http://h:1"}) == Proxy("h", 1)
+    assert proxy_of(channel(), {}) is None
+    assert proxy_of(channel(proxy="http://h:1"), {}) == Proxy("h", 1)
+    assert proxy_of(channel(proxy="env:P"), {"P": "http://h:1"}) == Proxy("h", 1)
     for environ, kind in (({}, FailureKind.UNSET), ({"P": "h:1"}, FailureKind.AUTH)):
         with attempt_fails() as caught:
-            proxy_to(channel(proxy="env:P"), environ)
+            proxy_of(channel(proxy="env:P"), environ)
         assert (caught.value.kind, caught.value.sent) == (kind, False)
 
 

@@ -146,7 +146,7 @@ def native_request(order: Order, channel: Channel, served: ServedModel, path: st
         headers=headers,
         body=native_body(order, changes),
         dropped=dropped,
-        lowered=served.max_output if lower_limit else None,
+        lowered_cap=served.max_output if lower_limit else None,
     )
 
 

@@ -249,7 +249,7 @@ class ResponsesRelay(Adapter):
             headers=native_headers(order, channel),
             body=native_body(order, changes),
             dropped=dropped,
-            lowered=lowered,
+            lowered_cap=lowered,
         )
 
     def stream(self, order: Order, channel: Channel) -> NativeStream:

@@ -69,7 +69,7 @@ class AnthropicDialect(ChannelDialect):
             headers=_headers(channel, stream=order.stream),
             body=rawjson.encode({"model": served.upstream_name, **body}),
             dropped=parameters.left_out,
-            lowered=max_tokens if max_tokens < (cap or _max_tokens(None, model, served)) else None,
+            lowered_cap=max_tokens if max_tokens < (cap or _max_tokens(None, model, served)) else None,
         )
 
     def reader(self, order: Order, channel: Channel) -> MessageReader:

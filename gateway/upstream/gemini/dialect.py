@@ -55,7 +55,7 @@ class GeminiDialect(ChannelDialect):
             headers=STREAM_HEADERS if order.stream else PLAIN_HEADERS,
             body=rawjson.encode(body),
             dropped=parameters.left_out,
-            lowered=cap if cap != client_cap else None,
+            lowered_cap=cap if cap != client_cap else None,
         )
 
     def reader(self, order: Order, channel: Channel) -> ResponseReader:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import cast
 
 from gateway.domain.order import PreparedRequest
-from gateway.upstream.http.dial import Target, text_of
+from gateway.upstream.http.dial import Target, error_text
 from gateway.upstream.http.parser import ConnectionBroken, Parser, WireAnswer
 
 
@@ -159,9 +159,8 @@ class UpstreamConnection(asyncio.BufferedProtocol):
                 answer.wake()
             else:
                 why = "the connection was lost" if answer.status else "it closed the connection without an answer"
-                answer.connection_lost(
-                    ConnectionBroken(why if exc is None else text_of(exc), answer_started=self._parser.answer_started)
-                )
+                text = why if exc is None else error_text(exc)
+                answer.connection_lost(ConnectionBroken(text, answer_started=self._parser.answer_started))
         self._parser.close()
         self._on_lost(self)
 

@@ -149,7 +149,8 @@ class Dialer:
             try:
                 sock = await self._connect(proxy.host, proxy.port)
             except OSError as exc:
-                raise OSError(None, f"the proxy {proxy.host}:{proxy.port} cannot be reached: {text_of(exc)}") from exc
+                why = f"the proxy {proxy.host}:{proxy.port} cannot be reached: {error_text(exc)}"
+                raise OSError(None, why) from exc
             await tunnel(sock, proxy, target.host, target.port)
         name = target.host if target.tls is not None else None
         # From here on the socket is asyncio's, which closes it on failure as well. If it were closed here too, the loop
@@ -182,7 +183,7 @@ class Dialer:
         return addresses
 
 
-def text_of(exc: Exception) -> str:
+def error_text(exc: Exception) -> str:
     """Returns a short text that says what failed."""
     if isinstance(exc, ssl.SSLCertVerificationError):
         return f"its certificate is not accepted: {exc.verify_message}"

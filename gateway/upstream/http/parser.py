@@ -53,7 +53,7 @@ class WireAnswer(msgspec.Struct, eq=False):
     _size: int = 0
     _waiter: asyncio.Future[None] | None = None
     _error: Exception | None = None
-    _dropped: asyncio.TimerHandle | None = None
+    _discard_timer: asyncio.TimerHandle | None = None
 
     @property
     def full(self) -> bool:
@@ -91,8 +91,8 @@ class WireAnswer(msgspec.Struct, eq=False):
 
     def discard(self, seconds: float) -> None:
         """Discard the rest of the body. The connection is closed if the rest does not arrive within ``seconds``."""
-        if self._connection is not None and self._dropped is None:
-            self._dropped = asyncio.get_running_loop().call_later(seconds, self.abort)
+        if self._connection is not None and self._discard_timer is None:
+            self._discard_timer = asyncio.get_running_loop().call_later(seconds, self.abort)
             self._parts.clear()
             self._size = 0
             self._connection.resume_reading()
@@ -106,7 +106,7 @@ class WireAnswer(msgspec.Struct, eq=False):
 
     def feed_body(self, data: bytes) -> None:
         """Buffer a piece of the body. The parser calls it."""
-        if self._dropped is None:
+        if self._discard_timer is None:
             self._parts.append(data)
             self._size += len(data)
 
@@ -114,15 +114,15 @@ class WireAnswer(msgspec.Struct, eq=False):
         """Mark the body as complete, and release the connection. The parser calls it."""
         self.complete = True
         self._connection = None
-        if self._dropped is not None:
-            self._dropped.cancel()
+        if self._discard_timer is not None:
+            self._discard_timer.cancel()
 
     def connection_lost(self, error: Exception) -> None:
         """Raise this error in the reader. The connection calls it when it is lost."""
         self._error = self._error or error
         self._connection = None
-        if self._dropped is not None:
-            self._dropped.cancel()
+        if self._discard_timer is not None:
+            self._discard_timer.cancel()
         self.wake()
 
     def wake(self) -> None:

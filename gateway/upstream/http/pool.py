@@ -24,7 +24,7 @@ from gateway.domain.order import PreparedRequest
 from gateway.domain.urls import Proxy
 from gateway.upstream import failures
 from gateway.upstream.http.connection import READ_SIZE, RequestHeads, UpstreamConnection
-from gateway.upstream.http.dial import Dialer, Target, target_of, text_of
+from gateway.upstream.http.dial import Dialer, Target, error_text, target_of
 from gateway.upstream.http.parser import ConnectionBroken, WireAnswer
 from gateway.upstream.http.reply import HttpReply
 
@@ -188,7 +188,7 @@ class Pool:
             if isinstance(exc, TimeoutError) and not exc.strerror:  # the deadline, and not the system's own
                 slow = failures.too_slow(self.channel, "connect", seconds, sent=False)
                 raise AttemptFailed(msgspec.structs.replace(slow, kind=FailureKind.NETWORK)) from exc
-            text = f"{text_of(exc)} ({target.host}:{target.port})"
+            text = f"{error_text(exc)} ({target.host}:{target.port})"
             raise AttemptFailed(failures.unreachable(self.channel, text, sent=False)) from exc
 
     async def _connect(self, target: Target) -> UpstreamConnection:

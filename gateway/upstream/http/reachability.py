@@ -10,7 +10,7 @@ from enum import StrEnum
 import msgspec
 
 from gateway.domain.urls import Proxy
-from gateway.upstream.http.dial import Dialer, target_of, text_of
+from gateway.upstream.http.dial import Dialer, error_text, target_of
 
 
 class Stage(StrEnum):
@@ -57,7 +57,7 @@ async def check_reachability(base_url: str, seconds: float, proxy: Proxy | None 
     except OSError as exc:
         stage = Stage.CERTIFICATE if isinstance(exc, ssl.SSLError) else stage
         slow = isinstance(exc, TimeoutError) and not exc.strerror
-        text = f"no answer within {limit_s:g} s" if slow else text_of(exc)
+        text = f"no answer within {limit_s:g} s" if slow else error_text(exc)
         return msgspec.structs.replace(result, failed=stage, text=text)
     tls = transport.get_extra_info("ssl_object")
     transport.close()

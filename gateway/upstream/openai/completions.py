@@ -38,7 +38,7 @@ class CompletionsDialect(RequestWriter):
             headers=STREAM_HEADERS if order.stream else PLAIN_HEADERS,
             body=order.body if order.body and fields == order.fields else rawjson.encode(fields),
             dropped=tuple(dropped),
-            lowered=lowered,
+            lowered_cap=lowered,
         )
 
     def reader(self, order: Order, channel: Channel) -> ChatReader:

@@ -187,7 +187,7 @@ class OpenAIDialect(ChannelDialect):
             headers=STREAM_HEADERS if streams else PLAIN_HEADERS,
             body=rawjson.encode(fields),
             dropped=tuple(client_names.get(name, name) for name in dropped),
-            lowered=lowered,
+            lowered_cap=lowered,
         )
 
     def reader(self, order: Order, channel: Channel) -> ChatReader:

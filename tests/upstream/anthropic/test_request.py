@@ -202,9 +202,9 @@ def test_a_limit_above_the_models_own_is_lowered(
 ) -> None:
     served = ServedModel(name="m", upstream=BUDGET, max_output=limit)
     prepared = AnthropicDialect().prepare(translated({"messages": HI, **fields}), channel(), served, NOTHING)
-    assert (json.loads(prepared.body)["max_tokens"], prepared.lowered) == (sent, lowered)
+    assert (json.loads(prepared.body)["max_tokens"], prepared.lowered_cap) == (sent, lowered)
     learned = _prepared(learned=LearnedRefusals(max_output=limit), **fields)
-    assert (json.loads(learned.body)["max_tokens"], learned.lowered) == (sent, lowered)
+    assert (json.loads(learned.body)["max_tokens"], learned.lowered_cap) == (sent, lowered)
 
 
 def test_a_thinking_budget_stays_below_the_lowered_limit() -> None:

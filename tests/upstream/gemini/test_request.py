@@ -100,12 +100,12 @@ def test_a_limit_above_the_models_own_is_lowered(asked: int | None, limit: int |
     prepared = GeminiDialect().prepare(made, channel(), served, NOTHING)
     config = json.loads(prepared.body).get("generationConfig", {})
     assert config.get("maxOutputTokens") == sent
-    assert prepared.lowered == (sent if sent != asked else None)
+    assert prepared.lowered_cap == (sent if sent != asked else None)
 
 
 def test_a_limit_that_the_upstream_named_is_kept() -> None:
     prepared = _prepared("gemini-2.5-pro", LearnedRefusals(max_output=70), max_tokens=90)
-    assert (json.loads(prepared.body)["generationConfig"]["maxOutputTokens"], prepared.lowered) == (70, 70)
+    assert (json.loads(prepared.body)["generationConfig"]["maxOutputTokens"], prepared.lowered_cap) == (70, 70)
 
 
 OLD, NEW, LITE = model_of("gemini-2.5-flash"), model_of("gemini-3.8-flash"), model_of("gemini-2.5-flash-lite")

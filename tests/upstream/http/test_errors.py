@@ -7,7 +7,7 @@ import ssl
 
 import pytest
 
-from gateway.upstream.http.dial import text_of
+from gateway.upstream.http.dial import error_text
 
 CASES: list[tuple[Exception, str]] = [
     (OSError(errno.ECONNREFUSED, "Connect call failed ('127.0.0.1', 1)"), os.strerror(errno.ECONNREFUSED)),
@@ -22,16 +22,16 @@ CASES: list[tuple[Exception, str]] = [
 
 @pytest.mark.parametrize(("exc", "text"), CASES, ids=range(len(CASES)))
 def test_words(exc: Exception, text: str) -> None:
-    assert text_of(exc).startswith(text)
+    assert error_text(exc).startswith(text)
 
 
 def test_tls_is_reported_with_its_reason() -> None:
     exc = ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER] wrong")
     exc.reason = "WRONG_VERSION_NUMBER"
-    assert text_of(exc) == "TLS failed: WRONG_VERSION_NUMBER"
+    assert error_text(exc) == "TLS failed: WRONG_VERSION_NUMBER"
 
 
 def test_a_certificate_is_reported_with_its_reason() -> None:
     exc = ssl.SSLCertVerificationError(1, "x")
     exc.verify_message = "certificate has expired"
-    assert text_of(exc) == "its certificate is not accepted: certificate has expired"
+    assert error_text(exc) == "its certificate is not accepted: certificate has expired"

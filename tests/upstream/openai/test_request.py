@@ -174,7 +174,7 @@ def test_a_limit_above_the_models_own_is_lowered(field: str, given: Doc, sent: D
     served = ServedModel(name="m", max_output=7)
     prepared = prepare(asked, channel(token_limit_field=field), served, NOTHING)
     assert json.loads(prepared.body) == {"model": "m", "messages": [], **sent}
-    assert prepared.lowered == lowered
+    assert prepared.lowered_cap == lowered
 
 
 def test_lessons_are_left_out_and_named() -> None:
