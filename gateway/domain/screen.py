@@ -52,7 +52,7 @@ _COMMON = frozenset(
 class Screen:
     """Finds and removes the secrets of one channel."""
 
-    __slots__ = ("_grams", "_harmless", "_spaced", "_values", "needles", "shortest")
+    __slots__ = ("_grams", "_harmless", "_harmless_names", "_spaced", "_values", "needles", "shortest")
 
     def __init__(self, needles: Needles) -> None:
         self.needles = needles
@@ -62,6 +62,7 @@ class Screen:
         """Whether a secret contains spaces."""
         self._harmless: set[bytes] = set()
         """Short values without secrets, which most chunks repeat."""
+        self._harmless_names: set[str] = set()
         self._grams = frozenset(gram for spelling in needles.long for gram in windows_of(spelling, BLOCK))
         written = [msgspec.json.encode(value)[1:-1] for value in needles.values]
         self._values = frozenset([*written, *(value.replace(b"/", b"\\/") for value in written)])
@@ -110,14 +111,23 @@ class Screen:
         return bool(leaking)
 
     def without_secrets(self, fields: Fields, content: Container[str]) -> Fields:
-        """Returns the fields without secrets. Fields of the content are not examined."""
+        """Returns the fields without secrets in values or names. Fields of the content are not examined."""
+        leaking = () if fields.keys() <= self._harmless_names else self._leaking_names(fields)
         cleaned_fields = {}
         for name, value in fields.items():
-            if name in content or not self.value_has_secret(value):
-                cleaned_fields[name] = value
-            elif not self.has_secret(name):
-                cleaned_fields[name] = self._blank(value)
+            if name not in leaking:
+                has_secret = name not in content and self.value_has_secret(value)
+                cleaned_fields[name] = self._blank(value) if has_secret else value
         return cleaned_fields
+
+    def _leaking_names(self, fields: Fields) -> set[str]:
+        """Returns the names with secrets. Others are not searched again, if they are few and short."""
+        leaking = set(filter(self.has_secret, fields))
+        if len(fields) <= 64:
+            if len(self._harmless_names) >= 256:
+                self._harmless_names.clear()
+            self._harmless_names.update(name for name in fields if len(name) <= 64 and name not in leaking)
+        return leaking
 
     def _blank(self, value: msgspec.Raw) -> msgspec.Raw:
         text = bytes(value).decode("utf-8", "replace")

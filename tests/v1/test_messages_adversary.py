@@ -67,6 +67,7 @@ async def test_a_stream_shows_no_secret_around_its_content(native: Gateway, prov
         event("content_block_delta", index=0, delta={"type": "text_delta", "text": "x", "y": KEY}, z=KEY),
         *_text()[2:],
         event("x_odd", y=KEY),
+        event("message_delta", delta={KEY: "x"}, z=KEY),
         event("message_delta", delta={**END["delta"], "x": KEY}, usage={"output_tokens": 3, "z": KEY}),
         event("message_stop", z=KEY),
     ]

@@ -111,7 +111,8 @@ class MessageTap(NativeTap):
                     return write_event(b"message_start", rawjson.encode({**fields, "message": edited}))
                 if kind == "message_delta" and rawjson.is_null(fields.get("usage", NULL)):
                     fields["usage"] = rawjson.raw({"output_tokens": self.tally.tokens()})
-                    return write_event(b"message_delta", rawjson.encode(fields))
+                    sent = SSEEvent(rawjson.encode(fields), b"message_delta")
+                    return _clean_event(sent, fields, self.order.screen) or write_event(sent.name, sent.data)
         return _clean_event(event, fields, self.order.screen)
 
     def _count(self, part: Fields, data: bytes = b"") -> None:
