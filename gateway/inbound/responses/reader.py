@@ -61,6 +61,7 @@ class ResponsesReader(NativeTap):
         """The response in the last event with one, without its items."""
         self._items: list[tuple[int, msgspec.Raw]] = []
         """The ended items of a stream, with their places."""
+        self._has_begun_items = False
         self._begun = False
         self._next_number = 0
         self.reported_error: Failure | None = None
@@ -111,6 +112,7 @@ class ResponsesReader(NativeTap):
         if kind in PIECE_KINDS:
             self.tally.add(rawjson.text_at(fields.get("delta")))
         elif kind == "response.output_item.added":
+            self._has_begun_items = True
             self._count_item(holders.get("item", {}))
         elif kind == "response.output_item.done" and "item" in fields:
             place = bytes(fields.get("output_index", NULL))
@@ -173,11 +175,7 @@ class ResponsesReader(NativeTap):
             raise AttemptFailed(_failure_of(fields, {}, self.order.model, self._channel))
         for item in rawjson.objects(fields["output"]):
             self._count_item(item)
-            decoded = rawjson.value(rawjson.raw(item))
-            parts = [*rawjson.list_at(decoded, "content"), *rawjson.list_at(decoded, "summary")]
-            texts = [part.get("text") or part.get("refusal") for part in parts if isinstance(part, dict)]
-            texts += [decoded.get("arguments"), decoded.get("input"), decoded.get("code")]
-            self.tally.add("".join(text for text in texts if isinstance(text, str)))
+            self.tally.add(_texts_in(item))
         self.add(StopWord(_finish_reason(fields, rawjson.text_at(fields.get("status")), has_call=self._has_call)))
         requested = self._as_requested(fields)
         return body if requested is fields else rawjson.encode(requested)
@@ -200,10 +198,14 @@ class ResponsesReader(NativeTap):
             return None
         if kind in _TERMINAL_EVENTS:
             status = rawjson.text_at(response.get("status")) or _TERMINAL_EVENTS[kind]
+            output = response.get("output", EMPTY_LIST)
+            self._next_number -= 1  # this event waits, and may be replaced
+            missing = b"" if self._items else self._missing_events(output)
+            for item in (rawjson.maybe_objects(output) or ()) if self.tally.empty else ():
+                self._count_item(item)
+                self.tally.add(_texts_in(item))
             self.add(StopWord(_finish_reason(response, status, has_call=self._has_call)))
             self.done = True
-            self._next_number -= 1  # this event waits, and may be replaced
-            missing = b"" if self._items else self._missing_events(response.get("output", EMPTY_LIST))
             if missing:
                 return missing + self._write_event(kind.partition(".")[2], {"response": self._as_requested(response)})
         self._begun = True
@@ -215,11 +217,14 @@ class ResponsesReader(NativeTap):
 
     def _missing_events(self, output: msgspec.Raw) -> bytes:
         """Returns the events of items that only the last event has, as LiteLLM writes it: Codex ignores such calls.
-        Texts whose pieces came are not repeated.
+        Texts whose pieces came are not repeated, nor are the beginnings of items.
         """
         items = rawjson.items(output) if rawjson.maybe_objects(output) else []
         events = [[*item_events(place, item)] for place, item in enumerate(items)]
-        written = [each if self.tally.empty else [each[0], each[-1]] for each in events]
+        if self._has_begun_items:
+            written = [each[-1:] for each in events]
+        else:
+            written = [each if self.tally.empty else [each[0], each[-1]] for each in events]
         return b"".join([self._write_event(name, fields) for each in written for name, fields in each])
 
     def _keep_response(self, response: Fields) -> None:
@@ -294,6 +299,15 @@ def _cleaned_response(fields: Fields, screen: Screen, known: Fields) -> Fields:
         cleaned = [screen.without_secrets(item, _CONTENT) for item in items]
         response["output"] = fields["output"] if cleaned == items else rawjson.raw(cleaned)
     return response
+
+
+def _texts_in(item: Fields) -> str:
+    """Returns what the model wrote in an item."""
+    decoded = rawjson.value(rawjson.raw(item))
+    parts = [*rawjson.list_at(decoded, "content"), *rawjson.list_at(decoded, "summary")]
+    texts = [part.get("text") or part.get("refusal") for part in parts if isinstance(part, dict)]
+    texts += [decoded.get("arguments"), decoded.get("input"), decoded.get("code")]
+    return "".join(text for text in texts if isinstance(text, str))
 
 
 def _finish_reason(response: Fields, status: str, *, has_call: bool) -> str:

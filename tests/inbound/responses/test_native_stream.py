@@ -83,7 +83,7 @@ def test_a_secret_beside_one_piece_among_many_does_not_pass(at: int, where: str)
         assert [(doc["sequence_number"], doc["delta"]) for doc in found] == [(number, "a") for number in range(150)]
 
 
-@pytest.mark.parametrize("where", ["unknown", "item_id", "type", "id", "status", "role"])
+@pytest.mark.parametrize("where", ["unknown", "item_id", "type", "id", "status", "role", KEY])
 @pytest.mark.parametrize("holder", ["", "part", "item"])
 def test_a_secret_beside_the_frame_of_a_text_does_not_pass(holder: str, where: str) -> None:
     events = events_of(response(message("Hello")))
@@ -97,7 +97,7 @@ def test_a_secret_beside_the_frame_of_a_text_does_not_pass(holder: str, where: s
 
 
 @pytest.mark.parametrize("number", [0, 1, -1])
-@pytest.mark.parametrize("where", ["metadata", "instructions", "user"])
+@pytest.mark.parametrize("where", ["metadata", "instructions", "user", KEY])
 def test_a_secret_that_one_of_the_three_responses_of_a_stream_has_does_not_pass(where: str, number: int) -> None:
     docs = [json.loads(event.partition(b"data: ")[2]) for event in events_of(response(message("Hello")))]
     docs[number]["response"][where] = {"note": KEY}
@@ -127,6 +127,20 @@ def test_the_number_after_the_last_piece_is_known() -> None:
     made = stream()
     made.feed(delta(3) + delta(4) + delta(5))
     assert b'"sequence_number":6' in made.tail(NOTHING)
+
+
+def test_items_that_only_the_last_event_has_are_counted() -> None:
+    answer = {**response(message("Hello"), function_call("f", "{}")), "usage": None}
+    made = stream()
+    made.feed(event("response.completed", 0, response=answer))
+    assert (made.finish, made.reported, made.tally.calls, made.tally.chars) == ("tool_calls", None, 1, 8)
+
+
+def test_items_whose_ends_did_not_come_begin_once() -> None:
+    sent = events_of(response(message("Hello"), function_call("f", "{}")))
+    made = stream()
+    out = made.feed(b"".join(each for each in sent if b"output_item.done" not in each)) + made.tail(NOTHING)
+    assert (out.count(b"event: response.output_item.added"), out.count(b"event: response.output_item.done")) == (2, 2)
 
 
 SEARCHED: list[dict[str, Any]] = [
