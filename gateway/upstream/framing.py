@@ -99,6 +99,7 @@ class FramedStream(ABC):
 
     def feed(self, data: bytes) -> bytes:
         if self.failure or self.finished:
+            self.held = 0
             self._read_late(data)
             return b""
         if self._body is not None:

@@ -117,6 +117,7 @@ class ResponseRenderer(Renderer):
                 item, out = self._open(BlockKind.TEXT)
                 if isinstance(item, MessageItem):
                     out += self._number_events(item.cite(event))
+                self.held += len(out)
             case ReasoningSeal():
                 self.held += len(event.seal.content)
                 out = self._seal(event)

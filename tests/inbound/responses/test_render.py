@@ -347,5 +347,11 @@ def _messages(items: list[Any], dialect: Dialect) -> list[dict[str, Any]]:
 
 
 def test_what_is_kept_for_the_last_event_counts_as_memory() -> None:
-    found = rendered(chat.ROLE + b"".join(say(content="word " * 100) for _ in range(20)))
-    assert found.stream.held > 20 * 500
+    sources = [{"type": "url_citation", "url_citation": {"url": f"https://{n}.example/{'x' * 500}"}} for n in range(20)]
+    found = rendered(
+        chat.ROLE + b"".join(say(content="word " * 100, annotations=[each]) for each in sources) + chat.STOP
+    )
+    held = found.stream.held
+    assert held > 20 * 1000
+    found.stream.feed(b": late\n\n")
+    assert found.stream.held <= held
