@@ -48,8 +48,13 @@ def _whole(body: str) -> Order:
     return msgspec.structs.replace(order(body), body=body.encode())
 
 
-def test_a_body_that_fits_goes_out_as_it_came() -> None:
-    assert prepare(_whole(EVERYTHING), channel(), SERVED, NOTHING).body == EVERYTHING.encode()
+@pytest.mark.parametrize("preset", ["", "openai", "vllm", "ollama", "lmstudio"])
+@pytest.mark.parametrize("more", ["", ' "max_tokens" : 5,'])
+def test_a_body_that_fits_goes_out_as_it_came(preset: str, more: str) -> None:
+    body = EVERYTHING.replace("{", "{" + more, 1)
+    learned = LearnedRefusals(dropped=("top_k",), max_output=5)
+    for known in (NOTHING, learned):
+        assert prepare(_whole(body), channel(preset=preset), SERVED, known).body == body.encode()
 
 
 @pytest.mark.parametrize(
