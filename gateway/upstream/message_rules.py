@@ -53,6 +53,8 @@ _PLACEHOLDER = rawjson.raw({"google": {"thought_signature": UNSIGNED}})
 _EMPTY_THOUGHT = {"type": "thinking", "thinking": "", "signature": "none"}
 _ITEM_RULES = frozenset({ROLE, SHORT_IDS, OBJECTS, PAIRS})
 """Rules that hold for items of the Responses API, too."""
+_OTHER_CONTENT = ("tool_calls", "function_call", "refusal", "audio")
+"""What a message of the assistant may have instead of content."""
 LEFT_OUT = "[An image was here. This model reads text only.]"
 
 
@@ -81,8 +83,8 @@ def fit_messages(fields: Fields, rules: Collection[str]) -> list[str]:
     """
     loses_images = False
     for holder, known in (("messages", RULES.keys()), ("input", _ITEM_RULES)):
-        named = [name for name in rules if name in known]
-        data = bytes(fields.get(holder, NULL)) if named else b""
+        named = [name for name in rules if name in known] if holder in fields else []
+        data = bytes(fields[holder]) if named else b""
         needed = [name for name in named if RULES[name].sign in data]
         messages = rawjson.maybe_objects(data) if needed else None
         if messages is None:
@@ -213,8 +215,10 @@ def _without_blanks(messages: list[Fields]) -> list[Fields]:
         )
         if not has_none:
             kept.append(message)
-        elif "tool_calls" in message or role_of(message) == "tool":
-            kept.append({**message, "content": NULL if "tool_calls" in message else rawjson.raw(FILLER)})
+        elif any(not rawjson.is_nothing(message.get(name, NULL)) for name in _OTHER_CONTENT):
+            kept.append({**message, "content": NULL})
+        elif role_of(message) == "tool":
+            kept.append({**message, "content": rawjson.raw(FILLER)})
     return kept
 
 

@@ -277,6 +277,11 @@ def test_other_tools_stay(tools: Any) -> None:
             ],
         ),
         (
+            "messages[].text",
+            [_said("assistant", None, function_call={"name": "f"}), USER, _said("assistant", "", tool_calls=[])],
+            [_said("assistant", None, function_call={"name": "f"}), USER],
+        ),
+        (
             "messages[].image=base64",
             [_said("user", [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}, IMAGE])],
             [_said("user", [{"type": "image_url", "image_url": {"url": "AAAA"}}, IMAGE])],
@@ -298,4 +303,6 @@ def test_arguments_become_the_text_of_an_object_and_lose_nothing(given: Any, tex
 @pytest.mark.parametrize("odd", [None, 5, "", {}, [], [5], [None], ["x"], [[]], [{"extra_content": 5}, 5]])
 def test_odd_calls_are_left_to_the_upstream(odd: Any) -> None:
     fitting, _ = _fit([*RULES], {"messages": [_said("assistant", odd, tool_calls=odd)]})
-    assert [said["tool_calls"] for said in fitting["messages"] if "tool_calls" in said] == [odd] * (odd is not None)
+    assert [said["tool_calls"] for said in fitting["messages"] if "tool_calls" in said] == [odd] * (
+        odd not in (None, "", [])
+    )
