@@ -5,6 +5,7 @@ is the path of a field to leave out, such as ``seed`` or ``messages[].tool_calls
 """
 
 from collections.abc import Collection, Sequence
+from functools import lru_cache
 
 import msgspec
 
@@ -13,7 +14,7 @@ from gateway.domain.lazy_pattern import lazy_pattern
 from gateway.domain.output_limit import CAPS
 from gateway.domain.rawjson import Fields
 from gateway.upstream.answer_formats import FORMAT_REFUSED, NO_JSON, NO_SCHEMAS, fit_format
-from gateway.upstream.efforts import EFFORTS, FORMS_REFUSED, fit_effort, fit_thinking
+from gateway.upstream.efforts import EFFORTS, FORMS_REFUSED, NO_EFFORT, fit_effort, fit_thinking
 from gateway.upstream.message_rules import RULES, fit_messages
 from gateway.upstream.null_values import NULLS, NULLS_REFUSED, without_nulls
 from gateway.upstream.ranges import RANGES, fit_ranges
@@ -52,23 +53,33 @@ def fit_request(request: Fields, rules: Collection[str]) -> tuple[Fields, list[s
     """Returns a request's fields as the rules want them, and the names of what they lose or have another value of."""
     if not rules:
         return dict(request), []
-    fields = without_nulls(request) if NULLS in rules else dict(request)
-    if STREAM in rules or PLAIN in rules:  # an answer in the other form than requested is read all the same
-        fields["stream"] = rawjson.raw(STREAM in rules)
-    paths = [name for name in rules if not is_rule(name) and name not in CAPS]
-    left_out = [path for path in paths if leave_out(fields, path)]
-    lost = [name for name in left_out if name != _UNNOTICED]
-    lost += fit_effort(fields, rules) + fit_thinking(fields, rules)
-    lost += fit_format(fields, rules) + fit_ranges(fields, rules)
-    fit_schemas(fields, rules)
-    return fields, lost + fit_messages(fields, rules)
+    paths, of_messages, others = _by_kind(tuple(rules))
+    fields = without_nulls(request) if NULLS in others else dict(request)
+    if STREAM in others or PLAIN in others:  # an answer in the other form than requested is read all the same
+        fields["stream"] = rawjson.raw(STREAM in others)
+    lost = [name for name in paths if leave_out(fields, name) and name != _UNNOTICED]
+    if others:
+        lost += fit_effort(fields, others) + fit_thinking(fields, others)
+        lost += fit_format(fields, others) + fit_ranges(fields, others)
+        fit_schemas(fields, others)
+    return fields, lost + (fit_messages(fields, of_messages) if of_messages else [])
+
+
+@lru_cache(maxsize=256)
+def _by_kind(names: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    """Returns the paths of fields to leave out, the rules for messages, and the other rules. Most calls of a channel
+    have the same rules.
+    """
+    paths = tuple(name for name in names if not is_rule(name) and name not in CAPS)
+    others = tuple(name for name in names if name not in RULES and (name == NO_EFFORT or is_rule(name)))
+    return paths, tuple(name for name in names if name in RULES), others
 
 
 def leave_out(fields: Fields, name: str) -> bool:
     """Leave out the field at a path, and an object that becomes empty. Returns whether there was one. Tools may have it
     in their functions, too.
     """
-    holder, *path = name.replace("[]", "").split(".")
+    holder, path = _parts_of(name)
     if holder not in fields:
         return False
     sent = fields[holder]
@@ -79,6 +90,13 @@ def leave_out(fields: Fields, name: str) -> bool:
     else:
         fields[holder] = kept
     return kept is not sent
+
+
+@lru_cache(maxsize=1024)
+def _parts_of(name: str) -> tuple[str, tuple[str, ...]]:
+    """Returns the field at the top in which a path begins, and the names below it."""
+    holder, *path = name.replace("[]", "").split(".")
+    return holder, tuple(path)
 
 
 def _without(raw: msgspec.Raw, path: Sequence[str]) -> msgspec.Raw:
