@@ -361,6 +361,13 @@ async def test_a_test_tries_every_key_and_uses_the_good_ones_again(
     assert provider.last.head.get("authorization") == f"Bearer {FIRST}"
 
 
+async def test_without_a_good_key_the_test_fails(owner: ControlClient, provider: Provider) -> None:
+    await owner.edit_channel("up", {"key": FIRST, "keys": [SECOND]})
+    provider.on("/v1/models", fail(401))
+    check = await owner.test_channel("up")
+    assert (check.ok, "0 of 2 keys are accepted" in check.text) == (False, True)
+
+
 async def test_a_key_that_was_refused_and_is_given_again_is_tried_again(owner: ControlClient, gateway: Gateway) -> None:
     await owner.edit_channel("up", {"key": FIRST})
     gateway.engine.health.note_failure(ChannelId("ch_up"), FailureKind.AUTH, "401")

@@ -45,6 +45,10 @@ def test_a_proxy_is_read_and_its_reference_resolved() -> None:
         assert (caught.value.kind, caught.value.sent) == (kind, False)
 
 
+def test_a_reference_in_a_header_is_resolved() -> None:
+    assert _headers({"T": "me"}, headers={"X-Title": "env:T"}) == {"X-Title": "me"}
+
+
 def test_the_key_wins_over_a_header_of_the_channel() -> None:
     assert _headers(key="k", headers={"Authorization": "mine"})["Authorization"] == "Bearer k"
 

@@ -14,6 +14,7 @@ from gateway.upstream.anthropic.messages import TOOLS
 from gateway.upstream.call_memory import CallMemory
 from gateway.upstream.usage_report import UsageReports
 from tests.cases.anthropic.streams import block, end, start, text, tool
+from tests.cases.conversations import function
 from tests.conformance.shapes import completion_faults
 from tests.fakes.replies import dumps
 from tests.upstream.makers import as_chat, attempt_fails, body_of, channel, translated
@@ -82,10 +83,12 @@ def test_a_refusal_may_explain_itself() -> None:
     assert (message["refusal"], finish) == ("Not this.", "content_filter")
 
 
+SCHEMA = {"type": "json_schema", "json_schema": {"schema": {}}}
+
+
 def test_a_schema_answered_by_the_tool_is_text() -> None:
     use = {"type": "tool_use", "id": "t", "name": "json_response", "input": {"a": 1}}
-    form = {"type": "json_schema", "json_schema": {"schema": {}}}
-    message, finish = _said(_answer(use, reason="tool_use"), response_format=form)
+    message, finish = _said(_answer(use, reason="tool_use"), response_format=SCHEMA)
     assert (message["content"], "tool_calls" in message, finish) == ('{"a":1}', False, "stop")
 
 
@@ -126,8 +129,9 @@ def test_thoughts_belong_to_the_call_after_them() -> None:
     assert (bool(memory.recall("", "a")), memory.recall("", "b")) == (True, b"")
 
 
-def test_a_tool_of_that_name_is_one() -> None:
-    message, finish = _said(_answer({"type": "tool_use", "id": "t", "name": "json_response", "input": {}}))
+@pytest.mark.parametrize("fields", [{}, {"response_format": SCHEMA, "tools": [function("json_response")]}])
+def test_a_tool_of_that_name_is_one(fields: Any) -> None:
+    message, finish = _said(_answer({"type": "tool_use", "id": "t", "name": "json_response", "input": {}}), **fields)
     assert (message["tool_calls"][0]["id"], finish) == ("t", "tool_calls")
 
 
