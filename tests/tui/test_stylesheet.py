@@ -4,6 +4,7 @@ from textual.css.stylesheet import Stylesheet
 from tests.tui.owner import press, screen, shown
 from tests.tui.stage import console
 from tui.app import STYLESHEET
+from tui.widgets.choices import CheckList
 from tui.widgets.combobox import ChoiceList
 
 
@@ -25,3 +26,9 @@ async def test_without_colours_a_list_of_suggestions_has_a_border(monkeypatch: p
         assert [edge for edge, _ in app.screen.query_one(ChoiceList).styles.border] == ["solid"] * 4
         below = next(line for line in screen(app).splitlines() if "Budget, dollars" in line)
         assert "\N{BOX DRAWINGS LIGHT DOWN AND RIGHT}\N{BOX DRAWINGS LIGHT HORIZONTAL}" in below
+
+
+async def test_on_the_lowest_screen_a_list_of_choices_has_some_lines() -> None:
+    async with shown("tokens", size=(30, 10)) as (app, pilot, _):
+        await press(app, pilot, "o")
+        assert app.screen.query_one(CheckList).size.height >= 3

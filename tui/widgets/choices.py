@@ -182,7 +182,7 @@ class MultiSelect(DialogScreen[Any]):
         longest = max((cell_len(safe(text)) for _, text in self._options), default=0)
         with Dialog(classes="dialog big", needs=len("[x] ") + longest + 2):  # and the scrollbar
             yield Static(Content.styled(safe(self._title), "bold"), classes="title")
-            yield Static(Content(safe_lines(self._about)))
+            yield Static(Content(safe_lines(self._about)), classes="intro")
             yield FilterInput("gpt !mini: words to match, !words to exclude")
             yield CheckList(self._options, self.checked)
             keys = [("space", " toggle  "), ("a", " all or none  "), ("/", " search  "), ("enter", " done  ")]

@@ -358,7 +358,7 @@ class Form(DialogScreen[Any]):
             row.complain(complaint if (row.edited or self._shows_all_errors) and not is_part else "")
         self._show_line(safe_lines(self.plan.preview(values)) if not self._wrong_ids else "")
         command = self._command()
-        self.query_one("#copy").set_class(not command, "-none")
+        self.query("#copy, .command").set_class(not command, "-none")
         self.query_one(".command", Static).update(content((f"$ {safe(command)}" if command else "", "dim")))
         return None if self._wrong_ids else values
 
@@ -449,7 +449,9 @@ class Form(DialogScreen[Any]):
 
     def _show_line(self, text: str, tone: str = "live") -> None:
         """Show a text below the fields: the preview, progress, or an error."""
-        self.query_one(".preview", Static).update(content((text, tone)))
+        preview = self.query_one(".preview", Static)
+        preview.set_class(not text, "-none")
+        preview.update(content((text, tone)))
 
     def _command(self) -> str:
         rows, texts = self.fields.rows, self.fields.texts()
