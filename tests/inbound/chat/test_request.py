@@ -131,6 +131,12 @@ def test_a_bad_field_is_named(fields: dict[str, Any], code: str, param: str) -> 
     assert refusal(**fields) == (code, param)
 
 
+def test_missing_messages_are_named() -> None:
+    with pytest.raises(BadRequest) as caught:
+        parse(b'{"model":"m"}')
+    assert (caught.value.code, caught.value.param) == ("missing_required_parameter", "messages")
+
+
 @pytest.mark.parametrize("n", [1, MOST_CHOICES])
 def test_choices_may_be_several(n: int) -> None:
     assert ask(n=n).choices == n

@@ -127,6 +127,12 @@ def test_usage(usage: Any, expected: tuple[int, int, int, int]) -> None:
     assert (found.input, found.output, found.reasoning, found.cached) == expected
 
 
+def test_an_answer_ends_when_every_candidate_has_a_reason() -> None:
+    began = (response(say("a"), index=0), response(say("b"), finish="STOP", index=1))
+    assert _streamed(*began, n=2).failure is not None
+    assert _streamed(*began, response(finish="MAX_TOKENS", index=0), n=2).finish == "length"
+
+
 def test_a_failed_model_is_a_failure_unless_something_came() -> None:
     with attempt_fails("MALFORMED_FUNCTION_CALL") as caught:
         _whole(response(finish="MALFORMED_FUNCTION_CALL"))
