@@ -164,6 +164,7 @@ def _bind(handler: Handler, edits: ConfigEdits) -> WebHandler:
     async def handle(request: web.Request) -> web.StreamResponse:
         source = source_of(request.headers.get(SOURCE_HEADER, ""))
         may_revive_keys = request.headers.get(ACCEPT_HEADER) == REVIVES_KEY
+        await request.read()  # first, so that no handler waits for it when it knows what to change
         result = await handler(edits.for_source(source, may_revive_keys=may_revive_keys), request)
         if isinstance(result, web.StreamResponse):
             return result

@@ -116,7 +116,7 @@ class ConfigEdits:
             raise Conflict(" ".join(reasons), code=REVIVES_KEY, details={"reasons": reasons})
         entity_changes = await _entity_changes(changes, before, after)
         if self.registry is not before:
-            raise Conflict("the configuration has changed in the meantime; try again", code="changed_meanwhile")
+            raise edit_conflict()
         if not (entity_changes or undoes):
             return {"done": NOTHING_CHANGED}
         history = self.engine.store.history
@@ -206,6 +206,11 @@ async def _entity_changes(changes: Sequence[Change], before: Registry, after: Re
     if len(changes) + models < 200:  # so few take milliseconds
         return change_history.changes_of(changes, before, after)
     return await asyncio.to_thread(change_history.changes_of, changes, before, after)
+
+
+def edit_conflict() -> Conflict:
+    """Returns the error for changes that were made for an earlier configuration."""
+    return Conflict("the configuration has changed in the meantime; try again", code="changed_meanwhile")
 
 
 def _not_written(exc: OSError) -> Unavailable:

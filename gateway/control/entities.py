@@ -11,12 +11,12 @@ import msgspec
 from aiohttp import web
 
 from gateway.control import channels, groups, prices, tokens
-from gateway.control.edits import ConfigEdits, EntityEdit
+from gateway.control.edits import ConfigEdits, EntityEdit, edit_conflict
 from gateway.control.request_bodies import members, query, read_body
 from gateway.control.usage import tallies
 from gateway.control.views import channel_views, group_view, group_views, token_view, token_views
 from gateway.domain.channel import Channel
-from gateway.domain.errors import BadRequest, Conflict
+from gateway.domain.errors import BadRequest
 from gateway.domain.group import Group
 from gateway.domain.history import NOTHING_CHANGED
 from gateway.domain.human_values import count_text, first_of
@@ -119,7 +119,7 @@ async def _commit(
             await asyncio.sleep(0)  # calls can proceed
     changes = [*plan.changes.values()]
     if _is_outdated(changes, kind, before, edits.registry):
-        raise Conflict("the configuration has changed in the meantime; try again", code="changed_meanwhile")
+        raise edit_conflict()
     refs = {edit.channel for edit in entity_edits}
     place = f" at channel '{edits.engine.catalog.channel(*refs).name}'" if len(refs) == 1 and any(refs) else ""
     done, undone = _sentences(kind, entity_edits, plan.names, place)

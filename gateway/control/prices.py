@@ -10,7 +10,7 @@ import msgspec
 from aiohttp import web
 
 from gateway.control import validation
-from gateway.control.edits import ConfigEdits, EntityEdit
+from gateway.control.edits import ConfigEdits, EntityEdit, edit_conflict
 from gateway.control.request_bodies import fields, members, query, read_body
 from gateway.control.vendor_prices import PriceList, known_prices, load
 from gateway.control.views import price_view
@@ -93,7 +93,7 @@ async def import_prices(edits: ConfigEdits, request: web.Request) -> list[PriceP
 
     With ``apply``, known prices that differ are imported in one change. Prices that the owner set are never replaced,
     and without ``accept`` a price is not imported if it rises steeply or looks as if it were in another unit.
-    ``models`` and ``channel`` restrict the import.
+    ``models`` and ``channel`` restrict the import. Raises Conflict if the configuration changes while prices are found.
     """
     body = await read_body(request, ImportPricesBody)
     registry, now = edits.registry, edits.now
@@ -107,6 +107,8 @@ async def import_prices(edits: ConfigEdits, request: web.Request) -> list[PriceP
     chosen = [known for known in candidates if body.models is None or known[1].name in body.models]
     proposals = [_proposal(edits, *known, body) for known in chosen]
     applied = [known for known, proposal in zip(chosen, proposals, strict=True) if proposal.applied]
+    if applied and edits.registry is not registry:
+        raise edit_conflict()
     if applied:
         await _set_known_prices(edits, applied)
     return proposals

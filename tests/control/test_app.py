@@ -181,6 +181,22 @@ async def test_changes_at_once_are_all_made(owner: ControlClient) -> None:
     assert len(await owner.tokens()) == 21
 
 
+async def test_a_body_that_comes_late_undoes_no_edit(surface: Surface, owner: ControlClient) -> None:
+    reader, writer = await asyncio.open_unix_connection(surface.unix.socket)
+    body, token = b'{"stop_when_empty":true}', AUTH["authorization"]
+    head = (
+        f"PATCH /control/account HTTP/1.1\r\nHost: localhost\r\nAuthorization: {token}\r\nContent-Length: {len(body)}"
+    )
+    writer.write(f"{head}\r\n\r\n".encode())
+    await asyncio.sleep(0.1)
+    await owner.send("PATCH", "/account", {"status": "suspended"})
+    writer.write(body)
+    answer = await reader.readline()
+    writer.transport.abort()
+    account = await owner.account()
+    assert (answer[9:12], account.status, account.stop_when_empty) == (b"200", "suspended", True)
+
+
 async def test_closing_ends_the_server_at_once(surface: Surface, owner: ControlClient) -> None:
     await owner.status()
     began = asyncio.get_running_loop().time()

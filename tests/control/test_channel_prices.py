@@ -1,5 +1,6 @@
 """Prices of single channels: set, shown, imported, and kept when the channel is edited."""
 
+import asyncio
 from itertools import permutations
 
 import pytest
@@ -105,6 +106,16 @@ async def test_a_second_import_changes_nothing(owner: ControlClient, gateway: Ga
     prices = {route.channel: route.price for route in (await owner.model(MODEL)).routes}
     found = {name: price.input_nanos for name, price in prices.items() if price is not None}
     assert found == {"a": DOLLAR * 15 // 100, "b": DOLLAR * 15 // 100, "c": 0, "d": DOLLAR * 15 // 100}
+
+
+async def test_an_import_of_prices_undoes_no_edit_of_the_same_time(owner: ControlClient, gateway: Gateway) -> None:
+    gateway.channel(CHANNELS["a"][0], MODEL, name="a")
+    importing = asyncio.create_task(owner.import_prices(apply=True))
+    while not importing.done():
+        gateway.channel(CHANNELS["a"][0], MODEL, name="a", note=str(gateway.engine.now()))
+        await asyncio.sleep(0)
+    with pytest.raises(Conflict, match="changed in the meantime"):
+        await importing
 
 
 async def test_a_price_holds_in_its_hours_and_for_its_variant(owner: ControlClient, gateway: Gateway) -> None:
