@@ -24,6 +24,7 @@ from gateway.domain.order import Order
 from gateway.domain.output_limit import MOST_CHOICES, MOST_TOKENS, STANDARD_FIELDS, OutputLimit, larger, read_limit
 from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN, MESSAGE_TOKENS, InputBound, bound_of, text_count
 from gateway.domain.rawjson import Fields
+from gateway.domain.screen import Screen
 from gateway.domain.sse import BOM, SSEEvent, stream_in
 from gateway.domain.usage import Usage, as_object
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundRequest
@@ -199,6 +200,8 @@ def _chat_order(order: Order) -> Order:
     )
 
 
+_CHOICE_CONTENT = frozenset({"text", "logprobs", "message", "delta"})
+"""Fields of a choice with the model's words."""
 _REASONS = {"length": "length", "content_filter": "content_filter"}
 """Finish reasons. All others become ``stop``."""
 
@@ -298,13 +301,14 @@ class CompletionTap(NativeTap):
         choices = rawjson.maybe_objects(chunk.get("choices"))
         if not choices:
             return b""
-        edited = self._head | chunk
+        edited = self._head | self.order.screen.without_secrets(chunk, ("choices",))
+        edited["choices"] = _clean_choices(chunk["choices"], self.order.screen)
         if all("text" not in choice and ("message" in choice or "delta" in choice) for choice in choices):
             texts = rawjson.raw(list(map(self._text_of, self._chat.choices)))
             edited |= {"object": self._head["object"], "choices": texts}
         edited["model"] = self._head["model"]
         edited.pop("usage", None)
-        if not self.order.screen.clean(edited) and edited == chunk:
+        if edited == chunk:
             return None
         return b"data: " + rawjson.encode(edited) + b"\n\n"
 
@@ -344,4 +348,13 @@ class CompletionTap(NativeTap):
             raise not_an_answer(body, self._channel)
         edited = dict(answer)
         edit_head(edited, self.reports, self.reported, _head_of(answer, self.order), self.order)
+        if "choices" in answer:
+            edited["choices"] = _clean_choices(answer["choices"], self.order.screen)
         return whole_answer(self, body if edited == answer else rawjson.encode(edited))
+
+
+def _clean_choices(raw: msgspec.Raw, screen: Screen) -> msgspec.Raw:
+    """Returns the choices without the secrets around their content; as they came if they have none."""
+    choices = rawjson.objects(raw)
+    cleaned = [screen.without_secrets(choice, _CHOICE_CONTENT) for choice in choices]
+    return raw if cleaned == choices else rawjson.raw(cleaned)

@@ -3,10 +3,13 @@
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from gateway.domain.channel import Dialect, ServedModel
 from gateway.domain.errors import BadRequest
+from gateway.domain.screen import Screen
+from gateway.domain.secret_search import needles
 from gateway.domain.units import CallId, Millis
 from gateway.domain.usage import Usage, UsageSource
 from gateway.inbound.api import HttpRequest
@@ -142,3 +145,20 @@ def test_an_answer_that_is_cut_short_ends_at_its_limit() -> None:
     last = stream.cut_short() + stream.tail(USAGE)
     assert b'"finish_reason":"length"' in last
     assert last.endswith(b"data: [DONE]\n\n")
+
+
+@pytest.mark.parametrize("name", ["id", "object", "created", "x", "canary-0123456789"])
+def test_what_surrounds_the_text_shows_no_secret(name: str) -> None:
+    screen = Screen(needles(["canary-0123456789"]))
+    asked = msgspec.structs.replace(order({"model": "m", "prompt": "p"}), screen=screen)
+    choices = [{"index": 0, "text": "Hi", "finish_reason": "stop", "y": "canary-0123456789", name: 1}]
+    sent = {"id": "c1", "choices": choices, name: "canary-0123456789"}
+    out = CompletionsRelay().stream(asked, channel()).feed(event(sent))
+    for body in (out.removeprefix(b"data: "), body_of(CompletionsRelay().whole(dumps(sent), asked, channel()))):
+        assert b"canary" not in body
+        assert json.loads(body)["choices"][0]["text"] == "Hi"
+
+
+def test_an_answer_inside_of_another_object_is_read() -> None:
+    answer = {"result": {"choices": [{"index": 0, "text": "Hi", "finish_reason": "stop"}]}}
+    assert CompletionsRelay().whole(dumps(answer), order({"model": "m", "prompt": "p"}), channel()).tally.chars == 2
