@@ -42,7 +42,6 @@ class EventStream(FramedStream):
             run = None if self._template is None else self._template.run(block, start)
             written = None if run is None else self._take_run(run)
             if run is None or written is None:
-                self._template = None
                 end = event_end(block, start, has_returns=False)
                 out.append(self._open_event(block[start:end].rstrip(b"\n")))
             else:
@@ -69,6 +68,8 @@ class EventStream(FramedStream):
     def _open_event(self, part: bytes) -> bytes:
         """Returns what the client gets for one event, from which a template may be learned."""
         out = self._read_event(part)
+        if self._contents:  # an event without content, such as a comment or a usage, leaves the template as it is
+            self._template = None
         text = self._only_text() if self._templates_left else b""
         self._contents.clear()  # they may be as large as the event, and the client may be slow
         if text:

@@ -15,6 +15,7 @@ from gateway.inbound.messages.render import MessagesRenderer, MessageStyle
 from gateway.inbound.rendering import RenderingAdapter
 from gateway.upstream.adapter import AnswerStream
 from gateway.upstream.openai.dialect import OpenAIDialect
+from gateway.upstream.openai.template import Template, template_of
 from tests.cases.answers import said_in
 from tests.cases.streams import ROLE, STOP
 from tests.fakes.replies import DONE, chunk, delta, event, tool_call, usage
@@ -124,3 +125,16 @@ def test_a_run_of_regular_events_is_learned_once_and_says_all(texts: list[str]) 
     out = b"".join(stream.feed(part) for part in (ROLE, *map(_text, texts), STOP, DONE))
     assert said_in(out).text == {0: "".join(texts)}
     assert stream.tally.chars == len("".join(texts))
+
+
+@pytest.mark.parametrize("between", [b": a comment\n\n", event(chunk(delta())), event(chunk(usage=usage(9, 2)))])
+def test_events_without_content_do_not_end_a_run(between: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    learned: list[bytes] = []
+
+    def learn(event: bytes, out: bytes, text: bytes) -> Template | None:
+        learned.append(text)
+        return template_of(event, out, text)
+
+    monkeypatch.setattr(event_stream, "template_of", learn)
+    native_stream().feed(b"".join([ROLE, *(_text(f"word {number}") + between for number in range(5))]))
+    assert learned == [b'"word 0"']
