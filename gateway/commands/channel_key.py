@@ -67,7 +67,7 @@ def add_key(ref: str, *, key: str, as_json: bool) -> None:
 @accept_option
 @json_option
 def rotate_key(ref: str, number: int, *, key: str, as_json: bool) -> None:
-    """Replace a key by another one."""
+    """Replace a key with another one."""
     secret = read_key(key)
     _print_keys(run(lambda client: client.replace_key(ref, number, secret)), as_json=as_json)
 

@@ -107,7 +107,7 @@ def import_(file: str, origin: str, *, dry_run: bool, prune: bool, yes: bool, as
     What the file names is created, or changed to match the file; everything else stays. A file with an unknown or
     invalid value is rejected, and the error says where it is. New tokens get keys, which are shown only once.
 
-    From a file of another gateway, everything that exists here too is imported, and the rest is listed.
+    From another gateway's file, everything that Tollkeeper supports is imported, and the rest is listed.
     """
     source = ConfigOrigin(origin)
     if source is ConfigOrigin.LITELLM:

@@ -38,7 +38,7 @@ COLUMNS = [
     ],
 )
 @click.option(
-    "--add", "names", multiple=True, metavar="NAME", help="Add the one with this name as a channel. May be repeated."
+    "--add", "names", multiple=True, metavar="NAME", help="Add this server or key as a channel. May be repeated."
 )
 @click.option("--all", "add_all", is_flag=True, help="Add all of them as channels.")
 @json_option

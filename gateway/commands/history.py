@@ -55,12 +55,7 @@ def history() -> None:
 @click.option("--since", type=SINCE, metavar="WHEN", help="List only changes since then: 2h, 7d, 2026-11-20.")
 @click.option("--until", type=UNTIL, metavar="WHEN", help="List only changes before then.")
 @click.option(
-    "--limit",
-    "-n",
-    type=WholeNumber(1, 1000),
-    default=DEFAULT_LIMIT,
-    metavar="N",
-    help=f"List at most this many (default: {DEFAULT_LIMIT}).",
+    "--limit", "-n", type=WholeNumber(1, 1000), default=DEFAULT_LIMIT, show_default=True, help="List at most this many."
 )
 @json_option
 def list_history(

@@ -31,7 +31,7 @@ def incident() -> None:
     shell_complete=CHANNELS,
 )
 @click.option(
-    "--since", type=SINCE, help="List only incidents that were not over by then: 1h, 7d, 14:00, today, 2026-11-01."
+    "--since", type=SINCE, help="List only incidents that had not ended by then: 1h, 7d, 14:00, today, 2026-11-01."
 )
 @click.option("--limit", "-n", type=WholeNumber(min=1), metavar="N", help="List at most this many (default: all).")
 @json_option

@@ -112,8 +112,8 @@ def run_program(
 ) -> None:
     """Start PROGRAM with an environment that points at this gateway.
 
-    The program gets its own token, which is named after the program and the folder, and ends with the program. None of
-    its settings files is changed. The command ends with the program's exit code. A program that 'env --for' does not
+    The program gets its own token, which is named after the program and the folder, and ends with the program. Its
+    settings files stay unchanged. The command ends with the program's exit code. A program that 'env --for' does not
     know gets the variables that OpenAI's and Anthropic's SDKs read.
     """
     program = shutil.which(command[0])

@@ -101,7 +101,7 @@ def follow_or_serve(config: Config) -> int:
 @click.command(cls=Command, examples=["tollkeeper serve", "tollkeeper serve --port 8700 --log"])
 @click.option("--drain", type=SECONDS, help="Seconds that running calls get to finish when the server stops.")
 @click.option("--log", is_flag=True, help="Print a line for each call as it ends.")
-@click.option("--no-token", is_flag=True, help="Do not create a first token, because nobody reads the output.")
+@click.option("--no-token", is_flag=True, help="Do not create a first token; for a server whose output nobody reads.")
 def serve(drain: float | None, *, log: bool, no_token: bool) -> None:
     """Run the gateway in the foreground, until Ctrl-C or 'tollkeeper stop'."""
     config = msgspec.structs.replace(current_config(), first_token=not no_token)

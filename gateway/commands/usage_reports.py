@@ -231,7 +231,7 @@ FILE_NAME = re.compile(r"(\.{0,2}|~)/.*|[^:!]*\.(csv|tsv|txt|xlsx|json|jsonl|ndj
     ],
 )
 @filter_options
-@click.option("--format", "format_name", type=click.Choice(["csv", "jsonl"]), default="csv", show_default=True)
+@click.option("--format", "format_name", type=click.Choice(["csv", "jsonl"]), default="csv", help="By default csv.")
 @click.option("--json", "format_name", flag_value="jsonl", help="The same as --format jsonl.")
 @click.option(
     "--output",

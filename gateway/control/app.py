@@ -210,7 +210,7 @@ def _gateway_error(exc: web.HTTPException, request: web.Request) -> GatewayError
         message = f"{request.method} is not allowed here; use {allowed}"
         return BadRequest(message, code="method_not_allowed", details={"allow": allowed})
     if isinstance(exc, web.HTTPNotFound):
-        return NotFound(f"there is no {plain(request.path)}", code="unknown_url")
+        return NotFound(f"{plain(request.path)} does not exist", code="unknown_url")
     return BadRequest(f"the request cannot be served: {exc.reason}")
 
 

@@ -22,7 +22,7 @@ UNCOUNTED = 64 << 10
 """Bytes that every call may use without being counted."""
 WAIT_S = 30.0
 """Seconds that an answer waits for memory before it fails."""
-_ADVICE = "try again when other calls have ended, or 'tollkeeper settings set --answers-mib'"
+_ADVICE = "raise the limit with 'tollkeeper settings set --answers-mib'"
 
 
 class AnswerMemory:
@@ -50,7 +50,7 @@ class AnswerMemory:
         """Count more for a share once others have freed enough. Raises AnswerMemoryFull."""
         limit = self._settings().answers_mib
         if limit and UNCOUNTED + share.counted + size > limit << 20:
-            msg = f"this answer is larger than the limit of all answers together ({limit} MiB)"
+            msg = f"this answer alone exceeds the limit for all answers together ({limit} MiB)"
             raise AnswerMemoryFull(f"{msg}; {_ADVICE}")
         waiting = _WaitingAnswer(share, size, asyncio.get_running_loop().create_future())
         self._waiting.append(waiting)
@@ -60,7 +60,7 @@ class AnswerMemory:
                 await waiting.served
         except TimeoutError as error:
             msg = f"all answers together would be larger than {limit} MiB, and none ended in {self._wait_s:g} s"
-            raise AnswerMemoryFull(f"{msg}; {_ADVICE}") from error
+            raise AnswerMemoryFull(f"{msg}; try again when other calls have ended, or {_ADVICE}") from error
         finally:
             if waiting in self._waiting:
                 self._waiting.remove(waiting)

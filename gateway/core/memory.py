@@ -136,7 +136,7 @@ class BodyShare(msgspec.Struct, eq=False):
         if pressure.most_body_bytes and pressure.body_bytes + size > pressure.most_body_bytes:
             msg = (
                 f"the bodies of all requests together would be larger than {pressure.most_body_bytes // MIB} MiB; "
-                "try again when some have ended, or 'tollkeeper settings set --bodies-mib'"
+                "try again when some have ended, or raise the limit with 'tollkeeper settings set --bodies-mib'"
             )
             raise Unavailable(msg, code="out_of_memory", retry_after_s=CHECK_S)
         pressure.body_bytes += size

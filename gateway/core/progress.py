@@ -48,7 +48,7 @@ class ProgressReporter:
         account = context.catalog.registry.account
         left = left_to_stop(self.books, account, context.token, now=self.clock.wall())
         if left is not None and left + call.held < spent:
-            msg = "the money for this call is used up, and this token's streams end then"
+            msg = "the money for this call is used up, and this token's streams end when that happens"
             raise BudgetExhausted(msg)
 
     def report_output(self, call: Call) -> Nanos:

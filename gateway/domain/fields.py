@@ -115,7 +115,7 @@ TOKEN: Table = (
     Field(
         name="expires",
         kind=Moment(),
-        help="30d, tomorrow, 2026-12-31 (a day to its end), never.",
+        help="When it expires: 30d, tomorrow, 2026-12-31 (at the end of the day), never.",
         placeholder="never, or 30d, or 2026-12-31",
     ),
     Field(

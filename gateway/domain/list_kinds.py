@@ -89,7 +89,7 @@ class Patterns(Names, kw_only=True):
         if not option_names([text]):
             raise BadRequest(f"{text!r} contains no names; leave the option out, or use '*' for all")
         if text.strip().lower() == NONE_WORD:  # it could mean no patterns or no models
-            raise BadRequest("'none' is not clear: '*' is for all models, '!*' for no model")
+            raise BadRequest("'none' is ambiguous: use '*' for all models, or '!*' for no model")
         return text
 
     def gather(self, field: Field, values: Sequence[str], before: tuple[str, ...]) -> tuple[str, ...]:

@@ -173,7 +173,7 @@ class RequestOverrides(Kind[Overrides | None]):
         none_help = "Remove the parameters and the system prompt set here."
         return [
             Option(flags="--set-param", name="set_params", help="Set this parameter in every request.", **pairs),
-            Option(flags="--default-param", name="default_params", help="Set it in requests that do not.", **pairs),
+            Option(flags="--default-param", name="default_params", help="Set it in requests without it.", **pairs),
             Option(flags="--remove-param", name="remove_params", help="Never send these parameters.", **names),
             Option(flags="--no-overrides", name="no_overrides", help=none_help),
         ]

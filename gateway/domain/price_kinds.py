@@ -30,7 +30,7 @@ def parse_rate(text: str) -> tuple[str, Nanos]:
     """Returns the name and the amount of a rate such as ``input_audio=32``. Raises BadRequest."""
     name, equals, amount = text.partition("=")
     if not equals or name.strip() not in RATE_NAMES:
-        raise BadRequest(f"{text!r} is not one of {', '.join(RATE_NAMES)} with its dollars, as NAME=1.50")
+        raise BadRequest(f"{text!r} is not a rate such as {RATE_NAMES[0]}=1.50; the names are: {', '.join(RATE_NAMES)}")
     return name.strip(), parse_price(amount)
 
 
@@ -241,7 +241,7 @@ PRICE: Sequence[Field] = (
         name="rules",
         kind=RULES,
         label="Other prices",
-        help="What it costs in some hours, from a day on, or for a service tier: 'mon-fri 01:00-04:00 UTC = 5/20', "
+        help="Other prices for some hours, from a day on, or for a service tier: 'mon-fri 01:00-04:00 UTC = 5/20', "
         "'from 2027-01-01 = 3/12 cached=0.30', 'flex = 1.25/5'. May be repeated.",
         option="--rule",
         placeholder="none, or mon-fri 01:00-04:00 UTC = 5/20; flex = 1.25/5",

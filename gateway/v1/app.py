@@ -131,7 +131,7 @@ class PublicApp:
     def _no_handler_error(self, method: str, endpoint: EndpointRow | None, path: str) -> GatewayError:
         """Returns the error for an unknown path or a method that the path does not allow, with advice."""
         advice, _ = address_advice(path, self._engine.address)
-        msg = f"there is no {method} {plain(path, 80)} here: {advice}. The paths are: {documented_requests()}"
+        msg = f"{method} {plain(path, 80)} does not exist here: {advice}. The paths are: {documented_requests()}"
         if endpoint is None or not endpoint.handlers or is_foreign(path):
             return NotFound(msg, code="unknown_url")
         if path != "/":

@@ -66,7 +66,7 @@ def _count_slot(engine: Engine, token: Token) -> Iterator[None]:
     """Hold one of the token's slots for counts while the block runs. Raises RateLimited if all are in use."""
     running = engine.running_counts.get(token.id, 0)
     if running >= MAX_RUNNING_COUNTS:
-        msg = f"token '{token.name}' counts {MAX_RUNNING_COUNTS} requests at once already"
+        msg = f"token '{token.name}' is already counting the tokens of {MAX_RUNNING_COUNTS} requests"
         raise RateLimited(msg, retry_after_s=1)
     engine.running_counts[token.id] = running + 1
     try:

@@ -65,9 +65,9 @@ async def get_response(engine: Engine, request: web.BaseRequest, origin: CallOri
         chain = TokenMemory(token, engine.responses).chain(id) or [response]
         return Response(rawjson.encode(_page(input_items(chain), request.query)))
     if subpath:
-        raise NotFound(f"of a response there is no '{plain(subpath, 40)}'", code="unknown_url")
+        raise NotFound(f"a response has no '{plain(subpath, 40)}'", code="unknown_url")
     if request.query.get("stream", "").lower() == "true":
-        raise BadRequest("stream: a response that is kept is answered whole", param="stream")
+        raise BadRequest("stream: a kept response can only be fetched whole", param="stream")
     return Response(response.body)
 
 
@@ -83,10 +83,10 @@ async def cancel_response(engine: Engine, _request: web.BaseRequest, origin: Cal
     """Answer POST /v1/responses/{id}/cancel with an error: no response here runs in the background."""
     token, id, subpath = _addressed_response(engine, origin)
     if subpath != "cancel":
-        raise NotFound(f"no POST {plain(origin.path, 80)}", code="unknown_url")
+        raise NotFound(f"POST {plain(origin.path, 80)} does not exist here", code="unknown_url")
     if engine.responses.find(token, id) is None:
         raise _not_remembered(id)
-    msg = "only a response in the background can be cancelled, and there are none here; close the connection instead"
+    msg = "only background responses can be cancelled, and this gateway has none; close the connection instead"
     raise BadRequest(msg, code="unsupported_parameter")
 
 
@@ -98,8 +98,8 @@ def _addressed_response(engine: Engine, origin: CallOrigin) -> tuple[TokenId, st
 
 def _not_remembered(id: str) -> NotFound:
     return NotFound(
-        f"the response '{plain(id, 80)}' is not kept here: those of this token are, in memory and for a while, unless "
-        "they were requested with store: false",
+        f"the response '{plain(id, 80)}' is not kept here: a token's responses are kept in memory for a while, but "
+        "not those requested with store: false",
         param="response_id",
     )
 

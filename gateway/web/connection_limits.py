@@ -83,7 +83,7 @@ class AuthThrottle:
             del self.failures[address]
         elif len(failures) >= MAX_FAILURES:
             wait = ceil(failures[0] + FAILURE_SPAN_S - now)
-            msg = f"{MAX_FAILURES} requests of your address had no valid token; try again in {wait} s with a valid one"
+            msg = f"{MAX_FAILURES} requests from your address had no valid token; try again in {wait} s with one"
             raise RateLimited(msg, retry_after_s=float(wait))
 
     def count_failure(self, address: str) -> None:

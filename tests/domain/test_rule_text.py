@@ -58,7 +58,7 @@ def test_a_rule_is_read_as_it_is_written(text: str, rule: PriceRule) -> None:
         ("cheap = 5/20", "is not a time range"),
         ("from soon = 5/20", "is not a day"),
         ("flex = -5/20", "cannot be negative"),
-        ("flex = 5/20 discount=1", "is not one of"),
+        ("flex = 5/20 discount=1", "is not a rate"),
         ("flex = 5/20 cached=much", "is not an amount"),
     ],
 )

@@ -107,7 +107,7 @@ def _tool_offer(tool: ChatTool | None, raw: msgspec.Raw, where: str) -> ToolOffe
     fields = rawjson.maybe_fields(raw)
     kind = rawjson.text_at(fields.get("type")) or next(iter(fields), "")  # Google's tools have no type, but one field
     if kind in ("function", "custom"):
-        reason = "only functions, with a name, can be translated"
+        reason = "only functions with a name can be translated"
     else:
         reason = f"'{plain(kind, 40)}' is a tool that its vendor runs, and this channel has no counterpart of it"
     raise unsupported_param(where, f"{reason}; send tools of type 'function', or use a channel that takes it as it is")

@@ -226,7 +226,7 @@ def _check_results(earlier: bytes, items: bytes) -> None:
         return
     calls = {item.call_id for item in _read_items(_join((earlier, items))) if not item.is_result}
     if calls and (lost := next((call_id for call_id in results if call_id not in calls), None)):
-        raise BadRequest(f"input: no tool call has the id {lost[:80]!a} of the result that is sent", param="input")
+        raise BadRequest(f"input: a tool result has the call_id {lost[:80]!a}, but no tool call has it", param="input")
 
 
 def _resolve_references(items: bytes, remembered: ItemMemory, most: int) -> bytes:
@@ -244,7 +244,7 @@ def _resolve_references(items: bytes, remembered: ItemMemory, most: int) -> byte
 
 def _check_size(size: int, most: int) -> None:
     if size > most:
-        raise TooLarge(f"the request is larger than {most >> 20} MiB with the responses that it goes on from")
+        raise TooLarge(f"the request is larger than {most >> 20} MiB with the responses that it continues")
 
 
 def _read_items(items: bytes) -> list[_Item]:

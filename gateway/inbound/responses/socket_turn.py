@@ -80,7 +80,7 @@ def read_turn(data: bytes) -> SocketTurn:
     """Returns the turn that a frame requests. Raises BadRequest."""
     fields = fields_of(data)
     if rawjson.maybe(fields.get("type")) != CREATE:
-        msg = f"a frame is a request with the type {CREATE!r}; other events are not understood here"
+        msg = f"only frames with the type {CREATE!r} are accepted here"
         raise BadRequest(msg, code="invalid_value", param="type")
     frame = decode_body(_FRAME, data, fields)
     request = {name: raw for name, raw in fields.items() if name not in _FRAME_FIELDS}
