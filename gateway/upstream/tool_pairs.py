@@ -109,7 +109,7 @@ def with_item_pairs(items: list[Fields]) -> list[Fields]:
         if kind in _OUTPUTS:
             own_id, result = results.take(call_id)
             id_field = {"call_id": rawjson.raw(own_id)}
-            due.append({"type": rawjson.raw(_OUTPUTS[kind]), "output": NO_OUTPUT.raw, **result, **id_field})
+            due.append({"output": NO_OUTPUT.raw, **result, "type": rawjson.raw(_OUTPUTS[kind]), **id_field})
             fitting.append({**item, **id_field})
             continue
         fitting += due

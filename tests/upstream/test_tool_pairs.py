@@ -96,12 +96,14 @@ def _item(kind: str, id: str, **more: Any) -> dict[str, Any]:
 def test_calls_among_items_get_their_outputs() -> None:
     call, output, said = "function_call", "function_call_output", {"type": "message", "role": "user", "content": "u"}
     sent = [_item(call, "a"), _item(call, "b"), said, _item(output, "b", output="1"), _item(output, "x", output="2")]
-    items = [{name: rawjson.raw(value) for name, value in item.items()} for item in [*sent, _item(call, "a")]]
+    sent += [_item(call, "a"), _item("custom_tool_call", "c"), _item(output, "c", output="3")]
+    items = [{name: rawjson.raw(value) for name, value in item.items()} for item in sent]
     fitting = [{name: rawjson.value(raw) for name, raw in item.items()} for item in with_item_pairs(items)]
     texts = [{"type": "input_text", "text": text} for text in ("[tool result]", "2")]
     nothing = {"output": "[no output]"}
     assert fitting == [
         *(_item(call, "a"), _item(call, "b"), _item(output, "a", **nothing), _item(output, "b", output="1"), said),
         {"type": "message", "role": "user", "content": texts},
-        *(_item(call, "a_1"), _item(output, "a_1", **nothing)),
+        *(_item(call, "a_1"), _item("custom_tool_call", "c")),
+        *(_item(output, "a_1", **nothing), _item("custom_tool_call_output", "c", output="3")),
     ]
