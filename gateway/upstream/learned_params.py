@@ -17,7 +17,7 @@ from gateway.upstream.efforts import EFFORT, NO_EFFORT
 from gateway.upstream.refused_params import BETA, EVERY_BETA, MESSAGES, ROLE
 from gateway.upstream.request_rules import fit_request
 from gateway.upstream.tool_schemas import SCHEMAS
-from gateway.upstream.vendors import vendor_of
+from gateway.upstream.vendors import Vendor, vendor_of
 
 NEVER_DROPPED = frozenset(
     {
@@ -50,7 +50,7 @@ def lesson_in(channel: Channel, order: Order, failure: Failure, used: LearnedRef
     client_names = {theirs: ours for ours, theirs in vendor.rename}
     named = [client_names.get(parameter, parameter) for parameter in failure.parameters]
     names = [name for name in named if _may_learn(name, channel, order, vendor.rules + used.dropped)]
-    limit_is_fixed = channel.strict and _was_limited(order)
+    limit_is_fixed = channel.strict and (_was_limited(order) or "max_output_tokens" in order.fields)
     return Lesson(named, names, None if limit_is_fixed else failure.max_output)
 
 
@@ -81,8 +81,8 @@ class LearnedParams:
         """Learn from a failure. Returns whether to call the same channel again, because more is now left out or lowered
         than in the failed request, which was written with ``used``; other calls may have learned that meanwhile.
 
-        A refusal may name what was left out already: the upstream repeats words of the client, and minds something
-        else. That is forgotten, so that it does not change other calls.
+        A refusal may name what was left out already, or the limit that was sent: the upstream repeats words of the
+        client, and minds something else. That is forgotten, so that it does not change other calls.
 
         For a strict channel, nothing that the client sent is left out, only what the gateway added. Upstreams that
         check a whole request name everything they refuse, so all of it is learned at once, together with what the
@@ -91,24 +91,25 @@ class LearnedParams:
         before = self.of(channel.id, served, now)
         vendor = vendor_of(channel.preset, channel.base_url)
         refused = [name for name in lesson.names if name not in before.dropped]
-        suspects = [name for names in vendor.suspects if names.intersection(refused) for name in sorted(names)]
-        dropped = dict.fromkeys((*before.dropped, *refused, *(() if channel.strict else suspects)))
+        suspects = () if channel.strict else _suspects_of(vendor, refused)
+        dropped = dict.fromkeys((*before.dropped, *refused, *suspects))
         after = msgspec.structs.replace(before, dropped=tuple(dropped))
         if (limit := lesson.max_output) is not None:
             after = msgspec.structs.replace(after, max_output=min(limit, after.max_output or limit))
         if after == used:
-            self._forget(channel.id, served, lesson.named)
+            self._forget(channel.id, served, lesson, _suspects_of(vendor, lesson.named))
             return False
         if after != before:
             self.refusals[channel.id, served.upstream_name] = (after, Millis(now + 3_600_000))  # an hour
         return True
 
-    def _forget(self, channel: ChannelId, served: ServedModel, names: Collection[str]) -> None:
-        """Forget these names. The others stay for as long as before."""
+    def _forget(self, channel: ChannelId, served: ServedModel, lesson: Lesson, suspects: Collection[str]) -> None:
+        """Forget what did not help, and its suspects. Everything else stays for as long as before."""
         if entry := self.refusals.get((channel, served.upstream_name)):
-            kept = tuple(name for name in entry[0].dropped if name not in names)
-            learned = msgspec.structs.replace(entry[0], dropped=kept)
-            self.refusals[channel, served.upstream_name] = (learned, entry[1])
+            learned, until = entry
+            kept = tuple(name for name in learned.dropped if name not in lesson.named and name not in suspects)
+            limit = None if learned.max_output == lesson.max_output else learned.max_output
+            self.refusals[channel, served.upstream_name] = (LearnedRefusals(dropped=kept, max_output=limit), until)
 
     def learn_lack(self, channel: ChannelId, api: str, now: Millis) -> None:
         """Remember that the channel lacks this API."""
@@ -129,6 +130,11 @@ class LearnedParams:
             del self.refusals[key]
         for key in [key for key in self.missing_apis if key[0] == channel]:
             del self.missing_apis[key]
+
+
+def _suspects_of(vendor: Vendor, names: Collection[str]) -> list[str]:
+    """Returns what the vendor usually refuses along with these fields."""
+    return [name for group in vendor.suspects if group.intersection(names) for name in sorted(group)]
 
 
 def _may_learn(name: str, channel: Channel, order: Order, used: Collection[str]) -> bool:

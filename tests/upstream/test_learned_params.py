@@ -114,11 +114,13 @@ def test_a_limit_above_the_models_own_is_lowered_for_an_hour() -> None:
     assert lessons.of(UP, SERVED, NOW).max_output == 8192
     used = lessons.of(UP, SERVED, NOW)
     assert not learn(lessons, channel(), order({"model": "m", "max_tokens": 9}), refused, used=used)
+    assert lessons.of(UP, SERVED, NOW) == NOTHING  # it did not help
 
 
 def test_a_strict_channel_keeps_the_limit_of_a_client_but_not_that_of_the_gateway() -> None:
     lessons, refused = LearnedParams(), _refusal_of(8192)
-    assert not learn(lessons, channel(strict=True), order({"model": "m", "max_tokens": 9}), refused, used=NOTHING)
+    for name in ("max_tokens", "max_output_tokens"):
+        assert not learn(lessons, channel(strict=True), order({"model": "m", name: 9}), refused, used=NOTHING)
     assert learn(lessons, channel(strict=True), order({"model": "m"}), refused, used=NOTHING)
 
 
@@ -132,7 +134,10 @@ def test_what_only_openai_knows_goes_with_the_first_of_it(preset: str) -> None:
     asked = order({"model": "m", "store": False, "metadata": {}, "seed": 1})
     assert learn(lessons, channel(preset=preset), asked, _refusal("store"), used=NOTHING)
     assert {"store", "metadata", "prompt_cache_key", "verbosity"} <= set(lessons.of(UP, SERVED, NOW).dropped)
-    assert "seed" not in lessons.of(UP, SERVED, NOW).dropped
+    used = lessons.of(UP, SERVED, NOW)
+    assert "seed" not in used.dropped
+    assert not learn(lessons, channel(preset=preset), asked, _refusal("store"), used=used)
+    assert lessons.of(UP, SERVED, NOW) == NOTHING
 
 
 @pytest.mark.parametrize(("preset", "others"), [("openai", True), ("moonshot", True), ("", False)])
