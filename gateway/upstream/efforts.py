@@ -8,6 +8,7 @@ from collections.abc import Collection
 
 from gateway.domain import rawjson
 from gateway.domain.lazy_pattern import lazy_pattern
+from gateway.domain.output_limit import CAPS
 from gateway.domain.rawjson import Fields
 
 EFFORT = "reasoning_effort"
@@ -105,7 +106,8 @@ def fit_thinking(fields: Fields, learned: Collection[str]) -> list[str]:
     if kind == "adaptive" and BUDGET in learned:
         budget = BUDGETS.get(rawjson.text_at(config.get("effort")), BUDGETS["high"])
         fields["thinking"] = rawjson.raw({"type": "enabled", "budget_tokens": budget})
-        fields |= lower_budget(fields, fields)
+        cap = next((fields[name] for name in CAPS if not rawjson.is_null(fields.get(name))), rawjson.NULL)
+        fields |= lower_budget(fields, {"max_tokens": cap})
         return [] if rawjson.at(fields["thinking"], "budget_tokens") else ["thinking"]
     return []
 

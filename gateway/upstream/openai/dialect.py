@@ -16,6 +16,7 @@ from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.output_limit import CAPS, OutputLimit, read_limit
 from gateway.domain.rawjson import Fields
 from gateway.upstream.adapter import ChannelDialect
+from gateway.upstream.efforts import BUDGET, fit_thinking
 from gateway.upstream.learned_params import NOTHING
 from gateway.upstream.model_list import LIST_HEADERS
 from gateway.upstream.openai.reader import ChatReader
@@ -195,9 +196,13 @@ class OpenAIDialect(ChannelDialect):
         return ReasoningReader(order, channel, self._memory) if self.remembers(channel) else ChatReader(order, channel)
 
     def output_limit(self, fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
-        """See ``ChannelDialect``. What is learned later only drops parameters, lowers the limit, or renames it."""
+        """See ``ChannelDialect``. What is learned later only drops parameters, lowers the limit, renames it, or gives
+        thinking a budget.
+        """
         target = _Target(vendor_of(channel.preset, channel.base_url), channel, served, NOTHING)
         sent = {name: raw for name, raw in fields.items() if name not in target.vendor.rules}
+        if "thinking" in sent:
+            fit_thinking(sent, [BUDGET])
         limit_output(sent, target.limit_field, target.served.max_output)
         _fit_parameters(sent, target.vendor)
         return read_limit(sent)

@@ -300,3 +300,10 @@ def test_past_reasoning_is_known_to_be_refused(preset: str) -> None:
 def test_what_the_vendor_documents_as_refused_is_never_sent() -> None:
     given = {"frequency_penalty": 0, "presence_penalty": 0, "logit_bias": {}, "seed": 1}
     assert _sent(given, "cerebras") == {"seed": 1}
+
+
+def test_a_budget_that_thinking_may_get_is_below_the_limit_and_held_for() -> None:
+    sent = order({"model": "m", "thinking": {"type": "adaptive"}, "max_completion_tokens": 2000})
+    prepared = prepare(sent, channel(), SERVED, LearnedRefusals(dropped=("thinking=enabled",)))
+    assert json.loads(prepared.body)["thinking"] == {"type": "enabled", "budget_tokens": 1024}
+    assert OpenAIDialect().output_limit(sent.fields, channel(), SERVED).capped == 3024
