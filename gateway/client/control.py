@@ -105,7 +105,7 @@ class AccountRequests(Caller):
         return answer["done"]
 
     async def clear_history(self) -> None:
-        """Delete the history. None of its changes can be undone then."""
+        """Delete the history. Its changes cannot be undone then."""
         await self.send("DELETE", "/history")
 
     tokens = fetch("/tokens", list[TokenView])

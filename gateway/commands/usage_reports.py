@@ -81,7 +81,7 @@ class Grouping(msgspec.Struct, frozen=True):
     by: str
     """The server's name of the dimension, or of both; empty if calls are summed up by time only."""
     step: str
-    """The time span; empty if there is none."""
+    """The time span of a row; empty if calls are not divided by time."""
 
 
 @click.command(

@@ -88,19 +88,19 @@ OUTDATED = "the list has a price for an older model of that name only"
 
 
 class ListRow(msgspec.Struct, frozen=True, kw_only=True):
-    """What the list has for a name: a row, amounts that are not in a row, or the reason why there is no price."""
+    """What the list has for a name: a row, amounts that are not in a row, or the reason why it has no price."""
 
     row: "ModelInfo | None" = None
     maker: str = ""
     """The maker of the model if the price is the maker's; empty if it is the vendor's own."""
     amounts: Mapping[str, Nanos] = {}
-    """The amounts by the fields of a price, if there is no row."""
+    """The amounts by the fields of a price, if they are not in a row."""
     rule: str = ""
     """Where the amounts are from, in words that follow "price"."""
     factor: int = MILLION
     """The factor of all amounts, in parts per million."""
     why: str = ""
-    """Why there is no price; empty if there is one, or if the list does not know the name."""
+    """Why the name has no price; empty if it has one, or if the list does not know it."""
 
 
 class ListNames(msgspec.Struct, frozen=True):

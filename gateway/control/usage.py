@@ -55,7 +55,7 @@ async def summary(edits: ConfigEdits, request: web.Request) -> Summary:
         if value not in choices:
             raise BadRequest(f"{name}: must be one of {', '.join(filter(None, choices))}", param=name)
     if by == TOKEN_AND_MODEL and step:
-        raise BadRequest(f"step: there are no sums by {TOKEN_AND_MODEL} over time", param="step")
+        raise BadRequest(f"step: sums by {TOKEN_AND_MODEL} cannot be divided by time", param="step")
     wanted = SummaryRequest(
         by=by,
         since=params.get("since", Millis(0)),

@@ -47,7 +47,7 @@ class RouteChoice(msgspec.Struct, frozen=True):
     reason: str
     skipped: tuple[SkippedRoute, ...]
     retry_s: float | None
-    """If there is no route, the seconds until one may be free; None if waiting does not help."""
+    """Without a route, the seconds until one may be free; None if waiting does not help."""
     paused: bool = False
     """Whether the route is a last resort because its channel is paused."""
     gates: tuple[ConcurrencyGate, ...] = ()
@@ -72,7 +72,7 @@ def choose(
     draw: Draw,
     limit_check: LimitCheck | None = None,
 ) -> RouteChoice:
-    """Returns the next channel for a call, but none of the channels and keys ``tried``. ``routes`` go by tier."""
+    """Returns the next channel for a call, without the channels and keys ``tried``. ``routes`` go by tier."""
     free: list[Route] = []
     paused: list[tuple[Route, SkippedRoute]] = []
     skipped: list[SkippedRoute] = []

@@ -9,8 +9,8 @@ A hold must cover the output however an upstream understands the caps it gets, s
   known to include it (``thinks_within``)
 - predicted output is added as well, because what the model does not use of it is billed as output
 - an object with the same name twice is refused, because an upstream may read the other value
-- a cap under another name than the API's own may be obeyed by the upstream, but is no guarantee of a limit
-- if a cap means that there is no limit, the gateway cannot set one, so a usual answer must be affordable
+- a cap under another name than the API's own may be obeyed by the upstream, but does not guarantee a limit
+- if a cap means 'unlimited', the gateway cannot set a limit, so a usual answer must be affordable
 
 Each inbound API says which part of a client's request is sent to a channel that speaks the API
 (``InboundRequest.output_rule``), and each dialect what is sent of a chat (``dialects.output_limit``). The conversation
@@ -304,7 +304,7 @@ _cached_meaning = lru_cache(maxsize=1024)(_meaning)
 
 
 def _amount(value: Any) -> int | None:
-    """Returns an integer, float or numeric text as an integer, rounded up; -1 for infinity; None if it is no number.
+    """Returns an integer, float or numeric text as an integer, rounded up; -1 for infinity; None if it is not a number.
 
     A text is read as by Python's ``float``, because many servers are written in Python.
     """

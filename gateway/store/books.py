@@ -122,7 +122,7 @@ class Counters:
     def __init__(
         self, calls: CallLog, backlog: Callable[[], list[Record]], lock: AbstractContextManager[object]
     ) -> None:
-        """``backlog`` returns the records that are not in the log; while ``lock`` is held, none of them moves there."""
+        """``backlog`` returns the records that are not in the log; while ``lock`` is held, no record moves there."""
         self._calls, self.backlog, self.lock = calls, backlog, lock
         self._spent: dict[Scope, dict[Millis, Amounts]] = {}
         self._last_used: dict[str, int] | None = None

@@ -143,7 +143,7 @@ class _DeploymentImport:
         channel["models"].append(model)
 
     def _convert_channel(self, preset: str) -> dict[str, Any] | None:
-        """Returns the channel's fields without its models. If there is no address, adds a note and returns None."""
+        """Returns the channel's fields without its models. Without an address, adds a note and returns None."""
         params = self._params
         url = _base_url(preset, str(params.get("api_base") or params.get("base_url") or ""))
         row = PRESETS.get(preset)
