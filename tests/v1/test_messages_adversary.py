@@ -49,7 +49,7 @@ async def test_output_without_a_report_is_estimated(native: Gateway, provider: P
 
 
 async def test_a_whole_answer_shows_no_secret_around_its_content(native: Gateway, provider: Provider) -> None:
-    doc = {**message(), "id": KEY, "x": KEY, "stop_sequence": KEY}
+    doc = {**message(), "id": KEY, "model": KEY, "x": KEY, "stop_sequence": KEY}
     provider.on("m", reply({**doc, "usage": {**doc["usage"], "y": KEY}}))
     answer = await post(native)
     assert (answer.status, KEY.encode() in answer.body) == (200, False)
@@ -58,7 +58,7 @@ async def test_a_whole_answer_shows_no_secret_around_its_content(native: Gateway
 
 
 async def test_a_stream_shows_no_secret_around_its_content(native: Gateway, provider: Provider) -> None:
-    start = {**message(), "content": [], "id": KEY, "x": KEY, "usage": {**FIRST, "y": KEY}}
+    start = {**message(), "content": [], "id": KEY, "model": KEY, "x": KEY, "usage": {**FIRST, "y": KEY}}
     events = [
         event("message_start", message=start, z=KEY),
         event("content_block_start", index=0, content_block={"type": "text", "text": "", "x": KEY}),

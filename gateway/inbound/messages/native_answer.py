@@ -133,8 +133,8 @@ class MessageTap(NativeTap):
             edited["usage"] = rawjson.raw(screen.without_secrets(rawjson.maybe_fields(edited.get("usage")), ()))
         if "id" in message and not self.upstream_id:
             edited["id"] = rawjson.raw(self.order.answer_id)
-        if self._model:
-            edited["model"] = rawjson.raw(self._model)
+        if self._model or screen.value_has_secret(edited.get("model", NULL)):
+            edited["model"] = rawjson.raw(self._model or self.order.model)
         if message and rawjson.is_null(edited.get("usage", NULL)):  # Anthropic's SDK and Claude Code fail without
             estimate = Usage(input=self.order.input_hint, output=self.tally.tokens())
             edited["usage"] = rawjson.raw(usage_object(self.reported or estimate))
