@@ -43,10 +43,6 @@ _CONTENT_FIELDS = frozenset(
     }
 )
 """Fields that are content, or that are checked or replaced elsewhere."""
-_COMMON = frozenset(
-    {"citations", "native_finish_reason", "obfuscation", "provider", "service_tier", "system_fingerprint"}
-)
-"""Common fields of chunks, whose names are not checked."""
 
 
 class Screen:
@@ -98,17 +94,12 @@ class Screen:
         """Blank secrets in fields that are not content; remove fields whose name has one. Returns whether any had."""
         if fields.keys() <= _CONTENT_FIELDS:
             return False
-        leaking = [
-            name
-            for name in fields
-            if name not in _CONTENT_FIELDS and (self._name_has_secret(name) or self.value_has_secret(fields[name]))
-        ]
-        for name in leaking:
-            if self._name_has_secret(name):
-                del fields[name]
-            else:
-                fields[name] = self._blank(fields[name])
-        return bool(leaking)
+        cleaned = self.without_secrets(fields, _CONTENT_FIELDS)
+        is_changed = cleaned != fields
+        if is_changed:
+            fields.clear()
+            fields.update(cleaned)
+        return is_changed
 
     def without_secrets(self, fields: Fields, content: Container[str]) -> Fields:
         """Returns the fields without secrets in values or names. Fields of the content are not examined."""
@@ -133,9 +124,6 @@ class Screen:
         text = bytes(value).decode("utf-8", "replace")
         blanked = rawjson.maybe(blank_spans(text, self.needles.spans(text)).encode())
         return rawjson.NULL if blanked is None else rawjson.raw(blanked)
-
-    def _name_has_secret(self, name: str) -> bool:
-        return name not in _COMMON and self.has_secret(name)
 
     def headers(self, headers: Mapping[str, str]) -> dict[str, str]:
         """Returns the headers of an answer that the client gets: limits, times, and the upstream's id of the call."""
