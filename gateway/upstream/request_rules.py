@@ -26,7 +26,10 @@ _REFUSED = {
     STREAM: lazy_pattern(
         r"(?i)stream must be set to true|only supports? stream|non-?streaming calls|streaming is required"
     ),
-    PLAIN: lazy_pattern(r"(?i)verified to stream|stream(?:ing)?\W{1,3}is not supported|not support stream(?:ing)?\b"),
+    PLAIN: lazy_pattern(  # but not with something that only some requests have
+        r"(?i)verified to stream|(?:stream(?:ing)?\W{1,3}is not supported|not support stream(?:ing)?\b)"
+        r"(?! (?:tool|function|(?:with|for|when|if|in|and) (?!this\b|the\b|your\b)))"
+    ),
     **FORMS_REFUSED,
     **{name: rule.refused for name, rule in RULES.items()},
     NULLS: NULLS_REFUSED,

@@ -120,6 +120,7 @@ WORDS: dict[tuple[str, ...], list[str]] = {
     ("stream=false",): [
         "Your organization must be verified to stream this model.",
         "This server does not support streaming.",
+        "Streaming is not supported for this model",
     ],
     (): [
         "This model does not support image URLs; send base64",
@@ -135,6 +136,9 @@ WORDS: dict[tuple[str, ...], list[str]] = {
         "'messages' must contain the word 'json' in some form, to use 'response_format' of type 'json_object'.",
         "Tool schemas are not supported",
         "It does not support stream_options",
+        "This request does not support streaming with logprobs",
+        "streaming is not supported for n > 1",
+        "The model does not support streaming tool calls",
     ],
 }
 """Messages by the rules that they name."""
