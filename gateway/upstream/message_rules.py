@@ -104,8 +104,9 @@ def _without_developer(message: Fields) -> Fields:
 
 def _without_nulls(message: Fields) -> Fields:
     """Returns a message of the assistant without the members that are null."""
-    given = {name: raw for name, raw in message.items() if not rawjson.is_null(raw)}
-    return given if role_of(message) == "assistant" else message
+    if rawjson.NULL not in message.values() or role_of(message) != "assistant":
+        return message
+    return {name: raw for name, raw in message.items() if not rawjson.is_null(raw)}
 
 
 def _with_content(message: Fields) -> Fields:
@@ -273,7 +274,8 @@ def _with_short_ids(message: Fields) -> Fields:
     """Returns a message of a chat or of Anthropic's API, or an item of a response's input, with short ids of calls: the
     same ones in calls and in results.
     """
-    message = _with_changes(message, lambda block: _with_short_id(block, _IDS.get(rawjson.text_at(block, "type"), "")))
+    if b'"tool_' in bytes(message.get("content", NULL)):  # most contents are only text
+        message = _with_changes(message, lambda part: _with_short_id(part, _IDS.get(rawjson.text_at(part, "type"), "")))
     names = [name for name in ("tool_call_id", "call_id") if name in message]
     own: dict[str, Any] = {name: _short_id(rawjson.maybe(message[name])) for name in names}
     if calls := rawjson.list_at(message.get("tool_calls")):
