@@ -1,6 +1,6 @@
-"""Dry run: what a call would get, without making it. Pure; it changes nothing.
+"""Dry run: how far a call would get, without making it. Pure; it changes nothing.
 
-It takes the path of a real call through the same functions: the token as it is now, admission, the choice of the first
+It calls the same functions as a real call: the token as it is now, admission, and the choice of the first
 channel. But no hold is written, and no upstream is called.
 """
 

@@ -65,7 +65,7 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     """The flags of its option; by default ``--name``, or for a switch ``--name/--no-name``."""
     placeholder: str = ""
     """An example that a form shows while the input is empty."""
-    part: str = ""
+    input_id: str = ""
     """The id of the input and the name of the option, for all but the first of an attribute's inputs."""
     advanced: bool = False
     """Whether a form hides it until it is needed."""
@@ -83,7 +83,7 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def id(self) -> str:
         """Returns the id of its input in a form."""
-        return self.part or self.name
+        return self.input_id or self.name
 
     @property
     def detail(self) -> str:
@@ -103,7 +103,7 @@ class Kind(msgspec.Struct, Generic[T], kw_only=True, eq=False):
 
     ``text`` fills the input of a form, and ``read`` reads it. ``options`` describes a command's options, ``change``
     reads them, and ``arguments`` prints them. An input usually holds the whole value. If an attribute has several
-    inputs, ``part`` returns what one of them holds, and ``put`` returns the value with a new content of it.
+    inputs, ``content`` returns what one of them holds, and ``with_content`` the value with a new content of it.
     """
 
     metavar: str = "TEXT"
@@ -141,23 +141,23 @@ class Kind(msgspec.Struct, Generic[T], kw_only=True, eq=False):
         value = options.get(field.id)
         if value is None:
             return msgspec.UNSET
-        return self.put(before, value[0] if isinstance(value, tuple) else value)
+        return self.with_content(before, value[0] if isinstance(value, tuple) else value)
 
     def text(self, value: T) -> str:
         """Returns the text of the input with this value."""
-        return str(self.part(value))
+        return str(self.content(value))
 
     def read(self, text: str, now: Millis) -> Any:
         """Returns the content of the input in which this text was typed."""
         return text.strip()
 
-    def part(self, value: T) -> Any:
+    def content(self, value: T) -> Any:
         """Returns the content of the input: the value, or a part of it."""
         return value
 
-    def put(self, value: T, part: Any) -> Any:
+    def with_content(self, value: T, content: Any) -> Any:
         """Returns the value with this content of the input."""
-        return part
+        return content
 
     def arguments(self, field: Field, before: T, after: T) -> Sequence[str]:
         """Returns the arguments that change a value to another one. Raises BadRequest if no option can."""
@@ -237,7 +237,7 @@ class Flag(Kind[bool]):
         return [self.option(field, metavar="", read=None)]
 
     def text(self, value: bool) -> str:  # noqa: FBT001 - the value itself
-        return self.on if self.part(value) else self.off
+        return self.on if self.content(value) else self.off
 
     def read(self, text: str, now: Millis) -> bool:
         return text == self.on

@@ -80,7 +80,7 @@ _BUDGETS = (
     ),
     Field(
         name="budgets",
-        part="token_budgets",
+        input_id="token_budgets",
         kind=TOKEN_BUDGETS,
         label="Budget, tokens",
         help="Tokens per window: day=1M; month=none removes one.",
@@ -276,7 +276,7 @@ CHANNEL: Table = (
     ),
     Field(
         name="overrides",
-        part="parameters",
+        input_id="parameters",
         kind=RequestOverrides(),
         label="Parameters",
         help="",
@@ -285,7 +285,7 @@ CHANNEL: Table = (
     ),
     Field(
         name="overrides",
-        part="system",
+        input_id="system",
         kind=SystemPrompt(),
         label="System prompt",
         help="A system prompt; '' for none.",
@@ -295,7 +295,7 @@ CHANNEL: Table = (
     ),
     Field(
         name="overrides",
-        part="replace_system",
+        input_id="replace_system",
         kind=PromptPlace(),
         label="Prompt goes",
         help="Put the system prompt in place of the client's, or before it.",

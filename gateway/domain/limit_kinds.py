@@ -85,26 +85,29 @@ class Budgets(Pairs[tuple[Budget, ...]], kw_only=True):
     def gather(self, field: Field, values: Sequence[Any], before: tuple[Budget, ...]) -> tuple[Budget, ...]:
         """Returns the budgets with the amounts in options. ``none`` without a window removes all earlier ones."""
         pairs = unique_pairs([*chain.from_iterable(values)], field.flags)
-        amounts = {} if None in pairs else self.part(before)
-        return self.put(before, amounts | {window: amount for window, amount in pairs.items() if window is not None})
+        amounts = {} if None in pairs else self.content(before)
+        return self.with_content(
+            before, amounts | {window: amount for window, amount in pairs.items() if window is not None}
+        )
 
     def pairs(self, value: tuple[Budget, ...]) -> Mapping[str, str]:
-        return {window.value: self.write(amount) for window, amount in self.part(value).items()}
+        return {window.value: self.write(amount) for window, amount in self.content(value).items()}
 
     def read(self, text: str, now: Millis) -> Amounts:
         pairs = (_window_amount(word, self.parse, NONE_WORDS) for word in _amount_words(text))
         return {window: amount for window, amount in pairs if window is not None and amount is not None}
 
-    def part(self, value: tuple[Budget, ...]) -> Amounts:
+    def content(self, value: tuple[Budget, ...]) -> Amounts:
         amounts = {budget.window: getattr(budget, self.unit_field) for budget in value}
         return {window: amount for window, amount in amounts.items() if amount is not None}
 
-    def put(self, value: tuple[Budget, ...], part: Mapping[Window, int | None]) -> tuple[Budget, ...]:
+    def with_content(self, value: tuple[Budget, ...], content: Mapping[Window, int | None]) -> tuple[Budget, ...]:
         amounts: dict[str, dict[str, Any]] = {
             budget.window: {"nanos": budget.nanos, "tokens": budget.tokens} for budget in value
         }
         budgets = [
-            Budget(window=window, **amounts.get(window, {}) | {self.unit_field: part.get(window)}) for window in Window
+            Budget(window=window, **amounts.get(window, {}) | {self.unit_field: content.get(window)})
+            for window in Window
         ]
         return tuple(budget for budget in budgets if budget.nanos is not None or budget.tokens is not None)
 

@@ -1,5 +1,5 @@
-"""Pair kinds: the kinds of fields that are names with values, such as deadlines and headers, and the kinds of the
-overrides of requests. ``field_kinds`` says what their methods are for.
+"""Pair kinds: kinds of fields whose value is a set of NAME=VALUE pairs, such as deadlines and headers, and the kinds
+of a channel's overrides. ``field_kinds.Kind`` describes their methods.
 """
 
 import json
@@ -36,7 +36,7 @@ def json_text(value: Any) -> str:
 
 
 class Deadlines(Pairs[Timeouts]):
-    """Deadlines: seconds by name, or ``default``. In a form, names that are not typed get their default."""
+    """Deadlines in seconds, by name. ``NAME=default`` resets one; a form resets all that are not typed."""
 
     metavar: str = "NAME=SECONDS"
     removal: str = "default"
@@ -212,12 +212,12 @@ class RequestOverrides(Kind[Overrides | None]):
                 (defaults if word.startswith(DEFAULT) else always)[name] = json_or_text(value)
         return Overrides(set=always, default=defaults, remove=tuple(dict.fromkeys(removed)))
 
-    def part(self, value: Overrides | None) -> Overrides:
+    def content(self, value: Overrides | None) -> Overrides:
         return msgspec.structs.replace(value or Overrides(), system="", replace_system=False)
 
-    def put(self, value: Overrides | None, part: Overrides) -> Overrides | None:
+    def with_content(self, value: Overrides | None, content: Overrides) -> Overrides | None:
         base = value or Overrides()
-        return msgspec.structs.replace(part, system=base.system, replace_system=base.replace_system) or None
+        return msgspec.structs.replace(content, system=base.system, replace_system=base.replace_system) or None
 
     def arguments(self, field: Field, before: Overrides | None, after: Overrides | None) -> Sequence[str]:
         """Returns the arguments that set all overrides, including the prompt, after ``--no-overrides`` removed all."""
@@ -249,16 +249,16 @@ class SystemPrompt(Text):
     """
 
     def text(self, value: Any) -> str:
-        return self.part(value).replace("\n", "\\n")
+        return self.content(value).replace("\n", "\\n")
 
     def read(self, text: str, now: Millis) -> str:
         return text.strip().replace("\\n", "\n")
 
-    def part(self, value: Any) -> str:
+    def content(self, value: Any) -> str:
         return (value or Overrides()).system
 
-    def put(self, value: Any, part: str) -> Any:
-        return msgspec.structs.replace(value or Overrides(), system=part) or None
+    def with_content(self, value: Any, content: str) -> Any:
+        return msgspec.structs.replace(value or Overrides(), system=content) or None
 
     def arguments(self, field: Field, before: Any, after: Any) -> Sequence[str]:
         return []
@@ -270,11 +270,11 @@ class PromptPlace(Flag):
     on: str = PROMPT_PLACES[True]
     off: str = PROMPT_PLACES[False]
 
-    def part(self, value: Any) -> bool:
+    def content(self, value: Any) -> bool:
         return bool(value and value.replace_system)
 
-    def put(self, value: Any, part: bool) -> Any:  # noqa: FBT001 - the value itself
-        return msgspec.structs.replace(value or Overrides(), replace_system=part) or None
+    def with_content(self, value: Any, content: bool) -> Any:  # noqa: FBT001 - the value itself
+        return msgspec.structs.replace(value or Overrides(), replace_system=content) or None
 
     def arguments(self, field: Field, before: Any, after: Any) -> Sequence[str]:
         return []

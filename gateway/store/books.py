@@ -40,7 +40,7 @@ from gateway.store.sums import Span
 
 
 def scopes(call: Record | Running) -> tuple[Scope, ...]:
-    """Returns everything that a call is charged to."""
+    """Returns the scopes that a call is charged to: account, token, group and channel."""
     return _scopes(call.token, call.group, call.channel)
 
 

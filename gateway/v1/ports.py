@@ -54,7 +54,7 @@ def open_port(engine: Engine, host: str, number: int, limits: ConnectionLimits, 
 
 
 class PublicPort:
-    """The open port, and the calls of the engine."""
+    """The open public port. ``drain`` closes it and ends the engine's calls."""
 
     def __init__(self, engine: Engine, port: Port) -> None:
         self._engine = engine

@@ -23,7 +23,7 @@ def read(name: str, *texts: str) -> Any:
     value: Any = () if name == "budgets" else None
     fields = [field for field in FIELDS.values() if field.name == name]
     for field, text in zip(fields, texts, strict=True):
-        value = field.kind.put(value, field.kind.read(text, Millis(0)))
+        value = field.kind.with_content(value, field.kind.read(text, Millis(0)))
     return value
 
 

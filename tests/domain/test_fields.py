@@ -59,8 +59,8 @@ def test_a_price_has_every_field_of_its_draft() -> None:
 def test_a_value_that_is_typed_as_it_is_written_is_the_same(field: Field, entity: object) -> None:
     value = getattr(entity, field.name)
     part = field.kind.read(field.kind.text(value), NOW)
-    assert part == field.kind.part(value)
-    assert field.kind.put(value, part) == value
+    assert part == field.kind.content(value)
+    assert field.kind.with_content(value, part) == value
 
 
 @pytest.mark.parametrize(("field", "entity"), CASES)

@@ -85,7 +85,7 @@ class EntityForm:
         return {name: json_value(value) for name, value in entity.items() if value != getattr(self._before, name)}
 
     def is_unchanged(self, values: Values) -> bool:
-        return all(values[field.id] == field.kind.part(getattr(self._source, field.name)) for field in self._table)
+        return all(values[field.id] == field.kind.content(getattr(self._source, field.name)) for field in self._table)
 
     def command(self, texts: Mapping[str, str], more: Sequence[str] = ()) -> str:
         """Returns the equivalent command; ``more`` are additional options. Raises BadRequest for invalid texts."""
@@ -123,7 +123,7 @@ class EntityForm:
         """Returns the value of a text: the exact original value while the text is unchanged. Raises BadRequest."""
         value = getattr(self._source, field.name)
         if text == field.kind.text(value) and (text.strip() or not field.kind.required):
-            return field.kind.part(value)
+            return field.kind.content(value)
         return field.kind.read(text, self.session.now())
 
     def _entity(self, values: Values, excluded: Sequence[str] = ()) -> dict[str, Any]:
@@ -131,9 +131,9 @@ class EntityForm:
         entity = {field.name: getattr(self._source, field.name) for field in fields}
         for field in fields:
             value = entity[field.name]
-            is_changed = values[field.id] != field.kind.part(value)
+            is_changed = values[field.id] != field.kind.content(value)
             if is_changed or self.edited is None:  # what is unchanged stays whole: the input may show only a part of it
-                entity[field.name] = field.kind.put(value, values[field.id])
+                entity[field.name] = field.kind.with_content(value, values[field.id])
         return entity
 
 
