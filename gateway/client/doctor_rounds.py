@@ -55,7 +55,7 @@ async def check_everything(client: ControlClient, environ: Mapping[str, str] = o
         yield Step(name="channels and machine", result="skipped", text=plain(error.message, 500))
         return
     ahead_ms: dict[str, Millis] = {}
-    slots = asyncio.Semaphore(8)  # so many channels are checked at once
+    slots = asyncio.Semaphore(8)  # the channels that are checked at once
     async with asyncio.TaskGroup() as group:
         tasks = [(c.name, group.create_task(_check_channel(client, c.id, c.name, slots))) for c in channels]
         for name, task in tasks:

@@ -54,7 +54,7 @@ async def find_model(
     token: str = "",
     start: ProgramStart | None = None,
 ) -> ModelChoice:
-    """Returns the model to start with. ``family`` is that of an ``App``; for ``token`` and ``start`` see ``fetch``."""
+    """Returns the model to start with. ``family`` is an ``App``'s; for ``token`` and ``start`` see ``fetch``."""
     return choose_model(names, await RecentCalls.fetch(client, token, start), family)
 
 

@@ -29,7 +29,7 @@ class UpstreamModel(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     context: int | None
-    """The context length used here: the one that the upstream lists, else that of the price list."""
+    """The context length used here: the one in the upstream's list, else the one in the price list."""
     context_source: str
     """``upstream``, or the name of the price list; empty if the context is not known."""
     served: bool

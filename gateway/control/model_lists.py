@@ -218,7 +218,7 @@ def _note_failure(engine: Engine, channel: Channel, error: UpstreamError) -> Non
 async def _fetch_or_keep(
     channel: Channel, before: UpstreamModels | None, edits: ConfigEdits, *, same_url: bool
 ) -> tuple[Channel, UpstreamModels]:
-    """Returns the channel at the root that was found and its list, or the channel as it is and its last list.
+    """Returns the channel at the root that was found and its list, or the unchanged channel and its last list.
 
     At a new address there must be a list, else BadRequest is raised. With ``same_url`` the channel may go on without a
     list, and wait for its first one.

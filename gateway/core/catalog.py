@@ -57,7 +57,7 @@ class Catalog:
         """Models for one API, by the API and the identities of model, routes and fallbacks, filled on demand."""
 
     def price_shown(self, entry: ModelEntry) -> Price | None:
-        """Returns the price of a model at the channel tried first; for an alias, that of the model that answers."""
+        """Returns the price of a model at the channel tried first; for an alias, the answering model's."""
         target = answering_model(entry)
         return target.routes[0].served.price if target.routes else self.price(target.name)
 

@@ -17,4 +17,4 @@ class Clock(msgspec.Struct, frozen=True):
     mono: Callable[[], float] = time.monotonic
     """Returns the seconds since an arbitrary moment. It never goes back."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    """Waits for so many seconds."""
+    """Waits for this many seconds."""

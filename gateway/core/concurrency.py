@@ -35,7 +35,7 @@ class _Line(msgspec.Struct, eq=False):
     waiters: deque[_Waiter] | None = None
     """The queue, made when a call has to wait."""
     limit: int | None = None
-    """The limit that was set while calls waited; None if it is that of their gates."""
+    """The limit that was set while calls waited; None for the limit of their gates."""
 
 
 class ConcurrencyLimiter:

@@ -125,7 +125,7 @@ class BodyShare(msgspec.Struct, eq=False):
         self.give_back(self._size)
 
     def give_back(self, size: int) -> None:
-        """Give so many bytes back."""
+        """Give this many bytes back."""
         size = min(size, self._size)
         self._pressure.body_bytes -= size
         self._size -= size

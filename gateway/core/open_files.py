@@ -56,7 +56,7 @@ class OpenFiles:
 
 
 def needed_files(connections: int) -> int:
-    """Returns how many open files are certainly enough for so many connections, where 0 means any number."""
+    """Returns how many open files are certainly enough for this many connections, where 0 means any number."""
     return 4 * connections + MOST_RESERVE if connections else 1 << 20
 
 

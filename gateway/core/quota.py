@@ -335,7 +335,7 @@ def _headrooms(books: MoneyBooks, account: Account, group: Group, token: Token, 
 
 
 def _headroom(books: MoneyBooks, scope: Scope, budget: Budget, name: str, now: Millis) -> Headroom:
-    """Returns what a budget leaves in its present window. ``name`` is that of its group or token."""
+    """Returns what a budget leaves in its present window. ``name`` is the group's or the token's."""
     owner = f"{scope[0]} '{name}'" if name else "the account"
     spent = books.spent(scope, window_start(budget.window, now))
     held = books.held(scope)

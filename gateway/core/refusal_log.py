@@ -117,7 +117,7 @@ class Refusals:
         later: Callable[[float, Callable[[], None]], object],
         group_of: Callable[[Token], Group | None],
     ) -> None:
-        """``note`` writes a record; ``later`` calls a function after so many seconds."""
+        """``note`` writes a record; ``later`` calls a function after a number of seconds."""
         self._note = note
         self._bus = bus
         self._clock = clock

@@ -201,7 +201,7 @@ class AnswerBegan(msgspec.Struct, frozen=True, gc=False):
     """The first event of an answer."""
 
     id: str
-    """The upstream's id of the answer; if it sent none, that of the order."""
+    """The upstream's id of the answer; if it sent none, the order's."""
     usage: Usage | None = None
     """The usage reported so far, whose input tokens are right."""
 

@@ -243,7 +243,7 @@ class ChannelFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """The URL ``http://user:password@host:port`` of its proxy, or ``env:NAME``; empty if it has none. Because of the
     password, it is never shown, logged or exported as it is."""
     token_limit_field: TokenLimitField | None = None
-    """The name of the output limit; None for that of the preset."""
+    """The name of the output limit; None for the preset's."""
     strict: bool = False
     """Whether a call fails if the upstream rejects a parameter, instead of being retried without it."""
     finish_abandoned: bool = True

@@ -241,7 +241,7 @@ def _without_none(hint: Any) -> Any:
 
 
 def _argument(hint: Any, number: int) -> Any:
-    """Returns a type argument, such as that of the items in ``tuple[X, ...]``; ``Any`` if the type has none."""
+    """Returns a type argument, such as the type of the items in ``tuple[X, ...]``; ``Any`` if the type has none."""
     args = get_args(_without_none(hint))
     return args[number] if len(args) > number else Any
 

@@ -159,7 +159,7 @@ def size_text(why: Why) -> str:
 
 
 def request_like(call: CallView) -> tuple[dict[str, Any], str]:
-    """Returns the parameters of ``why`` for a request like that of a call, and a text that explains them."""
+    """Returns the parameters of ``why`` for a request like a call's, and a text that explains them."""
     params: dict[str, Any] = {"stream": True} if call.stream else {}
     if call.api not in (CHAT_API, ""):
         params["api"] = call.api

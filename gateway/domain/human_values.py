@@ -240,7 +240,7 @@ def parse_tier(text: str) -> Tier:
 
 
 def tier_text(tier: Tier) -> str:
-    """Returns the tier as it is typed."""
+    """Returns the text that one types for the tier."""
     names = [*RATE_AMOUNTS]
     while getattr(tier, names[-1]) is None:
         names.pop()

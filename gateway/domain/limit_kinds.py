@@ -75,7 +75,7 @@ class Budgets(Pairs[tuple[Budget, ...]], kw_only=True):
     parse: Callable[[str], int]
     """Returns an amount that was typed. Raises BadRequest."""
     write: Callable[[int], str]
-    """Returns an amount as it is typed."""
+    """Returns the text that one types for an amount."""
     removal: str = NONE_WORD
 
     def read_option(self, text: str, now: Millis) -> Sequence[WindowAmount]:

@@ -21,7 +21,7 @@ class Order(msgspec.Struct, kw_only=True, gc=False):
     body: bytes = b""
     """The whole object as received, for a channel that needs no change in it. If empty, the body is built."""
     model: str
-    """The public name in the answer; after a fallback, that of the model that answers."""
+    """The public name in the answer; after a fallback, the answering model's."""
     stream: bool = False
     include_usage: bool = False
     """Whether the client requested the usage chunk of a stream."""

@@ -50,7 +50,7 @@ def _spelled_alike(typed: str, names: Iterable[str]) -> list[str]:
     letters, size = set(typed), len(typed)
     similar_length = (name for name in names if 2 * min(len(name), size) >= SIMILARITY * (len(name) + size))
     missing = {name: len(letters.difference(name.casefold())) for name in similar_length}
-    similar = (name for name, count in missing.items() if count <= 3)  # so many letters may be typed wrong
+    similar = (name for name, count in missing.items() if count <= 3)  # how many letters may be typed wrong
     return sorted(similar, key=lambda name: (missing[name], abs(len(name) - size)))[:MOST_COMPARED]
 
 

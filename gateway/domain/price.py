@@ -230,7 +230,7 @@ class Rates(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return self.cache_write if self.cache_write_long is None else self.cache_write_long
 
     def part(self, name: str) -> int:
-        """Returns the rate of a part of a usage: its own, else that of the whole it belongs to.
+        """Returns the rate of a part of a usage: its own, else the rate of the whole.
 
         Cached tokens of a kind with a rate but without a cached one cost the full rate: a discount is never guessed.
         """

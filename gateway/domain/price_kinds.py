@@ -64,7 +64,7 @@ def parse_rule(text: str) -> PriceRule:
 
 
 def rule_text(rule: PriceRule) -> str:
-    """Returns a rule as it is typed."""
+    """Returns the text that one types for a rule."""
     conditions = [rule.variant] if rule.variant else []
     conditions += [f"from {_written_moment(rule.since)}"] if rule.since else []
     conditions += map(str, rule.during)

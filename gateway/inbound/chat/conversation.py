@@ -77,7 +77,7 @@ class _AllowedTools(msgspec.Struct, frozen=True):
 class _Choice(msgspec.Struct, frozen=True):
     type: str = "function"
     name: str = ""
-    """The name in the legacy spelling, and in that of other APIs."""
+    """The name in the legacy spelling, and in other APIs'."""
     function: ChatFunction | None = None
     allowed_tools: _AllowedTools | None = None
 
