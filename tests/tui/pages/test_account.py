@@ -24,6 +24,14 @@ async def test_a_correction_is_negative_and_nothing_is_nothing() -> None:
         assert owner.did == [("grant", -2_500_000_000, "typo")]
 
 
+async def test_a_suspended_account_is_resumed_without_a_question() -> None:
+    owner = Owner()
+    owner.account_now = account(status="suspended")
+    async with shown("account", owner) as (app, pilot, _):
+        await press(app, pilot, "space")
+        assert owner.did == [("set_account", {"status": "active"})]
+
+
 async def test_budgets_are_edited() -> None:
     owner = Owner()
     owner.account_now = account(budgets=[])

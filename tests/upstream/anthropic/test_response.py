@@ -41,7 +41,7 @@ def _said(body: bytes, **fields: Any) -> tuple[Any, str]:
 
 
 def test_text() -> None:
-    whole = _whole(_answer({"type": "text", "text": "Hel"}, {"type": "odd"}, {"type": "text", "text": "lo"}))
+    whole = _whole(_answer({"type": "text", "text": "Hel"}, {"type": "odd"}, {"text": "lo"}))
     doc = json.loads(body_of(whole))
     assert (completion_faults(doc), doc["choices"][0]["message"]["content"]) == ([], "Hello")
     assert (doc["id"], doc["model"], doc["created"], whole.upstream_id) == ("msg_1", "mine", 77, "msg_1")
