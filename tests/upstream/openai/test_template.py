@@ -80,7 +80,6 @@ def test_a_broken_text_among_good_ones_is_not_passed() -> None:
 @pytest.mark.parametrize("event", [HEAD, FOOT, HEAD[:-1] + FOOT, b"", b"data: x", HEAD + FOOT[1:]])
 def test_head_and_foot_must_both_be_there(event: bytes) -> None:
     assert SAME.run(event + b"\n\n", 0) is None
-    assert SAME.run(event + b"\n\n", 0) is None
 
 
 def test_bytes_that_are_not_utf8_do_not_fit() -> None:
