@@ -8,8 +8,9 @@ import msgspec
 
 from gateway.domain.sse import BLANK
 
-_TEXT = msgspec.json.Decoder(str)
 _TEXTS = msgspec.json.Decoder(list[str])
+_FEW = 8
+"""How many events are examined one by one before the rest of a read is examined as a whole."""
 
 
 class Run(msgspec.Struct, frozen=True, gc=False):
@@ -41,29 +42,45 @@ class Template:
         """Returns the events from ``start`` on that match, only the first if another has an invalid text; None if the
         first does not match.
         """
+        texts = self._texts(events, start)
+        whole_text = _decode(texts)
+        if whole_text is None:
+            texts = texts[:1]
+            whole_text = _decode(texts)
+        if whole_text is None:
+            return None
+        size = sum(map(len, texts)) + len(texts) * (len(self._head) + len(self._foot))
+        if self._unchanged:
+            return Run(events[start : start + size], size, texts, whole_text)
+        return Run(self._out_head + self._out_joint.join(texts) + self._out_foot, size, texts, whole_text)
+
+    def _texts(self, events: bytes, start: int) -> list[bytes]:
+        """Returns the texts of the events from ``start`` on that match."""
         head, foot, place = self._head, self._foot, start
         texts: list[bytes] = []
         while events.startswith(head, place):
+            if len(texts) == _FEW and (others := self._many_texts(events, place)):
+                return texts + others
             begin = place + len(head)
             end = events.find(b"\n", begin) + len(BLANK) - len(foot)
             if end < begin or not events.startswith(foot, end):
                 break
             texts.append(events[begin:end])
             place = end + len(foot)
-        if not texts:
-            return None
-        whole_text = _decode(texts) if len(texts) > 1 else None
-        if whole_text is None:
-            begin, end = start + len(head), start + len(head) + len(texts[0])
-            try:
-                whole_text = _TEXT.decode(events[begin - 1 : end + 1])
-            except ValueError:
-                return None
-            del texts[1:]
-            place = end + len(foot)
-        if self._unchanged:
-            return Run(events[start:place], place - start, texts, whole_text)
-        return Run(self._out_head + self._out_joint.join(texts) + self._out_foot, place - start, texts, whole_text)
+        return texts
+
+    def _many_texts(self, events: bytes, start: int) -> list[bytes]:
+        """Returns the texts of all events from ``start`` on, but the last ones of an answer; nothing if others differ.
+
+        Every other line is blank. Splitting at them takes a third of the time of a search for each.
+        """
+        head, end = self._head, self._foot.removesuffix(BLANK)
+        lines = events[start:].split(b"\n")[:-1:2]
+        while lines and not (lines[-1].startswith(head) and lines[-1].endswith(end)):
+            lines.pop()
+        texts = [line[len(head) : -len(end)] for line in lines]
+        matches = events.startswith(head + (self._foot + head).join(texts) + self._foot, start)
+        return texts if matches else []
 
 
 def _decode(texts: list[bytes]) -> str | None:
