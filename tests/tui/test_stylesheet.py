@@ -32,3 +32,9 @@ async def test_on_the_lowest_screen_a_list_of_choices_has_some_lines() -> None:
     async with shown("tokens", size=(30, 10)) as (app, pilot, _):
         await press(app, pilot, "o")
         assert app.screen.query_one(CheckList).size.height >= 3
+
+
+async def test_on_a_low_screen_a_form_says_what_a_setting_means() -> None:
+    async with shown("settings", size=(60, 16)) as (app, pilot, _):
+        await press(app, pilot, "j", "e")
+        assert "Whether calls to models without a price are" in screen(app)
