@@ -40,7 +40,7 @@ from gateway.inbound.chat.api import (
 from gateway.inbound.chat.conversation import finish_translation
 from gateway.inbound.chat.edits import edit_head, identity
 from gateway.inbound.chat.render import DONE
-from gateway.inbound.json_body import TOKEN_LIMITS, decode_body, fields_of
+from gateway.inbound.json_body import TOKEN_LIMITS, check_text, decode_body, fields_of
 from gateway.inbound.relay import NativeTap, RenderableStream, edit_request, failing_attempt
 from gateway.inbound.rendering import Renderer, RenderingAdapter, WholeRenderer
 from gateway.upstream.adapter import DialectAdapter, WholeAnswer, not_an_answer, whole_answer
@@ -133,6 +133,8 @@ COMPLETIONS = Completions()
 
 def _input_bound(fields: Fields) -> InputBound:
     """Returns an upper bound of the input. Raises BadRequest."""
+    if not rawjson.is_null(fields.get("suffix")):
+        check_text(fields["suffix"], "suffix")  # as numbers it could have more tokens
     tokens = count_sent_tokens(fields, "prompt")
     prompts = text_count(fields.get("prompt"))
     texts = [fields[name] for name in ("prompt", "suffix") if name in fields and not (tokens and name == "prompt")]

@@ -46,6 +46,7 @@ def parsed(**fields: Any) -> Any:
         ({"model": None}, "model"),
         ({"n": 0}, "n"),
         ({"best_of": "2"}, "best_of"),
+        ({"suffix": [[1, 2]]}, "suffix"),
         ({"max_tokens": -1}, "max_tokens"),
         ({"stream": 1}, "stream"),
         ({"stream_options": {}}, "stream_options"),
