@@ -1,6 +1,6 @@
 """Control: the client of the control surface, with a method for each route. The console and the commands use it.
 
-Most methods are made by ``fetch``, ``change`` and their like; those with special parameters are written out.
+Most methods are made by ``fetch`` and ``change``; those with special parameters are written out.
 """
 
 from collections.abc import AsyncGenerator, Iterable, Mapping
@@ -9,7 +9,7 @@ from contextlib import aclosing
 import msgspec
 
 from gateway.client.http import exchange
-from gateway.client.request import Body, Caller, change, change_one, error_of, fetch, fetch_one, query_text, segment
+from gateway.client.request import Body, Caller, change, error_of, fetch, query_text, segment
 from gateway.domain.account import Grant
 from gateway.domain.channel import Check
 from gateway.domain.config_views import ConfigOrigin, ExportView, ImportView
@@ -39,6 +39,9 @@ from gateway.domain.views import (
 
 PROBE_S = 180.0
 """The time for requests that contact an upstream, in seconds: a model may be slow."""
+
+Done = dict[str, str]
+"""The answer to a request that has no other result."""
 
 
 class AccountRequests(Caller):
@@ -71,14 +74,13 @@ class AccountRequests(Caller):
         """Returns the records that would be deleted if records were kept for this many days."""
         return await self.get("/settings/expiring", ExpiringRecords, keep_days=keep_days)
 
-    async def history(self, **filters: object) -> list[HistoryView]:
-        """Returns changes, newest first. Filters: kind and name (tuples of alternatives), since and until (in
-        milliseconds), and limit.
-        """
-        return await self.get("/history", list[HistoryView], **filters)
-
-    async def history_entry(self, number: int) -> HistoryView:
-        return await self.get(f"/history/{number}", HistoryView)
+    history = fetch("/history", list[HistoryView])
+    """Returns changes, newest first. Filters: the tuples of alternatives kind and name, since and until (in
+    milliseconds), and limit.
+    """
+    history_entry = fetch("/history/{}", HistoryView)
+    clear_history = fetch("/history", Done, method="DELETE")
+    """Deletes the history. Its changes cannot be undone then."""
 
     async def undo(self, number: int = 0, *, accept: bool = False) -> UndoView:
         """Undo a change, by default the newest one.
@@ -101,35 +103,31 @@ class AccountRequests(Caller):
         """
         place = {"channel": channel} if channel else {}
         edits = [{"ref": ref, "patch": patch, **place} for ref, patch in patches.items()]
-        answer = await self.change("POST", "/batch", dict[str, str], {"kind": kind, "edits": edits}, timeout_s=PROBE_S)
+        answer = await self.change("POST", "/batch", Done, {"kind": kind, "edits": edits}, timeout_s=PROBE_S)
         return answer["done"]
 
-    async def clear_history(self) -> None:
-        """Delete the history. Its changes cannot be undone then."""
-        await self.send("DELETE", "/history")
-
     tokens = fetch("/tokens", list[TokenView])
-    token = fetch_one("/tokens/{}", TokenView)
+    token = fetch("/tokens/{}", TokenView)
     add_token = change("POST", "/tokens", NewToken)
     """Adds a token. The answer has its key, which is shown only once."""
-    edit_token = change_one("/tokens/{}", TokenView)
-    rotate_token = fetch_one("/tokens/{}/rotate", NewToken, method="POST")
+    edit_token = change("PATCH", "/tokens/{}", TokenView)
+    rotate_token = fetch("/tokens/{}/rotate", NewToken, method="POST")
     """Gives a token a new key. The answer has the key, which is shown only once."""
-    key_owner = fetch_one("/keys/{}", KeyOwner)
+    key_owner = fetch("/keys/{}", KeyOwner)
     """Returns whose key this is or was. Raises NotFound."""
     groups = fetch("/groups", list[GroupView])
-    group = fetch_one("/groups/{}", GroupView)
+    group = fetch("/groups/{}", GroupView)
     add_group = change("POST", "/groups", GroupView)
-    edit_group = change_one("/groups/{}", GroupView)
+    edit_group = change("PATCH", "/groups/{}", GroupView)
 
     async def remove_token(self, ref: str) -> str:
         """Remove a token. Returns what stops working for programs without a key; empty if nothing does."""
-        answer: dict[str, str] = await self.change("DELETE", f"/tokens/{segment(ref)}", dict[str, str])
+        answer = await self.change("DELETE", f"/tokens/{segment(ref)}", Done)
         return answer.get("note", "")
 
     async def token_pass(self, ref: str) -> str:
         """Returns a key that works as this token for one minute."""
-        answer: dict[str, str] = await self.change("POST", f"/tokens/{segment(ref)}/pass", dict[str, str])
+        answer = await self.change("POST", f"/tokens/{segment(ref)}/pass", Done)
         return answer["key"]
 
     async def remove_group(self, name: str, move: str = "") -> None:
@@ -141,19 +139,23 @@ class ChannelRequests(Caller):
     """Requests about channels, by id or name, their prices and models, and about how a call would be handled."""
 
     channels = fetch("/channels", list[ChannelView])
-    channel = fetch_one("/channels/{}", ChannelView)
+    channel = fetch("/channels/{}", ChannelView)
     add_channel = change("POST", "/channels", SavedChannel, timeout_s=PROBE_S)
     """Adds a channel. Without ``models``, the upstream's list is fetched."""
-    edit_channel = change_one("/channels/{}", SavedChannel, timeout_s=PROBE_S)
+    edit_channel = change("PATCH", "/channels/{}", SavedChannel, timeout_s=PROBE_S)
     """Edits a channel. May contact the upstream, to find its root and the models that new patterns select."""
-    clear_channel = fetch_one("/channels/{}/clear", ChannelView, method="POST")
+    clear_channel = fetch("/channels/{}/clear", ChannelView, method="POST")
     """Forgets the channel's failures."""
-    channel_listing = fetch_one("/channels/{}/listing", ListingView)
+    channel_listing = fetch("/channels/{}/listing", ListingView)
     """Returns the upstream's list as it was last fetched."""
-    refresh_channel = fetch_one("/channels/{}/refresh", ListingView, method="POST", timeout_s=PROBE_S)
+    refresh_channel = fetch("/channels/{}/refresh", ListingView, method="POST", timeout_s=PROBE_S)
     """Fetches the upstream's list. If that fails, returns the last good one with the error."""
-    checkup = fetch_one("/channels/{}/checkup", Checkup, timeout_s=PROBE_S)
+    checkup = fetch("/channels/{}/checkup", Checkup, timeout_s=PROBE_S)
     """Checks the upstream's address, connection, certificate and key, free of charge."""
+    remove_channel = fetch("/channels/{}", Done, method="DELETE")
+    """Removes a channel with its keys and prices."""
+    remove_key = fetch("/channels/{}/keys/{}", ChannelView, method="DELETE")
+    clear_key = fetch("/channels/{}/keys/{}/clear", ChannelView, method="POST")
     offers = fetch("/offers", list[Offer])
     """Returns the local model servers and vendors' keys that could become channels. Searches only this machine."""
     presets = fetch("/presets", list[PresetView])
@@ -171,10 +173,6 @@ class ChannelRequests(Caller):
                 errors[offer.name] = error
         return added, errors
 
-    async def remove_channel(self, ref: str) -> None:
-        """Remove a channel with its keys and prices."""
-        await self.send("DELETE", f"/channels/{segment(ref)}")
-
     async def test_channel(self, ref: str, model: str = "") -> Check:
         """Test a channel, which is free of charge; with a model, also make a tiny real call."""
         body = {"model": model} if model else {}
@@ -187,16 +185,10 @@ class ChannelRequests(Caller):
     async def replace_key(self, ref: str, number: int, key: str) -> ChannelView:
         return await self.change("PATCH", f"/channels/{segment(ref)}/keys/{number}", ChannelView, {"key": key})
 
-    async def remove_key(self, ref: str, number: int) -> ChannelView:
-        return await self.change("DELETE", f"/channels/{segment(ref)}/keys/{number}", ChannelView)
-
-    async def clear_key(self, ref: str, number: int) -> ChannelView:
-        return await self.change("POST", f"/channels/{segment(ref)}/keys/{number}/clear", ChannelView)
-
     prices = fetch("/prices", list[PriceView])
     price_news = fetch("/prices/news", PriceNews, timeout_s=PROBE_S)
     """Returns the age of the price list, what an import would change, and which prices rise or differ."""
-    model = fetch_one("/models/{}", ModelDetail)
+    model = fetch("/models/{}", ModelDetail)
 
     async def set_price(self, model: str, body: Body, channel: str = "") -> PriceView:
         """Set the price of a model, at all channels or at one. The body has ``input`` and ``output`` in nano-dollars
@@ -236,7 +228,18 @@ class ControlClient(AccountRequests, ChannelRequests):
 
     instance = fetch("/instance", str)
     status = fetch("/status", Status)
-    call = fetch_one("/calls/{}", CallView)
+    call = fetch("/calls/{}", CallView)
+    calls = fetch("/calls", CallPage)
+    """Returns a page of calls, newest first. Filters: since and until (in milliseconds), failed, words, and the tuples
+    of alternatives token, group, model, channel, app and api.
+
+    Running calls come first, unless ``before`` continues a list: the cursor of the previous page, or the id of a call.
+    A page may have fewer than ``limit`` calls although more follow; only a page without a cursor is the last.
+    """
+    numbered_calls = fetch("/records", list[CallView])
+    """Returns ``limit`` ended calls from number ``at`` down. The oldest is number 1, the newest ``status.records``."""
+    cancel = fetch("/calls/{}/cancel", Done, method="POST")
+    """Cancels a running call. Raises NotFound if it is not running."""
     verify = fetch("/verify", Verdict, timeout_s=600.0)
     """Recomputes every balance and sum from the call log, which may have millions of calls."""
     machine = fetch("/machine", list[Step])
@@ -263,23 +266,6 @@ class ControlClient(AccountRequests, ChannelRequests):
                     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
                         raise InternalError(f"an event cannot be decoded ({exc})", code="version_mismatch") from exc
                     yield event
-
-    async def calls(self, **filters: object) -> CallPage:
-        """Returns a page of calls, newest first. Filters: since and until (in milliseconds), failed, words, and the
-        tuples of alternatives token, group, model, channel, app and api.
-
-        Running calls come first, unless ``before`` continues a list: the cursor of the previous page, or the id of a
-        call. A page may have fewer than ``limit`` calls although more follow; only a page without a cursor is the last.
-        """
-        return await self.get("/calls", CallPage, **filters)
-
-    async def numbered_calls(self, at: int, limit: int) -> list[CallView]:
-        """Returns ended calls from number ``at`` down. The oldest is number 1, the newest ``status.records``."""
-        return await self.get("/records", list[CallView], at=at, limit=limit)
-
-    async def cancel(self, call_id: str) -> None:
-        """Cancel a running call. Raises NotFound if it is not running."""
-        await self.send("POST", f"/calls/{segment(call_id)}/cancel")
 
     async def summary(
         self,

@@ -83,44 +83,29 @@ class Caller:
             raise InternalError(text, code="version_mismatch") from exc
 
 
-def fetch(path: str, kind: type[Value], *, timeout_s: float = 0) -> Callable[[Caller], Coroutine[Any, Any, Value]]:
-    """Returns a method that sends a GET request without parameters."""
-
-    async def send(self: Caller) -> Value:
-        return await self.change("GET", path, kind, timeout_s=timeout_s)
-
-    return send
-
-
-def fetch_one(
+def fetch(
     path: str, kind: type[Value], *, method: str = "GET", timeout_s: float = 0
-) -> Callable[[Caller, str], Coroutine[Any, Any, Value]]:
-    """Returns a method that sends a request about the entity with a name or id, which is put into the path."""
+) -> Callable[..., Coroutine[Any, Any, Value]]:
+    """Returns a method that sends a request without a body.
 
-    async def send(self: Caller, ref: str) -> Value:
-        return await self.change(method, path.format(segment(ref)), kind, timeout_s=timeout_s)
+    Its arguments are the names, ids and numbers to put into the path, its keywords the parameters of the URL.
+    """
+
+    async def send(self: Caller, *refs: str | int, **parameters: object) -> Value:
+        place = path.format(*(segment(str(ref)) for ref in refs)) + query_text(parameters)
+        return await self.change(method, place, kind, timeout_s=timeout_s)
 
     return send
 
 
 def change(
     method: str, path: str, kind: type[Value], *, timeout_s: float = 0
-) -> Callable[[Caller, Body], Coroutine[Any, Any, Value]]:
-    """Returns a method that sends a request with a body."""
+) -> Callable[..., Coroutine[Any, Any, Value]]:
+    """Returns a method that sends a request with a body: its last argument, after the name or id for the path."""
 
-    async def send(self: Caller, body: Body) -> Value:
-        return await self.change(method, path, kind, body, timeout_s=timeout_s)
-
-    return send
-
-
-def change_one(
-    path: str, kind: type[Value], *, timeout_s: float = 0
-) -> Callable[[Caller, str, Body], Coroutine[Any, Any, Value]]:
-    """Returns a method that edits the entity with a name or id."""
-
-    async def send(self: Caller, ref: str, patch: Body) -> Value:
-        return await self.change("PATCH", path.format(segment(ref)), kind, patch, timeout_s=timeout_s)
+    async def send(self: Caller, *refs_and_body: Any) -> Value:
+        *refs, body = refs_and_body
+        return await self.change(method, path.format(*map(segment, refs)), kind, body, timeout_s=timeout_s)
 
     return send
 

@@ -260,10 +260,10 @@ async def test_what_does_not_run_cannot_be_cancelled(owner: ControlClient, past:
 
 
 async def test_ended_calls_are_reached_by_their_number(owner: ControlClient, past: list[str]) -> None:
-    assert [view.id for view in await owner.numbered_calls(2, 5)] == past[1::-1]
-    assert await owner.numbered_calls(0, 5) == []
+    assert [view.id for view in await owner.numbered_calls(at=2, limit=5)] == past[1::-1]
+    assert await owner.numbered_calls(at=0, limit=5) == []
     with pytest.raises(BadRequest, match="limit"):
-        await owner.numbered_calls(2, 0)
+        await owner.numbered_calls(at=2, limit=0)
 
 
 @pytest.mark.parametrize("noun", ["token", "channel"])

@@ -191,8 +191,9 @@ class Owner(FakeClient):
             **fields, new_prices=self.new_prices, unpriced=self.unpriced, refuses_unpriced=self.refuses_unpriced
         )
 
-    async def remove_channel(self, ref: str) -> None:
+    async def remove_channel(self, ref: str) -> dict[str, str]:
         self.note("remove_channel", ref)
+        return {}
 
     async def test_channel(self, ref: str, model: str = "") -> Check:
         self.note("test_channel", ref, model)

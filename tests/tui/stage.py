@@ -510,10 +510,11 @@ class FakeClient(ControlClient):
         back_to = looked_at[-1].time_ms if left else Millis(0)
         return CallPage(calls=found, cursor=str(left) if left else None, left=left, back_to_ms=back_to)
 
-    async def cancel(self, call_id: str) -> None:
+    async def cancel(self, call_id: str) -> dict[str, str]:
         self.asked.append(f"cancel {call_id}")
         if call_id not in [one.id for one in self.now_running]:
             raise NotFound(f"{call_id} does not run")
+        return {}
 
     async def summary(
         self,

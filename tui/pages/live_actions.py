@@ -167,7 +167,7 @@ async def index_before(page: AnyPage, end: Millis) -> int:
     low, high = 1, record_count
     while low < high:
         middle = (low + high + 1) // 2
-        records = await page.session.client.numbered_calls(middle, 1)
+        records = await page.session.client.numbered_calls(at=middle, limit=1)
         if records and records[0].time_ms < end:
             low = middle
         else:

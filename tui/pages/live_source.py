@@ -237,7 +237,7 @@ async def load_page(source: LiveSource) -> None:
     if request is None:
         return
     page, newest, limit = request
-    history.store(page, await client.numbered_calls(newest, limit))
+    history.store(page, await client.numbered_calls(at=newest, limit=limit))
 
 
 async def load_found(source: LiveSource) -> None:
