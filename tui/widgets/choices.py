@@ -152,6 +152,7 @@ class MultiSelect(DialogScreen[Any]):
         Binding("enter", "done", "Done"),
         Binding("pageup,b", "back", "Back", show=False),
         Binding("slash", "search", "Search", show=False),
+        Binding("r", "reset", "Reset", show=False),
     ]
 
     def __init__(
@@ -163,10 +164,10 @@ class MultiSelect(DialogScreen[Any]):
         *,
         original: Collection[str] | None = None,
         back: bool = False,
-        confirms: bool = True,
+        reset: str = "",
     ) -> None:
         """``original``: the ids checked at first, if the dialog opens again; ``back``: there is a previous step;
-        ``confirms``: a question is asked before changes are discarded.
+        ``reset``: what it means to check nothing, which ``r`` does. Then changes are discarded without a question.
         """
         super().__init__()
         self._title = title
@@ -176,7 +177,7 @@ class MultiSelect(DialogScreen[Any]):
         self.checked = set(checked)
         """The ids to check when the dialog opens; after ``back``, those that were checked."""
         self._back = back
-        self._confirms = confirms
+        self._reset = reset
 
     def compose(self) -> ComposeResult:
         longest = max((cell_len(safe(text)) for _, text in self._options), default=0)
@@ -186,6 +187,7 @@ class MultiSelect(DialogScreen[Any]):
             yield FilterInput("gpt !mini: words to match, !words to exclude")
             yield CheckList(self._options, self.checked)
             keys = [("space", " toggle  "), ("a", " all or none  "), ("/", " search  "), ("enter", " done  ")]
+            keys += [("r", f" {self._reset}  ")] if self._reset else []
             keys += [("b", " back  ")] if self._back else []
             yield Static(key_hints(*keys, ("esc", " cancels")), classes="hint")
 
@@ -204,7 +206,7 @@ class MultiSelect(DialogScreen[Any]):
     def action_leave(self) -> None:
         if self.query_one(FilterInput).close():
             self.query_one(CheckList).focus()
-        elif not self._confirms or self.query_one(CheckList).checked == self._original:
+        elif self._reset or self.query_one(CheckList).checked == self._original:
             self.dismiss(None)
         else:
             text = "Your changes to the list will be lost."
@@ -222,6 +224,10 @@ class MultiSelect(DialogScreen[Any]):
 
     def action_done(self) -> None:
         self.dismiss(self.query_one(CheckList).checked)
+
+    def action_reset(self) -> None:
+        if self._reset:
+            self.dismiss(set())
 
 
 class ChooseOne(DialogScreen[str | None]):

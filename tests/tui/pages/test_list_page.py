@@ -268,8 +268,9 @@ async def test_columns_can_be_chosen() -> None:
         (["space", "enter"], ["size"]),
         (["space", "j", "space", "enter"], []),
         (["space", "escape"], []),
+        (["space", "enter", "o", "r"], []),
     ],
-    ids=["as is", "without the first", "without any: as many as fit", "left as it was"],
+    ids=["as is", "without the first", "without any: as many as fit", "left as it was", "as many as fit again"],
 )
 async def test_columns_are_chosen(keys: list[str], chosen: list[str]) -> None:
     async with fruit_page() as (app, pilot):
