@@ -6,6 +6,7 @@ from datetime import datetime
 from gateway.domain.human_values import (
     brief_count as brief_count,  # noqa: PLC0414 - pages use it from here
     brief_span,
+    call_duration,
     count_text as count_text,  # noqa: PLC0414 - pages use it from here
     percent_text,
     state_word,
@@ -46,12 +47,8 @@ def short_cost(nanos: int) -> str:
 
 
 def seconds(ms: int | None) -> str:
-    """Returns a duration of a call in at most six cells: ``4ms``, ``0.61s``, ``19.35s``, ``2m05s``."""
-    if ms is None:
-        return glyphs.NOTHING
-    if ms < 10:
-        return f"{ms}ms"
-    return f"{ms / 1000:.2f}s" if ms < 100_000 else brief_span(ms)
+    """Returns a duration of a call in at most six cells; a dot for None."""
+    return glyphs.NOTHING if ms is None else call_duration(ms)
 
 
 def count(number: int) -> str:

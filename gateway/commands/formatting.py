@@ -6,14 +6,13 @@ from typing import Any
 import msgspec
 
 from gateway.client.control import ControlClient
+from gateway.client.receipt import is_lost, lacked_price
 from gateway.commands.options import now
-from gateway.domain.call import Outcome
 from gateway.domain.channel import Dialect
-from gateway.domain.cost import UNIT_WORDS, counts_billed
 from gateway.domain.errors import GatewayError
 from gateway.domain.field_kinds import json_value
 from gateway.domain.forecast import balance_end, balance_forecast, forecast, pace_start
-from gateway.domain.human_values import brief_multiplier, brief_span, count_text, first_of, local_time, state_word
+from gateway.domain.human_values import brief_span, count_text, first_of, local_time, state_word
 from gateway.domain.limit_kinds import budget_text
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.price_view import PriceView, price_range
@@ -42,7 +41,7 @@ def mean(ms: float | None) -> str:
 
 def duration(call: CallView) -> str:
     """Returns how long a call took; empty if that is not known, because the gateway stopped before its end."""
-    return "" if call.outcome == Outcome.LOST else span(call.duration_ms)
+    return "" if is_lost(call) else span(call.duration_ms)
 
 
 def files_note(view: Status) -> str:
@@ -224,29 +223,16 @@ def what(call: CallView) -> str:
     return f"{name}{fallback}{times}{f' retry {call.retry}' if call.retry else ''}"
 
 
+def is_unpriced(call: CallView) -> bool:
+    """Returns whether a call has ended and used a model without a price."""
+    return call.state == "settled" and lacked_price(call)
+
+
 def cost(call: CallView) -> str:
     """Returns the brief cost, or ``unpriced`` for a call that used a model without a price."""
-    unpriced = call.state == "settled" and call.rates is None and call.usage_source != "none"
-    return UNPRICED if unpriced else at_most(brief_dollars(call.cost_nanos), call)
+    return UNPRICED if is_unpriced(call) else at_most(brief_dollars(call.cost_nanos), call)
 
 
 def at_most(text: str, call: CallView) -> str:
     """Returns a number with ``≤`` while the call runs: it is the bound that the call's hold covers."""
     return f"≤{text}" if call.state == "running" and call.input_tokens else text
-
-
-def receipt(call: CallView) -> list[str]:
-    """Returns how the cost came about, one line for each rate that applied; empty if no price did."""
-    rates = call.rates
-    if rates is None:
-        return []
-    lines = [
-        f"{count:,} {UNIT_WORDS.get(what, what) if count > 1 else what} at {dollars(rate)} "
-        f"{'each' if what in UNIT_WORDS else 'per million'}"
-        for count, what, rate in counts_billed(call.usage, rates)
-    ]
-    if rates.per_call:
-        lines.append(f"{dollars(rates.per_call)} for the call")
-    if rates.multiplier != 1_000_000:
-        lines.append(f"times {brief_multiplier(rates.multiplier)[1:]} for the group")
-    return lines

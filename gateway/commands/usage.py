@@ -1,39 +1,27 @@
 """``usage``: lists calls, shows one with its receipt, and cancels a running one."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
 
 from gateway.client.control import ControlClient
+from gateway.client.receipt import is_lost, receipt_rows, timing_facts
 from gateway.commands import formatting
 from gateway.commands.base import Noun
 from gateway.commands.call_filters import call_filters, filter_options, first_calls, newest_calls, no_match_note
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.options import WholeNumber, json_option
-from gateway.commands.output import ListColumn, ProgressLine, more_text, notify, out, out_json, out_list, out_pairs
+from gateway.commands.output import ListColumn, ProgressLine, more_text, notify, out_json, out_list, out_pairs
 from gateway.commands.session import run
 from gateway.commands.usage_reports import export, summary
 from gateway.commands.usage_tail import tail
-from gateway.domain.call import (
-    EXPLAINED_MARKS,
-    PASSED_MARK,
-    Attempt,
-    Outcome,
-    is_call_id,
-    mark_values,
-    outcome_text,
-    request_size,
-    wait_of,
-)
+from gateway.domain.call import is_call_id, outcome_text
 from gateway.domain.errors import NotFound
-from gateway.domain.human_values import brief_count, count_text, plural
-from gateway.domain.money import dollars
+from gateway.domain.human_values import brief_count, call_duration, plural
 from gateway.domain.query import CallOrder
 from gateway.domain.repeated_calls import earlier_attempts, repeated_calls
-from gateway.domain.text import plain
-from gateway.domain.usage import PART_WORDS
 from gateway.domain.views import CallView
 
 DEFAULT_LIMIT = 50
@@ -134,17 +122,14 @@ def show_call(call_id: str, *, as_json: bool) -> None:
         out_json(run(lambda client: find_call(client, call_id)))
         return
 
-    async def work(client: ControlClient) -> tuple[CallView, list[tuple[str, str]]]:
+    async def work(client: ControlClient) -> list[tuple[str, str]]:
         call = await find_call(client, call_id)
-        typical, retry_text = await _fetch_typical_times(client, call), await _fetch_retry_text(client, call)
+        usual, earlier = await _fetch_usual_times(client, call), await _fetch_earlier_calls(client, call)
         outlook = await formatting.find_balance_outlook(client)
-        results = _result_pairs(call, outlook.text() if outlook else "")
-        return call, [*_request_pairs(call, retry_text), *_time_pairs(call, typical), *results]
+        results = _result_pairs(call, earlier, outlook.text() if outlook else "")
+        return [*_request_pairs(call), *_time_pairs(call, usual), *results]
 
-    call, pairs = run(work)
-    out_pairs(pairs)
-    for number, attempt in enumerate(call.attempts, start=1):
-        out(plain(f"attempt {number}  {_attempt_text(call, attempt)}", limit=500))
+    out_pairs(run(work))
 
 
 async def find_call(client: ControlClient, call_id: str) -> CallView:
@@ -174,8 +159,8 @@ async def _find_by_part(client: ControlClient, part: str) -> CallView | None:
     return await client.call(calls[0].id) if calls else None
 
 
-async def _fetch_retry_text(client: ControlClient, call: CallView) -> str:
-    """Returns which retry of the client it is: ``1 of the same call; before it: ...``; empty if it is none."""
+async def _fetch_earlier_calls(client: ControlClient, call: CallView) -> str:
+    """Returns the calls that the client retried by this one, with their statuses; empty if it is no retry."""
     if not call.retry:
         return ""
     page = await client.calls(
@@ -184,11 +169,10 @@ async def _fetch_retry_text(client: ControlClient, call: CallView) -> str:
         until=call.time_ms + 1,
         limit=500,
     )
-    before = ", ".join(f"{earlier.id} ({formatting.status(earlier)})" for earlier in earlier_attempts(call, page.calls))
-    return f"{call.retry} of the same call{f'; before it: {before}' if before else ''}"
+    return ", ".join(f"{earlier.id} ({formatting.status(earlier)})" for earlier in earlier_attempts(call, page.calls))
 
 
-async def _fetch_typical_times(client: ControlClient, call: CallView) -> str:
+async def _fetch_usual_times(client: ControlClient, call: CallView) -> str:
     """Returns ``duration avg 2.10s, p50 1.80s, p95 6.02s; first token ...`` of the answered calls of its model in the
     week before it; empty if none was answered.
     """
@@ -219,7 +203,7 @@ def cancel_call(call_id: str) -> None:
     notify(f"Call {call_id} cancelled.")
 
 
-def _request_pairs(call: CallView, retry_text: str) -> list[tuple[str, str]]:
+def _request_pairs(call: CallView) -> list[tuple[str, str]]:
     upstream_model = "" if call.upstream_model in ("", call.model) else f" ({call.upstream_model})"
     status = f"{call.status or ''}, {outcome_text(call.outcome, call.finish_reason)}".removeprefix(", ")
     if call.state == "running":
@@ -232,81 +216,23 @@ def _request_pairs(call: CallView, retry_text: str) -> list[tuple[str, str]]:
         ("request", call.request),
         ("api", f"{call.api} {call.conversion}".rstrip()),
         ("model", f"{call.model}{upstream_model}"),
-        ("retry", retry_text),
         ("channel", call.channel or "none"),
         ("status", status),
         ("error", f"{call.code}: {call.error}" if call.code else call.error),
     ]
 
 
-def _time_pairs(call: CallView, typical: str) -> list[tuple[str, str]]:
-    wait = wait_of(call.marks)
-    first = "" if call.first_byte_ms is None else f", first token after {formatting.span(call.first_byte_ms)}"
-    tries, retry_wait = count_text(call.failed_tries, "try"), ""
-    if call.between_tries_ms:
-        retry_wait = f"{formatting.span(call.between_tries_ms)} of it after {tries} that failed"
-    overhead_ms = max(0.0, call.overhead_us / 1000 - (wait.ms if wait else 0))
-    return [
-        ("duration", f"{formatting.duration(call) or 'not known'}{first}{', streamed' if call.stream else ''}"),
-        ("usual", typical),
-        ("waited", f"{formatting.span(wait.ms)} of it for {plain(wait.place)}" if wait else ""),
-        ("" if wait else "waited", retry_wait),  # may be a second line of "waited"
-        ("stayed", call.stay),
-        *(("passed over", plain(text)) for text in mark_values(call.marks, PASSED_MARK)),
-        ("in the gateway", f"{overhead_ms:.2f}ms before the upstream request" if call.attempts else ""),
-    ]
+def _time_pairs(call: CallView, usual: str) -> Iterator[tuple[str, str]]:
+    first = "" if call.first_byte_ms is None else f", first token after {call_duration(call.first_byte_ms)}"
+    duration = "not known" if is_lost(call) else call_duration(call.duration_ms)
+    yield "duration", f"{duration}{first}{', streamed' if call.stream else ''}"
+    yield from (("", fact) for fact in timing_facts(call))
+    yield "usual", usual
 
 
-def _result_pairs(call: CallView, balance_now: str) -> list[tuple[str, str]]:
-    size, balance = request_size(call.marks), call.balance_nanos
-    more = call.count - 1  # identical refusals, which have no record of their own
-    repeated = f"{more:,} more like this {'was' if more == 1 else 'were'} not listed" if more else ""
-    return [
-        ("asked for", size.text() if size is not None else ""),
-        ("usage", _usage_text(call)),
-        *(("", line) for line in formatting.receipt(call)),
-        ("cost", _cost_text(call)),
-        ("held", dollars(call.held_nanos) if call.held_nanos else ""),
-        ("balance", f"{dollars(balance)} after the call" if balance is not None else ""),
-        ("", f"now {balance_now}" if balance_now and balance is not None else ""),
-        ("possible", f"{dollars(call.possible_nanos)} at the upstream, not charged" if call.possible_nanos else ""),
-        ("upstream id", call.upstream_id),
-        ("repeated", repeated),
-        ("marks", ", ".join(mark for mark in call.marks if not mark.startswith(EXPLAINED_MARKS))),
-    ]
-
-
-def _attempt_text(call: CallView, attempt: Attempt) -> str:
-    """Returns an attempt's channel, status and result: ``openai as gpt-5  503  server: overloaded``."""
-    model = f" as {attempt.model}" if attempt.model else ""
-    key = f" (key {attempt.key})" if attempt.key else ""
-    result = f"{attempt.kind.value}: {attempt.reason}" if attempt.kind else attempt.reason or "answered"
-    billed = ", possibly billed" if attempt.billed else ""
-    return f"{attempt.channel}{model}{key}  {call.attempt_status(attempt)}  {result}{billed}"
-
-
-def _cost_text(call: CallView) -> str:
-    if call.state == "running":
-        return f"at most {dollars(call.cost_nanos)} so far"
-    if formatting.cost(call) != formatting.UNPRICED:
-        return dollars(call.cost_nanos)
-    return formatting.price_words(None, call.model)
-
-
-def _usage_text(call: CallView) -> str:
-    if call.state == "running":
-        return f"at most {call.input_tokens:,} input, {call.output_tokens:,} output so far (estimated)"
-    counts = (
-        (call.input_tokens, "input"),
-        (call.cached_tokens, "of them cached"),
-        (call.cache_write_tokens, "written to the cache"),
-        (call.cache_write_long_tokens, "of it for an hour or more"),
-        (call.output_tokens, "output"),
-        (call.reasoning_tokens, "of them reasoning"),
-        *((count, PART_WORDS[name]) for name, count in call.parts.items() if name in PART_WORDS),
-    )
-    if call.outcome == Outcome.LOST and call.usage_source == "none":
-        return "not known"
-    source = f" ({call.usage_source})" if call.usage_source != "none" else ""
-    tier = f", {call.variant} processing" if call.variant else ""
-    return (", ".join(f"{count:,} {unit}" for count, unit in counts if count) or "no tokens") + source + tier
+def _result_pairs(call: CallView, earlier: str, balance_now: str) -> Iterator[tuple[str, str]]:
+    """Yields the rows of the receipt, and then what is left now."""
+    for label, parts in receipt_rows(call, unpriced=formatting.is_unpriced(call), earlier=earlier):
+        yield label, "".join(text for text, _ in parts)
+    if call.balance_nanos is not None:
+        yield "balance now", balance_now

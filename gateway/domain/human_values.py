@@ -201,6 +201,13 @@ def brief_span(ms: int) -> str:
     raise AssertionError  # sixty seconds are a minute
 
 
+def call_duration(ms: int) -> str:
+    """Returns a duration of a call in at most six cells: ``4ms``, ``0.61s``, ``19.35s``, ``2m05s``."""
+    if ms < 10:
+        return f"{ms}ms"
+    return f"{ms / 1000:.2f}s" if ms < 100_000 else brief_span(ms)
+
+
 def pause_text(seconds: float) -> str:
     """Returns a time to wait: ``30 s``, ``2m05s``, ``59m59s``."""
     whole = round(seconds)

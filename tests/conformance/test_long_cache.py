@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.commands.formatting import receipt
+from gateway.client.receipt import TIMES, cost_formula
 from gateway.commands.output import json_line
 from gateway.commands.usage_reports import FIELDS
 from gateway.domain.channel import Dialect
@@ -103,10 +103,10 @@ async def test_the_ledger_shows_them_and_verifies(claude: Gateway, provider: Pro
     exported = json.loads(json_line(call_view(claude.record)))
     assert (exported["cache_write_tokens"], exported["cache_write_long_tokens"]) == (500, 300)
     assert "cache_write_long_tokens" in FIELDS
-    assert receipt(call_view(claude.record))[2:4] == [
-        "200 cache write at $3.75 per million",
-        "300 long cache write at $6.00 per million",
-    ]
+    view = call_view(claude.record)
+    assert view.rates is not None
+    written = "200 written to cache * $3.75/M + 300 written to cache for long * $6/M".replace("*", TIMES)
+    assert written in cost_formula(view, view.rates)
     assert verify(claude.engine.store).equal
 
 

@@ -2,13 +2,14 @@ from typing import Any
 
 import pytest
 
+from gateway.client.receipt import cost_formula
 from gateway.domain.call import STAYED_MARK, Attempt, FailureKind
 from gateway.domain.price import Rates
 from gateway.domain.units import Millis
 from gateway.domain.views import running_view
 from tests.tui.stage import DOLLAR, NOW, call, console, running
 from tui import glyphs
-from tui.receipt import cost_formula, mark_of, receipt, tone_of
+from tui.receipt import mark_of, receipt, tone_of
 
 
 def text(width: int = 100, **changes: Any) -> str:
@@ -115,7 +116,7 @@ def test_the_upstreams_own_words_come_first() -> None:
 def test_a_running_call_costs_so_far() -> None:
     told = receipt(running_view(running(1, attempt=2), NOW), console().session, 100).plain
     assert "running, streaming" in told
-    assert "at most $0.0160 so far, estimated" in told
+    assert "at most $0.016 so far, estimated" in told
     assert "2, now on anthropic" in told
 
 

@@ -14,6 +14,7 @@ from textual.content import Content
 
 from gateway.client import connect_card
 from gateway.client.cells import cut, cut_middle, cut_pair
+from gateway.client.receipt import is_lost
 from gateway.domain.call import BUDGET_MARK, LOST_EVENTS_MARK, mark_total, mark_values
 from gateway.domain.errors import GatewayError
 from gateway.domain.query import SORT_KEYS, parse, speed_of
@@ -28,7 +29,7 @@ from tui.pages import list_page, live_actions
 from tui.pages.base import Verb
 from tui.pages.list_page import ListPage
 from tui.pages.live_source import FOUND_LIMIT, LiveSource, count_unseen, load_found, load_page, note_seen, progress_text
-from tui.receipt import duration_of, is_lost, mark_of, receipt, tone_of, unpriced
+from tui.receipt import duration_of, mark_of, receipt, tone_of, unpriced
 from tui.session import ConsoleSession
 from tui.text import LIMIT, Part, content, fit_groups, lines, safe
 from tui.widgets.text_block import LeadLine

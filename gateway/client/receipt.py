@@ -1,0 +1,171 @@
+"""Receipt: what a call used, cost and tried, as labelled rows, which the console and ``usage show`` print.
+
+The texts contain what clients and upstreams sent: make them safe before they are drawn.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from gateway.domain.call import (
+    BUDGET_MARK,
+    EXPLAINED_MARKS,
+    PASSED_MARK,
+    Attempt,
+    Outcome,
+    mark_values,
+    request_size,
+    wait_of,
+)
+from gateway.domain.cost import UNIT_WORDS, counts_billed
+from gateway.domain.human_values import brief_multiplier, call_duration, count_text
+from gateway.domain.money import brief_dollars, dollars
+from gateway.domain.price import Rates
+from gateway.domain.query import speed_of
+from gateway.domain.text import word
+from gateway.domain.units import MILLION
+from gateway.domain.usage import PART_WORDS
+from gateway.domain.views import CallView, RunningView
+
+Part = tuple[str, str]
+"""A text and its tone: ``ok``, ``bad``, ``warn``, ``dim`` or nothing."""
+ReceiptRow = tuple[str, Sequence[Part]]
+"""A label, which is empty for a row that continues the one above, and the parts of the row."""
+
+OK, FAILED, WARNING = "✓ ", "✗ ", "▲ "
+TIMES, DOT = "\N{MULTIPLICATION SIGN}", " · "
+
+
+def receipt_rows(call: CallView, *, unpriced: bool, earlier: str = "") -> Iterator[ReceiptRow]:
+    """Yields the rows. ``unpriced``: whether the model has no price; ``earlier``: the calls that this one repeats."""
+    yield "tokens", [*_tokens(call)]
+    yield from _cost_rows(call, unpriced=unpriced)
+    yield from _try_rows(call)
+    yield from _other_rows(call, earlier)
+
+
+def is_lost(call: CallView) -> bool:
+    """Returns whether the gateway stopped while the call ran, so that its duration and usage are unknown."""
+    return call.outcome == Outcome.LOST
+
+
+def lacked_price(call: CallView) -> bool:
+    """Returns whether an ended call costs nothing because its model had no price when it ended."""
+    return call.rates is None and not call.cost_nanos and call.usage_source != "none"
+
+
+def timing_facts(call: CallView) -> Iterator[str]:
+    """Yields what the duration of a call consists of, and its speed."""
+    queued = wait_of(call.marks)
+    if queued:
+        yield f"waited {call_duration(queued.ms)} of it for {queued.place}"
+    if between := call.between_tries_ms:
+        yield f"waited {call_duration(between)} of it after {count_text(call.failed_tries, 'try')} that failed"
+    if call.overhead_us:
+        overhead_ms = max(0.0, call.overhead_us / 1000 - (queued.ms if queued else 0))
+        yield f"{overhead_ms:.1f}ms in the gateway before the upstream call"
+    if (rate := speed_of(call)) is not None:
+        yield f"{rate:.0f} tok/s"
+
+
+def _tokens(call: CallView) -> Iterator[Part]:
+    if is_lost(call) and call.usage_source == "none":
+        yield "not known", "dim"
+        return
+    yield f"in {'at most ' if call.state == 'running' else ''}{call.input_tokens:,}", ""
+    if call.cached_tokens or call.cache_write_tokens:
+        written = f", {call.cache_write_tokens:,} written to cache" if call.cache_write_tokens else ""
+        long = f", {call.cache_write_long_tokens:,} of it for long" if call.cache_write_long_tokens else ""
+        yield f" ({call.cached_tokens:,} cached{written}{long})", ""
+    yield f"   out {call.output_tokens:,}", ""
+    if call.reasoning_tokens:
+        yield f" ({call.reasoning_tokens:,} reasoning)", ""
+    if parts := [f"{count:,} {PART_WORDS[name]}" for name, count in call.parts.items() if name in PART_WORDS]:
+        yield f"   {', '.join(parts)}", ""
+    if call.variant:
+        yield f"   {call.variant}", ""
+    yield f"   {call.usage_source}", "warn" if call.usage_source in ("estimated", "partial") else "dim"
+
+
+_PART_SUFFIXES = {
+    "input": "",
+    "output": "",
+    "cached input": " cached",
+    "cache write": " written to cache",
+    "long cache write": " written to cache for long",
+}
+"""The words after the count of a billed part; other parts have their names there."""
+
+
+def cost_formula(call: CallView, rates: Rates) -> str:
+    """Returns how the cost was computed: ``529 x $3/M + 89 x $15/M, group x1.5 = $0.00438``."""
+    parts = [
+        f"{count:,}{_PART_SUFFIXES.get(part, f' {part}')} {TIMES} "
+        f"{dollars(rate).removesuffix('.00')}{'' if part in UNIT_WORDS else '/M'}"
+        for count, part, rate in counts_billed(call.usage, rates)
+    ]
+    if rates.per_call:
+        parts.append(f"{dollars(rates.per_call)} a call")
+    group = f", group {brief_multiplier(rates.multiplier)}" if rates.multiplier != MILLION else ""
+    return f"{' + '.join(parts) or '0'}{group} = {dollars(call.cost_nanos)}"
+
+
+def _cost_rows(call: CallView, *, unpriced: bool) -> Iterator[ReceiptRow]:
+    text, tone = "$0: nothing was used", ""
+    if unpriced:
+        text = "no price: counted, not charged, and no budget stops it"
+        text, tone = f"{text}; 'tollkeeper price set {word(call.model)} --like OTHER' sets one", "warn"
+    elif call.state == "running":
+        text = f"at most {brief_dollars(call.cost_nanos)} so far, estimated"
+    elif call.rates is not None:
+        text = cost_formula(call, call.rates)
+    elif call.cost_nanos:
+        text = f"{dollars(call.cost_nanos)}: its rates were not recorded"
+    elif is_lost(call):
+        text = "$0: what it used is not known, and nothing was charged"
+    yield "cost", [(text, tone)]
+    amounts = [f"held {dollars(call.held_nanos)}"] if call.held_nanos else []
+    if call.balance_nanos is not None:
+        before = dollars(call.balance_nanos + call.cost_nanos)
+        amounts.append(f"balance {before} before, {dollars(call.balance_nanos)} after")
+    if amounts:
+        yield "", [(DOT.join(amounts), "dim")]
+    if call.possible_nanos:
+        yield "", [(f"the upstream may have billed {dollars(call.possible_nanos)} that was not charged here", "warn")]
+
+
+def _try_rows(call: CallView) -> Iterator[ReceiptRow]:
+    if isinstance(call, RunningView):
+        if call.attempt > 1:
+            yield "tries", [(f"{call.attempt}, now on {call.channel}", "")]
+        return
+    for skipped in mark_values(call.marks, PASSED_MARK):
+        yield "passed over", [(skipped, "dim")]
+    for number, attempt in enumerate(call.attempts, 1):
+        mark = (OK, "ok") if attempt.kind is None else (FAILED, "bad")
+        yield "tries" if number == 1 else "", [mark, (f"{number} {_attempt_text(call, attempt)}", "")]
+
+
+def _attempt_text(call: CallView, attempt: Attempt) -> str:
+    model = f" as {attempt.model}" if attempt.model else ""
+    key = f" key {attempt.key}" if attempt.key else ""
+    reason = "" if attempt.kind is None else f"   {attempt.kind.value}: {attempt.reason}"
+    billed = "   may have been billed" if attempt.billed else ""
+    return f"{attempt.channel}{model}{key} {call.attempt_status(attempt)} {call_duration(attempt.ms)}{reason}{billed}"
+
+
+def _other_rows(call: CallView, earlier: str) -> Iterator[ReceiptRow]:
+    if call.upstream_id:
+        yield "upstream id", [(call.upstream_id, "dim")]
+    if (size := request_size(call.marks)) is not None:
+        yield "asked for", [(size.text(), "dim")]
+    if call.stay:
+        yield "stayed", [(call.stay, "dim")]
+    if (more := call.count - 1) > 0:
+        yield "repeated", [(f"{more:,} more like this {'was' if more == 1 else 'were'} not listed", "")]
+    if call.retry:
+        source = f"; before it: {earlier}" if earlier else ", as its SDK counts"
+        yield "retry", [(f"{call.retry} of the same call{source}", "")]
+    for warning in mark_values(call.marks, BUDGET_MARK):
+        yield "budget", [(f"{WARNING}{warning}", "warn")]
+    marks = [mark for mark in call.marks if not mark.startswith((BUDGET_MARK, *EXPLAINED_MARKS))]
+    if marks:
+        yield "marks", [(", ".join(marks), "dim")]
