@@ -86,5 +86,5 @@ def _added_input(overrides: Overrides) -> int:
         if isinstance(value, str | list | dict)
     }
     schemas = [texts.pop(name) for name in SCHEMAS if name in texts]
-    bound = bound_of((), schemas, texts.values(), least=0)
+    bound = bound_of({}, schemas, texts, least=0)
     return bound.tokens + bound.media.bound("") - (-len(overrides.system.encode()) // BOUND_BYTES_PER_TOKEN)

@@ -15,8 +15,9 @@ import msgspec
 from gateway.domain import estimate, rawjson
 from gateway.domain.answer import SEAL_PREFIX, SealKind
 from gateway.domain.errors import BadRequest
-from gateway.domain.json_text import plain_escapes
+from gateway.domain.json_text import count_braces, plain_escapes
 from gateway.domain.media_size import NO_MEDIA, PromptMedia, count_pages
+from gateway.domain.rawjson import Fields
 
 MESSAGE_TOKENS = 4
 """The tokens of a message in addition to its text."""
@@ -105,40 +106,43 @@ class InputBound(msgspec.Struct, frozen=True, gc=False):
 
 
 def bound_of(
-    contents: Iterable[msgspec.Raw],
+    contents: Fields,
     schemas: Iterable[msgspec.Raw] = (),
-    others: Iterable[msgspec.Raw] = (),
+    others: Fields | None = None,
     *,
+    values: Mapping[str, Any] | None = None,
     least: int = 16,
 ) -> InputBound:
     """Returns what to hold for the input of a request with these fields, by default at least 16 tokens.
 
     ``contents`` are what the model reads. ``schemas`` are tools and forms of the answer, about which vendors add texts.
-    ``others`` are fields that an upstream may show to the model; arrays of numbers in them may be texts. Raises
-    BadRequest if an object that may have media or seals has a key twice, because an upstream may read the other value.
+    ``others`` are fields that an upstream may show to the model; arrays of numbers in them may be texts. ``values`` has
+    the decoded fields, as far as they are known. Raises BadRequest if an object that may have media or seals has a key
+    twice, because an upstream may read the other value.
     """
-    contents, others, schemas = [*contents], [*others], [*schemas]
-    size = sum([len(memoryview(value)) for value in contents + others + schemas])
+    others, schemas, values = others or {}, [*schemas], values or {}
+    fields = {**contents, **others}
+    size = sum([len(memoryview(raw)) for raw in (*fields.values(), *schemas)])
     tokens = BOUND_TOOLS_TOKENS if schemas else 0
     for schema in map(plain_escapes, schemas):
         tokens += BOUND_DATED_TOOL * schema.count(DATED_TYPE)
         if b'"$ref"' in schema:  # a translation may write a definition a second time where it is used
             size += len(schema)
-    if others and _NUMBERS.search(b"".join(others)):
-        tokens += _numbers_bound(others)
-    values = [value for value in contents + others if _may_have_objects(bytes(value))]
-    if not values:
-        return InputBound(max(least, -(-size // BOUND_BYTES_PER_TOKEN) + tokens))
+    if others and _NUMBERS.search(b"".join(others.values())):
+        tokens += _numbers_bound(others.values())
     parts = PromptParts()
-    for value in values:
-        parts.add_checked(value)
+    for name, raw in fields.items():
+        if b"{" in bytes(raw):
+            value = values[name] if name in values else rawjson.maybe(raw)
+            if not _has_only_texts(bytes(raw), value):
+                parts.add_checked(raw, value)
     size -= parts.skipped_bytes
     tokens -= -parts.sealed_bytes // SEAL_BYTES_PER_TOKEN
     calls = CallCounts(parts.calls, parts.results, parts.long_id_bytes)
     return InputBound(max(least, -(-size // BOUND_BYTES_PER_TOKEN) + tokens), parts.media, calls)
 
 
-def _numbers_bound(values: list[msgspec.Raw]) -> int:
+def _numbers_bound(values: Iterable[msgspec.Raw]) -> int:
     """Returns the most numbers that arrays in these values can have: the shortest has a digit and a comma."""
     return sum(len(memoryview(value)) // 2 for value in values if _NUMBERS.search(bytes(value)))
 
@@ -150,18 +154,22 @@ class _TextMessage(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     content: str
 
 
+class _TextMessages(msgspec.Struct, gc=False):
+    messages: list[_TextMessage]
+
+
 _TEXT_MESSAGES = msgspec.json.Decoder(list[_TextMessage])
 
 
-def _may_have_objects(text: bytes) -> bool:
-    """Returns whether a value may have media, seals or calls."""
-    if text[:9] != b'[{"role":':
-        return b"{" in text
-    try:  # faster than to look at each value
-        _TEXT_MESSAGES.decode(text)
+def _has_only_texts(text: bytes, value: Any) -> bool:
+    """Returns whether a value is a list of messages without media, seals or calls, faster than to look at each."""
+    try:
+        msgspec.convert({"messages": value}, _TextMessages)
+        if count_braces(text) > len(value):  # in a text, or in a value whose key comes twice
+            _TEXT_MESSAGES.decode(text)
     except (ValueError, RecursionError):
-        return True
-    return False
+        return False
+    return True
 
 
 def prompt_tokens(fields: Mapping[str, msgspec.Raw]) -> int:
@@ -242,9 +250,8 @@ class PromptParts(msgspec.Struct):
     def media(self) -> PromptMedia:
         return PromptMedia(**{name: getattr(self, name) for name in PromptMedia.__struct_fields__})
 
-    def add_checked(self, raw: msgspec.Raw) -> None:
+    def add_checked(self, raw: msgspec.Raw, value: Any) -> None:
         """Add a value. Raises BadRequest if it may have media or seals, and an object in it has a key twice."""
-        value = rawjson.maybe(raw)
         self.add([value])
         if rawjson.repeats_a_key(raw, value):
             text = plain_escapes(raw)

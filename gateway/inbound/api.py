@@ -25,6 +25,7 @@ from gateway.domain.answer import DEFAULT_FORM, AnswerForm
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import GatewayError
 from gateway.domain.failure import Failure
+from gateway.domain.json_text import count_braces
 from gateway.domain.media_size import NO_MEDIA, PromptMedia
 from gateway.domain.order import Order
 from gateway.domain.output_limit import LEAST_OUTPUT, OutputLimit
@@ -255,8 +256,7 @@ def is_large(body: bytes) -> bool:
     """
     if len(body) <= MOST_OBJECTS:
         return False
-    objects = len(body) - len(body.replace(b"{", b""))  # a tenth of the time that ``count`` takes
-    if len(body) > LARGE or objects > MOST_OBJECTS:
+    if len(body) > LARGE or count_braces(body) > MOST_OBJECTS:
         return True
     if len(body) <= DENSE:
         return False

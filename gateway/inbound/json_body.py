@@ -6,13 +6,13 @@ a sixth of the time that a search of the text for the same takes.
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.errors import BadRequest
-from gateway.domain.json_text import Value, outside_strings, read_typed, replace_lone_surrogates
+from gateway.domain.json_text import outside_strings, replace_lone_surrogates, wrong_type
 from gateway.domain.rawjson import Fields
 from gateway.domain.sse import BOM
 
@@ -39,32 +39,45 @@ DEFAULT_LIMITS = BodyLimits()
 TOKEN_LIMITS = BodyLimits(structure=1_000_000, bare=8 << 20)
 """For APIs whose texts may come as tokens: 300,000 numbers and more in one request."""
 
+Typed = TypeVar("Typed")
+
 _decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
-def fields_of(body: bytes, limits: BodyLimits = DEFAULT_LIMITS) -> Fields:
+class Body(msgspec.Struct, frozen=True):
+    """The fields of a body, as they were sent and decoded."""
+
+    fields: Fields
+    values: dict[str, Any]
+
+    def read_as(self, kind: type[Typed]) -> Typed:
+        """Returns the decoded fields as a struct. Raises BadRequest that names the wrong field."""
+        try:
+            return msgspec.convert(self.values, kind)
+        except msgspec.ValidationError as error:
+            raise wrong_type(error) from error
+
+
+def read_body(text: bytes, limits: BodyLimits = DEFAULT_LIMITS) -> Body:
     """Returns the body's fields, with lone surrogates replaced. Raises BadRequest."""
-    body = body.removeprefix(BOM)
-    if len(body) > MAX_BARE:
-        _check_size(body, limits)
+    text = text.removeprefix(BOM)
+    if len(text) > MAX_BARE:
+        _check_size(text, limits)
     try:
-        fields = _parse(body, limits)
+        body = _parse(text, limits)
     except BadRequest:
-        repaired = replace_lone_surrogates(body)
-        if repaired == body:
+        repaired = replace_lone_surrogates(text)
+        if repaired == text:
             raise
-        body, fields = repaired, _parse(repaired, limits)
-    if _repeats_a_key(body, fields):
+        text, body = repaired, _parse(repaired, limits)
+    if _repeats_a_key(text, body.fields):
         raise BadRequest("the body has a key twice at its top level; send each field once", code="duplicate_key")
-    return fields
+    return body
 
 
-def decode_body(decoder: "msgspec.json.Decoder[Value]", body: bytes, fields: Fields) -> Value:
-    """Returns the decoded body, or the decoded ``fields`` if it is empty or not strict JSON. Raises BadRequest."""
-    try:
-        return decoder.decode(body)
-    except (msgspec.DecodeError, RecursionError):
-        return read_typed(decoder, rawjson.encode(fields), "")
+def body_of(fields: Fields) -> Body:
+    """Returns the body that these fields make, which need not have been sent."""
+    return Body(fields, {name: rawjson.value(raw) for name, raw in fields.items()})
 
 
 def unread_names(fields: Fields, read_names: Mapping[str, Collection[str]]) -> list[str]:
@@ -99,12 +112,13 @@ def _check_size(body: bytes, limits: BodyLimits) -> None:
         raise _too_many_elements(limits)
 
 
-def _parse(body: bytes, limits: BodyLimits) -> Fields:
+def _parse(body: bytes, limits: BodyLimits) -> Body:
     try:
         fields = _decode(body)
         if len(fields) > MAX_FIELDS:
             raise BadRequest(f"the body has {len(fields)} fields; the limit is {MAX_FIELDS}", code="too_complex")
-        _check_values(msgspec.json.decode(body), limits)
+        values = msgspec.json.decode(body)
+        _check_values(values, limits)
     except UnicodeDecodeError as error:
         raise BadRequest("the body is not UTF-8", code="invalid_json") from error
     except RecursionError as error:
@@ -115,7 +129,7 @@ def _parse(body: bytes, limits: BodyLimits) -> Fields:
         raise BadRequest("the body must be one JSON object", code="invalid_type") from error
     except msgspec.DecodeError as error:
         raise BadRequest(f"the body is not valid JSON: {error}", code="invalid_json") from error
-    return fields
+    return Body(fields, values)
 
 
 def _check_values(values: dict[str, Any], limits: BodyLimits) -> None:

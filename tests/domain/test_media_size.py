@@ -151,4 +151,4 @@ PLACES: list[tuple[dict[str, Any], PromptMedia]] = [
 
 @pytest.mark.parametrize(("part", "found"), PLACES, ids=range(len(PLACES)))
 def test_media_are_found_in_the_parts_of_every_api(part: dict[str, Any], found: PromptMedia) -> None:
-    assert bound_of([raw([{"role": "user", "content": [part]}])]).media == found
+    assert bound_of({"messages": raw([{"role": "user", "content": [part]}])}).media == found

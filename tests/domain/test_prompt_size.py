@@ -22,15 +22,15 @@ IMAGE = "data:image/png;base64," + "iVBORw0KGgo" * 500_000
 
 def total(values: list[msgspec.Raw], schemas: Iterable[msgspec.Raw] = (), model: str = "gpt-4o") -> int:
     """Tokens of texts and media."""
-    found = bound_of(values, schemas)
+    found = bound_of({str(i): value for i, value in enumerate(values)}, schemas)
     return found.tokens + found.media.bound(model)
 
 
 def chat_bound(fields: dict[str, msgspec.Raw], others: Iterable[str] = (), model: str = "gpt-4o") -> int:
     """Tokens of a chat's texts and media."""
     schemas = [fields[name] for name in ("tools", "functions", "response_format") if name in fields]
-    messages = [fields["messages"]] if "messages" in fields else []
-    found = bound_of(messages, schemas, [fields[name] for name in others])
+    messages = {name: raw for name, raw in fields.items() if name == "messages"}
+    found = bound_of(messages, schemas, {name: fields[name] for name in others})
     return found.tokens + found.media.bound(model)
 
 
@@ -86,7 +86,7 @@ def test_what_a_tool_is_called_with_is_text_whatever_it_looks_like() -> None:
 def test_a_repeated_key_may_not_hide_text_behind_an_image() -> None:
     twice = b'[{"type":"base64","media_type":"image/png","data":"QUJD","data":"QUJD"}]'
     with pytest.raises(BadRequest, match="twice"):
-        bound_of([msgspec.Raw(twice)])
+        bound_of({"messages": msgspec.Raw(twice)})
 
 
 def test_tools_cost_a_flat_amount_as_well() -> None:
@@ -227,12 +227,12 @@ def test_of_texts_alone_both_are_bounded() -> None:
     ],
 )
 def test_objects_that_no_model_reads_repeat_no_key_however_they_are_written(text: bytes) -> None:
-    assert bound_of([], others=[msgspec.Raw(text)]).tokens >= 16
+    assert bound_of({}, others={"x": msgspec.Raw(text)}).tokens >= 16
 
 
 def test_a_key_that_comes_twice_in_an_object_that_no_model_reads_is_refused_among_media() -> None:
     with pytest.raises(BadRequest, match="twice"):
-        bound_of([], others=[msgspec.Raw(b'{"format":{"url":1,"url":2}}')])
+        bound_of({}, others={"x": msgspec.Raw(b'{"format":{"url":1,"url":2}}')})
 
 
 @pytest.mark.parametrize("comma", [b",", b", "])
@@ -240,7 +240,7 @@ def test_a_message_whose_content_is_an_object_may_have_media(comma: bytes) -> No
     message = b'{"role":"user","content":"Hi"}'
     image = message.replace(b'"Hi"', IMAGE_PART)
     for messages in ([image], [message, image], [image, message]):
-        media = bound_of([msgspec.Raw(b"[" + comma.join(messages) + b"]")]).media
+        media = bound_of({"messages": msgspec.Raw(b"[" + comma.join(messages) + b"]")}).media
         assert media.pictures == 1
 
 
@@ -264,8 +264,8 @@ def test_calls_of_tools_are_found_however_their_names_are_written() -> None:
         rb'[{"role":"assistant","tool_calls":[{"type":"function","function":{}}]}]',
         rb'[{"role":"assistant","content":[{"type":"tool_use"}]}]',
     ):
-        assert bound_of([msgspec.Raw(messages)]).calls.calls == 1
-    assert bound_of([raw(user("Hi"))]).calls.calls == 0
+        assert bound_of({"messages": msgspec.Raw(messages)}).calls.calls == 1
+    assert bound_of({"messages": raw(user("Hi"))}).calls.calls == 0
 
 
 def test_the_bound_has_a_least_value() -> None:

@@ -19,7 +19,7 @@ from gateway.inbound.json_body import (
     MAX_FIELDS,
     MAX_STRUCTURE,
     TOKEN_LIMITS,
-    fields_of,
+    read_body,
     unread_names,
 )
 from tests.house import amount
@@ -35,7 +35,7 @@ SURROGATES = st.text(st.one_of(st.characters(codec=None), st.sampled_from("\ud80
 
 def read(body: bytes) -> dict[str, Any]:
     """What the gateway read, decoded by the standard library."""
-    return {name: json.loads(bytes(raw)) for name, raw in fields_of(body).items()}
+    return {name: json.loads(bytes(raw)) for name, raw in read_body(body).fields.items()}
 
 
 def without_lone_surrogates(value: Any) -> Any:
@@ -49,7 +49,7 @@ def without_lone_surrogates(value: Any) -> Any:
 
 def code_of(body: bytes) -> str:
     with pytest.raises(BadRequest) as caught:
-        fields_of(body)
+        read_body(body)
     return caught.value.code
 
 
@@ -89,7 +89,7 @@ def test_lone_surrogates_are_replaced(doc: dict[str, str], upper: bool) -> None:
 
 def test_pairs_of_surrogates_and_escaped_backslashes_stay() -> None:
     body = b'{"a":"\\ud83d x \\ud83d\\ude00 \\\\ud83d \\uE000"}'
-    assert bytes(fields_of(body)["a"]) == b'"\\ufffd x \\ud83d\\ude00 \\\\ud83d \\uE000"'
+    assert bytes(read_body(body).fields["a"]) == b'"\\ufffd x \\ud83d\\ude00 \\\\ud83d \\uE000"'
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_what_is_not_strict_json_is_refused(body: bytes) -> None:
 
 def test_the_position_of_an_error_is_reported() -> None:
     with pytest.raises(BadRequest, match="byte 7"):
-        fields_of(b'{"a":1,}')
+        read_body(b'{"a":1,}')
 
 
 def test_members_that_are_not_read_are_named_unless_they_are_null_false_or_empty() -> None:
@@ -187,7 +187,7 @@ def test_depth_is_bounded_exactly(brackets: bytes) -> None:
 def test_numbers_no_two_parsers_agree_on_are_refused(number: str, fits: bool) -> None:
     body = f'{{"a":[1,{number}]}}'.encode()
     if fits:
-        assert list(fields_of(body)) == ["a"]
+        assert list(read_body(body).fields) == ["a"]
     else:
         assert code_of(body) == "invalid_value"
 
@@ -195,7 +195,7 @@ def test_numbers_no_two_parsers_agree_on_are_refused(number: str, fits: bool) ->
 @pytest.mark.parametrize("size", [*range(4070, 4106), 8190, 8193, 20_000])
 def test_what_follows_a_text_is_checked_wherever_the_text_ends(size: int) -> None:
     text = b"[{1e999" + b"," * (size - 7)
-    fields = fields_of(b'{"text": "%b", "n": 1234567890123456789}' % text)
+    fields = read_body(b'{"text": "%b", "n": 1234567890123456789}' % text).fields
     assert len(bytes(fields["text"])) == size + 2
     for wrong, code in (
         (b'{"text": "%b", "n": 12345678901234567890}', "invalid_value"),
@@ -204,7 +204,7 @@ def test_what_follows_a_text_is_checked_wherever_the_text_ends(size: int) -> Non
         (b'{"text": "%b\\", "text": 1}', "invalid_json"),
     ):
         with pytest.raises(BadRequest) as refused:
-            fields_of(wrong % text)
+            read_body(wrong % text)
         assert refused.value.code == code
 
 
@@ -214,7 +214,7 @@ def test_the_structure_is_bounded_exactly(spare: int) -> None:
     if spare < 0:
         assert code_of(body) == "too_complex"
     else:
-        assert list(fields_of(body)) == ["a"]
+        assert list(read_body(body).fields) == ["a"]
 
 
 def test_too_many_elements_cost_little_memory() -> None:
@@ -222,7 +222,7 @@ def test_too_many_elements_cost_little_memory() -> None:
     tracemalloc.start()
     try:
         with pytest.raises(BadRequest, match="1000000 objects"):
-            fields_of(body, TOKEN_LIMITS)
+            read_body(body, TOKEN_LIMITS)
         assert tracemalloc.get_traced_memory()[1] < 4 * len(body)
     finally:
         tracemalloc.stop()
@@ -230,7 +230,7 @@ def test_too_many_elements_cost_little_memory() -> None:
 
 def test_the_fields_are_bounded_exactly() -> None:
     body = b'{%b"a":1}' % b"".join(b'"k%d":1,' % i for i in range(MAX_FIELDS - 1))
-    assert len(fields_of(body)) == MAX_FIELDS
+    assert len(read_body(body).fields) == MAX_FIELDS
     assert code_of(body.replace(b"{", b'{"b":1,')) == "too_complex"
 
 
@@ -279,7 +279,7 @@ def is_read_within(yardsticks: int, body: bytes) -> bool:
     """Whether it is read in no more than so many times what a text of always the same length takes: both are read on
     the same machine, which is as busy for both. One good reading of five is enough.
     """
-    return any(_seconds(fields_of, body) < yardsticks * _seconds(json.loads, YARDSTICK) for _ in range(5))
+    return any(_seconds(read_body, body) < yardsticks * _seconds(json.loads, YARDSTICK) for _ in range(5))
 
 
 def _seconds(read: Callable[[Any], object], data: bytes | str) -> float:

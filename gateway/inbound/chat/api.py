@@ -7,6 +7,8 @@ Error bodies are ``{"error": {message, type, param, code}}`` with all four keys,
 adds is in ``error.gateway`` and ``error.metadata``, which the SDKs ignore.
 """
 
+from typing import Any
+
 import msgspec
 
 from gateway.domain import rawjson
@@ -22,7 +24,7 @@ from gateway.inbound.api import AttemptPlan, HttpRequest, InboundApi, InboundReq
 from gateway.inbound.chat.conversation import translate_chat
 from gateway.inbound.chat.native import NativeChat
 from gateway.inbound.chat.render import ChatRenderer, WholeChatRenderer
-from gateway.inbound.json_body import decode_body, fields_of
+from gateway.inbound.json_body import Body, read_body
 from gateway.inbound.rendering import RenderingAdapter
 from gateway.upstream.adapter import AnswerStream, DialectAdapter
 from gateway.upstream.openai.dialect import OpenAIDialect
@@ -49,7 +51,7 @@ class _ChatFields(msgspec.Struct, gc=False):
     messages: list[_ChatMessage] | msgspec.UnsetType = msgspec.UNSET
     stream: bool | None = None
     stream_options: StreamOptions | None = None
-    tools: list[msgspec.Raw] | None = None
+    tools: list[Any] | None = None
     temperature: float | None = None
     top_p: float | None = None
     n: int | None = None
@@ -57,7 +59,6 @@ class _ChatFields(msgspec.Struct, gc=False):
     max_tokens: int | None = None
 
 
-_CHAT = msgspec.json.Decoder(_ChatFields)
 _CHECKED = CHAT_CONTENT | frozenset(_ChatFields.__struct_fields__) - {"stream_options"}
 """Fields that are checked one by one."""
 _COUNTED = _CHECKED - CHAT_CONTENT | {"model", "messages", "stream_options"}
@@ -67,9 +68,12 @@ _TEXT_STARTS = (b'"', b"[", b"{")
 _TEXTS_OR_TOKENS = msgspec.json.Decoder(str | list[str | int | list[int]] | None)
 
 
-def read_chat(body: bytes, fields: Fields) -> InboundRequest:
-    """Returns the checked request. ``body`` is empty if no body has just these fields. Raises BadRequest."""
-    chat = decode_body(_CHAT, body, fields)
+def read_chat(text: bytes, body: Body) -> InboundRequest:
+    """Returns the checked request. ``text`` is the body as it was sent, or empty if it has other fields than ``body``.
+
+    Raises BadRequest.
+    """
+    fields, chat = body.fields, body.read_as(_ChatFields)
     model = check_model(chat.model)
     if chat.messages is msgspec.UNSET:
         raise missing_input(fields, "messages")
@@ -78,9 +82,9 @@ def read_chat(body: bytes, fields: Fields) -> InboundRequest:
     include_usage = wants_usage(chat.stream_options, stream=bool(chat.stream))
     new_cap = check_range("max_completion_tokens", chat.max_completion_tokens, MOST_TOKENS)
     old_cap = check_range("max_tokens", chat.max_tokens, MOST_TOKENS)
-    bound = input_bound(fields)
+    bound = _input_bound(body)
     return InboundRequest(
-        body=b"" if body.startswith(BOM) else body,
+        body=b"" if text.startswith(BOM) else text,
         fields=fields,
         model=model,
         stream=bool(chat.stream),
@@ -108,14 +112,16 @@ def is_plain(fields: Fields, known: frozenset[str]) -> bool:
     return not may_limit({name: raw for name, raw in fields.items() if name not in known})
 
 
-def input_bound(fields: Fields) -> InputBound:
+def _input_bound(body: Body) -> InputBound:
     """Returns an upper bound of a request's input."""
+    fields = body.fields
+    messages = {"messages": fields["messages"]}
     if _COUNTED.issuperset(fields):
-        return bound_of((fields["messages"],))
+        return bound_of(messages, values=body.values)
     schemas = [fields[name] for name in SCHEMAS if name in fields]
     uncounted = fields.keys() - _COUNTED - set(SCHEMAS)
-    others = [fields[name] for name in uncounted if bytes(fields[name]).startswith(_TEXT_STARTS)]
-    return bound_of((fields["messages"],), schemas, others)
+    others = {name: fields[name] for name in uncounted if bytes(fields[name]).startswith(_TEXT_STARTS)}
+    return bound_of(messages, schemas, others, values=body.values)
 
 
 def check_model(model: str | None) -> str:
@@ -171,7 +177,7 @@ class ChatCompletions(InboundApi):
     caps = CAPS
 
     def parse(self, request: HttpRequest) -> InboundRequest:
-        return read_chat(request.body, fields_of(request.body))
+        return read_chat(request.body, read_body(request.body))
 
     def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacks_api: bool) -> AttemptPlan:
         if channel.overrides is not None:

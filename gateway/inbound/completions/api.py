@@ -40,7 +40,7 @@ from gateway.inbound.chat.api import (
 from gateway.inbound.chat.conversation import finish_translation
 from gateway.inbound.chat.edits import edit_head, identity
 from gateway.inbound.chat.render import DONE
-from gateway.inbound.json_body import TOKEN_LIMITS, check_text, decode_body, fields_of
+from gateway.inbound.json_body import TOKEN_LIMITS, Body, check_text, read_body
 from gateway.inbound.relay import NativeTap, RenderableStream, edit_request, failing_attempt
 from gateway.inbound.rendering import Renderer, RenderingAdapter, WholeRenderer
 from gateway.upstream.adapter import DialectAdapter, WholeAnswer, not_an_answer, whole_answer
@@ -80,7 +80,6 @@ class _CompletionFields(msgspec.Struct, gc=False):
     max_tokens: int | None = None
 
 
-_FIELDS = msgspec.json.Decoder(_CompletionFields)
 _ONE_TEXT = re.compile(rb'\s*(?:"|\[\s*"(?:[^"\\]|\\.)*"\s*\]\s*\Z)', re.DOTALL)
 
 
@@ -92,12 +91,12 @@ class Completions(ChatCompletions):
     selective = True
 
     def parse(self, request: HttpRequest) -> InboundRequest:
-        fields = fields_of(request.body, TOKEN_LIMITS)
-        completion = decode_body(_FIELDS, request.body, fields)
+        body = read_body(request.body, TOKEN_LIMITS)
+        fields, completion = body.fields, body.read_as(_CompletionFields)
         model = check_model(completion.model)
         if rawjson.is_null(fields.get("prompt")) and not rawjson.is_null(fields.get("messages")):
             raise missing_input(fields, "prompt")
-        bound = _input_bound(fields)
+        bound = _input_bound(body)
         choices = check_range("n", completion.n, MOST_CHOICES) or 1
         drafts = check_range("best_of", completion.best_of, MOST_CHOICES) or 1
         return InboundRequest(
@@ -131,17 +130,19 @@ class Completions(ChatCompletions):
 COMPLETIONS = Completions()
 
 
-def _input_bound(fields: Fields) -> InputBound:
+def _input_bound(body: Body) -> InputBound:
     """Returns an upper bound of the input. Raises BadRequest."""
+    fields = body.fields
     if not rawjson.is_null(fields.get("suffix")):
         check_text(fields["suffix"], "suffix")  # as numbers it could have more tokens
     tokens = count_sent_tokens(fields, "prompt")
     prompts = text_count(fields.get("prompt"))
-    texts = [fields[name] for name in ("prompt", "suffix") if name in fields and not (tokens and name == "prompt")]
+    names = ("suffix",) if tokens else ("prompt", "suffix")
+    texts = {name: fields[name] for name in names if name in fields}
     if prompts > 1 and "suffix" in fields:  # the suffix goes with each prompt
         tokens += -(-(prompts - 1) * len(memoryview(fields["suffix"])) // BOUND_BYTES_PER_TOKEN)
-    others = [fields[name] for name in fields.keys() - _CHECKED]
-    bound = bound_of(texts, (), others)
+    others = {name: fields[name] for name in fields.keys() - _CHECKED}
+    bound = bound_of(texts, (), others, values=body.values)
     return msgspec.structs.replace(bound, tokens=tokens + bound.tokens)
 
 

@@ -15,7 +15,7 @@ from gateway.domain.output_limit import STANDARD_FIELDS, OutputLimit
 from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN, bound_of, has_contents, text_count
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundRequest
 from gateway.inbound.chat.api import ChatCompletions, check_model, check_range, count_sent_tokens, missing_input
-from gateway.inbound.json_body import TOKEN_LIMITS, decode_body, fields_of
+from gateway.inbound.json_body import TOKEN_LIMITS, read_body
 from gateway.upstream.adapter import Adapter, DialectAdapter
 from gateway.upstream.gemini.embeddings import GeminiEmbeddings
 from gateway.upstream.openai.dialect import OpenAIDialect
@@ -38,7 +38,6 @@ class _EmbeddingFields(msgspec.Struct, gc=False):
     encoding_format: str | None = None
 
 
-_FIELDS = msgspec.json.Decoder(_EmbeddingFields)
 _TOKENS = re.compile(rb"\s*\[\s*[-\d\[]")
 _ADAPTERS: dict[Dialect, Adapter] = {
     Dialect.OPENAI: OpenAIEmbeddings(),
@@ -56,8 +55,8 @@ class Embeddings(ChatCompletions):
     answer_limit = ANSWER_LIMIT
 
     def parse(self, request: HttpRequest) -> InboundRequest:
-        fields = fields_of(request.body, TOKEN_LIMITS)
-        embedding = decode_body(_FIELDS, request.body, fields)
+        body = read_body(request.body, TOKEN_LIMITS)
+        fields, embedding = body.fields, body.read_as(_EmbeddingFields)
         model = check_model(embedding.model)
         if rawjson.is_null(fields.get("input")):
             raise missing_input(fields, "input")
@@ -65,8 +64,8 @@ class Embeddings(ChatCompletions):
         check_range("dimensions", embedding.dimensions, 1 << 16)
         repeated = sum(len(memoryview(fields[name])) for name in REPEATED if name in fields)
         repeated *= text_count(fields["input"]) if repeated else 0
-        others = [fields[name] for name in fields.keys() - _CHECKED]
-        bound = bound_of([] if tokens else [fields["input"]], (), others)
+        others = {name: fields[name] for name in fields.keys() - _CHECKED}
+        bound = bound_of({} if tokens else {"input": fields["input"]}, (), others, values=body.values)
         return InboundRequest(
             body=request.body,
             fields=fields,

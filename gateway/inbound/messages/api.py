@@ -33,7 +33,7 @@ from gateway.domain.rawjson import NULL, Fields
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundApi, InboundRequest, is_large
 from gateway.inbound.chat.api import check_model, error_object, is_plain, missing_input
 from gateway.inbound.chat.conversation import finish_translation
-from gateway.inbound.json_body import decode_body, fields_of
+from gateway.inbound.json_body import Body, read_body
 from gateway.inbound.messages.conversation import translate_messages
 from gateway.inbound.messages.native import CONTENT_FIELDS, MessagesRelay, native_order, repaired_order
 from gateway.inbound.messages.render import MessagesRenderer, WholeMessageRenderer, write_event
@@ -71,7 +71,6 @@ class _MessagesFields(msgspec.Struct, gc=False):
     messages: list[_Message] | msgspec.UnsetType = msgspec.UNSET
     max_tokens: int | None = None
     stream: bool | None = None
-    thinking: msgspec.Raw = NULL
 
 
 class _Thread(msgspec.Struct, gc=False):
@@ -81,7 +80,6 @@ class _Thread(msgspec.Struct, gc=False):
     """The message that the request continues; None if everything is in the request."""
 
 
-_FIELDS = msgspec.json.Decoder(_MessagesFields)
 _THINKING = msgspec.json.Decoder(_Thinking | None)
 _THREAD = msgspec.json.Decoder(_Thread | None)
 _CHECKED = CONTENT_FIELDS | {"max_tokens", "stream", "thinking"}
@@ -90,8 +88,8 @@ _CHECKED = CONTENT_FIELDS | {"max_tokens", "stream", "thinking"}
 
 def parse_messages_request(request: HttpRequest, *, only_counts: bool = False) -> InboundRequest:
     """Returns a checked request. If it ``only_counts`` tokens, it needs no ``max_tokens``. Raises BadRequest."""
-    fields = fields_of(request.body)
-    typed = decode_body(_FIELDS, request.body, fields)
+    body = read_body(request.body)
+    fields, typed = body.fields, body.read_as(_MessagesFields)
     model = check_model(typed.model)
     thread = read_typed(_THREAD, fields.get("thread", NULL), "thread")
     continued_id = "" if thread is None else thread.previous_message_id or ""
@@ -100,7 +98,7 @@ def parse_messages_request(request: HttpRequest, *, only_counts: bool = False) -
     if not (typed.messages or continued_id):
         raise BadRequest("messages: at least one message is required", param="messages")
     cap = 1 if only_counts and typed.max_tokens is None else _check_cap(typed.max_tokens)
-    bound = _input_bound(fields)
+    bound = _input_bound(body)
     is_beta = "?" in request.target and parse_qs(urlsplit(request.target).query).get("beta") == ["true"]
     return InboundRequest(
         body=request.body,
@@ -108,7 +106,7 @@ def parse_messages_request(request: HttpRequest, *, only_counts: bool = False) -
         model=model,
         stream=bool(typed.stream) and not only_counts,
         output_cap=max(1, cap),
-        plain=_thinks_within(typed.thinking, cap) and is_plain(fields, _CHECKED),
+        plain=_thinks_within(fields.get("thinking", NULL), cap) and is_plain(fields, _CHECKED),
         input_bound=bound.tokens + MESSAGE_TOKENS * ("system" in fields),
         media=bound.media,
         calls=bound.calls,
@@ -155,38 +153,39 @@ def messages_limit(fields: Fields, channel: Channel, served: ServedModel) -> Out
 
 def _prompt_tokens(fields: Fields) -> int:
     texts, schemas, others = _prompt_parts(fields, plain_escapes(fields["messages"]))
-    return tokens_of([*texts, *others], schemas, len(rawjson.items(fields["messages"])))
+    return tokens_of([*texts.values(), *others.values()], schemas, len(rawjson.items(fields["messages"])))
 
 
 _TOOL_ADDITION = b'"tool_addition"'
 
 
-def _input_bound(fields: Fields) -> InputBound:
+def _input_bound(body: Body) -> InputBound:
+    fields = body.fields
     messages = plain_escapes(fields.get("messages", NULL))
     texts, schemas, others = _prompt_parts(fields, messages)
-    settings = [fields[name] for name in _SETTINGS if name in fields]
-    bound = bound_of(texts, schemas, [*others, *settings])
+    others |= {name: fields[name] for name in _SETTINGS if name in fields}
+    bound = bound_of(texts, schemas, others, values=body.values)
     tokens = bound.tokens + bound.calls.tokens(25)
     if _TOOL_ADDITION in messages:
         tokens += BOUND_DATED_TOOL * min(messages.count(_TOOL_ADDITION), messages.count(DATED_TYPE))
     return msgspec.structs.replace(bound, tokens=tokens)
 
 
-def _prompt_parts(fields: Fields, messages: bytes) -> tuple[list[msgspec.Raw], list[msgspec.Raw], list[msgspec.Raw]]:
+def _prompt_parts(fields: Fields, messages: bytes) -> tuple[Fields, list[msgspec.Raw], Fields]:
     """Returns what the model reads, as texts, schemas of tools and answers, and unknown fields, which it may read.
 
     ``messages`` are the messages without escapes.
     """
-    texts = [fields[name] for name in ("system", "messages") if name in fields]
+    texts: Fields = {name: fields[name] for name in ("system", "messages") if name in fields}
     has_tools = "tools" in fields or _TOOL_ADDITION in messages
     schemas = [fields.get("tools", NULL)] if has_tools else []
-    others: list[msgspec.Raw] = []
+    others: Fields = {}
     for name in fields.keys() - _KNOWN_FIELDS:
         text = plain_escapes(fields[name])
         if any(sign in text for sign in _SCHEMA_SIGNS):
             schemas.append(fields[name])
         else:
-            others.append(fields[name])
+            others[name] = fields[name]
     return texts, schemas, others
 
 

@@ -32,7 +32,7 @@ from gateway.inbound.chat.contents import call_arguments
 from gateway.inbound.chat.conversation import ChatFunction, ChatTool, finish_translation, read_tools
 from gateway.inbound.completions.api import COMPLETIONS
 from gateway.inbound.embeddings.api import EMBEDDINGS
-from gateway.inbound.json_body import check_text, fields_of
+from gateway.inbound.json_body import body_of, check_text, read_body
 from gateway.inbound.media import image_part, image_type_of
 from gateway.inbound.ollama.render import EmbeddingLines, LineRenderer, WholeLineRenderer
 from gateway.inbound.rendering import RenderingAdapter
@@ -107,7 +107,7 @@ class OllamaChat(_OllamaApi):
     caps = CAPS
 
     def parse(self, request: HttpRequest) -> InboundRequest:
-        fields = fields_of(request.body)
+        fields = read_body(request.body).fields
         chat = _parameters(fields) | {name: fields[name] for name in ("messages", "tools") if name in fields}
         parsed = _read_as_chat(fields, chat, _READ_CHAT_FIELDS)
         if not request.headers.get("user-agent", "").startswith("ollama-python/"):
@@ -135,7 +135,7 @@ class OllamaGenerate(OllamaChat):
     selective = True
 
     def parse(self, request: HttpRequest) -> InboundRequest:
-        fields = fields_of(request.body)
+        fields = read_body(request.body).fields
         if rawjson.maybe(fields.get("suffix")) or rawjson.maybe(fields.get("raw")):
             completion = _parameters(fields)
             for name in ("reasoning_effort", "response_format", "top_logprobs"):
@@ -172,7 +172,7 @@ class OllamaEmbed(_OllamaApi):
     """Whether a request has one text and gets one vector, as with ``POST /api/embeddings``."""
 
     def parse(self, request: HttpRequest) -> InboundRequest:
-        sent = fields_of(request.body)
+        sent = read_body(request.body).fields
         name = "prompt" if self.one_text else "input"
         text = sent.get(name, NULL)
         if rawjson.is_null(text) or (self.one_text and not rawjson.is_text(text)):
@@ -218,7 +218,7 @@ def _read_as_chat(request: Fields, chat: Fields, read_names: frozenset[str]) -> 
         _transcript_of(chat["messages"])  # raises BadRequest
     unread_options = [f"options.{name}" for name in _options(request) if name not in OPTIONS and name != OUTPUT_LIMIT]
     unread = [name for name, raw in request.items() if name not in read_names and not is_nothing(raw)]
-    parsed = read_chat(b"", chat)
+    parsed = read_chat(b"", body_of(chat))
     bound = parsed.input_bound + parsed.calls.tokens(25)
     return msgspec.structs.replace(parsed, input_bound=bound, removed=(*unread, *unread_options))
 

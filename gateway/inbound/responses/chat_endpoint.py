@@ -18,7 +18,7 @@ from gateway.domain.rawjson import Fields
 from gateway.inbound.api import HttpRequest, InboundRequest
 from gateway.inbound.chat.api import ChatCompletions
 from gateway.inbound.chat.conversation import translate_chat
-from gateway.inbound.json_body import fields_of
+from gateway.inbound.json_body import read_body
 from gateway.inbound.responses.request import read_fields, translate_responses
 from gateway.upstream.openai.request import write_chat
 from gateway.upstream.vendors import OPENROUTER
@@ -39,7 +39,7 @@ class ChatEndpoint(ChatCompletions):
         try:
             parsed = super().parse(request)
         except BadRequest as error:
-            fields = fields_of(request.body) if error.param == "messages" else {}
+            fields = read_body(request.body).fields if error.param == "messages" else {}
             if rawjson.is_null(fields.get("input")):
                 raise
             body, removed = _responses_to_chat(fields)

@@ -17,7 +17,7 @@ from gateway.domain.errors import BadRequest, TooLarge
 from gateway.domain.json_text import replace_lone_surrogates
 from gateway.domain.rawjson import NULL
 from gateway.domain.sse import BOM, parse
-from gateway.inbound.json_body import fields_of
+from gateway.inbound.json_body import read_body
 from gateway.inbound.responses.summary import COMPACTIONS
 
 _ENDED = frozenset({"completed", "incomplete"})
@@ -193,7 +193,7 @@ def input_items(responses: list[KeptResponse]) -> list[dict[str, Any]]:
 
 def _with_conversation(request: RecalledRequest, responses: list[KeptResponse], most: int) -> RecalledRequest:
     """Returns the request with the whole conversation. Raises BadRequest for results without a call, and TooLarge."""
-    fields = fields_of(request.body)
+    fields = read_body(request.body).fields
     fields.pop("input", None)
     earlier = _join(_earlier_items(responses))
     if responses:

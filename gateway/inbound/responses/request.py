@@ -23,7 +23,7 @@ from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.sse import BOM
 from gateway.inbound.api import HttpRequest, InboundRequest
 from gateway.inbound.chat.api import check_model, check_range, is_plain, missing_input
-from gateway.inbound.json_body import check_text, decode_body, fields_of, unread_names
+from gateway.inbound.json_body import check_text, read_body, unread_names
 from gateway.inbound.relay import forwarded_headers, lower_cap
 from gateway.inbound.responses.items import InputReader
 from gateway.inbound.responses.relay import CONTENT_FIELDS, LEAST_LIMIT, native_order, speaks_responses
@@ -135,15 +135,16 @@ _FORMAT = msgspec.json.Decoder(_TextFormat)
 def parse_responses_request(request: HttpRequest) -> InboundRequest:
     """Returns a checked request. Raises BadRequest, whose ``param`` names the field at fault."""
     body = request.body.removeprefix(BOM)
-    fields = fields_of(body)
-    typed = decode_body(_FIELDS, body, fields)
+    sent = read_body(body)
+    fields, typed = sent.fields, read_fields(sent.fields)
     model = check_model(typed.model)
     _check(typed, fields)
     compacts = TRIGGER in bytes(typed.input)
-    others = [fields[name] for name in fields.keys() - _COUNTED]
-    texts = _present_fields(fields, _INPUT)
-    bound = bound_of(texts, _present_fields(fields, _SCHEMAS), others)
-    content = b"".join(texts)
+    others = {name: fields[name] for name in fields.keys() - _COUNTED}
+    texts = {name: fields[name] for name in _INPUT if name in fields}
+    schemas = [fields[name] for name in _SCHEMAS if name in fields]
+    bound = bound_of(texts, schemas, others, values=sent.values)
+    content = b"".join(texts.values())
     added = PROMPT_BOUND * compacts + written_tools_bound(fields.get("tools", NULL), content)
     added += bound.calls.tokens(25)
     return InboundRequest(
@@ -169,18 +170,14 @@ def parse_responses_request(request: HttpRequest) -> InboundRequest:
 
 def prompt_tokens_of(fields: Fields) -> int:
     """Returns about how many input tokens a request has."""
-    texts = _present_fields(fields, _INPUT)
+    texts, schemas = ([fields[name] for name in names if name in fields] for names in (_INPUT, _SCHEMAS))
     message_count = sum(bytes(raw).count(b'"role"') for raw in texts)
-    return tokens_of(texts, _present_fields(fields, _SCHEMAS), message_count)
+    return tokens_of(texts, schemas, message_count)
 
 
 def read_fields(fields: Mapping[str, msgspec.Raw]) -> ResponsesFields:
     """Returns the fields with their types. Raises BadRequest."""
     return read_typed(_FIELDS, rawjson.encode(fields), "")
-
-
-def _present_fields(fields: Fields, names: tuple[str, ...]) -> list[msgspec.Raw]:
-    return [fields[name] for name in names if name in fields]
 
 
 def _check(params: ResponsesFields, fields: Fields) -> None:

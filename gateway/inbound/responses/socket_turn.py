@@ -19,7 +19,7 @@ from gateway.domain.sse import BLANK, Framer, parse, with_line_feeds
 from gateway.domain.units import CallId, Millis
 from gateway.domain.usage import Usage
 from gateway.inbound.api import HttpRequest, InboundRequest
-from gateway.inbound.json_body import decode_body, fields_of
+from gateway.inbound.json_body import read_body
 from gateway.inbound.responses.api import RESPONSES
 from gateway.inbound.responses.render import ResponseRenderer
 from gateway.inbound.responses.request import read_fields, response_plan
@@ -72,18 +72,17 @@ class _Control(msgspec.Struct, frozen=True, gc=False):
     input: msgspec.Raw = NULL
 
 
-_FRAME = msgspec.json.Decoder(_Frame)
 _CONTROL = msgspec.json.Decoder(_Control)
 
 
 def read_turn(data: bytes) -> SocketTurn:
     """Returns the turn that a frame requests. Raises BadRequest."""
-    fields = fields_of(data)
-    if rawjson.maybe(fields.get("type")) != CREATE:
+    sent = read_body(data)
+    if sent.values.get("type") != CREATE:
         msg = f"only frames with the type {CREATE!r} are accepted here"
         raise BadRequest(msg, code="invalid_value", param="type")
-    frame = decode_body(_FRAME, data, fields)
-    request = {name: raw for name, raw in fields.items() if name not in _FRAME_FIELDS}
+    frame = sent.read_as(_Frame)
+    request = {name: raw for name, raw in sent.fields.items() if name not in _FRAME_FIELDS}
     return SocketTurn(
         body=rawjson.encode({**request, "stream": True}),
         previous=frame.previous_response_id or "",
@@ -120,7 +119,7 @@ def _read_control(data: bytes, kind: str) -> _Control | None:
 
 def warm_up(body: bytes, repeats: Mapping[str, msgspec.Raw], call: CallId, ts: Millis) -> tuple[InboundRequest, bytes]:
     """Returns a checked request that is only to be remembered, and the events of its response, which has no output."""
-    fields = fields_of(body)
+    fields = read_body(body).fields
     if rawjson.is_null(fields.get("input", NULL)):
         body = rawjson.encode({**fields, "input": []})
     request = RESPONSES.parse(HttpRequest(body=body, target="", headers={}, repeats=repeats))
