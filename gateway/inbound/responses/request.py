@@ -138,7 +138,7 @@ def parse_responses_request(request: HttpRequest) -> InboundRequest:
     sent = read_body(body)
     fields, typed = sent.fields, read_fields(sent.fields)
     model = check_model(typed.model)
-    _check(typed, fields)
+    check_fields(typed, fields)
     compacts = TRIGGER in bytes(typed.input)
     others = {name: fields[name] for name in fields.keys() - _COUNTED}
     texts = {name: fields[name] for name in _INPUT if name in fields}
@@ -180,7 +180,8 @@ def read_fields(fields: Mapping[str, msgspec.Raw]) -> ResponsesFields:
     return read_typed(_FIELDS, rawjson.encode(fields), "")
 
 
-def _check(params: ResponsesFields, fields: Fields) -> None:
+def check_fields(params: ResponsesFields, fields: Fields) -> None:
+    """Raises BadRequest for a request without input, and for values that no channel can serve."""
     if rawjson.is_null(params.input):
         if not params.state_field:
             raise missing_input(fields, "input")

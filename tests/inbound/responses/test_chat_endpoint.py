@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from gateway.domain.errors import BadRequest
 from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN
 from gateway.inbound.api import HttpRequest
 from gateway.inbound.responses.chat_endpoint import CHAT_ENDPOINT
@@ -30,3 +31,13 @@ def test_the_hold_covers_the_rewritten_chat(body: dict[str, Any]) -> None:
     size = sum(len(memoryview(request.fields[name])) for name in ("messages", "tools"))
     assert size > 2 * len(text)
     assert request.input_bound >= size // BOUND_BYTES_PER_TOKEN
+
+
+@pytest.mark.parametrize(
+    "field", [{"input": 3}, {"input": "Hi", "instructions": {}}, {"input": "Hi", "background": True}]
+)
+def test_a_request_for_responses_that_no_chat_can_have_names_the_wrong_field(field: dict[str, Any]) -> None:
+    request = HttpRequest(body=json.dumps({"model": "m", **field}).encode(), target="", headers={})
+    with pytest.raises(BadRequest) as failure:
+        CHAT_ENDPOINT.parse(request)
+    assert failure.value.param == list(field)[-1]
