@@ -249,9 +249,10 @@ def _try(api: InboundApi, body: bytes) -> None:
         (RESPONSES, RESPONSES_BODY),
         (CHAT, CHAT_BODY),
         (CHAT_ENDPOINT, BLOCKS_BODY),
+        (CHAT_ENDPOINT, RESPONSES_BODY),
         (OLLAMA_CHAT, OLLAMA_BODY),
     ],
-    ids=["messages", "responses", "chat", "blocks", "ollama"],
+    ids=["messages", "responses", "chat", "blocks", "responses as chats", "ollama"],
 )
 def test_it_is_refused_or_sent(api: InboundApi, body: Doc) -> None:
     _try(api, json.dumps(body).encode())
