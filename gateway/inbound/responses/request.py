@@ -176,8 +176,10 @@ def prompt_tokens_of(fields: Fields) -> int:
 
 
 def read_fields(fields: Mapping[str, msgspec.Raw]) -> ResponsesFields:
-    """Returns the fields with their types. Raises BadRequest."""
-    return read_typed(_FIELDS, rawjson.encode(fields), "")
+    """Returns the fields with their types. Raises BadRequest. The input, which may be long, is not searched again."""
+    short = {name: raw for name, raw in fields.items() if name not in _INPUT}
+    typed = read_typed(_FIELDS, rawjson.encode(short), "")
+    return msgspec.structs.replace(typed, **{name: fields[name] for name in _INPUT if name in fields})
 
 
 def check_fields(params: ResponsesFields, fields: Fields) -> None:
