@@ -5,7 +5,7 @@ would be worth nothing without them. The schemas of the vendor's tools that clie
 its models know them; for other models they are written out.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -19,8 +19,13 @@ from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.text import plain
 from gateway.inbound.json_body import unread_members
 
-_READABLE = ("query", "command", "code", "url", "title", "text", "data", "stdout", "stderr", "error_code", "tool_name")
-"""Fields of inputs and results of the vendor's tools that a model can read."""
+_UNREADABLE = frozenset(
+    {
+        *("type", "media_type", "file_type", "file_id", "page_age", "retrieved_at"),
+        *("encrypted_content", "encrypted_index", "encrypted_stdout"),
+    }
+)
+"""Fields of inputs and results of the vendor's tools that say nothing to a model, or only to Claude."""
 _SCREEN_TOOLS = ("computer", "browser")
 TOOL_CHANGE_TYPES = frozenset({"tool_addition", "tool_removal"})
 """The types of blocks that change which tools are offered."""
@@ -185,12 +190,13 @@ def is_known_block(kind: str) -> bool:
 
 def readable_texts(value: Any) -> Iterator[str]:
     """Yields the texts in the input or the result of a vendor's tool, whatever its form."""
+    members: Iterable[Any] = ()
     if isinstance(value, list):
-        for item in value:
-            yield from readable_texts(item)
+        members = value
     elif isinstance(value, dict) and value.get("type") != "base64":
-        for name, member in value.items():
-            if not isinstance(member, str):
-                yield from readable_texts(member)
-            elif member and name in _READABLE:
-                yield member
+        members = [member for name, member in value.items() if name not in _UNREADABLE]
+    for member in members:
+        if not isinstance(member, str):
+            yield from readable_texts(member)
+        elif member:
+            yield member

@@ -142,7 +142,11 @@ class InputReader:
         for holder in holders:
             for name in ("results", "outputs", "sources", "content"):
                 lines += _texts(rawjson.list_at(holder, name), _RESULT_FIELDS)
-        lines += _texts([item], ("output", "result", "error", "reason") if kind != "image_generation_call" else ())
+        if kind == "image_generation_call":
+            item.pop("result", None)
+        elif isinstance(item.get("error"), dict):  # as MCP servers report it
+            item["error"] = rawjson.encode(item["error"]).decode()
+        lines += _texts([item], ("output", "result", "error", "reason"))
         role = "user" if kind == "agent_message" else "assistant"
         self.transcript.add(role, [TextPart(raw=rawjson.raw("\n".join(lines)))])
 

@@ -183,9 +183,18 @@ def test_documents_and_other_blocks_become_what_text_they_have() -> None:
     page = {"type": "document", "title": "P", "source": {"type": "text", "media_type": "text/plain", "data": "page"}}
     fetched = {"type": "web_fetch_tool_result", "content": {"type": "web_fetch_result", "url": "v", "content": page}}
     ran = {"type": "code_execution_tool_result", "content": {"type": "code_execution_result", "stdout": "4"}}
+    wrote = {
+        "type": "server_tool_use",
+        "name": "text_editor_code_execution",
+        "input": {"command": "create", "path": "/a.py", "file_text": "print(4)"},
+    }
+    view = {"type": "text_editor_code_execution_view_result", "file_type": "text", "content": "print(4)"}
+    viewed = {"type": "text_editor_code_execution_tool_result", "tool_use_id": "t", "content": view}
+    lines = {"type": "text_editor_code_execution_str_replace_result", "lines": ["-a", "+b"]}
+    edited = {"type": "text_editor_code_execution_tool_result", "content": lines}
     summary = {"type": "compaction", "content": "So far"}
     asked = {"type": "mcp_tool_use", "id": "m", "server_name": "s", "name": "look", "input": {"at": "x"}}
-    (turn,) = turns(user(pdf, plain, inner, found, made, server, fetched, ran, summary, asked))
+    (turn,) = turns(user(pdf, plain, inner, found, made, server, fetched, ran, wrote, viewed, edited, summary, asked))
     file = {"filename": "a.pdf", "file_data": "data:application/pdf;base64,QQ=="}
     assert turn["content"] == [
         text("The pdf's"),
@@ -196,6 +205,8 @@ def test_documents_and_other_blocks_become_what_text_they_have() -> None:
                 *("T\n\nC\n\nbody", "in", "T\n\nhttp://x\n\nhit", "[server_tool_use web_search]\n\ntolls"),
                 *("[web_search_tool_result]\n\nu\n\nTolls", "[web_fetch_tool_result]\n\nv\n\nP\n\npage"),
                 "[code_execution_tool_result]\n\n4",
+                "[server_tool_use text_editor_code_execution]\n\ncreate\n\n/a.py\n\nprint(4)",
+                *(f"[text_editor_code_execution_tool_result]\n\n{text}" for text in ("print(4)", "-a\n\n+b")),
                 *("[compaction]\n\nSo far", '[mcp_tool_use s look]\n\n{"at":"x"}'),
             ),
         ),

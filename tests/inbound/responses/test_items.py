@@ -220,6 +220,10 @@ def test_the_clients_own_tools_and_their_outputs() -> None:
             {"type": "mcp_call", "id": "mcp", "server_label": "s", "name": "f", "output": None, "error": "boom"},
             "[mcp_call] s f\nboom",
         ),
+        (
+            {"type": "mcp_call", "id": "mcp", "name": "f", "error": {"type": "http_error", "code": 401, "message": "no"}},
+            '[mcp_call] f\n{"type":"http_error","code":401,"message":"no"}',
+        ),
         ({"type": "program_output", "id": "po", "call_id": "c", "result": "4"}, "[program_output]\n4"),
         (
             {"type": "image_generation_call", "id": "ig", "result": "aW1n", "revised_prompt": "a toll"},
