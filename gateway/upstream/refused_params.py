@@ -96,6 +96,7 @@ _WORDS = {
     MESSAGES + "reasoning_content": lazy_pattern(r"(?i)cannot pass both content and thinking"),  # gpt-oss
     "tools[].strict": lazy_pattern(r"for function\b.{0,100} is required to be supplied and to be"),  # OpenAI
     "include": lazy_pattern(r"(?i)encrypted content is not supported"),
+    "encoding_format": lazy_pattern(r"(?i)encoding[ _]format"),  # vectors are converted to what was requested
 }
 """What refusals of some parameters say, by the name of the parameter."""
 _BAD_ROLE = lazy_pattern(r"\broles?\b(?!:\w)|角色|[`'\"]developer[`'\"]")

@@ -157,8 +157,11 @@ async def test_vectors_come_in_the_form_that_was_requested(
     assert ("encoding_format" in provider.last.json) is (wanted is not None)
 
 
-async def test_a_server_that_refuses_the_form_gets_the_request_without_it(served: Gateway, provider: Provider) -> None:
-    provider.on(MODEL, fail(400, "Unsupported parameter: 'encoding_format'"), vectors())
+@pytest.mark.parametrize("words", ["'encoding_format': Input should be 'float'", "invalid encoding format: base64"])
+async def test_a_server_that_refuses_the_form_gets_the_request_without_it(
+    served: Gateway, provider: Provider, words: str
+) -> None:
+    provider.on(MODEL, fail(400, words), vectors())
     async with openai(served) as client:
         answer = await client.embeddings.create(model=MODEL, input="a")
         again = await client.embeddings.create(model=MODEL, input="b")
@@ -250,8 +253,14 @@ async def test_shuffled_vectors_are_sorted(served: Gateway, provider: Provider) 
 
 @pytest.mark.parametrize(
     "data",
-    [[], [{"index": 0, "embedding": [1.0]}], [{"index": 0, "embedding": []}, {"index": 1, "embedding": [1.0]}]],
-    ids=["none", "too few", "empty vector"],
+    [
+        [],
+        [{"index": 0, "embedding": [1.0]}],
+        [{"index": 0, "embedding": []}, {"index": 1, "embedding": [1.0]}],
+        [{"index": 0, "embedding": [None, 1.0]}, {"index": 1, "embedding": [1.0, 1.0]}],
+        [{"index": 0, "embedding": [1.0, 1.0]}, {"index": 1, "embedding": [1.0, float("nan")]}],
+    ],
+    ids=["none", "too few", "empty vector", "null", "NaN"],
 )
 async def test_missing_vectors_are_a_bad_answer(served: Gateway, provider: Provider, data: list[Doc]) -> None:
     provider.on(MODEL, reply({"object": "list", "data": data, "model": MODEL}))

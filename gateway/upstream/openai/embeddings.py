@@ -74,15 +74,24 @@ class OpenAIEmbeddings(EmbeddingsAdapter):
             raw = answer.pop("data", None)
             if raw is None:
                 raise AttemptFailed(bad_response(channel, f"it has no embeddings: {excerpt(body)}"))
+            data = _VECTORS.decode(raw)
+            if b"null" in body or b"NaN" in body:  # how servers write what is not a number
+                _check_numbers(data)
             if order.screen.clean(answer):
                 body = b""
-            data = _VECTORS.decode(raw)
             texts = order.fields["input"]
             # Some servers make one vector of several contents.
             vectors = in_order(data, max(len(data), 1) if has_contents(texts) else text_count(texts))
             return write_answer(vectors, order, answer, body if vectors is data else b"")
         except ValueError as error:
             raise AttemptFailed(bad_response(channel, f"it has no embeddings: {error}")) from error
+
+
+def _check_numbers(vectors: list["Vector"]) -> None:
+    """Raise ValueError for a vector with something that is not a number."""
+    for vector in vectors:
+        if bytes(memoryview(vector.embedding)[:1]) == b"[":
+            numbers(vector.embedding)
 
 
 class Vector(msgspec.Struct):
