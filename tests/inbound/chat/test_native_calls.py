@@ -18,6 +18,7 @@ Doc = dict[str, Any]
 def _begun() -> NativeChatStream:
     stream = native_stream()
     stream.feed(ROLE)
+    stream.take_opening()
     return stream
 
 

@@ -221,7 +221,12 @@ def test_the_clients_own_tools_and_their_outputs() -> None:
             "[mcp_call] s f\nboom",
         ),
         (
-            {"type": "mcp_call", "id": "mcp", "name": "f", "error": {"type": "http_error", "code": 401, "message": "no"}},
+            {
+                "type": "mcp_call",
+                "id": "mcp",
+                "name": "f",
+                "error": {"type": "http_error", "code": 401, "message": "no"},
+            },
             '[mcp_call] f\n{"type":"http_error","code":401,"message":"no"}',
         ),
         ({"type": "program_output", "id": "po", "call_id": "c", "result": "4"}, "[program_output]\n4"),
