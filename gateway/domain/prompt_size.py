@@ -128,14 +128,15 @@ def bound_of(
         tokens += BOUND_DATED_TOOL * schema.count(DATED_TYPE)
         if b'"$ref"' in schema:  # a translation may write a definition a second time where it is used
             size += len(schema)
-    if others and _NUMBERS.search(b"".join(others.values())):
-        tokens += _numbers_bound(others.values())
+    tokens += _numbers_bound(others.values())
+    names = [name for name, raw in fields.items() if b"{" in bytes(raw)]
+    pairs = [(fields[name], values[name] if name in values else rawjson.maybe(fields[name])) for name in names]
+    pairs = [(raw, value) for raw, value in pairs if not _has_only_texts(bytes(raw), value)]
+    if not pairs:
+        return InputBound(max(least, -(-size // BOUND_BYTES_PER_TOKEN) + tokens))
     parts = PromptParts()
-    for name, raw in fields.items():
-        if b"{" in bytes(raw):
-            value = values[name] if name in values else rawjson.maybe(raw)
-            if not _has_only_texts(bytes(raw), value):
-                parts.add_checked(raw, value)
+    for raw, value in pairs:
+        parts.add_checked(raw, value)
     size -= parts.skipped_bytes
     tokens -= -parts.sealed_bytes // SEAL_BYTES_PER_TOKEN
     calls = CallCounts(parts.calls, parts.results, parts.long_id_bytes)
