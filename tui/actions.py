@@ -21,7 +21,7 @@ class Action(msgspec.Struct, frozen=True):
     """``app``, ``list``, or the id of a page."""
     verb: str
     keys: str
-    """Textual's names of its keys, separated by commas. If there are none, it is run from the palette."""
+    """Textual's names of its keys, separated by commas. An action without keys is run from the palette."""
     label: str
     """One or two words for the footer."""
     help: str

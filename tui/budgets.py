@@ -95,7 +95,7 @@ def _share(part: int, whole: int | None) -> float:
 def _spent_text(nanos: int, places: int, limit: int) -> str:
     """Returns the spent amount, rounded to ``places`` decimals: ``12.40``, ``0.04``, ``1250``; below a cent ``0.0004``.
 
-    It reads as the limit only if the limit is reached. Beside a limit below a dollar it has as many decimals as the
+    It reads as the limit only if the limit is reached. With a limit below a dollar it has as many decimals as the
     limit: ``0.053`` of ``0.055``.
     """
     if nanos < CENT:

@@ -53,7 +53,7 @@ class CallRing:
 
     @property
     def first_ended(self) -> CallId | None:
-        """Returns the id of the call that ended first among those in the ring; None if none of them has ended."""
+        """Returns the id of the call that ended first among those in the ring; None if all of them run."""
         return self._ended[0] if self._ended else None
 
     def load_snapshot(self, below: int, recent: Sequence[CallView], running: Iterable[Running]) -> None:

@@ -110,7 +110,7 @@ def undo_entry(*, number: int, yes: bool, as_json: bool) -> None:
 @yes_option
 def clear(*, yes: bool) -> None:
     """Delete the history, including the removed keys in it."""
-    confirm("Delete the whole history? None of its changes can be undone then.", yes=yes)
+    confirm("Delete the whole history? Its changes cannot be undone then.", yes=yes)
     run(lambda client: client.clear_history())
     notify("history deleted")
 

@@ -50,7 +50,7 @@ COLUMNS = [
     REQUEST,
     ListColumn(
         "Skipped because",
-        lambda r: f"not skipped, because there is no other: {r.passed}" if r.last_resort else r.passed,
+        lambda r: f"not skipped, because no other is left: {r.passed}" if r.last_resort else r.passed,
         below=True,
     ),
 ]

@@ -24,7 +24,7 @@ from tui.session import ConsoleSession
 from tui.text import safe
 from tui.widgets.choices import MultiSelect
 from tui.widgets.dialogs import UNCHANGED, toast
-from tui.widgets.form import Form, FormField, FormPlan, Values
+from tui.widgets.form import Form, FormField, field_plan
 from tui.widgets.text_block import Detail, IncidentList
 
 NO_CALL = "list models only"
@@ -65,19 +65,14 @@ async def _test(page: AnyPage, channel: ChannelView) -> None:
     session: ConsoleSession = page.session
     models = [NO_CALL, *(model.name for model in channel.models)]
 
-    async def save(values: Values) -> str:
-        return "" if values["model"] == NO_CALL else str(values["model"])
+    def parse(text: str) -> str:
+        return "" if text == NO_CALL else text
 
-    def command(values: Mapping[str, str]) -> str:
-        return fmt.cli_command(
-            "channel", "test", channel.name, model=None if values["model"] == NO_CALL else values["model"]
-        )
+    def command(texts: Mapping[str, str]) -> str:
+        return fmt.cli_command("channel", "test", channel.name, model=parse(texts["model"]) or None)
 
-    field = FormField(id="model", label="Test", value=NO_CALL, options=models)
-    plan = FormPlan(
-        title=f"Test {channel.name}", fields=[field], save=save, command=command, verb="Test", confirms=False
-    )
-    model = await page.ask(Form(plan))
+    field = FormField(id="model", label="Test", value=NO_CALL, options=models, parse=parse)
+    model = await page.ask(Form(field_plan(f"Test {channel.name}", field, "Test", command=command)))
     if model is None:
         return
     title = f"Testing {channel.name}{f' with {model}' if model else ''}"

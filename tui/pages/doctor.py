@@ -59,12 +59,8 @@ class DoctorPage(ConsolePage):
     def compose(self) -> ComposeResult:
         intro = content(("Finds the first thing that stops calls from working, and says how to fix it.", "dim"))
         yield Static(intro, classes="lead whole")
-        with Horizontal(classes="asked"):
-            yield Static("token")
-            yield _name_field("token", "the last one used; tab, then type to choose another")
-        with Horizontal(classes="asked"):
-            yield Static("model")
-            yield _name_field("model", "the first one visible")
+        yield _name_row("token", "the last one used; tab, then type to choose another")
+        yield _name_row("model", "the first one visible")
         yield TextBlock()
 
     def take_focus(self) -> None:
@@ -165,5 +161,6 @@ class DoctorPage(ConsolePage):
         return content((f" {verdict}", tone), (f"   {fmt.seconds(self._duration)}", "dim"))
 
 
-def _name_field(id_: str, default: str) -> Combobox:
-    return Combobox(ChoiceInput("", (), only=True, many=False, placeholder=default, id=id_))
+def _name_row(label: str, default: str) -> Horizontal:
+    field = Combobox(ChoiceInput("", (), only=True, many=False, placeholder=default, id=label))
+    return Horizontal(Static(label), field, classes="asked")

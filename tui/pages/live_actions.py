@@ -65,7 +65,7 @@ async def cancel(page: AnyPage) -> None:
         if page.table.current is None and not page.table.marks:
             report_no_selection(page, "No call selected.")
         else:
-            toast(page, "None of them is running." if page.table.marks else "This call has already finished.", bad=True)
+            toast(page, "They have all finished." if page.table.marks else "This call has already finished.", bad=True)
         return
     if not await _confirm_cancel(page, calls):
         return

@@ -134,7 +134,7 @@ async def _plan(page: AnyPage, action: str, views: Sequence[Any]) -> BulkChange 
     if action == "delete" and page.id == "models":
         priced = [view for view in views if view.price is not None]
         if not priced:
-            toast(page, "None of them has a price.")
+            toast(page, "They have no price.")
             return None
         consequences = f"Calls will be {page.session.board.unpriced_effect}."
         return BulkChange({view.name: None for view in priced}, "Remove the price of {}", consequences)
@@ -161,7 +161,7 @@ async def _plan_move(page: AnyPage, views: Sequence[Any]) -> BulkChange | None:
     current = {frozenset(view.groups if page.id == "channels" else [view.group]) for view in views}
     names = sorted(group.name for group in page.session.board.groups if current != {frozenset([group.name])})
     if not names:
-        toast(page, f"There is no other group. Page 3 ({page.session.key('entity.new')}) creates one.")
+        toast(page, f"No other group exists. Page 3 ({page.session.key('entity.new')}) creates one.")
         return None
     group = await page.ask(ChooseOne(f"Move {_count_text(page, views)} to group", [(name, "") for name in names], ""))
     if group is None:

@@ -198,7 +198,7 @@ def _usage_warning(page: AnyPage, token: TokenView) -> str:
 def _show_ended(page: AnyPage) -> None:
     page.shows_ended = not page.shows_ended
     if not page.session.board.ended_tokens:
-        toast(page, "There are no tokens of ended programs. 'tollkeeper run' creates one for each program it starts.")
+        toast(page, "No token is of an ended program. 'tollkeeper run' creates one for each program it starts.")
     page.renew()
 
 

@@ -32,7 +32,7 @@ from tui.session import ConsoleSession
 from tui.text import Part, content, key_hints, lines, link, safe, safe_lines
 from tui.widgets.combobox import MAX_PICKER_OPTIONS
 from tui.widgets.dialogs import Dialog, toast
-from tui.widgets.form import Form, FormField, FormPlan, Values
+from tui.widgets.form import Form, FormField, field_plan
 
 APP_NAMES = tuple(APPS)
 OWN_SHELL: Shell = "powershell" if os.name == "nt" else "sh"
@@ -168,8 +168,7 @@ class Connect(DialogScreen[str]):
 
         if len(seen) > MAX_PICKER_OPTIONS:
             field = FormField(id="model", label="Model", value=guide.model, options=seen)
-            plan = FormPlan(title="Model", fields=[field], save=_model, verb="Use", confirms=False)
-            self.app.push_screen(Form(plan), use)
+            self.app.push_screen(Form(field_plan("Model", field, "Use")), use)
         elif seen:
             use(seen[(seen.index(guide.model) + 1) % len(seen)])
 
@@ -193,10 +192,6 @@ class Connect(DialogScreen[str]):
 
     def action_try(self) -> None:
         self.query_one(TokenTest).call(self._guide.model)
-
-
-async def _model(values: Values) -> str:
-    return str(values["model"])
 
 
 def _about_key(session: ConsoleSession, token: TokenView, key: str) -> Content:

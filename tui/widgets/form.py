@@ -126,11 +126,17 @@ def line_plan(title: str, label: str, example: str, check: Callable[[str], objec
         check(require_text(text))
         return text
 
-    async def save(values: Values) -> str:
-        return str(values["text"])
-
     field = FormField(id="text", label=label, hint=example, parse=parse)
-    return FormPlan(title=title, fields=[field], save=save, verb="OK", confirms=False, needs_server=False)
+    return field_plan(title, field, "OK", needs_server=False)
+
+
+def field_plan(title: str, field: FormField, verb: str, **more: Any) -> FormPlan:
+    """Returns the plan of a form with one field, whose value is the result. ``more`` are attributes of the plan."""
+
+    async def save(values: Values) -> Any:
+        return values[field.id]
+
+    return FormPlan(title=title, fields=[field], save=save, verb=verb, confirms=False, **more)
 
 
 class FormRow(Horizontal):
@@ -277,7 +283,7 @@ class FormFields(VerticalScroll, inherit_bindings=False):
 
 
 NO_SERVER = (
-    "There is no server, and nothing was saved. What you entered stays here: start the server in another terminal with "
+    "The server is gone, and nothing was saved. What you entered stays here: start the server in another terminal with "
     "'tollkeeper serve', then try again."
 )
 """The message without a server. It names a command instead of a key, because the key would be typed as text."""

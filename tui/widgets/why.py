@@ -64,12 +64,8 @@ class WhyScreen(DialogScreen[None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog big"):
             yield Static(Content.styled("What a call would get, and why", "bold"), classes="title")
-            with Horizontal(classes="asked"):
-                yield Static("token")
-                yield choice_field(self._tokens, self._token, "token")
-            with Horizontal(classes="asked"):
-                yield Static("model")
-                yield choice_field(self._models, self._model, "model")
+            yield Horizontal(Static("token"), choice_field(self._tokens, self._token, "token"), classes="asked")
+            yield Horizontal(Static("model"), choice_field(self._models, self._model, "model"), classes="asked")
             yield TextBlock()
             keys = (("left right", " or typing change  "), ("tab", " token, model, text  "), ("Y", " command  "))
             yield Static(key_hints(*keys, ("esc", " closes")), classes="hint")

@@ -148,7 +148,7 @@ async def test_marked_calls_that_run_are_ended_and_no_other() -> None:
         assert words(app)[-1] == "Ended 2 calls."
         assert not live(app).table.marks
         await press(app, pilot, "G", "m", "x")
-        assert words(app)[-1] == "None of them is running."
+        assert words(app)[-1] == "They have all finished."
 
 
 async def test_of_marked_calls_those_that_wait_are_ended_first() -> None:

@@ -205,5 +205,5 @@ async def test_where_there_is_no_other_group_nothing_is_moved() -> None:
         board.groups = [one for one in board.groups if one.name == "default"]
         board.tokens = [msgspec.structs.replace(one, group="default") for one in board.tokens]
         await choose(app, pilot, "j", "j", "enter")
-        assert words(app)[-1] == "There is no other group. Page 3 (n) creates one."
+        assert words(app)[-1] == "No other group exists. Page 3 (n) creates one."
         assert owner.did == []

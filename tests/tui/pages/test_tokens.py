@@ -86,7 +86,7 @@ async def test_tokens_of_ended_runs_are_counted_and_shown_on_request() -> None:
 async def test_without_ended_runs_their_key_says_that_there_are_none() -> None:
     async with shown("tokens") as (app, pilot, _):
         await press(app, pilot, "a")
-        assert words(app)[-1].startswith("There are no tokens of ended programs.")
+        assert words(app)[-1].startswith("No token is of an ended program.")
 
 
 async def test_a_new_token_is_made_and_its_key_shown_once() -> None:
