@@ -28,6 +28,7 @@ _BETA_NAME = lazy_pattern(r"(?<![\w-])[a-z][a-z\d-]*-20\d\d-?\d\d-?\d\d(?![\w-])
 _PATH = r"[`'\"]{0,2}(?<![\w.])([a-z_]\w{0,60}(?:[.\[/]{1,2}\w{1,60}\]?){0,9})[`'\"]{0,2}"
 _KIND = r"(?:parameter|argument|field|name|key|property|propertie|input)(?:s\b|\(s\)|\b)"
 _UNKNOWN = r"(?:unsupported|unknown|unrecognized|unrecognised|unexpected|extra|extraneous|disallowed)"
+_LACKS = r"(?:does\s+not|doesn'?t|do\s+not|don'?t)\s+support"
 _IS_REFUSED = (
     r"(?:(?:is|are)\s+(?:unsupported|deprecated|disallowed|unknown|not\s+(?:currently\s+|yet\s+)?"
     r"(?:supported|allowed|permitted|recogni[sz]ed|enabled))|extra\s+inputs\s+are\s+not\s+permitted)"
@@ -39,9 +40,9 @@ _NAMED = tuple(
             rf"{_UNKNOWN}\s+(?:request\s+|body\s+|keyword\s+)?{_KIND}(?:\s+(?:supplied|provided|specified))?\s*:?\s*"
             rf"(?!in\b|are\b|were\b){_PATH}"
         ),
-        rf"{_KIND}\s+{_PATH}\s+{_IS_REFUSED}",
+        rf"{_KIND}\s+{_PATH}\s+(?:{_IS_REFUSED}|not\s+supported)",
         rf"(?<!\w)(?!inputs\b|properties\b){_PATH}\s*:?\s+{_IS_REFUSED}",
-        rf"does\s+not\s+support\s+(?:(?:the|this)\s+)?(?:{_KIND}\s+)?{_PATH}",
+        rf"{_LACKS}\s+(?:(?:the|this)\s+)?(?:{_KIND}\s+)?{_PATH}",
         rf"not\s+supported\s+(?:on|by|for|with|in)\s+[^:]{{1,60}}:\s*{_PATH}",
         rf"extra\s+inputs\s+are\s+not\s+permitted,\s*field:\s*{_PATH}",
         rf"extraneous\s+key\s+\[{_PATH}\]",
@@ -60,9 +61,12 @@ _NAMED = tuple(
 _LISTS = tuple(
     lazy_pattern(pattern, re.IGNORECASE)
     for pattern in (
-        rf"{_UNKNOWN}\s+(?:request\s+)?{_KIND}[^{{\[('\"]{{0,60}}[{{\[(]([^}}\])]{{2,500}})[}}\])]",
-        r"additional\s+properties\s+are\s+not\s+allowed\s*\(([^)]{1,500})\)",
-        rf"{_UNKNOWN}\s+(?:request\s+)?{_KIND}\s*(?:supplied|provided|specified)?\s*:\s*(`?\w+`?(?:\s*,\s*`?\w+`?){{1,40}})",
+        rf"(?:{_UNKNOWN}|{_LACKS})\s+(?:request\s+)?{_KIND}[^{{\[('\"]{{0,60}}[{{\[(]([^}}\])]{{2,500}})[}}\])]",
+        r"additional\s+properties\s+are\s+not\s+allowed\s*[:(]\s*([^).]{1,500})",
+        (
+            rf"(?:{_UNKNOWN}\s+(?:request\s+)?{_KIND}|{_KIND}\s+{_IS_REFUSED})(?:\s+[^:,]{{1,60}})?\s*:\s*"
+            r"(`?\w+`?(?:\s*,\s*`?\w+`?){1,40})"
+        ),
     )
 )
 """Match lists of names: as Python writes sets and lists, as JSON schemas do, and with commas."""

@@ -37,6 +37,23 @@ def _names(error: Any, **outer: Any) -> tuple[str, ...]:
             "Invalid schema for function 'f': In context=(), 'required' is required to be supplied and to be an array.",
             ("strict", "tools[].strict"),
         ),
+        # LiteLLM
+        (
+            "litellm.UnsupportedParamsError: bedrock does not support parameters: ['seed', 'user'], for model=x.",
+            ("parameters", "seed", "user"),
+        ),
+        (
+            "gpt-5 models (including gpt-5-codex) don't support temperature=0.7. Only temperature=1 is supported.",
+            ("temperature",),
+        ),
+        # relays
+        (
+            "The following parameters are not supported by this model: `seed`, `user`",
+            ("are", "parameters", "seed", "user"),
+        ),
+        ("Unsupported parameters for this model: logprobs, top_logprobs", ("for", "logprobs", "top_logprobs")),
+        ("Parameter `web_search_options` not supported for this model", ("web_search_options",)),
+        ("Additional properties are not allowed: 'moderation'", ("moderation",)),
         # gpt-oss at LM Studio
         (
             "Cannot pass both content and thinking in an assistant message with tool calls!",
