@@ -12,7 +12,7 @@ from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.fields import ACCOUNT
 from gateway.domain.forecast import PACE_DAYS, balance_forecast, forecast, used_share
 from gateway.domain.money import dollars, parse_dollars
-from gateway.domain.units import Millis, Nanos
+from gateway.domain.units import Millis
 from gateway.domain.views import AccountView
 from tui import format as fmt, glyphs
 from tui.alerts import LOW_BALANCE
@@ -104,9 +104,6 @@ class AccountPage(ConsolePage):
         self._grants: Sequence[Grant] | None = None
         self._trends = Trends()
         self._first_call: Millis | None = None
-        self._fetched_state: tuple[Nanos, Nanos, int] | None = None
-        """What was granted and spent, and the hour, at the last fetch; None if it failed."""
-        self._tried_ms = Millis(0)
 
     def compose(self) -> ComposeResult:
         yield TextBlock()
@@ -118,18 +115,9 @@ class AccountPage(ConsolePage):
         account = self.session.board.account
         if account is None:
             return
-        self._fetch_if_due(account, self.session.now())
+        hour = self.session.now() // HOUR_MS
+        self.fetch_if_due(self._fetch, account.granted_nanos, (account.spent_nanos, hour), pause_ms=5_000)
         self.query_one(TextBlock).show(partial(self.draw, account))
-
-    def _fetch_if_due(self, account: AccountView, now: Millis) -> None:
-        """Fetch grants and sums if they have changed: at once after a grant, else every five seconds at most."""
-        state = (account.granted_nanos, account.spent_nanos, now // HOUR_MS)
-        fetched = self._fetched_state
-        has_new_grant = fetched is not None and fetched[0] != state[0]
-        is_due = has_new_grant or not 0 <= now - self._tried_ms < 5_000
-        if self.session.link == "attached" and state != fetched and is_due:
-            self._fetched_state, self._tried_ms = state, now
-            self.run_worker(self._fetch(), group="account", exclusive=True, exit_on_error=True)
 
     def draw(self, account: AccountView, width: int) -> Content:
         card, now = TextCard(width, label=12), self.session.now()
@@ -213,7 +201,7 @@ class AccountPage(ConsolePage):
             self._grants = await self.session.client.grants()
             summary = await self.session.client.summary(since=starts[0], step="day")
         except GatewayError:
-            self._fetched_state = None
+            self.fetched = None
             return  # the header says that the server is gone
         self._trends, self._first_call = trends(summary, starts), summary.first_ms
         self.renew()

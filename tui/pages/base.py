@@ -16,6 +16,7 @@ from textual.screen import ModalScreen
 
 from gateway.domain.errors import GatewayError
 from gateway.domain.history import NOTHING_CHANGED
+from gateway.domain.units import Millis
 from tui.actions import Action, bindings
 from tui.key_queue import DIALOG_WORKERS
 from tui.keymap import Keymap
@@ -27,6 +28,7 @@ AnyPage = Any
 
 GONE = "What was selected is not here any more. Move the cursor to select a row."
 Verb = Callable[[AnyPage], Awaitable[None] | None]
+Fetch = Callable[[], Coroutine[Any, Any, None]]
 
 
 def on_selected(action: Callable[[AnyPage, Any], Awaitable[None]]) -> Callable[[AnyPage], Awaitable[None]]:
@@ -76,9 +78,23 @@ class ConsolePage(Vertical):
         """The page's id is the beginning of its class's name, by which ``page_class`` finds the class."""
         super().__init__(id=type(self).__name__.removesuffix("Page").lower())
         self.session = session
+        self.fetched: tuple[object, object] | None = None
+        """What was urgent at the last fetch, and the rest; None before the first one, or if it failed."""
+        self.fetched_ms = Millis(0)
 
     def renew(self) -> None:
         """Redraw the page from the board and the clock. It is called only while the page is visible."""
+
+    def fetch_if_due(
+        self, fetch: Fetch, urgent: object, other: object = None, *, pause_ms: int = 0, urgent_ms: int = 0
+    ) -> None:
+        """Fetch in the background if something has changed since the last fetch, but not before a pause after it."""
+        now = self.session.now()
+        pause = pause_ms if self.fetched is None or self.fetched[0] == urgent else urgent_ms
+        is_due = (urgent, other) != self.fetched and not 0 <= now - self.fetched_ms < pause
+        if is_due and self.session.link == "attached":
+            self.fetched, self.fetched_ms = (urgent, other), now
+            self.run_worker(fetch(), group="fetch", exclusive=True, exit_on_error=True)
 
     def report_change(self, text: str, more: str = "") -> None:
         """Show what was changed and how to undo it, then ``more``."""

@@ -14,7 +14,6 @@ from textual.widgets import Input, Static
 
 from gateway.client.exports import create_private, csv_text
 from gateway.domain.errors import BadRequest, Conflict, GatewayError
-from gateway.domain.units import Millis
 from tui import clipboard
 from tui.columns import Column, fit_columns, sortable_columns
 from tui.format import count_text
@@ -359,20 +358,14 @@ class TrendPage(ListPage[R], Generic[R]):
     hourly: ClassVar[bool] = False
     """Whether the sums are of the last 24 hours instead."""
 
-    def __init__(self, session: ConsoleSession) -> None:
-        super().__init__(session)
-        self._last_fetch: tuple[int, int, int] | None = None
-        """When the sums were last fetched, and the number of calls and failures then; None before the first time."""
-
     def renew(self) -> None:
         super().renew()
-        board, now = self.session.board, self.session.now()
+        board = self.session.board
         calls = board.calls.total - len(board.calls.running)
-        if self.session.link == "attached" and _is_due(self._last_fetch, now, calls, board.failures):
-            self._last_fetch = (now, calls, board.failures)
-            self.run_worker(self._fetch(now), group="trends", exclusive=True, exit_on_error=True)
+        self.fetch_if_due(self._fetch, board.failures, calls, pause_ms=10_000, urgent_ms=1_000)
 
-    async def _fetch(self, now: Millis) -> None:
+    async def _fetch(self) -> None:
+        now = self.session.now()
         starts = hours(24, now) if self.hourly else days(30, now)
         step = "hour" if self.hourly else "day"
         try:
@@ -381,12 +374,3 @@ class TrendPage(ListPage[R], Generic[R]):
             return  # the header shows that the server is gone; new calls trigger the next fetch
         self.trends = trends(summary, starts)
         super().renew()
-
-
-def _is_due(last_fetch: tuple[int, int, int] | None, now: int, calls: int, failures: int) -> bool:
-    """Returns whether to fetch again: a second after the last time if calls have failed since, ten if any ended."""
-    if last_fetch is None:
-        return True
-    fetched_ms, *counts = last_fetch
-    interval = 10_000 if failures == counts[1] else 1_000
-    return now - fetched_ms >= interval and [calls, failures] != counts

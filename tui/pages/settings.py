@@ -143,16 +143,11 @@ class SettingsPage(SettingsListing, ListPage[SettingRow]):
     def __init__(self, session: ConsoleSession) -> None:
         super().__init__(session)
         self.view.detail = True
-        self._last_fetch = (0, 0)
-        """The second of the last fetch, and the version of the board's tables then."""
 
     def renew(self) -> None:
         super().renew()
         # commands, other consoles and an undo change settings, too: the server reports a change of the tables then
-        due = (self.session.now() // 1_000, self.session.board.tables_version)
-        if self.session.link == "attached" and due != self._last_fetch:
-            self._last_fetch = due
-            self.run_worker(self._fetch(), group="settings", exclusive=True, exit_on_error=True)
+        self.fetch_if_due(self._fetch, (self.session.now() // 1_000, self.session.board.tables_version))
 
     def on_live_table_opened(self) -> None:
         self.do(_edit)

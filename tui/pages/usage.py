@@ -177,11 +177,6 @@ class UsagePage(ConsolePage):
         """The places in the text, for the cursor and the mouse; None without a chart."""
         self._sums: UsageSums | None = None
         self._drawn_state: tuple[object, ...] = ()
-        self._subject: tuple[str, str, str] | None = None
-        """The period, the dimension and the filter of the last fetch; None if they are to be fetched at once."""
-        self._tried_ms = Millis(0)
-        self._calls = 0
-        """The number of calls that had ended at the last fetch; -1 if it failed."""
         self._fetch_ms = 0
         self._fetch_error = ""
         """Why the last fetch failed; empty if it did not."""
@@ -205,11 +200,16 @@ class UsagePage(ConsolePage):
     def refetch(self) -> None:
         if self._typing is not None:
             self._typing.stop()
-        self._typing = self._subject = None
+        self._typing = self.fetched = None
+        self.fetched_ms = Millis(0)  # at once
         self.renew()
 
     def renew(self) -> None:
-        self._fetch_if_due()
+        if not self.complaint and self._typing is None:
+            calls = self.session.board.calls.total - len(self.session.board.calls.running)
+            subject = (self.choice("period"), self.choice("by"), self.view.filter.strip())
+            pause = max(10_000, 20 * self._fetch_ms)  # a filter searches all records
+            self.fetch_if_due(self._fetch, subject, calls, pause_ms=pause)
         self.query_one(LeadLine).show(self.lead(), whole=bool(self.complaint or self._fetch_error))
         session = self.session
         state = (
@@ -310,20 +310,6 @@ class UsagePage(ConsolePage):
         budget = budget_chart(course, now, (width - map_width - 4, height), hint)
         return side_by_side(heat_map(sums.hours, plan, map_width), budget, map_width + 3)
 
-    def _fetch_if_due(self) -> None:
-        """Fetch the sums: at once for another choice or filter, otherwise after a pause if calls have ended."""
-        if self.session.link != "attached" or self.complaint or self._typing is not None:
-            return
-        board = self.session.board
-        calls = board.calls.total - len(board.calls.running)
-        subject = (self.choice("period"), self.choice("by"), self.view.filter.strip())
-        now = self.session.now()
-        pause = max(10_000, 20 * self._fetch_ms)  # a filter searches all records
-        if subject == self._subject and (now - self._tried_ms < pause or calls == self._calls):
-            return
-        self._subject, self._tried_ms, self._calls = subject, now, calls
-        self.run_worker(self._fetch(), group="usage", exclusive=True, exit_on_error=True)
-
     async def _fetch(self) -> None:
         sources, began_ms = budget_sources(self.session), self.session.now()
         try:
@@ -340,7 +326,7 @@ class UsagePage(ConsolePage):
             self.complaint = self.session.advice(error.message)
         except GatewayError as error:
             self._fetch_error = "" if error.code == "server_gone" else error.message  # the header says that it is gone
-            self._calls = -1  # fetch again after the pause, even without new calls
+            self.fetched = None  # fetch again after the pause, even without new calls
         self._fetch_ms = self.session.now() - began_ms
         self.renew()
 
