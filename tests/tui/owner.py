@@ -26,7 +26,6 @@ from gateway.domain.views import (
     CallView,
     ChannelView,
     GroupView,
-    ModelView,
     NewToken,
     Offer,
     Status,
@@ -50,6 +49,26 @@ ANSWER = b"".join(
     b"data: " + data + b"\n\n" for data in (b'{"choices":[{"index":0,"delta":{"content":"ok"}}]}', b"[DONE]")
 )
 WHOLE = b'{"choices":[{"index":0,"message":{"role":"assistant","content":"ok"}}]}'
+
+
+def _answering(table: str) -> Any:
+    """Returns a method that answers with an attribute of the server."""
+
+    async def answer(self: "Owner", *_: object) -> Any:
+        return getattr(self, table)
+
+    return answer
+
+
+def _noting(name: str, table: str = "") -> Any:
+    """Returns a method that notes a change, and answers with an attribute, or with the first of a list."""
+
+    async def answer(self: "Owner", *arguments: object) -> Any:
+        self.note(name, *arguments)
+        value = getattr(self, table) if table else None
+        return value[0] if isinstance(value, list) else value
+
+    return answer
 
 
 class Owner(FakeClient):
@@ -114,20 +133,31 @@ class Owner(FakeClient):
     async def status(self) -> Status:
         return self.snapshot().status
 
-    async def account(self) -> AccountView:
-        return self.account_now
+    account, tokens, channels, models, offers, machine, price_news = map(
+        _answering, ("account_now", "tokens_now", "channels_now", "models_now", "offered", "machine_now", "news")
+    )
+    edit_token, edit_group = _noting("edit_token", "tokens_now"), _noting("edit_group", "groups_now")
+    add_key, remove_key, clear_key, clear_channel = (
+        _noting(name, "channels_now") for name in ("add_key", "remove_key", "clear_key", "clear_channel")
+    )
+    refresh_channel = _noting("refresh_channel", "listing")
 
-    async def tokens(self) -> list[TokenView]:
-        return self.tokens_now
+    async def remove_group(self, name: str, move: str = "") -> None:
+        self.note("remove_group", name, move)
+
+    async def test_channel(self, ref: str, model: str = "") -> Check:
+        self.note("test_channel", ref, model)
+        return self.check
+
+    async def token_pass(self, ref: str) -> str:
+        self.note("token_pass", ref)
+        return "sk-tk-pass"
 
     async def token(self, ref: str) -> TokenView:
         return next(one for one in self.tokens_now if ref in (one.id, one.name))
 
     async def group(self, name: str) -> GroupView:
         return next(one for one in self.groups_now if one.name == name)
-
-    async def channels(self) -> list[ChannelView]:
-        return self.channels_now
 
     async def channel(self, ref: str) -> ChannelView:
         return next(one for one in self.channels_now if ref in (one.id, one.name))
@@ -142,10 +172,6 @@ class Owner(FakeClient):
         self.changed()
         return NewToken(key=KEY, token=made)
 
-    async def edit_token(self, ref: str, patch: Any) -> TokenView:
-        self.note("edit_token", ref, patch)
-        return self.tokens_now[0]
-
     async def remove_token(self, ref: str) -> str:
         self.note("remove_token", ref)
         self.tokens_now = [one for one in self.tokens_now if one.id != ref]
@@ -156,22 +182,11 @@ class Owner(FakeClient):
         self.note("rotate_token", ref)
         return NewToken(key=KEY, token=next(one for one in self.tokens_now if one.id == ref))
 
-    async def token_pass(self, ref: str) -> str:
-        self.note("token_pass", ref)
-        return "sk-tk-pass"
-
     async def add_group(self, body: Any) -> GroupView:
         self.note("add_group", body)
         self.groups_now.append(made := group(body["name"]))
         self.changed()
         return made
-
-    async def edit_group(self, name: str, patch: Any) -> GroupView:
-        self.note("edit_group", name, patch)
-        return self.groups_now[0]
-
-    async def remove_group(self, name: str, move: str = "") -> None:
-        self.note("remove_group", name, move)
 
     async def add_channel(self, body: Any) -> SavedChannel:
         self.note("add_channel", body)
@@ -195,10 +210,6 @@ class Owner(FakeClient):
         self.note("remove_channel", ref)
         return {}
 
-    async def test_channel(self, ref: str, model: str = "") -> Check:
-        self.note("test_channel", ref, model)
-        return self.check
-
     async def presets(self) -> list[PresetView]:
         return [
             preset("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY"),
@@ -206,36 +217,13 @@ class Owner(FakeClient):
             preset("azure", ""),
         ]
 
-    async def refresh_channel(self, ref: str) -> ListingView:
-        self.note("refresh_channel", ref)
-        return self.listing
-
-    async def add_key(self, ref: str, key: str) -> ChannelView:
-        self.note("add_key", ref, key)
-        return self.channels_now[0]
-
-    async def remove_key(self, ref: str, number: int) -> ChannelView:
-        self.note("remove_key", ref, number)
-        return self.channels_now[0]
-
-    async def clear_key(self, ref: str, number: int) -> ChannelView:
-        self.note("clear_key", ref, number)
-        return self.channels_now[0]
-
     async def batch(self, kind: str, patches: Any, channel: str = "") -> str:
         self.note("batch", kind, patches)
         return f"changed {len(patches)} {kind}"
 
-    async def clear_channel(self, ref: str) -> ChannelView:
-        self.note("clear_channel", ref)
-        return self.channels_now[0]
-
     async def checkup(self, ref: str) -> Checkup:
         name = next(one.name for one in self.channels_now if one.id == ref)
         return Checkup(step=Step(name=f"channel {name}", result="ok", text="it lists 2 models"), ahead_ms=Millis(0))
-
-    async def machine(self) -> list[Step]:
-        return self.machine_now
 
     async def verify(self) -> Verdict:
         zero = Nanos(0)
@@ -249,15 +237,9 @@ class Owner(FakeClient):
             difference="",
         )
 
-    async def offers(self) -> list[Offer]:
-        return self.offered
-
     async def set_price(self, model: str, body: Any, channel: str = "") -> PriceView:
         self.note("set_price", model, body, *([channel] if channel else []))
         return price_of("claude-haiku-4-5")
-
-    async def price_news(self) -> PriceNews:
-        return self.news
 
     async def import_prices(self, models: list[str] | None = None, **how: Any) -> list[PriceProposal]:
         if models is None:
@@ -295,9 +277,6 @@ class Owner(FakeClient):
         self.why_requests.append(request)
         self.asked.append(f"why {token} {model}")
         return msgspec.structs.replace(self.answer, token=token, model=model)
-
-    async def models(self, token: str | None = None) -> list[ModelView]:
-        return self.models_now
 
 
 def listed(name: str, **changes: Any) -> ListedModel:

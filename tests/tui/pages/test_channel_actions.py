@@ -162,7 +162,7 @@ async def test_an_upstream_that_does_not_answer_is_reported() -> None:
     async def refresh(ref: str) -> ListingView:
         raise UpstreamError("the upstream cannot be reached")
 
-    owner.refresh_channel = refresh  # type: ignore[method-assign]
+    owner.refresh_channel = refresh
     async with shown("channels", owner) as (app, pilot, _):
         await press(app, pilot, "L")
         assert words(app) == ["the upstream cannot be reached"]
