@@ -109,13 +109,12 @@ FILTERS: tuple[tuple[str, str], ...] = (
 )
 
 
-def records(count: int, start: int) -> Iterator[Record]:
-    """Records as a busy gateway writes them; a few rare ones in the middle of its history."""
+def records(count: int, start: int, days: float = DAYS, *, rare: bool = True) -> Iterator[Record]:
+    """Yields records as a busy gateway writes them. ``rare``: a few unusual ones are in the middle of its history."""
     rng = random.Random(7)
     for i in range(count):
-        ts = Millis(start + int(i * DAYS * DAY / count))
-        rare = i % (count // 4) == count // 8
-        yield _rare(rng, ts, i) if rare else _usual(rng, ts)
+        ts = Millis(start + int(i * days * DAY / count))
+        yield _rare(rng, ts, i) if rare and i % (count // 4) == count // 8 else _usual(rng, ts)
 
 
 def _id(rng: random.Random, ts: int) -> CallId:

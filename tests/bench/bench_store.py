@@ -5,7 +5,6 @@ A million records take about two minutes and 400 MB of disk in the folder for te
 
 import gc
 import os
-import random
 import statistics
 import subprocess
 import sys
@@ -22,20 +21,18 @@ from tinydb import TinyDB
 from tinydb.storages import JSONStorage, MemoryStorage
 
 from gateway.config import Config
-from gateway.domain.call import ACCOUNT, Attempt, Record, Running, Scope
-from gateway.domain.price import Rates
+from gateway.domain.call import ACCOUNT, Record, Running, Scope
 from gateway.domain.query import EVERYTHING
-from gateway.domain.units import CallId, Millis, Nanos
-from gateway.domain.usage import UsageSource
+from gateway.domain.units import CallId, Millis
 from gateway.store.calls import CallLog
 from gateway.store.line_format import body_of
 from gateway.store.log import Log
 from gateway.store.rollup import DAY
 from gateway.store.store import Store
+from tests.bench.bench_search import DAYS, records
 from tests.store.samples import where
 
 T0 = 1_760_000_000_000 // DAY * DAY
-DAYS = 60
 OPEN_CALLS = 10_000
 """Calls in the open segment of every store, so that opening them differs by the history only."""
 
@@ -43,37 +40,8 @@ encode = msgspec.json.encode
 
 
 def calls(count: int, *, start: int = T0, days: float = DAYS) -> Iterator[Record]:
-    """Records as a gateway writes them: 20 tokens, 8 models, 12 channels."""
-    rng = random.Random(1)
-    for i in range(count):
-        ts = Millis(start + int(i * days * DAY / count))
-        ok = rng.random() < 0.95
-        channel = rng.randrange(12)
-        yield Record(
-            id=CallId(f"req_{ts:012x}{rng.getrandbits(56):014x}"),
-            ts=ts,
-            token=f"tok_{min(int(rng.expovariate(0.25)), 19):02d}",
-            token_name="laptop",
-            group="default" if rng.random() < 0.8 else "vip",
-            model=f"model-{rng.randrange(8)}",
-            channel=f"ch_{channel:02d}",
-            channel_name=f"channel {channel}",
-            app="openai-python",
-            status=200 if ok else rng.choice((400, 401, 429, 500, 502)),
-            finish="stop" if ok else "",
-            stream=rng.random() < 0.7,
-            ms=Millis(rng.randrange(100, 40_000)),
-            ttft=Millis(rng.randrange(80, 2500)) if ok else None,
-            overhead=rng.randrange(300, 2000),
-            input=rng.randrange(20, 8000),
-            output=rng.randrange(1, 2000) if ok else 0,
-            source=UsageSource.REPORTED if ok else UsageSource.NONE,
-            cost=Nanos(rng.randrange(10_000_000)) if ok else Nanos(0),
-            rates=Rates(150, 75, 150, 600, 0, 1_000_000),
-            held=Nanos(12_000_000),
-            balance=Nanos(rng.randrange(10_000_000_000)),
-            attempts=(Attempt(channel=f"channel {channel}", status=200 if ok else 429, ms=Millis(500)),),
-        )
+    """Yields records as a gateway writes them."""
+    return records(count, start, days, rare=False)
 
 
 def timed(do: Callable[[], object]) -> float:
