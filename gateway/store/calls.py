@@ -18,11 +18,11 @@ from gateway.domain.units import CallId, Millis
 from gateway.domain.views import CallView, call_view
 from gateway.store import sums
 from gateway.store.latency import LatencyCache, LatencyTable, book_latency
-from gateway.store.line_format import CRC, body_of, id_of, is_intact
+from gateway.store.line_format import CRC
 from gateway.store.log import Log
 from gateway.store.rollup import DAY, Counts, Dimension, Rollup, Table
-from gateway.store.search import SearchDeadline, matching_lines
-from gateway.store.segment import Segment, decode_record
+from gateway.store.search import SearchDeadline, matching_calls
+from gateway.store.segment import Segment
 from gateway.store.sums import FOREVER, Bucket, Span, Step, Sums
 
 _ID_IN_LINE = re.compile(rb'"id":"(req_[0-9a-f]{26})"')
@@ -54,8 +54,8 @@ class CallLog:
 
     def get(self, call_id: CallId) -> Record | None:
         """Returns the record with this id; None if the id is unknown or not valid."""
-        line = self._find_line(call_id)
-        return decode_record(body_of(line)) if line else None
+        call = self._find(call_id)
+        return call[1] if call else None
 
     def by_number(self, top: int, limit: int) -> list[Record]:
         """Returns the records numbered ``top``, ``top - 1`` and so on, at most ``limit`` of them.
@@ -70,8 +70,8 @@ class CallLog:
         records: list[Record] = []
         for segment, count, end in reversed(segments):
             if skip < count:
-                lines = filter(is_intact, islice(segment.lines(CRC, end), skip, None))
-                records += (decode_record(body_of(line)) for line in islice(lines, most - len(records)))
+                calls = segment.calls(CRC, end, skip)
+                records += (record for _, record in islice(calls, most - len(records)))
             if len(records) >= most:
                 break
             skip = max(0, skip - count)
@@ -83,18 +83,18 @@ class CallLog:
 
     def number_of(self, call_id: CallId) -> int:
         """Returns the number of a call's record, as a search takes it for ``below``; 0 if the call is unknown."""
-        line = self._find_line(call_id)
-        return id_of(line) if line else 0
+        call = self._find(call_id)
+        return call[0] if call else 0
 
     def search(
         self, query: Query = EVERYTHING, *, limit: int, below: int = FOREVER, deadline: SearchDeadline
     ) -> SearchResult:
         """Search for matching calls, newest first, until ``limit`` or the deadline. ``below`` is an earlier cursor."""
         records: list[Record] = []
-        for line in matching_lines(query, self.log.segments[::-1], below, deadline):
-            records.append(decode_record(body_of(line)))
+        for number, record in matching_calls(query, self.log.segments[::-1], below, deadline):
+            records.append(record)
             if len(records) >= limit:
-                return _partial_result(self.log.segments, records, id_of(line), records[-1].ts)
+                return _partial_result(self.log.segments, records, number, record.ts)
         return (
             _partial_result(self.log.segments, records, *deadline.oldest)
             if deadline.oldest
@@ -146,14 +146,14 @@ class CallLog:
                     recorded.update(call_ids.intersection(CallId(i.decode()) for i in _ID_IN_LINE.findall(block)))
         return recorded
 
-    def _find_line(self, call_id: CallId) -> bytes | None:
-        """Returns the line of a call. Its id has the time it began, so likely segments are searched first."""
+    def _find(self, call_id: CallId) -> tuple[int, Record] | None:
+        """Returns the number and the record of a call. Its id has its time, so likely files are searched first."""
         if (began := began_at(call_id)) is None:
             return None
         text = b'"id":"%s"' % call_id.encode()
         newest_first = self.log.segments[::-1]
         likely_first = sorted(newest_first, key=lambda segment: not segment.earliest <= began <= segment.latest)
-        return next((line for segment in likely_first for line in filter(is_intact, segment.lines(text))), None)
+        return next((call for segment in likely_first for call in segment.calls(text)), None)
 
 
 def expiring_records(calls: CallLog, before: int) -> ExpiringRecords:
@@ -181,8 +181,7 @@ def filtered_sums_of(
     The stored sums do not tell which calls match a query, so records are read, and calls without one are missing here.
     """
     rollup, latency, start_of = Rollup(), LatencyTable(), cache(_START_OF[step])
-    for line in matching_lines(query, calls.log.segments[::-1], FOREVER, deadline):
-        call = decode_record(body_of(line))
+    for _, call in matching_calls(query, calls.log.segments[::-1], FOREVER, deadline):
         rollup.add(call)
         book_latency(latency, call, by, start_of)
     series = _series(rollup.table(by), start_of) if step else []

@@ -12,10 +12,9 @@ from functools import cache
 import msgspec
 
 from gateway.domain.call import Outcome, Record
-from gateway.store.line_format import body_of, id_of, is_intact
 from gateway.store.rollup import HOUR, Dimension
 from gateway.store.search import SearchDeadline
-from gateway.store.segment import Segment, decode_record
+from gateway.store.segment import Segment
 from gateway.store.sums import Span, value_of
 
 EXACT_BITS = 6
@@ -131,11 +130,10 @@ def _count(
     """Add the segment's calls of the span with numbers above ``above`` to the table. Returns the newest number."""
     deadline = SearchDeadline()
     newest = above
-    for line in filter(is_intact, segment.lines()):
-        if (number := id_of(line)) <= above:
+    for number, call in segment.calls():
+        if number <= above:
             break
         newest = max(newest, number)
-        call = decode_record(body_of(line))
         if span.since <= call.ts < span.until:
             book_latency(table, call, by, start_of)
         deadline.pause()

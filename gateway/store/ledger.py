@@ -85,8 +85,11 @@ def _read(path: Path) -> _Content:
         check_format(path, first[:100])
         for raw in chain([first] if first != HEAD + b"\n" else [], file):
             line = raw.rstrip(b"\n").removeprefix(b",")
-            if is_intact(line):
-                segment = _decode(body_of(line))
+            try:
+                segment = _decode(body_of(line)) if is_intact(line) else None
+            except (ValueError, RecursionError):  # a field of another type
+                segment = None
+            if segment is not None:
                 content.sealed[segment.name] = segment
             elif line and raw != END:
                 content.damaged = True

@@ -11,12 +11,12 @@ from typing import ClassVar
 
 import msgspec
 
-from gateway.domain.call import CHAT_API, Outcome
+from gateway.domain.call import CHAT_API, Outcome, Record
 from gateway.domain.query import AnyOf, Condition, Negation, NumberCondition, OneOf, PatternCondition, Query
 from gateway.domain.units import Millis
-from gateway.store.line_format import body_of, id_of, is_intact, split_lines
+from gateway.store.line_format import body_of, split_lines
 from gateway.store.rollup import Dimension
-from gateway.store.segment import Segment, decode_record
+from gateway.store.segment import Segment, read_call
 from gateway.store.sums import FOREVER
 
 
@@ -92,8 +92,10 @@ class SearchDeadline:
         return self._cancelled or time.perf_counter() > self._end
 
 
-def matching_lines(query: Query, segments: Iterable[Segment], below: int, deadline: SearchDeadline) -> Iterator[bytes]:
-    """Yields the intact lines of a query's calls with ids under ``below``, newest first, until the deadline passes."""
+def matching_calls(
+    query: Query, segments: Iterable[Segment], below: int, deadline: SearchDeadline
+) -> Iterator[tuple[int, Record]]:
+    """Yields a query's calls with numbers under ``below``, newest first, until the deadline passes."""
     deadline.oldest = None
     since, until = query.since or 0, FOREVER if query.until is None else query.until
     for segment in segments:
@@ -104,23 +106,18 @@ def matching_lines(query: Query, segments: Iterable[Segment], below: int, deadli
         is_inside = since <= segment.earliest and segment.latest < until
         in_span = [] if is_inside else [NumberCondition("time_ms", since, until - 1)]
         for block in segment.blocks():
-            oldest = _oldest_line(block)
-            number = id_of(oldest) if oldest else 0
+            oldest = next(filter(None, map(read_call, split_lines(block))), None)
+            number = oldest[0] if oldest else 0
             if number >= below:
                 continue
             for line in _matching_lines(block, [*in_span, *query.conditions]):
-                if is_intact(line) and id_of(line) < below:
-                    yield line
+                if (call := read_call(line)) and call[0] < below:
+                    yield call
                     deadline.pause()
             deadline.pause()
             if oldest and deadline.passed():
-                deadline.oldest = number, decode_record(body_of(oldest)).ts
+                deadline.oldest = number, oldest[1].ts
                 return
-
-
-def _oldest_line(block: bytes) -> bytes:
-    """Returns the first intact line of a block; empty if all are damaged."""
-    return next(filter(is_intact, split_lines(block)), b"")
 
 
 def _matching_lines(block: bytes, conditions: Sequence[Condition]) -> list[bytes]:

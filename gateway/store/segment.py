@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -19,8 +20,19 @@ BLOCK = 1 << 17
 """How many bytes are read at once: few, so that memory stays small, a search can stop early, and other threads can run.
 """
 
-decode_record = msgspec.json.Decoder(Record).decode
+_decode_record = msgspec.json.Decoder(Record).decode
 _decode_file = msgspec.json.Decoder(dict[str, dict[str, dict[str, Any]]]).decode
+
+
+def read_call(line: bytes) -> tuple[int, Record] | None:
+    """Returns the number and the record in a line; None if the line is damaged.
+
+    So is a line with a field of another type, whatever its checksum: nobody else could read the files with it.
+    """
+    try:
+        return (id_of(line), _decode_record(body_of(line))) if is_intact(line) else None
+    except (ValueError, RecursionError):
+        return None
 
 
 class Segment:
@@ -81,13 +93,13 @@ class Segment:
         in_order, offset = True, file.tell()
         for raw in file:
             line, comma = raw.rstrip(b"\n").removeprefix(b","), raw.startswith(b",")
-            if is_intact(line):
-                doc_id = id_of(line)
+            if call := read_call(line):
+                doc_id, record = call
                 follows = offset == self.end + 1 and comma == (self.count > 0)
                 in_order = in_order and follows and doc_id > self.last
                 self.end = offset + len(line) + comma
                 if doc_id > self.last:  # ids only grow: an older one is a repeat
-                    self.add_call(doc_id, decode_record(body_of(line)))
+                    self.add_call(doc_id, record)
             offset += len(raw)
         return in_order
 
@@ -115,6 +127,12 @@ class Segment:
         for block in self.blocks(end):
             if text in block:
                 yield from (line for line in reversed([*split_lines(block)]) if line and text in line)
+
+    def calls(self, text: bytes = b"", end: int | None = None, skip: int = 0) -> Iterator[tuple[int, Record]]:
+        """Yields the numbers and records in these lines, newest first, without damaged lines. ``skip`` lines are left
+        out first.
+        """
+        return filter(None, map(read_call, islice(self.lines(text, end), skip, None)))
 
     def blocks(self, end: int | None = None) -> Iterator[bytes]:
         """Yields blocks of whole lines before ``end`` (default: the present end), newest first; none without a file."""
@@ -154,6 +172,5 @@ def convert_foreign_layout(data: bytes) -> bytes:
         doc.pop("_crc", None)
         with suppress(ValueError):
             line = pack(int(key), msgspec.json.encode(doc))
-            decode_record(body_of(line))
-            lines.append(line)
+            lines += [line] if read_call(line) else []
     return b"\n".join(lines)

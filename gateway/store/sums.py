@@ -12,9 +12,8 @@ import msgspec
 
 from gateway.domain.call import Record
 from gateway.domain.units import Millis
-from gateway.store.line_format import body_of, is_intact
 from gateway.store.rollup import Counts, Dimension, Rollup, Table
-from gateway.store.segment import Segment, decode_record
+from gateway.store.segment import Segment
 
 FOREVER = 1 << 62
 """A moment after every call, in milliseconds."""
@@ -122,8 +121,7 @@ def _edges(segment: Segment, span: Span, first: int, end: int) -> Iterator[Span]
 def _edge_sums(segment: Segment, span: Span) -> Rollup:
     """Returns the sums of the calls that began in the span, counted one by one."""
     sums = Rollup()
-    for line in filter(is_intact, segment.lines(b'"ts":%s' % _common_digits(span).encode())):
-        call = decode_record(body_of(line))
+    for _, call in segment.calls(b'"ts":%s' % _common_digits(span).encode()):
         if span.since <= call.ts < span.until:
             sums.add(call)
     return sums

@@ -14,8 +14,8 @@ import msgspec
 
 from gateway.store import files
 from gateway.store.ledger import Ledger
-from gateway.store.line_format import TAIL, body_of, id_of, is_intact, join_lines, split_lines
-from gateway.store.segment import HEAD, Segment, convert_foreign_layout, decode_record
+from gateway.store.line_format import TAIL, join_lines, split_lines
+from gateway.store.segment import HEAD, Segment, convert_foreign_layout, read_call
 
 _CLOSE_BEFORE_REPLACE = os.name == "nt"
 """Windows cannot replace an open file."""
@@ -178,8 +178,8 @@ def repair(segment: Segment, last: int, moment: int) -> str:
     lines = _intact_lines(data, last)
     if not lines and not data.startswith(HEAD):  # stock TinyDB changes the layout of a file; a file of ours is damaged
         lines = _intact_lines(convert_foreign_layout(data), last)
-        for line in lines:
-            segment.add_call(id_of(line), decode_record(body_of(line)))
+        for number, record in filter(None, map(read_call, lines)):
+            segment.add_call(number, record)
     copy = files.save_copy(segment.path, data, moment) if data else None
     body = HEAD + join_lines(lines, first=True) if lines else HEAD
     files.replace(segment.path, body + TAIL)
@@ -210,7 +210,7 @@ def recheck_sealed(segment: Segment, ledger: Ledger, moment: int) -> tuple[Segme
 def _intact_lines(data: bytes, last: int) -> list[bytes]:
     lines = []
     for line in split_lines(data):
-        if is_intact(line) and (doc_id := id_of(line)) > last:
+        if (call := read_call(line)) and call[0] > last:
             lines.append(line)
-            last = doc_id
+            last = call[0]
     return lines

@@ -11,10 +11,9 @@ from gateway.domain.call import ACCOUNT, Record, Scope
 from gateway.domain.diagnosis import Verdict
 from gateway.domain.units import Millis, Nanos
 from gateway.store.books import DIMENSION
-from gateway.store.line_format import body_of, id_of, is_intact
 from gateway.store.log import missing_records
 from gateway.store.rollup import DIMENSIONS, Counts, Rollup, SegmentSums, daily_table
-from gateway.store.segment import Segment, decode_record
+from gateway.store.segment import Segment, read_call
 from gateway.store.store import Store
 from gateway.store.sums import total
 
@@ -123,10 +122,11 @@ class _Audit:
         segment, damaged = view.segment, False
         counted, count, following, gaps = Rollup(), 0, 0, list[str]()
         for line in () if segment.incomplete else segment.lines(end=view.end):
-            if not is_intact(line):
+            numbered_call = read_call(line)
+            if numbered_call is None:
                 damaged = True
                 continue
-            doc_id, call = id_of(line), decode_record(body_of(line))
+            doc_id, call = numbered_call
             counted.add(call)
             count += 1
             yield from self._check_call(call)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gateway.domain.call import Record
-from gateway.store import files, line_format, segment, tail
+from gateway.store import files, line_format, segment
 from gateway.store.inflight import Inflight
 from gateway.store.line_format import TAIL, join_lines
 from gateway.store.log import Log
@@ -24,7 +24,7 @@ def no_checksum(patch: Patch) -> None:
     def intact(line: bytes) -> bool:
         return line.startswith(b'"') and line_format.CRC in line and line.endswith(b'"}')
 
-    for module in (line_format, segment, tail):
+    for module in (line_format, segment):
         patch.setattr(module, "is_intact", intact)
 
 

@@ -14,7 +14,7 @@ from gateway.domain.query import SUCCESS, Condition, FailureCondition, NumberCon
 from gateway.domain.registry import Change
 from gateway.domain.units import DOLLAR, CallId, Millis, Nanos, TokenId
 from gateway.store.calls import CallLog
-from gateway.store.line_format import TAIL
+from gateway.store.line_format import TAIL, id_of, pack
 from gateway.store.log import Log
 from gateway.store.rollup import Dimension
 from gateway.store.segment import EMPTY, HEAD
@@ -25,6 +25,14 @@ T0 = 1_763_640_000_000
 """A Thursday in November 2025, noon in UTC."""
 
 MODELS = ("m-large", "m-small", "m-tiny")
+
+
+def retype(data: bytes) -> bytes:
+    """A file whose second line is intact, but has a number where a text is expected."""
+    lines = data.split(b"\n")
+    lines[1] = pack(id_of(lines[1]), b'{"id":5}')
+    return b"\n".join(lines)
+
 
 HURTS: dict[str, Callable[[bytes], bytes]] = {
     "emptied": lambda _: b"",
@@ -37,6 +45,7 @@ HURTS: dict[str, Callable[[bytes], bytes]] = {
     "no end": lambda data: data[: -len(TAIL)],
     "emptied by stock TinyDB": lambda _: b'{"meta": {"1": {"format": 1}}, "calls": {}}',
     "another TinyDB": lambda _: b'{"calls": {"1": {"cost": "a word"}, "x": {}}}',
+    "a field of another type": retype,
     "garbage": lambda _: bytes(range(256)) * 20,
     "zeros": lambda data: bytes(len(data) + 1),
 }

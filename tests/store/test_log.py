@@ -1,6 +1,7 @@
 """The log of segments: when one ends and the next begins, what is sealed, and what opening finds."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -252,10 +253,11 @@ def test_a_lost_ledger_is_rebuilt_from_the_segments(tmp_path: Path, lost: str) -
     assert reopened(tmp_path).count == 42
 
 
-def test_a_damaged_ledger_is_kept_aside_and_rebuilt(tmp_path: Path) -> None:
+@pytest.mark.parametrize("hurt", [lambda data: data.replace(b'"n":', b'"m":', 1), HURTS["a field of another type"]])
+def test_a_damaged_ledger_is_kept_aside_and_rebuilt(tmp_path: Path, hurt: Callable[[bytes], bytes]) -> None:
     log_of(tmp_path, 25, limit=SMALL).log.close()
     ledger = tmp_path / "ledger.json"
-    ledger.write_bytes(ledger.read_bytes().replace(b'"n":', b'"m":', 1))
+    ledger.write_bytes(hurt(ledger.read_bytes()))
     again = reopened(tmp_path)
     assert "ledger.json was damaged" in again.log.notes[0]
     assert sums_of(again, "group").total.calls == 25
