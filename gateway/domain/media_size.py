@@ -45,7 +45,7 @@ class PromptMedia(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     sound_bytes: int = 0
     film_bytes: int = 0
     fetched: int = 0
-    """How many documents are not in the request."""
+    """How many documents are not in the request, or may be compressed."""
 
     def bound(self, model: str) -> int:
         """Returns the most tokens that these parts may count at a model. ``model`` is its upstream name."""

@@ -76,8 +76,6 @@ _NO_CAP = re.compile(r"prompt|input|context|cache|truncat")
 """Matches names that limit the input."""
 _SCHEMA = frozenset({"maxLength", "minLength"})
 """Keywords of JSON Schema, in objects that also have a ``type``. They are about the form of an answer."""
-_NUMBERS = frozenset({int, float, str})
-"""Types of values that may be numbers."""
 _CONTAINERS = frozenset({dict, list})
 _PREDICTIONS = frozenset({"prediction"})
 """Fields whose length counts as output."""
@@ -230,8 +228,7 @@ class _LimitSearch(msgspec.Struct):
                 self._multiply(len(value))
         elif type(value) is list:
             for item in value:
-                if type(item) in _NUMBERS:
-                    self._add(meaning, item, in_thinking=in_thinking)
+                self._add(meaning, item, in_thinking=in_thinking)
         elif (amount := _amount(value)) is not None:
             self._add_number(meaning, min(amount, MOST_TOKENS), in_thinking=in_thinking)
 

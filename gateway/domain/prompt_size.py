@@ -28,6 +28,8 @@ SEAL_BYTES_PER_TOKEN = 8
 BOUND_BYTES_PER_TOKEN = 3
 BOUND_TOOLS_TOKENS = 600
 """The most tokens that vendors add about tools in general. Anthropic adds up to 530, also for structured answers."""
+BOUND_TOOL = 30
+"""The most tokens that a translation adds to a tool: a longer name, an empty schema, and its place in the request."""
 BOUND_DATED_TOOL = 1_300
 """The most tokens that Anthropic adds for a tool of its own that clients run: the screen, with its system prompt."""
 DATED_TYPE = b"_202"
@@ -71,7 +73,7 @@ _LABELS = frozenset(
 """Fields that no model reads as text."""
 _GENERATED = ("image_generation_call", "result")
 """The type of the object with a picture that OpenAI generated, and the field with its base64 text."""
-_NUMBERS = re.compile(rb"\[\s*-?[0-9]")
+_NUMBERS = re.compile(rb"[\[,]\s*-?[0-9]")
 _CALLS = frozenset({"tool_calls", "function_call"})
 """Fields with calls of chats. Those of Messages and Responses have a type."""
 _Place = tuple[str, Any, bool]
@@ -125,10 +127,11 @@ def bound_of(
     size = sum([len(memoryview(raw)) for raw in (*fields.values(), *schemas)])
     tokens = BOUND_TOOLS_TOKENS if schemas else 0
     for schema in map(plain_escapes, schemas):
-        tokens += BOUND_DATED_TOOL * schema.count(DATED_TYPE)
+        tokens += BOUND_DATED_TOOL * schema.count(DATED_TYPE) + BOUND_TOOL * schema.count(b'"name"')
         if b'"$ref"' in schema:  # a translation may write a definition a second time where it is used
             size += len(schema)
-    tokens += _numbers_bound(others.values())
+    with_numbers = [text for text in map(bytes, others.values()) if _NUMBERS.search(text)]
+    tokens += sum(text.count(b"[") + text.count(b",") for text in with_numbers)  # one is before each number
     names = [name for name, raw in fields.items() if b"{" in bytes(raw)]
     pairs = [(fields[name], values[name] if name in values else rawjson.maybe(fields[name])) for name in names]
     pairs = [(raw, value) for raw, value in pairs if not _has_only_texts(bytes(raw), value)]
@@ -141,11 +144,6 @@ def bound_of(
     tokens -= -parts.sealed_bytes // SEAL_BYTES_PER_TOKEN
     calls = CallCounts(parts.calls, parts.results, parts.long_id_bytes)
     return InputBound(max(least, -(-size // BOUND_BYTES_PER_TOKEN) + tokens), parts.media, calls)
-
-
-def _numbers_bound(values: Iterable[msgspec.Raw]) -> int:
-    """Returns the most numbers that arrays in these values can have: the shortest has a digit and a comma."""
-    return sum(len(memoryview(value)) // 2 for value in values if _NUMBERS.search(bytes(value)))
 
 
 class _TextMessage(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -239,7 +237,7 @@ class PromptParts(msgspec.Struct):
     sound_bytes: int = 0
     film_bytes: int = 0
     fetched: int = 0
-    """How many documents are not in the request."""
+    """How many documents are not in the request, or may be compressed, so that their size says nothing."""
     sealed_bytes: int = 0
     skipped_bytes: int = 0
     """The bytes of JSON that are media and seals."""
@@ -339,7 +337,7 @@ class PromptParts(msgspec.Struct):
         return True
 
     def _add_medium(self, text: str, media_type: str) -> bool:
-        """Count a medium. Returns False for an unknown type, which may be a document that counts as text."""
+        """Count a medium. Returns False for a document that counts as text: of another type, it may be compressed."""
         size = len(text)
         if media_type.startswith("image/"):
             self.pictures += 1
@@ -352,6 +350,7 @@ class PromptParts(msgspec.Struct):
             self.document_bytes += size
             self.pages += count_pages(text.encode("utf-8", "replace"))
         else:
+            self.fetched += not media_type.startswith("text/")
             return False
         self.skipped_bytes += size
         return True

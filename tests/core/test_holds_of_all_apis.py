@@ -115,7 +115,7 @@ MANY = st.tuples(st.sampled_from(sorted(COUNTS)), st.sampled_from((1, 3, "2", 40
 BATCH = st.tuples(st.sampled_from(sorted(BATCHES)), st.lists(TEXTS, min_size=1, max_size=3))
 SAID = st.tuples(
     st.sampled_from(("instruction", "texts", "user", "documents", "note", "suffix", "stop", "query")),
-    TEXTS | st.lists(TEXTS, max_size=2) | st.just([[1, 2, 3] * 90]) | st.just({"text": "y" * 600}),
+    TEXTS | st.lists(TEXTS, max_size=2) | st.just([None, *[1, 2, 3] * 90]) | st.just({"text": "y" * 600}),
 )
 ONE = LIMITS | MANY | BATCH | SAID
 
@@ -131,6 +131,9 @@ def holder(inner: st.SearchStrategy[tuple[str, Any]]) -> st.SearchStrategy[tuple
         "thinking",
         "reasoning",
         "output_config",
+        "user",
+        "temperature",
+        "stop_sequences",
     )
     objects = st.lists(inner, max_size=2).map(dict)
     return st.tuples(st.sampled_from(names), objects | objects.map(lambda one: [one]))
@@ -215,6 +218,13 @@ SCHEMA_WITH_REFERENCES: Doc = {
 CLAUDE = (Dialect.ANTHROPIC, "", "claude-3-opus")
 GEMINI = (Dialect.GEMINI, "", "gemini-2.5-pro")
 GPT = (Dialect.OPENAI, "ollama", "llama")
+MANY_TOOLS: Doc = {
+    "messages": [{"role": "user", "content": "Hi"}],
+    "tools": [{"function": {"name": "é"}}] * 900,
+    "stream": False,
+}
+NAMED_TOOLS = [{"type": "function", "name": f"é{number}"} for number in range(900)]
+ADDITIONS = [{"type": "tool_addition", "tool": {"definition": tool}} for tool in NAMED_TOOLS]
 LONG_CALL: Doc = {"type": "function_call", "call_id": "x" * 300}
 STRAY: Doc = {"type": "function_call_output"}
 SAID_LONG: Doc = {"role": "assistant", "content": [{"type": "tool_use", "id": "x" * 300, "name": "f"}] * 90}
@@ -241,6 +251,11 @@ def calling(call: Doc) -> Doc:
         *((OLLAMA_CHAT, place, calling(call)) for place in (CLAUDE, GEMINI, GPT) for call in ({}, {"id": "x" * 300})),
         *((RESPONSES, place, {"input": [LONG_CALL] * 90 + [STRAY] * 90}) for place in (CLAUDE, GEMINI, GPT)),
         *((MESSAGES, place, {"messages": [SAID_LONG]}) for place in (GEMINI, GPT)),
+        (MESSAGES, GPT, MANY_TOOLS | {"tools": [{"name": "é"}] * 900}),
+        (MESSAGES, GPT, {"messages": [{"role": "user", "content": ADDITIONS}]}),
+        (OLLAMA_CHAT, CLAUDE, MANY_TOOLS),
+        (RESPONSES, CLAUDE, {"input": "Hi", "tools": NAMED_TOOLS}),
+        (RESPONSES, CLAUDE, {"input": [{"type": "tool_search_output", "call_id": "c", "tools": NAMED_TOOLS}]}),
     ],
 )
 def test_what_a_translation_adds_is_held_for(api: InboundApi, place: tuple[Dialect, str, str], request_: Doc) -> None:

@@ -181,9 +181,11 @@ def _numbers(value: object) -> list[int]:
 
 def _input(body: Doc, model: str) -> int:
     """A token for every three bytes of text, whatever its field; more for tools, messages, pictures and pages."""
-    told = TOOLS if body.get("tools") or body.get("functions") else 0
+    tools = body.get("tools") or body.get("functions")
+    told = TOOLS + len(dumps(tools)) // 3 if tools else 0  # templates of model servers write them out as JSON
     turns = body.get("messages") or body.get("contents") or ()
-    return math.ceil(_size(body) / 3) + told + 3 * len(turns) + _media(body, model)
+    texts = {name: value for name, value in body.items() if name not in ("tools", "functions")}
+    return math.ceil(_size(texts) / 3) + told + 3 * len(turns) + _media(body, model)
 
 
 def _size(value: object) -> int:

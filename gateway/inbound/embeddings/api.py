@@ -15,7 +15,7 @@ from gateway.domain.output_limit import STANDARD_FIELDS, OutputLimit
 from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN, bound_of, has_contents, text_count
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundRequest
 from gateway.inbound.chat.api import ChatCompletions, check_model, check_range, count_sent_tokens, missing_input
-from gateway.inbound.json_body import TOKEN_LIMITS, read_body
+from gateway.inbound.json_body import TOKEN_LIMITS, check_text, read_body
 from gateway.upstream.adapter import Adapter, DialectAdapter
 from gateway.upstream.gemini.embeddings import GeminiEmbeddings
 from gateway.upstream.openai.dialect import OpenAIDialect
@@ -60,12 +60,14 @@ class Embeddings(ChatCompletions):
         model = check_model(embedding.model)
         if rawjson.is_null(fields.get("input")):
             raise missing_input(fields, "input")
-        tokens = 0 if has_contents(fields["input"]) else count_sent_tokens(fields, "input")
+        contents = {"input": fields["input"]} if has_contents(fields["input"]) else {}
+        tokens = 0 if contents else count_sent_tokens(fields, "input")
         check_range("dimensions", embedding.dimensions, 1 << 16)
-        repeated = sum(len(memoryview(fields[name])) for name in REPEATED if name in fields)
+        texts = {name: fields[name] for name in REPEATED if not rawjson.is_null(fields.get(name))}
+        repeated = sum(len(memoryview(check_text(raw, name))) for name, raw in texts.items())
         repeated *= text_count(fields["input"]) if repeated else 0
-        others = {name: fields[name] for name in fields.keys() - _CHECKED}
-        bound = bound_of({} if tokens else {"input": fields["input"]}, (), others, values=body.values)
+        others = {name: fields[name] for name in fields.keys() - _CHECKED} | contents
+        bound = bound_of({} if tokens or contents else {"input": fields["input"]}, (), others, values=body.values)
         return InboundRequest(
             body=request.body,
             fields=fields,

@@ -23,6 +23,7 @@ from gateway.domain.order import Order
 from gateway.domain.output_limit import MOST_TOKENS, OutputLimit, read_limit
 from gateway.domain.prompt_size import (
     BOUND_DATED_TOOL,
+    BOUND_TOOL,
     DATED_TYPE,
     MESSAGE_TOKENS,
     InputBound,
@@ -34,7 +35,7 @@ from gateway.inbound.api import AttemptPlan, HttpRequest, InboundApi, InboundReq
 from gateway.inbound.chat.api import check_model, error_object, is_plain, missing_input
 from gateway.inbound.chat.conversation import finish_translation
 from gateway.inbound.json_body import Body, read_body
-from gateway.inbound.messages.conversation import translate_messages
+from gateway.inbound.messages.conversation import SAMPLING, translate_messages
 from gateway.inbound.messages.native import CONTENT_FIELDS, MessagesRelay, native_order, repaired_order
 from gateway.inbound.messages.render import MessagesRenderer, WholeMessageRenderer, write_event
 from gateway.inbound.relay import forwarded_headers, lower_cap
@@ -138,10 +139,12 @@ def _thinks_within(thinking: msgspec.Raw, cap: int) -> bool:
 
 
 def messages_limit(fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
-    """Returns the most output that a request allows at a channel; if translated, only ``max_tokens`` limits it."""
+    """Returns the most output that a request allows at a channel. If translated, only some fields are sent."""
     if channel.dialect is not Dialect.ANTHROPIC:
         cap = rawjson.maybe(fields["max_tokens"])
-        return chat_limit({"max_completion_tokens": rawjson.raw(max(1, cap))}, channel, served)
+        sent = {name: fields[name] for name in SAMPLING if name in fields}
+        sent |= {"max_completion_tokens": rawjson.raw(max(1, cap)), "stop": fields.get("stop_sequences", NULL)}
+        return chat_limit(sent, channel, served)
     sent = native_order(Order(fields=fields, model=""), channel.overrides).fields
     return read_limit(
         {**sent, **lower_cap(sent, "max_tokens", served)},
@@ -166,8 +169,8 @@ def _input_bound(body: Body) -> InputBound:
     others |= {name: fields[name] for name in _SETTINGS if name in fields}
     bound = bound_of(texts, schemas, others, values=body.values)
     tokens = bound.tokens + bound.calls.tokens(25)
-    if _TOOL_ADDITION in messages:
-        tokens += BOUND_DATED_TOOL * min(messages.count(_TOOL_ADDITION), messages.count(DATED_TYPE))
+    if additions := messages.count(_TOOL_ADDITION):
+        tokens += BOUND_TOOL * additions + BOUND_DATED_TOOL * min(additions, messages.count(DATED_TYPE))
     return msgspec.structs.replace(bound, tokens=tokens)
 
 

@@ -79,6 +79,8 @@ _BLOCKS = msgspec.json.Decoder(list[_ContentBlock])
 _MESSAGES = msgspec.json.Decoder(list[_Message])
 _SOURCE = msgspec.json.Decoder(_Source)
 
+SAMPLING = ("temperature", "top_p", "top_k")
+"""Fields that chat completions have under the same name. Their values are passed on unread."""
 _READ_FIELDS = frozenset(
     {
         *("model", "messages", "system", "stream", "tools", "tool_choice", "max_tokens", "temperature", "top_p"),
@@ -330,7 +332,7 @@ def _translate_parameters(request: Fields) -> tuple[Fields, dict[str, str], list
     Raises BadRequest.
     """
     fields: Fields = {"max_completion_tokens": rawjson.raw(max(1, rawjson.value(request["max_tokens"])))}
-    for name in ("temperature", "top_p", "top_k"):
+    for name in SAMPLING:
         if not rawjson.is_null(request.get(name)):
             fields[name] = request[name]
     stops = request.get("stop_sequences", NULL)

@@ -38,7 +38,7 @@ _SHARED_NAMES = (
     *("temperature", "top_p", "top_logprobs", "prompt_cache_key", "prompt_cache_retention", "safety_identifier"),
     *("user", "metadata", "service_tier", "presence_penalty", "frequency_penalty"),
 )
-"""Fields that chat completions have under the same name."""
+"""Fields that chat completions have under the same name. Most values are passed on unread."""
 _PARAM_NAMES = {
     "max_completion_tokens": "max_output_tokens",
     "reasoning_effort": "reasoning.effort",
@@ -200,7 +200,8 @@ def check_fields(params: ResponsesFields, fields: Fields) -> None:
 def responses_limit(fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
     """Returns the most output that a request allows, natively or as a chat: some channels turn out to lack the API."""
     typed = read_fields(fields)
-    chat = chat_limit(_limit_fields(typed, fields), channel, served)
+    shared = {name: fields[name] for name in _SHARED_NAMES if name in fields}
+    chat = chat_limit(shared | _limit_fields(typed, fields), channel, served)
     if not speaks_responses(channel):
         return chat
     sent = native_order(Order(fields=fields, model=""), channel.overrides).fields

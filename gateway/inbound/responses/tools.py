@@ -16,7 +16,7 @@ from gateway.domain import rawjson
 from gateway.domain.conversation import ToolChoice, ToolOffer, object_schema
 from gateway.domain.errors import BadRequest
 from gateway.domain.json_text import plain_escapes, read_typed
-from gateway.domain.prompt_size import BOUND_TOOLS_TOKENS
+from gateway.domain.prompt_size import BOUND_TOOL, BOUND_TOOLS_TOKENS
 from gateway.domain.rawjson import NULL
 from gateway.domain.text import plain
 
@@ -237,9 +237,9 @@ def written_tools_bound(tools: msgspec.Raw, content: bytes) -> int:
     content = plain_escapes(content) if has_lists else b""
     has_tools = b'"tools"' in content
     definitions = plain_escapes(tools) + (content if has_tools else b"")
-    tokens = BOUND_TOOLS_TOKENS if has_tools else 0
+    tokens = BOUND_TOOLS_TOKENS + BOUND_TOOL * content.count(b'"name"') if has_tools else 0
     tokens += 150 * sum(map(definitions.count, _WRITTEN_KINDS))  # the longest schema has 450 bytes
-    if b'"namespace"' in definitions:
+    if has_tools or b'"namespace"' in definitions:  # an item's tools are also named in its text
         tokens += 22 * definitions.count(b'"name"')  # a name has at most 64 characters, three a token
     return tokens
 
