@@ -95,11 +95,12 @@ async def test_a_limit_that_is_reached_is_named(owner: ControlClient, gateway: G
     assert (step.name, step.code, step.status) == ("no limit is reached", "rate_limit_exceeded", 429)
 
 
-async def test_a_limit_that_no_call_can_keep_is_not_to_be_waited_for(owner: ControlClient) -> None:
+async def test_a_limit_that_no_call_can_keep_is_not_to_be_waited_for_and_holds_nothing(owner: ControlClient) -> None:
     await owner.edit_token("laptop", {"limits": {"tpm": 1}})
     step = await failure(owner)
     assert (step.name, step.code) == ("no limit is reached", "request_too_large_for_limit")
     assert step.fix == "ask for fewer tokens, or 'tollkeeper token edit laptop --tpm COUNT' raises the limit"
+    assert "a test call holds" not in (await steps(owner))["the quota is enough"].text
 
 
 async def test_a_limit_that_one_call_uses_up_is_not_a_fault(owner: ControlClient, gateway: Gateway) -> None:
@@ -186,11 +187,6 @@ async def test_the_price_is_that_of_the_group_and_the_tightest_budget_counts(own
         "$1.00 is left of the daily budget of group 'default'; a test call holds $0.0002472; "
         "a million tokens cost $0.45 and $3.75 (input, output), x1.5 in group 'default'"
     )
-
-
-async def test_a_test_call_that_a_limit_refuses_holds_nothing(owner: ControlClient) -> None:
-    await owner.edit_token("laptop", {"limits": {"tpm": 1}})
-    assert "a test call holds" not in (await steps(owner))["the quota is enough"].text
 
 
 async def test_the_tightest_budget_of_tokens_counts_as_well(owner: ControlClient) -> None:

@@ -318,11 +318,6 @@ def test_questions() -> None:
     assert dialect.models_request(up, "b") is None
 
 
-@pytest.mark.parametrize("body", [b"", b"{}", b"<html>", b'{"error":"no"}'])
-def test_what_is_not_a_list(body: bytes) -> None:
-    assert read_models(body) is None
-
-
 def test_what_has_no_usable_name_is_counted() -> None:
     entries = [{"id": "a"}, {"id": "b\x1b[2J"}, {"id": "x" * 201}, {"name": "no id"}, {"id": "a"}]
     page = read_models(json.dumps({"data": entries}).encode())
