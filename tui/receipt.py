@@ -2,9 +2,8 @@
 
 from textual.content import Content
 
-from gateway.client.receipt import is_lost, lacked_price, receipt_rows, timing_facts
+from gateway.client.receipt import lacked_price, receipt_rows, timing_facts
 from gateway.domain.call import CHAT_API, LOST_EVENTS_MARK, mark_total, outcome_text
-from gateway.domain.units import Millis
 from gateway.domain.views import CallView, RunningView
 from tui import format as fmt, glyphs
 from tui.board import Board
@@ -45,11 +44,6 @@ def state_of(call: CallView) -> Part:
     return f"{mark_of(call)} {safe(text)}", tone_of(call)
 
 
-def duration_of(call: CallView) -> Millis | None:
-    """Returns the duration of a call; None if it is unknown."""
-    return None if is_lost(call) else call.duration_ms
-
-
 def mark_of(call: CallView) -> str:
     """Returns the mark that shows that the call runs, or how it ended."""
     if call.state == "running":
@@ -83,7 +77,7 @@ def _add_route(card: TextCard, call: CallView) -> None:
 
 
 def _add_timing(card: TextCard, call: CallView) -> None:
-    if is_lost(call):
+    if call.lost:
         card.row("timing", ("not known: the gateway stopped while it ran", "dim"))
         return
     first = "no answer yet" if call.state == "running" else "no answer"

@@ -10,7 +10,6 @@ from gateway.domain.call import (
     EXPLAINED_MARKS,
     PASSED_MARK,
     Attempt,
-    Outcome,
     mark_values,
     request_size,
     wait_of,
@@ -42,11 +41,6 @@ def receipt_rows(call: CallView, *, unpriced: bool, earlier: str = "") -> Iterat
     yield from _other_rows(call, earlier)
 
 
-def is_lost(call: CallView) -> bool:
-    """Returns whether the gateway stopped while the call ran, so that its duration and usage are unknown."""
-    return call.outcome == Outcome.LOST
-
-
 def lacked_price(call: CallView) -> bool:
     """Returns whether an ended call costs nothing because its model had no price when it ended."""
     return call.rates is None and not call.cost_nanos and call.usage_source != "none"
@@ -67,7 +61,7 @@ def timing_facts(call: CallView) -> Iterator[str]:
 
 
 def _tokens(call: CallView) -> Iterator[Part]:
-    if is_lost(call) and call.usage_source == "none":
+    if call.lost and call.usage_source == "none":
         yield "not known", "dim"
         return
     yield f"in {'at most ' if call.state == 'running' else ''}{call.input_tokens:,}", ""
@@ -119,7 +113,7 @@ def _cost_rows(call: CallView, *, unpriced: bool) -> Iterator[ReceiptRow]:
         text = cost_formula(call, call.rates)
     elif call.cost_nanos:
         text = f"{dollars(call.cost_nanos)}: its rates were not recorded"
-    elif is_lost(call):
+    elif call.lost:
         text = "$0: what it used is not known, and nothing was charged"
     yield "cost", [(text, tone)]
     amounts = [f"held {dollars(call.held_nanos)}"] if call.held_nanos else []

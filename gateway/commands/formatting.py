@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from gateway.client.control import ControlClient
-from gateway.client.receipt import is_lost, lacked_price
+from gateway.client.receipt import lacked_price
 from gateway.commands.options import now
 from gateway.domain.channel import Dialect
 from gateway.domain.errors import GatewayError
@@ -37,11 +37,6 @@ def span(ms: int | None) -> str:
 def mean(ms: float | None) -> str:
     """Returns an average length of time; empty for None."""
     return span(None if ms is None else round(ms))
-
-
-def duration(call: CallView) -> str:
-    """Returns how long a call took; empty if that is not known, because the gateway stopped before its end."""
-    return "" if is_lost(call) else span(call.duration_ms)
 
 
 def files_note(view: Status) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from gateway.client.control import ControlClient
-from gateway.client.receipt import is_lost, receipt_rows, timing_facts
+from gateway.client.receipt import receipt_rows, timing_facts
 from gateway.commands import formatting
 from gateway.commands.base import Noun
 from gateway.commands.call_filters import call_filters, filter_options, first_calls, newest_calls, no_match_note
@@ -38,7 +38,7 @@ COLUMNS = [
     ListColumn("API", lambda c: c.api, drop=1),
     ListColumn("Channel", lambda c: c.channel, "name", drop=4),
     ListColumn("Status", formatting.status, "state"),
-    ListColumn("Duration", formatting.duration, "number", drop=8),
+    ListColumn("Duration", lambda call: formatting.span(call.known_duration_ms), "number", drop=8),
     ListColumn("First token", lambda c: formatting.span(c.first_byte_ms), "number", drop=2),
     ListColumn("In", lambda c: formatting.at_most(brief_count(c.input_tokens), c), "number", drop=7),
     ListColumn("Out", lambda c: brief_count(c.output_tokens), "number", drop=6),
@@ -224,7 +224,7 @@ def _request_pairs(call: CallView) -> list[tuple[str, str]]:
 
 def _time_pairs(call: CallView, usual: str) -> Iterator[tuple[str, str]]:
     first = "" if call.first_byte_ms is None else f", first token after {call_duration(call.first_byte_ms)}"
-    duration = "not known" if is_lost(call) else call_duration(call.duration_ms)
+    duration = "not known" if call.lost else call_duration(call.duration_ms)
     yield "duration", f"{duration}{first}{', streamed' if call.stream else ''}"
     yield from (("", fact) for fact in timing_facts(call))
     yield "usual", usual

@@ -280,6 +280,15 @@ class CallView(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     @property
+    def lost(self) -> bool:
+        """Returns whether the gateway stopped while the call ran, so that its duration and usage are unknown."""
+        return self.outcome == Outcome.LOST
+
+    @property
+    def known_duration_ms(self) -> Millis | None:
+        return None if self.lost else self.duration_ms
+
+    @property
     def count(self) -> int:
         """Returns how many calls it stands for: of many similar refusals, only one per second is recorded."""
         return 1 + mark_total(self.marks, REPEATED_MARK)
@@ -306,7 +315,7 @@ class CallView(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def between_tries_ms(self) -> Millis:
         """Returns how long it waited between attempts; 0 if that was less than 50 ms."""
-        if self.state == "running" or self.outcome == Outcome.LOST or not self.failed_tries:
+        if self.state == "running" or self.lost or not self.failed_tries:
             return Millis(0)
         waited = self.duration_ms - self.overhead_us // 1000 - sum(attempt.ms for attempt in self.attempts)
         return Millis(waited if waited >= 50 else 0)
@@ -322,7 +331,7 @@ class CallView(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def conversion(self) -> str:
         """Returns ``native`` or ``translated``; empty for chat completions, and if no channel is known."""
-        return conversion(self.api, native=self.native) if self.channel and self.outcome != Outcome.LOST else ""
+        return conversion(self.api, native=self.native) if self.channel and not self.lost else ""
 
 
 def conversion(api: str, *, native: bool) -> str:

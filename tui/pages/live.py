@@ -14,7 +14,6 @@ from textual.content import Content
 
 from gateway.client import connect_card
 from gateway.client.cells import cut, cut_middle, cut_pair
-from gateway.client.receipt import is_lost
 from gateway.domain.call import BUDGET_MARK, LOST_EVENTS_MARK, mark_total, mark_values
 from gateway.domain.errors import GatewayError
 from gateway.domain.query import SORT_KEYS, parse, speed_of
@@ -29,7 +28,7 @@ from tui.pages import list_page, live_actions
 from tui.pages.base import Verb
 from tui.pages.list_page import ListPage
 from tui.pages.live_source import FOUND_LIMIT, LiveSource, count_unseen, load_found, load_page, note_seen, progress_text
-from tui.receipt import duration_of, mark_of, receipt, tone_of, unpriced
+from tui.receipt import mark_of, receipt, tone_of, unpriced
 from tui.session import ConsoleSession
 from tui.text import LIMIT, Part, content, fit_groups, lines, safe
 from tui.widgets.text_block import LeadLine
@@ -130,7 +129,7 @@ def _columns(session: ConsoleSession) -> Iterator[Column[CallView]]:
     yield Column("id", "Call", 8, lambda c: safe(c.id[-8:]), rank=11, dim=True, extra=True)
     yield Column("model", "Model", 18, _model_text, max_width=26, flex=True, fit_text=_model_and_wait)
     yield Column("status", "St", 4, _status, tone=tone_of)
-    yield Column("duration", "Duration", 6, lambda c: fmt.seconds(duration_of(c)), right=True, short_title="Dur")
+    yield Column("duration", "Duration", 6, lambda c: fmt.seconds(c.known_duration_ms), right=True, short_title="Dur")
     yield Column(
         "first", "First token", 6, lambda c: fmt.seconds(c.first_byte_ms), rank=2, right=True, short_title="First"
     )
@@ -207,7 +206,7 @@ def _status(call: CallView) -> str:
         return "wait"
     if isinstance(call, RunningView):
         return f"try{call.attempt}" if call.attempt > 1 else f"{glyphs.RUNNING} {glyphs.ELLIPSIS}"
-    return f"{mark_of(call)}{call.status}" if call.status else "lost" if is_lost(call) else "---"
+    return f"{mark_of(call)}{call.status}" if call.status else "lost" if call.lost else "---"
 
 
 def _speed(call: CallView) -> str:
