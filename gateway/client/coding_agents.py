@@ -159,9 +159,12 @@ def _cline(target: AppTarget) -> Setup:
         f"API Provider: OpenAI Compatible\nBase URL: {target.base_url}\nAPI Key: {target.secret}\n"
         f"Model ID: {target.model}"
     )
-    launch = Launch(
-        variables={"CLINE_PROVIDER_SETTINGS_PATH": f"{FOLDER}/providers.json"}, files={"providers.json": file}
-    )
+    variables = {
+        "CLINE_PROVIDER_SETTINGS_PATH": f"{FOLDER}/providers.json",
+        "CLINE_SESSION_BACKEND_MODE": "local",  # else a hub that an earlier run left makes the calls, with its settings
+        "CLINE_HUB_DISCOVERY_PATH": f"{FOLDER}/hub.json",  # a Cline of your own does not use the hub of a run either
+    }
+    launch = Launch(variables=variables, files={"providers.json": file})
     return Setup((Snippet(where="Cline's or Roo Code's panel > the gear", text=text), file_part(where, file)), launch)
 
 

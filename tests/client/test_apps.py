@@ -176,7 +176,11 @@ def test_copilot_knows_the_size_of_the_context() -> None:
 
 def test_cline_reads_a_file_of_the_run() -> None:
     launch = APPS["cline"].launch_for(TARGET, Path("/tmp/x"))
-    assert launch.variables == {"CLINE_PROVIDER_SETTINGS_PATH": str(Path("/tmp/x/providers.json"))}
+    assert launch.variables == {
+        "CLINE_PROVIDER_SETTINGS_PATH": str(Path("/tmp/x/providers.json")),
+        "CLINE_SESSION_BACKEND_MODE": "local",
+        "CLINE_HUB_DISCOVERY_PATH": str(Path("/tmp/x/hub.json")),
+    }
     settings = msgspec.json.decode(launch.files["providers.json"])
     assert settings["providers"][settings["lastUsedProvider"]]["settings"] == {
         "provider": "openai-compatible",
