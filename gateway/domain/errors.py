@@ -19,6 +19,7 @@ CODE_STATUS: Final[Mapping[str, tuple[int, str]]] = {
     "wrong_host": (421, "invalid_request_error"),
     "upstream_rate_limited": (429, "rate_limit_error"),
     "upstream_overloaded": (503, "upstream_error"),
+    "upstream_out_of_credit": (402, "upstream_error"),  # many programs repeat a call after any 5xx, for minutes
     "model_not_found": (404, "invalid_request_error"),
 }
 """Status and type of the codes that differ from their class."""

@@ -21,7 +21,7 @@ def retry_headers(error: GatewayError, status: int) -> dict[str, str]:
     if wait_s is not None and not (isfinite(wait_s) and wait_s <= 60):  # official SDKs ignore a longer one
         wait_s = None
     headers = {} if wait_s is None else {"retry-after": str(max(1, ceil(wait_s)))}
-    failed_upstream = isinstance(error, UpstreamError) and status in (502, 504)
+    failed_upstream = isinstance(error, UpstreamError) and status in (402, 502, 504)
     if failed_upstream or isinstance(error, (InvalidToken, QuotaExceeded)) or error.code in NEVER_RETRY:
         headers["x-should-retry"] = "false"
     elif status in (429, 503):

@@ -89,7 +89,7 @@ MADE_HERE = pytest.mark.parametrize(
     [(name, dialect) for name in APIS for dialect in RECORDED if (name, dialect) != ("messages", Dialect.ANTHROPIC)],
 )
 """Where the answer is not the upstream's own, which passes byte by byte."""
-CODEX_CODES = re.compile(rb'"code":"(server_is_overloaded|insufficient_quota|context_length_exceeded)"')
+CODEX_CODES = re.compile(rb'"code":"(insufficient_quota|context_length_exceeded)"')
 """By these a failed response says what Codex does next; the vendor's API has them, the SDK's types have not."""
 TOO_LARGE = "request_too_large"
 """The vendor documents this type of error, its SDK has a class for the status, but its types lack it."""

@@ -271,12 +271,8 @@ class Messages(InboundApi):
         return AttemptPlan(adapter, finish_translation(translated, channel), native=False)
 
     def status(self, error: GatewayError) -> int:
-        if isinstance(error, UpstreamError):
-            if error.code == "upstream_overloaded":
-                return OVERLOADED
-            if error.status == 402:
-                return 402
-        return error.http_status
+        overloaded = isinstance(error, UpstreamError) and error.code == "upstream_overloaded"
+        return OVERLOADED if overloaded else error.http_status
 
     def error_body(self, error: GatewayError, call: str) -> bytes:
         if isinstance(error, UpstreamError) and error.verbatim and not _lacks_known_words(error):

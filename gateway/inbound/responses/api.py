@@ -55,11 +55,13 @@ _CONTEXT_ERROR = re.compile(
 _FAILED_CODES = {
     "upstream_rate_limited": "rate_limit_exceeded",
     "rate_limit_exceeded": "rate_limit_exceeded",
-    "upstream_overloaded": "server_is_overloaded",
+    "upstream_out_of_credit": "insufficient_quota",
     "context_length_exceeded": "context_length_exceeded",
     "insufficient_quota": "insufficient_quota",
 }
-"""The codes in ``response.failed``, by those in an error body."""
+"""The codes in ``response.failed``, by those in an error body.
+
+One that is overloaded is a ``server_error``: at the vendor's own ``server_is_overloaded`` Codex ends the whole task."""
 
 
 class Responses(InboundApi):

@@ -20,7 +20,7 @@ ROWS: list[tuple[errors.GatewayError, int, str]] = [
     (errors.UpstreamError("x", code="upstream_overloaded", status=529), 529, "overloaded_error"),
     (errors.UpstreamError("x", status=500), 502, "api_error"),
     (errors.UpstreamTimeout("x"), 504, "timeout_error"),
-    (errors.UpstreamError("x", status=402), 402, "billing_error"),
+    (errors.UpstreamError("x", code="upstream_out_of_credit"), 402, "billing_error"),
     (errors.InternalError("x"), 500, "api_error"),
 ]
 
