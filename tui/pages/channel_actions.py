@@ -51,9 +51,7 @@ async def _edit(page: AnyPage, channel: ChannelView) -> None:
 @marked.on_selected_or_marked("delete")
 async def _delete(page: AnyPage, channel: ChannelView) -> None:
     """Delete the channel after confirmation, which names models that no other channel serves."""
-    lost = [safe(model.name, 40) for model in page.session.board.models if model.channels == [channel.name]]
-    effect = f"No other channel serves {first_of(lost, 6)}." if lost else "Other channels serve all its models."
-    consequences = f"{effect} Running calls finish. History is kept."
+    consequences = f"{marked.effect_on_models(page, {channel.name}, 'its')} Running calls finish. History is kept."
     if await page.confirm(f"Delete channel {channel.name}?", consequences, "Delete"):
         await page.session.client.remove_channel(channel.id)
         page.report_change(f"Channel {channel.name} deleted.")

@@ -239,13 +239,12 @@ def _consequences(page: AnyPage, action: str, views: Sequence[Any]) -> str:
         used = f" They made {fmt.count_text(calls, 'call')}." if calls else " They have never been used."
         return f"Their clients get 401 immediately.{used}"
     if page.id == "channels":
-        names = {view.name for view in views}
-        lost = [
-            safe(model.name, 40)
-            for model in page.session.board.models
-            if model.channels and set(model.channels) <= names
-        ]
-        if lost:
-            return f"No other channel serves {first_of(lost, 12)}."
-        return "Other channels serve all their models. Running calls finish."
+        return f"{effect_on_models(page, {view.name for view in views}, 'their')} Running calls finish."
     return ""
+
+
+def effect_on_models(page: AnyPage, channels: set[str], whose: str) -> str:
+    """Returns which models no channel but these serves, or that others serve all of ``whose`` models."""
+    models = page.session.board.models
+    lost = [safe(model.name, 40) for model in models if model.channels and channels.issuperset(model.channels)]
+    return f"No other channel serves {first_of(lost, 12)}." if lost else f"Other channels serve all {whose} models."
