@@ -139,7 +139,6 @@ class Transcript:
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """Returns the marks of the repairs."""
         lacks_result = any(call.parts is None for turn in self._turns for call in turn.calls)
         return tuple(self._marks | dict.fromkeys([RESULTS_REPAIRED] if lacks_result else []))
 

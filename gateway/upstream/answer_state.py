@@ -303,7 +303,6 @@ class AnswerState:
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """Returns the marks for the record."""
         invalid = (f"{LOST_EVENTS_MARK}{self.invalid_events}",) if self.invalid_events else ()
         nameless = ("nameless_call",) if any(choice.tracker.nameless for choice in self._choices.values()) else ()
         return tuple(dict.fromkeys((*self._marks, *invalid, *nameless, *self.reports.marks)))
@@ -324,7 +323,6 @@ class AnswerState:
         return self._choices[index].tracker
 
     def add_mark(self, mark: str) -> None:
-        """Add a mark for the record."""
         self._marks[mark] = None
 
     def add(self, part: AnswerPart) -> list[AnswerEvent]:

@@ -178,11 +178,9 @@ class Mock:
         self._count = 0
 
     def models(self) -> list[ServedModel]:
-        """Returns its models."""
         return [ServedModel(name=name, context=CONTEXT, max_output=CONTEXT) for name in MODELS]
 
     async def answer(self, channel: Channel, prepared: PreparedRequest) -> "MockReply":
-        """Returns the answer to a prepared request."""
         self._count += 1
         await asyncio.sleep(0)  # no upstream answers within the same turn of the loop
         try:

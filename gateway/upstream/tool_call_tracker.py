@@ -53,7 +53,6 @@ class Arguments:
         """Whether they are only ``{}`` so far. It is not counted, because some upstreams send it before the others."""
 
     def add(self, text: str) -> None:
-        """Add a piece."""
         self.empty_object = False
         self._unread.append(text)
         self.size += len(text)

@@ -152,7 +152,6 @@ class ResponseRenderer(Renderer):
         return self._begin() or self._event(b"in_progress", field(b"response", self._plan.response(IN_PROGRESS, ())))
 
     def whole(self, usage: Usage) -> bytes:
-        """Returns the whole response."""
         reason = INCOMPLETE.get(self._finish)
         return self._plan.response(
             "incomplete" if reason else COMPLETED,

@@ -92,7 +92,6 @@ class _MessageWriter:
         """Media of tool results and of the assistant, for the user's next message."""
 
     def add(self, turn: Turn) -> None:
-        """Add a turn."""
         match turn.role:
             case "system":
                 parts = [part for part in turn.parts if not _is_empty(part)]
