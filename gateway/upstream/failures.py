@@ -63,13 +63,13 @@ _BAD_KEY = lazy_pattern(
     r"|api[_ ]?key[^.]{0,20}(?:not valid|invalid|incorrect|expired|无效)|(?:authentication|permission)[_ ]error"
     r"|invalid[_ ]authentication|unauthori[sz]ed|login fail|\bnot authorized|authorization token"
     r"|token (?:is )?(?:invalid|expired|not match)|令牌.{0,8}(?:无效|过期|不可用)"
-    r"|account[^.]{0,40}(?:deactivated|suspended)"
+    r"|account[^.]{0,40}(?:deactivated|suspended)|organi[sz]ation has been disabled"
     r"|location is not supported|(?:country|region)[^.]{0,20}not supported"
 )
 _NO_MODEL = lazy_pattern(
     r"model_not_(?:found|supported)|not_found_error model|modelnotopen|not a valid model|unknown model|no such model"
     r"|not found the model|invalid_model\b|invalid model name passed|provider not provided"
-    r"|deploymentnotfound|deployment[^.]{0,60}not exist"
+    r"|deploymentnotfound|deployment[^.]{0,60}not exist|no 'model_name' with this string"
     r"|models?\b.{0,200}?(?:not found|not exist|is not available|not supported for generatecontent)"
     r"|models?\b.{0,200}?(?:decommissioned|end of life|no longer available)|no allowed providers"
     r"|model (?:id|identifier)[^.]{0,20} is invalid|on-demand throughput|model is not supported when using"
@@ -130,10 +130,10 @@ _OWN_FAULT = lazy_pattern(
     r"|upstream request failed(?:: \[invalid_request_error\] invalid upload request)?\.?\s*\Z"
     r"|no models? loaded|model (?:is |was )?(?:not |un)loaded|model has crashed|failed to load model"
     r"|model is (?:at capacity|overloaded)|server is busy|enginecore encountered an issue|\bloading model\s*\Z"
-    r"|\b(?:channel|compute) error\.?\s*\Z"
+    r"|\b(?:channel|compute) error\.?\s*\Z|no healthy deployments"
 )
-"""Failures of an upstream that come as the client's mistake, without a word about it: from OpenRouter, Cloudflare and
-OpenCode Zen if the provider behind them fails, and from LM Studio and llama.cpp."""
+"""Failures of an upstream that come as the client's mistake, without a word about it: from OpenRouter, Cloudflare,
+LiteLLM and OpenCode Zen if the provider behind them fails, and from LM Studio and llama.cpp."""
 
 _RULES: tuple[tuple[FailureKind, frozenset[int], re.Pattern[str] | None], ...] = (
     (FailureKind.QUOTA, frozenset({402}), None),

@@ -162,6 +162,7 @@ KEY_REFUSED: list[Said] = [
     (401, anthropic("authentication_error", "invalid x-api-key")),
     (400, google(400, "INVALID_ARGUMENT", "API key not valid. Please pass a valid API key.")),
     (400, google(400, "FAILED_PRECONDITION", "User location is not supported for the API use.")),
+    (400, anthropic("invalid_request_error", "This organization has been disabled.")),
     (403, openai("Country, region, or territory not supported", "unsupported_country_region_territory")),
     (500, anthropic("api_error", "login fail: Please carry the API secret key in the 'Authorization' field (1004)")),
     (400, minimax(2049, "invalid api key")),
