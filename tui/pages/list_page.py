@@ -89,7 +89,7 @@ async def choose_columns(page: AnyPage) -> None:
     table, options = page.table, [(column.id, column.title or column.id) for column in page.columns]
     before = set(table.chosen_ids) or {column.id for column in shown_columns(table)}
     about = "If nothing is selected, as many as fit are shown."
-    checked = await page.ask(MultiSelect("Columns", about, options, before, reset="as many as fit"))
+    checked = await page.ask(MultiSelect("Columns", about, options, before, resets=True))
     if checked is None or checked == before:
         return
     table.chosen_ids = page.view.columns = [id_ for id_, _ in options if id_ in checked]

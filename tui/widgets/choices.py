@@ -164,10 +164,10 @@ class MultiSelect(DialogScreen[Any]):
         *,
         original: Collection[str] | None = None,
         back: bool = False,
-        reset: str = "",
+        resets: bool = False,
     ) -> None:
         """``original``: the ids checked at first, if the dialog opens again; ``back``: there is a previous step;
-        ``reset``: what it means to check nothing, which ``r`` does. Then changes are discarded without a question.
+        ``resets``: ``r`` checks nothing, and changes are discarded without a question.
         """
         super().__init__()
         self._title = title
@@ -177,7 +177,7 @@ class MultiSelect(DialogScreen[Any]):
         self.checked = set(checked)
         """The ids to check when the dialog opens; after ``back``, those that were checked."""
         self._back = back
-        self._reset = reset
+        self._resets = resets
 
     def compose(self) -> ComposeResult:
         longest = max((cell_len(safe(text)) for _, text in self._options), default=0)
@@ -187,7 +187,7 @@ class MultiSelect(DialogScreen[Any]):
             yield FilterInput("gpt !mini: words to match, !words to exclude")
             yield CheckList(self._options, self.checked)
             keys = [("space", " toggle  "), ("a", " all or none  "), ("/", " search  "), ("enter", " done  ")]
-            keys += [("r", f" {self._reset}  ")] if self._reset else []
+            keys += [("r", " reset  ")] if self._resets else []
             keys += [("b", " back  ")] if self._back else []
             yield Static(key_hints(*keys, ("esc", " cancels")), classes="hint")
 
@@ -206,7 +206,7 @@ class MultiSelect(DialogScreen[Any]):
     def action_leave(self) -> None:
         if self.query_one(FilterInput).close():
             self.query_one(CheckList).focus()
-        elif self._reset or self.query_one(CheckList).checked == self._original:
+        elif self._resets or self.query_one(CheckList).checked == self._original:
             self.dismiss(None)
         else:
             text = "Your changes to the list will be lost."
@@ -226,7 +226,7 @@ class MultiSelect(DialogScreen[Any]):
         self.dismiss(self.query_one(CheckList).checked)
 
     def action_reset(self) -> None:
-        if self._reset:
+        if self._resets:
             self.dismiss(set())
 
 

@@ -142,7 +142,7 @@ async def test_what_was_selected_is_not_discarded_without_a_question() -> None:
 
 
 async def test_nothing_is_selected_by_r_only_where_that_has_a_meaning() -> None:
-    async with asked(MultiSelect("Columns", "", MODELS, ["b"], reset="as many as fit")) as (app, pilot):
+    async with asked(MultiSelect("Columns", "", MODELS, ["b"], resets=True)) as (app, pilot):
         await press_keys(pilot, "r")
         app.ask(MultiSelect("Models", "what to take", MODELS, ["b"]))
         await press_keys(pilot, "r", "enter")
@@ -177,7 +177,7 @@ async def test_back_is_there_only_where_a_step_is_before() -> None:
 
 
 async def test_a_choice_without_consequences_is_left_without_a_question() -> None:
-    async with asked(MultiSelect("Columns", "", MODELS, ["b"], reset="as many as fit")) as (app, pilot):
+    async with asked(MultiSelect("Columns", "", MODELS, ["b"], resets=True)) as (app, pilot):
         await press_keys(pilot, "space", "escape")
     assert app.answers == [None]
 

@@ -45,7 +45,7 @@ def test_a_run_is_what_its_events_are_one_by_one(middles: list[str]) -> None:
 @given(st.lists(st.sampled_from(PIECES), max_size=5).map("".join))
 def test_one_passes_texts_and_nothing_else(middle: str) -> None:
     out = SAME.run(_event(middle), 0)
-    if _is_text(middle):
+    if _is_text(middle) and not middle.endswith("\\"):  # an event that ends in an escaped one is read in full
         assert out == Run(_event(middle), len(_event(middle)), [middle.encode()], json.loads(f'"{middle}"'))
     else:
         assert out is None or out.size < len(_event(middle))
