@@ -18,6 +18,7 @@ from textual.css.stylesheet import Stylesheet
 from textual.pilot import Pilot
 from textual.screen import Screen
 
+from gateway.config import DEFAULT_PORT
 from tests.tui.clock import ConsoleLoop, loop_time, rest
 
 PARSED: dict[frozenset[tuple[str, str]], LRUCache[Any, Any]] = {}
@@ -41,6 +42,19 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("textual.pilot.wait_for_idle", idle)
     monkeypatch.setattr("textual.app.wait_for_idle", idle)
     monkeypatch.setattr("textual._time.get_time", loop_time)
+
+
+@pytest.fixture(autouse=True)
+def _no_server_of_the_developer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The address on the pictures may be that of a real gateway on this machine: test calls to it are refused."""
+    connect = asyncio.open_connection
+
+    async def refuse(host: str, port: int, **more: Any) -> Any:
+        if port == DEFAULT_PORT:
+            raise ConnectionRefusedError
+        return await connect(host, port, **more)
+
+    monkeypatch.setattr("gateway.client.http.asyncio.open_connection", refuse)
 
 
 @pytest.fixture(autouse=True)
