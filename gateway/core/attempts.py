@@ -106,8 +106,6 @@ class Attempts:
             step = None if call.delivery.content_sent else await self.chooser.next(call, tries)
             if step is None or not await self._wait_before(step, call, entry):
                 self.channel_limits.release_slot(call)
-                if call.context.origin.api.breaks_in_stream and (opening := call.take_opening()):
-                    await call.send(opening, self.clock.mono())
                 raise _most_informative(call, tries.failures)
             route = step.route
             if step.entry is not current:

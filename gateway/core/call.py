@@ -244,10 +244,6 @@ class Call:
             await client.write(data)
         delivery.writing_since = None
 
-    def take_opening(self) -> bytes:
-        """Returns the events that only begin the answer, and wait for its content; empty if there are none."""
-        return b"" if self.attempt.stream is None else self.attempt.stream.take_opening()
-
     def end(self, outcome: Outcome) -> None:
         """End the call from outside, with this outcome: its task is cancelled."""
         result = self.result

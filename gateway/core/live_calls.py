@@ -4,7 +4,7 @@ Once a second, and only while calls run, the timer sends keep-alives to silent s
 upstream is slow to begin. It ends calls that are past their deadline or whose client has stopped reading, and frees
 memory through ``on_tick``.
 
-The head of a stream waits for the upstream's first content: until then another channel may answer, or none, and the
+The head of a stream waits for the upstream's first event: until then another channel may answer, or none, and the
 status and the ``x-gateway-*`` headers say which. Clients wait for minutes, but some proxies close a silent connection
 after one.
 """
@@ -118,12 +118,8 @@ class LiveCalls:
         """Send a keep-alive, after the head if that was not sent."""
         if call.result.settled:
             return
-        call.delivery.last_write = now = self._mono()
+        call.delivery.last_write = self._mono()
         try:
-            if opening := call.take_opening():
-                call.delivery.content_sent = True  # from now on, no other channel may answer
-                await call.send(opening, now)
-                return
             if not call.context.client.begun:
                 call.delivery.facts_due = True
                 await call.context.client.begin({})

@@ -146,8 +146,6 @@ class InboundApi(Protocol):
     """Whether a conversation stays at its channel, whatever its group says."""
     repeats_blindly: bool = False
     """Whether clients repeat a failed request at once, whatever the answer says; see ``RecentFailures``."""
-    breaks_in_stream: bool = False
-    """Whether clients act on how a stream breaks that has only begun, more than on the status of an error."""
     ability: str = ""
     """The part of the API that a channel may lack; empty if a channel lacks all of it or nothing."""
     caps: tuple[str, ...] = ()

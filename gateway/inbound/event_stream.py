@@ -93,10 +93,8 @@ class EventStream(FramedStream):
 
     def _note(self, part: AnswerPart, events: list[AnswerEvent]) -> None:
         """Note what has to be known of a part once its event was read."""
-        if not isinstance(part, CONTENTLESS):
-            self.started = True
-            if len(self._contents) < 2:  # whether there are more does not matter
-                self._contents.append((part, events))
+        if len(self._contents) < 2 and not isinstance(part, CONTENTLESS):  # whether there are more does not matter
+            self._contents.append((part, events))
 
     def _take_late_usage(self, events: bytes) -> None:
         """Take reports of usage that follow the end of the answer."""

@@ -157,9 +157,6 @@ def failing_attempt(body: bytes, channel: Channel) -> Iterator[None]:
 class NativeTap(AnswerState):
     """Reads one native answer while its bytes pass. A subclass knows the events of its API."""
 
-    openings: tuple[str, ...] = ()
-    """The types of events that only begin an answer."""
-
     def __init__(self, order: Order, channel: Channel) -> None:
         super().__init__(order, all_choices=True, native=True)
         self._channel = channel
@@ -167,11 +164,6 @@ class NativeTap(AnswerState):
         """Whether the terminal event was read."""
         self.failure: Failure | None = None
         """Set when an event reports one; the event does not go to the client."""
-
-    def opens(self, event: SSEEvent) -> bool:
-        """Returns whether an event only begins the answer."""
-        start = event.name + event.data[:100]
-        return any(kind.encode() in start for kind in self.openings)
 
     def take_pieces(self, events: bytes, start: int) -> tuple[int, int]:
         """Returns how many events from ``start`` on are usual pieces, which pass unchanged, and where they end."""
@@ -212,8 +204,6 @@ class NativeStream(FramedStream):
         self.tally = reader.tally
         self._terminal = b""
         """The upstream's terminal event, which waits for ``tail``."""
-        self._begun = False
-        """Whether an event other than a ping came."""
 
     def cut_short(self) -> bytes:
         self.finished = True
@@ -265,10 +255,10 @@ class NativeStream(FramedStream):
         """Returns what the client gets instead of one decoded event; None if it passes unchanged."""
         text = with_line_feeds(block)
         event = parse(text.strip(b"\n"))
-        if event is None or (event.name == PING and not self._begun):
+        if event is None or (event.name == PING and not self.started):
             self.events += event is not None
             self.comments += event is None and has_comment(text)
-            return None if self._begun else b""  # until the answer begins, another channel may answer
+            return None if self.started else b""  # until the answer begins, another channel may answer
         self.events += 1
         if event.data.strip() == b"[DONE]":
             last = self.reader.take_done()
@@ -286,8 +276,7 @@ class NativeStream(FramedStream):
             self.failure = self.reader.failure
         if self.failure is not None:
             return b""
-        self._begun = True
-        self.started = self.started or not self.reader.opens(event)
+        self.started = True
         if self.reader.done:
             self._terminal, self.finished = block if replaced is None else replaced, True
             return b""

@@ -259,7 +259,7 @@ class RenderedStream(EventStream):
             yield from events
 
     def _render(self, events: Iterable[AnswerEvent]) -> bytes:
-        """Returns what the client gets for events. Sets ``failure`` if the answer failed."""
+        """Returns what the client gets for events. Sets ``started``, and ``failure`` if the answer failed."""
         out = []
         for event in events:
             if self._reader.watches:
@@ -272,6 +272,7 @@ class RenderedStream(EventStream):
             is_text = isinstance(event, Piece) and event.kind is BlockKind.TEXT
             self._has_content = self._has_content or is_text or isinstance(event, Medium | ToolCallBegan)
             out.append(self.renderer.take(event))
+        self.started = self.started or self._state.began
         if self._state.broken and self._reader.failure is None:
             self._reader.failure = failure_named(self._channel, self._state.broken)
         self.failure = self.failure or self._reader.failure
@@ -282,7 +283,7 @@ class RenderedStream(EventStream):
         the order is strict.
         """
         self._state.invalid_events += 1
-        if not self._state.began or self._state.invalid_events > 1 or self._order.strict_events:
+        if not self.started or self._state.invalid_events > 1 or self._order.strict_events:
             excerpt = tidy(event.data[:1000].decode("utf-8", "replace"), 120)
             self.failure = bad_response(self._channel, f"an event of the stream is not valid: {excerpt}")
 
@@ -307,7 +308,7 @@ class RenderedStream(EventStream):
         if fault:
             self.failure = bad_response(self._channel, fault)
             return b""
-        self.started = self.finished = True
+        self.finished = True
         if not done:
             self._state.add_mark("no_done")
         return out

@@ -105,7 +105,7 @@ class AnswerStream(StreamProgress, AnswerFacts, Protocol):
     """One streamed answer: takes upstream bytes, split anywhere, and gives client bytes. Pure."""
 
     started: bool
-    """Whether the answer has content, or its end, and not only a beginning."""
+    """Whether there was something for the client."""
     finished: bool
     """Whether the answer is complete: ``[DONE]`` came, or the stream ended with every choice finished."""
     failure: Failure | None
@@ -119,11 +119,6 @@ class AnswerStream(StreamProgress, AnswerFacts, Protocol):
 
     def end(self) -> bytes:
         """Handle the end of the upstream's bytes. Returns the last bytes. Sets either ``finished`` or ``failure``."""
-
-    def take_opening(self) -> bytes:
-        """Returns events that only begin the answer, once. ``feed`` keeps them until there is content, because until
-        then another channel may answer.
-        """
 
     def cut_short(self) -> bytes:
         """End the answer here. Returns last events with ``finish_reason`` ``length``; then it is finished."""

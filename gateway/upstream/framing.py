@@ -27,9 +27,6 @@ EVENT_LIMIT = 16 * 1024 * 1024
 LATE_LIMIT = 64 << 10
 """The most bytes of an event after the end of the answer."""
 
-OPENING_LIMIT = 1 << 20
-"""The most bytes of the events that only begin an answer. They may repeat the request."""
-
 BODY_STARTS = frozenset({b"{", b"[", b"<"})
 """First bytes of a body. No line of an event stream begins with one of them."""
 
@@ -63,8 +60,6 @@ class FramedStream(ABC):
         self.events = 0
         self.comments = 0
         self.held = 0
-        self._opening = b""
-        """The events so far, if they only begin the answer."""
 
     @property
     def complete(self) -> bool:
@@ -127,31 +122,20 @@ class FramedStream(ABC):
             return b""
         if self._framer.has_returns or not block.isascii():
             block = self._normalize(block)
-        out = self._read_events(block)
-        if self.started or len(self._opening) > OPENING_LIMIT:
-            return self.take_opening() + out if self._opening else out
-        self._opening += out
-        return b""
-
-    def take_opening(self) -> bytes:
-        self.started, opening, self._opening = True, self._opening, b""
-        return opening
+        return self._read_events(block) if block else b""
 
     def end(self) -> bytes:
         if self.failure or self.finished:
             self._read_late(BLANK)
             return b""
         if self._body is None:
-            out = self._read_rest(self._normalize(self._framer.end()))
-        else:
-            body = on_one_line(as_utf8(self._body.getvalue()))
-            self._body, self.held = None, 0
-            if events := stream_in(body):
-                out = self._read_events(events) + self._read_rest(b"")
-            else:
-                self.events += 1
-                out = self._read_body(body)
-        return self.take_opening() + out if self.started else b""
+            return self._read_rest(self._normalize(self._framer.end()))
+        body = on_one_line(as_utf8(self._body.getvalue()))
+        self._body, self.held = None, 0
+        if events := stream_in(body):
+            return self._read_events(events) + self._read_rest(b"")
+        self.events += 1
+        return self._read_body(body)
 
     def _read_late(self, data: bytes) -> None:
         """Read what follows the end of the answer, which may be its usage, but nothing large."""

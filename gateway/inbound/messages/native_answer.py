@@ -61,8 +61,6 @@ _PIECES = PieceDecoder(("content_block_delta",), _PieceEvent)
 class MessageTap(NativeTap):
     """Reads a native message."""
 
-    openings = ("message_start", "ping")
-
     def __init__(self, order: Order, channel: Channel, reader: AnswerReader, model: str) -> None:
         """``model`` is the model's public name if the answer has another one, else empty."""
         super().__init__(order, channel)

@@ -72,7 +72,6 @@ class Responses(InboundApi):
     sticky = True
     caps = ("max_output_tokens",)
     repeats_blindly = True
-    breaks_in_stream = True
     timed = True
     count_prompt = staticmethod(prompt_tokens_of)
 

@@ -51,8 +51,6 @@ _LAST_EVENTS = frozenset({*_TERMINAL_EVENTS, _REALTIME_END})
 class ResponsesReader(NativeTap):
     """Reads the events of one answer."""
 
-    openings = ("response.created", "response.in_progress", "response.queued")
-
     def __init__(self, order: Order, channel: Channel) -> None:
         super().__init__(order, channel)
         limits = dict(order.fields)
@@ -121,7 +119,7 @@ class ResponsesReader(NativeTap):
             self._items.append((int(place) if place.isdigit() else len(self._items), fields["item"]))
         elif kind in _ERROR_EVENTS and self._begun:
             self.reported_error = reported_failure(self._channel, data)
-        elif kind in _ERROR_EVENTS:  # before any content, it comes instead of an answer
+        elif kind in _ERROR_EVENTS:  # as the first event, it comes instead of an answer
             self.failure = reported_failure(self._channel, data)
         elif "response" in holders:
             return self._read_response(fields, holders["response"], kind)
@@ -210,7 +208,7 @@ class ResponsesReader(NativeTap):
             self.done = True
             if missing:
                 return missing + self._write_event(kind.partition(".")[2], {"response": self._as_requested(response)})
-        self._begun = self._begun or kind not in self.openings
+        self._begun = True
         requested = self._as_requested(response)
         if requested is sent and not is_renamed:
             return None

@@ -18,7 +18,6 @@ Doc = dict[str, Any]
 def _begun() -> NativeChatStream:
     stream = native_stream()
     stream.feed(ROLE)
-    stream.take_opening()
     return stream
 
 

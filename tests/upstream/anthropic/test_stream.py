@@ -28,7 +28,7 @@ def test_usage_is_known_from_the_beginning() -> None:
     stream = _stream()
     stream.feed(TWO_TOOLS[: TWO_TOOLS.index(b"event: content_block_start")])
     assert stream.reported is not None
-    assert (stream.reported.input, stream.started) == (33, False)
+    assert (stream.reported.input, stream.started) == (33, True)
 
 
 def test_what_cannot_be_true_is_marked() -> None:
@@ -63,8 +63,8 @@ def test_it_can_be_cut_short() -> None:
     assert (stream.finished, stream.finish, stream_faults(out, usage="yes")) == (True, "length", [])
 
 
-def test_only_the_beginning_is_held_back_until_there_is_content() -> None:
+def test_nothing_is_held_back() -> None:
     stream = _stream()
     events = [event + b"\n\n" for event in HELLO.split(b"\n\n") if event]
     says = [bool(stream.feed(event)) for event in events]
-    assert says == [False, False, True, True, False, False, True]
+    assert says == [True, False, True, True, False, False, True]
