@@ -7,7 +7,7 @@ import msgspec
 from gateway.domain.channel import Channel, Overrides, ServedModel
 from gateway.domain.output_limit import CHAT_CONTENT, STANDARD_FIELDS
 from gateway.domain.price import Price
-from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN, SCHEMAS, bound_of
+from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN, MESSAGE_TOKENS, SCHEMAS, bound_of
 from gateway.upstream.dialects import DIALECTS, output_limit
 
 _NO_EFFECT_ON_OUTPUT = STANDARD_FIELDS - {"max_completion_tokens", "max_tokens", "n", "reasoning_effort"}
@@ -87,4 +87,5 @@ def _added_input(overrides: Overrides) -> int:
     }
     schemas = [texts.pop(name) for name in SCHEMAS if name in texts]
     bound = bound_of({}, schemas, texts, least=0)
-    return bound.tokens + bound.media.bound("") - (-len(overrides.system.encode()) // BOUND_BYTES_PER_TOKEN)
+    system = MESSAGE_TOKENS - (-len(overrides.system.encode()) // BOUND_BYTES_PER_TOKEN) if overrides.system else 0
+    return bound.tokens + bound.media.bound("") + system

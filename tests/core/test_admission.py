@@ -58,7 +58,7 @@ def test_what_a_channel_s_owner_adds_is_held_too(limiter: Limiter) -> None:
     edits = Overrides(system="x" * 30, set={"max_tokens": 50})
     catalog = kit.catalog(kit.channel("up", "m", groups=("home",), overrides=edits))
     found = admit(call_of(kit.token(), catalog, max_tokens=10), limiter, Purse(10**9))
-    assert found.hold_plan.nanos == (16 + 10) * 2500 + 50 * 10_000
+    assert found.hold_plan.nanos == (16 + 14) * 2500 + 50 * 10_000
 
 
 def test_an_advisor_without_a_price_is_held_for_at_the_price_of_the_model(limiter: Limiter) -> None:

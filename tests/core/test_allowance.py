@@ -209,8 +209,8 @@ def test_of_several_channels_the_one_that_allows_most_counts() -> None:
 @pytest.mark.parametrize(
     ("edits", "tokens"),
     [
-        ({"system": "x" * 30}, 10),
-        ({"system": "ä" * 2}, 2),
+        ({"system": "x" * 30}, 14),  # and what a message costs
+        ({"system": "ä" * 2}, 6),
         ({"set": {"tools": ["x" * 10]}}, 605),
         ({"default": {"documents": ["x" * 26]}, "set": {"temperature": 1}}, 10),
     ],

@@ -11,6 +11,7 @@ Only the fields that the gateway itself reads are checked; all others stay as th
 import re
 from collections.abc import Mapping
 from functools import partial
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import msgspec
@@ -70,6 +71,7 @@ class _Thinking(msgspec.Struct, gc=False, forbid_unknown_fields=True):
 class _MessagesFields(msgspec.Struct, gc=False):
     model: str | None = None
     messages: list[_Message] | msgspec.UnsetType = msgspec.UNSET
+    system: str | list[dict[str, Any]] | None = None
     max_tokens: int | None = None
     stream: bool | None = None
 

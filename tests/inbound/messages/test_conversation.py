@@ -489,6 +489,7 @@ def test_a_lone_surrogate_is_translated() -> None:
         ({"max_tokens": -1}, "max_tokens"),
         ({"model": 7}, "model"),
         ({"stream": "yes"}, "stream"),
+        ({"system": [[1, 2]]}, "system[0]"),  # as tokens it could have more than its text
     ],
 )
 def test_a_fault_names_its_field(fields: Doc, param: str) -> None:
