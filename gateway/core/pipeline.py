@@ -32,7 +32,7 @@ from gateway.core.model_entry import ModelEntry
 from gateway.core.preparation import Worker
 from gateway.core.progress import BudgetExhausted
 from gateway.core.queueing import CallQueue, WaitingCalls, until_gone
-from gateway.core.quota_refusals import set_quota_status
+from gateway.core.quota_refusals import set_program_status
 from gateway.core.ratelimit import Limiter
 from gateway.core.recent_items import BrokenStreams, RecentFailures
 from gateway.core.refusal_log import Refusals
@@ -108,7 +108,7 @@ class Pipeline:
         self, origin: CallOrigin, error: GatewayError, token: Token | None = None, request: InboundRequest | None = None
     ) -> None:
         """Record a refused call, and add the status and the limits to the error that its client gets."""
-        set_quota_status(error, origin.app, bundled=origin.bundled)
+        set_program_status(error, origin.app, bundled=origin.bundled)
         if token is not None:
             model = "" if request is None else request.model
             error.call_headers = self.limiter.headers(self.catalog().rated_scopes(token, model))
@@ -203,6 +203,7 @@ class Pipeline:
         try:
             await self._answer_and_settle(call, admission, first)
         except GatewayError as error:
+            set_program_status(error, context.origin.app, bundled=context.origin.bundled)
             result.error = error.with_traceback(None)  # its frames refer to the call, and to all of its answer
         except asyncio.CancelledError:
             result.error = call.error_of_cancellation()

@@ -24,22 +24,23 @@ ADVISED_OUTPUT = 8000
 
 
 STATUSES: Final[Mapping[str, int]] = {"ai-sdk": 402, "codex": 400, "continue": 402, "opencode": 402, "qwencode": 402}
-"""The HTTP status at which a program stops and shows the message, by the beginning of its name. After a 429 these
-programs repeat the call, some for minutes and silently, whatever the answer says; Codex stops, but shows a message of
+"""The HTTP status at which a program stops and shows the message, by the beginning of its name. After a 429 or
+502 these programs repeat the call, some for minutes and silently, whatever the answer says; Codex shows a message of
 its own. Programs made with Vercel's AI SDK, such as Cline, have its name."""
 
 WHILE_HELD = "while_held"
 """The detail of an error that says that the call would be affordable once the running calls have ended."""
 
 
-def set_quota_status(error: GatewayError, app: str, *, bundled: bool) -> None:
-    """Give a quota refusal the HTTP status for this program. ``bundled``: an SDK is part of the program.
+def set_program_status(error: GatewayError, app: str, *, bundled: bool) -> None:
+    """Give an error of money, here or at the upstream, the HTTP status at which this program stops.
 
-    Users of an SDK expect 429, and the SDK obeys ``x-should-retry``; a program around it may retry by itself.
+    ``bundled``: an SDK is part of the program. Users of an SDK expect 429 or 502, and the SDK obeys
+    ``x-should-retry``; a program around it may retry by itself.
     """
-    if isinstance(error, QuotaExceeded):
-        name, default = app.casefold(), 402 if bundled else QuotaExceeded.status
-        error.status = next((status for start, status in STATUSES.items() if name.startswith(start)), default)
+    if isinstance(error, QuotaExceeded) or error.code == "upstream_out_of_credit":
+        name, default = app.casefold(), 402 if bundled else 0
+        error.program_status = next((status for start, status in STATUSES.items() if name.startswith(start)), default)
 
 
 class Headroom(msgspec.Struct, frozen=True, kw_only=True):

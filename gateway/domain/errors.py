@@ -19,7 +19,6 @@ CODE_STATUS: Final[Mapping[str, tuple[int, str]]] = {
     "wrong_host": (421, "invalid_request_error"),
     "upstream_rate_limited": (429, "rate_limit_error"),
     "upstream_overloaded": (503, "upstream_error"),
-    "upstream_out_of_credit": (402, "upstream_error"),  # many programs repeat a call after any 5xx, for minutes
     "model_not_found": (404, "invalid_request_error"),
 }
 """Status and type of the codes that differ from their class."""
@@ -73,12 +72,14 @@ class GatewayError(Exception):
         """The size of the request, if the call was refused for it."""
         self.call_headers: Mapping[str, str] = {}
         """The headers that report the limits of the caller, and the route of the call."""
+        self.program_status = 0
+        """The status at which the calling program stops; 0 for that of the code. See ``set_program_status``."""
         self.recorded = False
         """Whether the owner can see it already, in the record of a call or of a refusal."""
 
     @property
     def http_status(self) -> int:
-        return self._status_and_type()[0]
+        return self.program_status or self._status_and_type()[0]
 
     @property
     def http_type(self) -> str:
@@ -168,13 +169,8 @@ class QuotaExceeded(GatewayError):
     """The nano-dollars that the balance and all dollar budgets allow."""
     left_tokens: int | None = None
     """The tokens that all token budgets allow; None without such a budget."""
-    status: int = 429
-    """The status that makes the calling program stop; see ``set_quota_status``."""
     affordable_output: int = 0
     """The output tokens of all choices together that the money left pays for."""
-
-    def _status_and_type(self) -> tuple[int, str]:
-        return self.status, self.default_type
 
     @property
     def transient(self) -> bool:

@@ -8,7 +8,12 @@ from gateway.domain.limits import LimitReading
 from gateway.inbound.api import InboundApi
 from gateway.inbound.chat.api import CHAT
 
-NEVER_RETRY = frozenset({"answer_memory_full", "call_cancelled", "internal_error", "request_too_large_for_limit"})
+NEVER_RETRY = frozenset(
+    {
+        *("answer_memory_full", "call_cancelled", "internal_error", "request_too_large_for_limit"),
+        "upstream_out_of_credit",
+    }
+)
 """Codes that SDKs must not retry. For some of them an upstream has worked, and each retry would be paid for again."""
 
 
@@ -21,7 +26,7 @@ def retry_headers(error: GatewayError, status: int) -> dict[str, str]:
     if wait_s is not None and not (isfinite(wait_s) and wait_s <= 60):  # official SDKs ignore a longer one
         wait_s = None
     headers = {} if wait_s is None else {"retry-after": str(max(1, ceil(wait_s)))}
-    failed_upstream = isinstance(error, UpstreamError) and status in (402, 502, 504)
+    failed_upstream = isinstance(error, UpstreamError) and status in (502, 504)
     if failed_upstream or isinstance(error, (InvalidToken, QuotaExceeded)) or error.code in NEVER_RETRY:
         headers["x-should-retry"] = "false"
     elif status in (429, 503):

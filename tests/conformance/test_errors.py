@@ -31,7 +31,7 @@ FATES = [
     Fate(422, 422, "weird", sdk.UnprocessableEntityError),
     # What concerns the channel's account has codes of its own (docs/reference/errors.md), all 502 and never retried.
     Fate(401, 502, "upstream_auth_failed", sdk.InternalServerError),
-    Fate(402, 402, "upstream_out_of_credit", sdk.APIStatusError),
+    Fate(402, 502, "upstream_out_of_credit", sdk.InternalServerError),
     # After the gateway's own attempts x-should-retry is false.
     Fate(500, 502, "upstream_error", sdk.InternalServerError),
     Fate(409, 502, "upstream_error", sdk.InternalServerError),

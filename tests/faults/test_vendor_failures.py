@@ -63,7 +63,7 @@ async def test_a_channel_out_of_credit_is_paused_and_only_the_owner_reads_its_wo
     channel = gateway.channel(provider.base_url)
     provider.on("m", reply(BALANCE if status == 200 else {"error": {"message": "insufficient balance"}}, status=status))
     answer = await post(gateway, PATHS["/v1/chat/completions"], path="/v1/chat/completions")
-    assert (answer.status, answer.error["code"]) == (402, "upstream_out_of_credit")
+    assert (answer.status, answer.error["code"]) == (502, "upstream_out_of_credit")
     assert "insufficient balance" not in answer.body.decode()
     state = gateway.engine.health.state(channel)
     assert (state.name, state.kind, 3590 < state.left_s <= 3600) == ("cooling", FailureKind.QUOTA, True)

@@ -42,7 +42,7 @@ def _told(failure: Failure) -> tuple[FailureKind, str, int]:
 @pytest.mark.parametrize("dialect", [Dialect.OPENAI, Dialect.ANTHROPIC, Dialect.GEMINI])
 @pytest.mark.parametrize(("status", "body"), said.OUT_OF_CREDIT)
 def test_an_empty_account_is_a_matter_of_quota(status: int, body: Any, dialect: Dialect) -> None:
-    assert _told(_failure(status, body, dialect)) == (K.QUOTA, "upstream_out_of_credit", 402)
+    assert _told(_failure(status, body, dialect)) == (K.QUOTA, "upstream_out_of_credit", 502)
 
 
 REPORTED: list[tuple[str, Sequence[tuple[int, Any]], tuple[K, str, int]]] = [

@@ -9,7 +9,7 @@ from gateway.domain.units import Nanos
 from tests.fakes.client import Answer, Client
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Provider
-from tests.fakes.replies import dumps
+from tests.fakes.replies import dumps, reply
 
 CHAT = {"model": "m", "max_tokens": 2000, "messages": [{"role": "user", "content": "Hi"}]}
 RESPONSES = {"model": "m", "max_output_tokens": 2000, "input": "Hi"}
@@ -71,3 +71,22 @@ async def test_the_type_and_the_code_are_the_same_at_every_status(poor: Client) 
         (402, "insufficient_quota", "token_quota_exceeded"),
         (400, "insufficient_quota", "token_quota_exceeded"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("path", "agent", "status"),
+    [
+        ("/v1/chat/completions", "OpenAI/Python 3.52.0", 502),
+        ("/v1/chat/completions", "QwenCode/0.24.4 (linux; x64)", 402),
+        ("/v1/responses", "codex_exec/0.171.0 (Debian 12)", 400),
+        ("/v1/messages", "claude-cli/2.1.332 (external, cli)", 402),
+    ],
+)
+async def test_an_upstream_without_credit_stops_the_same_programs(
+    gateway: Gateway, provider: Provider, path: str, agent: str, status: int
+) -> None:
+    gateway.channel(provider.base_url)
+    provider.on("m", reply({"error": {"message": "insufficient balance"}}, status=402))
+    answer = await post(gateway.client, path, {"user-agent": agent})
+    assert (answer.status, answer.head.get("x-should-retry")) == (status, "false")
+    assert (gateway.record.status, gateway.record.code) == (status, "upstream_out_of_credit")

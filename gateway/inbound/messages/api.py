@@ -273,8 +273,12 @@ class Messages(InboundApi):
         return AttemptPlan(adapter, finish_translation(translated, channel), native=False)
 
     def status(self, error: GatewayError) -> int:
-        overloaded = isinstance(error, UpstreamError) and error.code == "upstream_overloaded"
-        return OVERLOADED if overloaded else error.http_status
+        if isinstance(error, UpstreamError):
+            if error.code == "upstream_overloaded":
+                return OVERLOADED
+            if error.code == "upstream_out_of_credit":
+                return 402
+        return error.http_status
 
     def error_body(self, error: GatewayError, call: str) -> bytes:
         if isinstance(error, UpstreamError) and error.verbatim and not _lacks_known_words(error):
