@@ -160,7 +160,7 @@ async def _find_by_part(client: ControlClient, part: str) -> CallView | None:
 
 
 async def _fetch_earlier_calls(client: ControlClient, call: CallView) -> str:
-    """Returns the calls that the client retried by this one, with their statuses; empty if it is no retry."""
+    """Returns the calls that the client retried by this one, with their statuses; empty if it was not a retry."""
     if not call.retry:
         return ""
     page = await client.calls(

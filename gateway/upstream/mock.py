@@ -269,11 +269,11 @@ def _tool_call(request: MockRequest) -> dict[str, Any] | None:
 def _chat(answer_id: str, request: MockRequest, plan: MockPlan, prompt: int) -> MockContent:
     call, text = _tool_call(request), _text(request)
     words = [] if call else _WORD.findall(text[:LONGEST])
-    limit = request.max_completion_tokens or request.max_tokens or len(words)
+    limit = request.max_completion_tokens or request.max_tokens or LONGEST
     truncated, words = len(words) > limit or len(text) > LONGEST, words[:limit]
     finish = "tool_calls" if call else "length" if truncated else "stop"
     choices = range(max(1, min(request.n or 1, 8)))
-    output = len(choices) * (estimate("".join(words)) or estimate(str(call)))
+    output = len(choices) * min(limit, estimate("".join(words)) or estimate(str(call)))
     usage = {"prompt_tokens": prompt, "completion_tokens": output, "total_tokens": prompt + output}
     head = {"id": answer_id, "created": 0, "model": request.model}
     if request.stream:

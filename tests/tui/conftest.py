@@ -46,7 +46,7 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def _no_server_of_the_developer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The address on the pictures may be that of a real gateway on this machine: test calls to it are refused."""
+    """A real gateway may run at the address on the pictures: test calls to it are refused."""
     connect = asyncio.open_connection
 
     async def refuse(host: str, port: int, **more: Any) -> Any:

@@ -103,6 +103,11 @@ async def test_limits_and_several_choices_are_kept(sleep: Sleeper) -> None:
     assert said.text == {0: "one two", 1: "one two"}
 
 
+async def test_no_answer_counts_more_tokens_than_its_limit(sleep: Sleeper) -> None:
+    doc = await _whole(sleep, "f(x)[y]={z:1};g(h)", max_tokens=1)
+    assert (doc["usage"]["completion_tokens"], doc["choices"][0]["finish_reason"]) == (1, "stop")
+
+
 @pytest.mark.parametrize("status", [400, 401, 402, 404, 429, 500, 503])
 @pytest.mark.parametrize("stream", [False, True])
 async def test_it_fails_as_asked(sleep: Sleeper, status: int, *, stream: bool) -> None:
