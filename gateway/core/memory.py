@@ -6,7 +6,8 @@ would free nothing. This works on Linux only; other systems do not offer the num
 
 The C library keeps freed memory for later use: after 200 slow streams or a few large answers that is a hundred
 megabytes in pieces. So it is set once to map large blocks individually, each of which is returned as soon as it is
-freed, and is asked to return the rest when no call runs. What answers may use is in ``answer_memory``.
+freed. Of the rest it keeps a few megabytes for the next call, and is asked to return all of it when no call runs.
+What answers may use is in ``answer_memory``.
 """
 
 import ctypes
@@ -33,11 +34,14 @@ def resident() -> int:
 
 
 def map_large_blocks() -> None:
-    """Make glibc map every large block individually from now on. Other C libraries are left alone."""
+    """Make glibc map every large block individually, and keep some free memory. Other C libraries are left alone."""
     with suppress(AttributeError, OSError):
         if sys.platform == "linux":
+            libc = ctypes.CDLL(None)
             # M_MMAP_THRESHOLD: by itself glibc raises it up to 32 MiB, as soon as such a block is freed
-            ctypes.CDLL(None).mallopt(-3, 1 << 20)
+            libc.mallopt(-3, 1 << 20)
+            # M_TRIM_THRESHOLD: otherwise a body of 200 KB goes back to the system and its pages are faulted in again
+            libc.mallopt(-1, 8 << 20)
 
 
 def trim() -> None:
