@@ -24,14 +24,21 @@ def going_on(id: str, **more: Any) -> Doc:
 
 
 def native(gateway: Gateway, provider: Provider, name: str, **fields: Any) -> None:
-    gateway.channel(provider.base_url, name=name, dialect=Dialect.ANTHROPIC, **fields)
+    gateway.channel(provider.base_url, name=name, dialect=Dialect.ANTHROPIC, preset="anthropic", **fields)
 
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("body", [CREATE, going_on("msg_1"), going_on("msg_1", messages=[])])
 @pytest.mark.parametrize(
     ("dialect", "preset"),
-    [("openai", ""), ("gemini", ""), ("mock", ""), ("anthropic", "ollama"), ("anthropic", "lmstudio")],
+    [
+        ("openai", ""),
+        ("gemini", ""),
+        ("mock", ""),
+        ("anthropic", "ollama"),
+        ("anthropic", "deepseek"),
+        ("anthropic", ""),
+    ],
 )
 async def test_a_channel_that_keeps_nothing_refuses_in_the_sdks_words(
     gateway: Gateway, provider: Provider, dialect: str, preset: str, body: Doc, *, stream: bool

@@ -43,7 +43,7 @@ from gateway.inbound.relay import forwarded_headers, lower_cap
 from gateway.inbound.rendering import RenderingAdapter
 from gateway.upstream.adapter import AnswerStream, DialectAdapter
 from gateway.upstream.dialects import chat_limit
-from gateway.upstream.vendors import LOCAL, vendor_of
+from gateway.upstream.vendors import vendor_of
 
 _SETTINGS = (
     *("temperature", "top_p", "top_k", "stop_sequences", "thinking", "metadata", "service_tier", "cache_control"),
@@ -256,8 +256,8 @@ class Messages(InboundApi):
         return self.selects(request)
 
     def obstacle(self, request: InboundRequest, channel: Channel) -> str:
-        """Returns why a channel cannot answer: an upstream that ignores the thread lacks the conversation."""
-        if channel.dialect is Dialect.ANTHROPIC and vendor_of(channel.preset, channel.base_url).name not in LOCAL:
+        """Returns why a channel cannot answer: all but Anthropic ignore the thread, and the conversation is lost."""
+        if channel.dialect is Dialect.ANTHROPIC and vendor_of(channel.preset, channel.base_url).name == "anthropic":
             return ""
         return "keeps no conversations: send all messages without 'thread'"
 
