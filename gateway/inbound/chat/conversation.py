@@ -85,8 +85,8 @@ class _Choice(msgspec.Struct, frozen=True):
 _TOOLS = msgspec.json.Decoder(list[ChatTool | None] | None)
 _FUNCTIONS = msgspec.json.Decoder(list[ChatFunction] | None)
 _CHOICE = msgspec.json.Decoder(_Choice | str | None)
-_MODES = {"auto": "auto", "none": "none", "required": "required", "any": "required"}
-"""``any`` is Mistral's word."""
+_MODES = {"auto": "auto", "none": "none", "required": "required", "any": "required", "validated": "auto"}
+"""``any`` is Mistral's word; Copilot CLI sends ``validated`` to models of Gemini."""
 
 
 def read_tools(fields: Fields) -> tuple[tuple[ToolOffer, ...], ToolChoice]:

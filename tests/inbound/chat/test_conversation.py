@@ -352,6 +352,7 @@ def test_tools_and_legacy_functions() -> None:
         ({"tool_choice": "auto"}, ToolChoice(mode="auto")),
         ({"tool_choice": "required"}, ToolChoice(mode="required")),
         ({"tool_choice": "any"}, ToolChoice(mode="required")),
+        ({"tool_choice": "validated"}, ToolChoice(mode="auto")),
         ({"tool_choice": {"type": "auto"}}, ToolChoice(mode="auto")),
         ({"tool_choice": {"type": "any"}}, ToolChoice(mode="required")),
         ({"tool_choice": NAMED}, ToolChoice(mode="named", name="f")),
