@@ -32,7 +32,8 @@ from gateway.domain.views import TokenView
 def _llm(target: AppTarget) -> Setup:
     models = "\n".join(
         f"- model_id: {quote(name)}\n  model_name: {quote(name)}\n  api_base: {quote(target.base_url)}\n"
-        "  api_key_name: tollkeeper\n  can_stream: true\n  supports_tools: true"
+        "  api_key_name: tollkeeper\n  can_stream: true\n  supports_tools: true\n"
+        "  supports_schema: true\n  vision: true"
         for name in target.chat_models
     )
     where = "extra-openai-models.yaml in the folder that 'dirname \"$(llm logs path)\"' prints"
@@ -110,7 +111,7 @@ from anthropic import Anthropic
 client = Anthropic()
 messages = [{{"role": "user", "content": "Hello"}}]
 answer = client.messages.create(model={quote(target.model)}, max_tokens=1024, messages=messages)
-print(answer.content[0].text)"""
+print("".join(block.text for block in answer.content if block.type == "text"))"""
     return Setup((shell_part(anthropic_variables(target)), file_part("a program in Python", text)))
 
 

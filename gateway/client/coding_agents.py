@@ -89,8 +89,10 @@ def _codex(target: AppTarget) -> Setup:
 
 
 def _opencode(target: AppTarget) -> Setup:
+    images = {"attachment": True, "modalities": {"input": ["text", "image"], "output": ["text"]}}
     models: dict[str, object] = {
-        name: {"name": name} | ({"limit": {"context": context, "output": min(32_000, context // 2)}} if context else {})
+        name: {"name": name, **images}
+        | ({"limit": {"context": context, "output": min(32_000, context // 2)}} if context else {})
         for name, context in target.chat_models.items()
     }
     provider = {
@@ -131,13 +133,17 @@ def _aider(target: AppTarget) -> Setup:
     return Setup((shell_part(variables), file_part(f"or, to keep it: ~/.aider.conf.yml ({HOME_NOTE})", text)))
 
 
+_CONTINUE_ROLES = "[chat, edit, apply]\n    capabilities: [tool_use, image_input]"
+"""Continue knows only by the names of some models what they can do."""
+
+
 def _continue(target: AppTarget) -> Setup:
     key, secret = quote(target.secret), f"${{{{ secrets.{KEY_VARIABLE} }}}}"
     names = [target.model, *(name for name in target.models if name != target.model)]
     text = "name: Tollkeeper\nversion: 1.0.0\nschema: v1\nmodels:\n" + "\n".join(
         f"  - name: {quote(name)}\n    provider: openai\n    model: {quote(name)}\n"
         f"    apiBase: {quote(target.base_url)}\n    apiKey: {key}\n"
-        f"    roles: [{'embed' if is_embedding_model(name) else 'chat, edit, apply'}]\n"
+        f"    roles: {'[embed]' if is_embedding_model(name) else _CONTINUE_ROLES}\n"
         "    requestOptions:\n      headers:\n        X-App: Continue"
         for name in names
     )
@@ -218,8 +224,9 @@ def _mini_swe_agent(target: AppTarget) -> Setup:
 
 
 def _crush(target: AppTarget) -> Setup:
+    shared = {"default_max_tokens": 16_000, "supports_attachments": True}
     models = [
-        {"id": name, "name": name, "context_window": context or 128_000, "default_max_tokens": 16_000}
+        {"id": name, "name": name, "context_window": context or 128_000, **shared}
         for name, context in target.chat_models.items()
     ]
     endpoint = {"type": "openai-compat", "base_url": target.base_url, "api_key": f"${KEY_VARIABLE}"}
@@ -251,8 +258,9 @@ def _goose(target: AppTarget) -> Setup:
 
 
 def _zed(target: AppTarget) -> Setup:
+    able = {"tools": True, "images": True, "parallel_tool_calls": False, "prompt_cache_key": False}
     models = [
-        {"name": name, "display_name": name, "max_tokens": context or 128_000}
+        {"name": name, "display_name": name, "max_tokens": context or 128_000, "capabilities": able}
         for name, context in target.chat_models.items()
     ]
     provider = {"api_url": target.base_url, "available_models": models}

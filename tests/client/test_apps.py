@@ -167,6 +167,20 @@ def test_pi_gets_its_provider_by_an_extension_and_every_field_that_it_insists_on
     assert {"reasoning", "input", "cost"} <= provider["models"][0].keys()
 
 
+@pytest.mark.parametrize(
+    ("name", "allowed"),
+    [
+        ("opencode", '"image"'),
+        ("continue", "capabilities: [tool_use, image_input]"),
+        ("crush", '"supports_attachments": true'),
+        ("zed", '"images": true'),
+        ("llm", "vision: true"),
+    ],
+)
+def test_a_program_that_asks_what_a_model_can_do_learns_that_it_sees_images(name: str, allowed: str) -> None:
+    assert allowed in texts(name)
+
+
 def test_copilot_knows_the_size_of_the_context() -> None:
     variables = APPS["copilot"].launch_for(TARGET, Path()).variables
     assert (variables["COPILOT_PROVIDER_BASE_URL"], variables["COPILOT_MODEL"]) == (URL, "qwen3")
