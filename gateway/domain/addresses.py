@@ -41,7 +41,7 @@ def _foreign_api(pattern: str, owner: str) -> _Rule:
 _RULES: Final = (
     _Rule(r"/messages/batches.*|/batches.*", "batches are " + _VENDOR_ONLY),
     _Rule(
-        r"/(?:files|uploads|vector_stores|assistants|threads|containers|skills|conversations)(?:/.*)?",
+        r"/(?:files|uploads|vector_stores|assistants|threads|containers|skills|conversations|chat/completions)(?:/.*)?",
         "files, threads and other objects that a vendor stores are " + _VENDOR_ONLY,
     ),
     _Rule(r"/responses/.*", "a response supports GET, DELETE, GET /input_items and POST /cancel only"),

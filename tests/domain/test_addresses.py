@@ -11,6 +11,7 @@ BASE = "http://127.0.0.1:8655/v1"
     ("path", "words"),
     [
         ("/v1/messages/batches", "batches are not supported"),
+        ("/v1/chat/completions/chatcmpl-1", "objects that a vendor stores are not supported"),
         ("/v1/messages/batches/b_1/results", "batches are not supported"),
         ("/v1/files", "that a vendor stores"),
         ("/v1//threads/t_1/runs/", "that a vendor stores"),
