@@ -205,7 +205,8 @@ class _Choice:
                 is_call = part.kind is BlockKind.TOOL_CALL
                 self.blocks.end((part.kind, self.tracker.number_at(part.block) if is_call else part.block))
             case StopWord():
-                self.word = self.word or part.word
+                if not self.word or meaning_of(self.word) == "stop":  # which some write into each chunk
+                    self.word = part.word
                 self.stop_sequence = self.stop_sequence or part.stop_sequence
 
     def _add_call(self, part: ToolCallPart) -> None:

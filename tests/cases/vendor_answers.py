@@ -9,7 +9,7 @@ from typing import Any
 
 from gateway.domain.channel import Dialect
 from tests.cases.gemini import streams as gemini
-from tests.fakes.replies import DONE, choice, chunk, delta, dumps, event, usage
+from tests.fakes.replies import DONE, choice, chunk, delta, dumps, event, tool_call, usage
 
 Doc = dict[str, Any]
 Calls = list[tuple[str, str]]
@@ -443,6 +443,27 @@ ENDS = [
         + event(chunk(delta(finish="length"))),
         text="Hi",
         finish="length",
+    ),
+    Row(
+        "a finish reason in the first chunk (Open WebUI)",
+        OPENAI,
+        event(chunk(delta("", role="assistant", finish="stop")))
+        + event(chunk(delta("Hi")))
+        + event(chunk(delta(finish="length"))),
+        text="Hi",
+        finish="length",
+    ),
+    Row(
+        "a finish reason in each chunk (gcli2api)",
+        OPENAI,
+        event(chunk(delta(reasoning_content="Hm", finish="stop")))
+        + event(chunk(delta("Hi", finish="stop")))
+        + event(chunk(delta(tool_calls=[tool_call(0, "a", "f", ARGUMENTS)], finish="stop")))
+        + DONE,
+        text="Hi",
+        reasoning="Hm",
+        calls=[("f", ARGUMENTS)],
+        finish="tool_calls",
     ),
     Row(
         "[DONE] instead of message_stop",

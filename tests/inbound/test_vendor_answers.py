@@ -128,6 +128,7 @@ def read_chat(data: bytes, *, streamed: bool) -> Said:
     said = Said()
     for doc in chunks_in(data) if streamed else [json.loads(data)]:
         for choice in doc["choices"]:
+            assert not (streamed and said.finish)
             said.add_message(choice["delta" if streamed else "message"])
             said.finish = choice["finish_reason"] or said.finish
     return said

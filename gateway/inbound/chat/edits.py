@@ -89,12 +89,13 @@ class ChunkEditor(Renderer):
         if not _LISTS.isdisjoint(message):
             self._number_items(index, message)
         message.pop("role", None)
-        if index not in self._begun:
+        is_first = index not in self._begun
+        if is_first:
             self._begun.add(index)
             self.changed = True
             message.setdefault("content", None)
             message["role"] = "assistant"
-        ends = bool(reason) and index not in self._ended
+        ends = bool(reason) and not (is_first or has_content or index in self._ended)  # else more may follow
         if ends:
             self._ended.add(index)
             self.changed = True
@@ -107,15 +108,9 @@ class ChunkEditor(Renderer):
 
     def _with_empty_arguments(self, index: int, delta: JsonObject) -> JsonObject:
         """Returns the last delta of a choice, with the ``{}`` of its calls that were not continued."""
-        calls = [*delta.get("tool_calls", ())]
-        for call in self.state.tracker(index).calls:
-            if call.arguments.empty_object:
-                begun = [each["function"] for each in calls if each["index"] == call.number and "function" in each]
-                if begun:
-                    begun[-1]["arguments"] = "{}"
-                else:
-                    calls.append({"index": call.number, "function": {"arguments": "{}"}})
-        return {**delta, "tool_calls": calls} if calls else delta
+        empty = [call for call in self.state.tracker(index).calls if call.arguments.empty_object]
+        added = [{"index": call.number, "function": {"arguments": "{}"}} for call in empty]
+        return {**delta, "tool_calls": [*delta.get("tool_calls", ()), *added]} if added else delta
 
     def _number_items(self, index: int, message: JsonObject) -> None:
         """Number the items of lists in a delta: OpenAI's SDK puts them together by index, and fails without one."""

@@ -115,14 +115,6 @@ class NativeChatStream(RenderedStream):
         super()._skip(event)
         self._forget()
 
-    def _conclude(self, *, done: bool) -> bytes:
-        """See ``RenderedStream``. If every choice has ended, the client has everything already."""
-        is_edited = self.renderer is self._editor
-        if not (is_edited and self._state.complete and done) or self._chat.watches or self._state.empty:
-            return super()._conclude(done=done)
-        self.finished = not self.failure
-        return b""
-
     def _edit(self) -> JsonObject | None:
         """Returns the chunk for the client; None if it has nothing new."""
         chunk, choices, calls = self._chat.chunk, self._chat.choices, iter(self._calls)

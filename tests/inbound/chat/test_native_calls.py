@@ -9,7 +9,7 @@ from gateway.inbound.chat.native import NativeChatStream
 from gateway.upstream.tool_call_tracker import made_id
 from tests.cases.answers import chunks_in
 from tests.cases.streams import ROLE
-from tests.fakes.replies import chunk, delta, event, tool_call
+from tests.fakes.replies import DONE, chunk, delta, event, tool_call
 from tests.upstream.makers import error_of, native_stream
 
 Doc = dict[str, Any]
@@ -47,8 +47,9 @@ def test_an_empty_object_waits_for_the_arguments_that_may_follow() -> None:
     assert _take(calls, tool_call(0, "a", "f", "{}")) == [tool_call(0, "a", "f", "")]
     assert _take(calls, _later('{"x":1}')) == [_later('{"x":1}')]
     _take(calls, tool_call(1, "b", "g", "{}"))
-    (last,) = chunks_in(calls.feed(event(chunk(delta(tool_calls=[tool_call(2, "c", "h", "{}")], finish="tool_calls")))))
-    assert last["choices"][0]["delta"]["tool_calls"] == [tool_call(2, "c", "h", "{}"), _later("{}", 1)]
+    ended = event(chunk(delta(tool_calls=[tool_call(2, "c", "h", "{}")], finish="tool_calls"))) + DONE
+    _, last = chunks_in(calls.feed(ended))
+    assert last["choices"][0]["delta"]["tool_calls"] == [_later("{}", 1), _later("{}", 2)]
 
 
 def test_an_empty_object_is_added_beside_a_part_of_another_kind() -> None:

@@ -307,7 +307,7 @@ def test_figures_are_seen_in_each_of_many_chunks(more: Doc) -> None:
 
 def test_a_stream_that_is_cut_short_ends_what_is_open() -> None:
     stream = _stream()
-    stream.feed(ROLE + event(chunk(delta("", index=1, finish="stop"))))
+    stream.feed(ROLE + event(chunk(delta("", index=1))) + event(chunk(delta(index=1, finish="stop"))))
     (last,) = chunks_in(stream.cut_short())
     assert (last["id"], last["choices"][0]["index"], last["choices"][0]["finish_reason"]) == ("chatcmpl-1", 0, "length")
 
