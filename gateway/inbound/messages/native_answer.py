@@ -4,7 +4,8 @@ The dialect's own reader reads everything around the content: beginning, usage, 
 from the content. Only the model's name is replaced.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import groupby
 from typing import Literal
 
 import msgspec
@@ -56,6 +57,14 @@ class _PieceEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=Fa
 
 
 _PIECES = PieceDecoder(("content_block_delta",), _PieceEvent)
+_PIECE_TYPES: Mapping[str, type[_TextPiece]] = {
+    "text": _TextPiece,
+    "thinking": _ThoughtPiece,
+    **dict.fromkeys(("tool_use", "server_tool_use", "mcp_tool_use"), _ArgumentsPiece),
+}
+"""The type of a block's usual pieces, by the type of the block."""
+_WITHIN_BLOCK = ("content_block_delta", "content_block_stop", "ping")
+_BLOCK_EVENTS = ("content_block_start", *_WITHIN_BLOCK[:2])
 
 
 class MessageTap(NativeTap):
@@ -67,6 +76,14 @@ class MessageTap(NativeTap):
         self._reader = reader
         self._model = model
         self._open_block: int | None = None
+        """The client's index of the open block."""
+        self._blocks: dict[int, tuple[str, int]] = {}
+        """The type of each block, and its index for the client, by the upstream's index."""
+        self._added_blocks = 0
+        self._strays: list[Fields] = []
+        """Deltas of texts that came in blocks of other types. They get blocks of their own."""
+        self._piece_type: type[_TextPiece] | None = None
+        """The type of the open block's usual pieces."""
         self._has_call = False
         self._has_bare_text = False
         """Whether the content of a whole answer was a text without a block."""
@@ -82,38 +99,82 @@ class MessageTap(NativeTap):
         return self.request_marks + super().marks
 
     def take_pieces(self, events: bytes, start: int) -> tuple[int, int]:
-        pieces, end = _PIECES.read(events, start)
-        if pieces:
-            self.tally.add("".join([event.delta.piece for event in pieces]))
+        usual = self._piece_type
+        pieces, end = ([], start) if usual is None else _PIECES.read(events, start)
+        texts = [event.delta.piece for event in pieces if type(event.delta) is usual]
+        if len(texts) < len(pieces) or not pieces:
+            return 0, start
+        self.tally.add("".join(texts))
         return len(pieces), end
 
     def take(self, event: SSEEvent) -> bytes | None:
+        """See ``NativeTap``. Stray deltas precede the first event that does not belong to their block."""
         fields = rawjson.fields(event.data)
-        match rawjson.maybe(fields.get("type")):
-            case "content_block_delta":
-                self._count(rawjson.maybe_fields(fields.get("delta")), event.data)
-            case "content_block_start":
-                index = rawjson.maybe(fields.get("index"))
-                self._open_block = index if type(index) is int else 0
-                self._reader.has_content = True
-                self._count(rawjson.maybe_fields(fields.get("content_block")))
-            case "content_block_stop":
-                self._open_block = None
-            case kind:
-                self.take_parts(self._reader.read(event), self._reader)
-                if self.failure is not None:
-                    return None
-                if kind == "message_start":
-                    message = rawjson.maybe_fields(fields.get("message"))
-                    edited = self._edit_message(message)
-                    if not self.order.screen.clean(fields) and edited == message:
-                        return None
-                    return write_event(b"message_start", rawjson.encode({**fields, "message": edited}))
-                if kind == "message_delta" and rawjson.is_null(fields.get("usage", NULL)):
-                    fields["usage"] = rawjson.raw({"output_tokens": self.tally.tokens()})
-                    sent = SSEEvent(rawjson.encode(fields), b"message_delta")
-                    return _clean_event(sent, fields, self.order.screen) or write_event(sent.name, sent.data)
+        kind = rawjson.text_at(fields.get("type"))
+        added = self._end_block() if self._strays and kind not in _WITHIN_BLOCK else b""
+        take = self._take_block_event if kind in _BLOCK_EVENTS else self._take_other
+        replaced = take(kind, event, fields)
+        return added + (replaced or write_event(kind.encode(), event.data)) if added else replaced
+
+    def _take_other(self, kind: str, event: SSEEvent, fields: Fields) -> bytes | None:
+        """See ``take``."""
+        self.take_parts(self._reader.read(event), self._reader)
+        if self.failure is not None:
+            return None
+        if kind == "message_start":
+            message = rawjson.maybe_fields(fields.get("message"))
+            edited = self._edit_message(message)
+            if not self.order.screen.clean(fields) and edited == message:
+                return None
+            return write_event(b"message_start", rawjson.encode({**fields, "message": edited}))
+        if kind == "message_delta" and rawjson.is_null(fields.get("usage", NULL)):
+            fields["usage"] = rawjson.raw({"output_tokens": self.tally.tokens()})
+            sent = SSEEvent(rawjson.encode(fields), b"message_delta")
+            return _clean_event(sent, fields, self.order.screen) or write_event(sent.name, sent.data)
         return _clean_event(event, fields, self.order.screen)
+
+    def _take_block_event(self, kind: str, event: SSEEvent, fields: Fields) -> bytes | None:
+        """See ``take``. SDKs fail at a text in the block of a call, as SGLang and claude-code-router send it."""
+        number = rawjson.maybe(fields.get("index"))
+        index = number if type(number) is int else 0
+        if kind == "content_block_start":
+            self._begin_block(index, rawjson.maybe_fields(fields.get("content_block")))
+        block_type, place = self._blocks.get(index, ("", index))
+        if kind == "content_block_stop":
+            self._open_block = self._piece_type = None
+        elif kind == "content_block_delta":
+            delta = rawjson.maybe_fields(fields.get("delta"))
+            self._count(delta, event.data)
+            if _own_type(delta) not in ("", block_type) and block_type in _PIECE_TYPES:
+                self._piece_type = None
+                self._strays.append(delta)
+                return b""
+        if number is None or place == number:
+            return _clean_event(event, fields, self.order.screen)
+        fields["index"] = rawjson.raw(place)
+        moved = SSEEvent(rawjson.encode(fields), kind.encode())
+        return _clean_event(moved, fields, self.order.screen) or write_event(moved.name, moved.data)
+
+    def _begin_block(self, index: int, block: Fields) -> None:
+        kind = rawjson.text_at(block.get("type"))
+        self._open_block = index + self._added_blocks
+        self._blocks[index] = kind, self._open_block
+        self._piece_type = None if self._added_blocks else _PIECE_TYPES.get(kind)
+        self._reader.has_content = True
+        self._count(block)
+
+    def _end_block(self) -> bytes:
+        """Returns the end of the open block, and blocks with the stray deltas. They follow the one that began last."""
+        out = b"" if self._open_block is None else _event("content_block_stop", index=self._open_block)
+        self._open_block, place = None, max((place for _, place in self._blocks.values()), default=0)
+        for kind, deltas in groupby(self._strays, key=_own_type):
+            place += 1
+            self._added_blocks += 1
+            out += _event("content_block_start", index=place, content_block={"type": kind, kind: ""})
+            out += b"".join([_event("content_block_delta", index=place, delta=delta) for delta in deltas])
+            out += _event("content_block_stop", index=place)
+        self._strays.clear()
+        return out
 
     def _count(self, part: Fields, data: bytes = b"") -> None:
         """Count the start of a block or a delta. If its kind is unknown, the whole ``data`` of its event counts."""
@@ -176,7 +237,7 @@ class MessageTap(NativeTap):
         return message
 
     def cut_short(self) -> bytes:
-        end = b"" if self._open_block is None else _event("content_block_stop", index=self._open_block)
+        end = self._end_block()
         if self.complete:
             return end
         self.add(StopWord("max_tokens"))
@@ -185,6 +246,11 @@ class MessageTap(NativeTap):
 
     def terminal_event(self, usage: Usage) -> bytes:
         return _event("message_stop")
+
+
+def _own_type(delta: Fields) -> str:
+    """Returns the type of the block that a delta with a text belongs to; nothing for other deltas."""
+    return {"text_delta": "text", "thinking_delta": "thinking"}.get(rawjson.text_at(delta.get("type")), "")
 
 
 def _event(kind: str, **fields: object) -> bytes:
