@@ -154,7 +154,8 @@ def _changed_parts(parts: list[Any], change: Callable[[Any], Any]) -> list[Any]:
     return [part for part in changed if part is not None]
 
 
-def _with_changes(message: Fields, change: Callable[[Any], Any]) -> Fields:
+def with_changes(message: Fields, change: Callable[[Any], Any]) -> Fields:
+    """Returns a message with the parts of its content as ``change`` returns them."""
     parts = rawjson.list_at(message.get("content"))
     changed = _changed_parts(parts, change)
     return message if changed == parts else {**message, "content": rawjson.raw(changed)}
@@ -198,7 +199,7 @@ def _unless_blank(part: Any) -> Any:
 
 def without_parts(messages: list[Fields], is_left_out: Callable[[Any], bool]) -> list[Fields]:
     """Returns the messages without some parts, and without those that had no others."""
-    fitting = [_with_changes(message, lambda part: None if is_left_out(part) else part) for message in messages]
+    fitting = [with_changes(message, lambda part: None if is_left_out(part) else part) for message in messages]
     return [
         message
         for message, sent in zip(fitting, messages, strict=True)
@@ -209,7 +210,7 @@ def without_parts(messages: list[Fields], is_left_out: Callable[[Any], bool]) ->
 def _without_blanks(messages: list[Fields]) -> list[Fields]:
     """Returns the messages without blank texts, and without those that have nothing else. A result has a filler."""
     kept: list[Fields] = []
-    for message in (_with_changes(message, _unless_blank) for message in messages):
+    for message in (with_changes(message, _unless_blank) for message in messages):
         content = message.get("content", NULL)
         has_none = bytes(content) in (b"[]", b"null") or (
             rawjson.is_text(content) and not rawjson.text(content).strip()
@@ -275,7 +276,7 @@ def _with_short_ids(message: Fields) -> Fields:
     same ones in calls and in results.
     """
     if b'"tool_' in bytes(message.get("content", NULL)):  # most contents are only text
-        message = _with_changes(message, lambda part: _with_short_id(part, _IDS.get(rawjson.text_at(part, "type"), "")))
+        message = with_changes(message, lambda part: _with_short_id(part, _IDS.get(rawjson.text_at(part, "type"), "")))
     names = [name for name in ("tool_call_id", "call_id") if name in message]
     own: dict[str, Any] = {name: _short_id(rawjson.maybe(message[name])) for name in names}
     if calls := rawjson.list_at(message.get("tool_calls")):
@@ -325,7 +326,7 @@ RULES: Mapping[str, MessageRule] = {
         sign=b'id"',
     ),
     NO_IMAGES: MessageRule(
-        _in_each(lambda message: _with_changes(message, _unless_image)),
+        _in_each(lambda message: with_changes(message, _unless_image)),
         lazy_pattern(
             r"(?i)unknown variant .?image(?:_url)?\b(?!.*\bexpected\b.*\bimage)"
             r"|image input is not (?:supported|enabled)|not a multimodal model|at most 0 image|not support vision"
@@ -339,7 +340,7 @@ RULES: Mapping[str, MessageRule] = {
         _images_of_tools, lazy_pattern("(?i)image urls are only allowed for messages with role 'user'"), sign=b"image"
     ),
     MESSAGES + "image=base64": MessageRule(
-        _in_each(lambda message: _with_changes(message, _with_raw_image)),
+        _in_each(lambda message: with_changes(message, _with_raw_image)),
         lazy_pattern("图片输入格式"),  # Zhipu's GLM
         sign=b"image",
     ),

@@ -75,6 +75,7 @@ class _Message(msgspec.Struct, gc=False):
     content: msgspec.Raw = NULL
 
 
+_BLOCK = msgspec.json.Decoder(_ContentBlock)
 _BLOCKS = msgspec.json.Decoder(list[_ContentBlock])
 _MESSAGES = msgspec.json.Decoder(list[_Message])
 _SOURCE = msgspec.json.Decoder(_Source)
@@ -252,6 +253,11 @@ def _content_parts(block: _ContentBlock, where: str) -> list[TextPart | MediaPar
             heading = [_text_or_empty(block.title), _text_or_empty(block.source)]
             return _headed_parts(heading, _inner_parts(block.content, where), block.cache_control)
     return [_described_part(block)]
+
+
+def described_block(raw: msgspec.Raw) -> msgspec.Raw:
+    """Returns the text that stands for a block of an unusual type. Raises BadRequest."""
+    return _described_part(read_typed(_BLOCK, raw, "content")).raw
 
 
 def _described_part(block: _ContentBlock) -> TextPart:

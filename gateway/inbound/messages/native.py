@@ -31,9 +31,10 @@ from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.output_limit import STANDARD_FIELDS
 from gateway.domain.rawjson import Fields
 from gateway.domain.sse import is_stream
+from gateway.inbound.messages.conversation import described_block
 from gateway.inbound.messages.native_answer import MessageTap
 from gateway.inbound.messages.render import MessagesRenderer, MessageStyle, WholeMessageRenderer
-from gateway.inbound.messages.tools import TOOL_CHANGE_TYPES, changed_tools
+from gateway.inbound.messages.tools import TOOL_CHANGE_TYPES, USUAL_BLOCKS, changed_tools, is_refused_block
 from gateway.inbound.relay import (
     ChatWords,
     RenderableStream,
@@ -48,7 +49,7 @@ from gateway.upstream.adapter import Adapter, DialectAdapter, WholeAnswer
 from gateway.upstream.anthropic.dialect import VERSION, root
 from gateway.upstream.efforts import EFFORT, FORMS_REFUSED, lower_budget
 from gateway.upstream.failures import REJECTED
-from gateway.upstream.message_rules import THOUGHTS, without_parts
+from gateway.upstream.message_rules import THOUGHTS, with_changes, without_parts
 from gateway.upstream.openai.dialect import endpoint
 from gateway.upstream.refused_params import BETA, EVERY_BETA, REASONING_BACK
 from gateway.upstream.request_rules import fit_request, is_rule
@@ -282,9 +283,17 @@ _THOUGHT_REFUSED = re.compile(
 """Matches refusals of thoughts that are missing, are not signed, or are signed by another maker, such as Kimi."""
 
 
+_BLOCK_REFUSED = re.compile(
+    r"content\S{0,40} Input tag '(\w+)' found using 'type'|content\S{0,40} unknown variant [`'](\w+)"
+    r"|'content'[^{}]{0,80}'type'\)[^{}]{0,300}'input': '(\w+)'|()invalid request error",
+    re.IGNORECASE,
+)
+"""Matches refusals of a type of block, which servers other than Kimi name."""
+
+
 def repaired_order(order: Order, failure: Failure) -> Order | None:
-    """Returns the request without deferred tools or thoughts, if the refusal is about these; else None."""
-    repaired = without_deferred_tools(order, failure)
+    """Returns the request without deferred tools, unusual blocks or thoughts, if these are refused; else None."""
+    repaired = without_deferred_tools(order, failure) or _without_refused_blocks(order, failure)
     if repaired is not None or failure.status != 400 or not _THOUGHT_REFUSED.search(failure.verbatim.apply(str)):
         return repaired
     fields, removed = dict(order.fields), list[str]()
@@ -297,6 +306,32 @@ def repaired_order(order: Order, failure: Failure) -> Order | None:
     if not removed:
         return None
     return msgspec.structs.replace(order, fields=fields, body=b"", removed=(*order.removed, *removed))
+
+
+def _without_refused_blocks(order: Order, failure: Failure) -> Order | None:
+    """Returns the request with texts in place of blocks that only Anthropic takes; None if that is not what failed."""
+    found = _BLOCK_REFUSED.search(failure.verbatim.apply(str)) if failure.status in (400, 422) else None
+    refused = "" if found is None else found[found.lastindex or 0]
+    messages = None if found is None or refused in USUAL_BLOCKS else rawjson.maybe_objects(order.fields["messages"])
+    try:
+        described = _describe_blocks(messages or [], refused)
+    except BadRequest:  # invalid for the API: the upstream's error stands
+        return None
+    if not described or described == messages:
+        return None
+    fields = {**order.fields, "messages": rawjson.raw(described)}
+    removed = (*order.removed, f"messages[].{refused or 'content'}")
+    return msgspec.structs.replace(order, fields=fields, body=b"", removed=removed)
+
+
+def _describe_blocks(messages: list[Fields], refused: str) -> list[Fields]:
+    """Returns the messages with texts in place of blocks that fail like one of this type. Raises BadRequest."""
+
+    def change(block: Any) -> Any:
+        is_refused = is_refused_block(rawjson.text_at(block, "type"), refused)
+        return {"type": "text", "text": described_block(rawjson.raw(block))} if is_refused else block
+
+    return [with_changes(message, change) for message in messages]
 
 
 def _is_thought(block: Any) -> bool:
@@ -330,41 +365,23 @@ def without_deferred_tools(order: Order, failure: Failure) -> Order | None:
 
 def _with_plain_tools(fields: Fields) -> Fields:
     """Returns the tools without marks, and the messages with references as the text that other dialects get. Tools
-    that the messages add are in the list, and tools that they remove are not.
+    that the messages add are in the list, and tools that they remove are not. Raises BadRequest.
     """
     plain_fields: Fields = {}
-    decoded = rawjson.value(fields.get("messages"))
-    messages: list[Any] = decoded if isinstance(decoded, list) else []
-    changes = _remove_tool_changes(messages)
-    _write_out_references(messages)
-    if messages and _DEFERRED_PARTS.search(memoryview(fields["messages"])):
-        filled = [message for message in messages if rawjson.at(message, "content") != []]
-        plain_fields["messages"] = rawjson.raw(filled)
+    changes: list[tuple[str, msgspec.Raw]] = []
+
+    def is_change(block: Any) -> bool:
+        kind = rawjson.text_at(block, "type")
+        if kind in TOOL_CHANGE_TYPES:
+            changes.append((kind, rawjson.raw(block.get("tool"))))
+        return kind in TOOL_CHANGE_TYPES
+
+    messages = rawjson.maybe_objects(fields.get("messages")) or []
+    plain = without_parts(_describe_blocks(messages, "tool_reference"), is_change)
+    if plain != messages:
+        plain_fields["messages"] = rawjson.raw(plain)
     if "tools" in fields or changes:
         tools = rawjson.objects(changed_tools(fields.get("tools", rawjson.NULL), changes))
         unmarked = [{name: value for name, value in tool.items() if name != _DEFERRED} for tool in tools]
         plain_fields["tools"] = rawjson.raw(unmarked)
     return plain_fields
-
-
-def _remove_tool_changes(messages: list[Any]) -> list[tuple[str, msgspec.Raw]]:
-    """Remove the blocks that add or remove tools. Returns the type and the tool of each."""
-    changes: list[tuple[str, msgspec.Raw]] = []
-    for message in messages:
-        blocks = [(rawjson.text_at(block, "type"), block) for block in rawjson.list_at(message, "content")]
-        removed = [(kind, rawjson.raw(block.get("tool"))) for kind, block in blocks if kind in TOOL_CHANGE_TYPES]
-        if removed:
-            message["content"] = [block for kind, block in blocks if kind not in TOOL_CHANGE_TYPES]
-            changes += removed
-    return changes
-
-
-def _write_out_references(messages: list[Any]) -> None:
-    """Replace each reference to a tool in the results of tools by a text."""
-    for message in messages:
-        for block in rawjson.list_at(message, "content"):
-            for part in rawjson.list_at(block, "content"):
-                if rawjson.text_at(part, "type") == "tool_reference":
-                    name = part.get("tool_name", "")
-                    part.clear()
-                    part |= {"type": "text", "text": f"[tool_reference {name}]"}

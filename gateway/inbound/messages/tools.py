@@ -29,12 +29,12 @@ _UNREADABLE = frozenset(
 _SCREEN_TOOLS = ("computer", "browser")
 TOOL_CHANGE_TYPES = frozenset({"tool_addition", "tool_removal"})
 """The types of blocks that change which tools are offered."""
-_KNOWN_BLOCKS = frozenset(
-    {
-        *("text", "image", "document", "search_result", "tool_use", "tool_result", "thinking", "redacted_thinking"),
-        *("compaction", "tool_reference", *TOOL_CHANGE_TYPES),
-    }
+USUAL_BLOCKS = frozenset(
+    {"text", "image", "document", "search_result", "tool_use", "tool_result", "thinking", "redacted_thinking"}
 )
+"""The types of blocks that most servers of this API take."""
+_KNOWN_BLOCKS = USUAL_BLOCKS | TOOL_CHANGE_TYPES | {"compaction", "tool_reference"}
+_VENDOR_TOOL_ENDS = ("_tool_use", "_tool_result")
 _NO_ARGUMENTS: dict[str, Any] = {"type": "object", "properties": {}}
 
 
@@ -185,7 +185,14 @@ def _offer(tool: _Tool, where: str) -> ToolOffer | None:
 
 def is_known_block(kind: str) -> bool:
     """Returns whether blocks of this type are translated, all those about tools of the vendor among them."""
-    return kind in _KNOWN_BLOCKS or kind.endswith(("_tool_use", "_tool_result"))
+    return kind in _KNOWN_BLOCKS or kind.endswith(_VENDOR_TOOL_ENDS)
+
+
+def is_refused_block(kind: str, refused: str) -> bool:
+    """Returns whether blocks of this type fail as well, if one of the ``refused`` type does. That is empty if unknown;
+    a server that does not know one of the vendor's tools knows no unusual block.
+    """
+    return kind == refused or (kind not in USUAL_BLOCKS and (not refused or refused.endswith(_VENDOR_TOOL_ENDS)))
 
 
 def readable_texts(value: Any) -> Iterator[str]:
