@@ -173,10 +173,6 @@ class NativeTap(AnswerState):
         """Returns what the client gets instead of an event; None if it passes unchanged. Raises ValueError."""
         raise NotImplementedError
 
-    def take_done(self) -> bytes:
-        """Returns what the client gets at ``[DONE]``, which some relays send in other APIs than OpenAI's older ones."""
-        return b""
-
     def cut_short(self) -> bytes:
         """Returns the events that end the answer here as at its length limit, without the terminal one."""
         raise NotImplementedError
@@ -260,10 +256,9 @@ class NativeStream(FramedStream):
             self.comments += event is None and has_comment(text)
             return None if self.started else b""  # until the answer begins, another channel may answer
         self.events += 1
-        if event.data.strip() == b"[DONE]":
-            last = self.reader.take_done()
+        if event.data.strip() == b"[DONE]":  # some relays send it
             self.finished = self.reader.complete
-            return last
+            return b""
         replaced = None
         try:
             refuse_many_elements(event.data)

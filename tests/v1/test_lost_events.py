@@ -37,7 +37,7 @@ BROKEN: dict[Dialect, Script] = {
     Dialect.ANTHROPIC: say_events(*BEGUN, b"event: content_block_delta\n" + GARBLED, STOP, LAST, END),
     Dialect.GEMINI: stream_bytes(part("Hello") + GARBLED + part("", finishReason="STOP")),
 }
-PASSED_ON = {(Dialect.OPENAI, "completions"), (Dialect.ANTHROPIC, "messages")}
+PASSED_ON = {(Dialect.ANTHROPIC, "messages")}
 """Where events are passed on as they are, what cannot be read always ends the stream with an error."""
 
 

@@ -5,7 +5,7 @@ last. Tool calls are numbered from 0, and each is introduced exactly once, becau
 Everything else passes unchanged.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 
@@ -15,7 +15,7 @@ from gateway.domain.order import Order
 from gateway.domain.rawjson import Fields, JsonObject
 from gateway.domain.sse import BLANK
 from gateway.domain.usage import Usage
-from gateway.inbound.chat.render import DONE
+from gateway.inbound.chat.render import DONE, ChatRenderer
 from gateway.inbound.rendering import Renderer
 from gateway.upstream.answer_state import AnswerState
 from gateway.upstream.openai.reader import ID_LIMIT, ParsedChoice
@@ -23,8 +23,6 @@ from gateway.upstream.openai.tool_calls import tool_kind
 from gateway.upstream.tool_call_tracker import TrackedCall
 from gateway.upstream.usage_report import UsageReports
 
-CHUNK = msgspec.Raw(b'"chat.completion.chunk"')
-COMPLETION = msgspec.Raw(b'"chat.completion"')
 _LISTS = frozenset({"annotations", "images"})
 """Lists in deltas that clients put together."""
 _ZERO = msgspec.Raw(b"0")
@@ -49,9 +47,14 @@ def identity(answer: Fields, upstream_id: str, order: Order, kind: msgspec.Raw) 
 
 
 class ChunkEditor(Renderer):
-    """Edits the chunks of one answer."""
+    """Edits the chunks of one answer, or a whole answer."""
 
     all_choices = native = True
+    chunk_object = msgspec.Raw(b'"chat.completion.chunk"')
+    whole_object = msgspec.Raw(b'"chat.completion"')
+    """The ``object`` of a chunk, and of a whole answer."""
+    body_renderer: Callable[[Order], Renderer] = staticmethod(ChatRenderer)
+    """Makes what writes the chunks of an answer that comes whole."""
     state: AnswerState
 
     def __init__(self, order: Order) -> None:
@@ -74,9 +77,12 @@ class ChunkEditor(Renderer):
         if not isinstance(event, AnswerFinished) or event.choice in self._ended:
             return b""
         self._ended.add(event.choice)
-        delta = self._with_empty_arguments(event.choice, {})
-        choice = {"index": event.choice, "delta": delta, "logprobs": None, "finish_reason": event.reason}
+        choice = {"index": event.choice, "logprobs": None, **self.last_fields(event.choice, event.reason)}
         return b"data: %b" % rawjson.encode({**self._head, "choices": [choice]}) + BLANK
+
+    def last_fields(self, index: int, reason: str) -> JsonObject:
+        """Returns the content and the finish reason of the last chunk of a choice."""
+        return {"delta": self._with_empty_arguments(index, {}), "finish_reason": reason}
 
     def edit(self, choice: ParsedChoice, calls: ReadCalls, *, has_content: bool) -> bool:
         """Edit a choice in place. Returns False if nothing of it is left for the client."""
@@ -123,7 +129,7 @@ class ChunkEditor(Renderer):
 
     def write_event(self, chunk: JsonObject) -> bytes:
         """Returns a chunk as the client's event, with the head that all chunks have."""
-        self._head = self._head or identity(chunk, self.state.upstream_id, self._order, CHUNK)
+        self._head = self._head or identity(chunk, self.state.upstream_id, self._order, self.chunk_object)
         chunk.update(self._head)
         self._order.screen.clean(chunk)
         return b"".join((b"data: ", rawjson.encode(chunk), BLANK))
@@ -135,16 +141,15 @@ class ChunkEditor(Renderer):
         report = self.state.reports.for_client(usage, self._order.screen)
         return self.write_event({**self._head, "choices": [], "usage": report}) + DONE
 
-
-def edit_message(choice: ParsedChoice, calls: ReadCalls, reason: str, order: Order) -> None:
-    """Edit a choice of a whole answer in place."""
-    message, fields = choice.message, choice.fields
-    edit_calls(choice, calls)
-    message.setdefault("content", None)
-    if not rawjson.maybe(message.get("role")):
-        message["role"] = "assistant"
-    fields |= {"index": choice.index, "message": message, "finish_reason": reason}
-    order.screen.clean(fields)
+    def edit_whole(self, choice: ParsedChoice, calls: ReadCalls) -> None:
+        """Edit a choice of a whole answer in place."""
+        message, fields = choice.message, choice.fields
+        edit_calls(choice, calls)
+        message.setdefault("content", None)
+        if not rawjson.maybe(message.get("role")):
+            message["role"] = "assistant"
+        fields |= {"index": choice.index, "message": message, "finish_reason": self.state.reason(choice.index)}
+        self._order.screen.clean(fields)
 
 
 def edit_calls(choice: ParsedChoice, calls: ReadCalls) -> bool:

@@ -11,27 +11,22 @@ from functools import partial
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.domain.answer import (
-    AnswerEvent,
-    AnswerPart,
-    BlockKind,
-    Piece,
-    ToolCallPart,
-)
+from gateway.domain.answer import AnswerEvent, AnswerPart, BlockKind, Piece, ToolCallPart
 from gateway.domain.channel import Channel
 from gateway.domain.failure import AttemptFailed
 from gateway.domain.json_text import as_utf8, refuse_many_elements
 from gateway.domain.order import Order
 from gateway.domain.rawjson import JsonObject
 from gateway.domain.sse import BOM, SSEEvent, stream_in
-from gateway.inbound.chat.edits import COMPLETION, ChunkEditor, edit_head, edit_message, identity
-from gateway.inbound.chat.render import ChatRenderer, WholeChatRenderer
+from gateway.inbound.chat.edits import ChunkEditor, edit_head, identity
+from gateway.inbound.chat.render import WholeChatRenderer
 from gateway.inbound.event_stream import CONTENTLESS
-from gateway.inbound.rendering import RenderedStream, RenderingAdapter
+from gateway.inbound.rendering import RenderedStream, RenderingAdapter, WholeRenderer
 from gateway.upstream.adapter import OutputCounter, WholeAnswer, whole_answer
 from gateway.upstream.answer_errors import reports_error
 from gateway.upstream.finish_words import REASONS, meaning_of
 from gateway.upstream.framing import FramedStream
+from gateway.upstream.openai.completions import CompletionsDialect
 from gateway.upstream.openai.dialect import OpenAIDialect
 from gateway.upstream.openai.reader import ChatReader, may_report_error, upstream_id
 from gateway.upstream.openai.template import Run
@@ -45,9 +40,9 @@ class NativeChatStream(RenderedStream):
     _check = staticmethod(partial(refuse_many_elements, opens_logprobs=False))
     feed = FramedStream.feed  # the editor keeps nothing for the end
 
-    def __init__(self, reader: ChatReader, order: Order, channel: Channel) -> None:
-        self._editor = ChunkEditor(order)
-        super().__init__(reader, order, channel, self._editor)
+    def __init__(self, reader: ChatReader, order: Order, channel: Channel, editor: ChunkEditor) -> None:
+        super().__init__(reader, order, channel, editor)
+        self._editor = editor
         self._editor.state = self._state
         self._chat = reader
         self._calls: list[TrackedCall | None] = []
@@ -56,23 +51,29 @@ class NativeChatStream(RenderedStream):
         self._arguments: Arguments | None = None
         """The arguments that the template's texts continue; None if the texts are of another kind."""
 
-    def read_answer(self, body: bytes) -> JsonObject:
-        """Returns the whole answer with its edits. If it is invalid, sets ``failure`` and returns an empty one."""
+    def read_answer(self, body: bytes) -> WholeAnswer | None:
+        """Returns the whole answer with its edits, in the upstream's bytes if it needs none; None if its choices are
+        parts of one. Raises AttemptFailed.
+        """
         self.read_whole(body, split=True)
         if self.failure:
-            return {}
-        answer, calls = self._chat.chunk, iter(self._calls)
-        for choice in self._chat.choices:
-            edit_message(choice, calls, self._state.reason(choice.index), self._order)
-        answer["choices"] = [choice.fields for choice in self._chat.choices]
+            raise AttemptFailed(self.failure)
+        answer, calls, choices = self._chat.chunk, iter(self._calls), self._chat.choices
+        if len(choices) > 1 and self._order.wants_one_choice:
+            return None
+        for choice in choices:
+            self._editor.edit_whole(choice, calls)
+        sent, edited = rawjson.maybe_fields(body), [choice.fields for choice in choices]
+        if edited != rawjson.maybe_objects(sent.get("choices")):
+            answer["choices"] = edited
         self._forget()
-        head = identity(answer, self.upstream_id, self._order, COMPLETION)
+        head = identity(answer, self.upstream_id, self._order, self._editor.whole_object)
         edit_head(answer, self._state.reports, self.reported, head, self._order)
-        return answer
+        return whole_answer(self, body if answer == sent else rawjson.encode(answer))
 
     def _read_body(self, body: bytes) -> bytes:
         """See ``RenderedStream``. The chunks of a whole answer are rendered, as for other dialects."""
-        self.renderer = ChatRenderer(self._order)
+        self.renderer = self._editor.body_renderer(self._order)
         out = super()._read_body(body)
         self._forget()
         return out
@@ -138,30 +139,29 @@ class NativeChatStream(RenderedStream):
 class NativeChat(RenderingAdapter):
     """Calls a channel that speaks chat completions. An answer in the other form than requested is rendered."""
 
-    def __init__(self, dialect: OpenAIDialect) -> None:
-        super().__init__(dialect, ChatRenderer, WholeChatRenderer)
-        self._dialect: OpenAIDialect = dialect
+    def __init__(
+        self,
+        dialect: OpenAIDialect | CompletionsDialect,
+        editor: type[ChunkEditor] = ChunkEditor,
+        whole: type[WholeRenderer] = WholeChatRenderer,
+    ) -> None:
+        super().__init__(dialect, editor.body_renderer, whole)
+        self._reader = dialect.reader
+        self._editor = editor
 
     def stream(self, order: Order, channel: Channel) -> NativeChatStream:
-        return NativeChatStream(self._dialect.reader(order, channel), order, channel)
+        return NativeChatStream(self._reader(order, channel), order, channel, self._editor(order))
 
     def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
-        if (regular := _read_regular(body, order)) is not None:
-            return regular
-        if stream_in(body):
-            return super().whole(body, order, channel)
-        stream = self.stream(order, channel)
-        answer = stream.read_answer(body)
-        if stream.failure:
-            raise AttemptFailed(stream.failure)
-        if len(answer["choices"]) > 1 and order.wants_one_choice:
-            return super().whole(body, order, channel)  # as one choice
-        return whole_answer(stream, rawjson.encode(answer))
+        text = as_utf8(body.strip().removeprefix(BOM))  # DeepSeek's answers may begin with blank lines
+        answer = _read_regular(text, order) if self._editor is ChunkEditor else None
+        if answer is None and not stream_in(body):
+            answer = self.stream(order, channel).read_answer(text)
+        return answer or super().whole(body, order, channel)
 
 
 def _read_regular(body: bytes, order: Order) -> WholeAnswer | None:
-    """Returns the answer if its choices need no edit; else None. It may begin with blank lines, as DeepSeek's do."""
-    body = as_utf8(body.strip().removeprefix(BOM))
+    """Returns the answer if its choices need no edit; else None."""
     tally = OutputCounter()
     try:
         refuse_many_elements(body, opens_logprobs=False)
@@ -174,7 +174,7 @@ def _read_regular(body: bytes, order: Order) -> WholeAnswer | None:
     original, reports = dict(answer), UsageReports(order.fields)
     reports.add(answer)
     reported, name = reports.usage(tally), upstream_id(answer, order.screen)
-    edit_head(answer, reports, reported, identity(answer, name, order, COMPLETION), order)
+    edit_head(answer, reports, reported, identity(answer, name, order, ChunkEditor.whole_object), order)
     return WholeAnswer(
         body=body if answer == original else rawjson.encode(answer),
         reported=reported,

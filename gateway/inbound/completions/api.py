@@ -10,7 +10,6 @@ completed, and the chunk with the usage and ``[DONE]`` wait for the record.
 """
 
 import re
-from functools import partial
 
 import msgspec
 
@@ -19,13 +18,10 @@ from gateway.domain.answer import AnswerEvent, AnswerFinished, BlockKind, Citati
 from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.conversation import Conversation, TextPart, Turn
 from gateway.domain.errors import BadRequest
-from gateway.domain.json_text import as_utf8, refuse_many_elements
 from gateway.domain.order import Order
 from gateway.domain.output_limit import MOST_CHOICES, MOST_TOKENS, STANDARD_FIELDS, OutputLimit, larger, read_limit
 from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN, MESSAGE_TOKENS, InputBound, bound_of, text_count
-from gateway.domain.rawjson import Fields
-from gateway.domain.screen import Screen
-from gateway.domain.sse import BOM, SSEEvent, stream_in
+from gateway.domain.rawjson import Fields, JsonObject
 from gateway.domain.usage import Usage, as_object
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundRequest
 from gateway.inbound.chat.api import (
@@ -38,15 +34,16 @@ from gateway.inbound.chat.api import (
     wants_usage,
 )
 from gateway.inbound.chat.conversation import finish_translation
-from gateway.inbound.chat.edits import edit_head, identity
+from gateway.inbound.chat.edits import ChunkEditor, ReadCalls, identity
+from gateway.inbound.chat.native import NativeChat
 from gateway.inbound.chat.render import DONE
 from gateway.inbound.json_body import TOKEN_LIMITS, Body, check_text, read_body
-from gateway.inbound.relay import NativeTap, RenderableStream, edit_request, failing_attempt
+from gateway.inbound.relay import edit_request
 from gateway.inbound.rendering import Renderer, RenderingAdapter, WholeRenderer
-from gateway.upstream.adapter import DialectAdapter, WholeAnswer, not_an_answer, whole_answer
+from gateway.upstream.adapter import DialectAdapter
 from gateway.upstream.dialects import chat_limit
 from gateway.upstream.openai.completions import DEFAULT_OUTPUT, CompletionsDialect, with_limit
-from gateway.upstream.openai.reader import ChatReader, ParsedChoice, upstream_id
+from gateway.upstream.openai.reader import ParsedChoice
 
 _CHAT_FIELDS = frozenset(
     {
@@ -203,24 +200,16 @@ def _chat_order(order: Order) -> Order:
     )
 
 
-_CHOICE_CONTENT = frozenset({"text", "logprobs", "message", "delta"})
-"""Fields of a choice with the model's words."""
 _REASONS = {"length": "length", "content_filter": "content_filter"}
 """Finish reasons. All others become ``stop``."""
+_OBJECT = msgspec.Raw(b'"text_completion"')
+_CONTENT = frozenset({"logprobs"})
+"""The field with the model's words, next to the text."""
 
 
-def _head_of(answer: Fields, order: Order) -> Fields:
-    """Returns the fields with which an answer or a chunk begins, see ``identity``."""
-    return identity(answer, upstream_id(answer, order.screen), order, msgspec.Raw(b'"text_completion"'))
-
-
-def _choice_of(number: int, text: msgspec.Raw = rawjson.EMPTY_TEXT, reason: str | None = None) -> Fields:
-    return {
-        "index": rawjson.raw(number),
-        "text": text,
-        "logprobs": rawjson.NULL,
-        "finish_reason": rawjson.raw(reason),
-    }
+def _choice_of(number: int, text: msgspec.Raw = rawjson.EMPTY_TEXT, reason: str = "") -> Fields:
+    word = rawjson.raw(_REASONS.get(reason, "stop")) if reason else rawjson.NULL
+    return {"index": rawjson.raw(number), "text": text, "logprobs": rawjson.NULL, "finish_reason": word}
 
 
 def _chunk(head: Fields, *choices: Fields, **more: msgspec.Raw) -> bytes:
@@ -234,7 +223,7 @@ class CompletionRenderer(Renderer):
 
     def __init__(self, order: Order) -> None:
         self._order = order
-        self._head = _head_of({}, order)
+        self._head = identity({}, "", order, _OBJECT)
 
     def shows(self, event: Medium | Citation) -> bool:
         return False
@@ -243,7 +232,7 @@ class CompletionRenderer(Renderer):
         if isinstance(event, Piece) and event.kind in (BlockKind.TEXT, BlockKind.REFUSAL):
             return _chunk(self._head, _choice_of(event.choice, msgspec.Raw(event.piece)))
         if isinstance(event, AnswerFinished):
-            return _chunk(self._head, _choice_of(event.choice, reason=_REASONS.get(event.reason, "stop")))
+            return _chunk(self._head, _choice_of(event.choice, reason=event.reason))
         return b""
 
     def tail(self, usage: Usage) -> bytes:
@@ -260,104 +249,44 @@ class WholeCompletionRenderer(WholeRenderer):
 
     def tail(self, usage: Usage) -> bytes:
         choices = [self._choice(self.finishes[index]) for index in sorted(self.finishes)]
-        return rawjson.encode({**_head_of({}, self._order), "choices": choices, "usage": as_object(usage)})
+        return rawjson.encode({**identity({}, "", self._order, _OBJECT), "choices": choices, "usage": as_object(usage)})
 
     def _choice(self, finish: AnswerFinished) -> Fields:
         text = self.text(BlockKind.TEXT, BlockKind.REFUSAL, choice=finish.choice)
-        return _choice_of(
-            finish.choice, rawjson.EMPTY_TEXT if text is None else text, _REASONS.get(finish.reason, "stop")
-        )
+        return _choice_of(finish.choice, rawjson.EMPTY_TEXT if text is None else text, finish.reason)
 
 
-class CompletionsRelay(RenderingAdapter):
-    """Calls a channel that has completions. An answer in the other form than requested is rendered."""
+class CompletionEditor(ChunkEditor):
+    """Edits a native completion. A chat, which some relays send instead, becomes one."""
+
+    chunk_object = whole_object = _OBJECT
+    body_renderer = staticmethod(CompletionRenderer)
+
+    def last_fields(self, index: int, reason: str) -> JsonObject:
+        return {"text": "", "finish_reason": _REASONS.get(reason, "stop")}
+
+    def edit(self, choice: ParsedChoice, calls: ReadCalls, *, has_content: bool) -> bool:
+        reason, is_over = self.state.reason(choice.index), choice.index in self._ended
+        if reason and not is_over:
+            self._ended.add(choice.index)
+            self.changed = True
+        self._write_text(choice, "" if is_over else reason)
+        return has_content or not is_over
+
+    def edit_whole(self, choice: ParsedChoice, calls: ReadCalls) -> None:
+        self._write_text(choice, self.state.reason(choice.index))
+
+    def _write_text(self, choice: ParsedChoice, reason: str) -> None:
+        """Write a choice with its text, without secrets. What a chat has next to its text is left out."""
+        is_chat = not choice.fields.keys().isdisjoint(("message", "delta"))
+        fields = {"logprobs": rawjson.NULL} if is_chat else self._order.screen.without_secrets(choice.fields, _CONTENT)
+        text = choice.message.get("content", rawjson.NULL)
+        own = _choice_of(choice.index, rawjson.EMPTY_TEXT if rawjson.is_null(text) else text, reason)
+        choice.fields = {"index": own["index"], **fields, "text": own["text"], "finish_reason": own["finish_reason"]}
+
+
+class CompletionsRelay(NativeChat):
+    """Calls a channel that has completions."""
 
     def __init__(self) -> None:
-        super().__init__(CompletionsDialect(), CompletionRenderer, WholeCompletionRenderer)
-
-    def stream(self, order: Order, channel: Channel) -> RenderableStream:
-        return RenderableStream(channel, CompletionTap(order, channel), partial(self.rendered_stream, order, channel))
-
-    def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
-        body = as_utf8(body.strip().removeprefix(BOM))
-        may_be_chat = b'"text"' not in body and (b'"message"' in body or b'"delta"' in body)
-        if stream_in(body) or may_be_chat:
-            return super().whole(body, order, channel)
-        return CompletionTap(order, channel).read_whole(body)
-
-
-class CompletionTap(NativeTap):
-    """Reads a native completion. All chunks are decoded: each may be of any choice, and may end it."""
-
-    def __init__(self, order: Order, channel: Channel) -> None:
-        self._chat = ChatReader(order, channel)
-        super().__init__(order, channel)
-        self._head: Fields = {}
-        """The head of every chunk, as the first one had it."""
-
-    def take(self, event: SSEEvent) -> bytes | None:
-        self.take_parts(self._chat.read(event), self._chat)
-        if self.failure is not None:
-            return None
-        chunk = rawjson.fields(event.data)
-        self._head = self._head or _head_of(chunk, self.order)
-        choices = rawjson.maybe_objects(chunk.get("choices"))
-        if not choices:
-            return b""
-        edited = self._head | self.order.screen.without_secrets(chunk, ("choices",))
-        edited["choices"] = _clean_choices(chunk["choices"], self.order.screen)
-        if all("text" not in choice and ("message" in choice or "delta" in choice) for choice in choices):
-            texts = rawjson.raw(list(map(self._text_of, self._chat.choices)))
-            edited |= {"object": self._head["object"], "choices": texts}
-        edited["model"] = self._head["model"]
-        edited.pop("usage", None)
-        if edited == chunk:
-            return None
-        return b"data: " + rawjson.encode(edited) + b"\n\n"
-
-    def _text_of(self, choice: ParsedChoice) -> Fields:
-        """Returns the choice of a chunk of chat completions, which some relays send, as completions have it."""
-        text, reason = choice.message.get("content", rawjson.NULL), self.reason(choice.index)
-        text = rawjson.EMPTY_TEXT if rawjson.is_null(text) else text
-        return _choice_of(choice.index, text, _REASONS.get(reason, "stop") if reason else None)
-
-    def take_done(self) -> bytes:
-        """See ``NativeTap``. Like a chat, an answer whose usage came is complete without a finish reason."""
-        return b"" if self.reported is None else self._end_choices("stop")
-
-    def cut_short(self) -> bytes:
-        return self._end_choices("length")
-
-    def _end_choices(self, reason: str) -> bytes:
-        """Returns the ends of the choices that have none yet."""
-        unfinished = self.unfinished
-        self.conclude(reason)
-        head = self._head or _head_of({}, self.order)
-        return b"".join(_chunk(head, _choice_of(number, reason=reason)) for number in unfinished)
-
-    def terminal_event(self, usage: Usage) -> bytes:
-        if not self.order.include_usage:
-            return DONE
-        report = self.reports.for_client(usage, self.order.screen)
-        return _chunk(self._head or _head_of({}, self.order), usage=report) + DONE
-
-    def read_whole(self, body: bytes) -> WholeAnswer:
-        """Reads a plain answer. Raises AttemptFailed if it is an error, or has no texts."""
-        with failing_attempt(body, self._channel):
-            refuse_many_elements(body, opens_logprobs=False)
-            self.take_parts(self._chat.read_whole(body), self._chat)
-            answer = rawjson.fields(body)
-        if not self.began:
-            raise not_an_answer(body, self._channel)
-        edited = dict(answer)
-        edit_head(edited, self.reports, self.reported, _head_of(answer, self.order), self.order)
-        if "choices" in answer:
-            edited["choices"] = _clean_choices(answer["choices"], self.order.screen)
-        return whole_answer(self, body if edited == answer else rawjson.encode(edited))
-
-
-def _clean_choices(raw: msgspec.Raw, screen: Screen) -> msgspec.Raw:
-    """Returns the choices without the secrets around their content; as they came if they have none."""
-    choices = rawjson.objects(raw)
-    cleaned = [screen.without_secrets(choice, _CHOICE_CONTENT) for choice in choices]
-    return raw if cleaned == choices else rawjson.raw(cleaned)
+        super().__init__(CompletionsDialect(), CompletionEditor, WholeCompletionRenderer)
