@@ -7,7 +7,6 @@ plain request, and a body that comes for a streamed one, need no code of their o
 
 from collections.abc import Callable, Iterable, Iterator
 from io import BytesIO
-from itertools import chain
 from typing import Any, Protocol
 
 import msgspec
@@ -30,7 +29,7 @@ from gateway.domain.answer import (
 )
 from gateway.domain.channel import Channel
 from gateway.domain.failure import AttemptFailed, Failure
-from gateway.domain.json_text import as_utf8, refuse_many_elements
+from gateway.domain.json_text import TooManyElements, as_utf8, refuse_many_elements
 from gateway.domain.order import Order
 from gateway.domain.sse import BLANK, SSEEvent, has_comment, is_idle, parse, stream_in, with_blank_lines
 from gateway.domain.transcript import object_of
@@ -48,6 +47,8 @@ _PLACED = (Medium, Citation)
 """Events that not every API has a place for."""
 _SLICE = 1 << 20
 """How many bytes of a streamed answer to a plain request are read at once."""
+_MOST_PARTS = 20_000
+"""More parts than any real whole answer has. They are all read in the event loop, some 15 µs each."""
 
 
 class Renderer(Protocol):
@@ -225,9 +226,10 @@ class RenderedStream(EventStream):
         self._state.whole = True
         try:
             self._check(body)
-            parts = self._reader.read_whole(body)
-            for part in chain.from_iterable(map(_split_text, parts)) if split else parts:
-                out.write(self._render(self._events_of((part,))))
+            for number, part in enumerate(self._reader.read_whole(body)):
+                if number >= _MOST_PARTS:
+                    raise TooManyElements(f"it has more than {_MOST_PARTS:,} parts")
+                out.write(self._render(self._events_of(_split_text(part) if split else (part,))))
         except AttemptFailed as exc:
             self.failure = exc.failure
             return b""

@@ -84,6 +84,16 @@ def test_words_become_chunks(late: bool) -> None:
     assert (stream.upstream_id, stream.events, stream.tally.chars) == ("s1", 3, 2)
 
 
+def test_a_whole_answer_has_no_more_parts_than_the_loop_reads_at_once() -> None:
+    stream = _stream()
+    stream.read_whole(json.dumps(["Hi"] * 19_999).encode())  # with its end, as many parts as may be
+    assert (stream.failure, stream.finished) == (None, True)
+    beyond = _stream()
+    beyond.read_whole(json.dumps(["Hi"] * 20_000).encode())
+    assert beyond.failure is not None
+    assert beyond.failure.code == "upstream_bad_response"
+
+
 def test_after_the_end_nothing_counts() -> None:
     stream = _stream()
     stream.feed(said("Hi", "."))
