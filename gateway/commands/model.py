@@ -92,7 +92,7 @@ def _pairs(detail: ModelDetail, *, refused: bool) -> Iterator[tuple[str, str]]:
     yield "model", detail.name
     yield "price", formatting.price_words(detail.price, detail.name, refused=refused)
     yield (
-        "there",
+        "listed",
         f"{dollars(detail.told.input)} / {dollars(detail.told.output)} by the upstream's list" if detail.told else "",
     )
     source = "the upstream's list" if detail.context_source == UPSTREAM else detail.context_source
