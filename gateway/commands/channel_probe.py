@@ -229,8 +229,8 @@ def _rows(listing: ListingView, models: list[ListedModel], view: ChannelView, *,
             state=_state(m, changed=changed, served=m.name in now_served),
             public=next(iter(now_served.get(m.name, [])), ""),
             more_names=now_served.get(m.name, [])[1:],
-            input_nanos=m.told.input if m.told else None,
-            output_nanos=m.told.output if m.told else None,
+            input_nanos=m.published.input if m.published else None,
+            output_nanos=m.published.output if m.published else None,
             listed_ms=listing.time_ms,
             stale=listing.stale,
             until_ms=next((until for n in now_served.get(m.name, []) if (until := view.missing_models.get(n))), None),
@@ -284,7 +284,7 @@ def _patch_with(view: ChannelView, models: list[ListedModel], *, replace: bool) 
     kept = [model for model in view.models if not replace or model.upstream_name in listed]
     present = {model.upstream_name for model in kept}
     new = [
-        ServedModel(name=m.name, context=m.context, max_output=m.max_output, told=m.told)
+        ServedModel(name=m.name, context=m.context, max_output=m.max_output, published=m.published)
         for m in listed.values()
         if m.name not in present
     ]

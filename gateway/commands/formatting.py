@@ -122,11 +122,16 @@ def source(view: PriceView) -> str:
 def model_price(model: ModelView) -> str:
     """Returns a model's price, or the range at its channels; without one, also that which its upstream publishes."""
     if (view := model.price) is None:
-        published = model.told
-        return UNPRICED + (f" (there {dollars(published.input)} / {dollars(published.output)})" if published else "")
+        published = published_price(model)
+        return f"{UNPRICED} (listed at {published})" if published else UNPRICED
     if len(model.prices) > 1:
         return price_range(model.prices)
     return price(view) + (f" (as {view.inherited_from})" if view.inherited_from else "")
+
+
+def published_price(model: ModelView) -> str:
+    """Returns ``$2.50 / $10.00``: what the upstream's own list says; empty if it says nothing."""
+    return "" if (prices := model.published) is None else f"{dollars(prices.input)} / {dollars(prices.output)}"
 
 
 def price(view: PriceView | None) -> str:

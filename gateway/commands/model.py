@@ -91,10 +91,8 @@ def _pairs(detail: ModelDetail, *, refused: bool) -> Iterator[tuple[str, str]]:
     """Yields the details. ``refused`` is whether the settings refuse calls of unpriced models."""
     yield "model", detail.name
     yield "price", formatting.price_words(detail.price, detail.name, refused=refused)
-    yield (
-        "listed",
-        f"{dollars(detail.told.input)} / {dollars(detail.told.output)} by the upstream's list" if detail.told else "",
-    )
+    published = formatting.published_price(detail)
+    yield "listed", f"{published} by the upstream's list" if published else ""
     source = "the upstream's list" if detail.context_source == UPSTREAM else detail.context_source
     context = f"{detail.context:,} tokens{f' by {source}' if source else ''}" if detail.context else "not known"
     yield "context", context

@@ -143,7 +143,7 @@ ROUTE_COLUMNS = [
 UNPRICED_COLUMNS = [
     ListColumn("Model", lambda m: m.name, "name", least=16),
     ListColumn("Channels", lambda m: formatting.some(m.channels)),
-    ListColumn("Upstream price", lambda m: f"{dollars(m.told.input)} / {dollars(m.told.output)}" if m.told else ""),
+    ListColumn("Upstream price", formatting.published_price),
     ListColumn("Calls", lambda m: f"{m.calls:,}", "number"),
 ]
 

@@ -171,7 +171,7 @@ class ImportPlan:
         named_models = []
         for model in new.models:
             known = present.get(model.name, ServedModel(name=model.name, created=self._now))
-            named_models.append(msgspec.structs.replace(model, created=known.created, told=known.told))
+            named_models.append(msgspec.structs.replace(model, created=known.created, published=known.published))
         listed = self._before.lists.get(new.id)
         if listed is None or (old is not None and (old.dialect, old.base_url) != (new.dialect, new.base_url)):
             return msgspec.structs.replace(new, models=tuple(named_models))

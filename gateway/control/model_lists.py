@@ -193,7 +193,7 @@ def _row(model: ServedModel, offered: list[ServedModel], state: str, catalog: Ca
         served=bool(offered),
         public=name if offered else "",
         context=model.context,
-        told=model.told,
+        published=model.published,
         max_output=model.max_output,
         known_context=catalog.context(name, model.context),
         context_source=catalog.context_source(name, model.context),

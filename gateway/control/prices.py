@@ -301,7 +301,7 @@ def _next_rise(model: str, price: Price, now: Millis) -> PriceRise | None:
 
 def _published_prices(registry: Registry) -> Iterator[PublishedPrice]:
     for channel, served, price in _prices_in_use(registry):
-        published = served.told
+        published = served.published
         if published is None or price is None or set_by_owner(price):
             continue
         if _differ_clearly(published.input, price.input) or _differ_clearly(published.output, price.output):

@@ -108,12 +108,12 @@ def upstream_price(
     channel: Channel, served: ServedModel, lists: Mapping[ChannelId, UpstreamModels], now: Millis
 ) -> Price | None:
     """Returns the price in the upstream's own list of models; None if the list has none."""
-    if served.told is None:
+    if served.published is None:
         return None
     listed = lists.get(channel.id)
     return Price(
         model=served.upstream_name,
-        **{name: getattr(served.told, name) for name in served.told.__struct_fields__},
+        **{name: getattr(served.published, name) for name in served.published.__struct_fields__},
         source=f"the list of {channel.name}",
         updated=now,
         as_of=listed.time if listed else now,

@@ -261,7 +261,7 @@ def _model_view(engine: Engine, name: str, index: ModelIndex, sums: Counts, toke
         groups=index.groups.get(name, []),
         context=catalog.context(target or name, context),
         context_source=catalog.context_source(target or name, context),
-        told=next((model.told for _, model in offers if model.told), None),
+        published=next((model.published for _, model in offers if model.published), None),
         price=price_view(price, engine.now(), name) if price is not None else None,
         prices=[price_view(other, engine.now(), name) for other in different_prices(prices, payer)],
         calls=sums.admitted,

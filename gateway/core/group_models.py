@@ -79,7 +79,7 @@ class GroupModels:
             context=next((route.served.context for route in routes if route.served.context), None),
             scopes=scopes_of_only_channel(routes),
             effects=effects_of((route.channel, route.served) for route in routes),
-            published_price=next((route.served.told for route in routes if route.served.told), None),
+            published_price=next((route.served.published for route in routes if route.served.published), None),
             max_output=None if None in limits else max(limit or 0 for limit in limits),
             routes=routes,
             total_s=max(route.channel.timeouts.total for route in routes),

@@ -69,7 +69,7 @@ def _sort_key(policy: Policy, offer: Offer) -> tuple[tuple[int, int], str]:
 def _typical_price(offer: Offer) -> int | None:
     """Returns nano-dollars per million tokens at this channel; None if its price is unknown."""
     channel, served = offer
-    price = served.told or served.price
+    price = served.published or served.price
     if price is None:
         return 0 if is_local(channel) else None
     return (3 * price.input + price.output) * channel.cost_factor // (4 * MILLION)

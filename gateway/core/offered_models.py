@@ -84,5 +84,5 @@ def _with_reported(model: ServedModel, listed: ServedModel | None) -> ServedMode
         model,
         context=listed.context or model.context,
         max_output=listed.max_output or model.max_output,
-        told=listed.told or model.told,
+        published=listed.published or model.published,
     )

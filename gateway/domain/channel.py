@@ -149,7 +149,7 @@ class ServedModel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     A higher limit in a request is lowered to this. If it is wrong, answers get shorter, but never cost more than is
     held.
     """
-    told: UpstreamPrices | None = None
+    published: UpstreamPrices | None = msgspec.field(name="told", default=None)
     """The upstream's price, if it publishes one."""
     live: bool = False
     """Whether a pattern selected it, so that it is removed when the upstream no longer lists it."""

@@ -289,5 +289,5 @@ SECTIONS: tuple[Section, ...] = (
 )
 """The sections in the order of the file. Grants, spending and upstream lists are not configuration."""
 
-INNER: Mapping[type, Collection[str]] = {ServedModel: ("created", "told", "live")}
+INNER: Mapping[type, Collection[str]] = {ServedModel: ("created", "published", "live")}
 """Fields of inner structs that are not configuration."""

@@ -33,7 +33,7 @@ class ListedModel(msgspec.Struct, frozen=True, kw_only=True):
     public: str
     """The name that clients use, preferably the upstream's; empty if it is not offered."""
     context: int | None
-    told: UpstreamPrices | None
+    published: UpstreamPrices | None
     max_output: int | None = None
     known_context: int | None = None
     """The context length that counts: that of the upstream, or else of the price list."""

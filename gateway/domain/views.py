@@ -199,7 +199,7 @@ class ModelView(msgspec.Struct, frozen=True, kw_only=True):
     price: PriceView | None
     calls: int
     spent_nanos: Nanos
-    told: UpstreamPrices | None = None
+    published: UpstreamPrices | None = None
     """The price published by the upstream that is tried first."""
     context_source: str = ""
     """The source of the context length: ``upstream`` or the name of the price list; empty if it is unknown."""

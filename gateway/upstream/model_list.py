@@ -90,7 +90,7 @@ def _read_model(entry: Any) -> ServedModel | None:
         created=_creation_time(entry),
         context=_token_count(holders, _CONTEXT),
         max_output=_token_count((*holders, entry.get("top_provider")), (*_MAX_OUTPUT, *own_limit)),
-        told=listed_prices(entry),
+        published=listed_prices(entry),
     )
 
 

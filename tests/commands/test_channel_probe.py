@@ -20,10 +20,10 @@ GOOD = Check(time=NOW, ok=True, ms=Millis(85), text="2 models")
 BAD = Check(time=NOW, ok=False, ms=Millis(85), text="401: key refused")
 TOLD = UpstreamPrices(input=Nanos(2_500_000_000), output=Nanos(10_000_000_000))
 LISTED = [
-    ListedModel(name="gpt-4o", state="offered", served=True, public="gpt-4o", context=128_000, told=TOLD),
-    ListedModel(name="gpt-4o-mini", state="offered", served=True, public="fast", context=None, told=None),
-    ListedModel(name="o3", state="new", served=False, public="", context=None, told=None),
-    ListedModel(name="old", state="gone", served=False, public="", context=None, told=None),
+    ListedModel(name="gpt-4o", state="offered", served=True, public="gpt-4o", context=128_000, published=TOLD),
+    ListedModel(name="gpt-4o-mini", state="offered", served=True, public="fast", context=None, published=None),
+    ListedModel(name="o3", state="new", served=False, public="", context=None, published=None),
+    ListedModel(name="old", state="gone", served=False, public="", context=None, published=None),
 ]
 DAY_MS = 86_400_000
 FRESH = ListingView(channel="x", patterns=[], time_ms=Millis(now() + DAY_MS), stale=False, error="", models=LISTED)

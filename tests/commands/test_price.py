@@ -96,8 +96,8 @@ def test_prices_are_listed_in_dollars_with_the_day_of_their_list_and_whether_it_
 
 
 def test_models_without_a_price_are_in_one_place() -> None:
-    told = UpstreamPrices(input=Nanos(10**9), output=Nanos(2 * 10**9))
-    control = Control({"GET /models": [MODEL, replace(MODEL, name="odd", price=None, told=told)], **NEWS})
+    published = UpstreamPrices(input=Nanos(10**9), output=Nanos(2 * 10**9))
+    control = Control({"GET /models": [MODEL, replace(MODEL, name="odd", price=None, published=published)], **NEWS})
     ran = run("price", "list", "--unpriced", control=control)
     assert [line.split()[0] for line in ran.out.splitlines()] == ["Model", "odd"]
     assert "$1.00 / $2.00" in ran.out

@@ -259,8 +259,13 @@ async def test_the_upstream_s_price_is_shown_beside_the_model(
     provider.on("/v1/models", reply({"data": [{"id": "x", "context_length": 9, "pricing": pricing}]}))
     await owner.add_channel({**body, "known_prices": False})
     (model,) = (m for m in await owner.models() if m.name == "x")
-    assert model.told is not None
-    assert (model.context, model.price, model.told.input, model.told.output) == (9, None, 2_500_000_000, 10**10)
+    assert model.published is not None
+    assert (model.context, model.price, model.published.input, model.published.output) == (
+        9,
+        None,
+        2_500_000_000,
+        10**10,
+    )
     (row,) = (await owner.channel_listing("new")).models
     assert (row.context, row.known_context, row.context_source) == (9, 9, "upstream")
     seen = (await gateway.client.ask("GET", "/v1/models/x")).json

@@ -66,7 +66,7 @@ async def test_a_rise_is_known_before_its_day() -> None:
 @pytest.mark.parametrize(("published", "reported"), [(1.04, False), (1.06, True), (0.94, True), (1.0, False)])
 async def test_a_published_price_a_twentieth_apart_is_news(published: float, reported: bool) -> None:
     theirs = UpstreamPrices(input=Nanos(round(published * DOLLAR)), output=Nanos(2 * DOLLAR))
-    one = channel(ServedModel(name="m", told=theirs), url="http://127.0.0.1:9/v1")
+    one = channel(ServedModel(name="m", published=theirs), url="http://127.0.0.1:9/v1")
     found = (await news(one, price("m", 1, 2))).published
     row = PublishedPrice(
         model="m",

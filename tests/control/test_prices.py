@@ -115,8 +115,8 @@ async def test_what_one_channel_or_vendor_has_is_asked_by_its_name(owner: Contro
 
 
 async def test_what_is_in_no_list_costs_what_its_upstream_tells(owner: ControlClient, gateway: Gateway) -> None:
-    told = UpstreamPrices(input=Nanos(DOLLAR), output=Nanos(2 * DOLLAR), cached_input=Nanos(DOLLAR // 10))
-    gateway.channel("http://127.0.0.1:9/v1", name="router", models=(ServedModel(name="rare", told=told),))
+    published = UpstreamPrices(input=Nanos(DOLLAR), output=Nanos(2 * DOLLAR), cached_input=Nanos(DOLLAR // 10))
+    gateway.channel("http://127.0.0.1:9/v1", name="router", models=(ServedModel(name="rare", published=published),))
     (proposal,) = await owner.import_prices(apply=True)
     assert (proposal.model, proposal.listed.source, proposal.applied) == ("rare", "the list of router", True)
     (model,) = (m for m in await owner.models() if m.name == "rare")

@@ -92,9 +92,9 @@ def test_a_channel_may_ask_less_than_the_price() -> None:
 
 
 def test_an_upstream_s_report_of_its_price_goes_first() -> None:
-    told = ServedModel(name="m", told=UpstreamPrices(input=Nanos(DOLLAR), output=Nanos(DOLLAR)))
+    published = ServedModel(name="m", published=UpstreamPrices(input=Nanos(DOLLAR), output=Nanos(DOLLAR)))
     prices = (price("m", 2),)
-    assert House(Policy.CHEAPEST, up("a"), replace(up("b"), models=(told,)), prices=prices).order == ["b", "a"]
+    assert House(Policy.CHEAPEST, up("a"), replace(up("b"), models=(published,)), prices=prices).order == ["b", "a"]
 
 
 def test_equal_prices_go_by_priority_and_weight() -> None:

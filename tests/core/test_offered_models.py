@@ -47,10 +47,10 @@ def test_a_model_keeps_the_time_it_was_first_served() -> None:
 
 
 def test_what_the_upstream_reports_is_shown_beside_a_mapped_name() -> None:
-    told = UpstreamPrices(input=Nanos(1), output=Nanos(2))
+    published = UpstreamPrices(input=Nanos(1), output=Nanos(2))
     before = up(models=(ServedModel(name="fast", upstream="o3", context=1),))
-    (found,) = offered_models(before, (ServedModel(name="o3", context=200, told=told),), NOW).models
-    assert (found.name, found.context, found.told, found.live) == ("fast", 200, told, False)
+    (found,) = offered_models(before, (ServedModel(name="o3", context=200, published=published),), NOW).models
+    assert (found.name, found.context, found.published, found.live) == ("fast", 200, published, False)
 
 
 def test_what_the_owner_takes_away_stays_out() -> None:

@@ -63,7 +63,7 @@ def test_every_field_is_written_and_read_back(kind: type[msgspec.Struct]) -> Non
     """Also a field that was added today: it is read off the struct."""
     entity = whole(kind)
     if isinstance(entity, Channel):  # what its upstream lists is no configuration
-        named = (msgspec.structs.replace(m, created=Millis(0), told=None, live=False) for m in entity.models)
+        named = (msgspec.structs.replace(m, created=Millis(0), published=None, live=False) for m in entity.models)
         entity = msgspec.structs.replace(entity, models=tuple(named))
     form = write_fields(entity)
     assert len(form) == len(kind.__struct_fields__)

@@ -55,7 +55,17 @@ def test_every_key_is_always_there() -> None:
 
 
 def test_a_listed_model_has_these_fields() -> None:
-    fields = {"name", "state", "served", "public", "context", "told", "max_output", "known_context", "context_source"}
+    fields = {
+        "name",
+        "state",
+        "served",
+        "public",
+        "context",
+        "published",
+        "max_output",
+        "known_context",
+        "context_source",
+    }
     assert set(ListedModel.__struct_fields__) == fields
 
 

@@ -286,7 +286,7 @@ def listed(name: str, **changes: Any) -> ListedModel:
         "served": True,
         "public": name,
         "context": None,
-        "told": None,
+        "published": None,
     }
     return ListedModel(**(fields | changes))
 

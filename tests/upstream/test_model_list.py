@@ -130,7 +130,7 @@ def _told(first: float, second: float, **more: object) -> UpstreamPrices:
 
 
 @pytest.mark.parametrize(
-    ("pricing", "told"),
+    ("pricing", "published"),
     [
         ({"prompt": "0.00000015", "completion": "0.0000006", "image": "0", "request": "0"}, CHEAP),
         ({"hourly": 0, "input": 0.15, "output": 0.6, "base": 0}, CHEAP),
@@ -164,12 +164,12 @@ def _told(first: float, second: float, **more: object) -> UpstreamPrices:
         ({"input": {"usd": 0.5, "diem": 0.5}, "output": {"usd": 2, "diem": 2}}, _told(0.5, 2)),
     ],
 )
-def test_prices_are_read_in_every_place_and_unit(pricing: object, told: UpstreamPrices | None) -> None:
-    assert _read({"data": [{"id": "m", "pricing": pricing}]}) == [ServedModel(name="m", told=told)]
+def test_prices_are_read_in_every_place_and_unit(pricing: object, published: UpstreamPrices | None) -> None:
+    assert _read({"data": [{"id": "m", "pricing": pricing}]}) == [ServedModel(name="m", published=published)]
 
 
 @pytest.mark.parametrize(
-    ("entry", "told"),
+    ("entry", "published"),
     [
         (
             {
@@ -267,8 +267,10 @@ def test_prices_are_read_in_every_place_and_unit(pricing: object, told: Upstream
         ),
     ],
 )
-def test_tiers_and_fees_are_read_in_every_vendors_form(entry: dict[str, object], told: UpstreamPrices | None) -> None:
-    assert _read({"data": [{"id": "m", **entry}]}) == [ServedModel(name="m", told=told)]
+def test_tiers_and_fees_are_read_in_every_vendors_form(
+    entry: dict[str, object], published: UpstreamPrices | None
+) -> None:
+    assert _read({"data": [{"id": "m", **entry}]}) == [ServedModel(name="m", published=published)]
 
 
 @pytest.mark.parametrize(
@@ -278,22 +280,22 @@ def test_tiers_and_fees_are_read_in_every_vendors_form(entry: dict[str, object],
 def test_a_pictures_fee_is_read_where_it_exceeds_its_tokens(prompt: str, image: str, fee: int | None) -> None:
     pricing = {"prompt": prompt, "completion": "0.00001", "image": image}
     (model,) = _read({"data": [{"id": "m", "pricing": pricing}]}) or []
-    assert model.told is not None
-    assert model.told.extras.get("images") == fee
+    assert model.published is not None
+    assert model.published.extras.get("images") == fee
 
 
 @pytest.mark.parametrize(("fee", "nanos"), [("0.01", 10_000_000), ("10", 10_000_000), ("2.5", 2_500_000)])
 def test_a_search_fee_of_a_dollar_or_more_is_for_a_thousand(fee: str, nanos: int) -> None:
     pricing = {"input": "0.000005", "output": "0.000025", "web_search": fee}
     (model,) = _read({"data": [{"id": "m", "pricing": pricing}]}) or []
-    assert model.told is not None
-    assert model.told.extras == {"searches": nanos}
+    assert model.published is not None
+    assert model.published.extras == {"searches": nanos}
 
 
 def test_novitas_amounts_are_ten_thousandths_of_a_dollar() -> None:
     entry = {"id": "m", "input_token_price_per_m": 2690, "output_token_price_per_m": 4000}
     (model,) = _read({"data": [entry]}) or []
-    assert model.told == _told(0.269, 0.4)
+    assert model.published == _told(0.269, 0.4)
 
 
 @pytest.mark.parametrize(

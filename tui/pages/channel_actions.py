@@ -221,12 +221,12 @@ def listing_options(listing: ListingView) -> list[tuple[str, str]]:
     """Returns the names and texts of all listed models, new and gone ones first."""
     ranks = {state: rank for rank, state in enumerate(STATES)}
     models = sorted(listing.models, key=lambda model: (ranks.get(model.state, len(ranks)), model.name))
-    told = [model.told for model in models]
+    prices = [model.published for model in models]
     texts = aligned_rows(
         [state_word(model.state) for model in models],
         [f"{safe(m.name)} as {safe(m.public)}" if m.public not in ("", m.name) else safe(m.name) for m in models],
         [brief_context(model.known_context or model.context, model.context_source, " tokens") for model in models],
-        [f"{fmt.price(price.input)} / {fmt.price(price.output)} $/M list price" if price else "" for price in told],
+        [f"{fmt.price(price.input)} / {fmt.price(price.output)} $/M list price" if price else "" for price in prices],
     )
     return [(model.name, text) for model, text in zip(models, texts, strict=True)]
 
@@ -252,7 +252,7 @@ def offering_with(view: ChannelView, listing: ListingView, chosen: Collection[st
     skipped = excluded | {model.upstream_name for model in models}
     available = [model for model in listing.models if model.state != "gone"]
     models += [
-        ServedModel(name=model.name, context=model.context, max_output=model.max_output, told=model.told)
+        ServedModel(name=model.name, context=model.context, max_output=model.max_output, published=model.published)
         for model in available
         if model.name in chosen and not model.served and model.name not in skipped
     ]

@@ -92,8 +92,8 @@ class ModelsListing(PageListing[ModelRow]):
         card.row("price", *price_text(model.price, self.session, refused=self.session.board.refuses_unpriced))
         if model.prices:
             card.row("channels", (price_range(model.prices, fmt.price), "dim"))
-        if model.told is not None:
-            rates = f"{fmt.price(model.told.input)} / {fmt.price(model.told.output)} by the upstream's list"
+        if model.published is not None:
+            rates = f"{fmt.price(model.published.input)} / {fmt.price(model.published.output)} by the upstream's list"
             card.row("listed", (rates, "dim"))
         if model.price is not None:
             self._add_examples(card, model, model.price)

@@ -53,11 +53,11 @@ def test_what_the_upstream_lists_no_more_can_stay() -> None:
 
 
 def test_what_is_new_and_gone_comes_first_with_what_is_known_of_it() -> None:
-    told = UpstreamPrices(input=Nanos(250_000_000), output=Nanos(2_000_000_000))
+    published = UpstreamPrices(input=Nanos(250_000_000), output=Nanos(2_000_000_000))
     seen = listing(
         listed("z"),
         listed("k", state="kept_out", served=False, public=""),
-        listed("n", state="new", served=False, public="", context=128_000, told=told),
+        listed("n", state="new", served=False, public="", context=128_000, published=published),
         listed("g", state="gone", public="mine"),
     )
     assert [text for _, text in listing_options(seen)] == [
