@@ -229,7 +229,8 @@ class RenderedStream(EventStream):
             for number, part in enumerate(self._reader.read_whole(body)):
                 if number >= _MOST_PARTS:
                     raise TooManyElements(f"it has more than {_MOST_PARTS:,} parts")
-                out.write(self._render(self._events_of(_split_text(part) if split else (part,))))
+                for piece in _split_text(part) if split else (part,):
+                    out.write(self._render(self._events_of((piece,))))
         except AttemptFailed as exc:
             self.failure = exc.failure
             return b""
