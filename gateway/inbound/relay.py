@@ -15,11 +15,10 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.answer import AnswerPart
 from gateway.domain.call import FailureKind
-from gateway.domain.channel import Channel, Overrides, ServedModel
+from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.failure import AttemptFailed, Failure, UpstreamText
 from gateway.domain.json_text import TooManyElements, as_utf8, refuse_many_elements
 from gateway.domain.order import Order
-from gateway.domain.output_limit import CAPS
 from gateway.domain.rawjson import Fields
 from gateway.domain.sse import (
     BLANK,
@@ -39,7 +38,6 @@ from gateway.upstream.answer_state import AnswerState
 from gateway.upstream.failures import REJECTED, bad_response, truncation
 from gateway.upstream.framing import FramedStream
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS
-from gateway.upstream.request_rules import leave_out
 
 _HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
 
@@ -69,39 +67,6 @@ def native_headers(order: Order, channel: Channel) -> dict[str, str]:
     for name in channel.headers:
         forward.pop(name.lower(), None)
     return {**(STREAM_HEADERS if order.stream else PLAIN_HEADERS), **forward}
-
-
-ChatWords = Mapping[str, str | None]
-"""The name of each chat completion parameter in an API: a field, or a field of an object (``output_config.effort``);
-None if the API has no such parameter. A parameter that is not listed has the same name in both."""
-
-
-def edit_request(order: Order, overrides: Overrides | None, words: ChatWords, required: frozenset[str]) -> Order:
-    """Returns the order with the owner's parameters in the API's words. ``removed`` names the parameters that were
-    removed, or have no counterpart there.
-
-    ``required`` are fields that the API insists on: they are never removed. The system prompt is not added here.
-    """
-    if overrides is None or not (overrides.set or overrides.default or overrides.remove):
-        return order
-    fields, removed = dict(order.fields), []
-    for name in overrides.remove:
-        path = words.get(name, name)
-        if path is not None and path not in required and leave_out(fields, path):
-            removed.append(name)
-    settings = sorted(overrides.set.items(), key=lambda item: item[0] == CAPS[0])  # of two caps the newer one counts
-    for name, value in (*overrides.default.items(), *settings):
-        path = words.get(name, name)
-        if path is None:
-            removed.append(name)
-            continue
-        holder, _, member = path.partition(".")
-        members = rawjson.maybe_fields(fields.get(holder)) if member else fields
-        if name in overrides.set or rawjson.is_null(members.get(member or holder)):  # a default only fills a gap
-            members[member or holder] = rawjson.raw(value)
-            if member:
-                fields[holder] = rawjson.raw(members)
-    return msgspec.structs.replace(order, fields=fields, body=b"", removed=(*order.removed, *removed))
 
 
 def native_body(order: Order, changes: Fields) -> bytes:

@@ -6,6 +6,7 @@ A new dialect is a row here, and one in ``domain.channel`` with what the rest of
 from collections.abc import Callable
 
 from gateway.domain.channel import Channel, Dialect, ServedModel
+from gateway.domain.order import Order
 from gateway.domain.output_limit import OutputLimit
 from gateway.domain.rawjson import Fields
 from gateway.upstream.adapter import ChannelDialect
@@ -40,5 +41,5 @@ def output_limit(fields: Fields, channel: Channel, served: ServedModel) -> Outpu
 
 def chat_limit(fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
     """Returns the most output that a chat completion request of a client allows at this channel."""
-    overrides = channel.overrides
-    return output_limit(fields if overrides is None else with_parameters(fields, overrides), channel, served)
+    sent = with_parameters(Order(fields=fields, model=""), channel.overrides)
+    return output_limit(sent.fields, channel, served)

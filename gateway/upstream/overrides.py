@@ -5,6 +5,8 @@ parameter: setting one removes the other, and a default applies only if the clie
 limit would go out with the owner's, and the upstream might obey it.
 """
 
+from collections.abc import Collection, Mapping
+
 import msgspec
 
 from gateway.domain import rawjson
@@ -13,37 +15,63 @@ from gateway.domain.conversation import TextPart, Turn
 from gateway.domain.order import Order
 from gateway.domain.output_limit import CAPS
 from gateway.domain.rawjson import Fields
+from gateway.upstream.request_rules import leave_out
 
 _SYSTEM_ROLES = (b'"system"', b'"developer"')
 _BLANK_LINE = "\n\n"
 
 
+ParameterNames = Mapping[str, str | None]
+"""The name of each chat completion parameter in an API: a field, or a field of an object (``output_config.effort``);
+None if the API has no such parameter. A parameter that is not listed has the same name in both."""
+_NO_NAMES: ParameterNames = {}
+
+
 def apply_overrides(order: Order, overrides: Overrides) -> Order:
-    """Returns the order with the owner's parameters and system prompt. Its ``removed`` names the removed parameters."""
-    fields = with_parameters(order.fields, overrides)
-    removed = [name for name in overrides.remove if name in order.fields]
-    conversation = order.conversation
+    """Returns the order with the owner's parameters and system prompt."""
+    order = with_parameters(order, overrides)
+    fields, conversation = order.fields, order.conversation
     if overrides.system and conversation is not None:
         conversation = msgspec.structs.replace(conversation, turns=_turns_with_system(conversation.turns, overrides))
     elif overrides.system:
-        fields["messages"] = _messages_with_system(fields["messages"], overrides)
-    return msgspec.structs.replace(
-        order, fields=fields, body=b"", conversation=conversation, removed=(*order.removed, *removed)
-    )
+        fields = {**fields, "messages": _messages_with_system(fields["messages"], overrides)}
+    return msgspec.structs.replace(order, fields=fields, body=b"", conversation=conversation)
 
 
-def with_parameters(fields: Fields, overrides: Overrides) -> Fields:
-    """Returns the request's top level with the owner's parameters, but without the system prompt."""
-    fields = {name: value for name, value in fields.items() if name not in overrides.remove}
-    has_limit = any(not rawjson.is_null(fields.get(name)) for name in CAPS)
-    for name, value in overrides.default.items():
-        if rawjson.is_null(fields.get(name)) and not (has_limit and name in CAPS):
-            fields[name] = rawjson.raw(value)
-    if any(name in overrides.set for name in CAPS):
-        fields = {name: value for name, value in fields.items() if name not in CAPS}
-    for name, value in overrides.set.items():
-        fields[name] = rawjson.raw(value)
-    return fields
+def with_parameters(
+    order: Order, overrides: Overrides | None, names: ParameterNames = _NO_NAMES, required: Collection[str] = ()
+) -> Order:
+    """Returns the order with the owner's parameters, but not with the system prompt. ``removed`` names the parameters
+    that were removed, or have no counterpart in the API.
+
+    ``names`` are the API's own, and ``required`` the fields that it insists on: they are never removed.
+    """
+    if overrides is None or not (overrides.set or overrides.default or overrides.remove):
+        return order
+    fields, removed = dict(order.fields), list(order.removed)
+    for name in overrides.remove:
+        path = names.get(name, name)
+        if path is not None and path not in required and leave_out(fields, path):
+            removed.append(name)
+    caps = {names.get(name, name) for name in CAPS}
+    sets_limit = any(name in overrides.set for name in CAPS)
+    has_limit = sets_limit or any(path in caps and not rawjson.is_null(raw) for path, raw in fields.items())
+    if sets_limit:
+        fields = {path: raw for path, raw in fields.items() if path not in caps}
+    settings = sorted(overrides.set.items(), key=lambda item: item[0] == CAPS[0])  # of two caps the newer one counts
+    for name, value in (*overrides.default.items(), *settings):
+        path = names.get(name, name)
+        if path is None:
+            removed.append(name)
+            continue
+        holder, _, member = path.partition(".")
+        members = rawjson.maybe_fields(fields.get(holder)) if member else fields
+        is_gap = rawjson.is_null(members.get(member or holder)) and not (has_limit and name in CAPS)
+        if is_gap or name in overrides.set:  # a default only fills a gap
+            members[member or holder] = rawjson.raw(value)
+            if member:
+                fields[holder] = rawjson.raw(members)
+    return msgspec.structs.replace(order, fields=fields, body=b"", removed=tuple(removed))
 
 
 def _turns_with_system(turns: tuple[Turn, ...], overrides: Overrides) -> tuple[Turn, ...]:

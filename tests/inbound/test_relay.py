@@ -1,13 +1,11 @@
 """Relays: no byte of an answer changes, the terminal event waits, and requests are edited only where they must be."""
 
 import re
-from typing import Any
 
 import msgspec
 import pytest
 
 from gateway.domain.call import FailureKind
-from gateway.domain.channel import Overrides
 from gateway.domain.failure import Failure, UpstreamText
 from gateway.domain.sse import Framer, SSEEvent
 from gateway.domain.usage import NOTHING, Usage
@@ -145,37 +143,6 @@ def test_a_channels_own_headers_win() -> None:
     asked = msgspec.structs.replace(order(), forward={"anthropic-version": "a", "anthropic-beta": "b"})
     found = relay.native_headers(asked, channel(headers={"Anthropic-Beta": "own"}))
     assert (found.get("anthropic-version"), "anthropic-beta" in found) == ("a", False)
-
-
-WORDS = {
-    "max_completion_tokens": "max_tokens",
-    "reasoning_effort": "output_config.effort",
-    "stop": "stops",
-    "seed": None,
-}
-
-
-def edited(body: dict[str, Any], **overrides: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The request as it goes out, and what is named as removed."""
-    found = relay.edit_request(order(body), Overrides(**overrides), WORDS, frozenset({"max_tokens"}))
-    return msgspec.json.decode(relay.native_body(found, {})), found.removed
-
-
-def test_parameters_are_set_under_their_native_names() -> None:
-    found, removed = edited({"max_tokens": 9, "output_config": {"x": 1}}, set={"reasoning_effort": "low", "seed": 1})
-    assert found == {"max_tokens": 9, "output_config": {"x": 1, "effort": "low"}}
-    assert removed == ("seed",)
-
-
-def test_a_default_holds_where_there_is_none() -> None:
-    found, _ = edited({"max_tokens": 9}, default={"max_completion_tokens": 5, "stop": ["x"], "top_k": 3})
-    assert found == {"max_tokens": 9, "stops": ["x"], "top_k": 3}
-
-
-def test_parameters_are_removed_except_for_those_that_must_be_there() -> None:
-    asked = {"max_tokens": 9, "output_config": {"effort": "low"}, "user": "u"}
-    found, removed = edited(asked, remove=("max_completion_tokens", "reasoning_effort", "user", "none"))
-    assert (found, removed) == ({"max_tokens": 9}, ("reasoning_effort", "user"))
 
 
 def test_a_body_that_needs_no_change_is_the_clients_own() -> None:

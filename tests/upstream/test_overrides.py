@@ -7,7 +7,7 @@ import pytest
 
 from gateway.domain import rawjson
 from gateway.domain.channel import Overrides
-from gateway.upstream.overrides import apply_overrides
+from gateway.upstream.overrides import apply_overrides, with_parameters
 from tests.upstream.makers import order
 
 USER = {"role": "user", "content": "Hi"}
@@ -95,3 +95,34 @@ def test_a_system_prompt_precedes_or_replaces(messages: list[object], replace: b
 
 def test_messages_that_are_none_are_the_upstreams_business() -> None:
     assert _fields({"messages": [1, 2]}, system="New.")["messages"] == [1, 2]
+
+
+NAMES = {
+    "max_completion_tokens": "max_tokens",
+    "reasoning_effort": "output_config.effort",
+    "stop": "stops",
+    "seed": None,
+}
+
+
+def edited(body: dict[str, Any], **overrides: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The request as it goes out, and what is named as removed."""
+    found = with_parameters(order(body), Overrides(**overrides), NAMES, frozenset({"max_tokens"}))
+    return {name: rawjson.value(value) for name, value in found.fields.items()}, found.removed
+
+
+def test_parameters_are_set_under_their_native_names() -> None:
+    found, removed = edited({"max_tokens": 9, "output_config": {"x": 1}}, set={"reasoning_effort": "low", "seed": 1})
+    assert found == {"max_tokens": 9, "output_config": {"x": 1, "effort": "low"}}
+    assert removed == ("seed",)
+
+
+def test_a_default_holds_where_there_is_none() -> None:
+    found, _ = edited({"max_tokens": 9}, default={"max_completion_tokens": 5, "stop": ["x"], "top_k": 3})
+    assert found == {"max_tokens": 9, "stops": ["x"], "top_k": 3}
+
+
+def test_parameters_are_removed_except_for_those_that_must_be_there() -> None:
+    asked = {"max_tokens": 9, "output_config": {"effort": "low"}, "user": "u"}
+    found, removed = edited(asked, remove=("max_completion_tokens", "reasoning_effort", "user", "none"))
+    assert (found, removed) == ({"max_tokens": 9}, ("reasoning_effort", "user"))

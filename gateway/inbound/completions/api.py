@@ -38,12 +38,12 @@ from gateway.inbound.chat.edits import ChunkEditor, ReadCalls, identity
 from gateway.inbound.chat.native import NativeChat
 from gateway.inbound.chat.render import DONE
 from gateway.inbound.json_body import TOKEN_LIMITS, Body, check_text, read_body
-from gateway.inbound.relay import edit_request
 from gateway.inbound.rendering import Renderer, RenderingAdapter, WholeRenderer
 from gateway.upstream.adapter import DialectAdapter
 from gateway.upstream.dialects import chat_limit
 from gateway.upstream.openai.completions import DEFAULT_OUTPUT, CompletionsDialect, with_limit
 from gateway.upstream.openai.reader import ParsedChoice
+from gateway.upstream.overrides import with_parameters
 
 _CHAT_FIELDS = frozenset(
     {
@@ -56,7 +56,7 @@ _PARAMETER_NAMES: dict[str, str | None] = {
     **dict.fromkeys(STANDARD_FIELDS - _CHAT_FIELDS - {"n", "safety_identifier", "top_k"}),
     "max_completion_tokens": "max_tokens",
 }
-"""The names of the owner's parameters in this API, see ``relay.ChatWords``. ``logprobs`` is a number here."""
+"""The names of the owner's parameters in this API, see ``overrides.ParameterNames``. ``logprobs`` is a number here."""
 _REQUIRED_FIELDS = frozenset({"model", "prompt", "suffix", "stream"})
 _CHECKED_FOR_CHAT = frozenset({"n", "best_of", "echo", "logprobs", "suffix", "prompt"})
 """Fields that ``_field_beyond_chat`` checks. A request that may become a chat loses nothing without them."""
@@ -115,7 +115,7 @@ class Completions(ChatCompletions):
 
     def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacks_api: bool) -> AttemptPlan:
         if channel.dialect is Dialect.OPENAI and not lacks_api:
-            order = edit_request(order, channel.overrides, _PARAMETER_NAMES, _REQUIRED_FIELDS)
+            order = with_parameters(order, channel.overrides, _PARAMETER_NAMES, _REQUIRED_FIELDS)
             return AttemptPlan(CompletionsRelay(), order, native=True)
         if field := _field_beyond_chat(order.fields):
             msg = f"it has no completions: {_explain_obstacle(field)}"
@@ -148,7 +148,7 @@ def completions_limit(fields: Fields, channel: Channel, served: ServedModel) -> 
     chat = chat_limit(_chat_fields(fields), channel, served)
     if channel.dialect is not Dialect.OPENAI:
         return chat
-    order = edit_request(Order(fields=fields, model=""), channel.overrides, _PARAMETER_NAMES, _REQUIRED_FIELDS)
+    order = with_parameters(Order(fields=fields, model=""), channel.overrides, _PARAMETER_NAMES, _REQUIRED_FIELDS)
     sent = with_limit(order.fields)
     native = read_limit(sent, content=_CONTENT_FIELDS, caps=("max_tokens",))
     choices = min(native.choices * text_count(sent.get("prompt")), MOST_TOKENS)

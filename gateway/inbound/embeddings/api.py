@@ -95,9 +95,7 @@ class Embeddings(ChatCompletions):
                 set={name: value for name, value in overrides.set.items() if name not in chat_names},
                 default={name: value for name, value in overrides.default.items() if name not in chat_names},
             )
-            fields = with_parameters(order.fields, own)
-            removed = tuple(name for name in overrides.remove if name in order.fields)
-            order = msgspec.structs.replace(order, fields=fields, body=b"", removed=removed)
+            order = with_parameters(order, own)
         return AttemptPlan(_ADAPTERS[channel.dialect], order, native=isinstance(chat, OpenAIDialect))
 
 

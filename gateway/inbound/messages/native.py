@@ -36,9 +36,7 @@ from gateway.inbound.messages.native_answer import MessageTap
 from gateway.inbound.messages.render import MessagesRenderer, MessageStyle, WholeMessageRenderer
 from gateway.inbound.messages.tools import TOOL_CHANGE_TYPES, USUAL_BLOCKS, changed_tools, is_refused_block
 from gateway.inbound.relay import (
-    ChatWords,
     RenderableStream,
-    edit_request,
     lower_cap,
     native_body,
     native_failure,
@@ -51,6 +49,7 @@ from gateway.upstream.efforts import EFFORT, FORMS_REFUSED, lower_budget
 from gateway.upstream.failures import REJECTED
 from gateway.upstream.message_rules import THOUGHTS, with_changes, without_parts
 from gateway.upstream.openai.dialect import endpoint
+from gateway.upstream.overrides import ParameterNames, with_parameters
 from gateway.upstream.refused_params import BETA, EVERY_BETA, REASONING_BACK
 from gateway.upstream.request_rules import fit_request, is_rule
 from gateway.upstream.translation import with_limit
@@ -62,7 +61,7 @@ _SHARED_NAMES = frozenset(
     {"model", "messages", "stream", "temperature", "top_p", "top_k", "tools", "tool_choice", "metadata"}
 )
 """Parameters with the same name in chat completions."""
-_PARAMETER_NAMES: ChatWords = {
+_PARAMETER_NAMES: ParameterNames = {
     **dict.fromkeys(STANDARD_FIELDS - _SHARED_NAMES),
     "max_tokens": "max_tokens",
     "max_completion_tokens": "max_tokens",
@@ -89,7 +88,7 @@ def native_order(order: Order, overrides: Overrides | None) -> Order:
     overrides = msgspec.structs.replace(
         overrides, set=_with_stop_list(overrides.set), default=_with_stop_list(overrides.default)
     )
-    order = edit_request(order, overrides, _PARAMETER_NAMES, _REQUIRED_FIELDS)
+    order = with_parameters(order, overrides, _PARAMETER_NAMES, _REQUIRED_FIELDS)
     if not overrides.system:
         return order
     system = _with_system(order.fields.get("system", rawjson.NULL), overrides)

@@ -25,7 +25,6 @@ from gateway.domain.sse import BLANK, is_stream, parse, with_line_feeds
 from gateway.domain.usage import NOTHING
 from gateway.inbound.relay import (
     NativeStream,
-    edit_request,
     failing_attempt,
     lower_cap,
     native_body,
@@ -40,6 +39,7 @@ from gateway.upstream.error_body import ErrorBody, read_error
 from gateway.upstream.failures import REJECTED
 from gateway.upstream.null_values import NULLS
 from gateway.upstream.openai.dialect import endpoint
+from gateway.upstream.overrides import with_parameters
 from gateway.upstream.request_rules import fit_request, is_rule
 from gateway.upstream.translation import with_limit
 from gateway.upstream.vendors import OPENAI, vendor_of
@@ -113,7 +113,7 @@ _SEALED = b'"' + SEAL_PREFIX.encode()
 
 def native_order(order: Order, overrides: Overrides | None) -> Order:
     """Returns the request with the owner's overrides, and without what only other vendors understand."""
-    order = edit_request(order, overrides, _PARAMETER_NAMES, _REQUIRED_FIELDS)
+    order = with_parameters(order, overrides, _PARAMETER_NAMES, _REQUIRED_FIELDS)
     changes, removed = dict[str, msgspec.Raw](), order.removed
     if overrides is not None and overrides.system:
         changes["instructions"] = _with_system(order.fields.get("instructions", NULL), overrides)
