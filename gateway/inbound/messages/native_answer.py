@@ -6,7 +6,7 @@ from the content. Only the model's name is replaced.
 
 from collections.abc import Iterator, Mapping
 from itertools import groupby
-from typing import Literal
+from typing import Generic, Literal, TypeVar
 
 import msgspec
 
@@ -36,6 +36,9 @@ _OUTPUT_FIELDS = ("name", "text", "thinking", "partial_json")
 """Fields of blocks and deltas with what the model wrote."""
 
 
+Delta_co = TypeVar("Delta_co", covariant=True)
+
+
 class _TextPiece(msgspec.Struct, frozen=True, tag_field="type", tag="text_delta", forbid_unknown_fields=True, gc=False):
     piece: str = msgspec.field(name="text")
 
@@ -48,21 +51,22 @@ class _ArgumentsPiece(_TextPiece, frozen=True, tag="input_json_delta", forbid_un
     piece: str = msgspec.field(name="partial_json")
 
 
-class _PieceEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+class _PieceEvent(msgspec.Struct, Generic[Delta_co], frozen=True, forbid_unknown_fields=True, gc=False):
     """An event with only more text, as the vendor writes it."""
 
     type: Literal["content_block_delta"]
     index: SMALL_NUMBER
-    delta: _TextPiece | _ThoughtPiece | _ArgumentsPiece
+    delta: Delta_co
 
 
-_PIECES = PieceDecoder(("content_block_delta",), _PieceEvent)
-_PIECE_TYPES: Mapping[str, type[_TextPiece]] = {
-    "text": _TextPiece,
-    "thinking": _ThoughtPiece,
-    **dict.fromkeys(("tool_use", "server_tool_use", "mcp_tool_use"), _ArgumentsPiece),
+_Pieces = PieceDecoder[_PieceEvent[_TextPiece]]
+_ARGUMENTS: _Pieces = PieceDecoder(("content_block_delta",), _PieceEvent[_ArgumentsPiece])
+_PIECES: Mapping[str, _Pieces] = {
+    "text": PieceDecoder(("content_block_delta",), _PieceEvent[_TextPiece]),
+    "thinking": PieceDecoder(("content_block_delta",), _PieceEvent[_ThoughtPiece]),
+    **dict.fromkeys(("tool_use", "server_tool_use", "mcp_tool_use"), _ARGUMENTS),
 }
-"""The type of a block's usual pieces, by the type of the block."""
+"""Decodes the usual pieces of a block, by the type of the block."""
 _WITHIN_BLOCK = ("content_block_delta", "content_block_stop", "ping")
 _BLOCK_EVENTS = ("content_block_start", *_WITHIN_BLOCK[:2])
 
@@ -82,8 +86,8 @@ class MessageTap(NativeTap):
         self._added_blocks = 0
         self._strays: list[Fields] = []
         """Deltas of texts that came in blocks of other types. They get blocks of their own."""
-        self._piece_type: type[_TextPiece] | None = None
-        """The type of the open block's usual pieces."""
+        self._pieces: _Pieces | None = None
+        """Decodes the usual pieces of the open block."""
         self._has_call = False
         self._has_bare_text = False
         """Whether the content of a whole answer was a text without a block."""
@@ -99,12 +103,9 @@ class MessageTap(NativeTap):
         return self.request_marks + super().marks
 
     def take_pieces(self, events: bytes, start: int) -> tuple[int, int]:
-        usual = self._piece_type
-        pieces, end = ([], start) if usual is None else _PIECES.read(events, start)
-        texts = [event.delta.piece for event in pieces if type(event.delta) is usual]
-        if len(texts) < len(pieces) or not pieces:
-            return 0, start
-        self.tally.add("".join(texts))
+        pieces, end = ([], start) if self._pieces is None else self._pieces.read(events, start)
+        if pieces:
+            self.tally.add("".join([event.delta.piece for event in pieces]))
         return len(pieces), end
 
     def take(self, event: SSEEvent) -> bytes | None:
@@ -141,12 +142,12 @@ class MessageTap(NativeTap):
             self._begin_block(index, rawjson.maybe_fields(fields.get("content_block")))
         block_type, place = self._blocks.get(index, ("", index))
         if kind == "content_block_stop":
-            self._open_block = self._piece_type = None
+            self._open_block = self._pieces = None
         elif kind == "content_block_delta":
             delta = rawjson.maybe_fields(fields.get("delta"))
             self._count(delta, event.data)
-            if _own_type(delta) not in ("", block_type) and block_type in _PIECE_TYPES:
-                self._piece_type = None
+            if _own_type(delta) not in ("", block_type) and block_type in _PIECES:
+                self._pieces = None
                 self._strays.append(delta)
                 return b""
         if number is None or place == number:
@@ -159,7 +160,7 @@ class MessageTap(NativeTap):
         kind = rawjson.text_at(block.get("type"))
         self._open_block = index + self._added_blocks
         self._blocks[index] = kind, self._open_block
-        self._piece_type = None if self._added_blocks else _PIECE_TYPES.get(kind)
+        self._pieces = None if self._added_blocks else _PIECES.get(kind)
         self._reader.has_content = True
         self._count(block)
 
