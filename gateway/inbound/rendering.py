@@ -153,6 +153,11 @@ class WholeRenderer(Renderer):
         pieces = [piece for block in blocks for piece in block.pieces]
         return msgspec.Raw(join_strings(pieces)) if pieces else None
 
+    def logprobs(self, choice: int = 0) -> msgspec.Raw | None:
+        """Returns the log probabilities of the text's tokens, a JSON array; None without any."""
+        arrays = [array[1:-1] for block in self.blocks if block.choice == choice for array in block.logprobs]
+        return msgspec.Raw(b"[%b]" % b",".join(arrays)) if arrays else None
+
 
 class RenderedStream(EventStream):
     """A streamed answer of any dialect in the form of an API. Implements ``adapter.AnswerStream``."""

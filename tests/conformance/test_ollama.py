@@ -288,6 +288,20 @@ async def test_the_python_client_generates_an_image(gateway: Gateway, provider: 
     assert [part.image for part in parts if part.image] == [PNG, JPEG]
 
 
+async def test_the_python_client_gets_log_probabilities(
+    gateway: Gateway, provider: Provider, client: AsyncClient
+) -> None:
+    tokens: list[Doc] = [{"token": text, "logprob": -0.5, "bytes": None, "top_logprobs": []} for text in ("H", "i")]
+    pieces = [{**delta(token["token"]), "logprobs": {"content": [token], "refusal": None}} for token in tokens]
+    provider.on("m", stream(*map(chunk, pieces), chunk(delta(finish="stop"))))
+    streamed = await client.chat("m", messages=HELLO, stream=True, logprobs=True, top_logprobs=1)
+    found = [part.logprobs async for part in streamed]
+    assert [[token.token for token in part or ()] for part in found] == [["H"], ["i"], []]
+    provider.on("m", reply(whole("m", {**choice("Hi"), "logprobs": {"content": tokens, "refusal": None}})))
+    plain = await client.generate("m", prompt="Hi", logprobs=True)
+    assert [token.token for token in plain.logprobs or ()] == ["H", "i"]
+
+
 async def test_other_clients_get_images_as_texts(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", lambda exchange: draw(exchange)(exchange))
     plain = await post(gateway.client, "/api/chat", {"model": "m", "messages": HELLO, "stream": False})

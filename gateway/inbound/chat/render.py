@@ -135,11 +135,11 @@ class WholeChatRenderer(WholeRenderer):
 
     def _choice(self, finish: AnswerFinished) -> JsonObject:
         blocks = [block for block in self.blocks if block.choice == finish.choice]
-        logprobs = b",".join([array[1:-1] for block in blocks for array in block.logprobs])
+        logprobs = self.logprobs(finish.choice)
         return {
             "index": finish.choice,
             "message": self._message(finish, blocks),
-            "logprobs": {"content": msgspec.Raw(b"[%b]" % logprobs), "refusal": None} if logprobs else None,
+            "logprobs": None if logprobs is None else {"content": logprobs, "refusal": None},
             "finish_reason": finish.reason,
         }
 

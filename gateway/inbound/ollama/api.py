@@ -21,6 +21,7 @@ from gateway.domain.channel import Channel
 from gateway.domain.conversation import CallPart, Conversation, MediaPart, ResultPart, TextPart, ThoughtPart
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.json_text import read_typed
+from gateway.domain.limits import DEFAULT_OUTPUT
 from gateway.domain.order import Order
 from gateway.domain.output_limit import CAPS
 from gateway.domain.rawjson import NULL, Fields, is_nothing
@@ -51,6 +52,7 @@ OPTIONS = (
 _READ_FIELDS = frozenset({"model", "stream", "options", "format", "think", "logprobs", "top_logprobs"})
 _READ_CHAT_FIELDS = _READ_FIELDS | {"messages", "tools"}
 _READ_PROMPT_FIELDS = _READ_FIELDS | {"prompt", "system", "images", "suffix", "raw"}
+_COMPLETION_FIELDS = frozenset({"model", "stream", "options", "prompt", "suffix", "raw"})
 _PARAM_NAMES = {
     "max_tokens": f"options.{OUTPUT_LIMIT}",
     "reasoning_effort": "think",
@@ -138,12 +140,14 @@ class OllamaGenerate(OllamaChat):
         fields = read_body(request.body).fields
         if rawjson.maybe(fields.get("suffix")) or rawjson.maybe(fields.get("raw")):
             completion = _parameters(fields)
-            for name in ("reasoning_effort", "response_format", "top_logprobs"):
+            for name in ("reasoning_effort", "response_format", "logprobs", "top_logprobs"):
                 completion.pop(name, None)
+            completion.setdefault("max_tokens", rawjson.raw(DEFAULT_OUTPUT))  # here it is not 16, as in completions
             completion["prompt"] = _text(fields.get("prompt"), "prompt")
             if not is_nothing(suffix := _text(fields.get("suffix"), "suffix")):
                 completion["suffix"] = suffix
-            return COMPLETIONS.parse(msgspec.structs.replace(request, body=rawjson.encode(completion)))
+            parsed = COMPLETIONS.parse(msgspec.structs.replace(request, body=rawjson.encode(completion)))
+            return msgspec.structs.replace(parsed, removed=_unread(fields, _COMPLETION_FIELDS))
         system, prompt = (_text(fields.get(name), name) for name in ("system", "prompt"))
         messages: list[dict[str, Any]] = [{"role": "user", "content": prompt, "images": fields.get("images", NULL)}]
         if not is_nothing(system):
@@ -216,11 +220,15 @@ def _read_as_chat(request: Fields, chat: Fields, read_names: frozenset[str]) -> 
     """Returns the checked chat. Fields of the request that are not in ``read_names`` are reported as removed."""
     if "messages" in chat:
         _transcript_of(chat["messages"])  # raises BadRequest
-    unread_options = [f"options.{name}" for name in _options(request) if name not in OPTIONS and name != OUTPUT_LIMIT]
-    unread = [name for name, raw in request.items() if name not in read_names and not is_nothing(raw)]
     parsed = read_chat(b"", body_of(chat))
     bound = parsed.input_bound + parsed.calls.tokens(25)
-    return msgspec.structs.replace(parsed, input_bound=bound, removed=(*unread, *unread_options))
+    return msgspec.structs.replace(parsed, input_bound=bound, removed=_unread(request, read_names))
+
+
+def _unread(request: Fields, read_names: frozenset[str]) -> tuple[str, ...]:
+    """Returns the names of what is left out of a request."""
+    options = [f"options.{name}" for name in _options(request) if name not in OPTIONS and name != OUTPUT_LIMIT]
+    return (*(name for name, raw in request.items() if name not in read_names and not is_nothing(raw)), *options)
 
 
 def _parameters(request: Fields) -> Fields:

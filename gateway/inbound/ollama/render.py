@@ -74,13 +74,14 @@ class WholeLineRenderer(WholeRenderer):
             "prompt_eval_duration": max(1, first - began) * _MS,
             "eval_count": usage.output,
             "eval_duration": max(1, now - first) * _MS,
+            "logprobs": self.logprobs(),
         }
         return self._line(content, more, end)
 
     def _line(self, content: msgspec.Raw | None, more: Mapping[str, object], end: Mapping[str, object]) -> bytes:
         now = self._order.clock()
         self._first = self._first or now
-        more = {name: value for name, value in more.items() if value is not None}
+        more, end = ({name: value for name, value in fields.items() if value is not None} for fields in (more, end))
         head = {"model": self._order.model, "created_at": _format_time(now)}
         fields = _content_fields(rawjson.EMPTY_TEXT if content is None else content, more, chat=self._chat)
         return rawjson.encode({**head, **fields, **end})
@@ -92,7 +93,7 @@ class LineRenderer(WholeLineRenderer):
     def take(self, event: AnswerEvent) -> bytes:
         match event:
             case Piece(kind=BlockKind.TEXT | BlockKind.REFUSAL):
-                return self._next_line(content=msgspec.Raw(event.piece))
+                return self._next_line(msgspec.Raw(event.piece), event.logprobs)
             case Piece(kind=BlockKind.REASONING):
                 return self._next_line(thinking=msgspec.Raw(event.piece))
             case Medium():
@@ -105,8 +106,9 @@ class LineRenderer(WholeLineRenderer):
     def tail(self, usage: Usage) -> bytes:
         return self._last_line(usage, None, {}) + b"\n"
 
-    def _next_line(self, content: msgspec.Raw | None = None, **more: object) -> bytes:
-        return self._line(content, more, {"done": False}) + b"\n"
+    def _next_line(self, content: msgspec.Raw | None = None, logprobs: bytes = b"", **more: object) -> bytes:
+        end = {"done": False, "logprobs": msgspec.Raw(logprobs) if logprobs else None}
+        return self._line(content, more, end) + b"\n"
 
 
 def _calls(block: WholeBlock) -> list[JsonObject]:

@@ -139,7 +139,10 @@ def test_a_prompt_is_a_chat_or_a_completion() -> None:
     assert values(as_chat)["messages"] == [{"role": "user", "content": "p", "images": None}]
     assert as_chat.removed == ("template", "context")
     as_completion = api.OLLAMA_GENERATE.parse(asked({**doc, "suffix": "s"}))
-    assert values(as_completion) == {"model": "m", "stream": False, "prompt": "p", "suffix": "s"}
+    sent = {"model": "m", "stream": False, "prompt": "p", "suffix": "s", "max_tokens": 4096}
+    assert (values(as_completion), as_completion.removed) == (sent, ("think", "template", "context"))
+    as_completion = api.OLLAMA_GENERATE.parse(asked({"prompt": "p", "raw": True, "system": "s", "logprobs": True}))
+    assert as_completion.removed == ("system", "logprobs")
 
 
 def test_texts_to_embed() -> None:
