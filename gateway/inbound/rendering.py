@@ -205,7 +205,7 @@ class RenderedStream(EventStream):
         del part  # it may be large, and its text is copied
         self.events += 1
         out = self._render_event(event)
-        if not self.failure and self._reader.done:
+        if self._reader.done and not (self.failure or self.finished):
             out += self._conclude(done=True)
         return out
 

@@ -51,12 +51,14 @@ _ALLOWANCE = lazy_pattern(
 """Limits that last for hours, unless the upstream says how long to wait."""
 _RATE = lazy_pattern(
     r"rate[_ -]?limit|too[_ ]many[_ ]requests|throttl|(?:requests|tokens) per (?:second|minute)|\b[rtq]p[ms] limit"
-    r"|\bqps\b[^.]{0,20}limit|concurrency[^.]{0,40}(?:limit|exceed|reach)|limit_requests"
+    r"|\bqps\b[^.]{0,20}limit|concurren(?:cy|t requests?)[^.]{0,40}(?:limit|exceed|reach)|limit_requests"
+    r"|(?:high|max|maximum|many|number of) concurren|high frequency usage|request rate increased|current requests list"
     r"|(?:error|status)(?: code)?:? ?429|速率限制|频率(?!惩罚)|限流|并发"
 )
 _BUSY = lazy_pattern(
     r"overload|over capacity|no capacity|capacity_exhausted|at capacity|too busy|(?:server|service|system) (?:is )?busy"
-    r"|insufficient_system_resource|unable to handle additional|繁忙|访问量过大|负载"
+    r"|insufficient_system_resource|unable to handle additional|high (?:demand|traffic)|too many visits"
+    r"|繁忙|访问量过大|负载"
 )
 _BAD_KEY = lazy_pattern(
     r"invalid[_ ](?:api|iam|access|auth)[_ ](?:key|token)|incorrect api key"

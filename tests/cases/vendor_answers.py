@@ -473,6 +473,17 @@ ENDS = [
         used=(9, 2),
     ),
     Row(
+        "[DONE] in the last event (claude-code-hub)",
+        ANTHROPIC,
+        began(**SPENT)
+        + words("Hi")
+        + ended(stop=False, output_tokens=2)
+        + named("message_stop").removesuffix(b"\n")
+        + DONE,
+        text="Hi",
+        used=(9, 2),
+    ),
+    Row(
         "no blank lines between events",
         OPENAI,
         chat(delta("H"), piece(0, "c1", "f", '{"a"'), piece(0, None, None, ":1}"), finish="tool_calls").replace(
