@@ -23,10 +23,13 @@ from gateway.upstream.message_shapes import (
     PARTS_REFUSED,
     SYSTEM_REFUSED,
     SYSTEM_ROLES,
+    SYSTEM_TURN_REFUSED,
     UNSIGNED,
     blocks_of,
+    developer_as_system,
     join_contents,
     role_of,
+    system_as_user,
     with_alternation,
     with_text,
     without_system,
@@ -96,10 +99,6 @@ def fit_messages(fields: Fields, rules: Collection[str]) -> list[str]:
 
 
 _SYSTEM, _ASSISTANT, _USER = map(rawjson.raw, ("system", "assistant", "user"))
-
-
-def _without_developer(message: Fields) -> Fields:
-    return {**message, "role": _SYSTEM} if role_of(message) == "developer" else message
 
 
 def _without_nulls(message: Fields) -> Fields:
@@ -313,7 +312,7 @@ def _in_each(change: Callable[[Fields], Fields]) -> Callable[[list[Fields]], lis
 
 
 RULES: Mapping[str, MessageRule] = {
-    ROLE: MessageRule(_in_each(_without_developer), sign=DEVELOPER),
+    ROLE: MessageRule(_in_each(developer_as_system), sign=DEVELOPER),
     NO_NULLS: MessageRule(_in_each(_without_nulls), sign=b"null"),
     NO_NULL_CONTENT: MessageRule(_in_each(_with_content), sign=b"null"),
     PAIRS: MessageRule(_with_results, PAIRS_REFUSED),
@@ -382,6 +381,7 @@ RULES: Mapping[str, MessageRule] = {
         _system_first, lazy_pattern(r"(?i)system messages? must be (?:at the beginning|first|the first)")
     ),
     NO_SYSTEM: MessageRule(without_system, SYSTEM_REFUSED),
+    MESSAGES + "role=not system": MessageRule(_in_each(system_as_user), SYSTEM_TURN_REFUSED, sign=b'"system"'),
     MESSAGES + "role=assistant": MessageRule(
         _assistant_after_tools, lazy_pattern(r"(?i)unexpected role 'user' after role 'tool'"), sign=b'"tool"'
     ),

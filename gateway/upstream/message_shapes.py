@@ -30,6 +30,13 @@ SYSTEM_REFUSED = lazy_pattern(
     r"|not support (?:the )?system (?:role|message|prompt|instruction)|developer instruction is not enabled"
 )
 """Matches refusals of a system prompt, as by the templates of Gemma."""
+SYSTEM_TURN_REFUSED = lazy_pattern(
+    r"(?i)\brole\b.{0,40}(?:invalid discriminator|input should be 'user' or 'assistant'|unknown variant .system)"
+    r"|(?:unexpected|invalid) (?:message )?role\W{1,3}system|role\W{1,2}system\W{1,2}is not supported"
+    r"|top-level .system. parameter"
+)
+"""Matches refusals of system messages within a conversation, such as Claude Code's reminders, by LM Studio, vLLM,
+DeepSeek and Bedrock."""
 ORDER_REFUSED = lazy_pattern(r"(?i)roles must alternate|alternate (?:between )?['\"`]?user|alternating user")
 """Matches refusals of two messages of one role in a row, or of a chat that begins with the assistant."""
 SYSTEM_ROLES = ("system", "developer")
@@ -64,6 +71,16 @@ def with_text(message: Fields) -> Fields:
     if not texts or len(texts) < len(parts) or not all(isinstance(text, str) for text in texts):
         return message
     return {**message, "content": join_texts([rawjson.raw(text) for text in texts])}
+
+
+def developer_as_system(message: Fields) -> Fields:
+    """Returns a message with the older name of its role."""
+    return {**message, "role": rawjson.raw("system")} if role_of(message) == "developer" else message
+
+
+def system_as_user(message: Fields) -> Fields:
+    """Returns a system message as one of the user."""
+    return {**message, "role": rawjson.raw("user")} if role_of(message) == "system" else message
 
 
 def without_system(messages: list[Fields]) -> list[Fields]:

@@ -257,6 +257,7 @@ def test_other_tools_stay(tools: Any) -> None:
         (NO_SYSTEM, [_said("system", "s")], [_said("user", "s")]),
         (NO_SYSTEM, [_said("system", "s"), _said("user", [IMAGE])], [_said("user", [_part("s"), IMAGE])]),
         (NO_SYSTEM, [_said("assistant", "a"), USER], None),
+        ("messages[].role=not system", [USER, _said("system", "s"), USER], [USER, _said("user", "s"), USER]),
         (
             ALTERNATION,
             [_said("system", "s"), _said("user", "a"), _said("user", [_part("b")]), _said("assistant", "c")],

@@ -32,6 +32,15 @@ WORDS: dict[tuple[str, ...], list[str]] = {
         "System role not supported",
         "Developer instruction is not enabled for models/gemma-3-27b-it",
     ],
+    ("messages[].role=not system",): [
+        "request.messages.1.role: Invalid discriminator value. Expected 'user' | 'assistant'",  # LM Studio
+        "messages.1.role: Input should be 'user' or 'assistant'",
+        "messages[1].role: unknown variant `system`, expected `user` or `assistant`",
+        "{'loc': ('body', 'messages', 1, 'role'), 'msg': \"Input should be 'user' or 'assistant'\"}",  # vLLM
+        'messages: Unexpected role "system". The Messages API accepts a top-level `system` parameter',
+        "role 'system' is not supported on this model",
+        "invalid message role: system",
+    ],
     ("messages[].role=alternating",): [
         "Conversation roles must alternate user/assistant/user/assistant/...",
         "After the optional system message, conversation roles must alternate",
