@@ -2,6 +2,7 @@
 
 from math import ceil, isfinite
 
+from gateway.core.channel_health import STEPS_S
 from gateway.core.ratelimit import headers_of
 from gateway.domain.errors import GatewayError, InvalidToken, QuotaExceeded, UpstreamError
 from gateway.domain.limits import LimitReading
@@ -20,9 +21,12 @@ NEVER_RETRY = frozenset(
 def retry_headers(error: GatewayError, status: int) -> dict[str, str]:
     """Returns ``x-should-retry`` and ``retry-after``, which the official SDKs obey.
 
-    After an upstream's failure the gateway made its own attempts, which a client's SDK must not multiply.
+    After an upstream's failure the gateway made its own attempts, which a client's SDK must not multiply. An upstream
+    that is only busy gets as much time as the gateway's own first pause gives it, if it names none.
     """
     wait_s = error.retry_after_s
+    if wait_s is None and status in (429, 503) and isinstance(error, UpstreamError):
+        wait_s = STEPS_S[0]
     if wait_s is not None and not (isfinite(wait_s) and wait_s <= 60):  # official SDKs ignore a longer one
         wait_s = None
     headers = {} if wait_s is None else {"retry-after": str(max(1, ceil(wait_s)))}

@@ -28,6 +28,7 @@ from tests.house import files_in
 
 NEVER = {"x-should-retry": "false"}
 LATER = {"retry-after": "5", "x-should-retry": "true"}
+SOON = {"retry-after": "10", "x-should-retry": "true"}
 
 ERRORS: list[tuple[GatewayError, int, str, dict[str, str]]] = [
     (InvalidToken("x", code="missing_api_key"), 401, "invalid_request_error", NEVER),
@@ -96,7 +97,8 @@ ERRORS: list[tuple[GatewayError, int, str, dict[str, str]]] = [
     (UpstreamTimeout("x"), 504, "upstream_error", NEVER),
     (UpstreamTimeout("x", status=504), 504, "upstream_error", NEVER),
     (UpstreamError("x", code="upstream_rate_limited", status=429, retry_after_s=5), 429, "rate_limit_error", LATER),
-    (UpstreamError("x", code="upstream_rate_limited", status=429), 429, "rate_limit_error", NEVER),
+    (UpstreamError("x", code="upstream_rate_limited", status=429), 429, "rate_limit_error", SOON),
+    (UpstreamError("x", code="upstream_overloaded", status=503), 503, "upstream_error", SOON),
     (UpstreamError("x", code="upstream_overloaded", status=503, retry_after_s=5), 503, "upstream_error", LATER),
     (UpstreamError("x", code="upstream_rejected", status=400), 400, "invalid_request_error", {}),
     (UpstreamError("x", code="context_length_exceeded", status=400), 400, "invalid_request_error", {}),
