@@ -34,7 +34,7 @@ from gateway.commands.output import notify
 from gateway.commands.session import run
 from gateway.commands.signal_relay import SignalRelay
 from gateway.domain.budget import Budget, Window
-from gateway.domain.errors import BadRequest, GatewayError
+from gateway.domain.errors import BadRequest, GatewayError, NotFound
 from gateway.domain.human_values import count_text, parse_future
 from gateway.domain.money import brief_dollars, parse_dollars
 from gateway.domain.text import plain, word
@@ -226,6 +226,8 @@ def _own_token(body: dict[str, Any], *, extended: bool) -> Iterator[NewToken]:
             summary = run(lambda client: _end_token(client, created.token), running=True)
             if is_started:
                 notify(summary)
+        except NotFound:
+            notify(f"the token '{created.token.name}' was removed before the program ended")
         except (GatewayError, Quit) as error:
             notify(f"the token '{created.token.name}' could not be ended, but will expire: {error}")
 

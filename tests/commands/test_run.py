@@ -122,6 +122,14 @@ def test_its_calls_are_paid_with_a_token_that_then_expires(served: Served) -> No
     assert f"usage list --token {token['name']}" in ran.err
 
 
+def test_a_token_that_was_removed_meanwhile_is_not_said_to_expire(served: Served) -> None:
+    with started(served, sys.executable, "-c", "input()", stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        (token,) = _awaited(served)
+        run("token", "remove", "--yes", token["name"], env=environment(served.home))
+        _, err = process.communicate("\n", timeout=PATIENCE_S)
+    assert err == f"the token '{token['name']}' was removed before the program ended\n"
+
+
 def test_the_token_tells_program_folder_repository_and_branch(served: Served, tmp_path: Path) -> None:
     folder = tmp_path / "attic"
     folder.mkdir()
