@@ -21,8 +21,9 @@ Value = TypeVar("Value")
 
 _LONE_HIGH_SURROGATE = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F][0-9a-fA-F]{2})")
 _LONE_LOW_SURROGATE = re.compile(rb"(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}")
+_CUT_ESCAPE = re.compile(rb"(?:\\u[dD][89abAB][0-9a-fA-F]{2})?(?:\\(?:u[0-9a-fA-F]{0,3})?)?\Z")
 _STEP = 64 << 10
-"""How many bytes of a text are decoded at once."""
+"""How many bytes of a text are decoded or searched at once."""
 _PIECE = 4 << 10
 """How many bytes of a text are split at once."""
 _ASCII_ESCAPE = re.compile(rb"\\u00([2-7][0-9a-fA-F])")
@@ -70,9 +71,23 @@ def replace_lone_surrogates(text: bytes) -> bytes:
     """
     if b"\0" in text:  # not JSON, and it stands for an escaped backslash here
         return text
-    shielded = text.replace(b"\\\\", b"\0")
-    shielded = _LONE_HIGH_SURROGATE.sub(rb"\\ufffd", shielded)
-    return _LONE_LOW_SURROGATE.sub(rb"\\ufffd", shielded).replace(b"\0", b"\\\\")
+    parts: list[bytes] = []
+    start = 0
+    while start < len(text):  # in steps, because no other thread runs during a search
+        part = text[start : start + _STEP]
+        start += len(part)
+        if start < len(text):
+            start -= len(part) - (end := uncut_length(part))
+            part = part[:end]
+        part = _LONE_HIGH_SURROGATE.sub(rb"\\ufffd", part.replace(b"\\\\", b"\0"))
+        parts.append(_LONE_LOW_SURROGATE.sub(rb"\\ufffd", part).replace(b"\0", b"\\\\"))
+    return b"".join(parts)
+
+
+def uncut_length(text: bytes) -> int:
+    """Returns the length of the beginning of a JSON string without what its end cuts: an escape, or two surrogates."""
+    match = _CUT_ESCAPE.search(text.replace(b"\\\\", b"\0\0"), max(0, len(text) - len(rb"\ud83d\ude0")))
+    return match.start() if match else len(text)
 
 
 def outside_strings(text: bytes) -> Iterator[bytes]:

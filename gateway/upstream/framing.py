@@ -12,7 +12,7 @@ import msgspec
 
 from gateway.domain.channel import Channel
 from gateway.domain.failure import Failure
-from gateway.domain.json_text import as_utf8
+from gateway.domain.json_text import as_utf8, uncut_length
 from gateway.domain.sse import BLANK, BOM, Framer, stream_in, with_line_feeds
 from gateway.domain.usage import Usage
 from gateway.upstream.adapter import AnswerFacts
@@ -148,9 +148,7 @@ class FramedStream(ABC):
 
 
 PIECE = 32 * 1024
-"""The number of bytes at which a JSON string is split, or a few more."""
-_LONGEST_ESCAPE = 12
-"""The number of bytes in JSON's longest escape: a pair of surrogates."""
+"""The number of bytes at which a JSON string is split, or a few more or less."""
 
 
 def is_long(text: bytes | memoryview) -> bool:
@@ -164,8 +162,10 @@ def pieces(text: bytes | msgspec.Raw) -> Iterator[bytes]:
     start, stop = 1, len(view) - 1
     while start < stop:
         end = min(start + PIECE, stop)
-        # neither a character nor an escape is split
-        while end < stop and (view[end] & 0xC0 == 0x80 or b"\\" in bytes(view[end - _LONGEST_ESCAPE : end])):
+        while end < stop and view[end] & 0xC0 == 0x80:  # no character is split
             end += 1
-        yield b'"%b"' % bytes(view[start:end])
-        start = end
+        piece = bytes(view[start:end])
+        if end < stop:
+            piece = piece[: uncut_length(piece)]
+        yield b'"%b"' % piece
+        start += len(piece)

@@ -4,7 +4,7 @@ import tracemalloc
 
 import pytest
 
-from gateway.domain.json_text import as_utf8, plain_escapes
+from gateway.domain.json_text import as_utf8, plain_escapes, replace_lone_surrogates
 
 
 def test_escapes_of_quotes_stay_as_they_are() -> None:
@@ -42,3 +42,10 @@ def test_a_character_cut_in_two_in_a_large_text_costs_little_memory() -> None:
         assert tracemalloc.get_traced_memory()[1] < 2.5 * len(text)
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("shift", range(14))
+def test_surrogates_of_a_large_text_may_be_anywhere(shift: int) -> None:
+    before = b"x" * ((64 << 10) - shift)
+    text = before + rb"\ud83d\ude00\\ud83d\ud83d\n\ude00" + before
+    assert replace_lone_surrogates(text) == before + rb"\ud83d\ude00\\ud83d\ufffd\n\ufffd" + before
