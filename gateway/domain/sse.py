@@ -31,6 +31,7 @@ class SSEEvent(msgspec.Struct, frozen=True):
 
 _BLANK_LINE = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")
 """Matches a blank line and the end of the line before it."""
+_BLANK_LINES = re.compile(rb"(?>\r\n|\n|\r){2,}")
 
 
 class Framer:
@@ -133,14 +134,21 @@ def is_idle(event: SSEEvent) -> bool:
 
 
 def event_end(events: bytes, start: int, *, has_returns: bool) -> int:
-    """Returns where the event at ``start`` ends, after its blank line. ``has_returns``: carriage returns may come."""
+    """Returns where the event at ``start`` ends, after all its blank lines. ``has_returns``: carriage returns may
+    come.
+    """
     if has_returns:
-        match = _BLANK_LINE.search(events, start)
+        match = _BLANK_LINES.search(events, start)
         return match.end() if match else len(events)
     end = events.find(b"\n", start)
     while end >= 0 and not events.startswith(b"\n", end + 1):  # a search for two bytes takes ten times as long
         end = events.find(b"\n", end + 1)
-    return end + 2 if end >= 0 else len(events)
+    if end < 0:
+        return len(events)
+    end += 2
+    while events.startswith(b"\n", end):  # thousands of blank lines would take long as events
+        end += 1
+    return end
 
 
 SMALL_NUMBER = Annotated[int, msgspec.Meta(ge=0, le=9_999_999)]

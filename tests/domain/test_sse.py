@@ -5,7 +5,7 @@ import time
 import pytest
 from hypothesis import given, strategies as st
 
-from gateway.domain.sse import Framer, SSEEvent, has_comment, parse, with_line_feeds
+from gateway.domain.sse import Framer, SSEEvent, event_end, has_comment, parse, with_line_feeds
 
 DECODED = [
     (b"data: a\n\n", [SSEEvent(b"a")]),
@@ -77,3 +77,10 @@ def test_json_over_several_lines_of_data_is_one_line_afterwards() -> None:
     assert parse(b'data: {"usage": {\ndata: "a": 1}}') == SSEEvent(b'{"usage": { "a": 1}}')
     assert parse(b'data: {"a":"x\ndata: y"}') == SSEEvent(b'{"a":"x\ny"}')
     assert parse(b"data: a\ndata: b") == SSEEvent(b"a\nb")
+
+
+@pytest.mark.parametrize("line_end", [b"\n", b"\r", b"\r\n"])
+def test_thousands_of_blank_lines_are_one_event_without_data(line_end: bytes) -> None:
+    events = line_end * 5000 + b"data: a" + line_end * 3
+    assert event_end(events, 0, has_returns=line_end != b"\n") == len(line_end) * 5000
+    assert event_end(events, len(line_end) * 5000, has_returns=line_end != b"\n") == len(events)
