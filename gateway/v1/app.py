@@ -3,6 +3,7 @@
 It uses no routing framework: the paths are few, and finding one is on the hot path.
 """
 
+import asyncio
 import logging
 import re
 from collections.abc import Mapping
@@ -56,11 +57,10 @@ class PublicApp:
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse | Response:
         """Returns the answer to any request. Errors become error responses."""
+        if request.protocol._messages:  # noqa: SLF001 - aiohttp's: requests that came together with this one
+            await asyncio.sleep(0)  # they must not hold the loop
         engine = self._engine
-        path = request.path
-        if path.startswith(KEY_PATH):  # programs that cannot send a key have it in the base URL
-            path = "/" + path.removeprefix(KEY_PATH).partition("/")[2]
-        endpoint, path, model = find_endpoint(path)
+        endpoint, path, model = find_endpoint(_without_key(request.path))
         api = (endpoint and endpoint.api) or api_of(request.headers)
         origin = _origin(request, engine.clock, api, path=path, model=model)
         try:
@@ -159,6 +159,11 @@ async def _answer_preflight(_engine: Engine, request: web.BaseRequest, _origin: 
 
 async def _answer_ollama_probe(_engine: Engine, _request: web.BaseRequest, _origin: CallOrigin) -> Response:
     return Response(b"Ollama is running", content_type="text/plain; charset=utf-8")
+
+
+def _without_key(path: str) -> str:
+    """Returns the path without the key of a program that cannot send one, and has it in the base URL."""
+    return "/" + path.removeprefix(KEY_PATH).partition("/")[2] if path.startswith(KEY_PATH) else path
 
 
 def _origin(request: web.BaseRequest, clock: Clock, api: InboundApi, *, path: str, model: str) -> CallOrigin:

@@ -180,7 +180,11 @@ class SocketSession:
     async def _read_frames(self) -> None:
         """Read what the client sends, until it closes. Pings are answered by aiohttp."""
         while True:
-            message = await self._socket.receive()
+            try:
+                message = await self._socket.receive()
+            except ConnectionError:  # it was lost while a ping was answered
+                self._drop_client()
+                return
             if isinstance(message.data, bytes):
                 self._incoming.give_back(len(message.data))
                 self._arrived = 0
@@ -196,6 +200,7 @@ class SocketSession:
                         self._engine.pipeline.refuse(self._next_origin(), error, self._token)
                     self._drop_client()
                     return
+            await asyncio.sleep(0)  # frames that came together must not hold the loop
 
     def _count(self, size: int) -> None:
         """Count more of the frame that is arriving. Cut the connection if memory is too short for a large one.

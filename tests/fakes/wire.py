@@ -203,3 +203,13 @@ def head_bytes(line: str, headers: Sequence[tuple[str, str]]) -> bytes:
 def chunked(data: bytes) -> bytes:
     """One chunk of a chunked body; of nothing, the end of the body."""
     return b"%x\r\n%s\r\n" % (len(data), data)
+
+
+async def turns_until(answers: int, word: bytes, peer: Socket) -> int:
+    """Wait for so many answers with this word. In how many turns of the event loop more of them had come."""
+    seen = set()
+    async with asyncio.timeout(PATIENCE_S):
+        while (count := peer.buffer.count(word)) < answers:
+            seen.add(count)
+            await asyncio.sleep(0)
+    return len(seen)

@@ -12,7 +12,7 @@ from tests.fakes.client import read_answer
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Exchange, Provider
 from tests.fakes.replies import DONE, chunk, delta, event, fail, silence, speak, story
-from tests.fakes.wire import Gone, Socket
+from tests.fakes.wire import Gone, Socket, turns_until
 from tests.faults.refusals import nothing_happened
 
 SOON_S = 1.0
@@ -112,6 +112,13 @@ async def test_a_connection_is_good_after_an_error(gateway: Gateway, provider: P
     for status in (400, 200):
         await peer.write(gateway.client.chat_bytes(stream=stream))
         assert (await read_answer(peer)).status == status
+    peer.close()
+
+
+async def test_others_have_their_turn_between_requests_that_came_together(gateway: Gateway) -> None:
+    peer = await gateway.client.connect()
+    await peer.write(gateway.client.request("GET", "/health") * 100)
+    assert await turns_until(100, b"HTTP/1.1 200", peer) > 20
     peer.close()
 
 

@@ -25,6 +25,7 @@ from tests.fakes.provider import Exchange, Provider
 from tests.fakes.replies import chunk, delta, dumps, event, speak, speak_after, story
 from tests.fakes.responses import events_of, message, response
 from tests.fakes.websocket import frame, said, shaken, talk
+from tests.fakes.wire import turns_until
 from tests.house import amount
 
 AGE_S = IDLE_S - 60
@@ -155,7 +156,16 @@ async def test_a_client_that_does_not_read_stops_its_upstream(gateway: Gateway, 
     await gateway.settled()
 
 
-async def test_a_client_that_pings_and_does_not_read_is_not_read_from(gateway: Gateway) -> None:
+async def test_others_have_their_turn_between_frames_that_came_together(gateway: Gateway) -> None:
+    _, peer = await shaken(gateway.client)
+    await peer.write(frame(b"{}", 2) * 100)
+    assert await turns_until(100, b'"status":415', peer) > 20
+    peer.reset()
+
+
+async def test_a_client_that_pings_and_does_not_read_is_not_read_from(
+    gateway: Gateway, caplog: pytest.LogCaptureFixture
+) -> None:
     _, peer = await shaken(gateway.client, window=4096)
     peer.stop_reading()
     pings = frame(bytes(125), 9) * 1000
@@ -169,6 +179,8 @@ async def test_a_client_that_pings_and_does_not_read_is_not_read_from(gateway: G
         pass
     assert sent < 400
     peer.reset()
+    await asyncio.sleep(0.1)
+    assert not caplog.records
 
 
 async def test_the_owner_cancels_a_call_and_the_connection_stays(gateway: Gateway, provider: Provider) -> None:
