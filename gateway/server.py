@@ -16,7 +16,7 @@ from aiohttp import web
 
 from gateway import __version__, frozen, runfile
 from gateway.config import SOCKET_PATH_LIMIT, Config
-from gateway.control import machine, model_lists, tokens
+from gateway.control import machine, model_lists, tokens, validation
 from gateway.control.app import control_app, control_runner
 from gateway.core.admission import today_of
 from gateway.core.attempts import Attempts
@@ -155,7 +155,7 @@ async def open_engine(
 ) -> AsyncIterator[Engine]:
     """Open all parts except for the two APIs, in order. They are closed in the reverse order."""
     clock, tasks = clock or Clock(), Tasks()
-    store = Store.open(config, now=clock.wall)
+    store = Store.open(config, now=clock.wall, check=validation.check_registry)
     files = OpenFiles(lambda: store.entities.registry.settings)
     upstreams, worker = Upstreams(max_connections=files.upstreams), Worker()
     with clean_logs(upstreams.redaction):

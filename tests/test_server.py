@@ -15,6 +15,7 @@ from gateway.config import Config
 from gateway.domain.call import Outcome, Record
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.server import embedded_server, open_engine
+from gateway.store.errors import StoreDamaged
 from gateway.v1.ports import open_public_port
 from tests.fakes.client import Client, read_answer
 from tests.fakes.replies import DONE
@@ -178,6 +179,26 @@ async def test_a_home_that_cannot_be_is_reported(tmp_path: Path) -> None:
     with pytest.raises(GatewayError, match="cannot be opened"):
         async with embedded_server(Config(home=tmp_path / "file" / "home")):
             pass
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ('"name":"demo-echo"', '"name":"demo-story"', "channels.demo.models: 'demo-story' is listed twice"),
+        ('"priority":-100', '"keys":["a"]', "channels.demo.keys: a key is empty"),
+        ('"priority":-100', '"base_url":"http://[::1"', "channels.demo.base_url"),
+        ('"name":"default"', '"name":"friends"', "channels.demo.groups: no group 'default'; the groups are: friends"),
+        ('"input":100000000', '"input":-1', "prices.demo-echo.input: must not be negative"),
+    ],
+)
+async def test_an_edited_configuration_is_checked_like_any_change(home: Path, old: str, new: str, why: str) -> None:
+    async with embedded_server(Config(home=home)):
+        path = home / "config.json"
+    path.write_text(path.read_text().replace(old, new, 1))
+    with pytest.raises(StoreDamaged) as caught:
+        async with embedded_server(Config(home=home)):
+            pass
+    assert why in caught.value.message
 
 
 async def test_a_server_inside_may_listen_too(home: Path) -> None:

@@ -9,7 +9,6 @@ import asyncio
 import os
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
 from typing import Any, cast
 
 import msgspec
@@ -87,7 +86,7 @@ class ImportPlan:
                 self._add_change(section, old, new)
             self.registry = with_changes(self._before, self.changes)
         for section in SECTIONS:
-            self._check(section, _table(document, section.name))
+            validation.check_section(section, self.registry, _table(document, section.name))
 
     async def add_known_prices(self) -> list[str]:
         """Give known prices to new models of the channels. Returns notes about these and about missing prices."""
@@ -111,7 +110,7 @@ class ImportPlan:
         for title, values in tables.items():
             path = f"{section.name}.{plain(title, 64)}"
             old = present.get(title)
-            with _error_path(path):
+            with validation.error_path(path):
                 complete = _with_defaults(section, values, registry)
             new = read(section.kind, complete, path, self._omitted_fields(section, title, old))
             self._add_change(section, old, self._merge_present(new, old, values, path))
@@ -160,7 +159,7 @@ class ImportPlan:
             new = restore_secrets(new, present)
         url = new.base_url if "base_url" in values else default_base_url(new.dialect, new.preset)
         if new.dialect.info.needs_url:
-            with _error_path(path):
+            with validation.error_path(path):
                 url = checked_base_url(url)
         channel = msgspec.structs.replace(new, base_url=url, options=mock.with_stored_names(new.options))
         return self._with_models(separate_patterns(channel), present)
@@ -190,18 +189,6 @@ class ImportPlan:
         if section.title:
             key = str(entity.id if isinstance(entity, Token | Channel) else getattr(entity, section.title))
         self.changes.append(Change(section.name, key, cast("Entity | None", new)))
-
-    def _check(self, section: Section, values: Mapping[str, Any]) -> None:
-        """Check the planned entities that the document names. Raises BadRequest with the path of the bad value."""
-        if not section.title:
-            with _error_path(section.name):
-                _CHECKS[section.name](getattr(self.registry, section.name), self.registry)
-            return
-        for entity in getattr(self.registry, section.name).values():
-            title = getattr(entity, section.title)
-            if title in values:
-                with _error_path(f"{section.name}.{plain(title, 64)}"):
-                    _CHECKS[section.name](entity, self.registry)
 
 
 def _price_notes(channel: Channel, priced: Channel, names: Collection[str], registry: Registry) -> Iterator[str]:
@@ -244,41 +231,6 @@ def _table(document: Document, name: str) -> Mapping[str, Any]:
     if not isinstance(values, Mapping):
         raise bad_value(name, "must be a table")
     return values
-
-
-@contextmanager
-def _error_path(path: str) -> Iterator[None]:
-    """Put a path before the parameter of a BadRequest that the block raises."""
-    try:
-        yield
-    except BadRequest as error:
-        where = f"{path}.{error.param}" if error.param else path
-        raise bad_value(where, error.message.removeprefix(f"{error.param}: ")) from error
-
-
-def _check_channel(channel: Channel, registry: Registry) -> None:
-    validation.check_channel(channel, registry)
-    if channel.preset not in ("", *PRESETS):
-        raise BadRequest(f"must be one of {', '.join(sorted(PRESETS))}", param="preset")
-    if channel.name in registry.channels:
-        raise BadRequest("is the id of a channel", param="name")
-
-
-def _check_token(token: Token, registry: Registry) -> None:
-    validation.check_token(token, registry)
-    if token.name in registry.tokens:
-        raise BadRequest("is the id of a token", param="name")
-
-
-_CHECKS: Mapping[str, Any] = {
-    "settings": lambda value, _: validation.check_settings(value),
-    "account": lambda value, _: validation.check_account(value),
-    "groups": lambda value, _: validation.check_group(value),
-    "channels": _check_channel,
-    "tokens": _check_token,
-    "prices": lambda value, _: validation.check_price(value),
-}
-"""The check of each section's entities in the planned configuration. Each raises BadRequest."""
 
 
 class ImportBody(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,12 +1,15 @@
 """Validation: checks of values beyond their types. Each check raises BadRequest, which names the field at fault."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from difflib import get_close_matches
+from typing import Any
 
 from gateway.domain.account import Account
 from gateway.domain.budget import Budget
 from gateway.domain.channel import Channel, Dialect, ServedModel, Timeouts, check_overrides
+from gateway.domain.config_codec import SECTIONS, Section, bad_value
 from gateway.domain.errors import BadRequest
 from gateway.domain.field_kinds import Number
 from gateway.domain.fields import SETTINGS
@@ -298,3 +301,57 @@ def _check_not_negative(value: int | None, field: str) -> None:
 def _demand(condition: object, field: str, text: str) -> None:
     if not condition:
         raise BadRequest(f"{field}: {text}", param=field)
+
+
+def _check_named_channel(channel: Channel, registry: Registry) -> None:
+    check_channel(channel, registry)
+    if channel.preset not in ("", *PRESETS):
+        raise BadRequest(f"must be one of {', '.join(sorted(PRESETS))}", param="preset")
+    if channel.name in registry.channels:
+        raise BadRequest("is the id of a channel", param="name")
+
+
+def _check_named_token(token: Token, registry: Registry) -> None:
+    check_token(token, registry)
+    if token.name in registry.tokens:
+        raise BadRequest("is the id of a token", param="name")
+
+
+_CHECKS: Mapping[str, Any] = {
+    "settings": lambda value, _: check_settings(value),
+    "account": lambda value, _: check_account(value),
+    "groups": lambda value, _: check_group(value),
+    "channels": _check_named_channel,
+    "tokens": _check_named_token,
+    "prices": lambda value, _: check_price(value),
+}
+"""The check of each section's entities in a configuration. Each raises BadRequest."""
+
+
+def check_registry(registry: Registry) -> None:
+    """Check a configuration that another program changed. Raises BadRequest with the path of the bad value."""
+    for section in SECTIONS:
+        check_section(section, registry)
+
+
+def check_section(section: Section, registry: Registry, titles: Container[str] | None = None) -> None:
+    """Check the entities with these titles, or all. Raises BadRequest with the path of the bad value."""
+    if not section.title:
+        with error_path(section.name):
+            _CHECKS[section.name](getattr(registry, section.name), registry)
+        return
+    for entity in getattr(registry, section.name).values():
+        title = getattr(entity, section.title)
+        if titles is None or title in titles:
+            with error_path(f"{section.name}.{plain(title, 64)}"):
+                _CHECKS[section.name](entity, registry)
+
+
+@contextmanager
+def error_path(path: str) -> Iterator[None]:
+    """Put a path before the parameter of a BadRequest that the block raises."""
+    try:
+        yield
+    except BadRequest as error:
+        where = f"{path}.{error.param}" if error.param else path
+        raise bad_value(where, error.message.removeprefix(f"{error.param}: ")) from error

@@ -1,12 +1,14 @@
 """Units: types of integers and strings that must never be mixed up."""
 
-from typing import NewType
+from typing import Annotated, NewType
+
+import msgspec
 
 Nanos = NewType("Nanos", int)
 """Nano-dollars: one dollar is 1_000_000_000. Money is never a float."""
 
-Millis = NewType("Millis", int)
-"""Milliseconds: a duration, or a moment as the time since the epoch."""
+Millis = NewType("Millis", Annotated[int, msgspec.Meta(ge=-62_135_596_800_000, le=253_402_300_799_999)])
+"""Milliseconds: a duration, or a moment as the time since the epoch. The bounds are those of Python's dates."""
 
 CallId = NewType("CallId", str)
 """``req_`` and 26 hex digits, the first 12 of them the call's start in milliseconds, so that ids sort by time."""

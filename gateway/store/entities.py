@@ -5,7 +5,7 @@ Each change is one atomic write, however much it contains. The version before th
 """
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,10 @@ import msgspec
 from tinydb.storages import Storage
 
 from gateway.domain.account import Account
-from gateway.domain.errors import InternalError
+from gateway.domain.errors import BadRequest, InternalError
 from gateway.domain.registry import KINDS, Change, Entity, Registry, Table, with_changes
 from gateway.domain.settings import Settings
+from gateway.domain.text import plain
 from gateway.store import files
 from gateway.store.errors import StoreDamaged, too_new, unavailable
 
@@ -69,10 +70,12 @@ class Entities:
     """Reads and changes the configuration. Every change replaces ``registry``.
 
     A missing file is damage if it is ``expected``, because the store has calls. ``moment`` becomes part of the name of
-    the copy of an edited file. Raises StoreDamaged, StoreTooNew and OSError.
+    the copy of an edited file, whose content ``check`` checks. Raises StoreDamaged, StoreTooNew and OSError.
     """
 
-    def __init__(self, path: Path, *, expected: bool = False, moment: int = 0) -> None:
+    def __init__(
+        self, path: Path, *, expected: bool = False, moment: int = 0, check: Callable[[Registry], None] | None = None
+    ) -> None:
         self._path = path
         self._storage = AtomicStorage(path)
         tables = self._storage.read()
@@ -87,6 +90,11 @@ class Entities:
         self.saved_copy: Path | None = None
         """The path of the copy that was made of the edited file, if any."""
         self.registry = _decode_tables(path, tables or {})
+        if self.edited and check is not None:
+            try:
+                check(self.registry)
+            except BadRequest as error:
+                raise _damaged_error(path, error.message) from error
         self.granted = self.registry.granted
         """The sum of the grants, cached because every call needs it."""
         if self.edited:
@@ -181,4 +189,5 @@ def _damaged_error(path: Path, why: str) -> StoreDamaged:
         else f"restore {path.name} from a backup"
     )
     where = files.ordinary_path(path)
-    return StoreDamaged(f"{where} cannot be used: {why}. Nothing was changed; {fix}", details={"file": str(where)})
+    message = f"{where} cannot be used: {plain(why, 300)}. Nothing was changed; {fix}"
+    return StoreDamaged(message, details={"file": str(where)})

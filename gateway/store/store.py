@@ -22,6 +22,7 @@ import msgspec
 
 from gateway.config import Config, make_home
 from gateway.domain.incidents import Incident
+from gateway.domain.registry import Registry
 from gateway.domain.units import Millis
 from gateway.store import files
 from gateway.store.books import Books
@@ -139,16 +140,23 @@ class Store:
 
     @classmethod
     def open(
-        cls, config: Config, *, now: Callable[[], Millis], sync_s: float = 0.1, segment_bytes: int = LIMIT
+        cls,
+        config: Config,
+        *,
+        now: Callable[[], Millis],
+        check: Callable[[Registry], None] | None = None,
+        sync_s: float = 0.1,
+        segment_bytes: int = LIMIT,
     ) -> "Store":
         """Open the store of a home, create missing files, and repair what a crash left behind.
 
-        Only one process may have it open. If ``sync_s`` is 0, no thread syncs, and the caller must call ``books.sync``.
+        Only one process may have it open. ``check`` raises BadRequest for a configuration that another program made
+        invalid. If ``sync_s`` is 0, no thread syncs, and the caller must call ``books.sync``.
         Raises StoreBusy, StoreTooNew, StoreDamaged, and StoreError if the system refuses something.
         """
         store = cls(config.home)
         try:
-            store._open(now, sync_s=sync_s, segment_bytes=segment_bytes)
+            store._open(now, check, sync_s=sync_s, segment_bytes=segment_bytes)
         except OSError as exc:
             raise cannot_open(config.home, exc) from exc
         return store
@@ -160,7 +168,14 @@ class Store:
         except OSError as exc:
             raise StoreError(f"the last calls may not survive a power cut: {exc}") from exc
 
-    def _open(self, now: Callable[[], Millis], *, sync_s: float, segment_bytes: int) -> None:
+    def _open(
+        self,
+        now: Callable[[], Millis],
+        check: Callable[[Registry], None] | None,
+        *,
+        sync_s: float,
+        segment_bytes: int,
+    ) -> None:
         """Open all parts in order; if one fails, close the earlier ones."""
         with ExitStack() as resources:
             make_home(self._home)
@@ -169,7 +184,8 @@ class Store:
             resources.callback(folder.close)
             self.folder, self._home = folder, folder.path
             resources.callback(Lock(self._home / "lock", folder.fd).close)
-            self.entities = Entities(self._home / "config.json", expected=_has_been_used(self._home), moment=now())
+            used, path = _has_been_used(self._home), self._home / "config.json"
+            self.entities = Entities(path, expected=used, moment=now(), check=check)
             self.incidents = IncidentFile(self._home / "incidents.json")
             self.history = History(self._home, lambda: self.entities.applied, now, self._note)
             log = Log(

@@ -9,11 +9,11 @@ from tinydb import TinyDB, where
 from gateway.domain.account import Account, AccountStatus, Grant
 from gateway.domain.budget import Budget, Window
 from gateway.domain.channel import Channel, Dialect, ServedModel, UpstreamModels
-from gateway.domain.errors import InternalError, Unavailable
+from gateway.domain.errors import BadRequest, InternalError, Unavailable
 from gateway.domain.group import Group
 from gateway.domain.limits import Limits
 from gateway.domain.price import Price, Tier
-from gateway.domain.registry import Change, Entity, RetiredKey
+from gateway.domain.registry import Change, Entity, Registry, RetiredKey
 from gateway.domain.settings import Settings
 from gateway.domain.token import Token
 from gateway.domain.units import ChannelId, Millis, Nanos
@@ -170,8 +170,8 @@ def test_a_damaged_configuration_is_refused_and_left_alone(path: Path, text: str
 
 def test_a_configuration_cut_anywhere_is_refused_with_the_way_back(path: Path) -> None:
     entities = Entities(path)
-    entities.apply(ALL[:3])
-    entities.apply(ALL[3:])
+    entities.apply(ALL[:4])
+    entities.apply(ALL[4:])
     data = path.read_bytes()
     for end in range(len(data) - 2):
         path.write_bytes(data[:end])
@@ -201,6 +201,43 @@ def test_a_configuration_that_must_be_there_is_missed(path: Path) -> None:
     with pytest.raises(StoreDamaged, match="it is missing"):
         Entities(path, expected=True)
     assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ('"time":5', '"time":9000000000000000', "lists 1: Expected `int` <= 253402300799999"),
+        ('"day"', '"' + "x" * 5000 + '"', "Invalid enum value 'xxxx"),
+        (
+            '"prices":{\n"1":',
+            '"prices":{\n"\\u001b[31m\\u202e":1,"1":',
+            "prices \ufffd[31m\ufffd: Expected `object`, got `int`",
+        ),
+    ],
+)
+def test_an_edited_value_that_cannot_be_used_is_named_in_plain_text(path: Path, old: str, new: str, why: str) -> None:
+    Entities(path).apply(ALL)
+    text = path.read_text()
+    path.write_text(text.replace(old, new, 1))
+    with pytest.raises(StoreDamaged) as caught:
+        Entities(path)
+    assert why in caught.value.message
+    assert caught.value.message.isprintable()
+    assert len(caught.value.message) < 600
+
+
+def test_an_edited_configuration_is_checked_and_left_as_it_is(path: Path) -> None:
+    def check(registry: Registry) -> None:
+        if registry.tokens[token(1)].name == "phone":
+            raise BadRequest("tokens.phone: no")
+
+    Entities(path, check=check).apply(ALL)
+    edited = path.read_bytes().replace(b'"laptop"', b'"phone"')
+    path.write_bytes(edited)
+    with pytest.raises(StoreDamaged, match=r"config\.json cannot be used: tokens\.phone: no\. Nothing was changed"):
+        Entities(path, check=check)
+    assert path.read_bytes() == edited
+    assert not list(path.parent.glob("*.changed"))
 
 
 def test_a_change_by_another_program_is_adopted_and_noticed(path: Path) -> None:
