@@ -5,15 +5,7 @@ The texts contain what clients and upstreams sent: make them safe before they ar
 
 from collections.abc import Iterator, Sequence
 
-from gateway.domain.call import (
-    BUDGET_MARK,
-    EXPLAINED_MARKS,
-    PASSED_MARK,
-    Attempt,
-    mark_values,
-    request_size,
-    wait_of,
-)
+from gateway.domain.call import BUDGET_MARK, EXPLAINED_MARKS, PASSED_MARK, Attempt, mark_values, request_size, wait_of
 from gateway.domain.cost import UNIT_WORDS, counts_billed
 from gateway.domain.human_values import brief_multiplier, call_duration, count_text
 from gateway.domain.money import brief_dollars, dollars

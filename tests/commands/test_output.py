@@ -10,15 +10,7 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from gateway.commands.output import (
-    ListColumn,
-    color_state,
-    out_json,
-    out_json_list,
-    out_pairs,
-    plain_lines,
-    table,
-)
+from gateway.commands.output import ListColumn, color_state, out_json, out_json_list, out_pairs, plain_lines, table
 from gateway.domain.field_kinds import json_value
 from tests import fork_server
 from tests.commands.program import PROGRAM as PYTHON, Served, environment
@@ -99,12 +91,7 @@ def test_a_narrow_table_does_without_columns_and_cuts_no_id() -> None:
     ids = ListColumn("Id", lambda _row: "req_" + "0" * 26, "whole", drop=1)
     columns = [*COLUMNS, ids, ListColumn("Note", lambda _row: "n" * 30, drop=2)]
     row = [("a" * 40, "7")]
-    assert [len(table(row, columns, width).splitlines()[0].split()) for width in (120, 80, 50, 20)] == [
-        4,
-        4,
-        3,
-        2,
-    ]
+    assert [len(table(row, columns, width).splitlines()[0].split()) for width in (120, 80, 50, 20)] == [4, 4, 3, 2]
     assert "req_" + "0" * 26 in table(row, columns, 80)
 
 

@@ -294,11 +294,7 @@ async def test_a_call_that_waits_for_its_group_has_a_place_of_its_token(ward: Wa
         lines.waiting(("group", "home")),
         lines.waiting(("token", other.id)),
         lines.slots_taken(("token", other.id)),
-    ) == (
-        1,
-        1,
-        1,
-    )
+    ) == (1, 1, 1)
     while not all(task.done() for task in tasks):
         ward.release()
         await asyncio.sleep(0)

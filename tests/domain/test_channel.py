@@ -3,15 +3,7 @@
 import msgspec
 import pytest
 
-from gateway.domain.channel import (
-    Channel,
-    Dialect,
-    Overrides,
-    ServedModel,
-    Timeouts,
-    UpstreamModels,
-    check_overrides,
-)
+from gateway.domain.channel import Channel, Dialect, Overrides, ServedModel, Timeouts, UpstreamModels, check_overrides
 from gateway.domain.errors import BadRequest
 from gateway.domain.units import ChannelId, Millis
 

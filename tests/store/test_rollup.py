@@ -7,17 +7,7 @@ import msgspec
 import pytest
 
 from gateway.domain.call import Outcome, Record
-from gateway.store.rollup import (
-    DAY,
-    DIMENSIONS,
-    HOUR,
-    Counts,
-    Dimension,
-    Rollup,
-    SealedSegment,
-    encode_sums,
-    to_daily,
-)
+from gateway.store.rollup import DAY, DIMENSIONS, HOUR, Counts, Dimension, Rollup, SealedSegment, encode_sums, to_daily
 from gateway.store.sums import value_of
 from tests.store.samples import T0, busy, record
 

@@ -21,17 +21,7 @@ from gateway.domain.price_view import PriceNews, PriceView
 from gateway.domain.settings import ExpiringRecords, Settings
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.upstream_views import ListedModel, ListingView, PresetView, PriceProposal, SavedChannel
-from gateway.domain.views import (
-    AccountView,
-    CallView,
-    ChannelView,
-    GroupView,
-    NewToken,
-    Offer,
-    Status,
-    Step,
-    TokenView,
-)
+from gateway.domain.views import AccountView, CallView, ChannelView, GroupView, NewToken, Offer, Status, Step, TokenView
 from tests.house import FULL
 from tests.tui.stage import ADDRESS, DOLLAR, NOW, FakeClient, budget, calls, channel, console, group, model, token
 from tui.app import Console
@@ -228,13 +218,7 @@ class Owner(FakeClient):
     async def verify(self) -> Verdict:
         zero = Nanos(0)
         return Verdict(
-            equal=True,
-            calls=40,
-            cost_nanos=zero,
-            granted_nanos=zero,
-            balance_nanos=zero,
-            checks=9,
-            difference="",
+            equal=True, calls=40, cost_nanos=zero, granted_nanos=zero, balance_nanos=zero, checks=9, difference=""
         )
 
     async def set_price(self, model: str, body: Any, channel: str = "") -> PriceView:

@@ -35,13 +35,7 @@ from gateway.inbound.messages.conversation import described_block
 from gateway.inbound.messages.native_answer import MessageTap
 from gateway.inbound.messages.render import MessagesRenderer, MessageStyle, WholeMessageRenderer
 from gateway.inbound.messages.tools import TOOL_CHANGE_TYPES, USUAL_BLOCKS, changed_tools, is_refused_block
-from gateway.inbound.relay import (
-    RenderableStream,
-    lower_cap,
-    native_body,
-    native_failure,
-    native_headers,
-)
+from gateway.inbound.relay import RenderableStream, lower_cap, native_body, native_failure, native_headers
 from gateway.inbound.rendering import RenderingAdapter
 from gateway.upstream.adapter import Adapter, DialectAdapter, WholeAnswer
 from gateway.upstream.anthropic.dialect import VERSION, root

@@ -10,14 +10,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.domain.answer import (
-    AnswerEvent,
-    BlockEnded,
-    BlockKind,
-    Citation,
-    Medium,
-    Piece,
-)
+from gateway.domain.answer import AnswerEvent, BlockEnded, BlockKind, Citation, Medium, Piece
 from gateway.domain.channel import Channel
 from gateway.domain.order import Order
 from gateway.domain.rawjson import JsonObject

@@ -108,7 +108,4 @@ def template_of(event: bytes, out: bytes, text: bytes) -> Template | None:
         return None
     length = len(text) - 2
     begin, out_begin = event.find(text) + 1, out.find(text) + 1
-    return Template(
-        (event[:begin], event[begin + length :]),
-        (out[:out_begin], out[out_begin + length :]),
-    )
+    return Template((event[:begin], event[begin + length :]), (out[:out_begin], out[out_begin + length :]))
