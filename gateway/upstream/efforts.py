@@ -58,7 +58,7 @@ def fit_effort(fields: Fields, rules: Collection[str]) -> list[str]:
         holder, _, member = name.rpartition(".")
         members = rawjson.maybe_fields(fields.get(holder)) if holder else fields
         sent = rawjson.text_at(members.get(member))
-        if (level := _nearest_level(sent, levels[-1])) == sent:
+        if (level := nearest_level(sent, levels[-1])) == sent:
             continue
         if level:
             members[member] = rawjson.raw(level)
@@ -76,7 +76,7 @@ def _switch_off(fields: Fields) -> list[str]:
     return [] if sent == _NONE else [EFFORT]
 
 
-def _nearest_level(sent: str, accepted: list[str]) -> str:
+def nearest_level(sent: str, accepted: Collection[str]) -> str:
     """Returns the highest level that is not above the one sent, else the lowest.
 
     It is empty if the server takes no level, or the one sent is unknown. Thinking is never switched off instead.

@@ -17,10 +17,10 @@ from gateway.upstream.adapter import ChannelDialect
 from gateway.upstream.answer_formats import JSON_FORMATS, JSON_LINE
 from gateway.upstream.anthropic.cache_marks import CACHE_MARK, marks_cache, remove_marks, set_marks
 from gateway.upstream.anthropic.messages import Dialogue, tools_and_choice
-from gateway.upstream.anthropic.models import ALL_EFFORTS, AnthropicModel, AnthropicThinking, model_of
+from gateway.upstream.anthropic.models import AnthropicModel, AnthropicThinking, model_of
 from gateway.upstream.anthropic.reader import MessageReader
 from gateway.upstream.call_memory import Recall
-from gateway.upstream.efforts import BUDGETS
+from gateway.upstream.efforts import BUDGETS, nearest_level
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, endpoint
 from gateway.upstream.tool_schemas import SCHEMAS, with_valid_schemas
 from gateway.upstream.translation import Parameters, conversation_of, read_caps, refusal_of, with_limit
@@ -192,17 +192,10 @@ def plan_thinking(
         return None
     if model.thinking is AnthropicThinking.ADAPTIVE:
         thinking = {"type": "adaptive", "display": "summarized"}
-        return {"thinking": thinking, "output_config": {"effort": _effort_word(effort, model)}}
+        return {"thinking": thinking, "output_config": {"effort": nearest_level(effort, model.efforts)}}
     if not may_budget or max_tokens <= BUDGETS["minimal"]:
         return None
     return {"thinking": {"type": "enabled", "budget_tokens": min(BUDGETS[effort], max_tokens - 1)}}
-
-
-def _effort_word(effort: str, model: AnthropicModel) -> str:
-    """Returns the strongest effort of the model that is not stronger than the requested one."""
-    limit = ALL_EFFORTS.index("low" if effort == "minimal" else effort)
-    weaker = [word for word in model.efforts if ALL_EFFORTS.index(word) <= limit]
-    return weaker[-1] if weaker else model.efforts[0]
 
 
 def _take_thinking(parameters: Parameters) -> tuple[str | None, str, msgspec.Raw]:

@@ -25,16 +25,15 @@ from gateway.domain.errors import unsupported_param
 from gateway.domain.rawjson import Fields
 from gateway.upstream.answer_formats import JSON_FORMATS, format_lines
 from gateway.upstream.call_memory import Recall
-from gateway.upstream.gemini.models import LEVELS, GeminiModel, GeminiThinking
+from gateway.upstream.efforts import nearest_level
+from gateway.upstream.gemini.models import GeminiModel, GeminiThinking
 from gateway.upstream.message_shapes import FILLER, UNSIGNED
 from gateway.upstream.translation import NameRules, Parameters, check_address, schema_fields
 
 Part = dict[str, Any]
 
-_EFFORTS = {"minimal": 0, "low": 1, "medium": 2, "high": 3, "xhigh": 3, "max": 3}
-"""The level of each effort, as an index of ``LEVELS``."""
-_BUDGETS = {1: 1024, 2: 8192, 3: 24576}
-"""The budget of each level in tokens. They are Google's own numbers for its compatible API."""
+_BUDGETS = {"low": 1024, "medium": 8192, **dict.fromkeys(("high", "xhigh", "max"), 24576)}
+"""The budget of each effort in tokens. They are Google's own numbers for its compatible API."""
 
 
 def config_of(parameters: Parameters, model: GeminiModel, cap: int | None, *, own_cap: bool = False) -> dict[str, Any]:
@@ -115,15 +114,12 @@ def take_format_lines(parameters: Parameters) -> list[Part]:
 
 def thinking_config(effort: str | None, model: GeminiModel) -> dict[str, Any] | None:
     """Returns the thinking config of an effort; None if it is not needed, or the effort cannot be expressed."""
-    if effort is None or model.thinking is GeminiThinking.NONE or effort not in {"none", *_EFFORTS}:
+    if effort is None or model.thinking is GeminiThinking.NONE or effort not in {"none", "minimal", *_BUDGETS}:
         return None
-    if effort == "none":
-        level, budget = model.levels[0], model.budget_off
-    else:
-        rank = _EFFORTS[effort]
-        level = next((word for word in reversed(LEVELS[: rank + 1]) if word in model.levels), model.levels[0])
-        budget = _BUDGETS.get(rank, model.budget_minimal)
-    amount = {"thinkingLevel": level} if model.thinking is GeminiThinking.LEVEL else {"thinkingBudget": budget}
+    amount: dict[str, Any] = {"thinkingLevel": nearest_level(effort, model.levels)}
+    if model.thinking is GeminiThinking.BUDGET:
+        least = model.budget_off if effort == "none" else model.budget_minimal
+        amount = {"thinkingBudget": _BUDGETS.get(effort, least)}
     return amount if effort == "none" else {**amount, "includeThoughts": True}
 
 
