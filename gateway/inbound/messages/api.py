@@ -10,7 +10,6 @@ Only the fields that the gateway itself reads are checked; all others stay as th
 
 import re
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -38,9 +37,8 @@ from gateway.inbound.chat.conversation import finish_translation
 from gateway.inbound.json_body import Body, read_body
 from gateway.inbound.messages.conversation import SAMPLING, translate_messages
 from gateway.inbound.messages.native import CONTENT_FIELDS, MessagesRelay, native_order, repaired_order
-from gateway.inbound.messages.render import MessagesRenderer, WholeMessageRenderer, write_event
+from gateway.inbound.messages.render import message_adapter, write_event
 from gateway.inbound.relay import forwarded_headers, lower_cap
-from gateway.inbound.rendering import RenderingAdapter
 from gateway.upstream.adapter import AnswerStream, DialectAdapter
 from gateway.upstream.dialects import chat_limit
 from gateway.upstream.vendors import vendor_of
@@ -267,10 +265,7 @@ class Messages(InboundApi):
             repair = None if channel.strict else repaired_order
             return AttemptPlan(MessagesRelay(chat), native, native=True, repair=repair)
         translated, style = translate_messages(order)
-        adapter = RenderingAdapter(
-            chat, partial(MessagesRenderer, style=style), partial(WholeMessageRenderer, style=style)
-        )
-        return AttemptPlan(adapter, finish_translation(translated, channel), native=False)
+        return AttemptPlan(message_adapter(chat, style), finish_translation(translated, channel), native=False)
 
     def status(self, error: GatewayError) -> int:
         if isinstance(error, UpstreamError):

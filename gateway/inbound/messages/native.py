@@ -14,7 +14,6 @@ without the marks, and with the references as text: the tools themselves are in 
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from functools import partial
 from http import HTTPStatus
 from typing import Any
 
@@ -33,10 +32,9 @@ from gateway.domain.rawjson import Fields
 from gateway.domain.sse import is_stream
 from gateway.inbound.messages.conversation import described_block
 from gateway.inbound.messages.native_answer import MessageTap
-from gateway.inbound.messages.render import MessagesRenderer, MessageStyle, WholeMessageRenderer
+from gateway.inbound.messages.render import MessageStyle, message_adapter
 from gateway.inbound.messages.tools import TOOL_CHANGE_TYPES, USUAL_BLOCKS, changed_tools, is_refused_block
 from gateway.inbound.relay import RenderableStream, lower_cap, native_body, native_failure, native_headers
-from gateway.inbound.rendering import RenderingAdapter
 from gateway.upstream.adapter import Adapter, DialectAdapter, WholeAnswer
 from gateway.upstream.anthropic.dialect import VERSION, root
 from gateway.upstream.efforts import EFFORT, FORMS_REFUSED, lower_budget
@@ -206,12 +204,14 @@ class MessagesRelay(Adapter):
 
     def stream(self, order: Order, channel: Channel) -> RenderableStream:
         return RenderableStream(
-            channel, self._tap(order, channel), lambda: self._rendering().rendered_stream(order, channel)
+            channel,
+            self._tap(order, channel),
+            lambda: message_adapter(self._dialect, _NATIVE_STYLE).rendered_stream(order, channel),
         )
 
     def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
         if is_stream(body):
-            return self._rendering().whole(body, order, channel)
+            return message_adapter(self._dialect, _NATIVE_STYLE).whole(body, order, channel)
         return self._tap(order, channel).read_whole(as_utf8(body))
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
@@ -231,13 +231,6 @@ class MessagesRelay(Adapter):
                 verbatim=UpstreamText(body.decode("utf-8", "replace")),
             )
         return msgspec.structs.replace(failure, lacks_api=False, may_lack_api=False)
-
-    def _rendering(self) -> RenderingAdapter:
-        return RenderingAdapter(
-            self._dialect,
-            partial(MessagesRenderer, style=_NATIVE_STYLE),
-            partial(WholeMessageRenderer, style=_NATIVE_STYLE),
-        )
 
     def _tap(self, order: Order, channel: Channel) -> MessageTap:
         model = order.model if self._renamed else ""

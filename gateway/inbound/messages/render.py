@@ -9,6 +9,7 @@ not send it back.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -31,7 +32,8 @@ from gateway.domain.answer import (
 )
 from gateway.domain.order import Order
 from gateway.domain.usage import Usage
-from gateway.inbound.rendering import Renderer, WholeBlock, WholeRenderer
+from gateway.inbound.rendering import Renderer, RenderingAdapter, WholeBlock, WholeRenderer
+from gateway.upstream.adapter import DialectAdapter
 from gateway.upstream.anthropic.messages import TOOLS
 
 _STOP_REASONS = {
@@ -254,3 +256,8 @@ class WholeMessageRenderer(WholeRenderer):
             return [{"type": "thinking", "thinking": block.text, "signature": signature}]
         citations = {"citations": [_citation(citation) for citation in block.citations]} if block.citations else {}
         return [{"type": "text", "text": block.text, **citations}]
+
+
+def message_adapter(dialect: DialectAdapter, style: MessageStyle) -> RenderingAdapter:
+    """Returns the adapter that writes a dialect's answers as messages."""
+    return RenderingAdapter(dialect, partial(MessagesRenderer, style=style), partial(WholeMessageRenderer, style=style))
