@@ -19,14 +19,15 @@ ENGLISH = (
         ("Die Brücke über den Fluss war gefallen, und niemand lachte mehr.", 13),
         ("桥在冬天倒塌了", 4),
         ("мост упал зимой", 5),
+        ("", 0),
+        (" ", 1),
+        ("a", 1),
+        ("\n", 2),
+        ("🙂", 1),
+        ("\ud83d", 1),
     ],
 )
 def test_keeps_its_calibration(text: str, tokens: int) -> None:
-    assert estimate(text) == tokens
-
-
-@pytest.mark.parametrize(("text", "tokens"), [("", 0), (" ", 1), ("a", 1), ("\n", 2), ("🙂", 1), ("\ud83d", 1)])
-def test_small_texts(text: str, tokens: int) -> None:
     assert estimate(text) == tokens
 
 

@@ -94,15 +94,6 @@ LATE = parse_date("2025-11-19T14:30")
         ("00:30:15", "2025-11-19T00:30:15", "2025-11-20T00:30:15"),
         ("14:30:01", "2025-11-18T14:30:01", "2025-11-19T14:30:01"),
         (" 23:59 ", "2025-11-18T23:59", "2025-11-19T23:59"),
-    ],
-)
-def test_a_time_of_day_is_the_last_or_the_next_such_time(text: str, last: str, following: str) -> None:
-    assert (parse_past(text, LATE), parse_future(text, LATE)) == (parse_date(last), parse_date(following))
-
-
-@pytest.mark.parametrize(
-    ("text", "last", "following"),
-    [
         ("wednesday", "2025-11-19", "2025-11-20"),
         ("Tue", "2025-11-18", "2025-11-26"),
         ("Sa 14:03", "2025-11-15T14:03", "2025-11-22T14:03"),
@@ -112,7 +103,9 @@ def test_a_time_of_day_is_the_last_or_the_next_such_time(text: str, last: str, f
         ("05 Nov", "2025-11-05", "2026-11-06"),
     ],
 )
-def test_a_day_is_named_as_the_screens_show_it(text: str, last: str, following: str) -> None:
+def test_a_time_of_day_and_a_day_as_the_screens_show_it_are_the_last_or_the_next(
+    text: str, last: str, following: str
+) -> None:
     assert (parse_past(text, LATE), parse_future(text, LATE)) == (parse_date(last), parse_date(following))
 
 

@@ -1,5 +1,6 @@
 """Whatever the spelling, a turn has its speaker, its text, and the call that a result belongs to."""
 
+from itertools import product
 from typing import Any
 
 import pytest
@@ -36,11 +37,23 @@ def _media(part: Any) -> MediaPart:
 
 
 @pytest.mark.parametrize(
-    ("role", "known"), [("system", "system"), ("developer", "system"), ("user", "user"), ("assistant", "assistant")]
+    ("message", "role", "texts"),
+    [
+        ({"role": "system", "content": "a"}, "system", ["a"]),
+        ({"role": "developer", "content": "a"}, "system", ["a"]),
+        ({"role": "user", "content": "a"}, "user", ["a"]),
+        ({"role": "assistant", "content": "a"}, "assistant", ["a"]),
+        ({"role": "assistant", "content": None, "refusal": "No."}, "assistant", ["No."]),
+        ({"role": "user", "content": [{"type": "input_text", "text": "a"}]}, "user", ["a"]),
+        ({"role": "user", "content": [{"type": "output_text", "text": "a"}]}, "user", ["a"]),
+        # Results without a call.
+        ({"role": "tool", "content": "x"}, "user", ["[tool result]", "x"]),
+        ({"role": "function", "name": "f", "content": "x"}, "user", ["[tool result]", "x"]),
+    ],
 )
-def test_roles(role: str, known: str) -> None:
-    (turn,) = _turns({"role": role, "content": "a"})
-    assert (turn.role, _texts(turn)) == (known, ["a"])
+def test_who_says_what(message: Any, role: str, texts: list[str]) -> None:
+    (turn,) = _turns(message)
+    assert (turn.role, _texts(turn)) == (role, texts)
 
 
 def test_content_in_parts() -> None:
@@ -64,11 +77,6 @@ def test_a_breakpoint_of_the_message_is_one_of_its_text() -> None:
     (turn,) = _turns({"role": "system", "content": "a", "cache_control": {"type": "ephemeral"}})
     assert isinstance(turn.parts[0], TextPart)
     assert rawjson.value(turn.parts[0].cache) == {"type": "ephemeral"}
-
-
-def test_a_refusal_counts_as_text() -> None:
-    (turn,) = _turns({"role": "assistant", "content": None, "refusal": "No."})
-    assert _texts(turn) == ["No."]
 
 
 @pytest.mark.parametrize(
@@ -156,12 +164,6 @@ def test_calls_without_a_proper_id_have_their_results(id: dict[str, Any], named:
     assert call.id
 
 
-@pytest.mark.parametrize("message", [{"role": "tool"}, {"role": "function", "name": "f"}])
-def test_results_of_nothing_are_texts(message: Any) -> None:
-    (turn,) = _turns({**message, "content": "x"})
-    assert (turn.role, _texts(turn)) == ("user", ["[tool result]", "x"])
-
-
 @pytest.mark.parametrize("arguments", ["{", "[1]", '"x"', "1"])
 def test_arguments_are_an_object(arguments: str) -> None:
     found = _read({"role": "assistant", "tool_calls": [call("a", "f", arguments)]})
@@ -207,107 +209,66 @@ def test_embedded_images(url: str, kind: str) -> None:
     assert _media({"type": "image_url", "image_url": {"url": url}}) == expected
 
 
-def test_an_image_on_the_web() -> None:
-    found = _media({"type": "image_url", "image_url": {"url": "https://h/a.png", "detail": "low"}})
-    assert (found.url, found.detail) == ("https://h/a.png", "low")
+def _picture(url: str, **more: str) -> dict[str, Any]:
+    return {"type": "image_url", "image_url": {"url": url, **more}}
+
+
+def _sound(**fields: str) -> dict[str, Any]:
+    return {"type": "input_audio", "input_audio": {"data": "AA", **fields}}
+
+
+def _file(**fields: str) -> dict[str, Any]:
+    return {"type": "file", "file": fields}
+
+
+PDF, PDF_DATA = "https://h/a.pdf", "data:application/pdf;base64,AA"
+ANTHROPIC_TEXT = {"type": "text", "media_type": "text/plain", "data": "h\u00e9"}
 
 
 @pytest.mark.parametrize(
-    ("sound", "media"),
+    ("part", "medium"),
     [
-        ({"format": "wav"}, "audio/wav"),
-        ({"format": "mp3"}, "audio/mp3"),
-        ({"format": "ogg"}, "audio/ogg"),
-        ({}, "audio/wav"),
+        (_picture("https://h/a.png", detail="low"), {"url": "https://h/a.png", "detail": "low"}),
+        ({"type": "image_url", "image_url": "https://h/a.png", "detail": "low"}, {"detail": "low"}),
+        ({"type": "image_url", "image_url": "https://h/a.png", "detail": "original"}, {"detail": "high"}),
+        ({"type": "input_image", "image_url": "https://h/a.png"}, {"type": "", "url": "https://h/a.png"}),
+        # An image has the type that its bytes show.
+        (_picture("data:image/png;base64,/9j/4AAQSkZJRg=="), {"type": "image/jpeg", "data": "/9j/4AAQSkZJRg=="}),
+        (_picture("data:image/jpeg;base64,iVBORw0KGgo="), {"type": "image/png", "data": "iVBORw0KGgo="}),
+        (_picture("data:image/jpg;base64,AAAA"), {"type": "image/jpeg", "data": "AAAA"}),
+        (_picture("data:image/svg+xml;base64,PHN2Zz4="), {"type": "image/svg+xml", "data": "PHN2Zz4="}),
+        (_picture("data:image/png;base64,not base64"), {"type": "image/png", "data": "not base64"}),
+        (_picture("data:video/mp4;base64,iVBORw0KGgo="), {"type": "video/mp4", "data": "iVBORw0KGgo="}),
+        ({"type": "video_url", "video_url": {"url": "https://h/a.mp4"}}, {"type": "video/*", "url": "https://h/a.mp4"}),
+        ({"type": "video_url", "video_url": "data:video/mp4;base64,AA"}, {"type": "video/mp4", "url": ""}),
+        (_sound(format="wav"), {"type": "audio/wav", "data": "AA"}),
+        (_sound(format="mp3"), {"type": "audio/mp3"}),
+        (_sound(format="ogg"), {"type": "audio/ogg"}),
+        (_sound(), {"type": "audio/wav"}),
+        (_sound(data="data:audio/wav;base64,AA", format="wav"), {"data": "AA"}),
+        (_sound(data="data:;base64,AA", format="wav"), {"data": "AA"}),
+        (_sound(data="https://h/a", format="wav"), {"type": "audio/wav", "url": "https://h/a"}),
+        (_file(file_data=PDF_DATA), {"type": "application/pdf", "data": "AA"}),
+        (_file(file_data="AA", filename="a.PDF"), {"type": "application/pdf", "data": "AA"}),
+        (_file(file_data="data:text/plain;base64,AA", filename="a.pdf"), {"type": "text/plain", "data": "AA"}),
+        (_file(file_data=PDF), {"type": "application/pdf", "url": PDF}),
+        ({"type": "input_file", "file_url": PDF}, {"type": "application/pdf", "url": PDF}),
+        # As LiteLLM, Mistral, Perplexity and Anthropic write documents.
+        (_file(file_id=PDF, format="application/pdf"), {"type": "application/pdf", "url": PDF}),
+        *(
+            ({"type": kind, kind: {"url": url} if nested else url}, {"type": "application/pdf", **found})
+            for kind, nested in product(("document_url", "file_url"), (False, True))
+            for url, found in ((PDF, {"url": PDF, "data": ""}), (PDF_DATA, {"url": "", "data": "AA"}))
+        ),
+        (
+            {"type": "document", "source": ANTHROPIC_TEXT, "title": "t"},
+            {"type": "text/plain", "data": "aMOp", "name": "t"},
+        ),
     ],
 )
-def test_sounds(sound: dict[str, str], media: str) -> None:
-    assert _media({"type": "input_audio", "input_audio": {"data": "AA", **sound}}).type == media
-
-
-@pytest.mark.parametrize("data", ["data:audio/wav;base64,AA", "data:;base64,AA", "AA"])
-def test_the_data_of_a_sound_may_be_a_url(data: str) -> None:
-    assert _media({"type": "input_audio", "input_audio": {"data": data, "format": "wav"}}).data == "AA"
-
-
-@pytest.mark.parametrize(
-    ("part", "media_type", "url"),
-    [
-        ({"type": "video_url", "video_url": {"url": "https://h/a.mp4"}}, "video/*", "https://h/a.mp4"),
-        ({"type": "video_url", "video_url": "data:video/mp4;base64,AA"}, "video/mp4", ""),
-        ({"type": "input_audio", "input_audio": {"data": "https://h/a", "format": "wav"}}, "audio/wav", "https://h/a"),
-        ({"type": "file", "file": {"file_data": "https://h/a.pdf"}}, "application/pdf", "https://h/a.pdf"),
-        ({"type": "input_image", "image_url": "https://h/a.png"}, "", "https://h/a.png"),
-        ({"type": "input_file", "file_url": "https://h/a.pdf"}, "application/pdf", "https://h/a.pdf"),
-    ],
-)
-def test_media_with_an_address(part: Any, media_type: str, url: str) -> None:
-    medium = _media(part)
-    assert (medium.type, medium.url) == (media_type, url)
-
-
-@pytest.mark.parametrize(("sent", "read"), [("low", "low"), ("original", "high")])
-def test_the_detail_of_an_image_may_be_beside_its_address(sent: str, read: str) -> None:
-    assert _media({"type": "image_url", "image_url": "https://h/a.png", "detail": sent}).detail == read
-
-
-@pytest.mark.parametrize("kind", ["input_text", "output_text"])
-def test_texts_of_the_responses_api(kind: str) -> None:
-    (turn,) = _turns({"role": "user", "content": [{"type": kind, "text": "a"}]})
-    assert _texts(turn) == ["a"]
-
-
-@pytest.mark.parametrize(
-    ("file", "kind"),
-    [
-        ({"file_data": "data:application/pdf;base64,AA"}, "application/pdf"),
-        ({"file_data": "AA", "filename": "a.PDF"}, "application/pdf"),
-        ({"file_data": "data:text/plain;base64,AA", "filename": "a.pdf"}, "text/plain"),
-    ],
-)
-def test_documents(file: dict[str, str], kind: str) -> None:
-    found = _media({"type": "file", "file": file})
-    assert (found.type, found.data) == (kind, "AA")
-
-
-@pytest.mark.parametrize(
-    ("said", "data", "found"),
-    [
-        ("image/png", "/9j/4AAQSkZJRg==", "image/jpeg"),
-        ("image/jpeg", "iVBORw0KGgo=", "image/png"),
-        ("image/jpg", "AAAA", "image/jpeg"),
-        ("image/svg+xml", "PHN2Zz4=", "image/svg+xml"),
-        ("image/png", "not base64", "image/png"),
-        ("video/mp4", "iVBORw0KGgo=", "video/mp4"),
-    ],
-)
-def test_an_image_has_the_type_that_its_bytes_show(said: str, data: str, found: str) -> None:
-    medium = _media({"type": "image_url", "image_url": {"url": f"data:{said};base64,{data}"}})
-    assert (medium.type, medium.data) == (found, data)
-
-
-def test_a_document_may_be_linked_to_as_litellm_does() -> None:
-    found = _media({"type": "file", "file": {"file_id": "https://h/a.pdf", "format": "application/pdf"}})
-    assert (found.type, found.url) == ("application/pdf", "https://h/a.pdf")
-
-
-@pytest.mark.parametrize("kind", ["document_url", "file_url"])
-@pytest.mark.parametrize("nested", [False, True])
-def test_documents_in_the_forms_of_mistral_and_perplexity(kind: str, nested: bool) -> None:
-    found = [
-        _media({"type": kind, kind: {"url": url} if nested else url})
-        for url in ("https://h/a.pdf", "data:application/pdf;base64,AA")
-    ]
-    assert [(one.type, one.url, one.data) for one in found] == [
-        ("application/pdf", "https://h/a.pdf", ""),
-        ("application/pdf", "", "AA"),
-    ]
-
-
-def test_a_document_of_text_in_anthropics_form() -> None:
-    source = {"type": "text", "media_type": "text/plain", "data": "h\u00e9"}
-    found = _media({"type": "document", "source": source, "title": "t"})
-    assert (found.type, found.data, found.name) == ("text/plain", "aMOp", "t")
+def test_media_of_every_kind_are_read(part: Any, medium: dict[str, str]) -> None:
+    found = _media(part)
+    assert {name: getattr(found, name) for name in medium} == medium
 
 
 ASKED = {"role": "assistant", "tool_calls": [call("c1", "read", "{}")]}
@@ -318,16 +279,16 @@ def _failed(content: Any, **fields: Any) -> bool:
     return result.failed
 
 
-@pytest.mark.parametrize("mark", [{"is_error": True}, {"status": "error"}])
-def test_a_field_marks_a_failed_tool(mark: dict[str, Any]) -> None:
-    assert _failed("no such file", **mark)
-
-
 @pytest.mark.parametrize(
-    "mark", [{}, {"is_error": False}, {"is_error": "true"}, {"is_error": None}, {"status": "done"}]
+    ("mark", "failed"),
+    [
+        *((mark, True) for mark in ({"is_error": True}, {"status": "error"})),
+        *((mark, False) for mark in ({}, {"is_error": False}, {"is_error": "true"}, {"is_error": None})),
+        ({"status": "done"}, False),
+    ],
 )
-def test_other_values_do_not(mark: dict[str, Any]) -> None:
-    assert not _failed("no such file", **mark)
+def test_a_field_marks_a_failed_tool(mark: dict[str, Any], failed: bool) -> None:
+    assert _failed("no such file", **mark) is failed
 
 
 def test_fields_of_messages_that_have_no_counterpart_are_named() -> None:
