@@ -1,7 +1,7 @@
 """How calls are picked, by the server and by words."""
 
-import re
-from urllib.parse import parse_qs
+import shlex
+from urllib.parse import parse_qs, unquote_plus
 
 import pytest
 from msgspec.structs import replace
@@ -13,44 +13,40 @@ from tests.commands.runner import Control, run
 from tests.commands.samples import CALL, NOW, SUMMARY
 
 
-def test_options_are_passed_on() -> None:
-    control = Control({"GET /calls": CallPage(calls=[])})
-    run(
-        *("usage", "list", "--token", "laptop", "--model", "m", "--status", "429", "--errors", "--limit", "70"),
-        *("--since", "2026-11-01", "--until", "2026-11-30"),
-        control=control,
-    )
-    asked = control.asked[0][0]
-    assert re.search(
-        r"limit=70&token=laptop&model=m&failed=true&since=\d{13}&until=\d{13}&words=st%3A429\+%21st%3Arunning$", asked
-    )
-
-
-@pytest.mark.parametrize("status", ["4xx", ">=400", "err"])
-def test_a_status_is_given_as_in_words(status: str) -> None:
-    control = Control({"GET /calls": CallPage(calls=[CALL])})
-    assert run("usage", "list", "--status", status, control=control).code == 0
-    assert parse_qs(control.asked[0][0].partition("?")[2])["words"] == [f"st:{status} !st:running"]
-    assert "write st:err, st:ok, st:4xx" in run("usage", "list", "--status", "failed").err
-
-
 @pytest.mark.parametrize(
-    ("option", "value", "word"),
+    ("line", "query"),
     [
-        ("--model", "claude*", "model:claude*"),
-        ("--token", "!ci-?", "!tok:ci-?"),
-        ("--model", "!demo-echo", "!model:demo-echo"),
-        ("--channel", "my *", 'ch:"my *"'),
-        ("--app", "*node*", "app:*node*"),
-        ("--as", "gpt-5", "as:gpt-5"),
-        ("--as", "!gpt-*", "!as:gpt-*"),
-        ("--as", "my model", 'as:"my model"'),
+        ("--token laptop --model m --errors --limit 70", "limit=70&token=laptop&model=m&failed=true"),
+        ("--since 2026-11-01T00:00Z --until 2026-11-30T00:00Z", "limit=50&since=1793491200000&until=1795996800000"),
+        ("since:2026-11-02T00:00Z --since 2026-11-01T00:00Z", "limit=50&since=1793577600000"),
+        ("--status 4xx", "limit=50&words=st:4xx !st:running"),
+        ("--status '>=400'", "limit=50&words=st:>=400 !st:running"),
+        ("--status err", "limit=50&words=st:err !st:running"),
+        ("--status 429 --status 5xx", "limit=50&words=st:429,5xx !st:running"),
+        ("--model claude*", "limit=50&words=model:claude*"),
+        ("--token !ci-?", "limit=50&words=!tok:ci-?"),
+        ("--model !demo-echo", "limit=50&words=!model:demo-echo"),
+        ("--channel 'my *'", 'limit=50&words=ch:"my *"'),
+        ("--app *node*", "limit=50&words=app:*node*"),
+        ("--as gpt-5", "limit=50&words=as:gpt-5"),
+        ("--as !gpt-*", "limit=50&words=!as:gpt-*"),
+        ("--as 'my model'", 'limit=50&words=as:"my model"'),
+        # Several patterns are one word.
+        ("--model gpt-* --model o3", "limit=50&words=model:gpt-*,o3"),
+        ("--model !gpt-* --model !o3", "limit=50&words=!model:gpt-* !model:o3"),
+        ("--model gpt-* --model !gpt-4*", "limit=50&words=model:gpt-* !model:gpt-4*"),
+        ("--token 'my *' --token a,b", 'limit=50&words=tok:"my *","a,b"'),
+        ("--as gpt-5 --as o3", "limit=50&words=as:gpt-5,o3"),
+        # A name with spaces that the shell quoted is one word.
+        ("'tok:my laptop'", 'limit=50&words=tok:"my laptop"'),
+        ("tok:lap* !st:err since:2026-11-02T00:00Z", "limit=50&since=1793577600000&words=tok:lap* !st:err"),
+        ("""'"two words"'""", 'limit=50&words="two words"'),
     ],
 )
-def test_an_option_takes_a_pattern(option: str, value: str, word: str) -> None:
+def test_options_and_words_become_parameters(line: str, query: str) -> None:
     control = Control({"GET /calls": CallPage(calls=[CALL])})
-    assert run("usage", "list", option, value, control=control).code == 0
-    assert parse_qs(control.asked[0][0].partition("?")[2]) == {"limit": ["50"], "words": [word]}
+    assert run("usage", "list", *shlex.split(line), control=control).code == 0
+    assert [unquote_plus(asked) for asked, _ in control.asked] == [f"GET /calls?{query}"]
 
 
 @pytest.mark.parametrize("command", ["list", "summary", "export"])
@@ -59,23 +55,6 @@ def test_a_repeated_option_means_any_of_its_values(command: str) -> None:
     run("usage", command, *("--token", "a", "--model", "m", "--token", "b", "--model", "n"), control=control)
     asked = parse_qs(control.asked[0][0].partition("?")[2])
     assert (asked["token"], asked["model"]) == (["a", "b"], ["m", "n"])
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (("--model", "gpt-*", "--model", "o3"), "model:gpt-*,o3"),
-        (("--model", "!gpt-*", "--model", "!o3"), "!model:gpt-* !model:o3"),
-        (("--model", "gpt-*", "--model", "!gpt-4*"), "model:gpt-* !model:gpt-4*"),
-        (("--token", "my *", "--token", "a,b"), 'tok:"my *","a,b"'),
-        (("--as", "gpt-5", "--as", "o3"), "as:gpt-5,o3"),
-        (("--status", "429", "--status", "5xx"), "st:429,5xx !st:running"),
-    ],
-)
-def test_repeated_patterns_become_one_word(options: tuple[str, ...], words: str) -> None:
-    control = Control({"GET /calls": CallPage(calls=[CALL])})
-    assert run("usage", "list", *options, control=control).code == 0
-    assert parse_qs(control.asked[0][0].partition("?")[2])["words"] == [words]
 
 
 def test_a_call_that_ends_between_two_pages_is_listed_once() -> None:
@@ -95,43 +74,18 @@ def test_the_largest_calls_of_all_pages() -> None:
     assert [line for line, _ in control.asked] == [asked, asked.replace("limit=2", "before=2&limit=2")]
 
 
-def test_a_span_that_ends_before_it_begins_is_an_error() -> None:
-    ran = run("usage", "summary", "--since", "2026-11-30", "--until", "2026-11-01", control=Control({}))
-    assert (ran.code, "is not after --since" in ran.err) == (Exit.USAGE, True)
-
-
-def test_a_span_that_begins_in_the_future_is_an_error() -> None:
-    ran = run("usage", "summary", "--since", "tomorrow", control=Control({}))
-    assert (ran.code, "is in the future" in ran.err) == (Exit.USAGE, True)
-
-
-def test_the_narrower_of_two_bounds_counts() -> None:
-    control = Control({"GET /calls": CallPage(calls=[])})
-    run("usage", "list", "since:2026-11-02T00:00Z", "--since", "2026-11-01T00:00Z", control=control)
-    assert "since=1793577600000" in control.asked[0][0]
-
-
-def test_words_are_passed_on() -> None:
-    control = Control({"GET /calls": CallPage(calls=[CALL])})
-    run(
-        "usage",
-        "list",
-        "tok:lap*",
-        "!st:err",
-        "since:2026-11-02T00:00Z",
-        '"two words"',
-        "--limit",
-        "70",
-        control=control,
-    )
-    query = "limit=70&since=1793577600000&words=tok%3Alap%2A+%21st%3Aerr+%22two+words%22"
-    assert control.asked == [(f"GET /calls?{query}", None)]
-
-
-def test_a_name_with_spaces_that_the_shell_quoted_is_one_word() -> None:
-    control = Control({"GET /calls": CallPage(calls=[CALL])})
-    run("usage", "list", "tok:my laptop", "--limit", "70", control=control)
-    assert control.asked == [("GET /calls?limit=70&words=tok%3A%22my+laptop%22", None)]
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("summary --since 2026-11-30 --until 2026-11-01", "is not after --since"),
+        ("summary --since tomorrow", "is in the future"),
+        ("list --status failed", "write st:err, st:ok, st:4xx"),
+        ("list st:>=x", "st:>=x"),
+    ],
+)
+def test_what_makes_no_sense_is_a_usage_error(line: str, told: str) -> None:
+    ran = run("usage", *line.split(), control=Control({}))
+    assert (ran.code, told in ran.err, ran.err.count("\n")) == (Exit.USAGE, True, 1), ran.err
 
 
 def test_pages_are_fetched_until_no_older_call_can_have_begun_later() -> None:
@@ -179,8 +133,3 @@ def test_a_terminal_shows_how_far_a_long_search_got(
     ran = run("usage", "list", *arguments, control=Control({"GET /calls": pages}))
     assert ("searched back to 20" in ran.err) == ("800,000 calls to go" in ran.err) == shown
     assert (" \r" in ran.err) == shown  # the line is gone when the calls are shown
-
-
-def test_a_word_that_makes_no_sense_is_a_usage_error() -> None:
-    ran = run("usage", "list", "st:>=x", control=Control({}))
-    assert (ran.code, ran.err.count("\n")) == (Exit.USAGE, 1)

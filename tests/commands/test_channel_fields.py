@@ -61,6 +61,11 @@ def test_they_can_be_dropped_all_or_some() -> None:
         ("--models o*", {"models": [], "patterns": ["o*"]}),
         ("--cost-factor 0.5", {"cost_factor": 500_000}),
         ("--dialect anthropic --base-url https://x.example", {"dialect": "anthropic", "base_url": "https://x.example"}),
+        ("--option x=200", {"options": {"x": 200}}),
+        ("--option x=0.5", {"options": {"x": 0.5}}),
+        ("--option x=true", {"options": {"x": True}}),
+        # What does not look like a number of JSON is a text.
+        *((f"--option x={text}", {"options": {"x": text}}) for text in ("text", "[1]", "null", "", "NaN", "1e999")),
     ],
 )
 def test_an_edit_sends_what_is_named(options: str, body: dict[str, object]) -> None:
@@ -101,24 +106,6 @@ def test_an_empty_key_removes_none(command: tuple[str, ...], key: str) -> None:
     ran = run(*command, "--key", key, control=control)
     assert (ran.code, ran.err.count("\n"), control.bodies) == (Exit.USAGE, 1, [])
     assert "tollkeeper channel key remove" in ran.err
-
-
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("200", 200),
-        ("0.5", 0.5),
-        ("true", True),
-        ("text", "text"),
-        ("[1]", "[1]"),
-        ("null", "null"),
-        ("", ""),
-        ("NaN", "NaN"),
-        ("1e999", "1e999"),
-    ],
-)
-def test_mock_options_are_numbers_where_they_look_like_one(text: str, value: object) -> None:
-    assert edit("--option", f"x={text}")[1] == [{"options": {"x": value}}]
 
 
 @pytest.mark.parametrize(
