@@ -16,23 +16,29 @@ def _headers(environ: dict[str, str] | None = None, **more: Any) -> dict[str, st
     return headers
 
 
-def test_without_a_key_there_is_no_authorization() -> None:
-    assert _headers() == {}
+BEARERS = (" sk-1\n", '"sk-1"', "'sk-1'", "Bearer sk-1", '"bearer sk-1"', "env:UP_KEY")
+AZURE = "https://me.openai.azure.com"
 
 
-@pytest.mark.parametrize("key", [" sk-1\n", '"sk-1"', "'sk-1'", "Bearer sk-1", '"bearer sk-1"', "env:UP_KEY"])
-def test_a_key_goes_as_a_bearer(key: str) -> None:
-    assert _headers({"UP_KEY": "'sk-1'\r\n"}, key=key) == {"Authorization": "Bearer sk-1"}
-
-
-def test_or_where_the_upstream_wants_it() -> None:
-    assert _headers(key="k", preset="azure") == {"api-key": "k"}
-    assert _headers(key="k", base_url="https://me.openai.azure.com/openai/v1") == {"api-key": "k"}
-
-
-@pytest.mark.parametrize(("dialect", "name"), [("anthropic", "x-api-key"), ("gemini", "x-goog-api-key")])
-def test_or_where_the_dialect_has_its_place(dialect: str, name: str) -> None:
-    assert _headers(key="k", dialect=dialect, base_url="https://me.openai.azure.com") == {name: "k"}
+@pytest.mark.parametrize(
+    ("fields", "sent"),
+    [
+        ({}, {}),
+        *(({"key": key}, {"Authorization": "Bearer sk-1"}) for key in BEARERS),
+        ({"key": "k", "preset": "azure"}, {"api-key": "k"}),
+        ({"key": "k", "base_url": f"{AZURE}/openai/v1"}, {"api-key": "k"}),
+        # The dialect has a place of its own.
+        ({"key": "k", "dialect": "anthropic", "base_url": AZURE}, {"x-api-key": "k"}),
+        ({"key": "k", "dialect": "gemini", "base_url": AZURE}, {"x-goog-api-key": "k"}),
+        ({"headers": {"X-Title": "env:T"}}, {"X-Title": "me"}),
+        ({"key": "k", "headers": {"Authorization": "mine"}}, {"Authorization": "Bearer k"}),
+        # What would break the connection.
+        *(({"headers": {name: "x"}}, {}) for name in ("Host", "content-length", "Transfer-Encoding", "Connection")),
+        ({"headers": {"Cookie": "x"}}, {}),
+    ],
+)
+def test_key_and_headers_go_where_the_upstream_wants_them(fields: dict[str, Any], sent: dict[str, str]) -> None:
+    assert _headers({"UP_KEY": "'sk-1'\r\n", "T": "me"}, **fields) == sent
 
 
 def test_a_proxy_is_read_and_its_reference_resolved() -> None:
@@ -43,19 +49,6 @@ def test_a_proxy_is_read_and_its_reference_resolved() -> None:
         with attempt_fails() as caught:
             proxy_of(channel(proxy="env:P"), environ)
         assert (caught.value.kind, caught.value.sent) == (kind, False)
-
-
-def test_a_reference_in_a_header_is_resolved() -> None:
-    assert _headers({"T": "me"}, headers={"X-Title": "env:T"}) == {"X-Title": "me"}
-
-
-def test_the_key_wins_over_a_header_of_the_channel() -> None:
-    assert _headers(key="k", headers={"Authorization": "mine"})["Authorization"] == "Bearer k"
-
-
-@pytest.mark.parametrize("name", ["Host", "content-length", "Transfer-Encoding", "Connection", "Cookie"])
-def test_headers_that_would_break_the_connection_are_left_out(name: str) -> None:
-    assert _headers(headers={name: "x"}) == {}
 
 
 @pytest.mark.parametrize("environ", [{}, {"K": ""}])

@@ -57,12 +57,6 @@ def test_keeps_type_code_param_and_id() -> None:
     assert (said.type, said.code, said.param, said.request_id, said.status) == ("t", "c", "p", "r", 0)
 
 
-@pytest.mark.parametrize("code", [429, "429"])
-def test_a_code_that_is_a_number_is_a_status(code: object) -> None:
-    said = _read({"error": {"message": "m", "code": code}})
-    assert (said.code, said.status) == ("", 429)
-
-
 @pytest.mark.parametrize(
     ("error", "code", "status"),
     [
@@ -72,15 +66,14 @@ def test_a_code_that_is_a_number_is_a_status(code: object) -> None:
         ({"statusCode": 401}, "", 401),
         ({"status": 402}, "", 402),
         ({"status": "INVALID_ARGUMENT", "code": 400}, "", 400),
+        ({"code": 429}, "", 429),
+        ({"code": "429"}, "", 429),
+        ({"code": 200}, "", 0),
     ],
 )
 def test_a_vendors_number_is_a_code_and_statuses_have_names(error: dict[str, object], code: str, status: int) -> None:
     said = _read({"error": {"message": "m", **error}})
     assert (said.code, said.status) == (code, status)
-
-
-def test_a_number_that_is_not_an_error_status_is_none() -> None:
-    assert _read({"error": {"message": "m", "code": 200}}).status == 0
 
 
 def test_googles_delay_is_found() -> None:

@@ -62,10 +62,22 @@ async def _stream(sleep: Sleeper, text: str, **more: Any) -> tuple[NativeChatStr
     return stream, said_in(b"".join(out) + stream.end())
 
 
-async def test_echo_says_what_it_hears(sleep: Sleeper) -> None:
-    doc = await _whole(sleep, "Hello there")
-    assert (doc["model"], doc["choices"][0]["message"]["content"]) == ("demo-echo", "Hello there")
-    assert sleep.slept == []
+PARTS = [{"type": "text", "text": "Hello"}, {"type": "image_url", "image_url": {"url": "data:,"}}]
+
+
+@pytest.mark.parametrize(
+    ("heard", "model", "said"),
+    [
+        ("Hello there", "demo-echo", "Hello there"),
+        (PARTS, "demo-echo", "Hello\n"),
+        ("Wow!great !important !1234", "demo-echo", "Wow!great !important !1234"),
+        ("!tool find", "demo-echo", NO_TOOLS),
+        ("Hi", "demo-flaky", HELP),
+    ],
+)
+async def test_echo_says_what_it_hears_and_what_it_needs(sleep: Sleeper, heard: object, model: str, said: str) -> None:
+    doc = await _whole(sleep, heard, model=model)
+    assert (doc["model"], doc["choices"][0]["message"]["content"], sleep.slept) == (model, said, [])
 
 
 async def test_it_reports_an_honest_usage(sleep: Sleeper) -> None:
@@ -85,15 +97,6 @@ async def test_a_story_is_streamed_at_reading_speed(sleep: Sleeper) -> None:
     _, said = await _stream(sleep, "tell me", model="demo-story")
     assert said.text[0] == STORY
     assert set(sleep.slept) == {1 / 25}
-
-
-async def test_flaky_explains_itself(sleep: Sleeper) -> None:
-    assert (await _whole(sleep, "Hi", model="demo-flaky"))["choices"][0]["message"]["content"] == HELP
-
-
-async def test_parts_are_heard_too(sleep: Sleeper) -> None:
-    parts = [{"type": "text", "text": "Hello"}, {"type": "image_url", "image_url": {"url": "data:,"}}]
-    assert (await _whole(sleep, parts))["choices"][0]["message"]["content"].startswith("Hello")
 
 
 async def test_limits_and_several_choices_are_kept(sleep: Sleeper) -> None:
@@ -199,21 +202,12 @@ async def test_it_calls_a_tool(sleep: Sleeper) -> None:
     assert (said.calls, said.finish) == ({0: [("call_demo1", "find", "{}")]}, {0: "tool_calls"})
 
 
-async def test_without_tools_it_only_talks(sleep: Sleeper) -> None:
-    assert (await _whole(sleep, "!tool find"))["choices"][0]["message"]["content"] == NO_TOOLS
-
-
 async def test_options_of_the_channel_do_the_same(sleep: Sleeper) -> None:
     reply = await _reply(sleep, "Hi", up=_demo(status=429, retry_after=3, latency=100))
     assert (reply.status, reply.headers["retry-after"], sleep.slept) == (429, "3", [0.1])
     assert "usage" not in await _whole(sleep, "Hi", up=_demo(no_usage=True))
     assert "usage" in await _whole(sleep, "Hi", up=_demo(no_usage=False))
     assert (await _reply(sleep, "Hi", up=_demo(auth=False))).status == 200
-
-
-async def test_words_that_only_look_like_it_are_text(sleep: Sleeper) -> None:
-    text = "Wow!great !important !1234"
-    assert (await _whole(sleep, text))["choices"][0]["message"]["content"] == text
 
 
 async def test_an_odd_request_is_refused(sleep: Sleeper) -> None:

@@ -54,47 +54,39 @@ def test_forms_of_lists(body: object, found: list[ServedModel]) -> None:
     assert _read(body) == found
 
 
-@pytest.mark.parametrize("name", ["max_model_len", "context_window", "max_context_length", "context_size"])
-def test_the_context_has_many_names(name: str) -> None:
-    assert _read({"data": [{"id": "m", name: 5}]}) == [ServedModel(name="m", context=5)]
+CONTEXTS = ("max_model_len", "context_window", "max_context_length", "context_size")
 
 
 @pytest.mark.parametrize(
-    ("entry", "limit"),
+    ("entry", "context", "limit"),
     [
-        ({"meta": {"n_ctx_train": 5}}, None),
-        ({"metadata": {"context_length": 5, "max_tokens": 5}}, None),
-        ({"model_spec": {"availableContextTokens": 5, "maxCompletionTokens": 3}}, 3),
-        ({"capabilities": {"limits": {"max_context_window_tokens": 5, "max_output_tokens": 3}}}, 3),
-        ({"context_length": 5, "metadata": {"context_length": 7}, "model_spec": "x", "capabilities": ["chat"]}, None),
+        *(({name: 5}, 5, None) for name in CONTEXTS),
+        *(({"context_length": value}, None, None) for value in (-5, 0, "5", 1.5, True, 10**12, None)),
+        pytest.param({"meta": {"n_ctx_train": 5}}, 5, None, id="llama.cpp"),
+        pytest.param({"metadata": {"context_length": 5, "max_tokens": 5}}, 5, None, id="DeepInfra"),
+        pytest.param({"model_spec": {"availableContextTokens": 5, "maxCompletionTokens": 3}}, 5, 3, id="Venice"),
+        pytest.param(
+            {"capabilities": {"limits": {"max_context_window_tokens": 5, "max_output_tokens": 3}}},
+            *(5, 3),
+            id="GitHub Copilot",
+        ),
+        pytest.param(
+            {"context_length": 5, "metadata": {"context_length": 7}, "model_spec": "x", "capabilities": ["chat"]},
+            *(5, None),
+            id="the entry itself",
+        ),
+        # The output limit is the model's own, and never its context.
+        ({"max_completion_tokens": 3, "context_window": 9}, 9, 3),
+        ({"max_output_tokens": 3}, None, 3),
+        ({"context_length": 9, "top_provider": {"context_length": 9, "max_completion_tokens": 4}}, 9, 4),
+        ({"context_length": 9, "top_provider": {"max_completion_tokens": None}}, 9, None),
+        ({"n_ctx": 9}, 9, None),
     ],
-    ids=["llama.cpp", "DeepInfra", "Venice", "GitHub Copilot", "the entry itself"],
 )
-def test_the_context_is_at_several_places(entry: dict[str, object], limit: int | None) -> None:
-    assert _read({"data": [{"id": "m", **entry}]}) == [ServedModel(name="m", context=5, max_output=limit)]
-
-
-@pytest.mark.parametrize(
-    ("entry", "limit"),
-    [
-        ({"max_completion_tokens": 3, "context_window": 9}, 3),
-        ({"max_output_tokens": 3}, 3),
-        ({"context_length": 9, "top_provider": {"context_length": 9, "max_completion_tokens": 4}}, 4),
-        ({"context_length": 9, "top_provider": {"max_completion_tokens": None}}, None),
-        ({"context_length": 9}, None),
-        ({"context_window": 9}, None),
-        ({"n_ctx": 9}, None),
-    ],
-)
-def test_the_output_limit_is_the_models_own_and_never_its_context(entry: dict[str, object], limit: int | None) -> None:
-    found = _read({"data": [{"id": "m", **entry}]})
-    assert found is not None
-    assert found[0].max_output == limit
-
-
-@pytest.mark.parametrize("value", [-5, 0, "5", 1.5, True, 10**12, None])
-def test_a_context_that_is_none_is_left_out(value: object) -> None:
-    assert _read({"data": [{"id": "m", "context_length": value}]}) == [ServedModel(name="m")]
+def test_context_and_output_limit_have_many_names_and_places(
+    entry: dict[str, object], context: int | None, limit: int | None
+) -> None:
+    assert _read({"data": [{"id": "m", **entry}]}) == [ServedModel(name="m", context=context, max_output=limit)]
 
 
 @pytest.mark.parametrize("name", [None, 5, "", "a\x1b[31m", "x" * 300, "a\nb"])

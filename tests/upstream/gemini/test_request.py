@@ -36,21 +36,20 @@ def test_the_least_request() -> None:
     assert json.loads(_prepared().body) == {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}
 
 
-@pytest.mark.parametrize("base", ["https://h", "https://h/", "https://h/v1beta", "https://h/v1beta/openai"])
-def test_where_it_goes(base: str) -> None:
-    assert _prepared(base=base).url == "https://h/v1beta/models/gemini-3.8-flash:generateContent"
+FLASH_URL = "https://h/v1beta/models/gemini-3.8-flash"
 
 
 @pytest.mark.parametrize(
     ("base", "model", "url"),
     [
+        *((f"https://h{path}", "gemini-3.8-flash", FLASH_URL) for path in ("", "/", "/v1beta", "/v1beta/openai")),
         ("https://h/v1", "gemini", "https://h/v1/models/gemini"),
         ("https://h/v1alpha", "models/gemini", "https://h/v1alpha/models/gemini"),
         ("https://h", "tunedModels/a b", "https://h/v1beta/tunedModels/a%20b"),
     ],
 )
-def test_other_places(base: str, model: str, url: str) -> None:
-    assert _prepared(model, base=base).url == url + ":generateContent"
+def test_where_it_goes(base: str, model: str, url: str) -> None:
+    assert _prepared(model, base=base).url == f"{url}:generateContent"
 
 
 def test_a_stream_is_requested_as_events() -> None:
@@ -139,13 +138,23 @@ def test_everything_with_a_counterpart() -> None:
     )
 
 
-def test_nothing_asked_is_nothing_said() -> None:
-    assert _config(NEW, n=1, stop=None, logprobs=False) == ({}, [])
-
-
-def test_the_newest_models_take_less() -> None:
-    asked = {"temperature": 1.5, "top_k": 3, "presence_penalty": 0.1, "logprobs": True}
-    assert _config(NEW, **asked) == ({}, ["temperature", "top_k", "presence_penalty", "logprobs"])
+@pytest.mark.parametrize(
+    ("row", "asked", "dropped"),
+    [
+        (NEW, {"n": 1, "stop": None, "logprobs": False}, []),
+        (
+            NEW,
+            {"temperature": 1.5, "top_k": 3, "presence_penalty": 0.1, "logprobs": True},
+            ["temperature", "top_k", "presence_penalty", "logprobs"],
+        ),
+        (UNKNOWN, {"reasoning_effort": "high"}, ["reasoning_effort"]),
+        (NEW, {"reasoning_effort": "enormous"}, ["reasoning_effort"]),
+        # Where there is no thinking, no effort loses nothing.
+        (UNKNOWN, {"reasoning_effort": "none"}, []),
+    ],
+)
+def test_what_a_model_does_not_take_is_dropped(row: Any, asked: dict[str, Any], dropped: list[str]) -> None:
+    assert _config(row, **asked) == ({}, dropped)
 
 
 @pytest.mark.parametrize(
@@ -165,15 +174,6 @@ def test_effort(effort: str, new: str, flash: str, old: int, lite: int, pro: int
     assert levels == [{"thinkingLevel": level, **shown} for level in (new, flash)]
     budgets = [_config(row, reasoning_effort=effort)[0]["thinkingConfig"] for row in (OLD, LITE, PRO)]
     assert budgets == [{"thinkingBudget": budget, **shown} for budget in (old, lite, pro)]
-
-
-@pytest.mark.parametrize(("row", "effort"), [(UNKNOWN, "high"), (NEW, "enormous")])
-def test_effort_that_cannot_be_said_is_dropped(row: Any, effort: str) -> None:
-    assert _config(row, reasoning_effort=effort) == ({}, ["reasoning_effort"])
-
-
-def test_no_effort_loses_nothing_where_there_is_no_thinking() -> None:
-    assert _config(UNKNOWN, reasoning_effort="none") == ({}, [])
 
 
 def test_the_form_of_the_answer() -> None:
