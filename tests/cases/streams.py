@@ -283,27 +283,22 @@ BAD = b'data: {"id": \n\n'
 CUT = _says("Hi", None)
 NOTHING = Answer()
 
+
+def _cut(name: str, error: str, rest: bytes, marks: tuple[str, ...] = ()) -> Case:
+    """What breaks an answer after its first word."""
+    return Case(name, ROLE + HI + rest, CUT, error=error, marks=marks)
+
+
 ERRORS = [
     Case("no finish at the end", ROLE + HI, CUT, error="upstream_stream_truncated"),
-    Case("half an event at the end", ROLE + HI + THERE[:-30], CUT, error="upstream_stream_truncated"),
-    Case(
-        "Ollama's empty chunk",
-        ROLE + HI + b'data: {"model":"","choices":[]}\n\n',
-        CUT,
-        error="upstream_stream_truncated",
-    ),
+    _cut("half an event at the end", "upstream_stream_truncated", THERE[:-30]),
+    _cut("Ollama's empty chunk", "upstream_stream_truncated", b'data: {"model":"","choices":[]}\n\n'),
     Case("nothing", b"", NOTHING, error="upstream_stream_truncated"),
     Case("only [DONE]", DONE, NOTHING, error="upstream_stream_truncated"),
     Case("bad JSON first", BAD + GOOD, NOTHING, error="upstream_bad_response", marks=("bad_chunks=1",)),
-    Case("bad JSON, then the end", ROLE + HI + BAD, CUT, error="upstream_bad_response", marks=("bad_chunks=1",)),
+    _cut("bad JSON, then the end", "upstream_bad_response", BAD, marks=("bad_chunks=1",)),
     Case("bad JSON, then good", ROLE + HI + BAD + THERE + STOP + DONE, marks=("bad_chunks=1",)),
-    Case(
-        "bad JSON twice",
-        ROLE + HI + BAD + BAD + THERE + STOP + DONE,
-        CUT,
-        error="upstream_bad_response",
-        marks=("bad_chunks=2",),
-    ),
+    _cut("bad JSON twice", "upstream_bad_response", BAD + BAD + THERE + STOP + DONE, marks=("bad_chunks=2",)),
     Case("bad UTF-8", ROLE + HI + _raw('{"x":"?"}').replace(b"?", b"\xff") + THERE + STOP + DONE),
     Case(
         "bad UTF-8 in the text",
@@ -312,66 +307,38 @@ ERRORS = [
     ),
     Case("a quote too many", ROLE + HI + HI.replace(b"Hi", b'x","y') + THERE + STOP + DONE, marks=("bad_chunks=1",)),
     Case("a backslash too many", ROLE + HI + HI.replace(b"Hi", b"x\\") + THERE + STOP + DONE, marks=("bad_chunks=1",)),
-    Case(
+    _cut(
         "two that mend each other",
-        ROLE + HI + HI.replace(b"Hi", b"x\\") + HI.replace(b"Hi", b',"y') + STOP + DONE,
-        CUT,
-        error="upstream_bad_response",
+        "upstream_bad_response",
+        HI.replace(b"Hi", b"x\\") + HI.replace(b"Hi", b',"y') + STOP + DONE,
         marks=("bad_chunks=2",),
     ),
     Case("an array", ROLE + HI + b"data: [1]\n\n" + THERE + STOP + DONE, marks=("bad_chunks=1",)),
-    Case(
-        "error chunk",
-        ROLE + HI + b'data: {"error":{"message":"late","code":500}}\n\n' + THERE,
-        CUT,
-        error="upstream_error",
-    ),
-    Case(
-        "error event", ROLE + HI + b'event: error\ndata: {"error":{"message":"late"}}\n\n', CUT, error="upstream_error"
-    ),
-    Case("error event of words", ROLE + HI + b"event: error\ndata: late\n\n", CUT, error="upstream_error"),
-    Case(
+    _cut("error chunk", "upstream_error", b'data: {"error":{"message":"late","code":500}}\n\n' + THERE),
+    _cut("error event", "upstream_error", b'event: error\ndata: {"error":{"message":"late"}}\n\n'),
+    _cut("error event of words", "upstream_error", b"event: error\ndata: late\n\n"),
+    _cut(
         "error beside choices",
-        ROLE + HI + event(chunk(delta(finish="error"), error={"message": "late", "code": 502})),
-        CUT,
-        error="upstream_error",
+        "upstream_error",
+        event(chunk(delta(finish="error"), error={"message": "late", "code": 502})),
     ),
-    Case(
-        "error, then [DONE]", ROLE + HI + b'data: {"error":{"message":"late"}}\n\n' + DONE, CUT, error="upstream_error"
-    ),
-    Case(
-        "error without a wrap",
-        ROLE + HI + b'data: {"object":"error","message":"late"}\n\n',
-        CUT,
-        error="upstream_error",
-    ),
-    Case(
-        "error in an array",
-        ROLE + HI + b'data: [{"error":{"message":"late","code":503}}]\n\n',
-        CUT,
-        error="upstream_overloaded",
-    ),
-    Case("Groq's error", ROLE + HI + b'data: {"x_groq":{"error":"late"}}\n\n', CUT, error="upstream_error"),
+    _cut("error, then [DONE]", "upstream_error", b'data: {"error":{"message":"late"}}\n\n' + DONE),
+    _cut("error without a wrap", "upstream_error", b'data: {"object":"error","message":"late"}\n\n'),
+    _cut("error in an array", "upstream_overloaded", b'data: [{"error":{"message":"late","code":503}}]\n\n'),
+    _cut("Groq's error", "upstream_error", b'data: {"x_groq":{"error":"late"}}\n\n'),
     Case(
         "error first", b'data: {"error":{"message":"slow down","code":429}}\n\n', NOTHING, error="upstream_rate_limited"
     ),
-    Case(
+    _cut(
         "finish that means failure",
-        ROLE + HI + event(chunk(delta(finish="insufficient_system_resource"))) + DONE,
-        CUT,
-        error="upstream_overloaded",
+        "upstream_overloaded",
+        event(chunk(delta(finish="insufficient_system_resource"))) + DONE,
     ),
-    Case(
-        "finish that means a lost network",
-        ROLE + HI + event(chunk(delta(finish="network_error"))) + DONE,
-        CUT,
-        error="upstream_error",
-    ),
-    Case(
+    _cut("finish that means a lost network", "upstream_error", event(chunk(delta(finish="network_error"))) + DONE),
+    _cut(
         "OpenRouter's stop of a provider that failed",
-        ROLE + HI + event(chunk({**delta(finish="stop"), "native_finish_reason": "network_error"})) + DONE,
-        CUT,
-        error="upstream_error",
+        "upstream_error",
+        event(chunk({**delta(finish="stop"), "native_finish_reason": "network_error"})) + DONE,
     ),
     Case("a page", b"<html><title>Bad gateway</title></html>", NOTHING, error="upstream_bad_response"),
     Case("words", b"internal error", NOTHING, error="upstream_stream_truncated"),

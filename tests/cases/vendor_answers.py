@@ -27,7 +27,8 @@ class Row:
     reasoning: str = ""
     calls: Calls = field(default_factory=list)
     """Names and arguments."""
-    finish: str = "stop"
+    finish: str = ""
+    """Unless it is named, that of the calls or of a text."""
     used: tuple[int, int] | None = None
     """Input and output tokens."""
     marks: tuple[str, ...] = ()
@@ -39,6 +40,14 @@ class Row:
     """Whether native chats get the sources or images in fields of the vendor's."""
     error: str = ""
     """The code of the failure."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "finish", self.finish or ("tool_calls" if self.calls else "stop"))
+
+
+ARGUMENTS = '{"a":1}'
+ONE_CALL = [("f", ARGUMENTS)]
+TWO_CALLS = [*ONE_CALL, ("g", "{}")]
 
 
 def chat(*deltas: Doc, spent: Doc | None = None, finish: str | None = "stop", last: Doc | None = None) -> bytes:
@@ -118,6 +127,67 @@ def words(text: str, index: int = 0) -> bytes:
     return block(index, {"type": "text", "text": ""}, {"type": "text_delta", "text": text})
 
 
+def writes(text: str) -> Doc:
+    """A piece of a text."""
+    return {"type": "text_delta", "text": text}
+
+
+def writes_json(part: object) -> Doc:
+    """A piece of the arguments of a call."""
+    return {"type": "input_json_delta", "partial_json": part}
+
+
+def thinks(text: str) -> Doc:
+    """A piece of a thought."""
+    return {"type": "thinking_delta", "thinking": text}
+
+
+def text_part(text: object) -> Doc:
+    """A part of a content, or the start of a block."""
+    return {"type": "text", "text": text}
+
+
+def chat_row(
+    name: str,
+    *deltas: Doc,
+    whole: Doc | None = None,
+    word: str | None = "stop",
+    spent: Doc | None = None,
+    last: Doc | None = None,
+    **expected: Any,
+) -> Row:
+    """A chat that ends with the word; as a plain answer, it is the whole message."""
+    stream = chat(*deltas, finish=word, spent=spent, last=last)
+    return Row(name, OPENAI, stream, {} if whole is None else completion(whole, word, spent), **expected)
+
+
+def call_row(
+    name: str,
+    *pieces: tuple[object, ...],
+    alike: bool = False,
+    whole: Doc | None = None,
+    word: str | None = "tool_calls",
+    calls: Calls = ONE_CALL,
+    **expected: Any,
+) -> Row:
+    """A chat of nothing but pieces of calls; ``alike``: each piece is a call of the plain answer, too."""
+    message = called(*(call(*each[1:]) for each in pieces)) if alike else whole
+    return chat_row(name, *(piece(*each) for each in pieces), whole=message, word=word, calls=calls, **expected)
+
+
+def claude_row(
+    name: str, *blocks: bytes, reason: str = "end_turn", output: int = 2, plain: Doc | None = None, **expected: Any
+) -> Row:
+    """A message of Claude's with the usual usage."""
+    stream = began(**SPENT) + b"".join(blocks) + ended(reason, output_tokens=output)
+    return Row(name, ANTHROPIC, stream, plain or {}, **expected)
+
+
+def gemini_row(name: str, response: Doc, **expected: Any) -> Row:
+    """One response, as the only event and as the answer."""
+    return Row(name, GEMINI, gemini.event(response), response, **expected)
+
+
 SPENT = {"input_tokens": 9, "output_tokens": 1}
 OPENAI, ANTHROPIC, GEMINI = Dialect.OPENAI, Dialect.ANTHROPIC, Dialect.GEMINI
 CACHED = {"input_tokens": 100, "cache_read_input_tokens": 5000, "cache_creation_input_tokens": 300}
@@ -143,7 +213,6 @@ TICKS: Doc = {
     "server_side_tool_usage_details": {"web_search_calls": 2},
 }
 TOTALS = {"candidatesTokenCount": 20, "totalTokenCount": 120}
-ARGUMENTS = '{"a":1}'
 NO_CALL = {"name": "", "arguments": ""}
 PNG: Doc = {"inlineData": {"mimeType": "image/png", "data": "aW1n"}}
 _FOUND = [{"web": {"uri": f"https://{name}.example", "title": name}} for name in "ba"]
@@ -263,30 +332,27 @@ USAGE = [
         text="Hi",
         used=(9, 8),
     ),
-    Row(
+    chat_row(
         "a last chunk of zeros",
-        OPENAI,
-        chat(delta("Hi"), spent=usage(100, 2), last=chunk(usage=usage(0, 0))),
+        delta("Hi"),
+        spent=usage(100, 2),
+        last=chunk(usage=usage(0, 0)),
         text="Hi",
         used=(100, 2),
         marks=("suspect_usage",),
     ),
-    Row(
+    chat_row(
         "input first, then none",
-        OPENAI,
-        chat(delta("Hi"), spent=usage(100, 0), last=chunk(usage=usage(0, 2))),
+        delta("Hi"),
+        spent=usage(100, 0),
+        last=chunk(usage=usage(0, 2)),
         text="Hi",
         used=(100, 2),
         marks=("suspect_usage",),
     ),
     *(
-        Row(
-            name,
-            GEMINI,
-            gemini.event(gemini.response(gemini.say("Hi"), finish="STOP", usageMetadata=counts)),
-            gemini.response(gemini.say("Hi"), finish="STOP", usageMetadata=counts),
-            text="Hi",
-            used=(100, 20),
+        gemini_row(
+            name, gemini.response(gemini.say("Hi"), finish="STOP", usageMetadata=counts), text="Hi", used=(100, 20)
         )
         for name, counts in (
             ("no candidates' count", {"promptTokenCount": 100, "totalTokenCount": 120}),
@@ -297,37 +363,35 @@ USAGE = [
             ("a response's count", {"promptTokenCount": 100, "responseTokenCount": 20}),
         )
     ),
-    Row(
+    gemini_row(
         "no prompt count",
-        GEMINI,
-        gemini.event(gemini.response(gemini.say("Hi"), finish="STOP", usageMetadata=TOTALS)),
         gemini.response(gemini.say("Hi"), finish="STOP", usageMetadata=TOTALS),
         text="Hi",
         used=(100, 20),
     ),
-    Row(
+    chat_row(
         "parts that overlap",
-        OPENAI,
-        chat(delta("Hi"), spent=OVERLAP),
-        completion(said("Hi"), spent=OVERLAP),
+        delta("Hi"),
+        whole=said("Hi"),
+        spent=OVERLAP,
         text="Hi",
         used=(2168, 100),
         marks=("suspect_usage", "upstream_cost=0.000497"),
     ),
-    Row(
+    chat_row(
         "searches and thoughts that are billed apart",
-        OPENAI,
-        chat(delta("Hi"), spent=SEARCHED),
-        completion(said("Hi"), spent=SEARCHED),
+        delta("Hi"),
+        whole=said("Hi"),
+        spent=SEARCHED,
         text="Hi",
         used=(33, 77),
         marks=("upstream_extra=citation_tokens:20,num_search_queries:3", "upstream_cost=0.63"),
     ),
-    Row(
+    chat_row(
         "a cost in ticks, and tools of the vendor's",
-        OPENAI,
-        chat(delta("Hi"), spent=TICKS),
-        completion(said("Hi"), spent=TICKS),
+        delta("Hi"),
+        whole=said("Hi"),
+        spent=TICKS,
         text="Hi",
         used=(9, 2),
         marks=("upstream_extra=web_search_calls:2", "upstream_cost=0.5"),
@@ -340,11 +404,11 @@ USAGE = [
         error="upstream_error",
     ),
     *(
-        Row(
+        chat_row(
             f"a cost called {name}",
-            OPENAI,
-            chat(delta("Hi"), spent={**usage(9, 2), **cost}),
-            completion(said("Hi"), spent={**usage(9, 2), **cost}),
+            delta("Hi"),
+            whole=said("Hi"),
+            spent={**usage(9, 2), **cost},
             text="Hi",
             used=(9, 2),
             marks=("upstream_cost=0.5",),
@@ -384,24 +448,10 @@ USAGE = [
         used=(9, 2),
         marks=("upstream_extra=web_search_requests:2",),
     ),
-    Row(
-        "names in camel case",
-        OPENAI,
-        chat(delta("Hi"), spent=CAMELS),
-        completion(said("Hi"), spent=CAMELS),
-        text="Hi",
-        used=(9, 2),
-    ),
+    chat_row("names in camel case", delta("Hi"), whole=said("Hi"), spent=CAMELS, text="Hi", used=(9, 2)),
 ]
 ENDS = [
-    Row(
-        "upper case",
-        OPENAI,
-        chat(delta("Hi"), finish="MAX_TOKENS"),
-        completion(said("Hi"), "MAX_TOKENS"),
-        "Hi",
-        finish="length",
-    ),
+    chat_row("upper case", delta("Hi"), whole=said("Hi"), word="MAX_TOKENS", text="Hi", finish="length"),
     Row(
         "safety",
         OPENAI,
@@ -410,29 +460,15 @@ ENDS = [
         "Hi",
         finish="content_filter",
     ),
-    Row(
-        "refusal",
-        OPENAI,
-        chat(delta("Hi"), finish="refusal"),
-        completion(said("Hi"), "refusal"),
-        "Hi",
-        finish="content_filter",
-    ),
-    Row("no reason at all", OPENAI, chat(delta("Hi"), finish=None), completion(said("Hi"), None), "Hi", used=(9, 2)),
-    Row(
-        "no reason after a tool call",
-        OPENAI,
-        chat(piece(0, "c1", "f", ARGUMENTS), finish=None),
-        completion(called(call("c1", "f", ARGUMENTS)), None),
-        calls=[("f", ARGUMENTS)],
-        finish="tool_calls",
-    ),
-    Row("abort", OPENAI, chat(delta("Hi"), finish="abort"), completion(said("Hi"), "abort"), error="upstream_error"),
-    Row(
+    chat_row("refusal", delta("Hi"), whole=said("Hi"), word="refusal", text="Hi", finish="content_filter"),
+    chat_row("no reason at all", delta("Hi"), whole=said("Hi"), word=None, text="Hi", used=(9, 2)),
+    call_row("no reason after a tool call", (0, "c1", "f", ARGUMENTS), word=None, alike=True),
+    chat_row("abort", delta("Hi"), whole=said("Hi"), word="abort", error="upstream_error"),
+    claude_row(
         "a failure of Claude's",
-        ANTHROPIC,
-        began(**SPENT) + words("Hi") + ended("error", output_tokens=2),
-        {**MESSAGE, "content": [{"type": "text", "text": "Hi"}], "stop_reason": "error"},
+        words("Hi"),
+        reason="error",
+        plain={**MESSAGE, "content": [text_part("Hi")], "stop_reason": "error"},
         error="upstream_error",
     ),
     Row(
@@ -490,19 +526,11 @@ ENDS = [
             b"\n\n", b"\n"
         ),
         text="H",
-        calls=[("f", ARGUMENTS)],
-        finish="tool_calls",
+        calls=ONE_CALL,
         used=(9, 2),
     ),
-    Row("error", OPENAI, chat(delta("Hi"), finish="error"), completion(said("Hi"), "error"), error="upstream_error"),
-    Row(
-        "a new word",
-        OPENAI,
-        chat(delta("Hi"), finish="whatever"),
-        completion(said("Hi"), "whatever"),
-        "Hi",
-        marks=("unknown_finish_reason",),
-    ),
+    chat_row("error", delta("Hi"), whole=said("Hi"), word="error", error="upstream_error"),
+    chat_row("a new word", delta("Hi"), whole=said("Hi"), word="whatever", text="Hi", marks=("unknown_finish_reason",)),
     Row(
         "a filter without a message",
         OPENAI,
@@ -549,28 +577,20 @@ ENDS = [
         text="Hi",
         used=(9, 2),
     ),
-    Row(
-        "the beginning twice",
-        ANTHROPIC,
-        began(**SPENT) + began(**SPENT) + words("Hi") + ended(output_tokens=2),
-        text="Hi",
-        used=(9, 2),
-    ),
-    Row(
+    claude_row("the beginning twice", began(**SPENT), words("Hi"), text="Hi", used=(9, 2)),
+    claude_row(
         "another message before anything came",
-        ANTHROPIC,
-        began(**SPENT) + began(**SPENT).replace(b"msg_1", b"msg_2") + words("Hi") + ended(output_tokens=2),
+        began(**SPENT).replace(b"msg_1", b"msg_2"),
+        words("Hi"),
         text="Hi",
         used=(9, 2),
     ),
-    Row(
+    claude_row(
         "another message in the middle",
-        ANTHROPIC,
-        began(**SPENT)
-        + block(0, {**TOOL, "input": {}}, {"type": "input_json_delta", "partial_json": '{"a'}, stop=False)
-        + began(**SPENT).replace(b"msg_1", b"msg_2")
-        + block(0, TOOL)
-        + ended("tool_use", output_tokens=2),
+        block(0, {**TOOL, "input": {}}, writes_json('{"a'), stop=False),
+        began(**SPENT).replace(b"msg_1", b"msg_2"),
+        block(0, TOOL),
+        reason="tool_use",
         error="upstream_stream_truncated",
     ),
     Row(
@@ -588,43 +608,34 @@ ENDS = [
         used=(9, 2),
         marks=("bad_chunks=1",),
     ),
-    Row(
+    chat_row(
         "the cost as a text, in a chunk of its own (Zen)",
-        OPENAI,
-        chat(delta("Hi"), last={"choices": [], "cost": "0.0125"}),
+        delta("Hi"),
+        last={"choices": [], "cost": "0.0125"},
         text="Hi",
         used=(9, 2),
         marks=("upstream_cost=0.0125",),
     ),
-    Row(
+    chat_row(
         "two calls with one id, in pieces",
-        OPENAI,
-        chat(*(each for n in (0, 1) for each in (piece(n, "c1", "f", ""), piece(n, arguments=f'{{"a":{n}}}')))),
-        text="",
+        *(each for n in (0, 1) for each in (piece(n, "c1", "f", ""), piece(n, arguments=f'{{"a":{n}}}'))),
         calls=[("f", '{"a":0}'), ("f", '{"a":1}')],
-        finish="tool_calls",
     ),
-    Row(
+    claude_row(
         "two blocks with one id",
-        ANTHROPIC,
-        began(**SPENT)
-        + b"".join(block(n, TOOL, {"type": "input_json_delta", "partial_json": f'{{"a":{n}}}'}) for n in (0, 1))
-        + ended("tool_use", output_tokens=2),
-        {
+        *(block(n, TOOL, writes_json(f'{{"a":{n}}}')) for n in (0, 1)),
+        reason="tool_use",
+        plain={
             "content": [{**TOOL, "input": {"a": 0}}, {**TOOL, "input": {"a": 1}}],
             "stop_reason": "tool_use",
             "usage": {**SPENT, "output_tokens": 2},
         },
         calls=[("f", '{"a":0}'), ("f", '{"a":1}')],
-        finish="tool_calls",
     ),
-    Row(
+    chat_row(
         "tokens that became numbers (Cloudflare)",
-        OPENAI,
-        chat(
-            delta(reasoning_content=1),
-            *({"index": 0, "delta": {"content": token}} for token in ("[", 1, "] is ", True, ", ", 0, ".", 5, "")),
-        ),
+        delta(reasoning_content=1),
+        *({"index": 0, "delta": {"content": token}} for token in ("[", 1, "] is ", True, ", ", 0, ".", 5, "")),
         text="[1] is true, 0.5",
         reasoning="1",
         used=(9, 2),
@@ -644,7 +655,6 @@ ENDS = [
         {**completion({}), "choices": [{"message": said("Hi")}, {"message": called(call("c1", "f", "{}"))}]},
         text="Hi",
         calls=[("f", "{}")],
-        finish="tool_calls",
     ),
     Row(
         "two whole choices where one was requested",
@@ -687,8 +697,7 @@ ENDS = [
         + event(completion({**called(call("c1", "f", ARGUMENTS)), "content": "Hi"}, "tool_calls"))
         + DONE,
         text="Hi",
-        calls=[("f", ARGUMENTS)],
-        finish="tool_calls",
+        calls=ONE_CALL,
         used=(9, 2),
     ),
     Row(
@@ -764,11 +773,11 @@ ENDS = [
 THOUGHT: Doc = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm"}]}
 REASONING = [
     *(
-        Row(
+        chat_row(
             f"reasoning as {name}",
-            OPENAI,
-            chat({"index": 0, "delta": {name: value}, "finish_reason": None}, delta("Hi")),
-            completion({**said("Hi"), name: value}),
+            {"index": 0, "delta": {name: value}, "finish_reason": None},
+            delta("Hi"),
+            whole={**said("Hi"), name: value},
             text="Hi",
             reasoning="Hm",
         )
@@ -776,78 +785,55 @@ REASONING = [
             ("reasoning_text", "Hm"),
             ("thinking", "Hm"),
             ("reasoning", {"content": "Hm"}),
-            ("reasoning_content", [{"type": "text", "text": "Hm"}]),
+            ("reasoning_content", [text_part("Hm")]),
         )
     ),
-    Row(
+    chat_row(
         "an empty name of the reasoning beside the other",
-        OPENAI,
-        chat(
-            {"index": 0, "delta": {"reasoning": "H", "reasoning_content": ""}},
-            {"index": 0, "delta": {"reasoning": "m", "reasoning_content": ""}},
-            delta("Hi"),
-        ),
-        completion({**said("Hi"), "reasoning_content": "", "reasoning": "Hm"}),
+        {"index": 0, "delta": {"reasoning": "H", "reasoning_content": ""}},
+        {"index": 0, "delta": {"reasoning": "m", "reasoning_content": ""}},
+        delta("Hi"),
+        whole={**said("Hi"), "reasoning_content": "", "reasoning": "Hm"},
         text="Hi",
         reasoning="Hm",
     ),
-    Row(
+    chat_row(
         "a thought in pieces, by two names",
-        OPENAI,
-        chat(thought_piece("H", "H"), thought_piece("m", "m"), thought_piece("", "", signature="s"), delta("Hi")),
+        thought_piece("H", "H"),
+        thought_piece("m", "m"),
+        thought_piece("", "", signature="s"),
+        delta("Hi"),
         text="Hi",
         reasoning="Hm",
     ),
-    Row(
+    chat_row(
         "reasoning among the parts",
-        OPENAI,
-        chat(parts(THOUGHT), parts({"type": "text", "text": "Hi"})),
-        completion({"role": "assistant", "content": [THOUGHT, {"type": "text", "text": "Hi"}]}),
+        parts(THOUGHT),
+        parts(text_part("Hi")),
+        whole={"role": "assistant", "content": [THOUGHT, text_part("Hi")]},
         text="Hi",
         reasoning="Hm",
     ),
 ]
 BLOCKS = [
-    Row(
-        "an input at the block's start",
-        ANTHROPIC,
-        began(**SPENT) + block(0, TOOL) + ended("tool_use", output_tokens=2),
-        calls=[("f", ARGUMENTS)],
-        finish="tool_calls",
-    ),
-    Row(
+    claude_row("an input at the block's start", block(0, TOOL), reason="tool_use", calls=ONE_CALL),
+    claude_row(
         "an input at the start, and its deltas",
-        ANTHROPIC,
-        began(**SPENT)
-        + block(
-            0,
-            TOOL,
-            {"type": "input_json_delta", "partial_json": '{"b":'},
-            {"type": "input_json_delta", "partial_json": "2}"},
-        )
-        + ended("tool_use", output_tokens=2),
+        block(0, TOOL, writes_json('{"b":'), writes_json("2}")),
+        reason="tool_use",
         calls=[("f", '{"b":2}')],
-        finish="tool_calls",
     ),
-    Row(
+    claude_row(
         "thinking at the block's start",
-        ANTHROPIC,
-        began(**SPENT)
-        + block(0, {"type": "thinking", "thinking": "H"}, {"type": "thinking_delta", "thinking": "m"})
-        + words("Hi", 1)
-        + ended(output_tokens=2),
+        block(0, {"type": "thinking", "thinking": "H"}, thinks("m")),
+        words("Hi", 1),
         text="Hi",
         reasoning="Hm",
     ),
-    Row(
+    claude_row(
         "texts at the start of blocks, and once more",
-        ANTHROPIC,
-        began(**SPENT)
-        + block(0, {"type": "thinking", "thinking": "Hm"}, {"type": "thinking_delta", "thinking": "Hm"})
-        + block(
-            1, {"type": "text", "text": "H"}, {"type": "text_delta", "text": "H"}, {"type": "text_delta", "text": "i"}
-        )
-        + ended(output_tokens=2),
+        block(0, {"type": "thinking", "thinking": "Hm"}, thinks("Hm")),
+        block(1, text_part("H"), writes("H"), writes("i")),
         text="Hi",
         reasoning="Hm",
     ),
@@ -855,12 +841,14 @@ BLOCKS = [
         "types in the names of events alone",
         ANTHROPIC,
         b"".join(
-            b"event: %b\ndata: %b\n\n" % (name, dumps(fields))
-            for name, fields in (
-                (b"message_start", {"message": {"id": "msg_1", "usage": SPENT}}),
-                (b"content_block_delta", {"index": 0, "delta": {"type": "text_delta", "text": "Hi"}}),
-                (b"message_delta", {"delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 2}}),
-                (b"message_stop", {}),
+            (
+                b"event: %b\ndata: %b\n\n" % (name, dumps(fields))
+                for name, fields in (
+                    (b"message_start", {"message": {"id": "msg_1", "usage": SPENT}}),
+                    (b"content_block_delta", {"index": 0, "delta": writes("Hi")}),
+                    (b"message_delta", {"delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 2}}),
+                    (b"message_stop", {}),
+                )
             )
         ),
         text="Hi",
@@ -879,74 +867,53 @@ BLOCKS = [
         plain={**MESSAGE, "content": [], "base_resp": {"status_code": 1008, "status_msg": "insufficient balance"}},
         error="upstream_out_of_credit",
     ),
-    Row(
+    claude_row(
         "another message after the end",
-        ANTHROPIC,
-        began(**SPENT)
-        + words("Hi")
-        + ended(output_tokens=20)
-        + began(**SPENT).replace(b"msg_1", b"msg_2")
-        + words("there")
-        + ended(output_tokens=30),
+        words("Hi"),
+        ended(output_tokens=20),
+        began(**SPENT).replace(b"msg_1", b"msg_2"),
+        words("there"),
+        output=30,
         text="Hi",
         used=(9, 20),
     ),
-    Row(
+    claude_row(
         "two blocks open at once",
-        ANTHROPIC,
-        began(**SPENT)
-        + block(0, {"type": "text", "text": ""}, {"type": "text_delta", "text": "a"}, stop=False)
-        + block(1, {"type": "text", "text": ""}, {"type": "text_delta", "text": "x"}, stop=False)
-        + named("content_block_delta", index=0, delta={"type": "text_delta", "text": "b"})
-        + named("content_block_stop", index=0)
-        + named("content_block_delta", index=1, delta={"type": "text_delta", "text": "y"})
-        + named("content_block_stop", index=1)
-        + ended(output_tokens=2),
+        block(0, text_part(""), writes("a"), stop=False),
+        block(1, text_part(""), writes("x"), stop=False),
+        named("content_block_delta", index=0, delta=writes("b")),
+        named("content_block_stop", index=0),
+        named("content_block_delta", index=1, delta=writes("y")),
+        named("content_block_stop", index=1),
         text="abxy",
     ),
-    Row(
+    claude_row(
         "blocks that never stop",
-        ANTHROPIC,
-        began(**SPENT)
-        + block(0, TOOL, stop=False)
-        + block(1, {**TOOL, "id": "toolu_2", "name": "g", "input": ARGUMENTS}, stop=False)
-        + ended("tool_use", output_tokens=2),
+        block(0, TOOL, stop=False),
+        block(1, {**TOOL, "id": "toolu_2", "name": "g", "input": ARGUMENTS}, stop=False),
+        reason="tool_use",
         calls=[("f", ARGUMENTS), ("g", ARGUMENTS)],
-        finish="tool_calls",
     ),
-    Row(
+    claude_row(
         "blocks that all have one index",
-        ANTHROPIC,
-        began(**SPENT)
-        + words("Hi ")
-        + block(0, {**TOOL, "input": {}}, {"type": "input_json_delta", "partial_json": ARGUMENTS})
-        + block(0, {**TOOL, "id": "toolu_2", "name": "g"})
-        + words("there")
-        + ended("tool_use", output_tokens=2),
+        words("Hi "),
+        block(0, {**TOOL, "input": {}}, writes_json(ARGUMENTS)),
+        block(0, {**TOOL, "id": "toolu_2", "name": "g"}),
+        words("there"),
+        reason="tool_use",
         text="Hi there",
         calls=[("f", ARGUMENTS), ("g", ARGUMENTS)],
-        finish="tool_calls",
     ),
-    Row(
-        "a text whose start never came",
-        ANTHROPIC,
-        began(**SPENT)
-        + named("content_block_delta", index=0, delta={"type": "text_delta", "text": "Hi"})
-        + ended(output_tokens=2),
-        text="Hi",
-    ),
-    Row(
+    claude_row("a text whose start never came", named("content_block_delta", index=0, delta=writes("Hi")), text="Hi"),
+    claude_row(
         "types that are not the documented ones",
-        ANTHROPIC,
-        began(**SPENT)
-        + block(0, {"type": "text", "text": None}, {"type": "text_delta", "text": "Hi"})
-        + block(1, {"type": "thinking", "thinking": None}, {"type": "thinking_delta", "thinking": "Hm"})
-        + block(2, {**TOOL, "id": 5, "input": None}, {"type": "input_json_delta", "partial_json": {"a": 1}})
-        + ended("tool_use", output_tokens=2),
+        block(0, text_part(None), writes("Hi")),
+        block(1, {"type": "thinking", "thinking": None}, thinks("Hm")),
+        block(2, {**TOOL, "id": 5, "input": None}, writes_json({"a": 1})),
+        reason="tool_use",
         text="Hi",
         reasoning="Hm",
-        calls=[("f", ARGUMENTS)],
-        finish="tool_calls",
+        calls=ONE_CALL,
     ),
     Row(
         "a text instead of blocks", ANTHROPIC, plain={**MESSAGE, "content": "Hi", "stop_reason": "end_turn"}, text="Hi"
@@ -958,277 +925,183 @@ BLOCKS = [
         text="Hi",
         used=(9, 2),
     ),
-    Row(
+    claude_row(
         "an image of Claude's",
-        ANTHROPIC,
-        began(**SPENT) + block(0, PICTURE) + ended(output_tokens=2),
-        {**MESSAGE, "content": [PICTURE], "stop_reason": "end_turn"},
+        block(0, PICTURE),
+        plain={**MESSAGE, "content": [PICTURE], "stop_reason": "end_turn"},
         image="aW1n",
     ),
-    Row(
+    claude_row(
         "no types of blocks and deltas",
-        ANTHROPIC,
-        began(**SPENT)
-        + block(0, {"thinking": ""}, {"thinking": "Hm"})
-        + block(1, {"text": ""}, {"text": "Hi"})
-        + block(2, {"id": "toolu_1", "name": "f", "input": {}}, {"partial_json": ARGUMENTS})
-        + ended("tool_use", output_tokens=2),
+        block(0, {"thinking": ""}, {"thinking": "Hm"}),
+        block(1, {"text": ""}, {"text": "Hi"}),
+        block(2, {"id": "toolu_1", "name": "f", "input": {}}, {"partial_json": ARGUMENTS}),
+        reason="tool_use",
         text="Hi",
         reasoning="Hm",
-        calls=[("f", ARGUMENTS)],
-        finish="tool_calls",
+        calls=ONE_CALL,
     ),
-    Row(
+    claude_row(
         "deltas and ends without the index of their block",
-        ANTHROPIC,
-        began(**SPENT)
-        + words("Hi")
-        + named("content_block_start", index=1, content_block={**TOOL, "input": {}})
-        + named("content_block_delta", delta={"type": "input_json_delta", "partial_json": ARGUMENTS})
-        + named("content_block_stop")
-        + ended("tool_use", output_tokens=2),
+        words("Hi"),
+        named("content_block_start", index=1, content_block={**TOOL, "input": {}}),
+        named("content_block_delta", delta=writes_json(ARGUMENTS)),
+        named("content_block_stop"),
+        reason="tool_use",
         text="Hi",
-        calls=[("f", ARGUMENTS)],
-        finish="tool_calls",
+        calls=ONE_CALL,
     ),
-    Row(
+    claude_row(
         "an empty object before the arguments, and nothing else",
-        ANTHROPIC,
-        began(**SPENT)
-        + block(
-            0,
-            {**TOOL, "input": {}},
-            {"type": "input_json_delta", "partial_json": "{}"},
-            {"type": "input_json_delta", "partial_json": ARGUMENTS},
-        )
-        + block(1, {**TOOL, "id": "toolu_2", "input": {}}, {"type": "input_json_delta", "partial_json": "{}"})
-        + ended("tool_use", output_tokens=2),
+        block(0, {**TOOL, "input": {}}, writes_json("{}"), writes_json(ARGUMENTS)),
+        block(1, {**TOOL, "id": "toolu_2", "input": {}}, writes_json("{}")),
+        reason="tool_use",
         calls=[("f", ARGUMENTS), ("f", "{}")],
-        finish="tool_calls",
     ),
-    Row(
+    claude_row(
         "the input of a tool that the vendor runs",
-        ANTHROPIC,
-        began(**SPENT)
-        + block(
+        block(
             0,
             {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}},
-            {"type": "input_json_delta", "partial_json": '{"query":"x"}'},
-        )
-        + block(1, {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []})
-        + words("Hi", 2)
-        + ended(output_tokens=2),
+            writes_json('{"query":"x"}'),
+        ),
+        block(1, {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}),
+        words("Hi", 2),
         text="Hi",
     ),
 ]
 CALLS = [
-    Row(
-        "another id later",
-        OPENAI,
-        chat(piece(0, "c1", "f", '{"a"'), piece(0, "c9", None, ":1}"), finish="tool_calls"),
-        calls=[("f", ARGUMENTS)],
-        finish="tool_calls",
+    call_row("another id later", (0, "c1", "f", '{"a"'), (0, "c9", None, ":1}")),
+    call_row("a call without a name", (0, "c1", "", ARGUMENTS), alike=True, calls=[], error="upstream_bad_response"),
+    call_row(
+        "another id and the name in each piece", (0, "c1", "f", '{"a"'), (0, "c8", "f", ":"), (0, "c9", "f", "1}")
     ),
-    Row(
-        "a call without a name",
-        OPENAI,
-        chat(piece(0, "c1", "", ARGUMENTS), finish="tool_calls"),
-        completion(called(call("c1", "", ARGUMENTS)), "tool_calls"),
-        error="upstream_bad_response",
-    ),
-    Row(
-        "another id and the name in each piece",
-        OPENAI,
-        chat(piece(0, "c1", "f", '{"a"'), piece(0, "c8", "f", ":"), piece(0, "c9", "f", "1}"), finish="tool_calls"),
-        calls=[("f", ARGUMENTS)],
-        finish="tool_calls",
-    ),
-    Row(
+    call_row(
         "a name in pieces",
-        OPENAI,
-        chat(piece(0, "c1", "get_"), piece(0, None, "weather", '{"a"'), piece(0, None, None, ":1}"), finish="stop"),
+        (0, "c1", "get_"),
+        (0, None, "weather", '{"a"'),
+        (0, None, None, ":1}"),
+        word="stop",
         calls=[("get_weather", ARGUMENTS)],
-        finish="tool_calls",
     ),
-    Row(
+    chat_row(
         "a name in pieces, with the id in each",
-        OPENAI,
-        chat(delta("Hi"), piece(0, "c1", "get_", ""), piece(0, "c1", "weather", "{}"), piece(1, "c2", "g", "{}")),
+        delta("Hi"),
+        piece(0, "c1", "get_", ""),
+        piece(0, "c1", "weather", "{}"),
+        piece(1, "c2", "g", "{}"),
         text="Hi",
         calls=[("get_weather", "{}"), ("g", "{}")],
-        finish="tool_calls",
     ),
-    Row(
+    chat_row(
         "a name in pieces, at once",
-        OPENAI,
-        chat(
-            delta(
-                tool_calls=[
-                    {"index": 0, "id": "c1", "function": {"name": "get_"}},
-                    {"index": 0, "function": {"name": "weather", "arguments": ARGUMENTS}},
-                ]
-            )
+        delta(
+            tool_calls=[
+                {"index": 0, "id": "c1", "function": {"name": "get_"}},
+                {"index": 0, "function": {"name": "weather", "arguments": ARGUMENTS}},
+            ]
         ),
         calls=[("get_weather", ARGUMENTS)],
-        finish="tool_calls",
     ),
-    Row(
+    call_row(
         "the second call at the first's index, its arguments at the next",
-        OPENAI,
-        chat(
-            piece(0, "c1", "f", '{"a"'),
-            piece(0, None, None, ":1}"),
-            piece(0, "c2", "g", '{"b"'),
-            piece(1, None, None, ":2}"),
-        ),
+        (0, "c1", "f", '{"a"'),
+        (0, None, None, ":1}"),
+        (0, "c2", "g", '{"b"'),
+        (1, None, None, ":2}"),
+        word="stop",
         calls=[("f", ARGUMENTS), ("g", '{"b":2}')],
-        finish="tool_calls",
     ),
-    Row(
+    chat_row(
         "a call without its inner object, and null beside it",
-        OPENAI,
-        chat(delta(tool_calls=[None, {"index": 0, "id": "c1", "name": "f", "arguments": ARGUMENTS}])),
-        completion(called(None, {"id": "c1", "name": "f", "arguments": ARGUMENTS})),
-        calls=[("f", ARGUMENTS)],
-        finish="tool_calls",
+        delta(tool_calls=[None, {"index": 0, "id": "c1", "name": "f", "arguments": ARGUMENTS}]),
+        whole=called(None, {"id": "c1", "name": "f", "arguments": ARGUMENTS}),
+        calls=ONE_CALL,
     ),
-    Row(
+    chat_row(
         "arguments that are called parameters",
-        OPENAI,
-        chat(delta(tool_calls=[{"index": 0, "id": "c1", "function": {"name": "f", "parameters": {"a": 1}}}])),
-        completion(called({"id": "c1", "function": {"name": "f", "parameters": {"a": 1}}})),
-        calls=[("f", ARGUMENTS)],
-        finish="tool_calls",
+        delta(tool_calls=[{"index": 0, "id": "c1", "function": {"name": "f", "parameters": {"a": 1}}}]),
+        whole=called({"id": "c1", "function": {"name": "f", "parameters": {"a": 1}}}),
+        calls=ONE_CALL,
     ),
-    Row(
+    call_row(
         "arguments in a string in a string",
-        OPENAI,
-        chat(piece(0, "c1", "f", json.dumps(ARGUMENTS)), piece(1, "c2", "g"), piece(1, None, None, json.dumps("{}"))),
-        completion(called(call("c1", "f", json.dumps(ARGUMENTS)), call("c2", "g", json.dumps("{}")))),
-        calls=[("f", ARGUMENTS), ("g", "{}")],
-        finish="tool_calls",
+        (0, "c1", "f", json.dumps(ARGUMENTS)),
+        (1, "c2", "g"),
+        (1, None, None, json.dumps("{}")),
+        word="stop",
+        whole=called(call("c1", "f", json.dumps(ARGUMENTS)), call("c2", "g", json.dumps("{}"))),
+        calls=TWO_CALLS,
     ),
-    Row(
+    call_row(
         "an empty object before the arguments, or alone",
-        OPENAI,
-        chat(
-            piece(0, "c1", "f", "{}"),
-            piece(0, None, None, '{"a"'),
-            piece(0, None, None, ":1}"),
-            piece(1, "c2", "g", "{}"),
-        ),
-        completion(called(call("c1", "f", ARGUMENTS), call("c2", "g", "{}"))),
-        calls=[("f", ARGUMENTS), ("g", "{}")],
-        finish="tool_calls",
+        (0, "c1", "f", "{}"),
+        (0, None, None, '{"a"'),
+        (0, None, None, ":1}"),
+        (1, "c2", "g", "{}"),
+        word="stop",
+        whole=called(call("c1", "f", ARGUMENTS), call("c2", "g", "{}")),
+        calls=TWO_CALLS,
     ),
-    Row(
-        "the id at another index",
-        OPENAI,
-        chat(piece(0, "c1", "f", '{"a"'), piece(1, "c1", None, ":1}"), finish="tool_calls"),
-        calls=[("f", ARGUMENTS)],
-        finish="tool_calls",
-    ),
-    Row(
-        "the whole call twice",
-        OPENAI,
-        chat(piece(0, "c1", "f", ARGUMENTS), piece(0, "c1", "f", ARGUMENTS), finish="tool_calls"),
-        completion(called(call("c1", "f", ARGUMENTS), call("c1", "f", ARGUMENTS)), "tool_calls"),
-        calls=[("f", ARGUMENTS)],
-        finish="tool_calls",
-    ),
-    Row(
-        "no ids and one index",
-        OPENAI,
-        chat(piece(0, "", "f", ARGUMENTS), piece(0, "", "g", "{}"), finish="tool_calls"),
-        completion(called(call("", "f", ARGUMENTS), call("", "g", "{}")), "tool_calls"),
-        calls=[("f", ARGUMENTS), ("g", "{}")],
-        finish="tool_calls",
-    ),
-    Row(
-        "ids that are numbers",
-        OPENAI,
-        chat(piece(0, 123, "f", ARGUMENTS), finish="tool_calls"),
-        completion(called(call(123, "f", ARGUMENTS)), "tool_calls"),
-        calls=[("f", ARGUMENTS)],
-        finish="tool_calls",
-    ),
-    Row(
-        "no id, and arguments that are an object",
-        OPENAI,
-        chat(piece(0, None, "f", {"a": 1}), finish="tool_calls"),
-        completion(called(call(None, "f", {"a": 1})), "tool_calls"),
-        calls=[("f", ARGUMENTS)],
-        finish="tool_calls",
-    ),
-    Row(
+    call_row("the id at another index", (0, "c1", "f", '{"a"'), (1, "c1", None, ":1}")),
+    call_row("the whole call twice", (0, "c1", "f", ARGUMENTS), (0, "c1", "f", ARGUMENTS), alike=True),
+    call_row("no ids and one index", (0, "", "f", ARGUMENTS), (0, "", "g", "{}"), alike=True, calls=TWO_CALLS),
+    call_row("ids that are numbers", (0, 123, "f", ARGUMENTS), alike=True),
+    call_row("no id, and arguments that are an object", (0, None, "f", {"a": 1}), alike=True),
+    call_row(
         "indexes that are texts",
-        OPENAI,
-        chat(
-            piece("0", "c1", "f", '{"a"'),
-            piece("1", "c2", "g", "{"),
-            piece("0", arguments=":1}"),
-            piece("1", arguments="}"),
-        ),
-        calls=[("f", ARGUMENTS), ("g", "{}")],
-        finish="tool_calls",
+        ("0", "c1", "f", '{"a"'),
+        ("1", "c2", "g", "{"),
+        ("0", None, None, ":1}"),
+        ("1", None, None, "}"),
+        word="stop",
+        calls=TWO_CALLS,
     ),
-    Row(
+    chat_row(
         "equal calls at once, without ids and indexes",
-        OPENAI,
-        chat(delta(tool_calls=[call(None, "f", ARGUMENTS), call(None, "f", ARGUMENTS)])),
-        completion(called(call(None, "f", ARGUMENTS), call(None, "f", ARGUMENTS))),
+        delta(tool_calls=[call(None, "f", ARGUMENTS), call(None, "f", ARGUMENTS)]),
+        whole=called(call(None, "f", ARGUMENTS), call(None, "f", ARGUMENTS)),
         calls=[("f", ARGUMENTS), ("f", ARGUMENTS)],
-        finish="tool_calls",
     ),
-    Row(
+    chat_row(
         "a call without its list",
-        OPENAI,
-        chat(delta(tool_calls=call("c1", "f", ARGUMENTS))),
-        completion({**said(""), "tool_calls": call("c1", "f", ARGUMENTS)}),
-        calls=[("f", ARGUMENTS)],
-        finish="tool_calls",
+        delta(tool_calls=call("c1", "f", ARGUMENTS)),
+        whole={**said(""), "tool_calls": call("c1", "f", ARGUMENTS)},
+        calls=ONE_CALL,
     ),
-    Row(
+    chat_row(
         "empty fields of the other kinds of calls",
-        OPENAI,
-        chat(
-            delta(
-                function_call=NO_CALL,
-                tool_calls=[{**call("c1", "f", ARGUMENTS), "custom": {"input": "", "name": ""}, "index": 0}],
-            ),
-            finish="",
+        delta(
+            function_call=NO_CALL,
+            tool_calls=[{**call("c1", "f", ARGUMENTS), "custom": {"input": "", "name": ""}, "index": 0}],
         ),
-        completion(
-            {
-                **called({**call("c1", "f", ARGUMENTS), "custom": {"input": "", "name": ""}}),
-                "content": "",
-                "function_call": NO_CALL,
-            },
-            "",
-        ),
-        calls=[("f", ARGUMENTS)],
-        finish="tool_calls",
+        whole={
+            **called({**call("c1", "f", ARGUMENTS), "custom": {"input": "", "name": ""}}),
+            "content": "",
+            "function_call": NO_CALL,
+        },
+        word="",
+        calls=ONE_CALL,
     ),
-    Row(
+    chat_row(
         "a call of old that is empty",
-        OPENAI,
-        chat(delta("Hi", function_call=NO_CALL), finish=""),
-        completion({**said("Hi"), "function_call": NO_CALL}, ""),
+        delta("Hi", function_call=NO_CALL),
+        whole={**said("Hi"), "function_call": NO_CALL},
+        word="",
         text="Hi",
     ),
-    Row(
+    call_row(
         "one id for two calls",
-        OPENAI,
-        chat(piece(0, "c1", "f", ""), piece(1, "c1", "g", "{}"), piece(0, None, None, ARGUMENTS)),
-        calls=[("f", ARGUMENTS), ("g", "{}")],
-        finish="tool_calls",
+        (0, "c1", "f", ""),
+        (1, "c1", "g", "{}"),
+        (0, None, None, ARGUMENTS),
+        word="stop",
+        calls=TWO_CALLS,
     ),
-    Row(
+    gemini_row(
         "arguments that are a text, a part that is null, a reason that is a number",
-        GEMINI,
-        gemini.event(NUMBERED),
         NUMBERED,
-        calls=[("f", ARGUMENTS)],
+        calls=ONE_CALL,
         finish="length",
     ),
     Row(
@@ -1243,95 +1116,72 @@ CALLS = [
             )
         )
         + gemini.event(gemini.response(finish="STOP")),
-        calls=[("f", ARGUMENTS)],
-        finish="tool_calls",
+        calls=ONE_CALL,
     ),
-    Row(
+    chat_row(
         "calls among the parts of the content",
-        OPENAI,
-        chat(parts(TOOL, {"type": "function_call", "call_id": "2", "name": "g"})),
-        completion(
-            {"role": "assistant", "content": [TOOL, {"type": "tool_call", "id": "2", "function": {"name": "g"}}]}
-        ),
-        calls=[("f", ARGUMENTS), ("g", "{}")],
-        finish="tool_calls",
+        parts(TOOL, {"type": "function_call", "call_id": "2", "name": "g"}),
+        whole={"role": "assistant", "content": [TOOL, {"type": "tool_call", "id": "2", "function": {"name": "g"}}]},
+        calls=TWO_CALLS,
     ),
-    Row(
+    call_row(
         "names and arguments that are sent again as they grow",
-        OPENAI,
-        chat(
-            piece(0, "c1", "get"),
-            piece(0, "c1", "get_it"),
-            piece(0, "c1", "get_it", '{"a'),
-            piece(0, None, None, '{"a":'),
-            piece(0, None, None, '{"a":{"b'),
-            piece(0, None, None, '{"a":{"b":[1]}}'),
-            piece(0, None, None, '{"a":{"b":[1]}}'),
-        ),
+        (0, "c1", "get"),
+        (0, "c1", "get_it"),
+        (0, "c1", "get_it", '{"a'),
+        (0, None, None, '{"a":'),
+        (0, None, None, '{"a":{"b'),
+        (0, None, None, '{"a":{"b":[1]}}'),
+        (0, None, None, '{"a":{"b":[1]}}'),
+        word="stop",
         calls=[("get_it", '{"a":{"b":[1]}}')],
-        finish="tool_calls",
     ),
-    Row(
+    call_row(
         "an object that begins like all arguments",
-        OPENAI,
-        chat(piece(0, "c1", "f", '{"a":'), piece(0, None, None, '{"a":'), piece(0, None, None, "1}}")),
+        (0, "c1", "f", '{"a":'),
+        (0, None, None, '{"a":'),
+        (0, None, None, "1}}"),
+        word="stop",
         calls=[("f", '{"a":{"a":1}}')],
-        finish="tool_calls",
     ),
 ]
 PARTS = [
-    Row(
-        "an image beside the text",
-        GEMINI,
-        gemini.event(gemini.response(gemini.say("Look"), PNG, finish="STOP")),
-        gemini.response(gemini.say("Look"), PNG, finish="STOP"),
-        text="Look",
-        image="aW1n",
+    gemini_row(
+        "an image beside the text", gemini.response(gemini.say("Look"), PNG, finish="STOP"), text="Look", image="aW1n"
     ),
-    Row(
-        "nothing but an image",
-        GEMINI,
-        gemini.event(gemini.response(PNG, finish="STOP")),
-        gemini.response(PNG, finish="STOP"),
-        image="aW1n",
-    ),
-    Row(
+    gemini_row("nothing but an image", gemini.response(PNG, finish="STOP"), image="aW1n"),
+    chat_row(
         "images beside the content",
-        OPENAI,
-        chat(delta("Look", images=[IMAGE])),
-        completion({**said("Look"), "images": [IMAGE]}),
+        delta("Look", images=[IMAGE]),
+        whole={**said("Look"), "images": [IMAGE]},
         text="Look",
         image="aW1n",
     ),
-    Row(
+    chat_row(
         "images as addresses alone",
-        OPENAI,
-        chat(delta("Look", images=[{"url": "data:image/png;base64,aW1n"}])),
-        completion({**said("Look"), "images": ["data:image/png;base64,aW1n"]}),
+        delta("Look", images=[{"url": "data:image/png;base64,aW1n"}]),
+        whole={**said("Look"), "images": ["data:image/png;base64,aW1n"]},
         text="Look",
         image="aW1n",
     ),
-    Row(
+    chat_row(
         "images as bare base64",
-        OPENAI,
-        chat(delta("Look", images=[{"b64_json": "aW1n"}])),
-        completion({**said("Look"), "images": [{"b64_json": "aW1n"}]}),
+        delta("Look", images=[{"b64_json": "aW1n"}]),
+        whole={**said("Look"), "images": [{"b64_json": "aW1n"}]},
         text="Look",
         image="aW1n",
     ),
-    Row(
+    chat_row(
         "an image among the parts of the content",
-        OPENAI,
-        chat(parts({"type": "text", "text": "Look"}, IMAGE)),
-        completion({"role": "assistant", "content": [{"type": "text", "text": "Look"}, IMAGE]}),
+        parts(text_part("Look"), IMAGE),
+        whole={"role": "assistant", "content": [text_part("Look"), IMAGE]},
         text="Look",
         image="aW1n",
     ),
-    Row(
+    chat_row(
         "nothing but an image in the content",
-        OPENAI,
-        chat(parts(IMAGE)),
-        completion({"role": "assistant", "content": [IMAGE]}),
+        parts(IMAGE),
+        whole={"role": "assistant", "content": [IMAGE]},
         image="aW1n",
     ),
     Row(
@@ -1342,25 +1192,17 @@ PARTS = [
         text="Hi",
     ),
     *(
-        Row(f"a text in {name}", OPENAI, chat({"index": 0, "delta": message}), completion(message), text="Hi")
+        chat_row(f"a text in {name}", {"index": 0, "delta": message}, whole=message, text="Hi")
         for name, message in (
             ("a text", {"text": "Hi"}),
-            ("a value", {"content": [{"type": "text", "text": {"value": "Hi", "annotations": []}}]}),
+            ("a value", {"content": [text_part({"value": "Hi", "annotations": []})]}),
             ("parts", {"content": {"parts": [{"text": "H"}, {"text": "i"}]}}),
         )
     ),
-    Row(
+    claude_row(
         "a source of Anthropic's",
-        ANTHROPIC,
-        began(**SPENT)
-        + block(
-            0,
-            {"type": "text", "text": ""},
-            {"type": "text_delta", "text": "It rains."},
-            {"type": "citations_delta", "citation": LOCATION},
-        )
-        + ended(output_tokens=2),
-        {
+        block(0, text_part(""), writes("It rains."), {"type": "citations_delta", "citation": LOCATION}),
+        plain={
             "id": "msg_1",
             "type": "message",
             "role": "assistant",
@@ -1383,39 +1225,30 @@ PARTS = [
         text="It rains.",
         source="https://a.example",
     ),
-    Row(
+    chat_row(
         "an annotation",
-        OPENAI,
-        chat(delta("It rains."), delta(annotations=[CITED])),
-        completion({**said("It rains."), "annotations": [CITED]}),
+        delta("It rains."),
+        delta(annotations=[CITED]),
+        whole={**said("It rains."), "annotations": [CITED]},
         text="It rains.",
         source="https://a.example",
     ),
-    Row(
+    chat_row(
         "two annotations and two images",
-        OPENAI,
-        chat(delta("Look", annotations=[CITED], images=[IMAGE]), delta(annotations=[CITED], images=[IMAGE])),
+        delta("Look", annotations=[CITED], images=[IMAGE]),
+        delta(annotations=[CITED], images=[IMAGE]),
         text="Look",
         image="aW1n",
         source="https://a.example",
     ),
-    Row(
+    chat_row(
         "citations inside of a message",
-        OPENAI,
-        chat(delta("It rains.", citations=["https://a.example"])),
-        completion({**said("It rains."), "citations": ["https://a.example"]}),
+        delta("It rains.", citations=["https://a.example"]),
+        whole={**said("It rains."), "citations": ["https://a.example"]},
         text="It rains.",
         source="https://a.example",
     ),
-    Row(
-        "two sources and two images",
-        GEMINI,
-        gemini.event(GROUNDED),
-        GROUNDED,
-        text="Look",
-        image="aW1n",
-        source="https://a.example",
-    ),
+    gemini_row("two sources and two images", GROUNDED, text="Look", image="aW1n", source="https://a.example"),
     *(
         Row(
             f"sources in {name}",
@@ -1434,31 +1267,30 @@ PARTS = [
         )
     ),
     *(
-        Row(
+        chat_row(
             f"sources in the message's {name}",
-            OPENAI,
-            chat({"index": 0, "delta": {name: sources}}, delta("It rains.")),
-            completion({**said("It rains."), name: sources}),
+            {"index": 0, "delta": {name: sources}},
+            delta("It rains."),
+            whole={**said("It rains."), name: sources},
             text="It rains.",
             source="https://a.example",
             own_form=True,
         )
         for name, sources in (("context", {"citations": [PAGE]}), ("executed_tools", [RAN]))
     ),
-    Row(
+    chat_row(
         "citations in LiteLLM's own fields",
-        OPENAI,
-        chat(delta("It rains."), delta("", provider_specific_fields={"citation": PAGE})),
-        completion({**said("It rains."), "provider_specific_fields": {"citations": [[PAGE], None]}}),
+        delta("It rains."),
+        delta("", provider_specific_fields={"citation": PAGE}),
+        whole={**said("It rains."), "provider_specific_fields": {"citations": [[PAGE], None]}},
         text="It rains.",
         source="https://a.example",
         own_form=True,
     ),
-    Row(
+    chat_row(
         "images of Anthropic's and Gemini's kind",
-        OPENAI,
-        chat(parts({**PICTURE, "source": {**PICTURE["source"], "data": "b3Ro"}}, {"inline_data": {"data": "aW1n"}})),
-        plain=completion({"role": "assistant", "content": [PICTURE]}),
+        parts({**PICTURE, "source": {**PICTURE["source"], "data": "b3Ro"}}, {"inline_data": {"data": "aW1n"}}),
+        whole={"role": "assistant", "content": [PICTURE]},
         image="aW1n",
     ),
     Row(
@@ -1478,23 +1310,21 @@ PARTS = [
         text="No",
     ),
     Row("speech beside its text", OPENAI, plain=completion({**said("Hi"), "audio": SPOKEN}), text="Hi"),
-    Row(
+    chat_row(
         "reasoning in details alone",
-        OPENAI,
-        chat(delta(reasoning="", reasoning_details=DETAILS), delta("Hi")),
-        completion({**said("Hi"), "reasoning": None, "reasoning_details": DETAILS}),
+        delta(reasoning="", reasoning_details=DETAILS),
+        delta("Hi"),
+        whole={**said("Hi"), "reasoning": None, "reasoning_details": DETAILS},
         text="Hi",
         reasoning="Hm",
     ),
-    Row(
+    gemini_row(
         "a place on a map",
-        GEMINI,
-        gemini.event(LOCATED),
         LOCATED,
         text="It rains.",
         source="https://a.example",
         marks=("upstream_extra=maps_requests:1",),
     ),
-    Row("a page that was read", GEMINI, gemini.event(READ), READ, text="It rains.", source="https://a.example"),
+    gemini_row("a page that was read", READ, text="It rains.", source="https://a.example"),
 ]
 ROWS = [*USAGE, *ENDS, *REASONING, *BLOCKS, *CALLS, *PARTS]

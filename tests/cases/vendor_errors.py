@@ -11,8 +11,18 @@ Said = tuple[int, Any]
 """Status and body: text as it came, or values of JSON."""
 
 
+def at(status: int, *bodies: Any) -> list[Said]:
+    """What comes with this status."""
+    return [(status, body) for body in bodies]
+
+
 def openai(message: str, code: str | int | None = None, kind: str | None = "invalid_request_error", **more: Any) -> Any:
     return {"error": {"message": message, "type": kind, "param": None, "code": code, **more}}
+
+
+def failure(message: str, **fields: Any) -> Any:
+    """An error with other fields than OpenAI's."""
+    return {"error": {"message": message, **fields}}
 
 
 def anthropic(kind: str, message: str) -> Any:
@@ -38,80 +48,19 @@ def siliconflow(number: int, message: str) -> Any:
 BROKE = "Your account org-1 <ak-1> is suspended due to insufficient balance, please recharge your account"
 
 OUT_OF_CREDIT: list[Said] = [
-    (429, {"errors": [{"message": "you have used up your daily free allocation of 10,000 neurons", "code": 4006}]}),
     (500, anthropic("api_error", "insufficient balance (1008)")),  # MiniMax's Anthropic surface
     (500, openai("insufficient balance", "1008", "insufficient_balance_error")),
-    (
-        429,
-        {"error": {"http_code": "429", "message": "insufficient balance (1008)", "type": "insufficient_balance_error"}},
-    ),
     (400, minimax(1008, "insufficient balance")),
-    (429, minimax(2056, "usage limit exceeded, 5-hour usage limit reached")),
-    (429, zhipu("1113", "余额不足或无可用资源包,请充值。")),
-    (429, zhipu("1113", "Insufficient balance or no resource package. Please recharge.")),
-    (429, {"type": "error", "error": {"type": "1113", "message": "Insufficient balance or no resource package."}}),
     (500, {"error": True, "message": 'Error code: 429, with error text {"code":"1113","message":"余额不足"}'}),
-    (429, zhipu("1309", "您的GLM Coding Plan套餐已到期，请前往官网续费")),
-    (
-        403,
-        openai("Your account is not active, organization exceeded current quota", None, "exceeded_current_quota_error"),
-    ),
-    (429, openai(BROKE, None, "exceeded_current_quota_error")),
-    (403, anthropic("permission_error", "You've reached your usage limit for this billing cycle.")),
-    (429, openai("Provider returned error", 429, metadata={"raw": '{"error":{"message":"' + BROKE + '"}}'})),
     (400, openai("Access denied, please make sure your account is in good standing.", "Arrearage", "Arrearage")),
     (400, {"code": "Arrearage", "message": "Access denied, please make sure your account is in good standing."}),
-    (403, {"code": "AllocationQuota.FreeTierOnly", "message": "The free tier of the model has been exhausted."}),
-    (
-        403,
-        {
-            "error": {
-                "code": "AccountOverdueError",
-                "message": "The request failed because your account has an overdue balance. Request ID: 1",
-                "param": "",
-                "type": "Forbidden",
-            }
-        },
-    ),
-    (
-        429,
-        {
-            "error": {
-                "code": "QuotaExceeded",
-                "message": "Your account 1 has exhausted its free trial quota for the doubao model.",
-                "type": "TooManyRequests",
-            }
-        },
-    ),
-    (
-        403,  # xAI
-        {
-            "code": "The caller does not have permission to execute the specified operation",
-            "error": "Your newly created team doesn't have any credits or licenses yet. You can purchase those at ...",
-        },
-    ),
-    (403, {"error": {"message": "You have no credits left", "type": "forbidden"}}),
     (400, openai("Not enough credits to run this model", "bad_request")),
     (400, openai("Your organization needs more prepaid credits", "bad_request")),
-    (
-        403,  # watsonx
-        {
-            "errors": [{"code": "token_quota_reached", "message": "This api request exceeds the token quota."}],
-            "trace": "1f",
-            "status_code": 403,
-        },
-    ),
-    (403, siliconflow(30001, "Sorry, your account balance is insufficient")),
-    (403, siliconflow(30011, "The selected model requires paid balance. Your paid balance is insufficient.")),
     (200, {"error_code": 17, "error_msg": "Open api daily request limit reached"}),
     (402, openai("Insufficient Balance", "invalid_request_error", "unknown_error")),  # DeepSeek
     (402, {"error": {"message": "Insufficient credits. Add more using https://openrouter.ai/credits", "code": 402}}),
     (402, {"error": {"message": "This request requires more credits, or fewer max_tokens.", "code": 402}}),
     (402, {"error": "INSUFFICIENT_BALANCE"}),
-    (
-        429,
-        openai("You exceeded your current quota, please check your plan.", "insufficient_quota", "insufficient_quota"),
-    ),
     (400, anthropic("invalid_request_error", "Your credit balance is too low to access the Anthropic API.")),
     (
         400,
@@ -120,41 +69,74 @@ OUT_OF_CREDIT: list[Said] = [
             "You have reached your specified API usage limits. You will regain access on 2026-12-01 at 00:00 UTC.",
         ),
     ),
-    (
+    (401, openai("该令牌额度已用尽 !token.UnlimitedQuota && token.RemainQuota = -12", None, "new_api_error")),
+    (402, "Payment Required"),
+    (400, openai("Budget has been exceeded! Current cost: 3.1, Max budget: 3.0", "400", "budget_exceeded")),  # LiteLLM
+    (400, anthropic("invalid_request_error", "You're out of extra usage. Add more and keep going.")),
+    *at(
         429,
-        {
-            "error": {
-                "message": '{"error":{"code":429,"message":"You exceeded your current quota, please check your plan '
-                'and billing details.","status":"RESOURCE_EXHAUSTED"}}',
-                "code": 429,
-                "status": "Too Many Requests",
-            }
-        },
-    ),
-    (
-        429,
+        {"errors": [{"message": "you have used up your daily free allocation of 10,000 neurons", "code": 4006}]},
+        {"error": {"http_code": "429", "message": "insufficient balance (1008)", "type": "insufficient_balance_error"}},
+        minimax(2056, "usage limit exceeded, 5-hour usage limit reached"),
+        zhipu("1113", "余额不足或无可用资源包,请充值。"),
+        zhipu("1113", "Insufficient balance or no resource package. Please recharge."),
+        {"type": "error", "error": {"type": "1113", "message": "Insufficient balance or no resource package."}},
+        zhipu("1309", "您的GLM Coding Plan套餐已到期，请前往官网续费"),
+        openai(BROKE, None, "exceeded_current_quota_error"),
+        openai("Provider returned error", 429, metadata={"raw": '{"error":{"message":"' + BROKE + '"}}'}),
+        failure(
+            "Your account 1 has exhausted its free trial quota for the doubao model.",
+            code="QuotaExceeded",
+            type="TooManyRequests",
+        ),
+        openai("You exceeded your current quota, please check your plan.", "insufficient_quota", "insufficient_quota"),
+        failure(
+            (
+                '{"error":{"code":429,"message":"You exceeded your current quota, please check your plan '
+                'and billing details.","status":"RESOURCE_EXHAUSTED"}}'
+            ),
+            code=429,
+            status="Too Many Requests",
+        ),
         {
             "code": "personal-team-blocked:spending-limit",
             "error": "You have run out of credits or need a Grok subscription: reached the monthly spending limit.",
         },
+        {"error": {"message": "API key budget limit exceeded (daily limit)", "code": 429}},
+        openai("You have exceeded the 5-hour usage quota.", "AccountQuotaExceeded", "TooManyRequests"),  # Volcengine
+        anthropic("FreeUsageLimitError", "Rate limit exceeded."),  # OpenCode Zen
     ),
-    (403, {"code": "INSUFFICIENT_BALANCE", "message": "Insufficient account balance"}),
-    (401, openai("该令牌额度已用尽 !token.UnlimitedQuota && token.RemainQuota = -12", None, "new_api_error")),
-    (403, openai("用户额度不足, 剩余额度: ＄-0.01", "insufficient_user_quota", "new_api_error")),
-    (403, openai("预扣费额度失败, 用户剩余额度: 0.1", "pre_consume_token_quota_failed", "new_api_error")),
-    (403, {"error": {"code": "403", "message": "Out of call volume quota. Quota will be replenished in 02:13:45."}}),
-    (403, {"ResponseMetadata": {"Error": {"Code": "AccountOverdueError", "Message": "The account is overdue."}}}),
-    (402, "Payment Required"),
-    (400, openai("Budget has been exceeded! Current cost: 3.1, Max budget: 3.0", "400", "budget_exceeded")),  # LiteLLM
-    (429, {"error": {"message": "API key budget limit exceeded (daily limit)", "code": 429}}),
-    (
+    *at(
         403,
+        openai("Your account is not active, organization exceeded current quota", None, "exceeded_current_quota_error"),
+        anthropic("permission_error", "You've reached your usage limit for this billing cycle."),
+        {"code": "AllocationQuota.FreeTierOnly", "message": "The free tier of the model has been exhausted."},
+        failure(
+            "The request failed because your account has an overdue balance. Request ID: 1",
+            code="AccountOverdueError",
+            param="",
+            type="Forbidden",
+        ),
+        {
+            "code": "The caller does not have permission to execute the specified operation",
+            "error": "Your newly created team doesn't have any credits or licenses yet. You can purchase those at ...",
+        },  # xAI
+        {"error": {"message": "You have no credits left", "type": "forbidden"}},
+        {
+            "errors": [{"code": "token_quota_reached", "message": "This api request exceeds the token quota."}],
+            "trace": "1f",
+            "status_code": 403,
+        },  # watsonx
+        siliconflow(30001, "Sorry, your account balance is insufficient"),
+        siliconflow(30011, "The selected model requires paid balance. Your paid balance is insufficient."),
+        {"code": "INSUFFICIENT_BALANCE", "message": "Insufficient account balance"},
+        openai("用户额度不足, 剩余额度: ＄-0.01", "insufficient_user_quota", "new_api_error"),
+        openai("预扣费额度失败, 用户剩余额度: 0.1", "pre_consume_token_quota_failed", "new_api_error"),
+        {"error": {"code": "403", "message": "Out of call volume quota. Quota will be replenished in 02:13:45."}},
+        {"ResponseMetadata": {"Error": {"Code": "AccountOverdueError", "Message": "The account is overdue."}}},
         {"error": {"message": "Key limit exceeded (total limit). Manage it using https://openrouter.ai", "code": 403}},
+        {"detail": "User is locked. Reason: Exhausted balance."},  # fal
     ),
-    (400, anthropic("invalid_request_error", "You're out of extra usage. Add more and keep going.")),
-    (403, {"detail": "User is locked. Reason: Exhausted balance."}),  # fal
-    (429, openai("You have exceeded the 5-hour usage quota.", "AccountQuotaExceeded", "TooManyRequests")),  # Volcengine
-    (429, anthropic("FreeUsageLimitError", "Rate limit exceeded.")),  # OpenCode Zen
 ]
 
 KEY_REFUSED: list[Said] = [
@@ -278,13 +260,11 @@ PACED: list[tuple[int, Any, float | None]] = [
     ),
     (
         429,
-        {
-            "error": {
-                "code": "ModelAccountTpmRateLimitExceeded",
-                "message": "The Tokens Per Minute (TPM) limit of the associated model has been exceeded",
-                "type": "TooManyRequests",
-            }
-        },
+        failure(
+            "The Tokens Per Minute (TPM) limit of the associated model has been exceeded",
+            code="ModelAccountTpmRateLimitExceeded",
+            type="TooManyRequests",
+        ),
         None,
     ),
     (
@@ -299,39 +279,32 @@ PACED: list[tuple[int, Any, float | None]] = [
     (429, {"object": "error", "message": "Requests rate limit exceeded", "type": "rate_limited", "code": "1300"}, None),
     (
         429,
-        {
-            "error": {
-                "message": "Rate limit exceeded: free-models-per-min.",
-                "code": 429,
-                "metadata": {
-                    "headers": {
-                        "X-RateLimit-Limit": "20",
-                        "X-RateLimit-Remaining": "0",
-                        "X-RateLimit-Reset": "1792567725000",
-                    }
-                },
-            }
-        },
+        failure(
+            "Rate limit exceeded: free-models-per-min.",
+            code=429,
+            metadata={
+                "headers": {
+                    "X-RateLimit-Limit": "20",
+                    "X-RateLimit-Remaining": "0",
+                    "X-RateLimit-Reset": "1792567725000",
+                }
+            },
+        ),
         45,
     ),
     (
         429,
-        {
-            "error": {
-                "message": (
-                    "Rate limit exceeded: free-models-per-day. "
-                    "Add 10 credits to unlock 1000 free model requests per day"
-                ),
-                "code": 429,
-                "metadata": {
-                    "headers": {
-                        "X-RateLimit-Limit": "50",
-                        "X-RateLimit-Remaining": "0",
-                        "X-RateLimit-Reset": "1792627200000",
-                    }
-                },
-            }
-        },
+        failure(
+            ("Rate limit exceeded: free-models-per-day. Add 10 credits to unlock 1000 free model requests per day"),
+            code=429,
+            metadata={
+                "headers": {
+                    "X-RateLimit-Limit": "50",
+                    "X-RateLimit-Remaining": "0",
+                    "X-RateLimit-Reset": "1792627200000",
+                }
+            },
+        ),
         600,
     ),
     (

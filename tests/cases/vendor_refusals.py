@@ -4,7 +4,7 @@
 
 from typing import Any
 
-from tests.cases.vendor_errors import Said, anthropic, google, minimax, openai, siliconflow, zhipu
+from tests.cases.vendor_errors import Said, anthropic, at, failure, google, minimax, openai, siliconflow, zhipu
 
 NO_SUCH_MODEL: list[Said] = [
     (404, openai("The model `x` does not exist or you do not have access to it.", "model_not_found")),
@@ -22,24 +22,19 @@ NO_SUCH_MODEL: list[Said] = [
     (404, openai("Not found the model kimi-x or Permission denied", None, "resource_not_found_error")),
     (
         404,
-        {
-            "error": {
-                "code": "InvalidEndpointOrModel.NotFound",
-                "message": "The model or endpoint x does not exist or you do not have access to it.",
-                "type": "NotFound",
-            }
-        },
+        failure(
+            "The model or endpoint x does not exist or you do not have access to it.",
+            code="InvalidEndpointOrModel.NotFound",
+            type="NotFound",
+        ),
     ),
     (
         404,
-        {
-            "error": {
-                "code": "ModelNotOpen",
-                "message": "Your account 1 has not activated the model x. Please activate "
-                "the model service in the Ark Console.",
-                "type": "NotFound",
-            }
-        },
+        failure(
+            ("Your account 1 has not activated the model x. Please activate the model service in the Ark Console."),
+            code="ModelNotOpen",
+            type="NotFound",
+        ),
     ),
     (404, {"error": 'model "x" not found, try pulling it first'}),
     (404, {"message": "model 'x' not found, make sure the correct model ID was used"}),
@@ -76,71 +71,50 @@ OTHER_API: list[Said] = [
 """The upstream has the model in another API alone."""
 
 TOO_LONG: list[Said] = [
-    (400, zhipu("1261", "Prompt exceeds max length")),
-    (400, openai("Too long.", "model_max_prompt_tokens_exceeded")),  # Copilot
-    (400, {"error": "Cannot truncate prompt with n_keep (7000) >= n_ctx (4096)"}),  # LM Studio
-    (400, {"message": "max_tokens must be at least 1, got -736.", "type": "BadRequestError", "code": 400}),  # vLLM, NIM
     (
+        500,
+        {"error": {"code": 500, "message": "the request exceeds the available context size.", "type": "server_error"}},
+    ),
+    (500, anthropic("api_error", "invalid params, context window exceeds limit (2013)")),
+    *at(
         400,
+        zhipu("1261", "Prompt exceeds max length"),
+        openai("Too long.", "model_max_prompt_tokens_exceeded"),  # Copilot
+        {"error": "Cannot truncate prompt with n_keep (7000) >= n_ctx (4096)"},  # LM Studio
+        {"message": "max_tokens must be at least 1, got -736.", "type": "BadRequestError", "code": 400},  # vLLM, NIM
         openai(
             "This model's maximum context length is 8192 tokens. However, your messages resulted in 8545 tokens.",
             "context_length_exceeded",
         ),
-    ),
-    (400, openai("Your input exceeds the context window of this model.", "context_length_exceeded")),
-    (400, anthropic("invalid_request_error", "prompt is too long: 213462 tokens > 200000 maximum")),
-    (
-        400,
+        openai("Your input exceeds the context window of this model.", "context_length_exceeded"),
+        anthropic("invalid_request_error", "prompt is too long: 213462 tokens > 200000 maximum"),
         anthropic(
             "invalid_request_error", "input length and `max_tokens` exceed context limit: 199759 + 8192 > 200000"
         ),
-    ),
-    (
-        400,
         google(
             400,
             "INVALID_ARGUMENT",
             "The input token count (1196265) exceeds the maximum number of tokens allowed (1048575).",
         ),
-    ),
-    (
-        400,
         {
             "code": "Client specified an invalid argument",
             "error": "This model's maximum prompt length is 131072 but the request contains 537812 tokens.",
         },
-    ),
-    (400, openai("Please reduce the length of the messages or completion.", "context_length_exceeded")),
-    (
-        400,
+        openai("Please reduce the length of the messages or completion.", "context_length_exceeded"),
         openai("the request exceeds the available context size, try increasing it", 400, "exceed_context_size_error"),
-    ),
-    (
-        500,
-        {"error": {"code": 500, "message": "the request exceeds the available context size.", "type": "server_error"}},
-    ),
-    (400, {"error": "The number of tokens to keep from the initial prompt is greater than the context length"}),
-    (
-        400,
+        {"error": "The number of tokens to keep from the initial prompt is greater than the context length"},
         {
             "error": "Trying to keep the first 4534 tokens when context the overflows. However, the model is loaded "
             "with context length of only 4096 tokens"
         },
-    ),
-    (400, minimax(2013, "invalid params, context window exceeds limit")),
-    (500, anthropic("api_error", "invalid params, context window exceeds limit (2013)")),
-    (400, openai("Invalid request: Your request exceeded model token limit: 131072 (requested: 200000)")),
-    (400, zhipu("1261", "Prompt 超长")),
-    (
-        400,
+        minimax(2013, "invalid params, context window exceeds limit"),
+        openai("Invalid request: Your request exceeded model token limit: 131072 (requested: 200000)"),
+        zhipu("1261", "Prompt 超长"),
         openai(
             "<400> InternalError.Algo.InvalidParameter: Range of input length should be [1, 129024]",
             "invalid_parameter_error",
         ),
-    ),
-    (400, siliconflow(20015, "length of prompt_tokens (40000) must be less than max_seq_len (32768).")),
-    (
-        400,
+        siliconflow(20015, "length of prompt_tokens (40000) must be less than max_seq_len (32768)."),
         {
             "object": "error",
             "message": "Prompt contains 40000 tokens and 0 draft tokens, too large for model with 32768 "
@@ -148,35 +122,22 @@ TOO_LONG: list[Said] = [
             "type": "invalid_request_prompt",
             "code": "3051",
         },
-    ),
-    (400, {"message": "too many tokens: size limit exceeded by 1000 tokens. The limit for this model is 4081 tokens."}),
-    (400, {"message": "Input is too long for requested model."}),
-    (400, openai("Input length 131393 exceeds the maximum allowed input length of 131040 tokens.", 400)),
-    (400, openai("Input validation error: `inputs` tokens + `max_new_tokens` must be <= 8193. Given: 10000 `inputs`")),
-    (
-        400,
+        {"message": "too many tokens: size limit exceeded by 1000 tokens. The limit for this model is 4081 tokens."},
+        {"message": "Input is too long for requested model."},
+        openai("Input length 131393 exceeds the maximum allowed input length of 131040 tokens.", 400),
+        openai("Input validation error: `inputs` tokens + `max_new_tokens` must be <= 8193. Given: 10000 `inputs`"),
         {
             "object": "error",
             "message": "Requested token count exceeds the model's maximum context length of 202752 tokens.",
             "type": "BadRequestError",
             "code": 400,
         },
-    ),
-    (400, openai("The input (5000 tokens) is longer than the model's context length (4096 tokens).", 400)),
-    (400, openai("prompt token count of 70000 exceeds the limit of 64000", "model_max_prompt_tokens_exceeded")),
-    (400, {"error": "the input length exceeds the context length"}),
-    (
-        400,
-        {
-            "error": {
-                "code": "InvalidParameter",
-                "message": "Total tokens of image and text exceed max message tokens.",
-                "type": "BadRequest",
-            }
-        },
-    ),
-    (
-        400,
+        openai("The input (5000 tokens) is longer than the model's context length (4096 tokens).", 400),
+        openai("prompt token count of 70000 exceeds the limit of 64000", "model_max_prompt_tokens_exceeded"),
+        {"error": "the input length exceeds the context length"},
+        failure(
+            "Total tokens of image and text exceed max message tokens.", code="InvalidParameter", type="BadRequest"
+        ),
         openai(
             "Provider returned error",
             400,
@@ -214,13 +175,11 @@ FILTERED: list[tuple[int, Any, str]] = [
     ),
     (
         400,
-        {
-            "error": {
-                "code": "SensitiveContentDetected",
-                "message": "The request failed because the input text may contain sensitive information.",
-                "type": "BadRequest",
-            }
-        },
+        failure(
+            "The request failed because the input text may contain sensitive information.",
+            code="SensitiveContentDetected",
+            type="BadRequest",
+        ),
         "SensitiveContentDetected",
     ),
     (
@@ -256,9 +215,7 @@ FILTERED: list[tuple[int, Any, str]] = [
                 {
                     "index": 0,
                     "finish_reason": "content_filter",
-                    "content_filter_results": {
-                        "error": {"code": "content_filter", "message": "The prompt was filtered."}
-                    },
+                    "content_filter_results": failure("The prompt was filtered.", code="content_filter"),
                 }
             ],
         },

@@ -11,40 +11,29 @@ from gateway.upstream.adapter import OutputCounter
 from gateway.upstream.usage_report import UsageReports, read_report
 
 
+def _gemini(inputs: int, output: int, **more: Any) -> dict[str, Any]:
+    """Other counts, and the counts of modalities, by the first words of their names."""
+    report: dict[str, Any] = {"promptTokenCount": inputs, "candidatesTokenCount": output}
+    for name, count in more.items():
+        if isinstance(count, int):
+            report[f"{name}TokenCount"] = count
+        else:
+            details = [{"modality": modality, "tokenCount": tokens} for modality, tokens in count.items()]
+            report[f"{name.removesuffix('Modalities')}TokensDetails"] = details
+    return report
+
+
 @pytest.mark.parametrize(
     ("report", "parts"),
     [
-        (  # Gemini's image
-            {
-                "promptTokenCount": 100,
-                "candidatesTokenCount": 1290,
-                "totalTokenCount": 1390,
-                "promptTokensDetails": [{"modality": "TEXT", "tokenCount": 100}],
-                "candidatesTokensDetails": [{"modality": "IMAGE", "tokenCount": 1290}],
-            },
-            {"output_image": 1290},
-        ),
+        (_gemini(100, 1290, total=1390, prompt={"TEXT": 100}, candidates={"IMAGE": 1290}), {"output_image": 1290}),
         (  # Gemini's sound, partly from the cache
-            {
-                "promptTokenCount": 1000,
-                "cachedContentTokenCount": 500,
-                "candidatesTokenCount": 5,
-                "promptTokensDetails": [
-                    {"modality": "AUDIO", "tokenCount": 400},
-                    {"modality": "VIDEO", "tokenCount": 7},
-                ],
-                "cacheTokensDetails": [{"modality": "AUDIO", "tokenCount": 100}],
-            },
+            _gemini(1000, 5, cachedContent=500, prompt={"AUDIO": 400, "VIDEO": 7}, cache={"AUDIO": 100}),
             {"input_audio": 400, "cached_audio": 100, "input_video": 7},
         ),
-        (  # Gemini's tools read pictures, too
-            {
-                "promptTokenCount": 10,
-                "toolUsePromptTokenCount": 30,
-                "candidatesTokenCount": 5,
-                "promptTokensDetails": [{"modality": "image", "tokenCount": 4}],
-                "toolUsePromptTokensDetails": [{"modality": "IMAGE", "tokenCount": 20}],
-            },
+        # Gemini's tools read pictures, too.
+        (
+            _gemini(10, 5, toolUsePrompt=30, prompt={"image": 4}, toolUsePromptModalities={"IMAGE": 20}),
             {"input_image": 24},
         ),
         (  # OpenAI's gpt-audio

@@ -13,7 +13,16 @@ Doc = dict[str, Any]
 
 
 def _openai(prompt: object, completion: object, total: object = None, **more: Any) -> Doc:
-    return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": total, **more}
+    """Its details are ``inputs`` and ``outputs``."""
+    names = {"inputs": "prompt_tokens_details", "outputs": "completion_tokens_details"}
+    details = {names.get(name, name): value for name, value in more.items()}
+    return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": total, **details}
+
+
+def _gemini(prompt: int, output: int | None = None, **more: int) -> Doc:
+    """Its other counts by the first words of their names."""
+    counts = {"prompt": prompt, "candidates": output, **more}
+    return {f"{name}TokenCount": count for name, count in counts.items() if count is not None}
 
 
 def _usage(inputs: int, output: int, cached: int = 0, write: int = 0, reasoning: int = 0, **parts: int) -> Usage:
@@ -36,51 +45,35 @@ SHAPES: list[tuple[str, Doc, Usage]] = [
             90,
             12,
             102,
-            prompt_tokens_details={"cached_tokens": 64, "cache_write_tokens": 8, "audio_tokens": 0},
-            completion_tokens_details={"reasoning_tokens": 5, "accepted_prediction_tokens": 0},
+            inputs={"cached_tokens": 64, "cache_write_tokens": 8, "audio_tokens": 0},
+            outputs={"reasoning_tokens": 5, "accepted_prediction_tokens": 0},
         ),
         _usage(90, 12, 64, 8, 5),
     ),
-    (
-        "OpenRouter with its cost",
-        _openai(9, 2, 11, cost=0.01, prompt_tokens_details={"cached_tokens": 3}),
-        _usage(9, 2, 3),
-    ),
+    ("OpenRouter with its cost", _openai(9, 2, 11, cost=0.01, inputs={"cached_tokens": 3}), _usage(9, 2, 3)),
     ("DeepSeek", _openai(9, 2, 11, prompt_cache_hit_tokens=4, prompt_cache_miss_tokens=5), _usage(9, 2, 4)),
     ("Mistral's number", _openai(9, 2, 11, num_cached_tokens=4), _usage(9, 2, 4)),
     ("Mistral's details", _openai(9, 2, 11, prompt_token_details={"cached_tokens": 4}), _usage(9, 2, 4)),
     ("Together", _openai(9, 2, 11, cached_tokens=4), _usage(9, 2, 4)),
-    (
-        "vLLM",
-        _openai(9, 2, 11, prompt_tokens_details={"cached_tokens": 3, "created_cache_tokens": 5}),
-        _usage(9, 2, 3, 5),
-    ),
-    (
-        "Qwen",
-        _openai(9, 2, 11, prompt_tokens_details={"cached_tokens": 3, "cache_creation_input_tokens": 5}),
-        _usage(9, 2, 3, 5),
-    ),
+    ("vLLM", _openai(9, 2, 11, inputs={"cached_tokens": 3, "created_cache_tokens": 5}), _usage(9, 2, 3, 5)),
+    ("Qwen", _openai(9, 2, 11, inputs={"cached_tokens": 3, "cache_creation_input_tokens": 5}), _usage(9, 2, 3, 5)),
     (
         "new-api",
-        _openai(9, 2, 11, input_tokens=0, prompt_tokens_details={"cached_tokens": 3, "cached_creation_tokens": 5}),
+        _openai(9, 2, 11, input_tokens=0, inputs={"cached_tokens": 3, "cached_creation_tokens": 5}),
         _usage(9, 2, 3, 5),
     ),
     ("zeros under OpenAI's names", {**_openai(0, 0), "input_tokens": 9, "output_tokens": 2}, _usage(9, 2)),
-    (
-        "zeros in the details",
-        _openai(9, 2, 11, cached_tokens=4, prompt_tokens_details={"cached_tokens": 0}),
-        _usage(9, 2, 4),
-    ),
-    ("details null", _openai(9, 2, 11, prompt_tokens_details=None, completion_tokens_details=None), _usage(9, 2)),
+    ("zeros in the details", _openai(9, 2, 11, cached_tokens=4, inputs={"cached_tokens": 0}), _usage(9, 2, 4)),
+    ("details null", _openai(9, 2, 11, inputs=None, outputs=None), _usage(9, 2)),
     ("thoughts left out", _openai(20, 151, 553), _usage(20, 533, reasoning=382)),
     (
         "sounds left out",
-        _openai(9, 248, 632, prompt_tokens_details={"cached_tokens": 0, "audio_tokens": 375}),
+        _openai(9, 248, 632, inputs={"cached_tokens": 0, "audio_tokens": 375}),
         _usage(384, 248, input_audio=375),
     ),
     (
         "sounds among the input",
-        _openai(384, 248, 632, prompt_tokens_details={"cached_tokens": 0, "audio_tokens": 375}),
+        _openai(384, 248, 632, inputs={"cached_tokens": 0, "audio_tokens": 375}),
         _usage(384, 248, input_audio=375),
     ),
     (
@@ -105,21 +98,9 @@ SHAPES: list[tuple[str, Doc, Usage]] = [
         },
         _usage(33, 7, 20, 3, 2),
     ),
-    (
-        "Gemini, thoughts beside",
-        {"promptTokenCount": 21, "thoughtsTokenCount": 60, "totalTokenCount": 81},
-        _usage(21, 60, reasoning=60),
-    ),
-    (
-        "Gemini, thoughts inside",
-        {"promptTokenCount": 21, "candidatesTokenCount": 9, "thoughtsTokenCount": 4, "totalTokenCount": 30},
-        _usage(21, 9, reasoning=4),
-    ),
-    (
-        "Gemini, cached, with a tool's prompt",
-        {"promptTokenCount": 21, "toolUsePromptTokenCount": 4, "candidatesTokenCount": 9, "cachedContentTokenCount": 5},
-        _usage(25, 9, 5),
-    ),
+    ("Gemini, thoughts beside", _gemini(21, thoughts=60, total=81), _usage(21, 60, reasoning=60)),
+    ("Gemini, thoughts inside", _gemini(21, 9, thoughts=4, total=30), _usage(21, 9, reasoning=4)),
+    ("Gemini, cached, with a tool's prompt", _gemini(21, 9, toolUsePrompt=4, cachedContent=5), _usage(25, 9, 5)),
     ("digits", _openai("9", "12", "21"), _usage(9, 12)),
     ("whole floats", _openai(9.0, 12.0, 21.0), _usage(9, 12)),
     ("no total", {"prompt_tokens": 9, "completion_tokens": 2}, _usage(9, 2)),
@@ -134,22 +115,10 @@ CONTRADICTIONS: list[tuple[str, Doc, Usage]] = [
     ("cached tokens left out, and the total tells", _openai(10, 5, 35, cached_tokens=20), _usage(30, 5, 20)),
     ("total too small", _openai(9, 2, 5), _usage(9, 2)),
     ("total too large", _openai(9, 2, 300_000), _usage(9, 2)),
-    (
-        "more reasoning than output",
-        _openai(9, 2, 11, completion_tokens_details={"reasoning_tokens": 5}),
-        _usage(9, 2, reasoning=2),
-    ),
-    ("reasoning without output", _openai(9, 0, 9, completion_tokens_details={"reasoning_tokens": 5}), _usage(9, 0)),
-    (
-        "Gemini, another total",
-        {"promptTokenCount": 21, "candidatesTokenCount": 9, "thoughtsTokenCount": 4, "totalTokenCount": 19_000_000},
-        _usage(21, 13, reasoning=4),
-    ),
-    (
-        "Gemini, more cached than there is",
-        {"promptTokenCount": 21, "candidatesTokenCount": 9, "cachedContentTokenCount": 500, "totalTokenCount": 30},
-        _usage(21, 9, 21),
-    ),
+    ("more reasoning than output", _openai(9, 2, 11, outputs={"reasoning_tokens": 5}), _usage(9, 2, reasoning=2)),
+    ("reasoning without output", _openai(9, 0, 9, outputs={"reasoning_tokens": 5}), _usage(9, 0)),
+    ("Gemini, another total", _gemini(21, 9, thoughts=4, total=19_000_000), _usage(21, 13, reasoning=4)),
+    ("Gemini, more cached than there is", _gemini(21, 9, cachedContent=500, total=30), _usage(21, 9, 21)),
     (
         "Anthropic, more thinking than output",
         {"input_tokens": 9, "output_tokens": 2, "output_tokens_details": {"thinking_tokens": 5}},
@@ -198,7 +167,7 @@ def test_without_an_input_there_is_no_reading(report: Doc) -> None:
 
 
 def test_a_doubtful_detail_is_left_out() -> None:
-    reading = read_report(_openai(9, 2, 11, prompt_tokens_details={"cached_tokens": -4}))
+    reading = read_report(_openai(9, 2, 11, inputs={"cached_tokens": -4}))
     assert reading is not None
     assert (reading.usage, reading.suspect) == (_usage(9, 2), True)
 
