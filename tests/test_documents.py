@@ -29,7 +29,7 @@ ONLY_FOR_THE_OWNER = {
         "store_busy",
         "store_damaged",
         "store_too_new",
-    ),
+    )
 }
 """Codes of those packages that only commands and the console meet."""
 

@@ -23,11 +23,7 @@ MODEL = "agent-1"
 """The public name that programs ask for."""
 SEALED = "gAAAA-of-the-upstream"
 """What an upstream with the Responses API makes of a conversation that it is to compact."""
-UPSTREAM_MODELS = {
-    Dialect.OPENAI: "gpt-4o",
-    Dialect.ANTHROPIC: "claude-sonnet-4-5",
-    Dialect.GEMINI: "gemini-3.8-flash",
-}
+UPSTREAM_MODELS = {Dialect.OPENAI: "gpt-4o", Dialect.ANTHROPIC: "claude-sonnet-4-5", Dialect.GEMINI: "gemini-3.8-flash"}
 
 Json = Mapping[str, Any]
 

@@ -216,7 +216,7 @@ from llama_index.llms.openai_like import OpenAILike
 
 llm = OpenAILike(model="{MODEL}", api_base=os.environ["OPENAI_BASE_URL"], api_key=os.environ["OPENAI_API_KEY"])
 print(llm.complete("Hello"))
-""",
+"""
 }
 """Without tools."""
 DIALECTS = pytest.mark.parametrize("dialect", UPSTREAM_MODELS)

@@ -46,11 +46,7 @@ def words_of(command: str) -> list[str]:
     return subprocess.run([shell("sh"), "-c", script], capture_output=True, text=True, check=True).stdout.splitlines()
 
 
-PLACES = {
-    "chat": f"{URL}/chat/completions",
-    "messages": f"{URL}/messages",
-    "ollama": "http://127.0.0.1:8655/api/chat",
-}
+PLACES = {"chat": f"{URL}/chat/completions", "messages": f"{URL}/messages", "ollama": "http://127.0.0.1:8655/api/chat"}
 
 
 @pytest.mark.parametrize("api", list(SAMPLES))

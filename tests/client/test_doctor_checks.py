@@ -43,12 +43,7 @@ FAILURES: dict[str, tuple[Spoil, dict[str, str], str, str]] = {
     "no models": (lambda g, o: o.remove_channel("up"), {}, "the model is offered", "channel add"),
     "unknown model": (lambda g, o: o.models(), {"model": "mm"}, "the model is offered", "model list"),
     "suspended": (lambda g, o: o.set_account({"status": "suspended"}), {}, "the quota is enough", "account set"),
-    "unpriced": (
-        lambda g, o: _unpriced(o),
-        {},
-        "the quota is enough",
-        "price set m",
-    ),
+    "unpriced": (lambda g, o: _unpriced(o), {}, "the quota is enough", "price set m"),
 }
 
 

@@ -83,9 +83,7 @@ def test_a_model_that_was_just_added_is_listed_as_offered() -> None:
 
 
 def answers() -> Control:
-    return Control(
-        {"GET /channels/x/listing": FRESH, "GET /channels/x": CHANNEL, "PATCH /channels/ch_1": CHANNEL},
-    )
+    return Control({"GET /channels/x/listing": FRESH, "GET /channels/x": CHANNEL, "PATCH /channels/ch_1": CHANNEL})
 
 
 def test_models_are_listed_with_what_is_offered() -> None:

@@ -22,9 +22,7 @@ def test_models_are_listed_with_their_price() -> None:
 def test_an_upstream_s_price_is_shown_beside_an_unpriced_model() -> None:
     published = UpstreamPrices(input=Nanos(150_000_000), output=Nanos(600_000_000))
     ran = run(
-        "model",
-        "list",
-        control=Control({**ACTIVE, "GET /models": [replace(MODEL, price=None, published=published)]}),
+        "model", "list", control=Control({**ACTIVE, "GET /models": [replace(MODEL, price=None, published=published)]})
     )
     assert "unpriced (listed at $0.15 / $0.60)" in ran.out
 

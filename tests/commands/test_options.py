@@ -18,8 +18,7 @@ def test_a_date_counts_to_its_end_where_something_ends() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "text"),
-    [(NAMES, ""), (NAMES, ",, ,"), (TEXT, ""), (TEXT, " "), (RENAMING, "m="), (RENAMING, "m= ")],
+    ("kind", "text"), [(NAMES, ""), (NAMES, ",, ,"), (TEXT, ""), (TEXT, " "), (RENAMING, "m="), (RENAMING, "m= ")]
 )
 def test_a_variable_that_was_not_set_is_not_a_value(kind: "click.ParamType[object]", text: str) -> None:
     with pytest.raises(click.BadParameter):

@@ -25,14 +25,7 @@ def call(number: int) -> CallView:
 
 def snapshot(*recent: CallView) -> Snapshot:
     return Snapshot(
-        status=STATUS,
-        account=ACCOUNT,
-        tokens=[],
-        groups=[],
-        channels=[],
-        models=[],
-        running=[],
-        recent=[*recent],
+        status=STATUS, account=ACCOUNT, tokens=[], groups=[], channels=[], models=[], running=[], recent=[*recent]
     )
 
 

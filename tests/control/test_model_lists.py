@@ -213,12 +213,7 @@ async def test_without_a_list_no_model_is_removed(
 
 async def test_models_named_by_the_owner_are_shown_as_gone(owner: ControlClient, body: dict[str, object]) -> None:
     await owner.add_channel(body | {"models": [{"name": "gpt-5"}, {"name": "retired"}]})
-    assert await states(owner) == {
-        "gpt-5": "offered",
-        "gpt-5-preview": "kept_out",
-        "o3": "kept_out",
-        "retired": "gone",
-    }
+    assert await states(owner) == {"gpt-5": "offered", "gpt-5-preview": "kept_out", "o3": "kept_out", "retired": "gone"}
     channel = await owner.channel("new")
     assert [(model.name, model.context) for model in channel.models] == [("gpt-5", 8), ("retired", None)]
 

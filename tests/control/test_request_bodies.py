@@ -60,10 +60,7 @@ def test_fields_that_are_not_editable_are_unknown(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("data", "place"),
-    [
-        (b'{"limits":{"rps":5}}', "limits.rps"),
-        (b'{"budgets":[{"nanos":1},{"nano":1}]}', "budgets[1].nano"),
-    ],
+    [(b'{"limits":{"rps":5}}', "limits.rps"), (b'{"budgets":[{"nanos":1},{"nano":1}]}', "budgets[1].nano")],
 )
 def test_an_unknown_field_inside_a_field_is_named_with_its_place(data: bytes, place: str) -> None:
     assert refusal(data).param == place

@@ -40,12 +40,7 @@ def channel(name: str = "c", *models: str, url: str = "https://api.openai.com/v1
 def test_dollars_become_exact_nanos() -> None:
     found = price(Listed(input_mtok=Decimal("0.0375"), cache_read_mtok=Decimal("0.000000001")))
     assert found == Price(
-        model="m",
-        input=Nanos(37_500_000),
-        output=Nanos(10 * DOLLAR),
-        cached_input=Nanos(1),
-        source="list",
-        updated=NOW,
+        model="m", input=Nanos(37_500_000), output=Nanos(10 * DOLLAR), cached_input=Nanos(1), source="list", updated=NOW
     )
 
 

@@ -15,18 +15,6 @@ def test_a_plain_seal_is_its_letter() -> None:
     assert (seal_text(PLAIN_SEAL), parse_seal("tk1.p")) == ("tk1.p", PLAIN_SEAL)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "EqQBCkYIAxgCKkA",
-        "tk",
-        "TK1.p",
-        "tk1.",
-        "tk1.x.e30=",
-        "tk1.g.%%%",
-        "tk1.g.e30",
-    ],
-)
+@pytest.mark.parametrize("text", ["", "EqQBCkYIAxgCKkA", "tk", "TK1.p", "tk1.", "tk1.x.e30=", "tk1.g.%%%", "tk1.g.e30"])
 def test_what_was_not_made_here_or_is_damaged_is_worth_nothing(text: str) -> None:
     assert parse_seal(text) is None

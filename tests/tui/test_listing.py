@@ -71,14 +71,7 @@ def test_columns_grow_then_extra_ones_come_in_and_the_flexible_one_takes_the_res
         Column[str]("c", "C", 4, str, max_width=6, extra=True),
     ]
     widths = {width: [place.width for place in fit_columns(columns, width)] for width in (15, 18, 23, 24, 26, 30)}
-    assert widths == {
-        15: [10, 4],
-        18: [10, 7],
-        23: [14, 8],
-        24: [10, 8, 4],
-        26: [10, 8, 6],
-        30: [14, 8, 6],
-    }
+    assert widths == {15: [10, 4], 18: [10, 7], 23: [14, 8], 24: [10, 8, 4], 26: [10, 8, 6], 30: [14, 8, 6]}
 
 
 NAMES = [

@@ -15,11 +15,7 @@ Compare = Callable[..., bool]
 pytestmark = pytest.mark.every_frame
 SIZES = ((80, 24), (100, 30), (200, 50))
 THEMES = ("dark", "light", "plain")
-STATES = {
-    "following": (),
-    "sorted": ("s", "s", "S"),
-    "marked": ("m", "m", "M"),
-}
+STATES = {"following": (), "sorted": ("s", "s", "S"), "marked": ("m", "m", "M")}
 """Those that are not in the gallery."""
 
 

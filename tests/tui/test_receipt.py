@@ -90,11 +90,7 @@ ENDED = {"attempts": [LEFT], "first_byte_ms": 590, "status": 499}
             "stayed at backup, which answered this conversation before, although others come first",
             STAYED_MARK,
         ),
-        (
-            {"attempts": [FAILED, DONE], "marks": (STAYED_MARK,)},
-            "although others come first; it failed",
-            STAYED_MARK,
-        ),
+        ({"attempts": [FAILED, DONE], "marks": (STAYED_MARK,)}, "although others come first; it failed", STAYED_MARK),
         (
             {"attempts": [HAIKU], "marks": ("passed=openai: paused for 12 s: HTTP 503",)},
             "passed over openai: paused for 12 s: HTTP 503 tries ✓ 1 claude as claude-haiku-4-5",

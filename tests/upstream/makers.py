@@ -56,13 +56,7 @@ def translated(body: object = None, *, model: str = "m", include_usage: bool = F
 
 
 def learn(
-    lessons: LearnedParams,
-    at: Channel,
-    asked: Order,
-    refused: Failure,
-    now: int = 1_000,
-    *,
-    used: LearnedRefusals,
+    lessons: LearnedParams, at: Channel, asked: Order, refused: Failure, now: int = 1_000, *, used: LearnedRefusals
 ) -> bool:
     """Learn from a refusal of this request."""
     return lessons.learn(at, SERVED, lesson_in(at, asked, refused, used), Millis(now), used=used)

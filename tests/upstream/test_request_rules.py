@@ -68,12 +68,7 @@ def test_a_rule_changes_what_it_is_about(rule: str, sent: Doc, changed: list[str
         ),
         (
             "messages[].content[].cache_control",
-            {
-                "messages": [
-                    {"content": [{"text": "a", "cache_control": {}}]},
-                    {"content": ["x", {"cache_control": 1}]},
-                ]
-            },
+            {"messages": [{"content": [{"text": "a", "cache_control": {}}]}, {"content": ["x", {"cache_control": 1}]}]},
             {"messages": [{"content": [{"text": "a"}]}, {"content": ["x", {"cache_control": 1}]}]},
         ),
         (
@@ -128,10 +123,7 @@ def test_the_nearest_effort_is_sent(sent: Any, levels: str, fitting: Any, name: 
     assert _fit(["user", f"reasoning_effort in {levels}"], request) == (kept, [] if sent == fitting else [name])
 
 
-@pytest.mark.parametrize(
-    ("sent", "fitting"),
-    [(0, 0.01), (1.7, 1.0), (0.5, 0.5), (1, 1), (None, None), ("hot", "hot")],
-)
+@pytest.mark.parametrize(("sent", "fitting"), [(0, 0.01), (1.7, 1.0), (0.5, 0.5), (1, 1), (None, None), ("hot", "hot")])
 def test_the_nearest_value_in_a_range_is_sent(sent: Any, fitting: Any) -> None:
     kept, lost = _fit(("user", "range of temperature 0.01 1"), {"temperature": sent, "top_p": 0})
     assert (kept, lost) == ({"temperature": fitting, "top_p": 0}, [] if sent == fitting else ["temperature"])
@@ -168,10 +160,7 @@ def test_the_prompt_says_what_a_format_cannot(form: Any, rules: Any, messages: A
         ({"tools": [], "tool_choice": "auto", "stop": [], "user": None, "n": 1}, {"n": 1}),
         ({"tools": [], "functions": [{}], "tool_choice": "auto"}, {"functions": [{}], "tool_choice": "auto"}),
         ({"tool_choice": "auto"}, {"tool_choice": "auto"}),
-        (
-            {"messages": [_said("assistant", None, tool_calls=[], name=None)]},
-            {"messages": [_said("assistant", "")]},
-        ),
+        ({"messages": [_said("assistant", None, tool_calls=[], name=None)]}, {"messages": [_said("assistant", "")]}),
         ({"messages": [_said("user", [])]}, {"messages": [_said("user", "")]}),
         (
             {"input": [{"type": "reasoning", "content": None, "summary": []}, _said("user", None)]},

@@ -19,7 +19,7 @@ WORDS: dict[tuple[str, ...], list[str]] = {
         "Unable to submit request because it must have a text parameter.",  # Gemini
     ],
     ("messages[].content=some", "messages[].content=text"): [
-        "Invalid 'content': 'content' field must be a string or an array of objects.",  # LM Studio
+        "Invalid 'content': 'content' field must be a string or an array of objects."  # LM Studio
     ],
     ("messages[].content=some",): [
         "invalid message content type: <nil>",  # Ollama

@@ -15,11 +15,7 @@ def test_a_chosen_model_is_named_and_one_left_out_is_gone() -> None:
     view = channel(
         "x", models=[ServedModel(name="a"), ServedModel(name="own", upstream="b"), ServedModel(name="unlisted")]
     )
-    seen = listing(
-        listed("a"),
-        listed("b", public="own"),
-        listed("c", state="new", served=False, context=9),
-    )
+    seen = listing(listed("a"), listed("b", public="own"), listed("c", state="new", served=False, context=9))
     found = offering_with(view, seen, {"b", "c"})
     assert offering_text(found) == "own=b, unlisted, c"
     assert found.models[-1].context == 9

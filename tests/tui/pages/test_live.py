@@ -147,8 +147,7 @@ EVERY_COLUMN = [column.id for column in columns(console().session) if column.id 
 
 
 @pytest.mark.parametrize(
-    ("size", "view"),
-    [((140, 30), PageState(columns=EVERY_COLUMN)), ((140, 30), PageState(detail=True))],
+    ("size", "view"), [((140, 30), PageState(columns=EVERY_COLUMN)), ((140, 30), PageState(detail=True))]
 )
 async def test_a_call_of_this_month_has_its_time_of_day(size: tuple[int, int], view: PageState) -> None:
     app = console(FakeClient(calls(40, NOW - 12 * 86_400_000)), state=SavedState(views={"live": view}))

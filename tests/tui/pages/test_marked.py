@@ -186,12 +186,7 @@ def test_other_words_are_refused(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "after"),
-    [
-        ("day=5", {"day": 5, "month": 20}),
-        ("day=5 month=none", {"day": 5}),
-        ("none", {}),
-        ("month=7", {"month": 7}),
-    ],
+    [("day=5", {"day": 5, "month": 20}), ("day=5 month=none", {"day": 5}), ("none", {}), ("month=7", {"month": 7})],
 )
 def test_budgets_that_are_not_named_stay(text: str, after: dict[str, int]) -> None:
     before = [Budget(window=Window.MONTH, nanos=Nanos(20 * DOLLAR))]

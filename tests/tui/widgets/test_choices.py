@@ -31,8 +31,7 @@ async def test_left_and_right_go_round() -> None:
 
 
 @pytest.mark.parametrize(
-    ("width", "shown"),
-    [(80, "< one >   1 of 2; left, right, or type"), (20, "< one >   1 of 2"), (12, "< one >")],
+    ("width", "shown"), [(80, "< one >   1 of 2; left, right, or type"), (20, "< one >   1 of 2"), (12, "< one >")]
 )
 async def test_it_reads_without_colour_and_its_hint_is_whole_or_left_out(width: int, shown: str) -> None:
     choice = Picker(["one", "two"], "one", id="c")
