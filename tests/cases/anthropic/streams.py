@@ -1,5 +1,6 @@
 """Streams: what Anthropic sends for a stream request, and what it means. Shapes from the vendor's reference."""
 
+from dataclasses import replace
 from typing import Any
 
 from tests.cases.answers import Answer
@@ -74,6 +75,9 @@ _CALLED = Answer(
     finish={0: "tool_calls"},
 )
 
+_CUT = Answer(text={0: "Hi"})
+_HI = replace(_CUT, finish={0: "stop"})
+
 STREAMS = [
     Case("text", HELLO, said=_SAID, usage=(10, 7)),
     Case("line ends CRLF", HELLO.replace(b"\n", b"\r\n"), said=_SAID, usage=(10, 7)),
@@ -89,31 +93,25 @@ STREAMS = [
     Case(
         "a text that begins at once",
         start() + block("text", text="Hi") + end("max_tokens"),
-        said=Answer(text={0: "Hi"}, finish={0: "length"}),
+        said=replace(_HI, finish={0: "length"}),
         usage=(10, 7),
     ),
     Case(
         "hidden thinking",
         start() + block("redacted_thinking", data="AAA") + text("Hi") + end("refusal"),
-        said=Answer(text={0: "Hi"}, finish={0: "content_filter"}),
+        said=replace(_HI, finish={0: "content_filter"}),
         usage=(10, 7),
     ),
     Case("no message_stop", HELLO.removesuffix(STOP), said=_SAID, usage=(10, 7), marks=("no_done",)),
     Case(
         "an error on the way",
         start() + text("Hi") + OVERLOADED + text("!"),
-        said=Answer(text={0: "Hi"}),
+        said=_CUT,
         usage=(10, 1),
         error="upstream_overloaded",
     ),
     Case("an error at once", OVERLOADED, said=Answer(), error="upstream_overloaded"),
-    Case(
-        "cut off",
-        start(CACHED) + text("Hi"),
-        said=Answer(text={0: "Hi"}),
-        usage=(33, 1),
-        error="upstream_stream_truncated",
-    ),
+    Case("cut off", start(CACHED) + text("Hi"), said=_CUT, usage=(33, 1), error="upstream_stream_truncated"),
     Case("nothing", b"", said=Answer(), error="upstream_stream_truncated"),
     Case(
         "garbled at once",
@@ -125,14 +123,14 @@ STREAMS = [
     Case(
         "one garbled event",
         start() + b"data: {]\n\n" + text("Hi") + end(),
-        said=Answer(text={0: "Hi"}, finish={0: "stop"}),
+        said=_HI,
         usage=(10, 7),
         marks=("bad_chunks=1",),
     ),
     Case(
         "an odd delta",
         start() + block("text", {"type": "text_delta"}, text="") + text("Hi") + end(),
-        said=Answer(text={0: "Hi"}, finish={0: "stop"}),
+        said=_HI,
         usage=(10, 7),
         marks=("bad_chunks=1",),
     ),

@@ -62,6 +62,7 @@ _CALLED = Answer(
     finish={0: "tool_calls"},
 )
 _TWO = Answer(text={0: "a", 1: "b"}, finish={0: "stop", 1: "length"})
+_CUT = Answer(text={0: "Hi"})
 
 STREAMS = [
     Case("text", HELLO, said=_SAID, usage=(9, 7)),
@@ -94,16 +95,12 @@ STREAMS = [
     Case("[DONE] all the same", HELLO + b"data: [DONE]\n\n", said=_SAID, usage=(9, 7)),
     Case("no last blank line", HELLO.rstrip(), said=_SAID, usage=(9, 7)),
     Case(
-        "cut off",
-        event(response(say("Hi"), **spent(9, 1))),
-        said=Answer(text={0: "Hi"}),
-        usage=(9, 1),
-        error="upstream_stream_truncated",
+        "cut off", event(response(say("Hi"), **spent(9, 1))), said=_CUT, usage=(9, 1), error="upstream_stream_truncated"
     ),
     Case(
         "an error on the way",
         event(response(say("Hi"))) + event(_BROKEN) + event(response(say("!"))),
-        said=Answer(text={0: "Hi"}),
+        said=_CUT,
         error="upstream_overloaded",
     ),
     Case("an error in an array", event([_BROKEN]), said=Answer(), error="upstream_overloaded"),
