@@ -11,15 +11,12 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.channel import Overrides
-from gateway.domain.conversation import TextPart, Turn
+from gateway.domain.conversation import TextPart, Turn, join_texts
 from gateway.domain.order import Order
 from gateway.domain.output_limit import CAPS
-from gateway.domain.rawjson import Fields
+from gateway.domain.rawjson import NULL
+from gateway.upstream.message_shapes import SYSTEM_ROLES, role_of
 from gateway.upstream.request_rules import leave_out
-
-_SYSTEM_ROLES = (b'"system"', b'"developer"')
-_BLANK_LINE = "\n\n"
-
 
 ParameterNames = Mapping[str, str | None]
 """The name of each chat completion parameter in an API: a field, or a field of an object (``output_config.effort``);
@@ -89,24 +86,12 @@ def _messages_with_system(messages: msgspec.Raw, overrides: Overrides) -> msgspe
     if turns is None:  # the upstream will reject it
         return messages
     if overrides.replace_system:
-        turns = [turn for turn in turns if not _is_system(turn)]
-    elif turns and _is_system(turns[0]):
-        content = _prepend(turns[0].get("content"), overrides.system)
-        if content is not None:
-            return rawjson.raw([{**turns[0], "content": content}, *turns[1:]])
-    prompt: Fields = {"role": msgspec.Raw(_SYSTEM_ROLES[0]), "content": rawjson.raw(overrides.system)}
-    return rawjson.raw([prompt, *turns])
-
-
-def _is_system(turn: Fields) -> bool:
-    return bytes(turn.get("role", rawjson.NULL)) in _SYSTEM_ROLES
-
-
-def _prepend(content: msgspec.Raw | None, prompt: str) -> msgspec.Raw | None:
-    """Returns the content of a message with the prompt before it; None if it is neither text nor a list."""
-    decoded = rawjson.maybe(content)
-    if isinstance(decoded, str):
-        return rawjson.raw(prompt + _BLANK_LINE + decoded)
-    if content is not None and isinstance(decoded, list):
-        return rawjson.raw([{"type": "text", "text": prompt + _BLANK_LINE}, *rawjson.items(content)])
-    return None
+        turns = [turn for turn in turns if role_of(turn) not in SYSTEM_ROLES]
+    first, prompt = turns[0] if turns else {}, rawjson.raw(overrides.system)
+    content = first.get("content", NULL) if role_of(first) in SYSTEM_ROLES else NULL
+    if rawjson.is_text(content):
+        return rawjson.raw([{**first, "content": join_texts([prompt, content])}, *turns[1:]])
+    if rawjson.is_list(content):
+        parts = [{"type": "text", "text": overrides.system + "\n\n"}, *rawjson.items(content)]
+        return rawjson.raw([{**first, "content": parts}, *turns[1:]])
+    return rawjson.raw([{"role": "system", "content": prompt}, *turns])
