@@ -279,7 +279,10 @@ _BLOCK_REFUSED = re.compile(
 
 def repaired_order(order: Order, failure: Failure) -> Order | None:
     """Returns the request without deferred tools, unusual blocks or thoughts, if these are refused; else None."""
-    repaired = without_deferred_tools(order, failure) or _without_refused_blocks(order, failure)
+    try:
+        repaired = _without_deferred_tools(order, failure) or _without_refused_blocks(order, failure)
+    except (ValueError, BadRequest):  # invalid for the API: the upstream's error stands
+        return None
     if repaired is not None or failure.status != 400 or not _THOUGHT_REFUSED.search(failure.verbatim.apply(str)):
         return repaired
     fields, removed = dict(order.fields), list[str]()
@@ -297,13 +300,10 @@ def repaired_order(order: Order, failure: Failure) -> Order | None:
 def _without_refused_blocks(order: Order, failure: Failure) -> Order | None:
     """Returns the request with texts in place of blocks that only Anthropic takes; None if that is not what failed."""
     found = _BLOCK_REFUSED.search(failure.verbatim.apply(str)) if failure.status in (400, 422) else None
-    refused = "" if found is None else found[found.lastindex or 0]
-    messages = None if found is None or refused in USUAL_BLOCKS else rawjson.maybe_objects(order.fields["messages"])
-    try:
-        described = _describe_blocks(messages or [], refused)
-    except BadRequest:  # invalid for the API: the upstream's error stands
-        return None
-    if not described or described == messages:
+    refused = "text" if found is None else found[found.lastindex or 0]
+    messages = [] if refused in USUAL_BLOCKS else rawjson.objects(order.fields["messages"])
+    described = _describe_blocks(messages, refused)
+    if described == messages:
         return None
     fields = {**order.fields, "messages": rawjson.raw(described)}
     removed = (*order.removed, f"messages[].{refused or 'content'}")
@@ -324,7 +324,7 @@ def _is_thought(block: Any) -> bool:
     return rawjson.text_at(block, "type") in ("thinking", "redacted_thinking")
 
 
-def without_deferred_tools(order: Order, failure: Failure) -> Order | None:
+def _without_deferred_tools(order: Order, failure: Failure) -> Order | None:
     """Returns the request without deferred and changed tools; None if it has none, or failed for another reason."""
     message = failure.verbatim.apply(str)
     if failure.status not in (400, 422) or not _DEFERRED_REFUSED.search(message):
@@ -335,10 +335,7 @@ def without_deferred_tools(order: Order, failure: Failure) -> Order | None:
     if not has_parts and not ("beta" in message and _DEFERRED_BETA.search(betas)):
         return None
     if has_parts:
-        try:
-            fields = _with_plain_tools(fields)
-        except (ValueError, BadRequest):  # invalid for the API: the upstream's error stands
-            return None
+        fields = _with_plain_tools(fields)
     others = [name for name in map(str.strip, betas.split(",")) if not _DEFERRED_BETA.match(name)]
     return msgspec.structs.replace(
         order,
@@ -351,9 +348,8 @@ def without_deferred_tools(order: Order, failure: Failure) -> Order | None:
 
 def _with_plain_tools(fields: Fields) -> Fields:
     """Returns the tools without marks, and the messages with references as the text that other dialects get. Tools
-    that the messages add are in the list, and tools that they remove are not. Raises BadRequest.
+    that the messages add are in the list, and tools that they remove are not. Raises ValueError and BadRequest.
     """
-    plain_fields: Fields = {}
     changes: list[tuple[str, msgspec.Raw]] = []
 
     def is_change(block: Any) -> bool:
@@ -362,10 +358,8 @@ def _with_plain_tools(fields: Fields) -> Fields:
             changes.append((kind, rawjson.raw(block.get("tool"))))
         return kind in TOOL_CHANGE_TYPES
 
-    messages = rawjson.maybe_objects(fields.get("messages")) or []
-    plain = without_parts(_describe_blocks(messages, "tool_reference"), is_change)
-    if plain != messages:
-        plain_fields["messages"] = rawjson.raw(plain)
+    described = _describe_blocks(rawjson.objects(fields["messages"]), "tool_reference")
+    plain_fields = {"messages": rawjson.raw(without_parts(described, is_change))}
     if "tools" in fields or changes:
         tools = rawjson.objects(changed_tools(fields.get("tools", rawjson.NULL), changes))
         unmarked = [{name: value for name, value in tool.items() if name != _DEFERRED} for tool in tools]
