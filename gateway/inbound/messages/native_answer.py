@@ -67,8 +67,7 @@ _PIECES: Mapping[str, _Pieces] = {
     **dict.fromkeys(("tool_use", "server_tool_use", "mcp_tool_use"), _ARGUMENTS),
 }
 """Decodes the usual pieces of a block, by the type of the block."""
-_WITHIN_BLOCK = ("content_block_delta", "content_block_stop", "ping")
-_BLOCK_EVENTS = ("content_block_start", *_WITHIN_BLOCK[:2])
+_BLOCK_EVENTS = ("content_block_start", "content_block_delta", "content_block_stop")
 
 
 class MessageTap(NativeTap):
@@ -80,12 +79,10 @@ class MessageTap(NativeTap):
         self._reader = reader
         self._model = model
         self._open_block: int | None = None
-        """The client's index of the open block."""
-        self._blocks: dict[int, tuple[str, int]] = {}
-        """The type of each block, and its index for the client, by the upstream's index."""
-        self._added_blocks = 0
+        self._types: dict[int, str] = {}
+        """The type of each block."""
         self._strays: list[Fields] = []
-        """Deltas of texts that came in blocks of other types. They get blocks of their own."""
+        """Deltas of texts that came in blocks of other types. They get blocks of their own at the end."""
         self._pieces: _Pieces | None = None
         """Decodes the usual pieces of the open block."""
         self._has_call = False
@@ -109,16 +106,10 @@ class MessageTap(NativeTap):
         return len(pieces), end
 
     def take(self, event: SSEEvent) -> bytes | None:
-        """See ``NativeTap``. Stray deltas precede the first event that does not belong to their block."""
         fields = rawjson.fields(event.data)
         kind = rawjson.text_at(fields.get("type"))
-        added = self._end_block() if self._strays and kind not in _WITHIN_BLOCK else b""
-        take = self._take_block_event if kind in _BLOCK_EVENTS else self._take_other
-        replaced = take(kind, event, fields)
-        return added + (replaced or write_event(kind.encode(), event.data)) if added else replaced
-
-    def _take_other(self, kind: str, event: SSEEvent, fields: Fields) -> bytes | None:
-        """See ``take``."""
+        if kind in _BLOCK_EVENTS:
+            return self._take_block_event(kind, event, fields)
         self.take_parts(self._reader.read(event), self._reader)
         if self.failure is not None:
             return None
@@ -128,10 +119,12 @@ class MessageTap(NativeTap):
             if not self.order.screen.clean(fields) and edited == message:
                 return None
             return write_event(b"message_start", rawjson.encode({**fields, "message": edited}))
-        if kind == "message_delta" and rawjson.is_null(fields.get("usage", NULL)):
-            fields["usage"] = rawjson.raw({"output_tokens": self.tally.tokens()})
+        if kind == "message_delta" and (self._strays or rawjson.is_null(fields.get("usage", NULL))):
+            if rawjson.is_null(fields.get("usage", NULL)):
+                fields["usage"] = rawjson.raw({"output_tokens": self.tally.tokens()})
+            added = self._end_block() if self._strays else b""
             sent = SSEEvent(rawjson.encode(fields), b"message_delta")
-            return _clean_event(sent, fields, self.order.screen) or write_event(sent.name, sent.data)
+            return added + (_clean_event(sent, fields, self.order.screen) or write_event(sent.name, sent.data))
         return _clean_event(event, fields, self.order.screen)
 
     def _take_block_event(self, kind: str, event: SSEEvent, fields: Fields) -> bytes | None:
@@ -139,38 +132,26 @@ class MessageTap(NativeTap):
         number = rawjson.maybe(fields.get("index"))
         index = number if type(number) is int else 0
         if kind == "content_block_start":
-            self._begin_block(index, rawjson.maybe_fields(fields.get("content_block")))
-        block_type, place = self._blocks.get(index, ("", index))
-        if kind == "content_block_stop":
+            block = rawjson.maybe_fields(fields.get("content_block"))
+            self._open_block, self._types[index] = index, rawjson.text_at(block.get("type"))
+            self._pieces = _PIECES.get(self._types[index])
+            self._reader.has_content = True
+            self._count(block)
+        elif kind == "content_block_stop":
             self._open_block = self._pieces = None
-        elif kind == "content_block_delta":
-            delta = rawjson.maybe_fields(fields.get("delta"))
+        else:
+            delta, block_type = rawjson.maybe_fields(fields.get("delta")), self._types.get(index, "")
             self._count(delta, event.data)
             if _own_type(delta) not in ("", block_type) and block_type in _PIECES:
-                self._pieces = None
                 self._strays.append(delta)
                 return b""
-        if number is None or place == number:
-            return _clean_event(event, fields, self.order.screen)
-        fields["index"] = rawjson.raw(place)
-        moved = SSEEvent(rawjson.encode(fields), kind.encode())
-        return _clean_event(moved, fields, self.order.screen) or write_event(moved.name, moved.data)
-
-    def _begin_block(self, index: int, block: Fields) -> None:
-        kind = rawjson.text_at(block.get("type"))
-        self._open_block = index + self._added_blocks
-        self._blocks[index] = kind, self._open_block
-        self._pieces = None if self._added_blocks else _PIECES.get(kind)
-        self._reader.has_content = True
-        self._count(block)
+        return _clean_event(event, fields, self.order.screen)
 
     def _end_block(self) -> bytes:
-        """Returns the end of the open block, and blocks with the stray deltas. They follow the one that began last."""
+        """Returns the end of the open block, and blocks with the stray deltas."""
         out = b"" if self._open_block is None else _event("content_block_stop", index=self._open_block)
-        self._open_block, place = None, max((place for _, place in self._blocks.values()), default=0)
-        for kind, deltas in groupby(self._strays, key=_own_type):
-            place += 1
-            self._added_blocks += 1
+        self._open_block = None
+        for place, (kind, deltas) in enumerate(groupby(self._strays, key=_own_type), max(self._types, default=0) + 1):
             out += _event("content_block_start", index=place, content_block={"type": kind, kind: ""})
             out += b"".join([_event("content_block_delta", index=place, delta=delta) for delta in deltas])
             out += _event("content_block_stop", index=place)

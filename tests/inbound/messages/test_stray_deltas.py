@@ -1,4 +1,4 @@
-"""Texts that come in the block of a tool call get a block of their own, after it: SDKs fail otherwise."""
+"""Texts that come in the block of a tool call get blocks of their own, after all others: SDKs fail otherwise."""
 
 from typing import Any
 
@@ -19,13 +19,13 @@ def _text(text: str) -> dict[str, Any]:
 
 
 THOUGHT = {"type": "thinking_delta", "thinking": "Hm"}
-LATER = block(1, OTHER, BEGUN) + block(2, {"type": "text", "text": ""}, _text("!")) + ended("tool_use")
+LATER = block(1, OTHER, BEGUN) + ended("tool_use")
 CALLS = [["f", '{"a":1}'], ["f", '{"a":1}']]
 CASES = {
-    "after the arguments": (block(0, CALL, BEGUN, _text("H"), _text("i")) + LATER, Said("Hi!", "", CALLS, "tool_use")),
-    "within them": (block(0, CALL, HALF, _text("Hi"), REST) + LATER, Said("Hi!", "", CALLS, "tool_use")),
-    "of two types": (block(0, CALL, BEGUN, THOUGHT, _text("Hi")) + LATER, Said("Hi!", "Hm", CALLS, "tool_use")),
-    "before pings": (block(0, CALL, BEGUN, _text("Hi")) + named("ping") + LATER, Said("Hi!", "", CALLS, "tool_use")),
+    "after the arguments": (block(0, CALL, BEGUN, _text("H"), _text("i")) + LATER, Said("Hi", "", CALLS, "tool_use")),
+    "within them": (block(0, CALL, HALF, _text("Hi"), REST) + LATER, Said("Hi", "", CALLS, "tool_use")),
+    "of two types": (block(0, CALL, BEGUN, THOUGHT, _text("Hi")) + LATER, Said("Hi", "Hm", CALLS, "tool_use")),
+    "before pings": (block(0, CALL, BEGUN, _text("Hi")) + named("ping") + LATER, Said("Hi", "", CALLS, "tool_use")),
     "without an end": (
         block(0, CALL, BEGUN, _text("Hi"), stop=False) + ended("tool_use"),
         Said("Hi", "", CALLS[:1], "tool_use"),
