@@ -27,10 +27,10 @@ from gateway.upstream.message_shapes import (
     UNSIGNED,
     blocks_of,
     developer_as_system,
-    join_contents,
     role_of,
     system_as_user,
     with_alternation,
+    with_system_first,
     with_text,
     without_system,
 )
@@ -42,6 +42,8 @@ PAIRS = MESSAGES + "tool_call_id=paired"
 TEXTS = MESSAGES + "content=text"
 NO_IMAGES = MESSAGES + "image"
 NO_SYSTEM = MESSAGES + "role=user only"
+NO_SYSTEM_TURNS = MESSAGES + "role=not system"
+SYSTEM_FIRST = MESSAGES + "role=system"
 ALTERNATION = MESSAGES + "role=alternating"
 NO_NULLS = MESSAGES + "null"
 NO_NULL_CONTENT = MESSAGES + "content=null"
@@ -98,7 +100,7 @@ def fit_messages(fields: Fields, rules: Collection[str]) -> list[str]:
     return [NO_IMAGES] if loses_images else []
 
 
-_SYSTEM, _ASSISTANT, _USER = map(rawjson.raw, ("system", "assistant", "user"))
+_ASSISTANT, _USER = map(rawjson.raw, ("assistant", "user"))
 
 
 def _without_nulls(message: Fields) -> Fields:
@@ -119,15 +121,6 @@ def _with_content(message: Fields) -> Fields:
 def _with_some_content(message: Fields) -> Fields:
     """Returns a message with an empty text if it has no content, even if it has calls."""
     return {"content": rawjson.EMPTY_TEXT, **{name: raw for name, raw in message.items() if not rawjson.is_null(raw)}}
-
-
-def _system_first(messages: list[Fields]) -> list[Fields]:
-    """Returns the messages with one system message at the beginning, which has the texts of all."""
-    contents = [message.get("content", NULL) for message in messages if role_of(message) in SYSTEM_ROLES]
-    if not any(role_of(message) in SYSTEM_ROLES for message in messages[1:]):
-        return messages
-    others = [message for message in messages if role_of(message) not in SYSTEM_ROLES]
-    return [{"role": _SYSTEM, "content": join_contents(contents)}, *others]
 
 
 def _assistant_after_tools(messages: list[Fields]) -> list[Fields]:
@@ -377,11 +370,11 @@ RULES: Mapping[str, MessageRule] = {
             r"(?:in the thinking mode must be passed back|is missing)"
         ),
     ),
-    MESSAGES + "role=system": MessageRule(
-        _system_first, lazy_pattern(r"(?i)system messages? must be (?:at the beginning|first|the first)")
+    SYSTEM_FIRST: MessageRule(
+        with_system_first, lazy_pattern(r"(?i)system messages? must be (?:at the begin|(?:the )?first)")
     ),
     NO_SYSTEM: MessageRule(without_system, SYSTEM_REFUSED),
-    MESSAGES + "role=not system": MessageRule(_in_each(system_as_user), SYSTEM_TURN_REFUSED, sign=b'"system"'),
+    NO_SYSTEM_TURNS: MessageRule(_in_each(system_as_user), SYSTEM_TURN_REFUSED, sign=b'"system"'),
     MESSAGES + "role=assistant": MessageRule(
         _assistant_after_tools, lazy_pattern(r"(?i)unexpected role 'user' after role 'tool'"), sign=b'"tool"'
     ),

@@ -31,12 +31,12 @@ SYSTEM_REFUSED = lazy_pattern(
 )
 """Matches refusals of a system prompt, as by the templates of Gemma."""
 SYSTEM_TURN_REFUSED = lazy_pattern(
-    r"(?i)\brole\b.{0,40}(?:invalid discriminator|input should be 'user' or 'assistant'|unknown variant .system)"
+    r"(?i)\brole\b.{0,40}(?:invalid discriminator|input should be 'user' or 'assistant')|unknown variant .system\b"
     r"|(?:unexpected|invalid) (?:message )?role\W{1,3}system|role\W{1,2}system\W{1,2}is not supported"
     r"|top-level .system. parameter"
 )
 """Matches refusals of system messages within a conversation, such as Claude Code's reminders, by LM Studio, vLLM,
-DeepSeek and Bedrock."""
+Ollama, Qwen and Bedrock."""
 ORDER_REFUSED = lazy_pattern(r"(?i)roles must alternate|alternate (?:between )?['\"`]?user|alternating user")
 """Matches refusals of two messages of one role in a row, or of a chat that begins with the assistant."""
 SYSTEM_ROLES = ("system", "developer")
@@ -81,6 +81,15 @@ def developer_as_system(message: Fields) -> Fields:
 def system_as_user(message: Fields) -> Fields:
     """Returns a system message as one of the user."""
     return {**message, "role": rawjson.raw("user")} if role_of(message) == "system" else message
+
+
+def with_system_first(messages: list[Fields]) -> list[Fields]:
+    """Returns the messages with one system message at the beginning, which has the texts of all."""
+    contents = [message.get("content", NULL) for message in messages if role_of(message) in SYSTEM_ROLES]
+    if not any(role_of(message) in SYSTEM_ROLES for message in messages[1:]):
+        return messages
+    others = [message for message in messages if role_of(message) not in SYSTEM_ROLES]
+    return [{"role": rawjson.raw("system"), "content": join_contents(contents)}, *others]
 
 
 def without_system(messages: list[Fields]) -> list[Fields]:

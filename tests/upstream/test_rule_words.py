@@ -40,6 +40,7 @@ WORDS: dict[tuple[str, ...], list[str]] = {
         'messages: Unexpected role "system". The Messages API accepts a top-level `system` parameter',
         "role 'system' is not supported on this model",
         "invalid message role: system",
+        "unknown variant 'system', expected 'user' or 'assistant'",  # Ollama
     ],
     ("messages[].role=alternating",): [
         "Conversation roles must alternate user/assistant/user/assistant/...",

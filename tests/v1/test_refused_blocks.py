@@ -66,3 +66,15 @@ async def test_a_refused_text_stays_refused(gateway: Gateway, provider: Provider
         "POST", "/v1/messages", dumps({"model": "m", "max_tokens": 9, "messages": messages})
     )
     assert (answer.status, len(provider.exchanges)) == (400, 1)
+
+
+async def test_a_server_that_wants_the_system_first_gets_reminders_from_the_user(
+    gateway: Gateway, provider: Provider
+) -> None:
+    """Ollama's templates say so of Messages, whose system prompt is not a message."""
+    gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC)
+    provider.on("m", reply(refusal("system message must be at the beginning"), status=500), speak_messages())
+    messages = [{"role": role, "content": role} for role in ("user", "system", "user")]
+    body = {"model": "m", "max_tokens": 9, "system": "Be", "messages": messages}
+    assert (await gateway.client.ask("POST", "/v1/messages", dumps(body))).status == 200
+    assert [message["role"] for message in provider.exchanges[-1].json["messages"]] == ["user", "user", "user"]

@@ -39,7 +39,7 @@ from gateway.upstream.adapter import Adapter, DialectAdapter, WholeAnswer
 from gateway.upstream.anthropic.dialect import VERSION, root
 from gateway.upstream.efforts import EFFORT, FORMS_REFUSED, lower_budget
 from gateway.upstream.failures import REJECTED
-from gateway.upstream.message_rules import THOUGHTS, with_changes, without_parts
+from gateway.upstream.message_rules import NO_SYSTEM_TURNS, SYSTEM_FIRST, THOUGHTS, with_changes, without_parts
 from gateway.upstream.openai.dialect import endpoint
 from gateway.upstream.overrides import ParameterNames, with_parameters
 from gateway.upstream.refused_params import BETA, EVERY_BETA, REASONING_BACK
@@ -149,6 +149,7 @@ _OPTIONAL: Mapping[str, tuple[str, ...]] = {
     "input_examples": ("tools.input_examples",),
     "strict": ("tools.strict",),
     REASONING_BACK: (THOUGHTS,),
+    SYSTEM_FIRST: (NO_SYSTEM_TURNS,),
     "user": ("metadata.user_id",),
     **{name: tuple(f"{holder}.cache_control.{name}" for holder in _MARKED) for name in ("scope", "ttl")},
 }
