@@ -149,10 +149,7 @@ def source_fields(holder: Fields) -> Fields:
     """Returns the fields with sources, some of which LiteLLM puts into an object of their own."""
     holders = (holder, rawjson.maybe_fields(holder.get("provider_specific_fields")))
     return {
-        name: each[name]
-        for each in holders
-        for name in _SOURCES
-        if not rawjson.is_nothing(each.get(name, rawjson.NULL))
+        name: each[name] for each in holders for name in _SOURCES if name in each and not rawjson.is_nothing(each[name])
     }
 
 
