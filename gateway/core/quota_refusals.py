@@ -33,12 +33,12 @@ WHILE_HELD = "while_held"
 
 
 def set_program_status(error: GatewayError, app: str, *, bundled: bool) -> None:
-    """Give an error of money, here or at the upstream, the HTTP status at which this program stops.
+    """Give an error of money, here or at the upstream, or of a long limit, the HTTP status at which this program stops.
 
     ``bundled``: an SDK is part of the program. Users of an SDK expect 429 or 502, and the SDK obeys
     ``x-should-retry``; a program around it may retry by itself.
     """
-    if isinstance(error, QuotaExceeded) or error.code == "upstream_out_of_credit":
+    if isinstance(error, QuotaExceeded) or error.code == "upstream_out_of_credit" or error.needs_long_wait:
         name, default = app.casefold(), 402 if bundled else 0
         error.program_status = next((status for start, status in STATUSES.items() if name.startswith(start)), default)
 

@@ -82,6 +82,11 @@ class GatewayError(Exception):
         return self.program_status or self._status_and_type()[0]
 
     @property
+    def needs_long_wait(self) -> bool:
+        """Returns whether only a wait helps that is longer than the minute for which official SDKs wait at most."""
+        return self.retry_after_s is not None and not self.retry_after_s <= 60
+
+    @property
     def http_type(self) -> str:
         """Returns the ``error.type`` that the client gets."""
         return self._status_and_type()[1]

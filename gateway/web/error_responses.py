@@ -1,6 +1,6 @@
 """Errors as HTTP responses: status, headers and retry advice. The API that the client uses writes the body."""
 
-from math import ceil, isfinite
+from math import ceil
 
 from gateway.core.channel_health import STEPS_S
 from gateway.core.ratelimit import headers_of
@@ -24,14 +24,17 @@ def retry_headers(error: GatewayError, status: int) -> dict[str, str]:
     After an upstream's failure the gateway made its own attempts, which a client's SDK must not multiply. An upstream
     that is only busy gets as much time as the gateway's own first pause gives it, if it names none.
     """
-    wait_s = error.retry_after_s
-    if wait_s is None and status in (429, 503) and isinstance(error, UpstreamError):
+    wait_s = None if error.needs_long_wait else error.retry_after_s
+    if error.retry_after_s is None and status in (429, 503) and isinstance(error, UpstreamError):
         wait_s = STEPS_S[0]
-    if wait_s is not None and not (isfinite(wait_s) and wait_s <= 60):  # official SDKs ignore a longer one
-        wait_s = None
     headers = {} if wait_s is None else {"retry-after": str(max(1, ceil(wait_s)))}
     failed_upstream = isinstance(error, UpstreamError) and status in (502, 504)
-    if failed_upstream or isinstance(error, (InvalidToken, QuotaExceeded)) or error.code in NEVER_RETRY:
+    if (
+        failed_upstream
+        or error.needs_long_wait
+        or isinstance(error, (InvalidToken, QuotaExceeded))
+        or error.code in NEVER_RETRY
+    ):
         headers["x-should-retry"] = "false"
     elif status in (429, 503):
         headers["x-should-retry"] = "false" if wait_s is None else "true"

@@ -90,3 +90,23 @@ async def test_an_upstream_without_credit_stops_the_same_programs(
     answer = await post(gateway.client, path, {"user-agent": agent})
     assert (answer.status, answer.head.get("x-should-retry")) == (status, "false")
     assert (gateway.record.status, gateway.record.code) == (status, "upstream_out_of_credit")
+
+
+@pytest.mark.parametrize(
+    ("wait", "agent", "status"),
+    [
+        ("3600", "OpenAI/Python 3.52.0", 429),
+        ("3600", "QwenCode/0.24.4 (linux; x64)", 402),
+        ("3600", "codex_exec/0.171.0 (Debian 12)", 400),
+        ("60", "QwenCode/0.24.4 (linux; x64)", 429),
+    ],
+)
+async def test_a_limit_that_lasts_longer_than_clients_wait_stops_them_too(
+    gateway: Gateway, provider: Provider, wait: str, agent: str, status: int
+) -> None:
+    gateway.channel(provider.base_url)
+    provider.on("m", reply({"error": {"message": "slow down"}}, status=429, headers={"retry-after": wait}))
+    answer = await post(gateway.client, "/v1/chat/completions", {"user-agent": agent})
+    should_retry = "true" if wait == "60" else "false"
+    assert (answer.status, answer.head.get("x-should-retry")) == (status, should_retry)
+    assert (gateway.record.status, gateway.record.code) == (status, "upstream_rate_limited")
