@@ -168,11 +168,10 @@ async def test_a_response_is_kept_unless_forbidden(gateway: Gateway, provider: P
 
 async def test_a_tool_of_the_vendor_is_left_out_and_marked(gateway: Gateway, provider: Provider) -> None:
     _at(gateway, provider, Dialect.OPENAI, reply(PLAIN[Dialect.OPENAI]))
+    tools: Any = [{"type": "web_search"}, TOOLS[0], {**TOOLS[1], "allowed_callers": ["direct"]}]
     async with openai(gateway) as client:
-        raw = await client.responses.with_raw_response.create(
-            model="m", input="hi", tools=[{"type": "web_search"}, *TOOLS], truncation="auto"
-        )
-    assert raw.headers["x-gateway-dropped-params"] == "truncation,tools[].web_search"
+        raw = await client.responses.with_raw_response.create(model="m", input="hi", tools=tools, truncation="auto")
+    assert raw.headers["x-gateway-dropped-params"] == "truncation,tools[].web_search,tools[].allowed_callers"
     assert [tool["function"]["name"] for tool in provider.last.json["tools"]] == ["locate", "weather"]
     assert any("web_search" in mark for mark in gateway.record.marks)
 

@@ -268,8 +268,6 @@ _THOUGHT_REFUSED = re.compile(
     re.IGNORECASE,
 )
 """Matches refusals of thoughts that are missing, are not signed, or are signed by another maker, such as Kimi."""
-
-
 _BLOCK_REFUSED = re.compile(
     r"content\S{0,40} Input tag '(\w+)' found using 'type'|content\S{0,40} unknown variant [`'](\w+)"
     r"|'content'[^{}]{0,80}'type'\)[^{}]{0,300}'input': '(\w+)'|()invalid request error",

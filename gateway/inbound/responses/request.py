@@ -23,13 +23,13 @@ from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.sse import BOM
 from gateway.inbound.api import HttpRequest, InboundRequest
 from gateway.inbound.chat.api import check_model, check_range, is_plain, missing_input
-from gateway.inbound.json_body import check_text, read_body, unread_names
+from gateway.inbound.json_body import check_text, read_body, unread_members, unread_names
 from gateway.inbound.relay import forwarded_headers, lower_cap
 from gateway.inbound.responses.items import InputReader
 from gateway.inbound.responses.relay import CONTENT_FIELDS, LEAST_LIMIT, native_order, speaks_responses
 from gateway.inbound.responses.render import ResponsePlan
 from gateway.inbound.responses.summary import PROMPT_BOUND, TRIGGER
-from gateway.inbound.responses.tools import ToolTable, written_tools_bound
+from gateway.inbound.responses.tools import TOOL_FIELDS, ToolKind, ToolTable, written_tools_bound
 from gateway.upstream.dialects import chat_limit
 
 ENCRYPTED = "reasoning.encrypted_content"
@@ -256,6 +256,9 @@ def _names_left_out(request: Fields, tools: ToolTable) -> list[str]:
     known |= {"truncation"} if rawjson.maybe(request.get("truncation")) == "disabled" else set()  # the default
     names = [name for name, raw in request.items() if name not in known and bytes(raw) not in _EMPTY_VALUES]
     names += [f"tools[].{kind}" for kind in dict.fromkeys(tools.omitted)]
+    sent = rawjson.maybe_objects(request.get("tools")) or ()
+    functions = [tool for tool in sent if rawjson.maybe(tool.get("type")) == ToolKind.FUNCTION]
+    names += unread_members(functions, "tools[].", TOOL_FIELDS)
     return names + unread_names(request, _READ_MEMBERS)
 
 

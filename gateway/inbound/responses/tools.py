@@ -115,6 +115,8 @@ class _Environment(msgspec.Struct, frozen=True):
     type: str = "local"
 
 
+TOOL_FIELDS = frozenset({*_ToolFields.__struct_fields__, "defer_loading"})
+"""Fields of tools that are read, or change nothing."""
 _TOOL = msgspec.json.Decoder(_ToolFields)
 _GRAMMAR = msgspec.json.Decoder(_Grammar)
 _ENVIRONMENT = msgspec.json.Decoder(_Environment)
