@@ -39,7 +39,7 @@ SEARCH_COUNTS = ("num_search_queries", "num_sources_used")
 CITATION_TOKENS = "citation_tokens"
 """Perplexity's count of tokens in the sources that the model read."""
 _FILE_SEARCHES = ("file_search", "document_search", "collections_search", "storage_search")
-_VARIANTS = ("flex", "priority", "fast", "batch", "offpeak")
+_VARIANTS = ("flex", "priority", "fast", "ultrafast", "batch", "offpeak")
 
 
 def marks_of(report: Mapping[str, Any], *, suspect: bool) -> tuple[str, ...]:

@@ -183,6 +183,7 @@ COUNTS = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
     [
         ({"service_tier": "flex", "usage": COUNTS}, "flex"),
         ({"service_tier": "priority", "usage": COUNTS}, "priority"),
+        ({"service_tier": "ultrafast", "usage": COUNTS}, "ultrafast"),
         ({"service_tier": "default", "usage": COUNTS}, ""),
         ({"service_tier": None, "usage": COUNTS}, ""),
         ({"usage": {"input_tokens": 3, "output_tokens": 2, "speed": "fast"}}, "fast"),
