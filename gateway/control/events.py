@@ -177,7 +177,8 @@ async def stream(edits: ConfigEdits, request: web.Request) -> web.StreamResponse
         raise BadRequest("recent: must be from 1 to 1000", param="recent")
     response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson", "Cache-Control": "no-store"})
     watcher_stream = WatcherStream(edits, recent, params, edits.engine.clock.mono)
-    with edits.engine.bus.watch(console=edits.source.via == "console") as watcher:
+    watch = edits.engine.bus.watch(console=edits.source.via == "console")
+    with suppress(ConnectionError), watch as watcher:  # the watcher has left: aiohttp would log that as an error
         await response.prepare(request)
         await _write(request, response, await watcher_stream.snapshot(), watcher)
         ended = False

@@ -305,8 +305,7 @@ def _demand(condition: object, field: str, text: str) -> None:
 
 def _check_named_channel(channel: Channel, registry: Registry) -> None:
     check_channel(channel, registry)
-    if channel.preset not in ("", *PRESETS):
-        raise BadRequest(f"must be one of {', '.join(sorted(PRESETS))}", param="preset")
+    check_preset(channel.preset)
     if channel.name in registry.channels:
         raise BadRequest("is the id of a channel", param="name")
 

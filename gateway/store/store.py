@@ -124,8 +124,9 @@ class IncidentFile:
 class Store:
     """An open store, created by ``open``. Call ``close`` after use."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, check: Callable[[Registry], None] | None = None) -> None:
         self._home = home
+        self._check = check
         self._resources = ExitStack()
         self.notes: list[str] = []
         """What was repaired, when the store was opened or later, for the owner."""
@@ -154,9 +155,9 @@ class Store:
         invalid. If ``sync_s`` is 0, no thread syncs, and the caller must call ``books.sync``.
         Raises StoreBusy, StoreTooNew, StoreDamaged, and StoreError if the system refuses something.
         """
-        store = cls(config.home)
+        store = cls(config.home, check)
         try:
-            store._open(now, check, sync_s=sync_s, segment_bytes=segment_bytes)
+            store._open(now, sync_s=sync_s, segment_bytes=segment_bytes)
         except OSError as exc:
             raise cannot_open(config.home, exc) from exc
         return store
@@ -168,14 +169,7 @@ class Store:
         except OSError as exc:
             raise StoreError(f"the last calls may not survive a power cut: {exc}") from exc
 
-    def _open(
-        self,
-        now: Callable[[], Millis],
-        check: Callable[[Registry], None] | None,
-        *,
-        sync_s: float,
-        segment_bytes: int,
-    ) -> None:
+    def _open(self, now: Callable[[], Millis], *, sync_s: float, segment_bytes: int) -> None:
         """Open all parts in order; if one fails, close the earlier ones."""
         with ExitStack() as resources:
             make_home(self._home)
@@ -185,7 +179,7 @@ class Store:
             self.folder, self._home = folder, folder.path
             resources.callback(Lock(self._home / "lock", folder.fd).close)
             used, path = _has_been_used(self._home), self._home / "config.json"
-            self.entities = Entities(path, expected=used, moment=now(), check=check)
+            self.entities = Entities(path, expected=used, moment=now(), check=self._check)
             self.incidents = IncidentFile(self._home / "incidents.json")
             self.history = History(self._home, lambda: self.entities.applied, now, self._note)
             log = Log(

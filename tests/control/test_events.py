@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import msgspec
 import pytest
+from aiohttp import ClientConnectionResetError, web
 from msgspec.structs import replace
 
 from gateway.client.control import ControlClient
@@ -412,3 +413,16 @@ async def test_amounts_stay_integers(feed: WatcherStream, gateway: Gateway) -> N
     gateway.grant(Nanos(10**15 + 1))
     snapshot = only(await feed.snapshot(), Snapshot)
     assert snapshot.account.granted_nanos % 10 == 1
+
+
+async def test_a_watcher_that_leaves_during_a_write_is_no_error(
+    surface: Surface, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def write(*_: object) -> None:
+        raise ClientConnectionResetError("Cannot write to closing transport")
+
+    monkeypatch.setattr(web.StreamResponse, "write", write)
+    with contextlib.suppress(GatewayError):
+        async for _ in ControlClient(surface.unix).events():
+            pass
+    assert not caplog.records
