@@ -1,9 +1,10 @@
 """ImportedConfig: another gateway's configuration as a document of ours, with notes on what was left out. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+from gateway.domain.errors import BadRequest
 from gateway.domain.human_values import first_of
 from gateway.domain.text import plain
 
@@ -34,6 +35,15 @@ class ImportedConfig:
         places = self._notes.setdefault(plain(message, 300), [])
         if where not in places:
             places.append(plain(where, 100))
+
+    def is_valid(self, check: Callable[[Any], object], value: object, where: str) -> bool:
+        """Returns whether a check accepts the value. If not, notes what the check says."""
+        try:
+            check(value)
+        except BadRequest as error:
+            self.note(f"not imported: {error.message}", where)
+            return False
+        return True
 
     def note_fields(self, names: object, where: str, prefix: str = "") -> None:
         for name in sorted(map(str, names)) if isinstance(names, set | list | dict) else ():

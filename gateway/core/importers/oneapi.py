@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from gateway.core.importers.base import ImportedConfig, model_name, table, whole, with_version
 from gateway.domain.errors import BadRequest
 from gateway.domain.text import plain
-from gateway.domain.urls import parse_proxy
+from gateway.domain.urls import checked_base_url, parse_proxy
 from gateway.upstream.vendors import PRESETS
 
 
@@ -27,6 +27,8 @@ class ChannelKind(NamedTuple):
 
 
 _COMPATIBLE = ChannelKind()
+_COHERE = ChannelKind(root="https://api.cohere.ai", version="/compatibility/v1")
+_MINIMAX = ChannelKind(root="https://api.minimax.chat")
 _BOTH = {
     1: ChannelKind("openai"),
     **dict.fromkeys((6, 7, 8, 9, 10, 12, 13, 22), _COMPATIBLE),
@@ -42,16 +44,20 @@ _BOTH = {
 ONE_API: Mapping[int, ChannelKind] = _BOTH | {
     **dict.fromkeys((2, 4, 5, 43), _COMPATIBLE),
     26: ChannelKind(root="https://api.baichuan-ai.com"),
+    27: _MINIMAX,
     28: ChannelKind("mistral"),
     29: ChannelKind("groq"),
     30: ChannelKind("ollama"),
     32: ChannelKind(root="https://api.stepfun.com"),
+    35: _COHERE,
     36: ChannelKind("deepseek"),
     39: ChannelKind("together"),
     40: ChannelKind(root="https://ark.cn-beijing.volces.com", version="/api/v3"),
+    41: ChannelKind(root="https://api.novita.ai/v3/openai", version=""),
     44: ChannelKind(root="https://api.siliconflow.cn"),
     45: ChannelKind("xai"),
     47: ChannelKind(root="https://qianfan.baidubce.com", version="/v2"),
+    48: ChannelKind(root="https://spark-api-open.xf-yun.com"),
     49: ChannelKind(root="https://dashscope.aliyuncs.com", version="/compatible-mode/v1"),
     50: ChannelKind(version=""),
     51: ChannelKind("gemini-openai", version=""),
@@ -60,6 +66,8 @@ NEW_API: Mapping[int, ChannelKind] = _BOTH | {
     4: ChannelKind("ollama"),
     26: ChannelKind(root="https://open.bigmodel.cn", version="/api/paas/v4"),
     27: ChannelKind(root="https://api.perplexity.ai", version=""),
+    34: _COHERE,
+    35: _MINIMAX,
     40: ChannelKind(root="https://api.siliconflow.cn"),
     42: ChannelKind("mistral"),
     43: ChannelKind("deepseek"),
@@ -73,13 +81,10 @@ NEW_API: Mapping[int, ChannelKind] = _BOTH | {
 _KNOWN_FIELDS = {
     *("type", "name", "key", "base_url", "models", "model_mapping", "group", "priority", "weight", "status"),
     *("openai_organization", "header_override", "param_override", "setting", "system_prompt", "channel_info"),
-    *("remark", "tag"),
+    *("remark", "tag", "id", "created_time", "test_time", "response_time", "balance", "balance_updated_time"),
+    *("used_quota", "other_info", "test_model"),
 }
-_STATISTICS = {
-    *("id", "created_time", "test_time", "response_time", "balance", "balance_updated_time", "used_quota"),
-    *("other_info", "test_model"),
-}
-"""Fields with statistics and results, which are not settings."""
+"""Fields that are converted, and those with statistics and results, which are not settings."""
 _EMPTY_VALUES: tuple[object, ...] = (None, "", "{}", "[]", "null", 0, {}, [])
 _DEFAULTS = {"auto_ban": 1}
 """Fields whose default is not empty, and that default."""
@@ -97,7 +102,7 @@ def convert(source: Any, kinds: Mapping[int, ChannelKind]) -> ImportedConfig:
 
 def _channels(source: Any) -> list[Mapping[str, Any]]:
     """Returns the list of channels, which may be wrapped in the API's answer. Raises BadRequest without one."""
-    for name in ("data", "items", "channels"):
+    for name in ("data", "items", "channels", "channel"):
         if isinstance(source, Mapping) and name in source:
             source = source[name]
     channels = [source] if isinstance(source, Mapping) and "type" in source else source
@@ -126,6 +131,8 @@ class _ChannelImport:
         if not url and not (preset and preset.base_url):
             self._note("not imported: a channel without a base_url")
             return
+        if url and not self._config.is_valid(checked_base_url, url, self._place):
+            return
         group_names = [name.strip() for name in str(self._source.get("group") or "default").split(",")]
         groups = [name for name in group_names if name]
         for group in groups:
@@ -137,10 +144,8 @@ class _ChannelImport:
         fields |= self._convert_keys() | self._convert_routing() | self._convert_request_changes()
         name = self._config.channel_name(str(self._source.get("name") or f"type-{type_number}"))
         self._config.channels[name] = fields
-        unknown = set(self._source) - _KNOWN_FIELDS - _STATISTICS
-        self._config.note_fields(
-            {field for field in unknown if not _has_default(field, self._source[field])}, self._place
-        )
+        unknown = {field for field in set(self._source) - _KNOWN_FIELDS if not _has_default(field, self._source[field])}
+        self._config.note_fields(unknown, self._place)
 
     def _convert_models(self) -> list[dict[str, str]]:
         """Returns the models that the channel offers. Notes mapped names that it does not offer."""
@@ -173,7 +178,7 @@ class _ChannelImport:
             fields["priority"] = priority
         if weight := whole(self._source.get("weight"), 1):  # without any weight all are equal, as with our default of 1
             fields["weight"] = weight
-        status = self._source.get("status", 1)
+        status = whole(self._source.get("status", 1))
         if status != 1:
             fields["enabled"] = False
         if status not in (1, 2):
@@ -193,12 +198,9 @@ class _ChannelImport:
         setting = self._parse_json("setting")
         if overrides := self._convert_overrides(setting):
             fields["overrides"] = overrides
-        if proxy := str(setting.get("proxy") or ""):
-            try:
-                parse_proxy(proxy)
-                fields["proxy"] = proxy
-            except BadRequest:
-                self._note("not imported: a proxy that is not http://")
+        proxy = str(setting.get("proxy") or "")
+        if proxy and self._config.is_valid(parse_proxy, proxy, self._place):
+            fields["proxy"] = proxy
         unknown = {name for name in set(setting) - {"proxy", "system_prompt"} if setting[name]}
         self._config.note_fields(unknown, self._place, "setting.")
         return fields

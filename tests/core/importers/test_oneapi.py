@@ -73,6 +73,7 @@ def test_a_whole_channel() -> None:
         lambda one: {"data": {"items": [one], "total": 1}},
         lambda one: {"channels": [one]},
         lambda one: {"data": one},
+        lambda one: {"mode": "single", "channel": one},
     ],
 )
 def test_the_list_is_found_however_it_is_wrapped(wrapped: Any) -> None:
@@ -96,6 +97,9 @@ def test_what_holds_no_list_is_refused(source: Any) -> None:
         (NEW_API, 3, "azure", "http://h/x/openai/v1"),
         (NEW_API, 14, "anthropic", "http://h/x"),
         (NEW_API, 26, None, "http://h/x/api/paas/v4"),
+        (ONE_API, 35, None, "http://h/x/compatibility/v1"),
+        (NEW_API, 34, None, "http://h/x/compatibility/v1"),
+        (NEW_API, 35, None, "http://h/x/v1"),
     ],
 )
 def test_numbers_are_those_of_each(kinds: Any, number: int, preset: str | None, base_url: str | None) -> None:
@@ -128,6 +132,10 @@ def test_what_was_switched_off_stays_off_and_who_did_it_is_reported() -> None:
     assert list(found.channels) == ["main", "main-2"]
 
 
+def test_a_status_that_a_database_writes_as_text_is_read() -> None:
+    assert "enabled" not in only(of(channel(status="1")))
+
+
 def test_no_weight_is_one_like_all_others() -> None:
     assert "weight" not in only(of(channel(weight=0)))
 
@@ -140,11 +148,12 @@ def test_an_address_that_names_the_whole_path_is_cut() -> None:
 LEFT: list[tuple[dict[str, Any], str]] = [
     (channel(33), "a channel of type 33, which is not supported"),
     (channel(8), "a channel without a base_url"),
+    (channel(base_url="ftp://h"), "base URL 'ftp://h/v1' must begin with http"),
     (channel(key=""), "there is no key in the file"),
     (channel(model_mapping='{"x": "y"}'), "model_mapping of models that are not offered: x"),
     (channel(model_mapping="{"), "model_mapping, which is not valid JSON"),
     (channel(param_override='{"operations": []}'), "param_override with operations"),
-    (channel(setting='{"proxy": "socks5://h:1"}'), "a proxy that is not http://"),
+    (channel(setting='{"proxy": "socks5://h:1"}'), "it must begin with http://"),
     (channel(setting='{"force_format": true, "thinking_to_content": false}'), "setting.force_format"),
     (channel(status_code_mapping='{"400": "500"}'), "status_code_mapping"),
     (channel(auto_ban=0), "auto_ban"),
