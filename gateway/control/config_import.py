@@ -321,9 +321,9 @@ def _translate(text: str, origin: ConfigOrigin) -> ImportedConfig:
         raise BadRequest(message, code="bad_configuration", param="text") from exc
     if origin is not ConfigOrigin.LITELLM:
         return oneapi.convert(source, oneapi.ONE_API if origin is ConfigOrigin.ONE_API else oneapi.NEW_API)
-    if not isinstance(source, Mapping) or not isinstance(source.get("model_list"), list):
+    if not isinstance(source, Mapping) or not isinstance(source.get("model_list", source.get("include")), list):
         raise BadRequest("the file has no model_list, so it is not a LiteLLM configuration", code="bad_configuration")
-    return litellm.convert(source)
+    return litellm.convert(source, os.environ)
 
 
 def _merge_document(document: Document, registry: Registry) -> Document:

@@ -185,7 +185,6 @@ async def test_what_the_owner_added_to_an_imported_channel_stays(owner: ControlC
         ('{"model_list": 5}', ConfigOrigin.LITELLM, "no model_list"),
         ("{}", ConfigOrigin.ONE_API, "no list of channels"),
         ("[" * 100_000, ConfigOrigin.NEW_API, "not valid JSON"),
-        ('[{"type": 1, "name": "x", "base_url": "ftp://h"}]', ConfigOrigin.ONE_API, "channels.x.base_url"),
         ('[{"type": 1, "name": "x", "models": "a", "key": "\\u0007x"}]', ConfigOrigin.ONE_API, "channels.x.key"),
     ],
 )

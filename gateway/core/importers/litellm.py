@@ -4,41 +4,55 @@ Deployments that differ only in their model become one channel. Limits and weigh
 deployment with any of them becomes a channel of its own.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from gateway.core.importers.base import ImportedConfig, model_name, table, whole, with_version
 from gateway.domain.text import REFERENCE, plain
-from gateway.upstream.vendors import PRESETS
+from gateway.domain.urls import checked_base_url
+from gateway.upstream.vendors import LOCAL, PRESETS
 
-ENVIRONMENT = "os.environ/"
+_REFERENCE = re.compile(r"(?:os\.environ/|\$\{)(\w+)\}?")
+"""How a file names a variable: ``os.environ/NAME``, or ``${NAME}`` for a program that fills in the file."""
 
+_FOREIGN = ("auto_router", "bedrock", "replicate", "sagemaker", "sagemaker_chat", "triton", "vertex_ai", "watsonx")
 PROVIDERS = {
+    **dict.fromkeys(_FOREIGN),
     **{name: name for name in ("openai", "azure", "anthropic", "gemini", "openrouter", "deepseek", "groq", "mistral")},
     **{name: name for name in ("xai", "cerebras", "huggingface", "moonshot", "deepinfra", "sambanova", "ollama")},
+    "text-completion-openai": "openai",
     "together_ai": "together",
     "fireworks_ai": "fireworks",
     "nvidia_nim": "nvidia",
     "ollama_chat": "ollama",
     "lm_studio": "lmstudio",
-    "hosted_vllm": "vllm",
-    "vllm": "vllm",
+    **dict.fromkeys(("hosted_vllm", "vllm"), "vllm"),
     "llamafile": "llamacpp",
-    "openai_like": "",
-    "custom_openai": "",
-    "litellm_proxy": "",
     "azure_ai": "azure",
+    **dict.fromkeys(("openai_like", "custom_openai", "litellm_proxy", "databricks", "lemonade"), ""),
+    **dict.fromkeys(("cohere", "cohere_chat"), "https://api.cohere.ai/compatibility/v1"),
+    "dashscope": "https://dashscope-intl.aliyuncs.com/compatible-mode/v1",
+    "github": "https://models.inference.ai.azure.com",
+    "perplexity": "https://api.perplexity.ai",
+    "volcengine": "https://ark.cn-beijing.volces.com/api/v3",
+    "zai": "https://api.z.ai/api/paas/v4",
 }
-"""Our preset for each of LiteLLM's providers; empty for OpenAI's dialect at the address in the file."""
+"""Our preset for each of LiteLLM's providers, or the address of its API in OpenAI's dialect, or an empty string if the
+file has that; None if it has only an API of its own."""
 
-_BARE = (("gpt-", "openai"), ("o1", "openai"), ("o3", "openai"), ("o4", "openai"), ("chatgpt", "openai"))
-_FAMILIES = (*_BARE, ("claude", "anthropic"), ("gemini", "gemini"))
+_ROUTES = re.compile(r"^(responses|o_series|gpt5_series)/")
+_COLLECTIONS = {"fireworks_ai": "accounts/fireworks/models/", "openrouter": "openrouter/"}
+"""What LiteLLM removes from names of OpenAI's and Azure's models, and what it adds to names without a collection."""
+_OPENAI = ("gpt-", "o1", "o3", "o4", "chatgpt", "text-embedding")
+_FAMILIES = (*((start, "openai") for start in _OPENAI), ("claude", "anthropic"), ("gemini", "gemini"))
 """Providers by how a model's name begins, for names without a provider."""
 
 DEFAULTS = frozenset(
     {
         *("temperature", "top_p", "max_tokens", "max_completion_tokens", "seed", "stop", "presence_penalty"),
         *("frequency_penalty", "logit_bias", "reasoning_effort", "response_format", "service_tier", "user", "n"),
+        *("top_k", "min_p", "repetition_penalty", "thinking"),
     }
 )
 """Parameters of a deployment that apply if the client gives none; here they become default overrides."""
@@ -56,17 +70,22 @@ POLICIES = {"cost-based-routing": "cheapest", "latency-based-routing": "fastest"
 
 _KNOWN_PARAMS = {
     *("model", "api_base", "base_url", "api_key", "custom_llm_provider", "organization", "extra_headers", "weight"),
-    *("api_version", "order", "drop_params", *DEFAULTS, *RATES, *LIMITS, *TIMEOUTS),
+    *("api_version", "order", "drop_params", "extra_body"),
+    *(*DEFAULTS, *RATES, *LIMITS, *TIMEOUTS),
 }
+_MODES = ("chat", "responses", "completion", "embedding", "embeddings")
 _KNOWN_INFO = {"mode", "max_input_tokens", "id", *RATES}
 
 
-def convert(source: Mapping[str, Any]) -> ImportedConfig:
-    """Returns our document, and notes on what has no counterpart."""
+def convert(source: Mapping[str, Any], environ: Mapping[str, str]) -> ImportedConfig:
+    """Returns our document, and notes on what has no counterpart. ``environ`` has the variables that the file names."""
     config = ImportedConfig()
     channels = _SharedChannels(config)
+    variables = {**environ, **table(source.get("environment_variables"))}
+    first: dict[str, int] = {}
     for number, entry in enumerate(_as_list(source.get("model_list"))):
-        _DeploymentImport(config, table(entry), f"model_list[{number}]").add(channels)
+        if first.setdefault(repr(entry), number) == number:  # the same deployment twice is one for LiteLLM too
+            _DeploymentImport(config, table(entry), variables, f"model_list[{number}]").add(channels)
     _add_routing(config, table(source.get("litellm_settings")), table(source.get("router_settings")))
     _note_other_sections(config, source)
     return config
@@ -94,13 +113,21 @@ class _SharedChannels:
 
 
 class _DeploymentImport:
-    def __init__(self, config: ImportedConfig, entry: Mapping[str, Any], place: str) -> None:
+    def __init__(
+        self, config: ImportedConfig, entry: Mapping[str, Any], environ: Mapping[str, Any], place: str
+    ) -> None:
         self._config = config
         self._place = place
         self._public = model_name(entry.get("model_name"))
         self._info = table(entry.get("model_info"))
         limits = {name: entry[name] for name in LIMITS if name in entry}
-        self._params: Mapping[str, Any] = {**limits, **table(entry.get("litellm_params"))}
+        params = {**limits, **table(entry.get("litellm_params"))}
+        self._params: Mapping[str, Any] = {
+            name: _REFERENCE.sub(lambda found: str(environ.get(found[1], found[0])), value)
+            if isinstance(value, str) and name not in ("api_key", "organization")
+            else value
+            for name, value in params.items()
+        }
 
     def add(self, channels: _SharedChannels) -> None:
         """Add the deployment's model and price to the document. If it cannot be used here, add only a note."""
@@ -108,14 +135,18 @@ class _DeploymentImport:
             self._note("not imported: a deployment without a model_name that could be shown")
             return
         mode = self._info.get("mode", "chat")
-        if mode not in ("chat", "responses"):
-            self._note(f"not imported: a deployment of mode '{plain(str(mode), 40)}'; only chat is supported")
+        if mode not in _MODES:
+            self._note(f"not imported: a deployment of mode '{plain(str(mode), 40)}', which is not supported")
             return
+        for name in ("model", "api_base", "base_url"):
+            if reference := _REFERENCE.search(str(self._params.get(name))):
+                self._note(f"not imported: {name} is in {reference[1]}, which is not set where the server runs")
+                return
         provider, upstream = _provider_and_model(self._params)
-        if provider not in PROVIDERS:
-            self._note(f"not imported: provider '{plain(provider or '(none named)', 40)}' is unknown")
+        if (preset := PROVIDERS.get(provider)) is None:
+            self._note(f"not imported: provider '{plain(provider or '(none named)', 40)}' is not supported")
             return
-        fields = self._convert_channel(PROVIDERS[provider])
+        fields = self._convert_channel(preset, provider)
         if fields is None:
             return
         self._config.note_fields(set(self._params) - _KNOWN_PARAMS, self._place, "litellm_params.")
@@ -130,10 +161,8 @@ class _DeploymentImport:
         if "*" in public:
             channel.setdefault("patterns", []).append(upstream if "*" in upstream else public)
             if public not in ("*", upstream):
-                pattern = plain(public, 60)
-                self._config.note(
-                    f"models that match '{pattern}' are offered under the upstream's names, without a prefix"
-                )
+                effect = "are offered under the upstream's names, without a prefix"
+                self._config.note(f"models that match '{plain(public, 60)}' {effect}")
             return
         model: dict[str, Any] = {"name": public}
         if upstream != public:
@@ -142,29 +171,33 @@ class _DeploymentImport:
             model["context"] = context
         channel["models"].append(model)
 
-    def _convert_channel(self, preset: str) -> dict[str, Any] | None:
+    def _convert_channel(self, preset: str, provider: str) -> dict[str, Any] | None:
         """Returns the channel's fields without its models. Without an address, adds a note and returns None."""
         params = self._params
-        url = _base_url(preset, str(params.get("api_base") or params.get("base_url") or ""))
         row = PRESETS.get(preset)
-        if preset == "openai" and row and url not in ("", row.base_url):  # another server with the same API
-            preset, row = "", None
-        if not url and not (row and row.base_url):
+        usual_url = row.base_url if row else preset
+        url = _base_url(preset, str(params.get("api_base") or params.get("base_url") or ""))
+        if not row or (preset == "openai" and url not in ("", usual_url)):  # another server with the same API
+            preset, row, url = "", None, url or usual_url
+        if not url and not usual_url:
             self._note("not imported: a deployment without an api_base")
             return None
-        if url.startswith(ENVIRONMENT):
-            self._note("not imported: an api_base from an environment variable; write the address into the file")
+        if url and not self._config.is_valid(checked_base_url, url, self._place):
             return None
+        has_key = preset not in LOCAL and (preset or url == usual_url)
         fields: dict[str, Any] = {"dialect": row.dialect.value if row else "openai"}
         fields |= {"preset": preset} if preset else {}
         fields |= {"base_url": url} if url else {}
-        if key := _key(params.get("api_key"), row.key_variable if row else ""):
+        variable = row.key_variable if row and row.key_variable else f"{provider.upper()}_API_KEY"
+        if key := _key(params.get("api_key"), variable if has_key else ""):
             fields["key"] = key
         fields |= self._convert_headers() | self._convert_numbers()
         if params.get("drop_params") is False:
             fields["strict"] = True
-        if defaults := {name: params[name] for name in DEFAULTS if params.get(name) is not None}:
-            fields["overrides"] = {"default": defaults}
+        defaults = {name: params[name] for name in DEFAULTS if params.get(name) is not None}
+        changes = (("default", defaults), ("set", table(params.get("extra_body"))))
+        if overrides := {name: values for name, values in changes if values}:
+            fields["overrides"] = overrides
         if "api_version" in params:
             self._note("not imported: api_version; Azure's v1 address does not need it")
         return fields
@@ -197,33 +230,46 @@ class _DeploymentImport:
 
 
 def _provider_and_model(params: Mapping[str, Any]) -> tuple[str, str]:
+    """Returns LiteLLM's name of the provider, empty if it is unknown, and the provider's name of the model."""
     model = str(params.get("model", "")).strip()
     first, slash, model_part = model.partition("/")
     if named := str(params.get("custom_llm_provider") or ""):
-        return named, model_part if slash and first == named else model
-    if slash and (first in PROVIDERS or not params.get("api_base")):
-        return first, model_part
-    family = next((provider for start, provider in _FAMILIES if model.startswith(start)), "")
-    return family or ("openai_like" if params.get("api_base") else ""), model
+        provider, upstream = named, model_part if slash and first == named else model
+    elif slash and (first in PROVIDERS or not params.get("api_base")):
+        provider, upstream = first, model_part
+    elif "vertex_project" in params:
+        provider, upstream = "vertex_ai", model
+    else:
+        family = next((family for start, family in _FAMILIES if model.startswith(start)), "")
+        provider, upstream = family or ("openai_like" if params.get("api_base") else ""), model
+    if provider in ("openai", "azure"):
+        upstream = _ROUTES.sub("", upstream)
+    if "/" not in upstream and "*" not in upstream:
+        upstream = _COLLECTIONS.get(provider, "") + upstream
+    return provider, upstream
 
 
 def _base_url(preset: str, url: str) -> str:
     """Returns the base URL. LiteLLM adds the version for some vendors; our base URLs contain it."""
+    bare = url.strip().replace("://0.0.0.0", "://127.0.0.1").rstrip("/")
     if preset == "ollama":
-        return with_version(url, "/v1")
-    return with_version(url, "/openai/v1") if preset == "azure" else url.strip().rstrip("/")
+        return with_version(bare, "/v1")
+    if preset == "azure":
+        return with_version(f"{bare}/".partition("/openai/")[0].rstrip("/").removesuffix("/models"), "/openai/v1")
+    return bare.partition("/models/")[0] if preset == "gemini" else bare
 
 
 def _key(value: object, variable: str) -> str:
     """Returns the key, or a reference to a variable: without a key, the vendor's usual one, as in LiteLLM."""
     text = str(value).strip() if value else ""
-    if text.startswith(ENVIRONMENT):
-        return REFERENCE + text.removeprefix(ENVIRONMENT)
-    return text or (f"env:{variable}" if variable else "")
+    if reference := _REFERENCE.fullmatch(text):
+        return REFERENCE + reference[1]
+    return text or (f"{REFERENCE}{variable}" if variable else "")
 
 
 def _as_list(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []
+    """Returns a list: empty for None, and of one item for another value that is not a list."""
+    return value if isinstance(value, list) else [] if value is None else [value]
 
 
 def _host(url: str) -> str:
@@ -234,17 +280,21 @@ def _add_routing(config: ImportedConfig, settings: Mapping[str, Any], router: Ma
     if fallbacks := _convert_fallbacks(config, settings, router):
         config.groups["default"]["fallbacks"] = fallbacks
     for alias, target in table(router.get("model_group_alias")).items():
-        _add_alias(config, str(alias), str(target.get("model", "") if isinstance(target, Mapping) else target))
+        _add_alias(config, str(alias), target.get("model") if isinstance(target, Mapping) else target)
     strategy = str(router.get("routing_strategy", "simple-shuffle"))
     if strategy not in POLICIES:
         config.note(f"not imported: routing_strategy '{plain(strategy, 40)}'; see 'tollkeeper group edit --policy'")
     elif POLICIES[strategy] != "priority":
         config.groups["default"]["policy"] = POLICIES[strategy]
-    if settings.get("drop_params") is False:
-        for channel in config.channels.values():
+    timeout = whole(router.get("timeout") or settings.get("request_timeout"), 1)
+    for channel in config.channels.values():
+        if settings.get("drop_params") is False:
             channel["strict"] = True
-    config.note_fields(set(settings) - {"fallbacks", "default_fallbacks", "drop_params"}, "", "litellm_settings.")
-    known = {"fallbacks", "default_fallbacks", "model_group_alias", "routing_strategy"}
+        if timeout:
+            channel["timeouts"] = {"total": min(float(timeout), 86_400.0), **channel.get("timeouts", {})}
+    known = {"fallbacks", "default_fallbacks", "drop_params", "request_timeout"}
+    config.note_fields(set(settings) - known, "", "litellm_settings.")
+    known = {"fallbacks", "default_fallbacks", "model_group_alias", "routing_strategy", "timeout"}
     config.note_fields(set(router) - known, "", "router_settings.")
 
 
@@ -266,11 +316,15 @@ def _convert_fallbacks(
     return fallbacks
 
 
-def _add_alias(config: ImportedConfig, alias: str, target: str) -> None:
-    for channel in config.channels.values():
-        for model in [model for model in channel["models"] if model["name"] == target]:
-            channel["models"].append({**model, "name": alias, "upstream": model.get("upstream", target)})
-            break
+def _add_alias(config: ImportedConfig, alias: str, target: object) -> None:
+    """Add the alias at each channel that has its target. Notes one without a target, or with the name of a model."""
+    offered = [(channel, model) for channel in config.channels.values() for model in channel["models"]]
+    targets = [(channel, model) for channel, model in offered if model["name"] == target]
+    if not targets or any(model["name"] == alias for _, model in offered):
+        config.note("not imported: a model_group_alias of a model that is not imported, or with a name in use", alias)
+        return
+    for channel, model in targets:
+        channel["models"].append({**model, "name": alias, "upstream": model.get("upstream", target)})
     if target in config.prices:
         config.prices.setdefault(alias, config.prices[target])
 
@@ -283,5 +337,7 @@ def _note_other_sections(config: ImportedConfig, source: Mapping[str, Any]) -> N
         config.note_fields(set(general), "", "general_settings.")
         if "master_key" in general:
             config.note("clients need tokens of this gateway: 'tollkeeper token add NAME'")
+    if "include" in source:
+        config.note("not imported: include; import the files that it names too")
     known = {"model_list", "litellm_settings", "router_settings", "general_settings", "environment_variables"}
-    config.note_fields(set(source) - known, "")
+    config.note_fields(set(source) - known - {"include"}, "")

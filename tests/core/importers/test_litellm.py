@@ -14,7 +14,7 @@ def deployment(name: str = "m", model: str = "openai/gpt-4o", info: Any = None, 
 
 
 def of(*entries: dict[str, Any], **more: Any) -> ImportedConfig:
-    return convert({"model_list": list(entries), **more})
+    return convert({"model_list": list(entries), **more}, {"BASE": "http://h:1/v1", "NAME": "groq/q", "RPM": "7"})
 
 
 def only(*entries: dict[str, Any]) -> dict[str, Any]:
@@ -55,6 +55,26 @@ def test_one_name_at_several_places_is_several_channels() -> None:
         ("openai/q", {"api_base": "http://h:1/v1", "api_key": "k"}, {"dialect": "openai", "base_url": "http://h:1/v1"}),
         ("any/thing", {"api_base": "http://h:1/v1"}, {"models": [{"name": "m", "upstream": "any/thing"}]}),
         ("q", {"custom_llm_provider": "groq"}, {"preset": "groq", "models": [{"name": "m", "upstream": "q"}]}),
+        ("text-embedding-3-small", {}, {"preset": "openai", "key": "env:OPENAI_API_KEY"}),
+        ("nvidia_nim/a/b", {"api_key": "${NIM_KEY}"}, {"preset": "nvidia", "key": "env:NIM_KEY"}),
+        ("azure/responses/d", {"api_base": "https://x"}, {"models": [{"name": "m", "upstream": "d"}]}),
+        ("azure/d", {"api_base": "https://x"}, {"key": "env:AZURE_API_KEY"}),
+        ("azure/d", {"api_base": "https://x/openai/deployments/d"}, {"base_url": "https://x/openai/v1"}),
+        ("azure_ai/d", {"api_base": "https://x/models/"}, {"base_url": "https://x/openai/v1"}),
+        ("gemini/g", {"api_base": "https://h/v1beta/models/g"}, {"base_url": "https://h/v1beta"}),
+        ("openai/q", {"api_base": "http://0.0.0.0:1/v1"}, {"base_url": "http://127.0.0.1:1/v1"}),
+        ("openai/q", {"api_base": "os.environ/BASE"}, {"base_url": "http://h:1/v1"}),
+        ("openai/q", {"api_base": "${BASE}/v2"}, {"base_url": "http://h:1/v1/v2"}),
+        ("os.environ/NAME", {}, {"preset": "groq", "models": [{"name": "m", "upstream": "q"}]}),
+        ("openrouter/auto", {}, {"models": [{"name": "m", "upstream": "openrouter/auto"}]}),
+        ("fireworks_ai/l", {}, {"models": [{"name": "m", "upstream": "accounts/fireworks/models/l"}]}),
+        ("zai/g", {}, {"base_url": "https://api.z.ai/api/paas/v4", "key": "env:ZAI_API_KEY"}),
+        ("cohere/c", {"api_base": "http://h:1"}, {"base_url": "http://h:1", "key": None}),
+        (
+            "databricks/d",
+            {"api_base": "https://h"},
+            {"base_url": "https://h", "models": [{"name": "m", "upstream": "d"}]},
+        ),
     ],
 )
 def test_who_answers_and_where(model: str, params: dict[str, Any], expected: dict[str, Any]) -> None:
@@ -85,6 +105,12 @@ def test_limits_weights_orders_and_deadlines_are_a_deployment_s_own() -> None:
     assert channel["timeouts"] == {"total": 60.0, "head": 5.0}
 
 
+def test_a_deployment_that_is_there_twice_is_imported_once() -> None:
+    found = of(deployment(), deployment(), deployment("other"))
+    assert [model["name"] for model in found.channels["litellm-openai"]["models"]] == ["m", "other"]
+    assert list(found.channels) == ["litellm-openai"]
+
+
 def test_limits_beside_the_parameters_count_too() -> None:
     found = of({**deployment(), "rpm": 7})
     assert found.channels["litellm-openai"]["limits"] == {"rpm": 7}
@@ -96,6 +122,16 @@ def test_parameters_headers_and_refusals() -> None:
     assert found["overrides"] == {"default": {"temperature": 0, "max_tokens": 5}}
     assert found["headers"] == {"X-A": "env:A", "X-B": "b", "OpenAI-Organization": "org"}
     assert found["strict"] is True
+
+
+def test_an_extra_body_is_always_sent() -> None:
+    found = only(deployment(extra_body={"enable_thinking": False}, top_k=5))
+    assert found["overrides"] == {"default": {"top_k": 5}, "set": {"enable_thinking": False}}
+
+
+def test_a_general_deadline_is_for_deployments_without_their_own() -> None:
+    found = of(deployment("a", timeout=5), deployment("b"), litellm_settings={"request_timeout": 90})
+    assert [channel["timeouts"] for channel in found.channels.values()] == [{"total": 5.0}, {"total": 90.0}]
 
 
 def test_prices_are_of_the_public_name_and_a_million_tokens() -> None:
@@ -129,17 +165,36 @@ def test_fallbacks_aliases_and_strategies_hold_for_the_group() -> None:
     assert names == [("a", "gpt-4o"), ("b", "gpt-4o"), ("c", "gpt-4o"), ("d", "gpt-4o")]
 
 
+@pytest.mark.parametrize("fallbacks", [{"a": ["b"]}, [{"a": "b"}], [{"a": ["b"]}]])
+def test_fallbacks_have_several_forms(fallbacks: Any) -> None:
+    found = of(deployment("a"), deployment("b"), router_settings={"fallbacks": fallbacks})
+    assert found.groups == {"default": {"fallbacks": [{"model": "a", "to": ["b"]}]}}
+
+
+@pytest.mark.parametrize(("alias", "target"), [("x", "missing"), ("x", ["a", "b"]), ("b", "a")])
+def test_an_alias_that_cannot_be_added_is_reported(alias: str, target: Any) -> None:
+    found = of(deployment("a"), deployment("b"), router_settings={"model_group_alias": {alias: target}})
+    (note,) = found.notes
+    assert note.startswith("not imported: a model_group_alias")
+    assert note.endswith(f"({alias})")
+    assert [model["name"] for model in found.channels["litellm-openai"]["models"]] == ["a", "b"]
+
+
 LEFT: list[tuple[Any, str]] = [
-    (deployment(model="bedrock/x"), "provider 'bedrock' is unknown"),
-    (deployment(model="text-embedding-3"), "provider '(none named)' is unknown"),
-    (deployment(model="vllm/x", api_base="os.environ/BASE"), "an api_base from an environment variable"),
+    (deployment(model="bedrock/x"), "provider 'bedrock' is not supported"),
+    (deployment(model="vertex_ai/x", api_base="https://h"), "provider 'vertex_ai' is not supported"),
+    (deployment(model="gemini-2.5", vertex_project="p"), "provider 'vertex_ai' is not supported"),
+    (deployment(model="titan-embed"), "provider '(none named)' is not supported"),
+    (deployment(model="vllm/x", api_base="os.environ/UNSET"), "api_base is in UNSET, which is not set"),
+    (deployment(model="os.environ/UNSET"), "model is in UNSET, which is not set"),
     (deployment(model="azure/x"), "a deployment without an api_base"),
-    (deployment(info={"mode": "embedding"}), "a deployment of mode 'embedding'"),
+    (deployment(model="openai/x", api_base="http://name.6:1"), "has a host that is neither a name nor"),
+    (deployment(info={"mode": "rerank"}), "a deployment of mode 'rerank'"),
     (deployment(name="\x1b[2J"), "a deployment without a model_name"),
     ({"model_name": "m"}, "provider '(none named)'"),
     ("nonsense", "a deployment without a model_name"),
     (deployment(num_retries=3), "litellm_params.num_retries"),
-    (deployment(rpm="os.environ/RPM"), "litellm_params.rpm = os.environ/RPM"),
+    (deployment(rpm="os.environ/UNSET"), "litellm_params.rpm = os.environ/UNSET"),
     (deployment(timeout=0.1), "litellm_params.timeout = 0.1"),
     (deployment(api_version="2024"), "api_version; Azure's v1 address"),
     (deployment(info={"supports_vision": True}), "model_info.supports_vision"),
@@ -174,5 +229,5 @@ def test_what_is_not_imported_of_the_rest_is_reported() -> None:
         "set these variables where the server runs: A, B",
         "not imported: general_settings.master_key",
         "clients need tokens of this gateway: 'tollkeeper token add NAME'",
-        "not imported: include",
+        "not imported: include; import the files that it names too",
     ]
