@@ -95,7 +95,8 @@ class ImportPlan:
             if not isinstance(channel := change.value, Channel):
                 continue
             old = self._before.channels.get(channel.id)
-            names = {model.name for model in channel.models} - {model.name for model in (old.models if old else ())}
+            present = {(model.name, model.upstream_name) for model in (old.models if old else ())}
+            names = {model.name for model in channel.models if (model.name, model.upstream_name) not in present}
             priced = channel
             if channel.known_prices:
                 priced = await with_known_prices(channel, names, self.registry, self._now)
@@ -340,11 +341,12 @@ def _merge_document(document: Document, registry: Registry) -> Document:
 
 
 def _merge_fields(present: Document, values: Document) -> Document:
-    """Returns the present fields, overridden by ``values``. A fallback overrides only the one for the same model."""
-    fallbacks = [*values.get("fallbacks", ())]
-    models = [fallback["model"] for fallback in fallbacks]
-    fallbacks = [
-        *(fallback for fallback in present.get("fallbacks", ()) if fallback["model"] not in models),
-        *fallbacks,
-    ]
-    return {**present, **values, **({"fallbacks": fallbacks} if fallbacks else {})}
+    """Returns the present fields, overridden by ``values``. A fallback overrides only the one for the same model, and a
+    model keeps what ``values`` do not name, such as its price, while its upstream name stays.
+    """
+    fallbacks = {rule["model"]: rule for rule in (*present.get("fallbacks", ()), *values.get("fallbacks", ()))}
+    tables = [model for model in present.get("models", ()) if isinstance(model, Mapping)]  # a text is only a name
+    known = {(model["name"], model.get("upstream")): model for model in tables}
+    models = [{**known.get((model["name"], model.get("upstream")), {}), **model} for model in values.get("models", ())]
+    lists = {"fallbacks": [*fallbacks.values()], "models": models}
+    return {**present, **values, **{name: items for name, items in lists.items() if items}}

@@ -159,9 +159,21 @@ async def test_models_of_another_gateway_get_known_prices_or_are_named(owner: Co
     )
     await owner.import_config(text, apply=True, origin=ConfigOrigin.LITELLM)
     assert "gpt-4.1" in [price.model for price in await owner.prices()]
+    again = await owner.import_config(text, origin=ConfigOrigin.LITELLM)
+    assert {one.what for one in again.differences} == {"kept"}
     await owner.remove_price("gpt-4.1")
     again = await owner.import_config(text, origin=ConfigOrigin.LITELLM)
     assert {one.what for one in again.differences} == {"kept"}
+
+
+async def test_a_model_that_leads_elsewhere_gets_the_price_of_its_new_upstream(owner: ControlClient) -> None:
+    def text(model: str) -> str:
+        return json.dumps({"model_list": [{"model_name": "n", "litellm_params": {"model": model, "api_key": "k"}}]})
+
+    await owner.import_config(text("openai/gpt-4.1"), apply=True, origin=ConfigOrigin.LITELLM)
+    await owner.import_config(text("openai/gpt-4.1-nano"), apply=True, origin=ConfigOrigin.LITELLM)
+    (price,) = [price for price in await owner.prices() if price.model == "n"]
+    assert price.input_nanos == 100_000_000
 
 
 async def test_what_the_owner_added_to_an_imported_channel_stays(owner: ControlClient, gateway: Gateway) -> None:
