@@ -146,7 +146,7 @@ def _changed_parts(parts: list[Any], change: Callable[[Any], Any]) -> list[Any]:
     return [part for part in changed if part is not None]
 
 
-def with_changes(message: Fields, change: Callable[[Any], Any]) -> Fields:
+def _with_changes(message: Fields, change: Callable[[Any], Any]) -> Fields:
     """Returns a message with the parts of its content as ``change`` returns them."""
     parts = rawjson.list_at(message.get("content"))
     changed = _changed_parts(parts, change)
@@ -189,9 +189,11 @@ def _unless_blank(part: Any) -> Any:
     return None if is_blank else part
 
 
-def without_parts(messages: list[Fields], is_left_out: Callable[[Any], bool]) -> list[Fields]:
-    """Returns the messages without some parts, and without those that had no others."""
-    fitting = [with_changes(message, lambda part: None if is_left_out(part) else part) for message in messages]
+def with_each_part(messages: list[Fields], change: Callable[[Any], Any]) -> list[Fields]:
+    """Returns the messages with the parts as ``change`` returns them, without its nulls, and without the messages that
+    had no others.
+    """
+    fitting = [_with_changes(message, change) for message in messages]
     return [
         message
         for message, sent in zip(fitting, messages, strict=True)
@@ -202,7 +204,7 @@ def without_parts(messages: list[Fields], is_left_out: Callable[[Any], bool]) ->
 def _without_blanks(messages: list[Fields]) -> list[Fields]:
     """Returns the messages without blank texts, and without those that have nothing else. A result has a filler."""
     kept: list[Fields] = []
-    for message in (with_changes(message, _unless_blank) for message in messages):
+    for message in (_with_changes(message, _unless_blank) for message in messages):
         content = message.get("content", NULL)
         has_none = bytes(content) in (b"[]", b"null") or (
             rawjson.is_text(content) and not rawjson.text(content).strip()
@@ -268,7 +270,7 @@ def _with_short_ids(message: Fields) -> Fields:
     same ones in calls and in results.
     """
     if b'"tool_' in bytes(message.get("content", NULL)):  # most contents are only text
-        message = with_changes(message, lambda part: _with_short_id(part, _IDS.get(rawjson.text_at(part, "type"), "")))
+        message = _with_changes(message, lambda part: _with_short_id(part, _IDS.get(rawjson.text_at(part, "type"), "")))
     names = [name for name in ("tool_call_id", "call_id") if name in message]
     own: dict[str, Any] = {name: _short_id(rawjson.maybe(message[name])) for name in names}
     if calls := rawjson.list_at(message.get("tool_calls")):
@@ -318,7 +320,7 @@ RULES: Mapping[str, MessageRule] = {
         sign=b'id"',
     ),
     NO_IMAGES: MessageRule(
-        _in_each(lambda message: with_changes(message, _unless_image)),
+        _in_each(lambda message: _with_changes(message, _unless_image)),
         lazy_pattern(
             r"(?i)unknown variant .?image(?:_url)?\b(?!.*\bexpected\b.*\bimage)"
             r"|image input is not (?:supported|enabled)|not a multimodal model|at most 0 image|not support vision"
@@ -332,7 +334,7 @@ RULES: Mapping[str, MessageRule] = {
         _images_of_tools, lazy_pattern("(?i)image urls are only allowed for messages with role 'user'"), sign=b"image"
     ),
     MESSAGES + "image=base64": MessageRule(
-        _in_each(lambda message: with_changes(message, _with_raw_image)),
+        _in_each(lambda message: _with_changes(message, _with_raw_image)),
         lazy_pattern("图片输入格式"),  # Zhipu's GLM
         sign=b"image",
     ),

@@ -62,3 +62,21 @@ async def test_ollama_gets_claude_codes_reminders_from_the_user(gateway: Gateway
     messages = [{"role": role, "content": role} for role in ("user", "system", "user")]
     assert (await post(gateway, {"model": "m", "max_tokens": 9, "system": "Be", "messages": messages})).status == 200
     assert [message["role"] for message in provider.last.json["messages"]] == ["user", "user", "user"]
+
+
+async def test_an_image_of_another_type_than_it_is_said_to_be_is_sent_as_what_it_is(
+    gateway: Gateway, provider: Provider
+) -> None:
+    gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC)
+    message = "messages.0.content.0.image.source.base64: The image was specified using the image/png media type, but"
+    refused = refusal(f"{message} does not match the provided media type image/png")
+    provider.on("m", reply(refused, status=400), speak_messages())
+    source = {"type": "base64", "media_type": "image/png", "data": "/9j/4AAQSkZJRg=="}
+    image = {"type": "image", "source": source}
+    result = {"type": "tool_result", "tool_use_id": "t", "content": [image]}
+    answer = await post(
+        gateway, {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": [image, result]}]}
+    )
+    assert answer.head.get("x-gateway-dropped-params") == "messages[].media_type"
+    sent, inner = provider.last.json["messages"][0]["content"]
+    assert sent["source"] == inner["content"][0]["source"] == {**source, "media_type": "image/jpeg"}

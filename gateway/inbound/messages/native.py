@@ -14,6 +14,7 @@ without the marks, and with the references as text: the tools themselves are in 
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
@@ -30,6 +31,7 @@ from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.output_limit import STANDARD_FIELDS
 from gateway.domain.rawjson import Fields
 from gateway.domain.sse import is_stream
+from gateway.inbound.media import image_type_of
 from gateway.inbound.messages.conversation import described_block
 from gateway.inbound.messages.native_answer import MessageTap
 from gateway.inbound.messages.render import MessageStyle, message_adapter
@@ -39,7 +41,7 @@ from gateway.upstream.adapter import Adapter, DialectAdapter, WholeAnswer
 from gateway.upstream.anthropic.dialect import VERSION, root
 from gateway.upstream.efforts import EFFORT, FORMS_REFUSED, lower_budget
 from gateway.upstream.failures import REJECTED
-from gateway.upstream.message_rules import NO_SYSTEM_TURNS, SYSTEM_FIRST, THOUGHTS, with_changes, without_parts
+from gateway.upstream.message_rules import NO_SYSTEM_TURNS, SYSTEM_FIRST, THOUGHTS, with_each_part
 from gateway.upstream.openai.dialect import endpoint
 from gateway.upstream.overrides import ParameterNames, with_parameters
 from gateway.upstream.refused_params import BETA, EVERY_BETA, REASONING_BACK
@@ -102,17 +104,17 @@ def _with_system(system: msgspec.Raw, overrides: Overrides) -> msgspec.Raw:
     return rawjson.raw([*blocks, own_block])
 
 
-def _without_blocks(messages: msgspec.Raw, is_left_out: Callable[[Any], bool]) -> msgspec.Raw:
-    """Returns the messages without some blocks. What is not a list of objects is left to the upstream."""
+def _with_blocks(messages: msgspec.Raw, change: Callable[[Any], Any]) -> msgspec.Raw:
+    """Returns the messages with changed blocks. What is not a list of objects is left to the upstream."""
     sent = rawjson.maybe_objects(messages) or []
-    kept = without_parts(sent, is_left_out)
-    return messages if kept == sent else rawjson.raw(kept)
+    changed = with_each_part(sent, change)
+    return messages if changed == sent else rawjson.raw(changed)
 
 
-def _is_foreign_thought(block: Any) -> bool:
+def _unless_foreign(block: Any) -> Any:
     signature = rawjson.at(block, "signature")
     is_foreign = signature == "" or rawjson.text_at(signature).startswith(SEAL_PREFIX)
-    return is_foreign and rawjson.at(block, "type") == "thinking"
+    return None if is_foreign and rawjson.at(block, "type") == "thinking" else block
 
 
 def native_request(order: Order, channel: Channel, served: ServedModel, path: str = PATH) -> PreparedRequest:
@@ -122,7 +124,7 @@ def native_request(order: Order, channel: Channel, served: ServedModel, path: st
     messages = order.fields["messages"]
     has_marks = any(mark in bytes(messages) for mark in (b'""', SEAL_PREFIX.encode()))  # faster than the pattern
     if has_marks and _FOREIGN_SEAL.search(memoryview(messages)):
-        changes["messages"] = _without_blocks(messages, _is_foreign_thought)
+        changes["messages"] = _with_blocks(messages, _unless_foreign)
         if changes["messages"] != messages:
             dropped = ("messages[].thinking",)
     lower_limit = lower_cap(order.fields, "max_tokens", served)
@@ -277,56 +279,60 @@ _BLOCK_REFUSED = re.compile(
 
 
 def repaired_order(order: Order, failure: Failure) -> Order | None:
-    """Returns the request without deferred tools, unusual blocks or thoughts, if these are refused; else None."""
+    """Returns the request with tools, blocks and thoughts as the upstream wants them; None for other refusals."""
+    message = failure.verbatim.apply(str)
+    if failure.status not in (400, 422):
+        return None
+    fields, removed = dict(order.fields), list[str]()
     try:
-        repaired = _without_deferred_tools(order, failure) or _without_refused_blocks(order, failure)
+        if (repaired := _without_deferred_tools(order, message)) is not None:
+            return repaired
+        name, change = _block_change(message)
+        fields["messages"] = _with_blocks(order.fields["messages"], change)
     except (ValueError, BadRequest):  # invalid for the API: the upstream's error stands
         return None
-    if repaired is not None or failure.status != 400 or not _THOUGHT_REFUSED.search(failure.verbatim.apply(str)):
-        return repaired
-    fields, removed = dict(order.fields), list[str]()
-    fields["messages"] = _without_blocks(order.fields["messages"], _is_thought)
     if fields != order.fields:
-        removed.append("messages[].thinking")
-    if rawjson.at(order.fields.get("thinking"), "type") == "enabled":  # it demands thoughts before calls of tools
-        del fields["thinking"]
+        removed.append(name)
+    if change is _unless_thought and rawjson.at(order.fields.get("thinking"), "type") == "enabled":
+        del fields["thinking"]  # it demands thoughts before calls of tools
         removed.append("thinking")
     if not removed:
         return None
     return msgspec.structs.replace(order, fields=fields, body=b"", removed=(*order.removed, *removed))
 
 
-def _without_refused_blocks(order: Order, failure: Failure) -> Order | None:
-    """Returns the request with texts in place of blocks that only Anthropic takes; None if that is not what failed."""
-    found = _BLOCK_REFUSED.search(failure.verbatim.apply(str)) if failure.status in (400, 422) else None
-    refused = "text" if found is None else found[found.lastindex or 0]
-    messages = [] if refused in USUAL_BLOCKS else rawjson.objects(order.fields["messages"])
-    described = _describe_blocks(messages, refused)
-    if described == messages:
-        return None
-    fields = {**order.fields, "messages": rawjson.raw(described)}
-    removed = (*order.removed, f"messages[].{refused or 'content'}")
-    return msgspec.structs.replace(order, fields=fields, body=b"", removed=removed)
+def _block_change(message: str) -> tuple[str, Callable[[Any], Any]]:
+    """Returns the name of what changes after a refusal, and what it makes of a block. Raises ValueError for others."""
+    if found := _BLOCK_REFUSED.search(message):
+        refused = found[found.lastindex or 0]
+        return f"messages[].{refused or 'content'}", partial(_describe_if_refused, refused)
+    if "media type" in message:
+        return "messages[].media_type", _with_true_type
+    if _THOUGHT_REFUSED.search(message):
+        return "messages[].thinking", _unless_thought
+    raise ValueError("it is not about blocks")
 
 
-def _describe_blocks(messages: list[Fields], refused: str) -> list[Fields]:
-    """Returns the messages with texts in place of blocks that fail like one of this type. Raises BadRequest."""
-
-    def change(block: Any) -> Any:
-        is_refused = is_refused_block(rawjson.text_at(block, "type"), refused)
-        return {"type": "text", "text": described_block(rawjson.raw(block))} if is_refused else block
-
-    return [with_changes(message, change) for message in messages]
+def _describe_if_refused(refused: str, block: Any) -> Any:
+    """Returns a text in place of a block that fails like one of this type. Raises BadRequest."""
+    is_refused = refused not in USUAL_BLOCKS and is_refused_block(rawjson.text_at(block, "type"), refused)
+    return {"type": "text", "text": described_block(rawjson.raw(block))} if is_refused else block
 
 
-def _is_thought(block: Any) -> bool:
-    return rawjson.text_at(block, "type") in ("thinking", "redacted_thinking")
+def _with_true_type(block: Any) -> Any:
+    """Returns an image with the type that its bytes show, which Anthropic insists on."""
+    source = rawjson.at(block, "source")
+    kind = image_type_of(rawjson.text_at(source, "data")) if rawjson.at(block, "type") == "image" else ""
+    return {**block, "source": {**source, "media_type": kind}} if kind else block
 
 
-def _without_deferred_tools(order: Order, failure: Failure) -> Order | None:
-    """Returns the request without deferred and changed tools; None if it has none, or failed for another reason."""
-    message = failure.verbatim.apply(str)
-    if failure.status not in (400, 422) or not _DEFERRED_REFUSED.search(message):
+def _unless_thought(block: Any) -> Any:
+    return None if rawjson.text_at(block, "type") in ("thinking", "redacted_thinking") else block
+
+
+def _without_deferred_tools(order: Order, message: str) -> Order | None:
+    """Returns the request without deferred and changed tools; None for other refusals. Raises as ``changed_tools``."""
+    if not _DEFERRED_REFUSED.search(message):
         return None
     betas = order.forward.get(_BETA_HEADER, "")
     fields: Fields = {name: order.fields[name] for name in ("tools", "messages") if name in order.fields}
@@ -351,14 +357,14 @@ def _with_plain_tools(fields: Fields) -> Fields:
     """
     changes: list[tuple[str, msgspec.Raw]] = []
 
-    def is_change(block: Any) -> bool:
+    def plain(block: Any) -> Any:
         kind = rawjson.text_at(block, "type")
-        if kind in TOOL_CHANGE_TYPES:
-            changes.append((kind, rawjson.raw(block.get("tool"))))
-        return kind in TOOL_CHANGE_TYPES
+        if kind not in TOOL_CHANGE_TYPES:
+            return _describe_if_refused("tool_reference", block)
+        changes.append((kind, rawjson.raw(block.get("tool"))))
+        return None
 
-    described = _describe_blocks(rawjson.objects(fields["messages"]), "tool_reference")
-    plain_fields = {"messages": rawjson.raw(without_parts(described, is_change))}
+    plain_fields = {"messages": rawjson.raw(with_each_part(rawjson.objects(fields["messages"]), plain))}
     if "tools" in fields or changes:
         tools = rawjson.objects(changed_tools(fields.get("tools", rawjson.NULL), changes))
         unmarked = [{name: value for name, value in tool.items() if name != _DEFERRED} for tool in tools]

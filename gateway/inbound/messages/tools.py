@@ -189,9 +189,7 @@ def is_known_block(kind: str) -> bool:
 
 
 def is_refused_block(kind: str, refused: str) -> bool:
-    """Returns whether blocks of this type fail as well, if one of the ``refused`` type does. That is empty if unknown;
-    a server that does not know one of the vendor's tools knows no unusual block.
-    """
+    """Returns whether blocks of this type fail as the ``refused`` one does, which is empty if it was not named."""
     return kind == refused or (kind not in USUAL_BLOCKS and (not refused or refused.endswith(_VENDOR_TOOL_ENDS)))
 
 
