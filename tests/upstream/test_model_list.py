@@ -2,6 +2,7 @@
 
 import json
 import time
+from typing import Any
 
 import pytest
 
@@ -117,8 +118,15 @@ def _offer(first: float, second: float, status: str = "live") -> dict[str, objec
     return {"status": status, "pricing": {"input": first, "output": second}}
 
 
-def _told(first: float, second: float, **more: object) -> UpstreamPrices:
-    return UpstreamPrices(input=_nanos(first), output=_nanos(second), **more)  # type: ignore[arg-type]
+def _told(first: float, second: float, extras: dict[str, float] | None = None, **more: Any) -> UpstreamPrices:
+    """Amounts in dollars."""
+    rates: dict[str, Any] = {key: _nanos(n) if isinstance(n, float | int) else n for key, n in more.items()}
+    fees = {name: _nanos(value) for name, value in (extras or {}).items()}
+    return UpstreamPrices(input=_nanos(first), output=_nanos(second), extras=fees, **rates)
+
+
+def _tier(above: int, first: float, second: float, cached: float) -> Tier:
+    return Tier(above=above, input=_nanos(first), output=_nanos(second), cached_input=_nanos(cached))
 
 
 @pytest.mark.parametrize(
@@ -172,12 +180,7 @@ def test_prices_are_read_in_every_place_and_unit(pricing: object, published: Ups
                     "overrides": [{"min_prompt_tokens": 272000, "prompt": "0.000004", "completion": "0.000018"}],
                 }
             },
-            _told(
-                2,
-                12,
-                cached_input=_nanos(0.2),
-                tiers=(Tier(above=271_999, input=_nanos(4), output=_nanos(18), cached_input=_nanos(0.2)),),
-            ),
+            _told(2, 12, cached_input=0.2, tiers=(_tier(271_999, 4, 18, 0.2),)),
         ),
         (
             {
@@ -206,15 +209,7 @@ def test_prices_are_read_in_every_place_and_unit(pricing: object, published: Ups
                     ],
                 }
             },
-            _told(
-                1,
-                5,
-                cached_input=_nanos(0.2),
-                tiers=(
-                    Tier(above=32_000, input=_nanos(1.8), output=_nanos(5), cached_input=_nanos(0.2)),
-                    Tier(above=128_000, input=_nanos(3), output=_nanos(15), cached_input=_nanos(0.2)),
-                ),
-            ),
+            _told(1, 5, cached_input=0.2, tiers=(_tier(32_000, 1.8, 5, 0.2), _tier(128_000, 3, 15, 0.2))),
         ),
         (
             {
@@ -230,33 +225,26 @@ def test_prices_are_read_in_every_place_and_unit(pricing: object, published: Ups
                 }
             },
             _told(
-                1.25,
-                10,
-                cache_write=_nanos(1.5),
-                per_call=_nanos(0.005),
-                extras={"input_audio": _nanos(3), "reasoning": _nanos(12), "searches": _nanos(0.01)},
+                1.25, 10, cache_write=1.5, per_call=0.005, extras={"input_audio": 3, "reasoning": 12, "searches": 0.01}
             ),
         ),
         (
             {"metadata": {"pricing": {"input_tokens": 0.09, "output_tokens": 0.45, "cache_read_tokens": 0.02}}},
-            _told(0.09, 0.45, cached_input=_nanos(0.02)),
+            _told(0.09, 0.45, cached_input=0.02),
         ),
         (
             {"model_spec": {"pricing": {"input": {"usd": 0.7}, "output": {"usd": 2.8}, "cache_input": {"usd": 0.1}}}},
-            _told(0.7, 2.8, cached_input=_nanos(0.1)),
+            _told(0.7, 2.8, cached_input=0.1),
         ),
         (
             {"input_price": 0.000003, "output_price": 0.000015, "cached_price": 3e-7, "caching_price": 0.00000375},
-            _told(3, 15, cached_input=_nanos(0.3), cache_write=_nanos(3.75)),
+            _told(3, 15, cached_input=0.3, cache_write=3.75),
         ),
         ({"model_info": {"input_cost_per_token": 3e-06, "output_cost_per_token": 1.5e-05}}, _told(3, 15)),
         ({"providers": [_offer(0.3, 1.2), _offer(0.3, 1.2), _offer(9, 9, status="error")]}, _told(0.3, 1.2)),
         ({"providers": [_offer(0.3, 1.2), _offer(0.4, 1.2)]}, None),
         ({"providers": [_offer(0.3, 1.2), {"status": "live"}]}, None),
-        (
-            {"pricing": {"hourly": 0, "input": 0.6, "output": 2, "cached_input": 0.3}},
-            _told(0.6, 2, cached_input=_nanos(0.3)),
-        ),
+        ({"pricing": {"hourly": 0, "input": 0.6, "output": 2, "cached_input": 0.3}}, _told(0.6, 2, cached_input=0.3)),
     ],
 )
 def test_tiers_and_fees_are_read_in_every_vendors_form(
