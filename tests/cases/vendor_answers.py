@@ -273,6 +273,13 @@ def beside(message: Doc, **fields: Any) -> Doc:
     return {**completion({"role": "assistant", "content": "", **message}), **fields}
 
 
+HI: Doc = {"text": "Hi", "used": (9, 2)}
+THOUGHT_HI: Doc = {"text": "Hi", "reasoning": "Hm"}
+RAINS: Doc = {"text": "It rains.", "source": "https://a.example"}
+LOOK: Doc = {"text": "Look", "image": "aW1n"}
+"""What many rows mean."""
+
+
 USAGE = [
     Row(
         "zeros in the last report",
@@ -392,9 +399,8 @@ USAGE = [
         delta("Hi"),
         whole=said("Hi"),
         spent=TICKS,
-        text="Hi",
-        used=(9, 2),
         marks=("upstream_extra=web_search_calls:2", "upstream_cost=0.5"),
+        **HI,
     ),
     Row(
         "an error that carries usage",
@@ -409,9 +415,8 @@ USAGE = [
             delta("Hi"),
             whole=said("Hi"),
             spent={**usage(9, 2), **cost},
-            text="Hi",
-            used=(9, 2),
             marks=("upstream_cost=0.5",),
+            **HI,
         )
         for name, cost in (
             ("estimated_cost", {"estimated_cost": 0.5}),
@@ -428,27 +433,19 @@ USAGE = [
         OPENAI,
         chat(delta("Hi"), spent={}, last={**chunk(usage=usage(9, 2)), "cost": {"usd": 0.5, "diem": 0}}),
         {**completion(said("Hi")), "cost": {"usd": 0.5, "diem": 0}},
-        text="Hi",
-        used=(9, 2),
         marks=("upstream_cost=0.5",),
+        **HI,
     ),
-    Row(
-        "usage after the last event",
-        OPENAI,
-        chat(delta("Hi"), spent={}) + event(chunk(usage=usage(9, 2))),
-        text="Hi",
-        used=(9, 2),
-    ),
+    Row("usage after the last event", OPENAI, chat(delta("Hi"), spent={}) + event(chunk(usage=usage(9, 2))), **HI),
     Row(
         "no counts yet, and a search at last",
         OPENAI,
         event(chunk(delta("Hi"), usage={"total_tokens": 0, "total_characters": 0}))
         + chat(finish="stop", spent={**usage(9, 2), "server_tool_use_details": {"web_search_requests": 2}}),
-        text="Hi",
-        used=(9, 2),
         marks=("upstream_extra=web_search_requests:2",),
+        **HI,
     ),
-    chat_row("names in camel case", delta("Hi"), whole=said("Hi"), spent=CAMELS, text="Hi", used=(9, 2)),
+    chat_row("names in camel case", delta("Hi"), whole=said("Hi"), spent=CAMELS, **HI),
 ]
 ENDS = [
     chat_row("upper case", delta("Hi"), whole=said("Hi"), word="MAX_TOKENS", text="Hi", finish="length"),
@@ -461,7 +458,7 @@ ENDS = [
         finish="content_filter",
     ),
     chat_row("refusal", delta("Hi"), whole=said("Hi"), word="refusal", text="Hi", finish="content_filter"),
-    chat_row("no reason at all", delta("Hi"), whole=said("Hi"), word=None, text="Hi", used=(9, 2)),
+    chat_row("no reason at all", delta("Hi"), whole=said("Hi"), word=None, **HI),
     call_row("no reason after a tool call", (0, "c1", "f", ARGUMENTS), word=None, alike=True),
     chat_row("abort", delta("Hi"), whole=said("Hi"), word="abort", error="upstream_error"),
     claude_row(
@@ -496,17 +493,15 @@ ENDS = [
         + event(chunk(delta("Hi", finish="stop")))
         + event(chunk(delta(tool_calls=[tool_call(0, "a", "f", ARGUMENTS)], finish="stop")))
         + DONE,
-        text="Hi",
-        reasoning="Hm",
         calls=[("f", ARGUMENTS)],
         finish="tool_calls",
+        **THOUGHT_HI,
     ),
     Row(
         "[DONE] instead of message_stop",
         ANTHROPIC,
         began(**SPENT) + words("Hi") + ended(stop=False, output_tokens=2) + DONE,
-        text="Hi",
-        used=(9, 2),
+        **HI,
     ),
     Row(
         "[DONE] in the last event (claude-code-hub)",
@@ -516,8 +511,7 @@ ENDS = [
         + ended(stop=False, output_tokens=2)
         + named("message_stop").removesuffix(b"\n")
         + DONE,
-        text="Hi",
-        used=(9, 2),
+        **HI,
     ),
     Row(
         "no blank lines between events",
@@ -558,33 +552,19 @@ ENDS = [
         GEMINI,
         gemini.event(gemini.response(gemini.say("Hi")))
         + gemini.event({"promptFeedback": {"blockReason": "OTHER"}, **gemini.spent(9, 2)}),
-        text="Hi",
         finish="content_filter",
-        used=(9, 2),
+        **HI,
     ),
     Row(
         "an answer in a response",
         GEMINI,
         gemini.event({"response": gemini.response(gemini.say("Hi"), finish="STOP", **gemini.spent(9, 2))}),
         {"response": gemini.response(gemini.say("Hi"), finish="STOP", **gemini.spent(9, 2)), "traceId": "1"},
-        text="Hi",
-        used=(9, 2),
+        **HI,
     ),
-    Row(
-        "no message_stop",
-        ANTHROPIC,
-        began(**SPENT) + words("Hi") + ended(stop=False, output_tokens=2),
-        text="Hi",
-        used=(9, 2),
-    ),
-    claude_row("the beginning twice", began(**SPENT), words("Hi"), text="Hi", used=(9, 2)),
-    claude_row(
-        "another message before anything came",
-        began(**SPENT).replace(b"msg_1", b"msg_2"),
-        words("Hi"),
-        text="Hi",
-        used=(9, 2),
-    ),
+    Row("no message_stop", ANTHROPIC, began(**SPENT) + words("Hi") + ended(stop=False, output_tokens=2), **HI),
+    claude_row("the beginning twice", began(**SPENT), words("Hi"), **HI),
+    claude_row("another message before anything came", began(**SPENT).replace(b"msg_1", b"msg_2"), words("Hi"), **HI),
     claude_row(
         "another message in the middle",
         block(0, {**TOOL, "input": {}}, writes_json('{"a'), stop=False),
@@ -612,9 +592,8 @@ ENDS = [
         "the cost as a text, in a chunk of its own (Zen)",
         delta("Hi"),
         last={"choices": [], "cost": "0.0125"},
-        text="Hi",
-        used=(9, 2),
         marks=("upstream_cost=0.0125",),
+        **HI,
     ),
     chat_row(
         "two calls with one id, in pieces",
@@ -676,8 +655,7 @@ ENDS = [
         b"".join(
             dumps(each) + b"\n" for each in (chunk(delta("H")), chunk(delta("i", finish="stop"), usage=usage(9, 2)))
         ),
-        text="Hi",
-        used=(9, 2),
+        **HI,
     ),
     Row(
         "the whole message after its deltas",
@@ -696,9 +674,8 @@ ENDS = [
         chat(delta("Hi"), piece(0, "c1", "f", ARGUMENTS), finish="tool_calls", spent={}).removesuffix(DONE)
         + event(completion({**called(call("c1", "f", ARGUMENTS)), "content": "Hi"}, "tool_calls"))
         + DONE,
-        text="Hi",
         calls=ONE_CALL,
-        used=(9, 2),
+        **HI,
     ),
     Row(
         "messages instead of deltas",
@@ -721,15 +698,13 @@ ENDS = [
         + event(chunk(delta("H")))
         + b"event: ping\ndata: ping\n\ndata: keep-alive\n\ndata: null\n\n"
         + chat(delta("i")),
-        text="Hi",
-        used=(9, 2),
+        **HI,
     ),
     Row(
         "data that says twice that it is data",
         OPENAI,
         chat(delta("H"), delta("i")).replace(b"data: ", b"data: data: "),
-        text="Hi",
-        used=(9, 2),
+        **HI,
     ),
     Row("comments before a whole answer", OPENAI, b": PROCESSING\n\n" + dumps(completion(said("Hi"))), text="Hi"),
     *(
@@ -758,16 +733,14 @@ ENDS = [
         OPENAI,
         event({"result": chunk(delta("Hi", finish="stop"))}) + event({"result": chunk(usage=usage(9, 2))}) + DONE,
         {"result": completion(said("Hi")), "success": True, "errors": [], "messages": []},
-        text="Hi",
-        used=(9, 2),
+        **HI,
     ),
     Row(
         "an answer in data",
         OPENAI,
         event({"data": chunk(delta("Hi", finish="stop"), usage=usage(9, 2))}) + DONE,
         {"code": 0, "message": "success", "data": completion(said("Hi"))},
-        text="Hi",
-        used=(9, 2),
+        **HI,
     ),
 ]
 THOUGHT: Doc = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm"}]}
@@ -778,8 +751,7 @@ REASONING = [
             {"index": 0, "delta": {name: value}, "finish_reason": None},
             delta("Hi"),
             whole={**said("Hi"), name: value},
-            text="Hi",
-            reasoning="Hm",
+            **THOUGHT_HI,
         )
         for name, value in (
             ("reasoning_text", "Hm"),
@@ -794,8 +766,7 @@ REASONING = [
         {"index": 0, "delta": {"reasoning": "m", "reasoning_content": ""}},
         delta("Hi"),
         whole={**said("Hi"), "reasoning_content": "", "reasoning": "Hm"},
-        text="Hi",
-        reasoning="Hm",
+        **THOUGHT_HI,
     ),
     chat_row(
         "a thought in pieces, by two names",
@@ -803,16 +774,14 @@ REASONING = [
         thought_piece("m", "m"),
         thought_piece("", "", signature="s"),
         delta("Hi"),
-        text="Hi",
-        reasoning="Hm",
+        **THOUGHT_HI,
     ),
     chat_row(
         "reasoning among the parts",
         parts(THOUGHT),
         parts(text_part("Hi")),
         whole={"role": "assistant", "content": [THOUGHT, text_part("Hi")]},
-        text="Hi",
-        reasoning="Hm",
+        **THOUGHT_HI,
     ),
 ]
 BLOCKS = [
@@ -827,15 +796,13 @@ BLOCKS = [
         "thinking at the block's start",
         block(0, {"type": "thinking", "thinking": "H"}, thinks("m")),
         words("Hi", 1),
-        text="Hi",
-        reasoning="Hm",
+        **THOUGHT_HI,
     ),
     claude_row(
         "texts at the start of blocks, and once more",
         block(0, {"type": "thinking", "thinking": "Hm"}, thinks("Hm")),
         block(1, text_part("H"), writes("H"), writes("i")),
-        text="Hi",
-        reasoning="Hm",
+        **THOUGHT_HI,
     ),
     Row(
         "types in the names of events alone",
@@ -851,8 +818,7 @@ BLOCKS = [
                 )
             )
         ),
-        text="Hi",
-        used=(9, 2),
+        **HI,
     ),
     Row(
         "comments before a whole message",
@@ -911,9 +877,8 @@ BLOCKS = [
         block(1, {"type": "thinking", "thinking": None}, thinks("Hm")),
         block(2, {**TOOL, "id": 5, "input": None}, writes_json({"a": 1})),
         reason="tool_use",
-        text="Hi",
-        reasoning="Hm",
         calls=ONE_CALL,
+        **THOUGHT_HI,
     ),
     Row(
         "a text instead of blocks", ANTHROPIC, plain={**MESSAGE, "content": "Hi", "stop_reason": "end_turn"}, text="Hi"
@@ -922,8 +887,7 @@ BLOCKS = [
         "no stop reason, and usage in the last event",
         ANTHROPIC,
         began() + words("Hi") + named("message_stop", usage={"input_tokens": 9, "output_tokens": 2}),
-        text="Hi",
-        used=(9, 2),
+        **HI,
     ),
     claude_row(
         "an image of Claude's",
@@ -937,9 +901,8 @@ BLOCKS = [
         block(1, {"text": ""}, {"text": "Hi"}),
         block(2, {"id": "toolu_1", "name": "f", "input": {}}, {"partial_json": ARGUMENTS}),
         reason="tool_use",
-        text="Hi",
-        reasoning="Hm",
         calls=ONE_CALL,
+        **THOUGHT_HI,
     ),
     claude_row(
         "deltas and ends without the index of their block",
@@ -1146,37 +1109,28 @@ CALLS = [
     ),
 ]
 PARTS = [
-    gemini_row(
-        "an image beside the text", gemini.response(gemini.say("Look"), PNG, finish="STOP"), text="Look", image="aW1n"
-    ),
+    gemini_row("an image beside the text", gemini.response(gemini.say("Look"), PNG, finish="STOP"), **LOOK),
     gemini_row("nothing but an image", gemini.response(PNG, finish="STOP"), image="aW1n"),
     chat_row(
-        "images beside the content",
-        delta("Look", images=[IMAGE]),
-        whole={**said("Look"), "images": [IMAGE]},
-        text="Look",
-        image="aW1n",
+        "images beside the content", delta("Look", images=[IMAGE]), whole={**said("Look"), "images": [IMAGE]}, **LOOK
     ),
     chat_row(
         "images as addresses alone",
         delta("Look", images=[{"url": "data:image/png;base64,aW1n"}]),
         whole={**said("Look"), "images": ["data:image/png;base64,aW1n"]},
-        text="Look",
-        image="aW1n",
+        **LOOK,
     ),
     chat_row(
         "images as bare base64",
         delta("Look", images=[{"b64_json": "aW1n"}]),
         whole={**said("Look"), "images": [{"b64_json": "aW1n"}]},
-        text="Look",
-        image="aW1n",
+        **LOOK,
     ),
     chat_row(
         "an image among the parts of the content",
         parts(text_part("Look"), IMAGE),
         whole={"role": "assistant", "content": [text_part("Look"), IMAGE]},
-        text="Look",
-        image="aW1n",
+        **LOOK,
     ),
     chat_row(
         "nothing but an image in the content",
@@ -1211,8 +1165,7 @@ PARTS = [
             "content": [{"type": "text", "text": "It rains.", "citations": [LOCATION]}],
             "usage": SPENT,
         },
-        text="It rains.",
-        source="https://a.example",
+        **RAINS,
     ),
     Row(
         "a source of a search result",
@@ -1222,42 +1175,37 @@ PARTS = [
             "stop_reason": "end_turn",
             "content": [{"type": "text", "text": "It rains.", "citations": [FOUND]}],
         },
-        text="It rains.",
-        source="https://a.example",
+        **RAINS,
     ),
     chat_row(
         "an annotation",
         delta("It rains."),
         delta(annotations=[CITED]),
         whole={**said("It rains."), "annotations": [CITED]},
-        text="It rains.",
-        source="https://a.example",
+        **RAINS,
     ),
     chat_row(
         "two annotations and two images",
         delta("Look", annotations=[CITED], images=[IMAGE]),
         delta(annotations=[CITED], images=[IMAGE]),
-        text="Look",
-        image="aW1n",
         source="https://a.example",
+        **LOOK,
     ),
     chat_row(
         "citations inside of a message",
         delta("It rains.", citations=["https://a.example"]),
         whole={**said("It rains."), "citations": ["https://a.example"]},
-        text="It rains.",
-        source="https://a.example",
+        **RAINS,
     ),
-    gemini_row("two sources and two images", GROUNDED, text="Look", image="aW1n", source="https://a.example"),
+    gemini_row("two sources and two images", GROUNDED, source="https://a.example", **LOOK),
     *(
         Row(
             f"sources in {name}",
             OPENAI,
             chat(delta("It rains."), spent={}, last={**chunk(delta(finish="stop")), name: sources}, finish=None),
             {**completion(said("It rains.")), name: sources},
-            text="It rains.",
-            source="https://a.example",
             own_form=True,
+            **RAINS,
         )
         for name, sources in (
             ("search_results", [PAGE]),
@@ -1272,9 +1220,8 @@ PARTS = [
             {"index": 0, "delta": {name: sources}},
             delta("It rains."),
             whole={**said("It rains."), name: sources},
-            text="It rains.",
-            source="https://a.example",
             own_form=True,
+            **RAINS,
         )
         for name, sources in (("context", {"citations": [PAGE]}), ("executed_tools", [RAN]))
     ),
@@ -1283,9 +1230,8 @@ PARTS = [
         delta("It rains."),
         delta("", provider_specific_fields={"citation": PAGE}),
         whole={**said("It rains."), "provider_specific_fields": {"citations": [[PAGE], None]}},
-        text="It rains.",
-        source="https://a.example",
         own_form=True,
+        **RAINS,
     ),
     chat_row(
         "images of Anthropic's and Gemini's kind",
@@ -1297,9 +1243,8 @@ PARTS = [
         "images in multi_mod_content",
         OPENAI,
         plain=beside({"content": "Look", "multi_mod_content": [{"text": "Look"}, {"inline_data": {"data": "aW1n"}}]}),
-        text="Look",
-        image="aW1n",
         own_form=True,
+        **LOOK,
     ),
     Row(
         "a refusal and a source among the parts",
@@ -1315,16 +1260,9 @@ PARTS = [
         delta(reasoning="", reasoning_details=DETAILS),
         delta("Hi"),
         whole={**said("Hi"), "reasoning": None, "reasoning_details": DETAILS},
-        text="Hi",
-        reasoning="Hm",
+        **THOUGHT_HI,
     ),
-    gemini_row(
-        "a place on a map",
-        LOCATED,
-        text="It rains.",
-        source="https://a.example",
-        marks=("upstream_extra=maps_requests:1",),
-    ),
-    gemini_row("a page that was read", READ, text="It rains.", source="https://a.example"),
+    gemini_row("a place on a map", LOCATED, marks=("upstream_extra=maps_requests:1",), **RAINS),
+    gemini_row("a page that was read", READ, **RAINS),
 ]
 ROWS = [*USAGE, *ENDS, *REASONING, *BLOCKS, *CALLS, *PARTS]
