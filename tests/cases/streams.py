@@ -1,6 +1,7 @@
 """Streams: what upstreams send for a stream request, and what it means. The shapes are those seen in the field."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from tests.cases.answers import Answer, Doc
 from tests.fakes.replies import DONE, chunk, delta, event, tool_call, usage
@@ -39,6 +40,16 @@ def _raw(delta: str, more: str = "") -> bytes:
     return f'data: {head}[{{"index":0,"delta":{delta}{more}}}]}}\n\n'.encode()
 
 
+def _told(name: str, *middle: bytes, said: Answer = HI_THERE) -> Case:
+    """Events between a good beginning and a good end."""
+    return Case(name, b"".join((ROLE, *middle, STOP, DONE)), said)
+
+
+def _last(name: str, choice: Doc, said: Answer = HI_THERE, *, used: bool = True, **more: Any) -> Case:
+    """What the last chunk of a text may be like, with the usage in it or beside it."""
+    return Case(name, ROLE + HI + THERE + event(chunk(choice, **more)) + DONE, said, (9, 2) if used else None)
+
+
 FRAMES = [
     Case("plain", GOOD),
     Case("line ends CRLF", GOOD.replace(b"\n", b"\r\n")),
@@ -66,14 +77,11 @@ TEXTS = [
         _says("Hi\ud83d\ude42Hi"),
     ),
     Case("escapes", ROLE + HI + _raw(r'{"content":"\"\\\n\u0041\\"}') + STOP + DONE, _says('Hi"\\\nA\\')),
-    Case(
-        "quotes that look like events", ROLE + HI + _raw(r'{"content":"\"}}]}"}') + HI + STOP + DONE, _says('Hi"}}]}Hi')
-    ),
+    _told("quotes that look like events", HI, _raw(r'{"content":"\"}}]}"}'), HI, said=_says('Hi"}}]}Hi')),
     Case("no role", HI + THERE + STOP + DONE),
     Case(
         "a role in every event",
-        GOOD.replace(b'"delta":{', b'"delta":{"role":"assistant",', 4)[0:0]
-        + b"".join(event(chunk(delta(text, role="assistant"))) for text in ("Hi", " there"))
+        b"".join(event(chunk(delta(text, role="assistant"))) for text in ("Hi", " there"))
         + event(chunk(delta("", role="assistant", finish="stop")))
         + DONE,
     ),
@@ -89,32 +97,21 @@ TEXTS = [
         "Azure's first event",
         b'data: {"id":"","object":"","created":0,"model":"","choices":[],"prompt_filter_results":[]}\n\n' + GOOD,
     ),
-    Case(
+    _told(
         "Mistral's parts",
-        ROLE
-        + _raw(
+        _raw(
             '{"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]},'
             '{"type":"text","text":"Hi there"}]}'
-        )
-        + STOP
-        + DONE,
-        _says("Hi there", thought="hm"),
+        ),
+        said=_says("Hi there", thought="hm"),
     ),
-    Case(
+    _told(
         "reasoning, by two names at once",
-        ROLE
-        + _raw('{"reasoning_content":"a","reasoning":"a"}')
-        + _raw('{"reasoning_content":"b"}')
-        + HI
-        + THERE
-        + STOP
-        + DONE,
-        _says("Hi there", thought="ab"),
+        _raw('{"reasoning_content":"a","reasoning":"a"}') + _raw('{"reasoning_content":"b"}') + HI + THERE,
+        said=_says("Hi there", thought="ab"),
     ),
-    Case(
-        "reasoning, OpenRouter's name",
-        ROLE + _raw('{"reasoning":"a"}') * 2 + HI + THERE + STOP + DONE,
-        _says("Hi there", thought="aa"),
+    _told(
+        "reasoning, OpenRouter's name", _raw('{"reasoning":"a"}') * 2, HI, THERE, said=_says("Hi there", thought="aa")
     ),
     Case(
         "two choices",
@@ -127,7 +124,7 @@ TEXTS = [
 ]
 
 FINISHES = [
-    Case(word, ROLE + HI + THERE + event(chunk(delta(finish=word))) + DONE, _says("Hi there", told))
+    _last(word, delta(finish=word), _says("Hi there", told), used=False)
     for word, told in (
         ("eos", "stop"),
         ("eos_token", "stop"),
@@ -148,19 +145,11 @@ FINISHES = [
         _says("Hi there", "stop"),
         marks=("unknown_finish_reason",),
     ),
-    Case(
-        "USER_CANCEL",
-        ROLE + HI + event(chunk(delta(finish="USER_CANCEL"))) + DONE,
-        _says("Hi", None),
-        error="upstream_error",
+    *(
+        Case(word, ROLE + HI + event(chunk(delta(finish=word))) + DONE, _says("Hi", None), error="upstream_error")
+        for word in ("USER_CANCEL", "abort")
     ),
-    Case("abort", ROLE + HI + event(chunk(delta(finish="abort"))) + DONE, _says("Hi", None), error="upstream_error"),
-    Case(
-        "left out beside the usage",
-        ROLE + HI + THERE + event(chunk(usage=usage(9, 2))) + DONE,
-        _says("Hi there", "stop"),
-        usage=(9, 2),
-    ),
+    Case("left out beside the usage", ROLE + HI + THERE + USAGE + DONE, usage=(9, 2)),
     Case("empty word before", ROLE + HI + _raw('{"content":" there"}', ',"finish_reason":""') + STOP + DONE),
     Case("said twice", ROLE + HI + THERE + STOP + STOP + DONE),
     Case("empty delta after", ROLE + HI + THERE + STOP + _raw('{"content":""}') + DONE),
@@ -250,25 +239,9 @@ USAGES = [
         GOOD.replace(b'"choices"', b'"usage":null,"choices"').replace(DONE, USAGE + DONE),
         usage=(9, 2),
     ),
-    Case(
-        "Groq's",
-        ROLE + HI + THERE + event(chunk(delta(finish="stop"), x_groq={"id": "r", "usage": usage(9, 2)})) + DONE,
-        usage=(9, 2),
-    ),
-    Case(
-        "Moonshot's",
-        ROLE + HI + THERE + event(chunk({**delta(finish="stop"), "usage": usage(9, 2)})) + DONE,
-        usage=(9, 2),
-    ),
-    Case(
-        "llama.cpp's timings",
-        ROLE
-        + HI
-        + THERE
-        + event(chunk(delta(finish="stop"), timings={"cache_n": 4, "prompt_n": 5, "predicted_n": 2}))
-        + DONE,
-        usage=(9, 2),
-    ),
+    _last("Groq's", delta(finish="stop"), x_groq={"id": "r", "usage": usage(9, 2)}),
+    _last("Moonshot's", {**delta(finish="stop"), "usage": usage(9, 2)}),
+    _last("llama.cpp's timings", delta(finish="stop"), timings={"cache_n": 4, "prompt_n": 5, "predicted_n": 2}),
     Case("choices null", GOOD.replace(DONE, USAGE.replace(b'"choices":[]', b'"choices":null') + DONE), usage=(9, 2)),
     Case("all zeros", GOOD.replace(DONE, event(chunk(usage=usage(0, 0))) + DONE)),
     Case("without [DONE]", ROLE + HI + THERE + STOP + USAGE, usage=(9, 2), marks=("no_done",)),
