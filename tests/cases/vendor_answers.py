@@ -161,6 +161,11 @@ def chat_row(
     return Row(name, OPENAI, stream, {} if whole is None else completion(whole, word, spent), **expected)
 
 
+def hi_row(name: str, **more: Any) -> Row:
+    """A chat that says Hi."""
+    return chat_row(name, delta("Hi"), whole=said("Hi"), **more)
+
+
 def call_row(
     name: str,
     *pieces: tuple[object, ...],
@@ -181,6 +186,11 @@ def claude_row(
     """A message of Claude's with the usual usage."""
     stream = began(**SPENT) + b"".join(blocks) + ended(reason, output_tokens=output)
     return Row(name, ANTHROPIC, stream, plain or {}, **expected)
+
+
+def tool_row(name: str, *blocks: bytes, calls: Calls = ONE_CALL, **more: Any) -> Row:
+    """A message of Claude's that calls."""
+    return claude_row(name, *blocks, reason="tool_use", calls=calls, **more)
 
 
 def gemini_row(name: str, response: Doc, **expected: Any) -> Row:
@@ -376,28 +386,22 @@ USAGE = [
         text="Hi",
         used=(100, 20),
     ),
-    chat_row(
+    hi_row(
         "parts that overlap",
-        delta("Hi"),
-        whole=said("Hi"),
         spent=OVERLAP,
         text="Hi",
         used=(2168, 100),
         marks=("suspect_usage", "upstream_cost=0.000497"),
     ),
-    chat_row(
+    hi_row(
         "searches and thoughts that are billed apart",
-        delta("Hi"),
-        whole=said("Hi"),
         spent=SEARCHED,
         text="Hi",
         used=(33, 77),
         marks=("upstream_extra=citation_tokens:20,num_search_queries:3", "upstream_cost=0.63"),
     ),
-    chat_row(
+    hi_row(
         "a cost in ticks, and tools of the vendor's",
-        delta("Hi"),
-        whole=said("Hi"),
         spent=TICKS,
         marks=("upstream_extra=web_search_calls:2", "upstream_cost=0.5"),
         **HI,
@@ -410,14 +414,7 @@ USAGE = [
         error="upstream_error",
     ),
     *(
-        chat_row(
-            f"a cost called {name}",
-            delta("Hi"),
-            whole=said("Hi"),
-            spent={**usage(9, 2), **cost},
-            marks=("upstream_cost=0.5",),
-            **HI,
-        )
+        hi_row(f"a cost called {name}", spent={**usage(9, 2), **cost}, marks=("upstream_cost=0.5",), **HI)
         for name, cost in (
             ("estimated_cost", {"estimated_cost": 0.5}),
             ("estimated_cost beside null", {"cost": None, "estimated_cost": 0.5}),
@@ -445,10 +442,10 @@ USAGE = [
         marks=("upstream_extra=web_search_requests:2",),
         **HI,
     ),
-    chat_row("names in camel case", delta("Hi"), whole=said("Hi"), spent=CAMELS, **HI),
+    hi_row("names in camel case", spent=CAMELS, **HI),
 ]
 ENDS = [
-    chat_row("upper case", delta("Hi"), whole=said("Hi"), word="MAX_TOKENS", text="Hi", finish="length"),
+    hi_row("upper case", word="MAX_TOKENS", text="Hi", finish="length"),
     Row(
         "safety",
         OPENAI,
@@ -457,10 +454,10 @@ ENDS = [
         "Hi",
         finish="content_filter",
     ),
-    chat_row("refusal", delta("Hi"), whole=said("Hi"), word="refusal", text="Hi", finish="content_filter"),
-    chat_row("no reason at all", delta("Hi"), whole=said("Hi"), word=None, **HI),
+    hi_row("refusal", word="refusal", text="Hi", finish="content_filter"),
+    hi_row("no reason at all", word=None, **HI),
     call_row("no reason after a tool call", (0, "c1", "f", ARGUMENTS), word=None, alike=True),
-    chat_row("abort", delta("Hi"), whole=said("Hi"), word="abort", error="upstream_error"),
+    hi_row("abort", word="abort", error="upstream_error"),
     claude_row(
         "a failure of Claude's",
         words("Hi"),
@@ -523,8 +520,8 @@ ENDS = [
         calls=ONE_CALL,
         used=(9, 2),
     ),
-    chat_row("error", delta("Hi"), whole=said("Hi"), word="error", error="upstream_error"),
-    chat_row("a new word", delta("Hi"), whole=said("Hi"), word="whatever", text="Hi", marks=("unknown_finish_reason",)),
+    hi_row("error", word="error", error="upstream_error"),
+    hi_row("a new word", word="whatever", text="Hi", marks=("unknown_finish_reason",)),
     Row(
         "a filter without a message",
         OPENAI,
@@ -600,10 +597,9 @@ ENDS = [
         *(each for n in (0, 1) for each in (piece(n, "c1", "f", ""), piece(n, arguments=f'{{"a":{n}}}'))),
         calls=[("f", '{"a":0}'), ("f", '{"a":1}')],
     ),
-    claude_row(
+    tool_row(
         "two blocks with one id",
         *(block(n, TOOL, writes_json(f'{{"a":{n}}}')) for n in (0, 1)),
-        reason="tool_use",
         plain={
             "content": [{**TOOL, "input": {"a": 0}}, {**TOOL, "input": {"a": 1}}],
             "stop_reason": "tool_use",
@@ -785,11 +781,10 @@ REASONING = [
     ),
 ]
 BLOCKS = [
-    claude_row("an input at the block's start", block(0, TOOL), reason="tool_use", calls=ONE_CALL),
-    claude_row(
+    tool_row("an input at the block's start", block(0, TOOL)),
+    tool_row(
         "an input at the start, and its deltas",
         block(0, TOOL, writes_json('{"b":'), writes_json("2}")),
-        reason="tool_use",
         calls=[("f", '{"b":2}')],
     ),
     claude_row(
@@ -853,31 +848,27 @@ BLOCKS = [
         named("content_block_stop", index=1),
         text="abxy",
     ),
-    claude_row(
+    tool_row(
         "blocks that never stop",
         block(0, TOOL, stop=False),
         block(1, {**TOOL, "id": "toolu_2", "name": "g", "input": ARGUMENTS}, stop=False),
-        reason="tool_use",
         calls=[("f", ARGUMENTS), ("g", ARGUMENTS)],
     ),
-    claude_row(
+    tool_row(
         "blocks that all have one index",
         words("Hi "),
         block(0, {**TOOL, "input": {}}, writes_json(ARGUMENTS)),
         block(0, {**TOOL, "id": "toolu_2", "name": "g"}),
         words("there"),
-        reason="tool_use",
         text="Hi there",
         calls=[("f", ARGUMENTS), ("g", ARGUMENTS)],
     ),
     claude_row("a text whose start never came", named("content_block_delta", index=0, delta=writes("Hi")), text="Hi"),
-    claude_row(
+    tool_row(
         "types that are not the documented ones",
         block(0, text_part(None), writes("Hi")),
         block(1, {"type": "thinking", "thinking": None}, thinks("Hm")),
         block(2, {**TOOL, "id": 5, "input": None}, writes_json({"a": 1})),
-        reason="tool_use",
-        calls=ONE_CALL,
         **THOUGHT_HI,
     ),
     Row(
@@ -895,30 +886,25 @@ BLOCKS = [
         plain={**MESSAGE, "content": [PICTURE], "stop_reason": "end_turn"},
         image="aW1n",
     ),
-    claude_row(
+    tool_row(
         "no types of blocks and deltas",
         block(0, {"thinking": ""}, {"thinking": "Hm"}),
         block(1, {"text": ""}, {"text": "Hi"}),
         block(2, {"id": "toolu_1", "name": "f", "input": {}}, {"partial_json": ARGUMENTS}),
-        reason="tool_use",
-        calls=ONE_CALL,
         **THOUGHT_HI,
     ),
-    claude_row(
+    tool_row(
         "deltas and ends without the index of their block",
         words("Hi"),
         named("content_block_start", index=1, content_block={**TOOL, "input": {}}),
         named("content_block_delta", delta=writes_json(ARGUMENTS)),
         named("content_block_stop"),
-        reason="tool_use",
         text="Hi",
-        calls=ONE_CALL,
     ),
-    claude_row(
+    tool_row(
         "an empty object before the arguments, and nothing else",
         block(0, {**TOOL, "input": {}}, writes_json("{}"), writes_json(ARGUMENTS)),
         block(1, {**TOOL, "id": "toolu_2", "input": {}}, writes_json("{}")),
-        reason="tool_use",
         calls=[("f", ARGUMENTS), ("f", "{}")],
     ),
     claude_row(
