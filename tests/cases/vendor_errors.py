@@ -160,76 +160,68 @@ KEY_REFUSED: list[Said] = [
     (401, ""),
 ]
 
+
+def limited(pause: float | None, message: str, *code: Any, **more: Any) -> tuple[int, Any, float | None]:
+    """A limit in OpenAI's form, with the pause that it asks for."""
+    return 429, openai(message, *code, **more), pause
+
+
+def exhausted(pause: float, message: str, *details: Any) -> tuple[int, Any, float]:
+    """Google's."""
+    return 429, google(429, "RESOURCE_EXHAUSTED", message, *details), pause
+
+
+def free(pause: float, message: str, limit: str, reset: str) -> tuple[int, Any, float]:
+    """OpenRouter's, for models that cost nothing."""
+    headers = {"X-RateLimit-Limit": limit, "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": reset}
+    return 429, failure(message, code=429, metadata={"headers": headers}), pause
+
+
 PACED: list[tuple[int, Any, float | None]] = [
-    (
-        429,
-        google(
-            429,
-            "RESOURCE_EXHAUSTED",
-            "You exceeded your current quota, please check your plan and billing details."
-            " * Quota exceeded for metric: generate_content_free_tier_requests, limit: 10 Please retry in 34.07s.",
-        ),
+    exhausted(
         34.07,
+        "You exceeded your current quota, please check your plan and billing details."
+        " * Quota exceeded for metric: generate_content_free_tier_requests, limit: 10 Please retry in 34.07s.",
     ),
-    (
-        429,
-        google(
-            429,
-            "RESOURCE_EXHAUSTED",
-            "Quota exceeded.",
-            {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34.074824224s"},
-        ),
+    exhausted(
         34.074824224,
+        "Quota exceeded.",
+        {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34.074824224s"},
     ),
     (429, [google(429, "RESOURCE_EXHAUSTED", "Resource exhausted. Please try again later.")], None),
     (429, google(429, "RESOURCE_EXHAUSTED", "Resource has been exhausted (e.g. check quota)."), None),
-    (
-        429,
-        openai(
-            "Rate limit reached for gpt-4o in organization org-1 on requests per min (RPM): Limit 3, Used 3, "
-            "Requested 1. Please try again in 20s.",
-            "rate_limit_exceeded",
-            "requests",
-        ),
+    limited(
         20,
+        "Rate limit reached for gpt-4o in organization org-1 on requests per min (RPM): Limit 3, Used 3, "
+        "Requested 1. Please try again in 20s.",
+        "rate_limit_exceeded",
+        "requests",
     ),
-    (
-        429,
-        openai(
-            "Rate limit reached for model `x` on tokens per minute (TPM): Limit 6000, Used 5000, Requested 2000. "
-            "Please try again in 1m2.5s. Need more tokens?",
-            "rate_limit_exceeded",
-            "tokens",
-        ),
+    limited(
         62.5,
+        "Rate limit reached for model `x` on tokens per minute (TPM): Limit 6000, Used 5000, Requested 2000. "
+        "Please try again in 1m2.5s. Need more tokens?",
+        "rate_limit_exceeded",
+        "tokens",
     ),
-    (
-        429,
-        openai(
-            "Rate limit reached on tokens per day (TPD): Limit 100000. Please try again in 12m34s.",
-            "rate_limit_exceeded",
-            "tokens",
-        ),
+    limited(
         600,
+        "Rate limit reached on tokens per day (TPD): Limit 100000. Please try again in 12m34s.",
+        "rate_limit_exceeded",
+        "tokens",
     ),
     (429, openai("Please try again in 6ms.", "rate_limit_exceeded"), 0.006),
-    (
-        429,
-        openai(
-            "Your account org-1 request reached organization max RPM: 3, please try again after 1 seconds",
-            None,
-            "rate_limit_reached_error",
-        ),
+    limited(
         1,
+        "Your account org-1 request reached organization max RPM: 3, please try again after 1 seconds",
+        None,
+        "rate_limit_reached_error",
     ),
-    (
-        429,
-        openai(
-            "Requests to the ChatCompletions_Create Operation under Azure OpenAI API have exceeded call rate limit. "
-            "Please retry after 26 seconds.",
-            "429",
-        ),
+    limited(
         26,
+        "Requests to the ChatCompletions_Create Operation under Azure OpenAI API have exceeded call rate limit. "
+        "Please retry after 26 seconds.",
+        "429",
     ),
     (429, zhipu("1302", "您的账户已达到速率限制，请您控制请求频率"), None),
     (429, zhipu("1302", "请求过于频繁，请在 12 秒后重试"), 12),
@@ -277,47 +269,18 @@ PACED: list[tuple[int, Any, float | None]] = [
     (400, {"__type": "com.amazon.coral.availability#ThrottlingException", "message": "Too many requests"}, None),
     (429, {"message": "Too many tokens, please wait before trying again."}, None),
     (429, {"object": "error", "message": "Requests rate limit exceeded", "type": "rate_limited", "code": "1300"}, None),
-    (
-        429,
-        failure(
-            "Rate limit exceeded: free-models-per-min.",
-            code=429,
-            metadata={
-                "headers": {
-                    "X-RateLimit-Limit": "20",
-                    "X-RateLimit-Remaining": "0",
-                    "X-RateLimit-Reset": "1792567725000",
-                }
-            },
-        ),
-        45,
-    ),
-    (
-        429,
-        failure(
-            ("Rate limit exceeded: free-models-per-day. Add 10 credits to unlock 1000 free model requests per day"),
-            code=429,
-            metadata={
-                "headers": {
-                    "X-RateLimit-Limit": "50",
-                    "X-RateLimit-Remaining": "0",
-                    "X-RateLimit-Reset": "1792627200000",
-                }
-            },
-        ),
+    free(45, "Rate limit exceeded: free-models-per-min.", "20", "1792567725000"),
+    free(
         600,
+        "Rate limit exceeded: free-models-per-day. Add 10 credits to unlock 1000 free model requests per day",
+        "50",
+        "1792627200000",
     ),
-    (
-        429,
-        openai(
-            "Provider returned error",
-            429,
-            metadata={
-                "raw": "x is temporarily rate-limited upstream. Please retry shortly.",
-                "provider_name": "Chutes",
-            },
-        ),
+    limited(
         None,
+        "Provider returned error",
+        429,
+        metadata={"raw": "x is temporarily rate-limited upstream. Please retry shortly.", "provider_name": "Chutes"},
     ),
     (429, openai("Provider returned error", 429, metadata={"retry_after_seconds": 7}), 7),
     (429, {"detail": "Rate limit exceeded", "retry_after": 9}, 9),

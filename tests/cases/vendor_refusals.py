@@ -146,9 +146,14 @@ TOO_LONG: list[Said] = [
     ),
 ]
 
+
+def filtered(body: Any, code: str = "content_filter") -> tuple[int, Any, str]:
+    """A request that is refused for what it says, and the code."""
+    return 400, body, code
+
+
 FILTERED: list[tuple[int, Any, str]] = [
-    (
-        400,
+    filtered(
         openai(
             "<400> InternalError.Algo.DataInspectionFailed: Input text data may contain inappropriate content.",
             "data_inspection_failed",
@@ -156,25 +161,15 @@ FILTERED: list[tuple[int, Any, str]] = [
         ),
         "data_inspection_failed",
     ),
-    (
-        400,
+    filtered(
         {"code": "DataInspectionFailed", "message": "Input data may contain inappropriate content."},
         "DataInspectionFailed",
     ),
-    (
-        400,
-        zhipu("1301", "系统检测到输入或生成内容可能包含不安全或敏感内容，请您避免输入易产生敏感内容的提示语。"),
-        "content_filter",
-    ),
+    filtered(zhipu("1301", "系统检测到输入或生成内容可能包含不安全或敏感内容，请您避免输入易产生敏感内容的提示语。")),
     (400, minimax(1026, "input new_sensitive"), "content_filter"),
     (500, anthropic("api_error", "input new_sensitive (1026)"), "content_filter"),
-    (
-        400,
-        openai("The request was rejected because it was considered high risk", None, "content_filter"),
-        "content_filter",
-    ),
-    (
-        400,
+    filtered(openai("The request was rejected because it was considered high risk", None, "content_filter")),
+    filtered(
         failure(
             "The request failed because the input text may contain sensitive information.",
             code="SensitiveContentDetected",
@@ -182,20 +177,17 @@ FILTERED: list[tuple[int, Any, str]] = [
         ),
         "SensitiveContentDetected",
     ),
-    (
-        400,
+    filtered(
         {"error": {"code": "InputTextRiskDetection", "message": "the input text includes sensitive content"}},
         "InputTextRiskDetection",
     ),
-    (
-        400,
+    filtered(
         openai(
             "The response was filtered due to the prompt triggering Azure OpenAI's content management policy.",
             "content_filter",
             None,
             innererror={"code": "ResponsibleAIPolicyViolation"},
-        ),
-        "content_filter",
+        )
     ),
     (
         403,
@@ -206,8 +198,7 @@ FILTERED: list[tuple[int, Any, str]] = [
         ),
         "upstream_rejected",
     ),
-    (
-        400,
+    filtered(
         {
             "id": "chatcmpl-1",
             "object": "chat.completion",
@@ -218,8 +209,7 @@ FILTERED: list[tuple[int, Any, str]] = [
                     "content_filter_results": failure("The prompt was filtered.", code="content_filter"),
                 }
             ],
-        },
-        "content_filter",
+        }
     ),
     (
         422,
