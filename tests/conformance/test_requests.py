@@ -209,6 +209,7 @@ def _called(arguments: str) -> dict[str, Any]:
 
 
 EMPTY = {**RESULT, "content": ""}
+SAID = {"role": "assistant", "content": "Hello."}
 _SIGNATURE = {"google": {"thought_signature": b64encode(b"skip_thought_signature_validator").decode()}}
 SIGNED = {**CALLED, "tool_calls": [{**CALLED["tool_calls"][0], "extra_content": _SIGNATURE}]}
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
@@ -248,18 +249,6 @@ SEEN = {"type": "text", "text": "[An image was here. This model reads text only.
         ),
         (
             400,
-            "Expected last role User or Tool (or Assistant with prefix True) for serving but got assistant",
-            [USER, {"role": "assistant", "content": "Hello."}],
-            [USER, {"role": "assistant", "content": "Hello."}, {"role": "user", "content": "Continue."}],
-        ),
-        (
-            500,
-            "Assistant response prefill is incompatible with enable_thinking.",  # llama.cpp
-            [USER, {"role": "assistant", "content": "Hello."}],
-            [USER, {"role": "assistant", "content": "Hello."}, {"role": "user", "content": "Continue."}],
-        ),
-        (
-            400,
             "Failed to deserialize: messages[0]: unknown variant `image_url`, expected `text`",  # DeepSeek
             [{"role": "user", "content": [{"type": "text", "text": "Look"}, IMAGE]}, USER],
             [{"role": "user", "content": [{"type": "text", "text": "Look"}, SEEN]}, USER],
@@ -295,11 +284,19 @@ SEEN = {"type": "text", "text": "[An image was here. This model reads text only.
             [USER, CALLED, RESULT],
             [USER, SIGNED, RESULT],
         ),
-        (
-            400,
-            "This model does not support assistant message prefill. The conversation must end with a user message.",
-            [USER, {"role": "assistant", "content": "Hello."}],
-            [USER, {"role": "assistant", "content": "Hello."}, {"role": "user", "content": "Continue."}],
+        *(
+            (status, message, [USER, SAID], [USER, SAID, {"role": "user", "content": "Continue."}])
+            for status, message in (
+                (400, "Expected last role User or Tool (or Assistant with prefix True) for serving but got assistant"),
+                (500, "Assistant response prefill is incompatible with enable_thinking."),  # llama.cpp
+                (
+                    400,
+                    (
+                        "This model does not support assistant message prefill. "
+                        "The conversation must end with a user message."
+                    ),
+                ),
+            )
         ),
         (
             400,

@@ -1,5 +1,7 @@
 """Each token is charged once, at the rate of what it is; no call costs more than was held for it."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given, strategies as st
 
@@ -96,54 +98,38 @@ def dollars(amount: str) -> Nanos:
     return Nanos(int(whole) * DOLLAR + int(rest.ljust(9, "0") or 0))
 
 
+def priced(first: str, second: str, more: dict[str, str] | None = None, **extras: str) -> Price:
+    """Amounts in dollars; ``more``: those that have fields of their own."""
+    fields: dict[str, Any] = {name: dollars(amount) for name, amount in (more or {}).items()}
+    parts = {name: dollars(amount) for name, amount in extras.items()}
+    return Price(model="m", input=dollars(first), output=dollars(second), extras=parts, **fields)
+
+
 @pytest.mark.parametrize(
     ("price", "usage", "nanos"),
     [
         (  # an image of Gemini's: 100 x 0.30 + 1,290 x 30
-            Price(model="m", input=dollars("0.3"), output=dollars("2.5"), extras={"output_image": dollars("30")}),
+            priced("0.3", "2.5", output_image="30"),
             Usage(input=100, output=1290, parts={"output_image": 1290}),
             38_730_000,
         ),
         (  # OpenAI's gpt-audio: 1,000 x 2.50 + 9,000 x 32 + 100 x 10 + 400 x 64
-            Price(
-                model="m",
-                input=dollars("2.5"),
-                output=dollars("10"),
-                extras={"input_audio": dollars("32"), "output_audio": dollars("64")},
-            ),
+            priced("2.5", "10", input_audio="32", output_audio="64"),
             Usage(input=10_000, output=500, parts={"input_audio": 9_000, "output_audio": 400}),
             317_100_000,
         ),
         (  # sound from Gemini's cache: 200 x 0.30 + 300 x 1 + 400 x 0.03 + 100 x 0.10
-            Price(
-                model="m",
-                input=dollars("0.3"),
-                output=dollars("2.5"),
-                cached_input=dollars("0.03"),
-                extras={"input_audio": dollars("1"), "cached_audio": dollars("0.1")},
-            ),
+            priced("0.3", "2.5", {"cached_input": "0.03"}, input_audio="1", cached_audio="0.1"),
             Usage(input=1000, cached=500, parts={"input_audio": 400, "cached_audio": 100}),
             382_000,
         ),
         (  # Perplexity's deep research: 40 x 2 + 900 x 8 + 500 x 3 + 300 x 2 millionths, 7 searches at 0.005
-            Price(
-                model="m",
-                input=dollars("2"),
-                output=dollars("8"),
-                extras={"reasoning": dollars("3"), "citations": dollars("2"), "searches": dollars("0.005")},
-            ),
+            priced("2", "8", reasoning="3", citations="2", searches="0.005"),
             Usage(input=40, output=1700, reasoning=500, parts={"citations": 300, "searches": 7}),
             44_380_000,
         ),
         (  # cache writes kept for 5 minutes, an hour and 12 hours: 10 x 1.25 + 20 x 2 + 30 x 4
-            Price(
-                model="m",
-                input=dollars("1"),
-                output=dollars("1"),
-                cache_write=dollars("1.25"),
-                cache_write_long=dollars("2"),
-                extras={"cache_write_12h": dollars("4")},
-            ),
+            priced("1", "1", {"cache_write": "1.25", "cache_write_long": "2"}, cache_write_12h="4"),
             Usage(input=60, cache_write=60, cache_write_long=50, parts={"cache_write_12h": 30}),
             172_500,
         ),

@@ -23,6 +23,14 @@ def _gemini(inputs: int, output: int, **more: Any) -> dict[str, Any]:
     return report
 
 
+def _chat(inputs: int, output: int, **more: Any) -> dict[str, Any]:
+    return {"prompt_tokens": inputs, "completion_tokens": output, **more}
+
+
+def _counts(inputs: int, output: int, **more: Any) -> dict[str, Any]:
+    return {"input_tokens": inputs, "output_tokens": output, **more}
+
+
 @pytest.mark.parametrize(
     ("report", "parts"),
     [
@@ -37,79 +45,57 @@ def _gemini(inputs: int, output: int, **more: Any) -> dict[str, Any]:
             {"input_image": 24},
         ),
         (  # OpenAI's gpt-audio
-            {
-                "prompt_tokens": 10_000,
-                "completion_tokens": 500,
-                "total_tokens": 10_500,
-                "prompt_tokens_details": {"cached_tokens": 0, "audio_tokens": 9_000},
-                "completion_tokens_details": {"reasoning_tokens": 0, "audio_tokens": 400},
-            },
+            _chat(
+                10_000,
+                500,
+                total_tokens=10_500,
+                prompt_tokens_details={"cached_tokens": 0, "audio_tokens": 9_000},
+                completion_tokens_details={"reasoning_tokens": 0, "audio_tokens": 400},
+            ),
             {"input_audio": 9_000, "output_audio": 400},
         ),
         (  # OpenAI's images
-            {
-                "input_tokens": 50,
-                "output_tokens": 272,
-                "total_tokens": 322,
-                "input_tokens_details": {
+            _counts(
+                50,
+                272,
+                total_tokens=322,
+                input_tokens_details={
                     "text_tokens": 10,
                     "image_tokens": 40,
                     "cached_tokens_details": {"image_tokens": 8},
                     "cached_tokens": 8,
                 },
-                "output_tokens_details": {"image_tokens": 272},
-            },
+                output_tokens_details={"image_tokens": 272},
+            ),
             {"input_image": 40, "cached_image": 8, "output_image": 272},
         ),
         (  # writes to OpenAI's cache for 12 hours
-            {
-                "prompt_tokens": 90,
-                "completion_tokens": 1,
-                "prompt_tokens_details": {
-                    "cache_write_tokens": 60,
-                    "cache_write_tokens_details": {"ttl_12h_tokens": 20},
-                },
-            },
+            _chat(
+                90,
+                1,
+                prompt_tokens_details={"cache_write_tokens": 60, "cache_write_tokens_details": {"ttl_12h_tokens": 20}},
+            ),
             {"cache_write_12h": 20},
         ),
-        (  # Anthropic's searches
-            {
-                "input_tokens": 5,
-                "output_tokens": 6,
-                "server_tool_use": {"web_search_requests": 3, "web_fetch_requests": 9},
-            },
-            {"searches": 3},
-        ),
+        # Anthropic's searches
+        (_counts(5, 6, server_tool_use={"web_search_requests": 3, "web_fetch_requests": 9}), {"searches": 3}),
         (  # Perplexity's deep research
-            {
-                "prompt_tokens": 40,
-                "completion_tokens": 900,
-                "total_tokens": 940,
-                "reasoning_tokens": 500,
-                "citation_tokens": 300,
-                "num_search_queries": 7,
-            },
+            _chat(40, 900, total_tokens=940, reasoning_tokens=500, citation_tokens=300, num_search_queries=7),
             {"citations": 300, "searches": 7},
         ),
         (  # xAI's tools
-            {
-                "input_tokens": 1,
-                "output_tokens": 2,
-                "num_sources_used": 4,
-                "server_side_tool_usage_details": {"web_search_calls": 2, "x_search_calls": 1, "file_search_calls": 5},
-            },
+            _counts(
+                1,
+                2,
+                num_sources_used=4,
+                server_side_tool_usage_details={"web_search_calls": 2, "x_search_calls": 1, "file_search_calls": 5},
+            ),
             {"searches": 3, "file_searches": 5},
         ),
-        (  # OpenAI's Responses
-            {"input_tokens": 1, "output_tokens": 2, "tool_usage": {"web_search": {"num_requests": 2}}},
-            {"searches": 2},
-        ),
+        # OpenAI's Responses
+        (_counts(1, 2, tool_usage={"web_search": {"num_requests": 2}}), {"searches": 2}),
         (  # values that are not counts
-            {
-                "prompt_tokens": 10,
-                "completion_tokens": 5,
-                "prompt_tokens_details": {"audio_tokens": -3, "image_tokens": "many", "video_tokens": 99},
-            },
+            _chat(10, 5, prompt_tokens_details={"audio_tokens": -3, "image_tokens": "many", "video_tokens": 99}),
             {"input_video": 10},
         ),
     ],
@@ -175,7 +161,7 @@ def test_citations_and_thoughts_of_a_search_are_billed_beside_the_answer() -> No
     assert (reading.usage.output, reading.usage.reasoning) == (1700, 500)
 
 
-COUNTS = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
+COUNTS = _chat(3, 2, total_tokens=5)
 
 
 @pytest.mark.parametrize(
@@ -186,15 +172,12 @@ COUNTS = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
         ({"service_tier": "ultrafast", "usage": COUNTS}, "ultrafast"),
         ({"service_tier": "default", "usage": COUNTS}, ""),
         ({"service_tier": None, "usage": COUNTS}, ""),
-        ({"usage": {"input_tokens": 3, "output_tokens": 2, "speed": "fast"}}, "fast"),
-        ({"usage": {"input_tokens": 3, "output_tokens": 2, "service_tier": "batch"}}, "batch"),
-        ({"usage": {"input_tokens": 3, "output_tokens": 2, "service_tier": "standard"}}, ""),
-        ({"usage": {"promptTokenCount": 3, "candidatesTokenCount": 2, "trafficType": "ON_DEMAND_FLEX"}}, "flex"),
-        ({"usage": {"promptTokenCount": 3, "candidatesTokenCount": 2, "trafficType": "ON_DEMAND"}}, ""),
-        (
-            {"usage": {"promptTokenCount": 3, "candidatesTokenCount": 2, "serviceTier": "SERVICE_TIER_PRIORITY"}},
-            "priority",
-        ),
+        ({"usage": _counts(3, 2, speed="fast")}, "fast"),
+        ({"usage": _counts(3, 2, service_tier="batch")}, "batch"),
+        ({"usage": _counts(3, 2, service_tier="standard")}, ""),
+        ({"usage": {**_gemini(3, 2), "trafficType": "ON_DEMAND_FLEX"}}, "flex"),
+        ({"usage": {**_gemini(3, 2), "trafficType": "ON_DEMAND"}}, ""),
+        ({"usage": {**_gemini(3, 2), "serviceTier": "SERVICE_TIER_PRIORITY"}}, "priority"),
     ],
 )
 def test_the_answer_says_how_it_was_processed(chunk: dict[str, Any], variant: str) -> None:

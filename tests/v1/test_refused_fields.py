@@ -278,11 +278,19 @@ _HELLO = {"type": "text", "text": "Hello."}
 _SEEN = {"type": "text", "text": "[An image was here. This model reads text only.]"}
 
 
+def _user(*parts: Doc) -> Doc:
+    return {"role": "user", "content": [*parts]}
+
+
+def _assistant(*parts: Doc) -> Doc:
+    return {"role": "assistant", "content": [*parts]}
+
+
 def _result(*parts: Doc) -> Doc:
-    return {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": [*parts]}]}
+    return _user({"type": "tool_result", "tool_use_id": "t1", "content": [*parts]})
 
 
-_FILLED = {"role": "user", "content": [{**_result()["content"][0], "content": "."}]}
+_FILLED = _user({**_result()["content"][0], "content": "."})
 
 
 @pytest.mark.parametrize(
@@ -290,53 +298,41 @@ _FILLED = {"role": "user", "content": [{**_result()["content"][0], "content": ".
     [
         (
             "messages[1].content: unknown variant `image`, expected one of `text`, `tool_use`, `tool_result`",
-            [_result(_IMAGE), {"role": "user", "content": [_IMAGE]}],
-            [_result(_SEEN), {"role": "user", "content": [_SEEN]}],
+            [_result(_IMAGE), _user(_IMAGE)],
+            [_result(_SEEN), _user(_SEEN)],
         ),
         (
             "messages: text content blocks must be non-empty",
-            [
-                {"role": "user", "content": [{"type": "text", "text": ""}, _IMAGE]},
-                _result({"type": "text", "text": ""}),
-            ],
-            [{"role": "user", "content": [_IMAGE]}, _FILLED],
+            [_user({"type": "text", "text": ""}, _IMAGE), _result({"type": "text", "text": ""})],
+            [_user(_IMAGE), _FILLED],
         ),
         (
             "messages.1.content.0.text: cache_control cannot be set for empty text blocks",
-            [{"role": "user", "content": [{"type": "text", "text": "\n", "cache_control": {"type": "ephemeral"}}]}],
+            [_user({"type": "text", "text": "\n", "cache_control": {"type": "ephemeral"}})],
             [],
         ),
         (
             "The `content[].thinking` in the thinking mode must be passed back to the API.",
-            [{"role": "assistant", "content": [_CALL]}, _result(_SEEN)],
-            [{"role": "assistant", "content": [_THOUGHT, _CALL]}, _result(_SEEN)],
+            [_assistant(_CALL), _result(_SEEN)],
+            [_assistant(_THOUGHT, _CALL), _result(_SEEN)],
         ),
         (
             "The `content[].thinking` in the thinking mode must be passed back to the API.",
             [{"role": "assistant", "content": "Hello."}, {"role": "user", "content": "Go on"}],
-            [{"role": "assistant", "content": [_THOUGHT, _HELLO]}, {"role": "user", "content": "Go on"}],
+            [_assistant(_THOUGHT, _HELLO), {"role": "user", "content": "Go on"}],
         ),
         (
             "messages.1: `tool_use` ids were found without `tool_result` blocks immediately after: t1",
-            [{"role": "assistant", "content": [_CALL]}, {"role": "user", "content": [_HELLO]}],
-            [
-                {"role": "assistant", "content": [_CALL]},
-                {
-                    "role": "user",
-                    "content": [{"type": "tool_result", "content": "[no output]", "tool_use_id": "t1"}, _HELLO],
-                },
-            ],
+            [_assistant(_CALL), _user(_HELLO)],
+            [_assistant(_CALL), _user({"type": "tool_result", "content": "[no output]", "tool_use_id": "t1"}, _HELLO)],
         ),
         (
             "messages.1.content.0.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'",
             [
-                {"role": "assistant", "content": [{**_CALL, "id": "functions.Read:0"}]},
-                {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "functions.Read:0"}]},
+                _assistant({**_CALL, "id": "functions.Read:0"}),
+                _user({"type": "tool_result", "tool_use_id": "functions.Read:0"}),
             ],
-            [
-                {"role": "assistant", "content": [{**_CALL, "id": "9d4d98f9a"}]},
-                {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "9d4d98f9a"}]},
-            ],
+            [_assistant({**_CALL, "id": "9d4d98f9a"}), _user({"type": "tool_result", "tool_use_id": "9d4d98f9a"})],
         ),
         (
             "This model does not support assistant message prefill. The conversation must end with a user message.",
