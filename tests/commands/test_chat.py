@@ -21,7 +21,7 @@ from tests.commands.program import PROGRAM, Served, environment, tollkeeper
 from tests.commands.runner import Control, run
 from tests.commands.samples import CALL, STATUS, TOKEN
 from tests.fakes.provider import Exchange, Provider
-from tests.fakes.replies import reply
+from tests.fakes.replies import reply, stream_bytes
 
 KEY = "sk-tk-" + "a" * 43
 NOBODY = {
@@ -40,13 +40,7 @@ def stream_of(*texts: str, end: bytes = b"data: [DONE]\n\n") -> bytes:
 
 
 async def test_a_streamed_answer_is_printed_as_it_is(provider: Provider, capsys: pytest.CaptureFixture[str]) -> None:
-    async def answer(exchange: Exchange) -> None:
-        await exchange.begin_stream({"x-request-id": "req_1"})
-        for byte in stream_of("one\n", "", "two"):
-            await exchange.piece(bytes([byte]))
-        await exchange.finish()
-
-    provider.on("m", answer)
+    provider.on("m", stream_bytes(stream_of("one\n", "", "two"), size=1, headers={"x-request-id": "req_1"}))
     assert await print_stream(way(provider), {"model": "m"}) == "req_1"
     assert capsys.readouterr().out == "one\ntwo\n"
     assert provider.last.head.get("authorization") == f"Bearer {KEY}"
@@ -55,12 +49,7 @@ async def test_a_streamed_answer_is_printed_as_it_is(provider: Provider, capsys:
 
 @pytest.mark.parametrize("end", [b"", b'data: {"error":{"message":"cut","code":"upstream_cut"}}\n\ndata: [DONE]\n\n'])
 async def test_a_broken_stream_is_a_failure(provider: Provider, end: bytes) -> None:
-    async def answer(exchange: Exchange) -> None:
-        await exchange.begin_stream()
-        await exchange.piece(stream_of("one", end=end))
-        await exchange.finish()
-
-    provider.on("m", answer)
+    provider.on("m", stream_bytes(stream_of("one", end=end)))
     with pytest.raises(UpstreamError, match="cut"):
         await print_stream(way(provider), {"model": "m"})
 

@@ -11,7 +11,7 @@ from tests.conformance.open_responses import faults
 from tests.conformance.test_open_responses import KINDS, NATIVE, PIXEL, SCRIPTS, WEATHER, ask, at
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Exchange, Provider, Script
-from tests.fakes.replies import choice, dumps, fail, reply, usage, whole
+from tests.fakes.replies import at_path, choice, dumps, fail, reply, usage, whole
 from tests.fakes.responses import parsed, respond, response, spent
 
 PATH = "/v1/responses/compact"
@@ -25,25 +25,12 @@ TRIGGER = {"type": "compaction_trigger"}
 OWN = {"type": "compaction", "id": "cmp_up", "encrypted_content": "gAAAA"}
 
 
-def at_path(compact: Script, other: Script) -> Script:
-    """An upstream that has the path, and the rest of the API."""
-
-    async def script(exchange: Exchange) -> None:
-        await (compact if exchange.path.endswith("/compact") else other)(exchange)
-
-    return script
-
-
-async def without_path(exchange: Exchange) -> None:
-    """A native upstream that has no such path."""
-    if exchange.path.endswith("/responses"):
-        await SCRIPTS["native"](exchange)
-    else:
-        await fail(404, "Not Found")(exchange)
+WITHOUT_PATH = at_path("/responses", SCRIPTS["native"])
+"""A native upstream that has no such path."""
 
 
 def script_of(kind: str) -> Script:
-    return without_path if kind == "native" else _plain_of(kind)
+    return WITHOUT_PATH if kind == "native" else _plain_of(kind)
 
 
 def _plain_of(kind: str) -> Script:
@@ -103,7 +90,7 @@ async def test_a_conversation_goes_on_from_its_summary(gateway: Gateway, provide
 
 async def test_a_path_of_the_upstream_is_used(gateway: Gateway, provider: Provider) -> None:
     whole_answer = {"id": "resp_c", "object": "response.compaction", "created_at": 1, "output": [OWN], "usage": spent()}
-    at(gateway, provider, "native", at_path(reply(whole_answer), fail(500, "not here")))
+    at(gateway, provider, "native", at_path("/compact", reply(whole_answer), fail(500, "not here")))
     answer = await ask(gateway, PATH, input=TALK, instructions="Be brief.")
     assert answer.json == whole_answer
     assert provider.last.path == "/v1/responses/compact"
@@ -124,14 +111,7 @@ async def test_openai_gets_the_trigger_itself(gateway: Gateway, provider: Provid
 async def test_an_unknown_upstream_is_found_not_to_have_it(gateway: Gateway, provider: Provider) -> None:
     """Its Responses API is still used, and the next conversation is compacted without a detour."""
     gateway.channel(provider.base_url, "m=m-1")
-
-    async def chat_alone(exchange: Exchange) -> None:
-        if exchange.path.endswith("/chat/completions"):
-            await reply(whole("m", choice("Four"), spent=usage()))(exchange)
-        else:
-            await fail(404, "Not Found")(exchange)
-
-    provider.other = chat_alone
+    provider.other = at_path("/chat/completions", reply(whole("m", choice("Four"), spent=usage())))
     assert (await ask(gateway, PATH, input=TALK)).status == 200
     before = len(provider.exchanges)
     assert (await ask(gateway, PATH, input=TALK)).status == 200
@@ -139,8 +119,8 @@ async def test_an_unknown_upstream_is_found_not_to_have_it(gateway: Gateway, pro
 
 
 async def test_the_model_reads_the_whole_conversation_and_calls_nothing(gateway: Gateway, provider: Provider) -> None:
-    at(gateway, provider, "native", without_path)
-    provider.other = at_path(fail(404, "Not Found"), respond(**NATIVE))
+    at(gateway, provider, "native", WITHOUT_PATH)
+    provider.other = at_path("/compact", fail(404, "Not Found"), respond(**NATIVE))
     await ask(gateway, PATH, input=TALK, tools=[WEATHER])
     sent = provider.last.json
     assert sent["input"][: len(TALK)] == TALK
@@ -174,7 +154,7 @@ async def test_another_vendors_compaction_is_for_that_vendor(gateway: Gateway, p
 async def test_what_the_hold_does_not_pay_for_is_a_shorter_summary(gateway: Gateway, provider: Provider) -> None:
     """The upstream's own path has no output limit, so that the model writes a summary."""
     gateway.grant(-9_990_000_000)
-    at(gateway, provider, "native", at_path(fail(500, "not here"), respond(**NATIVE)))
+    at(gateway, provider, "native", at_path("/compact", fail(500, "not here"), respond(**NATIVE)))
     answer = await ask(gateway, PATH, input=TALK)
     assert answer.status == 200
     assert provider.last.json["max_output_tokens"] < 1000

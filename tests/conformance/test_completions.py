@@ -15,7 +15,7 @@ from tests.fakes.client import Answer, Client, events
 from tests.fakes.gateway import GRANTED, Gateway
 from tests.fakes.messages import message, text_block
 from tests.fakes.provider import Exchange, Provider, Script
-from tests.fakes.replies import DONE, Doc, dumps, event, fail, reply, silence, stream_bytes, usage
+from tests.fakes.replies import DONE, Doc, at_path, dumps, event, reply, silence, stream_bytes, usage
 
 
 def said(text: str, *, index: int = 0, finish: str | None = "stop", **more: Any) -> Doc:
@@ -172,14 +172,9 @@ async def test_a_stream_that_was_a_chat(gateway: Gateway) -> None:
 
 
 async def test_a_channel_of_openai_that_lacks_them_gets_a_chat(gateway: Gateway, provider: Provider) -> None:
-    async def only_chats(exchange: Exchange) -> None:
-        if exchange.path.endswith("/chat/completions"):
-            choice = {"index": 0, "message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}
-            await exchange.answer(dumps({"id": "x", "model": "m", "choices": [choice], "usage": usage(3, 1)}))
-        else:
-            await fail(404, "Not Found")(exchange)
-
-    provider.on("m", only_chats)
+    said = {"index": 0, "message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}
+    chat = reply({"id": "x", "model": "m", "choices": [said], "usage": usage(3, 1)})
+    provider.on("m", at_path("/chat/completions", chat))
     for _ in range(2):
         answer = await complete(gateway.client, {"model": "m", "prompt": "p"})
         assert (answer.status, answer.json["choices"][0]["text"]) == (200, "hi")

@@ -23,7 +23,7 @@ from tests.conformance.sdk import openai
 from tests.fakes.client import Answer, Client
 from tests.fakes.gateway import INPUT, Gateway
 from tests.fakes.provider import Exchange, Provider, Script
-from tests.fakes.replies import Doc, dumps, fail, reply, silence
+from tests.fakes.replies import Doc, dumps, fail, reply, silence, speak_after
 
 MODEL = "text-embedding-3-small"
 VECTOR = [0.25, -0.5, 0.125]
@@ -304,12 +304,7 @@ async def test_the_javascript_sdk_reads_the_same(served: Gateway, provider: Prov
 
 async def test_a_client_that_leaves_is_booked_like_one_of_a_plain_call(served: Gateway, provider: Provider) -> None:
     answered = asyncio.Event()
-
-    async def slow(exchange: Exchange) -> None:
-        await exchange.until(answered)
-        await vectors()(exchange)
-
-    provider.on(MODEL, slow)
+    provider.on(MODEL, speak_after(answered, vectors()))
     peer = await served.client.connect()
     await peer.write(served.client.request("POST", "/v1/embeddings", dumps({"model": MODEL, "input": "a"})))
     await provider.asked()

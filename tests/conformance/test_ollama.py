@@ -34,6 +34,7 @@ from tests.fakes.replies import (
     delta,
     dumps,
     event,
+    in_steps,
     reply,
     speak,
     story,
@@ -141,15 +142,7 @@ def patience() -> CallDeadlines:
 
 
 async def test_silence_sends_nothing(gateway: Gateway, provider: Provider) -> None:
-    async def slow(exchange: Exchange) -> None:
-        await exchange.begin_stream()
-        await asyncio.sleep(2.5)
-        for doc in story("Hi"):
-            await exchange.piece(event(doc))
-        await exchange.piece(DONE)
-        await exchange.finish()
-
-    provider.on("m", slow)
+    provider.on("m", in_steps(2.5, *story("Hi"), DONE))
     peer = await gateway.client.connect()
     body = dumps({"model": "m", "messages": HELLO})
     await peer.write(gateway.client.request("POST", "/api/chat", body))

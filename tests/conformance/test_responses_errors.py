@@ -10,8 +10,8 @@ from gateway.domain.channel import Dialect
 from tests.cases.anthropic import streams as anthropic
 from tests.fakes.client import Answer, Client
 from tests.fakes.gateway import Gateway
-from tests.fakes.provider import Exchange, Provider
-from tests.fakes.replies import DONE, chunk, delta, dumps, event, fail, story, stream_bytes
+from tests.fakes.provider import Provider
+from tests.fakes.replies import DONE, chunk, delta, dumps, event, fail, in_steps, story, stream_bytes
 from tests.fakes.responses import message, parsed, respond
 from tests.inbound.responses.grammar import checked
 
@@ -64,18 +64,7 @@ async def test_events_that_show_life_keep_the_numbers_dense(gateway: Gateway, pr
     """After two minutes of silence an event is sent again: comments alone do not count for Codex."""
     gateway.channel(provider.base_url, preset="cerebras")
     silent = asyncio.Event()
-
-    async def script(exchange: Exchange) -> None:
-        await exchange.begin_stream()
-        for part in story("Hel", "lo")[:2]:
-            await exchange.piece(event(part))
-        await exchange.until(silent)
-        for part in story("Hel", "lo")[2:]:
-            await exchange.piece(event(part))
-        await exchange.piece(DONE)
-        await exchange.finish()
-
-    provider.on("m", script)
+    provider.on("m", in_steps(*story("Hel", "lo")[:2], silent, *story("Hel", "lo")[2:], DONE))
     body = dumps({"model": "m", "input": "hi", "stream": True})
     task = asyncio.create_task(gateway.client.ask("POST", "/v1/responses", body))
     await provider.asked()

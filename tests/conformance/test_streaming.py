@@ -12,7 +12,7 @@ from tests.conformance.shapes import stream_faults
 from tests.fakes.client import read_answer
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Exchange, Provider
-from tests.fakes.replies import DONE, event, speak, story
+from tests.fakes.replies import DONE, Doc, event, in_steps, speak, story
 
 
 async def test_each_chunk_arrives_before_the_next_is_sent(gateway: Gateway, provider: Provider) -> None:
@@ -35,12 +35,7 @@ async def test_each_chunk_arrives_before_the_next_is_sent(gateway: Gateway, prov
 
 
 async def test_after_done_the_client_does_not_wait_for_the_upstream(gateway: Gateway, provider: Provider) -> None:
-    async def lingers(exchange: Exchange) -> None:
-        await exchange.begin_stream()
-        await exchange.piece(b"".join(map(event, story("Hel", "lo"))) + DONE)
-        await exchange.left()
-
-    provider.on("m", lingers)
+    provider.on("m", in_steps(b"".join(map(event, story("Hel", "lo"))) + DONE, hangs=True))
     peer = await gateway.client.connect()
     for _ in range(2):
         await peer.write(gateway.client.chat_bytes(stream=True))
@@ -71,17 +66,12 @@ class TestSilence:
         return CallDeadlines(first_event=0.1, keep_alive=0.15, tick=0.01)
 
     async def test_comments_keep_the_client_waiting_with_our_own(self, gateway: Gateway, provider: Provider) -> None:
-        async def chatter(exchange: Exchange) -> None:
-            await exchange.begin_stream()
-            for doc in story("Hel", "lo"):
-                await exchange.piece(event(doc))
-                for _ in range(10):
-                    await exchange.piece(b": OPENROUTER PROCESSING\n\n")
-                    await asyncio.sleep(0.02)
-            await exchange.piece(DONE)
-            await exchange.finish()
-
-        provider.on("m", chatter)
+        steps: list[Doc | bytes | float] = []
+        for doc in story("Hel", "lo"):
+            steps.append(doc)
+            for _ in range(10):
+                steps += [b": OPENROUTER PROCESSING\n\n", 0.02]
+        provider.on("m", in_steps(*steps, DONE))
         answer = await gateway.client.chat(stream=True)
         assert answer.body.count(b": keep-alive\n\n") >= 2
         assert b"OPENROUTER" not in answer.body

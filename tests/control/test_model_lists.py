@@ -15,8 +15,8 @@ from gateway.domain.settings import Settings
 from gateway.domain.units import ChannelId, Millis
 from tests.core import kit
 from tests.fakes.gateway import Gateway
-from tests.fakes.provider import Exchange, Provider, Script
-from tests.fakes.replies import fail, reply, slam
+from tests.fakes.provider import Provider, Script
+from tests.fakes.replies import fail, reply, slam, speak_after
 
 NAMES = ("gpt-5", "gpt-5-preview", "o3")
 
@@ -62,12 +62,7 @@ async def test_a_name_that_another_channel_takes_while_the_list_is_fetched_is_re
 ) -> None:
     await owner.add_channel(body)
     answered = asyncio.Event()
-
-    async def slow(exchange: Exchange) -> None:
-        await exchange.until(answered)
-        await lists(*NAMES)(exchange)
-
-    provider.on("/v1/models", slow)
+    provider.on("/v1/models", speak_after(answered, lists(*NAMES)))
     asked = len(provider.exchanges)
     edit = asyncio.create_task(owner.edit_channel("new", {"name": "taken", "patterns": ["*"], "key": "sk-other-key"}))
     await provider.asked(asked + 1)

@@ -146,6 +146,48 @@ def cut(*docs: Doc) -> Script:
     return script
 
 
+def in_steps(*steps: bytes | Doc | float | asyncio.Event, hangs: bool = False) -> Script:
+    """A stream of these pieces and chunks; a number is a pause in seconds, and an event is waited for.
+
+    ``hangs``: it has no end, and the connection stays open.
+    """
+
+    async def script(exchange: Exchange) -> None:
+        await exchange.begin_stream()
+        for step in steps:
+            if isinstance(step, asyncio.Event):
+                await exchange.until(step)
+            elif isinstance(step, float):
+                await asyncio.sleep(step)
+            else:
+                await exchange.piece(step if isinstance(step, bytes) else event(step))
+        await (exchange.left() if hangs else exchange.finish())
+
+    return script
+
+
+def endless(data: bytes, *, first: bytes = b"", pause: float = 0) -> Script:
+    """The first piece, and then the other again and again until the gateway leaves."""
+
+    async def script(exchange: Exchange) -> None:
+        await exchange.begin_stream()
+        await exchange.piece(first)
+        while not exchange.gone.is_set():
+            await exchange.piece(data)
+            await asyncio.sleep(pause)  # a writer whose peer has gone never waits, and so never learns of it
+
+    return script
+
+
+def at_path(end: str, there: Script, elsewhere: Script | None = None) -> Script:
+    """The one at paths that end so, the other at all others, which are not there unless it is given."""
+
+    async def script(exchange: Exchange) -> None:
+        await (there if exchange.path.endswith(end) else elsewhere or fail(404, "Not Found"))(exchange)
+
+    return script
+
+
 def speak_after(go: asyncio.Event, answer: Script | None = None) -> Script:
     """This or a good answer once the test sets the event."""
 

@@ -18,7 +18,7 @@ from tests.conformance.shapes import completion_faults, error_faults, stream_fau
 from tests.fakes.client import Answer, read_answer
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Exchange, Provider, Script
-from tests.fakes.replies import DONE, chunk, cut, event, fail, silence, slam, speak, story, stream, usage
+from tests.fakes.replies import DONE, chunk, cut, fail, in_steps, silence, slam, speak, story, stream, usage
 
 LIMIT_S = 10.0
 """For the head of an answer, and between its events."""
@@ -150,11 +150,7 @@ async def silent(stage: Stage) -> str:
 
 
 async def slow_to_begin(stage: Stage) -> str:
-    async def late(exchange: Exchange) -> None:
-        await exchange.begin_stream()
-        await exchange.left(HOPELESS_S)
-
-    return rescued(stage, await stage.call(late), most=1, within_s=LIMIT_S + 1)
+    return rescued(stage, await stage.call(in_steps(hangs=True)), most=1, within_s=LIMIT_S + 1)
 
 
 async def cut_off(stage: Stage) -> str:
@@ -162,25 +158,12 @@ async def cut_off(stage: Stage) -> str:
 
 
 async def stalled(stage: Stage) -> str:
-    async def stall(exchange: Exchange) -> None:
-        await exchange.begin_stream()
-        for doc in story(*WORDS)[:2]:
-            await exchange.piece(event(doc))
-        await exchange.left(HOPELESS_S)
-
-    return ended(stage, await stage.call(stall), LIMIT_S + 1)
+    return ended(stage, await stage.call(in_steps(*story(*WORDS)[:2], hangs=True)), LIMIT_S + 1)
 
 
 async def malformed(stage: Stage) -> str:
     good = story(*WORDS, model=stage.name)
-
-    async def script(exchange: Exchange) -> None:
-        await exchange.begin_stream()
-        for data in (*map(event, good[:2]), b'data: {"id":"chatcmpl-1","choi\n\n', *map(event, good[2:]), DONE):
-            await exchange.piece(data)
-        await exchange.finish()
-
-    heard = await stage.call(script)
+    heard = await stage.call(in_steps(*good[:2], b'data: {"id":"chatcmpl-1","choi\n\n', *good[2:], DONE))
     return PASS if heard.model == stage.name else SAFE if heard.refused or heard.is_cut else FAIL
 
 

@@ -13,7 +13,7 @@ from gateway.domain.units import DOLLAR, Millis, Nanos
 from tests.fakes import law
 from tests.fakes.gateway import Gateway, running
 from tests.fakes.provider import Exchange, Provider
-from tests.fakes.replies import DONE, chunk, event, silence, speak, story, usage
+from tests.fakes.replies import DONE, chunk, event, in_steps, silence, speak, story, usage
 
 _DAILY: Scope = ("token", "tok_daily")
 
@@ -36,16 +36,8 @@ async def test_calls_hung_on_one_channel_hold_up_no_other(gateway: Gateway, prov
 
 async def test_a_token_that_is_deleted_lets_its_stream_end(gateway: Gateway, provider: Provider) -> None:
     go_on = asyncio.Event()
-
-    async def slowly(exchange: Exchange) -> None:
-        await exchange.begin_stream()
-        first, *rest = story("Hel", "lo")
-        await exchange.piece(event(first) + event(rest[0]))
-        await exchange.until(go_on)
-        await exchange.piece(b"".join(map(event, [*rest[1:], chunk(usage=usage())])) + DONE)
-        await exchange.finish()
-
-    provider.on("m", slowly)
+    first, second, *rest = story("Hel", "lo")
+    provider.on("m", in_steps(event(first) + event(second), go_on, *rest, chunk(usage=usage()), DONE))
     call = asyncio.ensure_future(gateway.client.chat(stream=True))
     await provider.asked()
     gateway.change("tokens", "tok_laptop", None)

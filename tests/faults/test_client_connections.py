@@ -10,8 +10,8 @@ from gateway.domain.call import Outcome
 from gateway.domain.usage import UsageSource
 from tests.fakes.client import read_answer
 from tests.fakes.gateway import Gateway
-from tests.fakes.provider import Exchange, Provider
-from tests.fakes.replies import DONE, chunk, delta, event, fail, silence, speak, story
+from tests.fakes.provider import Provider
+from tests.fakes.replies import DONE, chunk, delta, endless, event, fail, in_steps, silence, speak, story
 from tests.fakes.wire import Gone, Socket, turns_until
 from tests.faults.refusals import nothing_happened
 
@@ -72,13 +72,7 @@ class TestStall:
         return CallDeadlines(stall=0.3, tick=0.02)
 
     async def test_a_reader_that_stops_is_cut(self, gateway: Gateway, provider: Provider) -> None:
-        async def flood(exchange: Exchange) -> None:
-            await exchange.begin_stream()
-            await exchange.piece(event(story()[0]))
-            while not exchange.gone.is_set():
-                await exchange.piece(event(chunk(delta("x" * 60_000))))
-
-        provider.on("m", flood)
+        provider.on("m", endless(event(chunk(delta("x" * 60_000))), first=event(story()[0])))
         async with gateway.client.streaming(window=4096) as answer:
             answer.socket.stop_reading()
             await provider.last.left()
@@ -152,14 +146,7 @@ async def test_a_connection_is_closed_or_clean_after_a_body_too_large(gateway: G
 
 async def test_the_next_request_may_come_during_a_stream(gateway: Gateway, provider: Provider) -> None:
     go_on = asyncio.Event()
-
-    async def waits(exchange: Exchange) -> None:
-        await exchange.begin_stream()
-        await exchange.until(go_on)
-        await exchange.piece(b"".join(map(event, story("a"))) + DONE)
-        await exchange.finish()
-
-    provider.on("m", waits, speak())
+    provider.on("m", in_steps(go_on, *story("a"), DONE), speak())
     peer = await gateway.client.connect()
     await peer.write(gateway.client.chat_bytes(stream=True))
     await provider.asked()

@@ -20,7 +20,21 @@ from gateway.upstream.http.parser import WireAnswer
 from gateway.upstream.http.reply import HttpReply
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import EVENTS, Exchange, Provider, Script
-from tests.fakes.replies import chunk, cut, delta, event, fail, reply, silence, slam, stream, usage, whole
+from tests.fakes.replies import (
+    chunk,
+    cut,
+    delta,
+    endless,
+    event,
+    fail,
+    in_steps,
+    reply,
+    silence,
+    slam,
+    stream,
+    usage,
+    whole,
+)
 
 HELD = (Call, NativeChatStream, RenderedStream, HttpReply, WireAnswer, UpstreamError)
 """What leads to the bytes of an answer, or keeps what does."""
@@ -44,13 +58,6 @@ async def half(exchange: Exchange) -> None:
     exchange.socket.close()
 
 
-async def stuck(exchange: Exchange) -> None:
-    """A begun stream that goes no further."""
-    await exchange.begin_stream()
-    await exchange.piece(event(chunk(delta("Hel"))))
-    await exchange.left(3600)
-
-
 ENDS: dict[str, Script] = {
     "good": reply(whole("m", spent=usage())),
     "refused": fail(400, "no"),
@@ -67,7 +74,7 @@ ENDS: dict[str, Script] = {
     "damaged": reply(b"no gzip", headers={"content-encoding": "gzip"}),
     "packed unasked": reply(b"", headers={"content-encoding": "br"}),
     "silence": silence,
-    "a stuck stream": stuck,
+    "a stuck stream": in_steps(chunk(delta("Hel")), hangs=True),
 }
 
 
@@ -109,13 +116,7 @@ async def until_a_write_waits(gateway: Gateway) -> None:
 @pytest.mark.usefixtures("uncollected")
 async def test_a_reset_while_a_stream_waits_leaves_no_garbage(gateway: Gateway, provider: Provider, size: int) -> None:
     """``size``: bytes of an event. A large one is sent in slices."""
-
-    async def flood(exchange: Exchange) -> None:
-        await exchange.begin_stream()
-        while not exchange.gone.is_set():
-            await exchange.piece(event(chunk(delta("x" * size))))
-
-    provider.on("m", flood)
+    provider.on("m", endless(event(chunk(delta("x" * size)))))
     peer = await gateway.client.connect(window=4096)
     await peer.write(gateway.client.chat_bytes(stream=True, max_tokens=10))
     await peer.read_head()

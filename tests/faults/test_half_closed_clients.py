@@ -9,7 +9,7 @@ from gateway.domain.call import Outcome
 from tests.fakes.client import Answer, Client, events, read_answer
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Exchange, Provider, Script
-from tests.fakes.replies import DONE, chunk, delta, event, silence, speak, story, usage
+from tests.fakes.replies import DONE, chunk, delta, endless, event, in_steps, silence, speak, story, usage
 from tests.fakes.wire import Gone, Socket
 from tests.faults.refusals import nothing_happened
 
@@ -84,15 +84,8 @@ async def test_requests_that_were_sent_together_are_all_answered(gateway: Gatewa
 
 
 async def test_a_stream_that_pauses_goes_on(gateway: Gateway, provider: Provider) -> None:
-    async def script(exchange: Exchange) -> None:
-        await exchange.begin_stream()
-        for number, doc in enumerate([*story(*"abcdefghij"), chunk(usage=usage(9, 12))]):
-            await asyncio.sleep(0.7 if number == 5 else 0)
-            await exchange.piece(event(doc))
-        await exchange.piece(DONE)
-        await exchange.finish()
-
-    provider.on("m", script)
+    docs = story(*"abcdefghij")
+    provider.on("m", in_steps(*docs[:5], 0.7, *docs[5:], chunk(usage=usage(9, 12)), DONE))
     peer = await asked(gateway.client, gateway.client.chat_bytes(stream=True))
     answer = await read_answer(peer)
     assert (answer.text, events(answer.body)[-1]) == ("abcdefghij", b"[DONE]")
@@ -101,13 +94,7 @@ async def test_a_stream_that_pauses_goes_on(gateway: Gateway, provider: Provider
 
 
 async def test_one_that_leaves_after_all_ends_its_stream(gateway: Gateway, provider: Provider) -> None:
-    async def script(exchange: Exchange) -> None:
-        await exchange.begin_stream()
-        while not exchange.gone.is_set():
-            await exchange.piece(event(chunk(delta(content="a"))))
-            await asyncio.sleep(0.05)
-
-    provider.on("m", script)
+    provider.on("m", endless(event(chunk(delta(content="a"))), pause=0.05))
     peer = await asked(gateway.client, gateway.client.chat_bytes(stream=True))
     await peer.read_head()
     peer.reset()

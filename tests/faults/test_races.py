@@ -15,7 +15,7 @@ from tests.fakes import law
 from tests.fakes.client import HELLO, Answer, Client, Doc
 from tests.fakes.gateway import OUTPUT, Gateway
 from tests.fakes.provider import Exchange, Provider, Script
-from tests.fakes.replies import cut, fail, reply, silence, slam, speak, story
+from tests.fakes.replies import cut, fail, reply, silence, slam, speak, speak_after, story
 from tests.fakes.wire import PATIENCE_S
 from tests.house import amount
 
@@ -50,12 +50,7 @@ async def tally(tasks: list[asyncio.Task[Answer]]) -> Counter[tuple[int, str]]:
 def walled() -> tuple[Script, asyncio.Event]:
     """A good upstream that answers nobody until the event is set."""
     wall = asyncio.Event()
-
-    async def script(exchange: Exchange) -> None:
-        await exchange.until(wall)
-        await speak(prompt=1, completion=1)(exchange)
-
-    return script, wall
+    return speak_after(wall, speak(prompt=1, completion=1)), wall
 
 
 @pytest.mark.slow

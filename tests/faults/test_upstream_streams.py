@@ -15,7 +15,7 @@ from tests.conformance.shapes import stream_faults
 from tests.fakes.client import Answer
 from tests.fakes.gateway import INPUT, OUTPUT, Gateway
 from tests.fakes.provider import Exchange, Provider, Script
-from tests.fakes.replies import DONE, chunk, delta, dumps, event, silence, story, usage
+from tests.fakes.replies import DONE, chunk, delta, dumps, endless, event, in_steps, story, usage
 
 WORDS = [f"w{n} " for n in range(60)]
 BEGUN = story(*WORDS)[:41]
@@ -24,15 +24,7 @@ BEGUN = story(*WORDS)[:41]
 
 def said_then(*ends: bytes) -> Script:
     """Forty words, then these bytes, then silence with the connection open."""
-
-    async def script(exchange: Exchange) -> None:
-        await exchange.begin_stream()
-        await exchange.piece(b"".join(map(event, BEGUN)))
-        for end in ends:
-            await exchange.piece(end)
-        await silence(exchange)
-
-    return script
+    return in_steps(b"".join(map(event, BEGUN)), *ends, hangs=True)
 
 
 def booked_as_cut(gateway: Gateway, answer: Answer, outcome: Outcome, code: str) -> None:
@@ -71,17 +63,9 @@ async def test_a_complete_answer_whose_last_event_does_not_come_ends_well(
     gateway: Gateway, provider: Provider, monkeypatch: pytest.MonkeyPatch, path: str, kept: bytes
 ) -> None:
     monkeypatch.setattr(incoming, "TAIL_S", 0.1)
-
-    async def script(exchange: Exchange) -> None:
-        await exchange.begin_stream()
-        await exchange.piece(ENDED[path])
-        while not exchange.gone.is_set():
-            await exchange.piece(kept)
-            await asyncio.sleep(0.02)
-
     dialect = Dialect.ANTHROPIC if "messages" in path else Dialect.OPENAI
     gateway.channel(provider.base_url, dialect=dialect, timeouts=Timeouts(idle=30))
-    provider.on("m", script)
+    provider.on("m", endless(kept, first=ENDED[path], pause=0.02))
     body = dumps({"model": "m", "stream": True, "max_tokens": 99, "messages": [{"role": "user", "content": "Hi"}]})
     answer = await gateway.client.ask("POST", path, body)
     assert answer.body.endswith((DONE, b'event: message_stop\ndata: {"type":"message_stop"}\n\n'))
@@ -92,17 +76,9 @@ async def test_a_pause_after_a_finish_reason_does_not_end_an_answer_that_goes_on
     gateway: Gateway, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(incoming, "TAIL_S", 0.1)
-
-    async def script(exchange: Exchange) -> None:
-        await exchange.begin_stream()
-        for number in range(12):
-            await exchange.piece(event(chunk(delta(f"{number} ", finish="stop"))))
-            await asyncio.sleep(0.06)
-        await exchange.piece(event(chunk(usage=usage(9, 2))) + DONE)
-        await exchange.finish()
-
+    said = [step for number in range(12) for step in (chunk(delta(f"{number} ", finish="stop")), 0.06)]
     gateway.channel(provider.base_url)
-    provider.on("m", script)
+    provider.on("m", in_steps(*said, event(chunk(usage=usage(9, 2))) + DONE))
     assert (await gateway.client.chat(stream=True)).text.split() == [str(number) for number in range(12)]
 
 
@@ -145,14 +121,7 @@ async def test_without_a_fallback_it_ends_at_once_and_leaves_peace(gateway: Gate
 
 async def test_an_endless_stream_is_cut(gateway: Gateway, provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(incoming, "STREAM_LIMIT", 2 << 20)
-
-    async def endless(exchange: Exchange) -> None:
-        await exchange.begin_stream()
-        while not exchange.gone.is_set():
-            await exchange.piece(event(chunk(delta("more " * 1000))))
-            await asyncio.sleep(0)
-
-    provider.on("m", endless)
+    provider.on("m", endless(event(chunk(delta("more " * 1000)))))
     answer = await gateway.client.chat(stream=True)
     assert stream_faults(answer.body, error=True) == []
     assert "longer than 2 MiB" in answer.chunks[-1]["error"]["message"]
@@ -162,14 +131,8 @@ async def test_an_endless_stream_is_cut(gateway: Gateway, provider: Provider, mo
 
 @pytest.mark.parametrize("pause", [0.0, 0.05])
 async def test_usage_after_the_end_counts(gateway: Gateway, provider: Provider, pause: float) -> None:
-    async def late(exchange: Exchange) -> None:
-        await exchange.begin_stream()
-        await exchange.piece(b"".join(map(event, story("Hello"))) + DONE)
-        await asyncio.sleep(pause)
-        await exchange.piece(event(chunk(usage=usage(9, 2)))[:-2])
-        await exchange.finish()
-
-    provider.on("m", late)
+    said = b"".join(map(event, story("Hello"))) + DONE
+    provider.on("m", in_steps(said, pause, event(chunk(usage=usage(9, 2)))[:-2]))
     answer = await gateway.client.chat(stream=True)
     assert (answer.text, stream_faults(answer.body)) == ("Hello", [])
     record = gateway.record
@@ -177,14 +140,8 @@ async def test_usage_after_the_end_counts(gateway: Gateway, provider: Provider, 
 
 
 async def test_what_is_large_after_the_end_is_not_read(gateway: Gateway, provider: Provider) -> None:
-    async def endless(exchange: Exchange) -> None:
-        await exchange.begin_stream()
-        await exchange.piece(b"".join(map(event, story("Hello"))) + DONE)
-        await exchange.piece(b'data: {"choices":[' + b",".join([b"{}"] * 400_000) + b"]}\n\n")
-        await exchange.piece(event(chunk(usage=usage(9, 2))))
-        await exchange.finish()
-
-    provider.on("m", endless)
+    large = b'data: {"choices":[' + b",".join([b"{}"] * 400_000) + b"]}\n\n"
+    provider.on("m", in_steps(b"".join(map(event, story("Hello"))) + DONE, large, chunk(usage=usage(9, 2))))
     busy = time.process_time()
     answer = await gateway.client.chat(stream=True)
     assert (answer.text, stream_faults(answer.body)) == ("Hello", [])

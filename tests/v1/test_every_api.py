@@ -26,7 +26,7 @@ from tests.fakes.disk import REASONS, Disk
 from tests.fakes.gateway import GRANTED, Gateway
 from tests.fakes.messages import grammar_faults, read_events
 from tests.fakes.provider import Exchange, Provider, Script
-from tests.fakes.replies import dumps, reply, speak
+from tests.fakes.replies import at_path, dumps, reply, speak, speak_after
 from tests.inbound.responses.grammar import checked
 
 HELLO = "Say hello."
@@ -151,12 +151,7 @@ async def test_no_answer_ends_whose_record_is_not_kept(
     gateway: Gateway, provider: Provider, home: Path, monkeypatch: pytest.MonkeyPatch, name: str, *, stream: bool
 ) -> None:
     disk, go_on, stream = Disk(monkeypatch, home), asyncio.Event(), stream and CASES[name].streams
-
-    async def wait(exchange: Exchange) -> None:
-        if not exchange.path.endswith("responses"):
-            await exchange.until(go_on)
-        await upstream()(exchange)
-
+    wait = at_path("responses", upstream(), speak_after(go_on, upstream()))
     provider.on("m", upstream(), upstream(), wait)
     assert (await call(gateway.client, name)).status == 200
     if name != "responses":  # whose first call asked twice

@@ -11,14 +11,14 @@ from gateway.domain.call import Outcome
 from gateway.domain.limits import Limits
 from gateway.store.verify import verify
 from tests.fakes.gateway import Gateway
-from tests.fakes.provider import Exchange, Provider, Script
+from tests.fakes.provider import Provider, Script
 from tests.fakes.replies import (
     choice,
     chunk,
     delta,
     dumps,
-    event,
     fail,
+    in_steps,
     reply,
     speak,
     speak_after,
@@ -230,20 +230,8 @@ async def test_a_model_cannot_be_steered(gateway: Gateway, provider: Provider) -
         assert (await peer.last())["type"] == "response.completed"
 
 
-def stall(*pieces: bytes) -> Script:
-    """A stream that begins and does not go on."""
-
-    async def script(exchange: Exchange) -> None:
-        await exchange.begin_stream()
-        for piece in pieces:
-            await exchange.piece(piece)
-        await exchange.left()
-
-    return script
-
-
-HALF = stall(event(chunk(delta("A", tool_calls=[tool_call(0, "c1", "f", "{}")]))), event(chunk(delta("B"))))
-BEGUN = stall(*events_of(response(message("A"), function_call("f", "{}")))[:-1])
+HALF = in_steps(chunk(delta("A", tool_calls=[tool_call(0, "c1", "f", "{}")])), chunk(delta("B")), hangs=True)
+BEGUN = in_steps(*events_of(response(message("A"), function_call("f", "{}")))[:-1], hangs=True)
 
 
 @pytest.mark.parametrize(("channel", "script"), [(chats, HALF), (native, BEGUN)])

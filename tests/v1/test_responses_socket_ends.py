@@ -22,13 +22,15 @@ from tests.fakes.client import Client
 from tests.fakes.clock import skip
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Exchange, Provider
-from tests.fakes.replies import chunk, delta, dumps, event, speak, speak_after, story
+from tests.fakes.replies import chunk, delta, dumps, endless, event, in_steps, speak, speak_after, story
 from tests.fakes.responses import events_of, message, response
 from tests.fakes.websocket import frame, said, shaken, talk
 from tests.fakes.wire import turns_until
 from tests.house import amount
 
 AGE_S = IDLE_S - 60
+FLOOD = endless(event(chunk(delta("x" * 60_000))), first=event(story()[0]))
+BEGUN = in_steps(*story("Hel", "lo")[:2], hangs=True)
 HI = frame(dumps({"type": "response.create", "model": "m", "input": "hi"}))
 
 
@@ -38,17 +40,9 @@ def _channel(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", speak("A"))
 
 
-async def flood(exchange: Exchange) -> None:
-    """An answer without an end."""
-    await exchange.begin_stream()
-    await exchange.piece(event(story()[0]))
-    while not exchange.gone.is_set():
-        await exchange.piece(event(chunk(delta("x" * 60_000))))
-
-
 @pytest.mark.parametrize("how", ["close frame", "fin", "reset"])
 async def test_a_client_that_leaves_ends_its_call(gateway: Gateway, provider: Provider, how: str) -> None:
-    provider.on("m", flood)
+    provider.on("m", FLOOD)
     _, peer = await shaken(gateway.client)
     await peer.write(HI)
     await peer.more()
@@ -101,7 +95,7 @@ class TestSilence:
         return CallDeadlines(keep_alive=0.1, tick=0.02)
 
     async def test_a_comment_is_a_ping(self, gateway: Gateway, provider: Provider) -> None:
-        provider.on("m", stream_slowly)
+        provider.on("m", BEGUN)
         _, peer = await shaken(gateway.client)
         await peer.write(HI)
         while b"\x89\x00" not in peer.buffer:
@@ -119,7 +113,7 @@ class TestStall:
         return CallDeadlines(stall=0.3, tick=0.02)
 
     async def test_a_client_that_does_not_read_is_cut(self, gateway: Gateway, provider: Provider) -> None:
-        provider.on("m", flood)
+        provider.on("m", FLOOD)
         _, peer = await shaken(gateway.client, window=4096)
         await peer.write(HI)
         peer.stop_reading()
@@ -184,7 +178,7 @@ async def test_a_client_that_pings_and_does_not_read_is_not_read_from(
 
 
 async def test_the_owner_cancels_a_call_and_the_connection_stays(gateway: Gateway, provider: Provider) -> None:
-    provider.on("m", speak_after(asyncio.Event()), flood, speak("A"))
+    provider.on("m", speak_after(asyncio.Event()), FLOOD, speak("A"))
     async with talk(gateway) as peer:
         await peer.create()
         await provider.asked()
@@ -244,7 +238,7 @@ async def test_a_stop_closes_idle_connections_and_lets_an_answer_end(
 
 
 async def test_an_answer_longer_than_a_stop_fails(gateway: Gateway, provider: Provider, tmp_path: Path) -> None:
-    provider.on("m", stream_slowly)
+    provider.on("m", BEGUN)
     async with (
         second_door(gateway, tmp_path) as (door, client),
         talk(gateway, client) as peer,
@@ -257,14 +251,6 @@ async def test_an_answer_longer_than_a_stop_fails(gateway: Gateway, provider: Pr
         assert await peer.closed() == 1001
     assert [record.outcome for record in await gateway.settled()] == [Outcome.STOPPED]
     assert verify(gateway.engine.store).equal
-
-
-async def stream_slowly(exchange: Exchange) -> None:
-    """Begins, and does not go on."""
-    await exchange.begin_stream()
-    for doc in story("Hel", "lo")[:2]:
-        await exchange.piece(event(doc))
-    await exchange.left()
 
 
 @pytest.mark.hasty(20)

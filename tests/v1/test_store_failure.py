@@ -14,8 +14,8 @@ from tests.fakes.client import Answer, read_answer
 from tests.fakes.disk import REASONS, Disk, Operation, Refusal
 from tests.fakes.gateway import Gateway
 from tests.fakes.messages import speak_messages
-from tests.fakes.provider import Exchange, Provider
-from tests.fakes.replies import DONE, speak
+from tests.fakes.provider import Provider
+from tests.fakes.replies import DONE, speak, speak_after
 
 
 @pytest.fixture
@@ -47,13 +47,8 @@ async def test_calls_in_flight_end_in_an_error_and_cost_nothing(
     call = gateway.client.chat if api == "chat" else gateway.client.messages
     gateway.channel(provider.base_url, dialect=dialect)
     go_on = asyncio.Event()
-
-    async def wait(exchange: Exchange) -> None:
-        await exchange.until(go_on)
-        await answers_well(exchange)
-
     gateway.settings(durability=durability)
-    provider.on("m", answers_well, wait)
+    provider.on("m", answers_well, speak_after(go_on, answers_well))
     assert (await call()).status == 200
     balance = gateway.engine.store.books.balance()
     calls = [asyncio.ensure_future(call(stream=bool(n % 2))) for n in range(12)]
@@ -82,12 +77,7 @@ async def test_calls_in_flight_end_in_an_error_and_cost_nothing(
 async def test_a_connection_goes_on_behind_a_withheld_answer(gateway: Gateway, provider: Provider, disk: Disk) -> None:
     """The next request on it gets an answer of its own."""
     go_on = asyncio.Event()
-
-    async def wait(exchange: Exchange) -> None:
-        await exchange.until(go_on)
-        await speak()(exchange)
-
-    provider.on("m", speak(), wait)
+    provider.on("m", speak(), speak_after(go_on))
     await gateway.client.chat()
     peers = [await gateway.client.connect() for _ in range(3)]
     for peer in peers:

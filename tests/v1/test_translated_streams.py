@@ -11,15 +11,17 @@ from gateway.domain.answer import SealKind, parse_seal
 from gateway.domain.channel import Dialect
 from tests.fakes.gateway import Gateway, running
 from tests.fakes.messages import grammar_faults, joined_blocks, read_events
-from tests.fakes.provider import Exchange, Provider
+from tests.fakes.provider import Exchange, Provider, Script
 from tests.fakes.replies import (
     DONE,
     Doc,
+    at_path,
     choice,
     chunk,
     delta,
     dumps,
     event,
+    in_steps,
     reply,
     stream,
     stream_bytes,
@@ -35,12 +37,9 @@ STREAMED = pytest.mark.parametrize("api", [name for name, case in CASES.items() 
 CALLS = 100
 
 
-async def without_responses(exchange: Exchange) -> bool:
-    """Whether the request was for an API that the upstream does not have; it is answered then."""
-    lacking = exchange.path.endswith("/responses")
-    if lacking:
-        await reply({"detail": "Not Found"}, status=404)(exchange)
-    return lacking
+def no_responses(answer: Script) -> Script:
+    """An upstream without that API."""
+    return at_path("/responses", reply({"detail": "Not Found"}, status=404), answer)
 
 
 def piece(api: str, text: str, finish: str | None = None) -> bytes:
@@ -54,17 +53,7 @@ def piece(api: str, text: str, finish: str | None = None) -> bytes:
 @STREAMED
 async def test_the_first_piece_does_not_wait_for_the_second(gateway: Gateway, provider: Provider, api: str) -> None:
     seen = asyncio.Event()
-
-    async def script(exchange: Exchange) -> None:
-        if await without_responses(exchange):
-            return
-        await exchange.begin_stream()
-        await exchange.piece(piece(api, "first "))
-        await exchange.until(seen)
-        await exchange.piece(piece(api, "second", "stop") + DONE)
-        await exchange.finish()
-
-    provider.on("m", script)
+    provider.on("m", no_responses(in_steps(piece(api, "first "), seen, piece(api, "second", "stop") + DONE)))
     case, client = CASES[api], gateway.client
     peer = await client.connect()
     body = dumps({"model": "m", **case.body, "stream": True})
@@ -82,23 +71,16 @@ async def test_the_first_piece_does_not_wait_for_the_second(gateway: Gateway, pr
 async def test_a_long_stream_of_a_hundred_calls_ends_as_it_should(provider: Provider, home: Any, api: str) -> None:
     """It is silent so often that signs of life come between its calls."""
     quick = CallDeadlines(first_event=0.05, keep_alive=0.02, stall=20, tick=0.01)
-
-    async def script(exchange: Exchange) -> None:
-        if await without_responses(exchange):
-            return
-        await exchange.begin_stream()
-        for number in range(CALLS):
-            begun = tool_call(number, f"call_{number}", "f", '{"number":')
-            more = {"index": number, "function": {"arguments": f"{number}}}"}}
-            await exchange.piece(event(chunk(delta(tool_calls=[begun]))))
-            await asyncio.sleep(0.05 if number % 20 == 0 else 0)
-            await exchange.piece(event(chunk(delta(tool_calls=[more]))))
-        await exchange.piece(event(chunk(delta(finish="tool_calls"))) + event(chunk(usage=usage(9, 12))) + DONE)
-        await exchange.finish()
-
+    steps: list[Doc | float] = []
+    for number in range(CALLS):
+        begun = tool_call(number, f"call_{number}", "f", '{"number":')
+        more = {"index": number, "function": {"arguments": f"{number}}}"}}
+        pause = 0.05 if number % 20 == 0 else 0.0
+        steps += [chunk(delta(tool_calls=[begun])), pause, chunk(delta(tool_calls=[more]))]
+    ends = event(chunk(delta(finish="tool_calls"))) + event(chunk(usage=usage(9, 12))) + DONE
     async with running(home / "quick", patience=quick) as gateway:
         gateway.channel(provider.base_url)
-        provider.on("m", script)
+        provider.on("m", no_responses(in_steps(*steps, ends)))
         answer = await call(gateway.client, api, stream=True)
     if api == "messages":
         events = read_events(answer.body)
@@ -126,12 +108,7 @@ async def test_a_long_stream_of_a_hundred_calls_ends_as_it_should(provider: Prov
 @pytest.mark.parametrize("data", [event({"error": {"message": "no slot is free", "type": "server_error"}})])
 async def test_an_error_as_first_event_is_a_status(gateway: Gateway, provider: Provider, api: str, data: bytes) -> None:
     """llama.cpp answers 200 before it knows whether it can."""
-
-    async def script(exchange: Exchange) -> None:
-        if not await without_responses(exchange):
-            await stream_bytes(data)(exchange)
-
-    provider.on("m", script)
+    provider.on("m", no_responses(stream_bytes(data)))
     answer = await call(gateway.client, api, stream=True)
     assert answer.status in (502, 503)
     assert b"no slot is free" in answer.body
@@ -165,12 +142,7 @@ async def test_a_thought_that_comes_again_with_its_seal_is_shown_once(gateway: G
 
 
 async def test_in_a_response_too(gateway: Gateway, provider: Provider) -> None:
-
-    async def script(exchange: Exchange) -> None:
-        if not await without_responses(exchange):
-            await stream(*REPEATED)(exchange)
-
-    provider.on("m", script)
+    provider.on("m", no_responses(stream(*REPEATED)))
     more: Doc = {"reasoning": {"summary": "auto"}, "include": ["reasoning.encrypted_content"]}
     answer = await call(gateway.client, "responses", stream=True, **more)
     thought, _ = checked(answer.body).response["output"]

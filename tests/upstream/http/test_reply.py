@@ -15,11 +15,12 @@ from gateway.domain.failure import AttemptFailed
 from gateway.upstream.adapter import UnlimitedMemory
 from gateway.upstream.http.reply import LINGER_S, HttpReply
 from tests.fakes.provider import Exchange, Provider, Script
-from tests.fakes.replies import chunk, cut, delta, event, reply, story, stream, stream_bytes
+from tests.fakes.replies import chunk, cut, delta, endless, event, in_steps, reply, story, stream, stream_bytes
 from tests.upstream.http.makers import Asker, drain, pieces_of
 from tests.upstream.makers import attempt_fails, native_stream
 
 K = FailureKind
+HI = event(chunk(delta("Hi")))
 
 
 @pytest.fixture
@@ -89,14 +90,7 @@ async def test_an_answer_that_came_at_once_is_counted_as_well(ask: Asker) -> Non
 async def test_a_stream_whose_reader_was_away_is_not_too_slow(ask: Asker) -> None:
     """The reader comes back in the middle of an event, long after the idle deadline."""
     go_on = asyncio.Event()
-
-    async def script(exchange: Exchange) -> None:
-        await exchange.begin_stream()
-        await exchange.piece(event(story()[0]) + b"data: {")
-        await exchange.until(go_on)
-        await exchange.piece(event(story()[-1])[7:] + b"data: [DONE]\n\n")
-        await exchange.finish()
-
+    script = in_steps(event(story()[0]) + b"data: {", go_on, event(story()[-1])[7:] + b"data: [DONE]\n\n")
     answer, up = await ask(script, idle=0.3), native_stream()
     chunks = answer.chunks(up)
     up.feed(await anext(chunks))
@@ -125,7 +119,7 @@ async def test_others_have_their_turn_while_a_small_body_becomes_large(ask: Aske
 
 
 async def test_a_body_that_is_too_long_is_refused_and_not_read(ask: Asker) -> None:
-    answer = await ask(_flood)
+    answer = await ask(endless(b"x" * 65_536))
     with attempt_fails("longer than 299999") as caught:
         await answer.read(299_999, UnlimitedMemory())
     assert caught.value.code == "upstream_bad_response"
@@ -225,7 +219,7 @@ async def test_a_clean_stream_leaves_a_connection_for_the_next(ask: Asker) -> No
 
 
 async def test_an_aborted_stream_closes_its_connection_at_once(ask: Asker) -> None:
-    answer = await ask(_endless)
+    answer = await ask(in_steps(HI, hangs=True))
     async for _ in pieces_of(answer):
         break
     began = asyncio.get_running_loop().time()
@@ -236,14 +230,7 @@ async def test_an_aborted_stream_closes_its_connection_at_once(ask: Asker) -> No
 
 async def test_a_released_connection_is_kept_if_the_rest_comes_soon(ask: Asker) -> None:
     go = asyncio.Event()
-
-    async def script(exchange: Exchange) -> None:
-        await exchange.begin_stream()
-        await exchange.piece(b"data: [DONE]\n\n")
-        await go.wait()
-        await exchange.finish()
-
-    answer = await ask(script)
+    answer = await ask(in_steps(b"data: [DONE]\n\n", go))
     async for _ in pieces_of(answer):
         break
     answer.release()
@@ -254,7 +241,7 @@ async def test_a_released_connection_is_kept_if_the_rest_comes_soon(ask: Asker) 
 
 
 async def test_a_released_connection_is_closed_if_the_rest_does_not_come(ask: Asker) -> None:
-    answer = await ask(_endless)
+    answer = await ask(in_steps(HI, hangs=True))
     async for _ in pieces_of(answer):
         break
     began = asyncio.get_running_loop().time()
@@ -273,7 +260,7 @@ async def test_a_break_before_the_first_event_is_a_failure(ask: Asker, fault: st
 
 @pytest.mark.parametrize("fault", ["reset", "close", "chunk"])
 async def test_a_break_after_it_ends_the_events(ask: Asker, fault: str) -> None:
-    answer = await ask(_broken(fault, event(chunk(delta("Hi")))))
+    answer = await ask(_broken(fault, HI))
     up = native_stream()
     await drain(answer, up)
     up.end()
@@ -298,23 +285,26 @@ async def _late(ask: Asker, script: Script, **deadlines: float) -> str:
 
 
 async def test_a_head_without_events_is_too_slow(ask: Asker) -> None:
-    assert "first event deadline of 0.2 s" in await _late(ask, _then_silent(b""), head=0.2)
+    assert "first event deadline of 0.2 s" in await _late(ask, in_steps(hangs=True), head=0.2)
 
 
 async def test_silence_after_an_event_is_too_slow(ask: Asker) -> None:
-    assert "idle deadline of 0.2 s" in await _late(ask, _then_silent(event(chunk(delta("Hi")))), idle=0.2)
+    assert "idle deadline of 0.2 s" in await _late(ask, in_steps(HI, hangs=True), idle=0.2)
 
 
 async def test_a_trickle_within_an_event_is_silence(ask: Asker) -> None:
-    assert "idle deadline of 0.2 s" in await _late(ask, _trickle_after_an_event, idle=0.2)
+    assert "idle deadline of 0.2 s" in await _late(ask, endless(b"x", first=HI + b"data: ", pause=0.02), idle=0.2)
 
 
 async def test_comments_hold_the_idle_deadline_off_but_not_for_ever(ask: Asker) -> None:
-    assert "comments only deadline of 0.5 s" in await _late(ask, _chatter, idle=0.2, head=0.2, comments=0.5)
+    assert "comments only deadline of 0.5 s" in await _late(
+        ask, endless(b": still here\n\n", pause=0.02), idle=0.2, head=0.2, comments=0.5
+    )
 
 
 async def test_events_in_time_are_not_silence(ask: Asker) -> None:
-    answer, up = await ask(_paced, idle=0.3, head=0.3), native_stream()
+    paced = [step for doc in story(*"abcdefgh") for step in (doc, 0.06)]
+    answer, up = await ask(in_steps(*paced, b"data: [DONE]\n\n"), idle=0.3, head=0.3), native_stream()
     await drain(answer, up)
     up.end()
     assert up.finished
@@ -336,7 +326,7 @@ async def test_a_stream_has_an_end_even_if_nobody_says_so(ask: Asker, monkeypatc
 
 
 async def test_nobody_is_counted_after_the_end(ask: Asker) -> None:
-    for script in (reply({}), stream(*story("Hi")), cut(), _endless):
+    for script in (reply({}), stream(*story("Hi")), cut(), in_steps(HI, hangs=True)):
         answer = await ask(script)
         try:
             async for _ in pieces_of(answer):
@@ -348,57 +338,11 @@ async def test_nobody_is_counted_after_the_end(ask: Asker) -> None:
     assert ask.pool.busy == 0
 
 
-async def _endless(exchange: Exchange) -> None:
-    await exchange.begin_stream()
-    await exchange.piece(event(chunk(delta("Hi"))))
-    await exchange.left(60)
-
-
-async def _flood(exchange: Exchange) -> None:
-    await exchange.begin_stream()
-    while not exchange.gone.is_set():
-        await exchange.piece(b"x" * 65_536)
-        await asyncio.sleep(0)
-
-
 async def _dribble(exchange: Exchange) -> None:
     await exchange.begin(headers={"content-length": "1000"})
     while not exchange.gone.is_set():
         await exchange.write(b"x")
         await asyncio.sleep(0.02)
-
-
-async def _chatter(exchange: Exchange) -> None:
-    await exchange.begin_stream()
-    while not exchange.gone.is_set():
-        await exchange.piece(b": still here\n\n")
-        await asyncio.sleep(0.02)
-
-
-async def _trickle_after_an_event(exchange: Exchange) -> None:
-    await exchange.begin_stream()
-    await exchange.piece(event(chunk(delta("Hi"))) + b"data: ")
-    while not exchange.gone.is_set():
-        await exchange.piece(b"x")
-        await asyncio.sleep(0.02)
-
-
-async def _paced(exchange: Exchange) -> None:
-    await exchange.begin_stream()
-    for doc in story(*"abcdefgh"):
-        await exchange.piece(event(doc))
-        await asyncio.sleep(0.06)
-    await exchange.piece(b"data: [DONE]\n\n")
-    await exchange.finish()
-
-
-def _then_silent(data: bytes) -> Script:
-    async def script(exchange: Exchange) -> None:
-        await exchange.begin_stream()
-        await exchange.piece(data)
-        await exchange.left(60)
-
-    return script
 
 
 def _broken(fault: str, data: bytes) -> Script:
