@@ -28,17 +28,20 @@ STATUSES: Final[Mapping[str, int]] = {"ai-sdk": 402, "codex": 400, "continue": 4
 502 these programs repeat the call, some for minutes and silently, whatever the answer says; Codex shows a message of
 its own. Programs made with Vercel's AI SDK, such as Cline, have its name."""
 
+OWNERS_FAULTS = frozenset({"upstream_auth_failed", "upstream_out_of_credit"})
+"""Codes of errors that last until the owner does something at the upstream."""
+
 WHILE_HELD = "while_held"
 """The detail of an error that says that the call would be affordable once the running calls have ended."""
 
 
 def set_program_status(error: GatewayError, app: str, *, bundled: bool) -> None:
-    """Give an error of money, here or at the upstream, or of a long limit, the HTTP status at which this program stops.
+    """Give an error that lasts for more than a minute the HTTP status at which this program stops.
 
     ``bundled``: an SDK is part of the program. Users of an SDK expect 429 or 502, and the SDK obeys
     ``x-should-retry``; a program around it may retry by itself.
     """
-    if isinstance(error, QuotaExceeded) or error.code == "upstream_out_of_credit" or error.needs_long_wait:
+    if isinstance(error, QuotaExceeded) or error.code in OWNERS_FAULTS or error.needs_long_wait:
         name, default = app.casefold(), 402 if bundled else 0
         error.program_status = next((status for start, status in STATUSES.items() if name.startswith(start)), default)
 

@@ -3,18 +3,16 @@
 from math import ceil
 
 from gateway.core.channel_health import STEPS_S
+from gateway.core.quota_refusals import OWNERS_FAULTS
 from gateway.core.ratelimit import headers_of
 from gateway.domain.errors import GatewayError, InvalidToken, QuotaExceeded, UpstreamError
 from gateway.domain.limits import LimitReading
 from gateway.inbound.api import InboundApi
 from gateway.inbound.chat.api import CHAT
 
-NEVER_RETRY = frozenset(
-    {
-        *("answer_memory_full", "call_cancelled", "internal_error", "request_too_large_for_limit"),
-        "upstream_out_of_credit",
-    }
-)
+NEVER_RETRY = OWNERS_FAULTS | {
+    *("answer_memory_full", "call_cancelled", "internal_error", "request_too_large_for_limit")
+}
 """Codes that SDKs must not retry. For some of them an upstream has worked, and each retry would be paid for again."""
 
 

@@ -92,6 +92,17 @@ async def test_an_upstream_without_credit_stops_the_same_programs(
     assert (gateway.record.status, gateway.record.code) == (status, "upstream_out_of_credit")
 
 
+@pytest.mark.parametrize(("agent", "status"), [("OpenAI/Python 3.52.0", 502), ("QwenCode/0.24.4", 402)])
+async def test_a_refused_key_of_a_channel_stops_them_too(
+    gateway: Gateway, provider: Provider, agent: str, status: int
+) -> None:
+    gateway.channel(provider.base_url)
+    provider.on("m", reply({"error": {"message": "bad key"}}, status=401))
+    answer = await post(gateway.client, "/v1/chat/completions", {"user-agent": agent})
+    assert (answer.status, answer.head.get("x-should-retry")) == (status, "false")
+    assert gateway.record.code == "upstream_auth_failed"
+
+
 @pytest.mark.parametrize(
     ("wait", "agent", "status"),
     [
