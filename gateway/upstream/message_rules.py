@@ -21,15 +21,16 @@ from gateway.upstream.message_shapes import (
     GO_ON,
     ORDER_REFUSED,
     PARTS_REFUSED,
+    RESULTS_REFUSED,
     SYSTEM_REFUSED,
     SYSTEM_ROLES,
     SYSTEM_TURN_REFUSED,
     UNSIGNED,
     blocks_of,
-    developer_as_system,
     role_of,
-    system_as_user,
     with_alternation,
+    with_images_apart,
+    with_role,
     with_system_first,
     with_text,
     without_system,
@@ -46,7 +47,6 @@ NO_SYSTEM_TURNS = MESSAGES + "role=not system"
 SYSTEM_FIRST = MESSAGES + "role=system"
 ALTERNATION = MESSAGES + "role=alternating"
 NO_NULLS = MESSAGES + "null"
-NO_NULL_CONTENT = MESSAGES + "content=null"
 SHORT_IDS = MESSAGES + "tool_call_id=short"
 THOUGHTS = MESSAGES + "content=thinking"
 """Stands for what ``REASONING_BACK`` means in Messages."""
@@ -104,23 +104,14 @@ _ASSISTANT, _USER = map(rawjson.raw, ("assistant", "user"))
 
 
 def _without_nulls(message: Fields) -> Fields:
-    """Returns a message of the assistant without the members that are null."""
-    if rawjson.NULL not in message.values() or role_of(message) != "assistant":
-        return message
-    return {name: raw for name, raw in message.items() if not rawjson.is_null(raw)}
-
-
-def _with_content(message: Fields) -> Fields:
-    """Returns a message with an empty text if its content is null, unless it calls tools."""
-    has_none = (
-        "content" in message and rawjson.is_null(message["content"]) and rawjson.is_null(message.get("tool_calls"))
-    )
-    return {**message, "content": rawjson.EMPTY_TEXT} if has_none else message
+    """Returns a message without nulls, and with an empty text if it has no content, unless it calls tools."""
+    kept = {name: raw for name, raw in message.items() if not rawjson.is_null(raw)}
+    return kept if "tool_calls" in kept else {"content": rawjson.EMPTY_TEXT, **kept}
 
 
 def _with_some_content(message: Fields) -> Fields:
     """Returns a message with an empty text if it has no content, even if it has calls."""
-    return {"content": rawjson.EMPTY_TEXT, **{name: raw for name, raw in message.items() if not rawjson.is_null(raw)}}
+    return {"content": rawjson.EMPTY_TEXT, **_without_nulls(message)}
 
 
 def _assistant_after_tools(messages: list[Fields]) -> list[Fields]:
@@ -158,22 +149,6 @@ def _unless_image(part: Any) -> Any:
     return {"type": "text", "text": LEFT_OUT} if is_image else part
 
 
-def _images_of_tools(messages: list[Fields]) -> list[Fields]:
-    """Returns the messages with the images of tools' results in a message of the user after them."""
-    fitting: list[Fields] = []
-    images = list[Any]()
-    for message in [*messages, {}]:
-        parts = rawjson.list_at(message.get("content")) if role_of(message) == "tool" else []
-        own = [part for part in parts if rawjson.at(part, "type") == "image_url"]
-        if images and role_of(message) != "tool":
-            fitting.append({"role": _USER, "content": rawjson.raw(images)})
-            images = []
-        texts = [part for part in parts if part not in own] or [{"type": "text", "text": "[image]"}]
-        fitting.append({**message, "content": rawjson.raw(texts)} if own else message)
-        images += own
-    return fitting[:-1]
-
-
 def _with_raw_image(part: Any) -> Any:
     """Returns an image without the beginning of a ``data:`` URL, so that its address is base64 alone."""
     url = rawjson.text_at(part, "image_url", "url")
@@ -190,9 +165,7 @@ def _unless_blank(part: Any) -> Any:
 
 
 def with_each_part(messages: list[Fields], change: Callable[[Any], Any]) -> list[Fields]:
-    """Returns the messages with the parts as ``change`` returns them, without its nulls, and without the messages that
-    had no others.
-    """
+    """Returns the messages with changed parts, without those that became null, and without messages of no others."""
     fitting = [_with_changes(message, change) for message in messages]
     return [
         message
@@ -307,9 +280,8 @@ def _in_each(change: Callable[[Fields], Fields]) -> Callable[[list[Fields]], lis
 
 
 RULES: Mapping[str, MessageRule] = {
-    ROLE: MessageRule(_in_each(developer_as_system), sign=DEVELOPER),
+    ROLE: MessageRule(_in_each(with_role("developer", "system")), sign=DEVELOPER),
     NO_NULLS: MessageRule(_in_each(_without_nulls), sign=b"null"),
-    NO_NULL_CONTENT: MessageRule(_in_each(_with_content), sign=b"null"),
     PAIRS: MessageRule(_with_results, PAIRS_REFUSED),
     SHORT_IDS: MessageRule(
         _in_each(_with_short_ids),
@@ -330,9 +302,7 @@ RULES: Mapping[str, MessageRule] = {
         ),
         sign=b"image",
     ),
-    MESSAGES + "image=user": MessageRule(
-        _images_of_tools, lazy_pattern("(?i)image urls are only allowed for messages with role 'user'"), sign=b"image"
-    ),
+    MESSAGES + "image=user": MessageRule(with_images_apart, RESULTS_REFUSED, sign=b"image"),
     MESSAGES + "image=base64": MessageRule(
         _in_each(lambda message: _with_changes(message, _with_raw_image)),
         lazy_pattern("图片输入格式"),  # Zhipu's GLM
@@ -376,7 +346,7 @@ RULES: Mapping[str, MessageRule] = {
         with_system_first, lazy_pattern(r"(?i)system messages? must be (?:at the begin|(?:the )?first)")
     ),
     NO_SYSTEM: MessageRule(without_system, SYSTEM_REFUSED),
-    NO_SYSTEM_TURNS: MessageRule(_in_each(system_as_user), SYSTEM_TURN_REFUSED, sign=b'"system"'),
+    NO_SYSTEM_TURNS: MessageRule(_in_each(with_role("system", "user")), SYSTEM_TURN_REFUSED, sign=b'"system"'),
     MESSAGES + "role=assistant": MessageRule(
         _assistant_after_tools, lazy_pattern(r"(?i)unexpected role 'user' after role 'tool'"), sign=b'"tool"'
     ),

@@ -1,7 +1,7 @@
 """Message shapes: who speaks when, and texts as one, for the templates of models that take only the simplest chats."""
 
 from base64 import b64encode
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -39,6 +39,10 @@ SYSTEM_TURN_REFUSED = lazy_pattern(
 Ollama, Qwen and Bedrock."""
 ORDER_REFUSED = lazy_pattern(r"(?i)roles must alternate|alternate (?:between )?['\"`]?user|alternating user")
 """Matches refusals of two messages of one role in a row, or of a chat that begins with the assistant."""
+RESULTS_REFUSED = lazy_pattern(
+    r"(?i)image urls are only allowed for messages with role 'user'|only text tool_result blocks are supported"
+)
+"""Matches refusals of images in the results of tools. The second is LM Studio's, in Messages."""
 SYSTEM_ROLES = ("system", "developer")
 
 
@@ -73,14 +77,39 @@ def with_text(message: Fields) -> Fields:
     return {**message, "content": join_texts([rawjson.raw(text) for text in texts])}
 
 
-def developer_as_system(message: Fields) -> Fields:
-    """Returns a message with the older name of its role."""
-    return {**message, "role": rawjson.raw("system")} if role_of(message) == "developer" else message
+def with_images_apart(messages: list[Fields]) -> list[Fields]:
+    """Returns the messages with the images of tools' results after them, in a message of the user."""
+    fitting: list[Fields] = []
+    images = list[Any]()
+    for message in [*map(_results_first, messages), {}]:
+        parts = rawjson.list_at(message.get("content")) if role_of(message) == "tool" else []
+        texts, own = _split_images(parts)
+        if images and role_of(message) != "tool":
+            fitting.append({"role": rawjson.raw("user"), "content": rawjson.raw(images)})
+            images = []
+        fitting.append({**message, "content": rawjson.raw(texts)} if own else message)
+        images += own
+    return fitting[:-1]
 
 
-def system_as_user(message: Fields) -> Fields:
-    """Returns a system message as one of the user."""
-    return {**message, "role": rawjson.raw("user")} if role_of(message) == "system" else message
+def _results_first(message: Fields) -> Fields:
+    blocks, images = list[Any](), list[Any]()
+    for block in rawjson.list_at(message.get("content")):
+        texts, own = _split_images(rawjson.list_at(block, "content"))
+        blocks.append({**block, "content": texts} if own else block)
+        images += own
+    return {**message, "content": rawjson.raw([*blocks, *images])} if images else message
+
+
+def _split_images(parts: list[Any]) -> tuple[list[Any], list[Any]]:
+    """Returns the parts of a result without its images, and these."""
+    images = [part for part in parts if rawjson.at(part, "type") in ("image", "image_url")]
+    return [part for part in parts if part not in images] or [{"type": "text", "text": "[image]"}], images
+
+
+def with_role(old: str, new: str) -> Callable[[Fields], Fields]:
+    """Returns what gives a message of one role the other."""
+    return lambda message: {**message, "role": rawjson.raw(new)} if role_of(message) == old else message
 
 
 def with_system_first(messages: list[Fields]) -> list[Fields]:

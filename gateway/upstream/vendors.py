@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from gateway.domain.channel import Dialect, TokenLimitField
-from gateway.upstream.message_rules import NO_NULL_CONTENT, NO_NULLS, SHORT_IDS
+from gateway.upstream.message_rules import NO_NULLS, SHORT_IDS
 from gateway.upstream.refused_params import MESSAGES, ROLE
 
 _OPENAI_ONLY = frozenset(
@@ -228,7 +228,7 @@ PRESETS = {
             "ollama",
             11434,
             token_limit_field=TokenLimitField.MAX_TOKENS,  # the other one is silently ignored
-            rules=(ROLE, NO_NULL_CONTENT),
+            rules=(ROLE, NO_NULLS),
             heeds_tool_choice=False,
             responses=True,
         ),

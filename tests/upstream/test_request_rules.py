@@ -267,6 +267,11 @@ def test_other_tools_stay(tools: Any) -> None:
             ],
         ),
         (
+            "messages[].image=user",
+            [_said("user", [{"type": "tool_result", "content": [_part("a"), IMAGE]}, _part("b")])],
+            [_said("user", [{"type": "tool_result", "content": [_part("a")]}, _part("b"), IMAGE])],
+        ),
+        (
             "messages[].text",
             [_said("assistant", None, function_call={"name": "f"}), USER, _said("assistant", "", tool_calls=[])],
             [_said("assistant", None, function_call={"name": "f"}), USER],

@@ -27,7 +27,10 @@ WORDS: dict[tuple[str, ...], list[str]] = {
         "{'type': 'missing', 'loc': ('body', 'messages', 1, 'content'), 'msg': 'Field required'}",  # vLLM
         "Type mismatch of '/messages/1/content', 'string' not in 'null'",  # Cloudflare
     ],
-    ("messages[].image=user",): ["Image URLs are only allowed for messages with role 'user', but this message"],
+    ("messages[].image=user",): [
+        "Image URLs are only allowed for messages with role 'user', but this message",
+        "Only text tool_result blocks are supported",
+    ],
     ("messages[].role=user only",): [
         "System role not supported",
         "Developer instruction is not enabled for models/gemma-3-27b-it",

@@ -6,6 +6,7 @@ from the content. Only the model's name is replaced.
 
 from collections.abc import Iterator, Mapping
 from itertools import groupby
+from operator import itemgetter
 from typing import Generic, Literal, TypeVar
 
 import msgspec
@@ -67,6 +68,7 @@ _PIECES: Mapping[str, _Pieces] = {
     **dict.fromkeys(("tool_use", "server_tool_use", "mcp_tool_use"), _ARGUMENTS),
 }
 """Decodes the usual pieces of a block, by the type of the block."""
+_TEXT_BLOCKS = {"text_delta": "text", "thinking_delta": "thinking"}
 _BLOCK_EVENTS = ("content_block_start", "content_block_delta", "content_block_stop")
 
 
@@ -81,8 +83,8 @@ class MessageTap(NativeTap):
         self._open_block: int | None = None
         self._types: dict[int, str] = {}
         """The type of each block."""
-        self._strays: list[Fields] = []
-        """Deltas of texts that came in blocks of other types. They get blocks of their own at the end."""
+        self._strays: list[tuple[str, Fields]] = []
+        """The types of the blocks that deltas of texts belong to, and the deltas. They get these blocks at the end."""
         self._pieces: _Pieces | None = None
         """Decodes the usual pieces of the open block."""
         self._has_call = False
@@ -142,8 +144,9 @@ class MessageTap(NativeTap):
         else:
             delta, block_type = rawjson.maybe_fields(fields.get("delta")), self._types.get(index, "")
             self._count(delta, event.data)
-            if _own_type(delta) not in ("", block_type) and block_type in _PIECES:
-                self._strays.append(delta)
+            own_type = _TEXT_BLOCKS.get(rawjson.text_at(delta.get("type")), block_type)
+            if own_type != block_type and block_type in _PIECES:
+                self._strays.append((own_type, delta))
                 return b""
         return _clean_event(event, fields, self.order.screen)
 
@@ -151,9 +154,9 @@ class MessageTap(NativeTap):
         """Returns the end of the open block, and blocks with the stray deltas."""
         out = b"" if self._open_block is None else _event("content_block_stop", index=self._open_block)
         self._open_block = None
-        for place, (kind, deltas) in enumerate(groupby(self._strays, key=_own_type), max(self._types, default=0) + 1):
+        for place, (kind, deltas) in enumerate(groupby(self._strays, itemgetter(0)), max(self._types, default=0) + 1):
             out += _event("content_block_start", index=place, content_block={"type": kind, kind: ""})
-            out += b"".join([_event("content_block_delta", index=place, delta=delta) for delta in deltas])
+            out += b"".join([_event("content_block_delta", index=place, delta=delta) for _, delta in deltas])
             out += _event("content_block_stop", index=place)
         self._strays.clear()
         return out
@@ -228,11 +231,6 @@ class MessageTap(NativeTap):
 
     def terminal_event(self, usage: Usage) -> bytes:
         return _event("message_stop")
-
-
-def _own_type(delta: Fields) -> str:
-    """Returns the type of the block that a delta with a text belongs to; nothing for other deltas."""
-    return {"text_delta": "text", "thinking_delta": "thinking"}.get(rawjson.text_at(delta.get("type")), "")
 
 
 def _event(kind: str, **fields: object) -> bytes:

@@ -219,15 +219,16 @@ def test_tool_ids_are_shortened_alike_on_both_sides() -> None:
 
 def test_groq_gets_no_names_and_no_nulls() -> None:
     assert _messages({"role": "assistant", "name": "n", "content": None, "refusal": None}, "groq") == {
-        "role": "assistant"
+        "role": "assistant",
+        "content": "",
     }
     assert _sent({"logprobs": True, "logit_bias": {}, "top_p": 1}, "groq") == {"top_p": 1}
 
 
 def test_ollama_gets_an_empty_text_for_none() -> None:
     assert _messages({"role": "assistant", "content": None}, "ollama")["content"] == ""
-    called = {"role": "assistant", "content": None, "tool_calls": [{"id": "a"}]}
-    assert _messages(called, "ollama") == called
+    called = {"role": "assistant", "tool_calls": [{"id": "a"}]}
+    assert _messages({**called, "content": None}, "ollama") == called
 
 
 def test_some_values_have_other_names() -> None:
