@@ -8,7 +8,7 @@ our fields: it is merged into the present configuration, and its models get know
 import asyncio
 import os
 import tomllib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, cast
 
 import msgspec
@@ -46,6 +46,7 @@ from gateway.upstream.credentials import ChannelVariables
 from gateway.upstream.vendors import PRESETS
 
 Document = Mapping[str, Any]
+ChannelNotes = Iterable[tuple[str, str]]
 UNPRICED = "their calls are counted but not charged, and no budget stops them"
 
 
@@ -88,9 +89,9 @@ class ImportPlan:
         for section in SECTIONS:
             validation.check_section(section, self.registry, _table(document, section.name))
 
-    async def add_known_prices(self) -> list[str]:
+    async def add_known_prices(self) -> ChannelNotes:
         """Give known prices to new models of the channels. Returns notes about these and about missing prices."""
-        lines: list[str] = []
+        notes: list[tuple[str, str]] = []
         for number, change in enumerate(self.changes):
             if not isinstance(channel := change.value, Channel):
                 continue
@@ -102,8 +103,8 @@ class ImportPlan:
                 priced = await with_known_prices(channel, names, self.registry, self._now)
                 self.changes[number] = Change("channels", channel.id, priced)
                 self.registry = with_changes(self.registry, [self.changes[number]])
-            lines += _price_notes(channel, priced, names, self.registry)
-        return lines
+            notes += _price_notes(channel, priced, names, self.registry)
+        return notes
 
     def _plan_entities(self, section: Section, tables: Mapping[str, Any], *, prune: bool) -> None:
         registry = self.registry
@@ -192,16 +193,24 @@ class ImportPlan:
         self.changes.append(Change(section.name, key, cast("Entity | None", new)))
 
 
-def _price_notes(channel: Channel, priced: Channel, names: Collection[str], registry: Registry) -> Iterator[str]:
+def _by_channel(notes: ChannelNotes) -> Iterator[str]:
+    """Yields each note once, after the names of its channels."""
+    channels: dict[str, list[str]] = {}
+    for channel, note in notes:
+        channels.setdefault(note, []).append(f"'{plain(channel)}'")
+    for note, names in channels.items():
+        yield f"channel{'s' if len(names) > 1 else ''} {first_of(names, 4)}: {note}"
+
+
+def _price_notes(channel: Channel, priced: Channel, names: Collection[str], registry: Registry) -> ChannelNotes:
     """Yields how many prices were added to a channel, and which of the models with these names have none."""
-    subject = f"channel '{plain(channel.name)}'"
     if added_prices := new_prices(priced, channel):
-        yield f"{subject}: {count_text(len(added_prices), 'price')} known to the program"
+        yield channel.name, f"{count_text(len(added_prices), 'price')} known to the program"
     new_models = [model for model in priced.models if model.name in names]
     if missing := [plain(m.name, 60) for m in new_models if channel_price(priced, m, registry.prices) is None]:
         effect = "their calls are refused" if registry.settings.refuse_unpriced else UNPRICED
         advice = "'tollkeeper price set MODEL' sets one"
-        yield f"{subject}: no price is known for {first_of(sorted(missing), 5)}: {effect}; {advice}"
+        yield channel.name, f"no price is known for {first_of(sorted(missing), 5)}: {effect}; {advice}"
 
 
 def _with_defaults(section: Section, values: object, registry: Registry) -> object:
@@ -270,8 +279,10 @@ async def _import_document(edits: ConfigEdits, document: Document, body: ImportB
     before = edits.registry
     plan = ImportPlan(before, edits.now)
     await asyncio.to_thread(plan.add_document, document, prune=body.prune)
-    if body.origin is not ConfigOrigin.OURS:
-        messages = [*messages, *await plan.add_known_prices()]
+    price_notes = () if body.origin is ConfigOrigin.OURS else await plan.add_known_prices()
+    if plan.keys:
+        names = first_of([f"'{plain(name)}'" for name in sorted(plan.keys)], 5)
+        messages = [*messages, f"new tokens get keys of their own: {names}"]
     differences = await asyncio.to_thread(plan.differences)
     if body.apply and edits.registry is not before:
         msg = "the configuration has changed in the meantime; review the differences and try again"
@@ -284,7 +295,7 @@ async def _import_document(edits: ConfigEdits, document: Document, body: ImportB
     return ImportView(
         applied=body.apply,
         differences=differences,
-        notes=[*messages, *_owner_notes(plan)],
+        notes=[*messages, *_by_channel([*price_notes, *_channel_notes(plan)])],
         expiring=expiring,
         keys=plan.keys if body.apply else {},
     )
@@ -300,17 +311,13 @@ def _parse(text: str) -> Document:
         raise BadRequest(msg, code="bad_configuration", param="text") from exc
 
 
-def _owner_notes(plan: ImportPlan) -> Iterator[str]:
-    if plan.keys:
-        names = first_of([f"'{plain(name)}'" for name in sorted(plan.keys)], 5)
-        yield f"new tokens get keys of their own: {names}"
+def _channel_notes(plan: ImportPlan) -> ChannelNotes:
     for channel in [change.value for change in plan.changes if isinstance(change.value, Channel)]:
-        name = plain(channel.name)
         for variable in ChannelVariables(os.environ).missing(channel):
-            yield f"channel '{name}': the environment variable {variable} is not set where the server runs"
+            yield channel.name, f"the environment variable {variable} is not set where the server runs"
         if channel.patterns and channel.id not in plan.registry.lists:
             command = f"channel models {word(channel.name)} --refresh"
-            yield f"channel '{name}': its models are fetched within a minute; to fetch them now: 'tollkeeper {command}'"
+            yield channel.name, f"its models are fetched within a minute; to fetch them now: 'tollkeeper {command}'"
 
 
 def _translate(text: str, origin: ConfigOrigin) -> ImportedConfig:

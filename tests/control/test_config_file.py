@@ -114,6 +114,12 @@ async def test_notes_name_what_an_import_leaves_to_do(owner: ControlClient, monk
     assert notes == ["new tokens get keys of their own: 't0', 't1', 't2', 't3', 't4' and 2 more"]
 
 
+async def test_one_variable_of_several_channels_is_one_note(owner: ControlClient) -> None:
+    channel = 'dialect = "openai"\nbase_url = "http://127.0.0.1:9"\nkey = "env:TK_UNSET"\n'
+    (note,) = (await owner.import_config(f"format = 1\n[channels.a]\n{channel}[channels.b]\n{channel}")).notes
+    assert note == "channels 'a', 'b': the environment variable TK_UNSET is not set where the server runs"
+
+
 async def test_money_is_not_configuration(owner: ControlClient) -> None:
     text = (await owner.export_config()).text
     await owner.grant(5)

@@ -60,10 +60,9 @@ class ImportedConfig:
     def add_price(self, model: str, rates: Mapping[str, object], where: str) -> None:
         """Add a price in dollars per token. If the model already has another price, that one stays."""
         dollars = {field: million for field, rate in rates.items() if (million := _per_million(rate)) is not None}
-        if dollars and not {"input", "output"} <= set(dollars):
-            dollars = {"input": "0", "output": "0"} | dollars
         if not dollars:
             return
+        dollars = {"input": "0", "output": "0"} | dollars
         if self.prices.setdefault(model, dollars) != dollars:
             self.note(f"not imported: another price of '{plain(model, 80)}'", where)
 
@@ -95,8 +94,6 @@ def whole(value: object, least: int = 0) -> int | None:
 
 
 def _per_million(rate: object) -> str | None:
-    if isinstance(rate, bool) or not isinstance(rate, int | float | str):
-        return None
     try:
         dollars = Decimal(str(rate)) * 1_000_000
     except InvalidOperation:

@@ -7,6 +7,7 @@ deployment with any of them becomes a channel of its own.
 import re
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from gateway.core.importers.base import ImportedConfig, model_name, table, whole, with_version
 from gateway.domain.text import REFERENCE, plain
@@ -73,7 +74,6 @@ _KNOWN_PARAMS = {
     *("api_version", "order", "drop_params", "extra_body"),
     *(*DEFAULTS, *RATES, *LIMITS, *TIMEOUTS),
 }
-_MODES = ("chat", "responses", "completion", "embedding", "embeddings")
 _KNOWN_INFO = {"mode", "max_input_tokens", "id", *RATES}
 
 
@@ -106,7 +106,7 @@ class _SharedChannels:
         channels = self._config.channels
         name = self._names.get(fields_text, "")
         if not name or any(offered["name"] == model for offered in channels[name]["models"]):
-            preferred = f"litellm-{fields.get('preset') or _host(str(fields.get('base_url', '')))}"
+            preferred = f"litellm-{fields.get('preset') or urlsplit(fields['base_url']).netloc.replace(':', '-')}"
             name = self._names[fields_text] = self._config.channel_name(preferred)
             channels[name] = {**fields, "models": []}
         return channels[name]
@@ -135,7 +135,7 @@ class _DeploymentImport:
             self._note("not imported: a deployment without a model_name that could be shown")
             return
         mode = self._info.get("mode", "chat")
-        if mode not in _MODES:
+        if mode not in ("chat", "responses", "completion", "embedding", "embeddings"):
             self._note(f"not imported: a deployment of mode '{plain(str(mode), 40)}', which is not supported")
             return
         for name in ("model", "api_base", "base_url"):
@@ -272,10 +272,6 @@ def _as_list(value: object) -> list[Any]:
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
-def _host(url: str) -> str:
-    return url.partition("://")[2].partition("/")[0].replace(":", "-")
-
-
 def _add_routing(config: ImportedConfig, settings: Mapping[str, Any], router: Mapping[str, Any]) -> None:
     if fallbacks := _convert_fallbacks(config, settings, router):
         config.groups["default"]["fallbacks"] = fallbacks
@@ -331,12 +327,11 @@ def _add_alias(config: ImportedConfig, alias: str, target: object) -> None:
 
 def _note_other_sections(config: ImportedConfig, source: Mapping[str, Any]) -> None:
     if variables := table(source.get("environment_variables")):
-        names = ", ".join(plain(str(name), 60) for name in sorted(map(str, variables)))
-        config.note(f"set these variables where the server runs: {names}")
-    if general := table(source.get("general_settings")):
-        config.note_fields(set(general), "", "general_settings.")
-        if "master_key" in general:
-            config.note("clients need tokens of this gateway: 'tollkeeper token add NAME'")
+        config.note(f"set these variables where the server runs: {', '.join(sorted(map(str, variables)))}")
+    general = table(source.get("general_settings"))
+    config.note_fields(set(general) - {"master_key"}, "", "general_settings.")
+    if "master_key" in general:
+        config.note("clients need tokens of this gateway: 'tollkeeper token add NAME'")
     if "include" in source:
         config.note("not imported: include; import the files that it names too")
     known = {"model_list", "litellm_settings", "router_settings", "general_settings", "environment_variables"}

@@ -227,7 +227,6 @@ def test_what_is_not_imported_of_the_rest_is_reported() -> None:
         "not imported: litellm_settings.context_window_fallbacks",
         "not imported: router_settings.redis_host",
         "set these variables where the server runs: A, B",
-        "not imported: general_settings.master_key",
         "clients need tokens of this gateway: 'tollkeeper token add NAME'",
         "not imported: include; import the files that it names too",
     ]
