@@ -96,20 +96,21 @@ class _SharedChannels:
 
     def __init__(self, config: ImportedConfig) -> None:
         self._config = config
-        self._names: dict[str, str] = {}
-        """The newest channel with these fields, which are written as a text."""
+        self._by_fields: dict[str, list[dict[str, Any]]] = {}
+        """The channels with these fields, which are written as a text."""
 
     def channel_for(self, fields: dict[str, Any], model: str) -> dict[str, Any]:
         """Returns the channel with these fields, to which the model can be added. Adds one if it is missing."""
         is_own = "limits" in fields or "weight" in fields
         fields_text = repr((sorted(fields.items(), key=str), model if is_own else ""))
-        channels = self._config.channels
-        name = self._names.get(fields_text, "")
-        if not name or any(offered["name"] == model for offered in channels[name]["models"]):
-            preferred = f"litellm-{fields.get('preset') or urlsplit(fields['base_url']).netloc.replace(':', '-')}"
-            name = self._names[fields_text] = self._config.channel_name(preferred)
-            channels[name] = {**fields, "models": []}
-        return channels[name]
+        channels = self._by_fields.setdefault(fields_text, [])
+        for channel in channels:
+            if all(offered["name"] != model for offered in channel["models"]):
+                return channel
+        preferred = f"litellm-{fields.get('preset') or urlsplit(fields['base_url']).netloc.replace(':', '-')}"
+        channels.append({**fields, "models": []})
+        self._config.channels[self._config.channel_name(preferred)] = channels[-1]
+        return channels[-1]
 
 
 class _DeploymentImport:

@@ -105,6 +105,11 @@ def test_limits_weights_orders_and_deadlines_are_a_deployment_s_own() -> None:
     assert channel["timeouts"] == {"total": 60.0, "head": 5.0}
 
 
+def test_a_channel_gets_every_model_whose_name_is_free() -> None:
+    found = of(deployment("a"), deployment("a", "openai/x"), deployment("b"), deployment("b", "openai/x"))
+    assert [[model["name"] for model in channel["models"]] for channel in found.channels.values()] == [["a", "b"]] * 2
+
+
 def test_a_deployment_that_is_there_twice_is_imported_once() -> None:
     found = of(deployment(), deployment(), deployment("other"))
     assert [model["name"] for model in found.channels["litellm-openai"]["models"]] == ["m", "other"]
