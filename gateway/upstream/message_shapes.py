@@ -82,8 +82,7 @@ def with_images_apart(messages: list[Fields]) -> list[Fields]:
     fitting: list[Fields] = []
     images = list[Any]()
     for message in [*map(_results_first, messages), {}]:
-        parts = rawjson.list_at(message.get("content")) if role_of(message) == "tool" else []
-        texts, own = _split_images(parts)
+        texts, own = _split_images(rawjson.list_at(message.get("content")) if role_of(message) == "tool" else [])
         if images and role_of(message) != "tool":
             fitting.append({"role": rawjson.raw("user"), "content": rawjson.raw(images)})
             images = []
@@ -141,8 +140,7 @@ def with_alternation(messages: list[Fields]) -> list[Fields]:
         last, role = fitting[-1] if fitting else {}, role_of(message)
         joins = role in ("user", "assistant") and role == role_of(last) and not ({"tool_calls"} & {*message, *last})
         if joins:
-            contents = (last.get("content", NULL), message.get("content", NULL))
-            fitting[-1] = {**last, "content": join_contents(contents)}
+            fitting[-1] = {**last, "content": join_contents([last.get("content", NULL), message.get("content", NULL)])}
             continue
         if role == "assistant" and role_of(last) in ("", *SYSTEM_ROLES):
             fitting.append({"role": rawjson.raw("user"), "content": rawjson.raw(FILLER)})

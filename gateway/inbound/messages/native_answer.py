@@ -121,8 +121,8 @@ class MessageTap(NativeTap):
             if not self.order.screen.clean(fields) and edited == message:
                 return None
             return write_event(b"message_start", rawjson.encode({**fields, "message": edited}))
-        if kind == "message_delta" and (self._strays or rawjson.is_null(fields.get("usage", NULL))):
-            if rawjson.is_null(fields.get("usage", NULL)):
+        if kind == "message_delta" and (self._strays or rawjson.is_null(fields.get("usage"))):
+            if rawjson.is_null(fields.get("usage")):
                 fields["usage"] = rawjson.raw({"output_tokens": self.tally.tokens()})
             added = self._end_block() if self._strays else b""
             sent = SSEEvent(rawjson.encode(fields), b"message_delta")
@@ -131,8 +131,7 @@ class MessageTap(NativeTap):
 
     def _take_block_event(self, kind: str, event: SSEEvent, fields: Fields) -> bytes | None:
         """See ``take``. SDKs fail at a text in the block of a call, as SGLang and claude-code-router send it."""
-        number = rawjson.maybe(fields.get("index"))
-        index = number if type(number) is int else 0
+        index = rawjson.whole_number(rawjson.maybe(fields.get("index"))) or 0
         if kind == "content_block_start":
             block = rawjson.maybe_fields(fields.get("content_block"))
             self._open_block, self._types[index] = index, rawjson.text_at(block.get("type"))
