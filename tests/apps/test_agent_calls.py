@@ -1,6 +1,5 @@
 """How often Claude Code and Codex call: once for each turn where all is well, and for an error as often as intended."""
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from tests.apps.test_coding_agents import CODEX
 from tests.fakes.agents import GeminiAgent
 from tests.fakes.gateway import GRANTED, Gateway, running
 from tests.fakes.provider import Exchange, Provider, Script
-from tests.fakes.replies import fail, reply, speak
+from tests.fakes.replies import fail, reply, speak, speak_after
 
 pytestmark = [driven, pytest.mark.timeout(2 * RUN_S + 60)]
 
@@ -95,12 +94,7 @@ async def test_claude_code_waits_for_an_upstream_that_is_silent_for_twenty_secon
 ) -> None:
     script = ScriptedAgent([])
     serve(gateway, provider, dialect, script)
-
-    async def slow(exchange: Exchange) -> None:
-        await asyncio.sleep(20)
-        await script(exchange)
-
-    provider.other = slow
+    provider.other = speak_after(20.0, script)
     ended = await claude(gateway, tmp_path)
     assert (ended.code, script.final in ended.out) == (0, True), ended.out[-3000:]
     assert [one.outcome for one in await gateway.settled(1)] == [Outcome.DONE]

@@ -21,7 +21,7 @@ from tests.conformance import nodejs
 from tests.conformance.sdk import MESSAGES, openai
 from tests.conformance.shapes import stream_faults
 from tests.fakes.gateway import Gateway
-from tests.fakes.provider import Exchange, Provider
+from tests.fakes.provider import Provider
 from tests.fakes.replies import (
     choice,
     chunk,
@@ -30,6 +30,7 @@ from tests.fakes.replies import (
     fail,
     reply,
     speak,
+    speak_after,
     story,
     stream,
     stream_bytes,
@@ -107,12 +108,7 @@ class TestEarlyHead:
         """The first one fails when the head is out; the other one answers."""
         gateway.channel(provider.base_url, "m=late", name="up", priority=1)
         gateway.channel(provider.base_url, "m=quick", name="other")
-
-        async def late(exchange: Exchange) -> None:
-            await asyncio.sleep(0.3)
-            await fail(500, "it broke")(exchange)
-
-        provider.on("late", late)
+        provider.on("late", speak_after(0.3, fail(500, "it broke")))
         provider.on("quick", speak("Hel", "lo"))
 
     async def test_the_head_names_no_channel_and_the_end_does(self, gateway: Gateway) -> None:

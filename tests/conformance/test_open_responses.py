@@ -12,7 +12,20 @@ from tests.fakes import messages
 from tests.fakes.client import Answer
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Exchange, Provider, Script
-from tests.fakes.replies import Doc, choice, chunk, delta, dumps, reply, story, stream, tool_call, usage, whole
+from tests.fakes.replies import (
+    Doc,
+    choice,
+    chunk,
+    delta,
+    dumps,
+    in_steps,
+    reply,
+    story,
+    stream,
+    tool_call,
+    usage,
+    whole,
+)
 from tests.fakes.responses import function_call, message, parsed, respond
 
 KINDS = ("chat", "anthropic", "gemini", "native")
@@ -195,7 +208,7 @@ async def test_what_did_not_complete_has_no_time_of_completion(gateway: Gateway,
 async def test_reasoning_comes_in_events_of_both_specs(gateway: Gateway, provider: Provider, reasoning: Doc) -> None:
     """OpenAI and Open Responses name the events of a summary alike, and those of a plain text not."""
     said = anthropic.thinking("Hm", "SIG==") + anthropic.text("Four", index=1) + anthropic.end()
-    at(gateway, provider, "anthropic", messages.say_events(anthropic.start() + said))
+    at(gateway, provider, "anthropic", in_steps(anthropic.start() + said))
     events = parsed((await ask(gateway, input="hi", stream=True, reasoning=reasoning)).body)
     assert [fault for event in events for fault in faults(event, "Event", event["type"])] == []
     assert [event["delta"] for event in events if event["type"] == "response.reasoning_summary_text.delta"] == ["Hm"]

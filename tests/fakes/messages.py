@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tests.fakes.provider import Bill, Exchange, Script
-from tests.fakes.replies import Doc, dumps
+from tests.fakes.replies import Doc, dumps, in_steps
 
 SIGNATURE = "EqQBCkYIAxgCKkA" + "x" * 40
 """A vendor's own."""
@@ -77,28 +77,12 @@ def speak_messages(doc: Doc | None = None) -> Script:
             await exchange.answer(dumps({"input_tokens": 42}))
             return
         if exchange.json.get("stream"):
-            await _stream(exchange, message_events(answer))
+            await in_steps(*message_events(answer))(exchange)
         else:
             await exchange.answer(dumps(answer), headers={"request-id": "req_up"})
         exchange.bill = Bill(answer["id"], sum(usage[name] for name in inputs), usage["output_tokens"])
 
     return script
-
-
-def say_events(*events: bytes) -> Script:
-    """These events, then a clean end."""
-
-    async def script(exchange: Exchange) -> None:
-        await _stream(exchange, events)
-
-    return script
-
-
-async def _stream(exchange: Exchange, events: Sequence[bytes]) -> None:
-    await exchange.begin_stream()
-    for each in events:
-        await exchange.piece(each)
-    await exchange.finish()
 
 
 def read_events(body: bytes) -> list[Doc]:

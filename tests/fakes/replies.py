@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from tests.fakes.provider import JSON, Bill, Exchange, Script
@@ -84,7 +84,7 @@ def speak(*words: str, prompt: int = 9, completion: int = 12) -> Script:
         model, spent = str(asked["model"]), usage(prompt, completion)
         if asked.get("stream"):
             tail = [chunk(id=id, model=model, usage=spent)] if _wants_usage(asked) else []
-            await _stream(exchange, [*story(*said, id=id, model=model), *tail])
+            await in_steps(*story(*said, id=id, model=model), *tail, DONE)(exchange)
         else:
             await exchange.answer(dumps(whole(model, choice("".join(said)), id=id, spent=spent)))
         exchange.bill = Bill(id, prompt, completion)
@@ -113,11 +113,7 @@ def fail(
 
 def stream(*docs: Doc, done: bool = True) -> Script:
     """These chunks, then ``[DONE]``, then a clean end."""
-
-    async def script(exchange: Exchange) -> None:
-        await _stream(exchange, docs, done=done)
-
-    return script
+    return in_steps(*docs, DONE if done else b"")
 
 
 def stream_bytes(data: bytes, *, size: int = 0, headers: Mapping[str, str] | None = None) -> Script:
@@ -188,11 +184,11 @@ def at_path(end: str, there: Script, elsewhere: Script | None = None) -> Script:
     return script
 
 
-def speak_after(go: asyncio.Event, answer: Script | None = None) -> Script:
-    """This or a good answer once the test sets the event."""
+def speak_after(go: asyncio.Event | float, answer: Script | None = None) -> Script:
+    """This or a good answer once the test sets the event, or after so many seconds."""
 
     async def script(exchange: Exchange) -> None:
-        await exchange.until(go)
+        await (asyncio.sleep(go) if isinstance(go, float) else exchange.until(go))
         await (answer or speak())(exchange)
 
     return script
@@ -206,14 +202,6 @@ async def silence(exchange: Exchange) -> None:
 async def slam(exchange: Exchange) -> None:
     """Resets before a byte was answered."""
     exchange.socket.reset()
-
-
-async def _stream(exchange: Exchange, docs: Sequence[Doc], *, done: bool = True) -> None:
-    await exchange.begin_stream()
-    for doc in docs:
-        await exchange.piece(event(doc))
-    await exchange.piece(DONE if done else b"")
-    await exchange.finish()
 
 
 def _wants_usage(asked: Doc) -> bool:

@@ -1,10 +1,8 @@
 """No secret reaches a screen or a file by what upstreams answer to the owner's questions, or by what proxies say."""
 
-import asyncio
 import re
 from base64 import b64decode, b64encode
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,6 +15,7 @@ from tests.fakes.replies import dumps
 from tests.faults.canaries import KINDS, PROMPT, SPELLINGS, secret_of
 from tests.faults.canary_places import Said, error_places
 from tests.faults.canary_run import ALL, MODEL, CanaryRun
+from tests.upstream.http.makers import OPEN, proxying
 
 LISTS: dict[Dialect, Callable[[str], dict[str, Any]]] = {
     Dialect.OPENAI: lambda text: {"data": [{"id": text, "owned_by": text}, {"id": "m", "note": text}], "note": text},
@@ -127,37 +126,6 @@ async def test_the_demo_keeps_no_prompt(canaries: CanaryRun) -> None:
 # ---------------------------------------------------------------------------------------------- proxies
 
 
-@asynccontextmanager
-async def _proxy(answer: Callable[[str], bytes]) -> AsyncIterator[int]:
-    """A proxy that is shown what opens it, and answers with it; an empty answer lets the connection through."""
-
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = (await reader.readuntil(b"\r\n\r\n")).decode()
-        shown = re.search(r"proxy-authorization: (.*)\r\n", head, re.IGNORECASE)
-        said = answer(shown[1] if shown else "")
-        if said:
-            writer.write(said)
-            writer.close()
-            return
-        host, _, port = head.split()[1].rpartition(":")
-        there, back = await asyncio.open_connection(host, int(port))
-        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
-        with suppress(ConnectionError):
-            await asyncio.gather(_pump(reader, back), _pump(there, writer))
-
-    server = await asyncio.start_server(talk, "127.0.0.1", 0)
-    try:
-        yield server.sockets[0].getsockname()[1]
-    finally:
-        server.close()
-
-
-async def _pump(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
-    while data := await source.read(65536):
-        target.write(data)
-    target.close()
-
-
 ANSWERS: dict[str, Callable[[str], bytes]] = {
     "reason": lambda text: f"HTTP/1.1 502 {text}\r\nX-Said: {text}\r\n\r\n{text}".encode(),
     "407": lambda text: f'HTTP/1.1 407 {text}\r\nProxy-Authenticate: Basic realm="{text}"\r\n\r\n'.encode(),
@@ -180,7 +148,7 @@ def _password(kind: str) -> str:
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", ANSWERS)
 async def test_proxies(canaries: CanaryRun, name: str) -> None:
-    async with _proxy(ANSWERS[name]) as port, opened(canaries.gateway.engine) as surface:
+    async with proxying(ANSWERS[name], []) as port, opened(canaries.gateway.engine) as surface:
         owner = ControlClient(surface.unix, timeout_s=10)
         for _, kind in _some_kinds(list(ANSWERS).index(name)):
             password = _password(kind)
@@ -196,7 +164,7 @@ async def test_proxies(canaries: CanaryRun, name: str) -> None:
 
 async def test_an_upstream_that_knows_the_proxys_password(canaries: CanaryRun) -> None:
     places = error_places(Dialect.OPENAI)
-    async with _proxy(lambda _: b"") as port:
+    async with proxying(OPEN, []) as port:
         for number, kind in enumerate(KINDS):
             password = _password(kind)
             pair = f"anna:{password}"

@@ -8,8 +8,8 @@ import pytest
 from gateway.domain.call import Outcome
 from tests.fakes.client import Answer, Client, events, read_answer
 from tests.fakes.gateway import Gateway
-from tests.fakes.provider import Exchange, Provider, Script
-from tests.fakes.replies import DONE, chunk, delta, endless, event, in_steps, silence, speak, story, usage
+from tests.fakes.provider import Provider, Script
+from tests.fakes.replies import DONE, chunk, delta, endless, event, in_steps, silence, speak, speak_after, story, usage
 from tests.fakes.wire import Gone, Socket
 from tests.faults.refusals import nothing_happened
 
@@ -31,12 +31,7 @@ async def asked(client: Client, data: bytes) -> Socket:
 
 def slow(seconds: float) -> Script:
     """A good answer, plain or streamed, after some time."""
-
-    async def script(exchange: Exchange) -> None:
-        await asyncio.sleep(seconds)
-        await speak("Hello", prompt=9, completion=12)(exchange)
-
-    return script
+    return speak_after(seconds, speak("Hello", prompt=9, completion=12))
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.6])

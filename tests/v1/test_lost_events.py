@@ -7,9 +7,9 @@ from gateway.domain.channel import Dialect
 from tests.conformance.test_completions import answered, said
 from tests.fakes.client import Answer
 from tests.fakes.gateway import Gateway
-from tests.fakes.messages import message, message_events, say_events, text_block
+from tests.fakes.messages import message, message_events, text_block
 from tests.fakes.provider import Exchange, Provider, Script
-from tests.fakes.replies import DONE, event, reply, story, stream_bytes
+from tests.fakes.replies import DONE, event, in_steps, reply, story, stream_bytes
 from tests.v1.test_every_api import CASES, STREAMED, call, docs_of
 
 GARBLED = b"data: {oops\n\n"
@@ -34,7 +34,7 @@ def part(text: str, **end: str) -> bytes:
 *BEGUN, STOP, LAST, END = message_events(message(text_block("Hello")))
 BROKEN: dict[Dialect, Script] = {
     Dialect.OPENAI: garbled_chats,
-    Dialect.ANTHROPIC: say_events(*BEGUN, b"event: content_block_delta\n" + GARBLED, STOP, LAST, END),
+    Dialect.ANTHROPIC: in_steps(*BEGUN, b"event: content_block_delta\n" + GARBLED, STOP, LAST, END),
     Dialect.GEMINI: stream_bytes(part("Hello") + GARBLED + part("", finishReason="STOP")),
 }
 PASSED_ON = {(Dialect.ANTHROPIC, "messages")}

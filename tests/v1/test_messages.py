@@ -23,12 +23,11 @@ from tests.fakes.messages import (
     message,
     message_events,
     read_events,
-    say_events,
     speak_messages,
     text_block,
 )
 from tests.fakes.provider import Provider
-from tests.fakes.replies import Doc, dumps, fail, reply, speak
+from tests.fakes.replies import Doc, dumps, fail, in_steps, reply, speak
 
 PATH = "/v1/messages"
 HELLO: Doc = {"model": "m", "max_tokens": 100, "messages": [{"role": "user", "content": "Hi"}]}
@@ -250,21 +249,21 @@ async def test_without_output_a_translated_answer_is_empty(gateway: Gateway, pro
 async def test_a_stream_that_breaks_ends_with_an_error(native: Gateway, provider: Provider) -> None:
     events = message_events(message())
     for count in range(1, len(events) - 1):
-        provider.on("m", say_events(*events[:count]))
+        provider.on("m", in_steps(*events[:count]))
         found = read_events((await post(native, {**HELLO, "stream": True})).body)
         assert found[-1]["type"] == "error", count
         assert "message_stop" not in [doc["type"] for doc in found]
 
 
 async def test_a_stream_that_said_why_it_ended_gets_its_last_event(native: Gateway, provider: Provider) -> None:
-    provider.on("m", say_events(*message_events(message())[:-1]))
+    provider.on("m", in_steps(*message_events(message())[:-1]))
     found = read_events((await post(native, {**HELLO, "stream": True})).body)
     assert [doc["type"] for doc in found[-2:]] == ["message_delta", "message_stop"]
 
 
 async def test_an_error_before_anything_else_is_a_status(native: Gateway, provider: Provider) -> None:
     error = {"type": "overloaded_error", "message": "Overloaded"}
-    provider.on("m", say_events(event("error", error=error)))
+    provider.on("m", in_steps(event("error", error=error)))
     answer = await post(native, {**HELLO, "stream": True})
     assert (answer.status, answer.json["error"]["type"]) == (529, "overloaded_error")
 
@@ -425,7 +424,7 @@ async def test_blocks_that_nobody_here_knows_pass_as_they_are(native: Gateway, p
     cited = event("content_block_delta", index=5, delta={"type": "citations_delta", "citation": {"type": "x"}})
     events = message_events(doc)
     events[-3:-3] = [cited]
-    provider.on("m", say_events(*events), reply(doc))
+    provider.on("m", in_steps(*events), reply(doc))
     assert (await post(native, {**HELLO, "stream": True})).body == b"".join(events)
     assert (await post(native)).body == dumps(doc)
 

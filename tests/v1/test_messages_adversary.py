@@ -6,9 +6,9 @@ import pytest
 
 from gateway.domain.usage import UsageSource
 from tests.fakes.gateway import Gateway
-from tests.fakes.messages import event, message, read_events, say_events, speak_messages, text_block
+from tests.fakes.messages import event, message, read_events, speak_messages, text_block
 from tests.fakes.provider import Provider
-from tests.fakes.replies import Doc, reply
+from tests.fakes.replies import Doc, in_steps, reply
 from tests.v1.test_messages import HELLO, PATH, native, post
 
 __all__ = ["native"]
@@ -41,7 +41,7 @@ UNREPORTED: Mapping[str, list[bytes]] = {
 @pytest.mark.parametrize("events", UNREPORTED.values(), ids=UNREPORTED)
 async def test_output_without_a_report_is_estimated(native: Gateway, provider: Provider, events: list[bytes]) -> None:
     """The number at the beginning of a message is not its output."""
-    provider.on("m", say_events(*events, event("message_stop")))
+    provider.on("m", in_steps(*events, event("message_stop")))
     await post(native, {**HELLO, "max_tokens": 4000, "stream": True})
     (record,) = await native.settled()
     assert (record.input, record.source) == (9, UsageSource.PARTIAL)
@@ -71,7 +71,7 @@ async def test_a_stream_shows_no_secret_around_its_content(native: Gateway, prov
         event("message_delta", delta={**END["delta"], "x": KEY}, usage={"output_tokens": 3, "z": KEY}),
         event("message_stop", z=KEY),
     ]
-    provider.on("m", say_events(*events))
+    provider.on("m", in_steps(*events))
     answer = await post(native, {**HELLO, "stream": True})
     assert (answer.status, KEY.encode() in answer.body) == (200, False)
     assert answer.body.count(b"event: ") == len(events)
@@ -82,7 +82,7 @@ async def test_what_the_model_says_is_never_changed(native: Gateway, provider: P
         event("content_block_delta", index=0, delta={"type": "text_delta", "text": KEY}),
         event("content_block_delta", index=0, delta={"type": "text_delta", "text": KEY, "y": KEY}),
     ]
-    provider.on("m", say_events(_start(**FIRST), _text()[0], *said, _text()[2], *ENDED))
+    provider.on("m", in_steps(_start(**FIRST), _text()[0], *said, _text()[2], *ENDED))
     found = read_events((await post(native, {**HELLO, "stream": True})).body)
     texts = [doc["delta"].get("text") for doc in found if "delta" in doc]
     assert texts[:2] == [KEY, KEY]

@@ -29,6 +29,7 @@ from tests.fakes.replies import (
     event,
     reply,
     speak,
+    speak_after,
     stream,
     stream_bytes,
     tool_call,
@@ -174,11 +175,7 @@ class TestSilence:
         return CallDeadlines(first_event=0.1, keep_alive=0.05, tick=0.02)
 
     async def test_pings_keep_a_client_waiting(self, gateway: Gateway, provider: Provider) -> None:
-        async def script(exchange: Exchange) -> None:
-            await asyncio.sleep(0.4)
-            await speak("Hi")(exchange)
-
-        provider.on("m", script)
+        provider.on("m", speak_after(0.4, speak("Hi")))
         answer = await post(gateway, STREAM)
         events = read_events(answer.body)
         assert grammar_faults(events) == []

@@ -121,6 +121,46 @@ class _Peer(Socket):
             self.transport.abort()
 
 
+OPEN = b"HTTP/1.1 200 Connection established\r\n\r\n"
+
+
+@asynccontextmanager
+async def proxying(answer: bytes | Callable[[str], bytes], heard: list[str]) -> AsyncIterator[int]:
+    """A proxy that notes its request, answers this, and then passes bytes on to the requested address.
+
+    A function makes the answer of what shall open the proxy.
+    """
+
+    async def talk(peer: Socket) -> None:
+        head = await peer.read_head()
+        key = head.get("proxy-authorization")
+        heard.extend([head.line, head.get("host"), key])
+        said = answer if isinstance(answer, bytes) else answer(key)
+        await peer.write(said)
+        if said != OPEN:
+            await peer.gone.wait()
+            return
+        host, _, port = head.line.split()[1].rpartition(":")
+        reader, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+        with_peer = asyncio.create_task(_pump(peer, writer))
+        try:
+            while data := await reader.read(65536):
+                await peer.write(data)
+        finally:
+            with_peer.cancel()
+            writer.transport.abort()
+
+    async with listening(talk) as port:
+        yield port
+
+
+async def _pump(peer: Socket, writer: asyncio.StreamWriter) -> None:
+    while True:
+        if not peer.buffer:
+            await peer.more()
+        writer.write(peer.take(len(peer.buffer)))
+
+
 def saying(*answers: bytes) -> Talk:
     """Each request of a connection gets the next answer; after the last one the peer waits to be left."""
 

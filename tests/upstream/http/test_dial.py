@@ -5,8 +5,6 @@ import datetime as dt
 import socket
 import ssl
 import threading
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -16,7 +14,7 @@ from gateway.domain.urls import Proxy
 from gateway.upstream.http import dial
 from gateway.upstream.http.dial import Address, Dialer, Target, look_up
 from tests.fakes.wire import Socket
-from tests.upstream.http.makers import Talk, hang, listening
+from tests.upstream.http.makers import OPEN, Talk, hang, listening, proxying
 
 FOUR: Address = (socket.AF_INET, socket.IPPROTO_TCP, "127.0.0.1", 0)
 
@@ -211,41 +209,6 @@ async def test_who_leaves_takes_the_look_up_from_nobody(stuck: threading.Event) 
     first.cancel()
     stuck.set()
     assert await second == []
-
-
-OPEN = b"HTTP/1.1 200 Connection established\r\n\r\n"
-
-
-@asynccontextmanager
-async def proxying(answer: bytes, heard: list[str]) -> AsyncIterator[int]:
-    """A proxy that notes its request, answers this, and then passes bytes on to the requested address."""
-
-    async def talk(peer: Socket) -> None:
-        head = await peer.read_head()
-        heard.extend([head.line, head.get("host"), head.get("proxy-authorization")])
-        await peer.write(answer)
-        if answer != OPEN:
-            await peer.gone.wait()
-            return
-        host, _, port = head.line.split()[1].rpartition(":")
-        reader, writer = await asyncio.open_connection(host.strip("[]"), int(port))
-        with_peer = asyncio.create_task(_pump(peer, writer))
-        try:
-            while data := await reader.read(65536):
-                await peer.write(data)
-        finally:
-            with_peer.cancel()
-            writer.transport.abort()
-
-    async with listening(talk) as port:
-        yield port
-
-
-async def _pump(peer: Socket, writer: asyncio.StreamWriter) -> None:
-    while True:
-        if not peer.buffer:
-            await peer.more()
-        writer.write(peer.take(len(peer.buffer)))
 
 
 async def _dial_tunnel(proxy: Proxy, port: int, tls: ssl.SSLContext | None = None) -> Socket:
