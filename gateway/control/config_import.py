@@ -67,8 +67,7 @@ class ImportPlan:
 
     def differences(self) -> list[Difference]:
         """Returns what is added, changed and removed, and then what stays."""
-        changes = changes_of(self.changes, self._before, self.registry)
-        return [*differences_of(changes), *self._unchanged]
+        return [*differences_of(changes_of(self.changes, self._before, self.registry)), *self._unchanged]
 
     def add_document(self, document: Document, *, prune: bool) -> None:
         """Plan the changes that a document makes. Raises BadRequest with the path of the bad value."""

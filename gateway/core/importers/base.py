@@ -60,6 +60,8 @@ class ImportedConfig:
     def add_price(self, model: str, rates: Mapping[str, object], where: str) -> None:
         """Add a price in dollars per token. If the model already has another price, that one stays."""
         dollars = {field: million for field, rate in rates.items() if (million := _per_million(rate)) is not None}
+        if len(dollars) < sum(rate is not None for rate in rates.values()):
+            self.note(f"not imported: a price of '{plain(model, 80)}' that is not a number of dollars a token", where)
         if not dollars:
             return
         dollars = {"input": "0", "output": "0"} | dollars

@@ -200,6 +200,7 @@ LEFT: list[tuple[Any, str]] = [
     ("nonsense", "a deployment without a model_name"),
     (deployment(num_retries=3), "litellm_params.num_retries"),
     (deployment(rpm="os.environ/UNSET"), "litellm_params.rpm = os.environ/UNSET"),
+    (deployment(input_cost_per_token=300), "a price of 'm' that is not a number of dollars a token"),
     (deployment(timeout=0.1), "litellm_params.timeout = 0.1"),
     (deployment(api_version="2024"), "api_version; Azure's v1 address"),
     (deployment(info={"supports_vision": True}), "model_info.supports_vision"),
