@@ -29,7 +29,7 @@ from gateway.domain.call import Record
 from gateway.store.calls import CallLog
 from gateway.store.log import Log
 from tests.bench.bench_store import calls
-from tests.bench.load import Job, Result
+from tests.bench.load import Job, Result, chat_request
 from tests.bench.processes import Load
 from tests.house import ROOT
 from tests.tui.terminal import Terminal, terminal
@@ -116,11 +116,7 @@ async def fire(load: Load, server: Server, key: str, seconds: float) -> Result:
     """Calls at the rate for so long, from a process of their own: what reads the terminal must not delay them."""
     body = json.dumps({"model": "demo-echo", "messages": [{"role": "user", "content": "Hello, how much is this?"}]})
     port = urlsplit(server.endpoint.address).port or 0
-    request = (
-        f"POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\nauthorization: Bearer {key}\r\n"
-        f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n{body}"
-    )
-    job = Job(port=port, request=request, calls=int(RATE * seconds), connections=32, rate=RATE)
+    job = Job(port=port, request=chat_request(port, key, body), calls=int(RATE * seconds), connections=32, rate=RATE)
     result = await asyncio.to_thread(load.run, job)
     assert not result.errors, f"{result.errors} calls failed"
     return result

@@ -12,7 +12,7 @@ from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from statistics import median
 
-from tests.bench.load import Job, Result
+from tests.bench.load import Job, Result, chat_request
 from tests.bench.processes import LOAD_CORE, Load, free_port, machine, module, serving, tollkeeper, until_answered
 
 STUCK = 120
@@ -94,10 +94,7 @@ async def stuck(port: int, hole: int, key: str) -> AsyncIterator[None]:
 def request(port: int, key: str, model: str) -> str:
     """The bytes of one call."""
     body = json.dumps({"model": model, "messages": [{"role": "user", "content": "Hello"}]})
-    return (
-        f"POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\nauthorization: Bearer {key}\r\n"
-        f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n{body}"
-    )
+    return chat_request(port, key, body)
 
 
 if __name__ == "__main__":

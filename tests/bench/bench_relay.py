@@ -19,7 +19,7 @@ from statistics import median
 import msgspec
 
 from tests.bench.bench_store import build
-from tests.bench.load import Job, Result
+from tests.bench.load import Job, Result, chat_request
 from tests.bench.processes import (
     LOAD_CORE,
     SERVER_CORE,
@@ -109,11 +109,7 @@ def request(target: Target, trial: Trial) -> str:
     messages = [{"role": "user", "content": trial.text * (trial.prompt // len(trial.text))}]
     model = f"m-{EVENTS}" if trial.stream else "m"
     body = json.dumps({"model": model, "messages": messages, **({"stream": True} if trial.stream else {})})
-    head = (
-        f"POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1:{target.port}\r\nauthorization: Bearer {target.key}\r\n"
-        f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
-    )
-    return head + body
+    return chat_request(target.port, target.key, body)
 
 
 @contextmanager

@@ -45,6 +45,14 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes."""
 
 
+def chat_request(port: int, key: str, body: str) -> str:
+    """The text of one chat completion's request."""
+    return (
+        f"POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\nauthorization: Bearer {key}\r\n"
+        f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n{body}"
+    )
+
+
 class Caller(asyncio.Protocol):
     """One connection, one call at a time."""
 

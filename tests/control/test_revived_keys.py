@@ -8,17 +8,12 @@ import pytest
 from gateway.client.control import ControlClient
 from gateway.domain.errors import Conflict
 from gateway.domain.history import REVIVES_KEY
+from tests.control.test_history import refused
 from tests.fakes.client import Client
 from tests.fakes.gateway import Gateway
 
 URL = "http://127.0.0.1:9/v1"
 OLD, NEW = "sk-old-key-of-the-upstream", "sk-new-key-of-the-upstream"
-
-
-async def refused(work: Awaitable[object]) -> Conflict:
-    with pytest.raises(Conflict) as caught:
-        await work
-    return caught.value
 
 
 def reasons(error: Conflict) -> list[str]:

@@ -5,7 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.core.clocks import Mono
 from tests.core.rig import Rig, rigged
+
+
+@pytest.fixture
+def mono() -> Mono:
+    return Mono()
 
 
 @pytest.fixture

@@ -24,11 +24,6 @@ class Bell:
 
 
 @pytest.fixture
-def mono() -> Mono:
-    return Mono()
-
-
-@pytest.fixture
 def bell() -> Bell:
     return Bell()
 

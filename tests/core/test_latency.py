@@ -10,11 +10,6 @@ A = ChannelId("ch_a")
 
 
 @pytest.fixture
-def mono() -> Mono:
-    return Mono()
-
-
-@pytest.fixture
 def pace(mono: Mono) -> LatencyStats:
     return LatencyStats(mono)
 

@@ -32,11 +32,6 @@ def bound(name: str = "laptop", **limits: Any) -> RateScope:
 
 
 @pytest.fixture
-def mono() -> Mono:
-    return Mono()
-
-
-@pytest.fixture
 def days() -> Days:
     return Days()
 

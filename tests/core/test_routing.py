@@ -28,11 +28,6 @@ def keyed(name: str = "a", **fields: Any) -> Route:
 
 
 @pytest.fixture
-def mono() -> Mono:
-    return Mono()
-
-
-@pytest.fixture
 def health(mono: Mono) -> ChannelHealth:
     return ChannelHealth(mono, lambda: None)
 

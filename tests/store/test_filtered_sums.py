@@ -9,10 +9,11 @@ from gateway.domain.call import Record
 from gateway.domain.query import EVERYTHING, Query, parse
 from gateway.domain.units import Millis
 from gateway.store.calls import CallLog, filtered_sums_of
-from gateway.store.rollup import DIMENSIONS, HOUR, Counts, Dimension
+from gateway.store.rollup import DIMENSIONS, HOUR, Dimension
 from gateway.store.search import SearchDeadline
 from gateway.store.sums import value_of
-from tests.store.samples import busy, log_of, seal, where
+from tests.store.samples import busy, sealed_log, where
+from tests.store.test_rollup import added
 
 CALLS = list(busy(11, 600, days=4))
 EVEN = CALLS[0].model
@@ -20,20 +21,9 @@ EVEN = CALLS[0].model
 
 @pytest.fixture
 def calls(tmp_path: Path) -> Iterator[CallLog]:
-    found = log_of(tmp_path, limit=20_000)
-    for i, call in enumerate(CALLS):
-        found.log.append([call])
-        if i == 450:
-            seal(found)
+    found = sealed_log(tmp_path, CALLS)
     yield found
     found.log.close()
-
-
-def added(calls: list[Record]) -> Counts:
-    counts = Counts()
-    for call in calls:
-        counts.add(call)
-    return counts
 
 
 SELECTIONS: list[tuple[Query, Callable[[Record], bool]]] = [

@@ -14,18 +14,14 @@ from gateway.store.latency import CACHE_BYTES, Histogram, LatencyCache, LatencyC
 from gateway.store.rollup import DAY, HOUR
 from gateway.store.segment import Segment
 from gateway.store.sums import FOREVER, Span
-from tests.store.samples import T0, busy, log_of, seal
+from tests.store.samples import T0, busy, log_of, sealed_log
 
 CALLS = list(busy(11, 600, days=4))
 
 
 @pytest.fixture
 def calls(tmp_path: Path) -> Iterator[CallLog]:
-    found = log_of(tmp_path, limit=20_000)
-    for i, call in enumerate(CALLS):
-        found.log.append([call])
-        if i == 450:
-            seal(found)
+    found = sealed_log(tmp_path, CALLS)
     yield found
     found.log.close()
 

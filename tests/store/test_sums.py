@@ -8,7 +8,7 @@ import pytest
 from gateway.store.calls import CallLog
 from gateway.store.rollup import DAY, DIMENSIONS, HOUR, Counts, Dimension
 from gateway.store.sums import FOREVER, Span, by_value, over_time, total, value_of
-from tests.store.samples import T0, busy, log_of, seal
+from tests.store.samples import T0, busy, log_of, seal, sealed_log
 
 CALLS = list(busy(11, 600, days=4))
 HALF = HOUR // 2
@@ -30,12 +30,7 @@ SPANS = [
 
 @pytest.fixture(scope="module")
 def calls(tmp_path_factory: pytest.TempPathFactory) -> CallLog:
-    found = log_of(tmp_path_factory.mktemp("log"), limit=20_000)
-    for i, call in enumerate(CALLS):
-        found.log.append([call])
-        if i == 450:
-            seal(found)
-    return found
+    return sealed_log(tmp_path_factory.mktemp("log"), CALLS)
 
 
 @pytest.mark.parametrize("by", DIMENSIONS)

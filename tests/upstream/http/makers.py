@@ -1,12 +1,14 @@
 """Makers: a pool that asks a provider's scripts one after the other; peers that are written byte by byte."""
 
 import asyncio
+import datetime as dt
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 
 import msgspec
+import trustme
 
 from gateway.domain.channel import Timeouts
 from gateway.domain.order import PreparedRequest
@@ -119,6 +121,13 @@ class _Peer(Socket):
             pass
         finally:
             self.transport.abort()
+
+
+def certified(authority: trustme.CA, name: str, expires: dt.datetime | None = None) -> ssl.SSLContext:
+    """What a host of that name speaks TLS with."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert(name, not_after=expires).configure_cert(context)
+    return context
 
 
 OPEN = b"HTTP/1.1 200 Connection established\r\n\r\n"

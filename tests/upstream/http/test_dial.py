@@ -14,7 +14,7 @@ from gateway.domain.urls import Proxy
 from gateway.upstream.http import dial
 from gateway.upstream.http.dial import Address, Dialer, Target, look_up
 from tests.fakes.wire import Socket
-from tests.upstream.http.makers import OPEN, Talk, hang, listening, proxying
+from tests.upstream.http.makers import OPEN, Talk, certified, hang, listening, proxying
 
 FOUR: Address = (socket.AF_INET, socket.IPPROTO_TCP, "127.0.0.1", 0)
 
@@ -31,12 +31,6 @@ def trusting(authority: trustme.CA) -> ssl.SSLContext:
     return context
 
 
-def _certified(authority: trustme.CA, name: str, expires: dt.datetime | None = None) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert(name, not_after=expires).configure_cert(context)
-    return context
-
-
 async def _dial(port: int, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> Socket:
     async with asyncio.timeout(30):
         _, made = await Dialer().dial(Target(host, port, tls), Socket)
@@ -50,7 +44,7 @@ async def test_a_plain_connection() -> None:
 
 
 async def test_tls_with_a_good_certificate(authority: trustme.CA, trusting: ssl.SSLContext) -> None:
-    async with listening(hang, _certified(authority, "127.0.0.1")) as port:
+    async with listening(hang, certified(authority, "127.0.0.1")) as port:
         await _dial(port, trusting)
 
 
@@ -59,20 +53,20 @@ def test_old_versions_of_tls_are_refused() -> None:
 
 
 async def test_an_unknown_authority_is_refused(trusting: ssl.SSLContext) -> None:
-    async with listening(hang, _certified(trustme.CA(), "127.0.0.1")) as port:
+    async with listening(hang, certified(trustme.CA(), "127.0.0.1")) as port:
         with pytest.raises(ssl.SSLCertVerificationError):
             await _dial(port, trusting)
 
 
 async def test_another_name_is_refused(authority: trustme.CA, trusting: ssl.SSLContext) -> None:
-    async with listening(hang, _certified(authority, "other.test")) as port:
+    async with listening(hang, certified(authority, "other.test")) as port:
         with pytest.raises(ssl.SSLCertVerificationError, match="not valid for"):
             await _dial(port, trusting)
 
 
 async def test_an_expired_certificate_is_refused(authority: trustme.CA, trusting: ssl.SSLContext) -> None:
     past = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
-    async with listening(hang, _certified(authority, "127.0.0.1", past)) as port:
+    async with listening(hang, certified(authority, "127.0.0.1", past)) as port:
         with pytest.raises(ssl.SSLCertVerificationError, match="expired"):
             await _dial(port, trusting)
 
@@ -225,13 +219,10 @@ async def test_the_proxy_gets_the_host_and_its_credentials() -> None:
     assert heard == [f"CONNECT 127.0.0.1:{port} HTTP/1.1", f"127.0.0.1:{port}", "Basic eA=="]
 
 
-async def test_tls_is_spoken_with_the_host_and_not_with_the_proxy() -> None:
-    authority = trustme.CA()
-    certified = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert("127.0.0.1").configure_cert(certified)
-    trusting = ssl.create_default_context()
-    authority.configure_trust(trusting)
-    async with listening(hang, certified) as port, proxying(OPEN, []) as there:
+async def test_tls_is_spoken_with_the_host_and_not_with_the_proxy(
+    authority: trustme.CA, trusting: ssl.SSLContext
+) -> None:
+    async with listening(hang, certified(authority, "127.0.0.1")) as port, proxying(OPEN, []) as there:
         made = await _dial_tunnel(Proxy("127.0.0.1", there), port, trusting)
         assert made.transport.get_extra_info("ssl_object") is not None
         made.transport.abort()

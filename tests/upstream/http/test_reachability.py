@@ -8,7 +8,7 @@ import trustme
 
 from gateway.upstream.http import dial
 from gateway.upstream.http.reachability import Stage, check_reachability
-from tests.upstream.http.makers import hang, listening
+from tests.upstream.http.makers import certified, hang, listening
 
 
 @pytest.fixture(scope="module")
@@ -23,12 +23,6 @@ def trusting(authority: trustme.CA, monkeypatch: pytest.MonkeyPatch) -> None:
     authority.configure_trust(context)
     dial.target_of.cache_clear()
     monkeypatch.setattr(dial, "tls_context", lambda: context)
-
-
-def certified(authority: trustme.CA, name: str, expires: dt.datetime | None = None) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert(name, not_after=expires).configure_cert(context)
-    return context
 
 
 async def test_a_plain_address_is_connected_to() -> None:
