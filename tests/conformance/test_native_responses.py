@@ -395,10 +395,21 @@ async def test_a_refusal_of_an_input_without_items_is_passed_on(
     assert (answer.status, error in answer.body.decode()) == (400, True)
 
 
+async def test_only_the_reasoning_that_nothing_follows_is_left_out(gateway: Gateway, provider: Provider) -> None:
+    """Codex keeps it of a stream that broke, and sends it with every later call of the session."""
+    text = "Item 'rs_2' of type 'reasoning' was provided without its required following item."
+    provider.on("m", reply({"error": {"message": text, "param": "input"}}, status=400), respond(message("Hello")))
+    said = {"type": "message", "id": "msg_1", "role": "assistant", "content": [{"type": "output_text", "text": "Hi"}]}
+    thought = {"type": "reasoning", "id": "rs_1", "summary": []}
+    answer = await call(gateway, input=[thought, said, {**thought, "id": "rs_2"}])
+    assert (answer.status, provider.last.json["input"]) == (200, [thought, said])
+    assert answer.head.get("x-gateway-dropped-params") == "reasoning_dropped"
+
+
 @pytest.mark.parametrize(
     "text",
     [
-        "Item 'rs_1' of type 'reasoning' was provided without its required following item.",
+        "Item 'rs_9' of type 'reasoning' was provided without its required following item.",
         "Item 'msg_1' of type 'message' was provided without its required 'reasoning' item: 'rs_1'.",
     ],
 )

@@ -94,6 +94,9 @@ _REASONING_REFUSED = re.compile(
 """Matches refusals of reasoning that another account sealed, which come without OpenAI's code, of reasoning without
 what followed it, and of what followed reasoning without that."""
 
+_FOLLOWED_BY_NOTHING = re.compile(r"Item '([^']{1,100})' of type 'reasoning' was provided without its required")
+"""Matches the refusal of one reasoning, which a program keeps of a stream that broke: the others may stay."""
+
 _FIELD_REFUSED = re.compile(r"Invalid 'input\[\d+\]\.(id|content)'|Item with (id) '[^']{1,100}' not found")
 """Matches refusals of ids and of reasoning that another maker wrote, or that were not stored; Copilot's ids are longer
 than OpenAI's."""
@@ -127,7 +130,9 @@ def repaired_order(order: Order, failure: Failure) -> Order | None:
     code = failure.origin.code.apply(str) if failure.origin is not None else ""
     message = failure.verbatim.apply(str) or failure.text.apply(str)
     items = rawjson.maybe_objects(order.fields.get("input")) or []
-    if code == "invalid_encrypted_content" or _REASONING_REFUSED.search(message):
+    if (lone := _FOLLOWED_BY_NOTHING.search(message)) and any(_has_id(item, lone[1]) for item in items):
+        name, kept = "reasoning_dropped", [item for item in items if not _has_id(item, lone[1])]
+    elif code == "invalid_encrypted_content" or _REASONING_REFUSED.search(message):
         others = [item for item in items if rawjson.maybe(item.get("type")) != "reasoning"]
         name, kept = "reasoning_dropped", [_without_field(item, "id") for item in others]
     elif field := _FIELD_REFUSED.search(message):
@@ -139,6 +144,10 @@ def repaired_order(order: Order, failure: Failure) -> Order | None:
         return None
     fields = {**order.fields, "input": rawjson.raw(kept)}
     return msgspec.structs.replace(order, fields=fields, body=b"", removed=(*order.removed, name))
+
+
+def _has_id(item: Fields, id: str) -> bool:
+    return rawjson.text_at(item.get("id")) == id
 
 
 def _refused_kinds(request: Fields, error: ErrorBody) -> list[str]:
