@@ -64,7 +64,7 @@ def _noting(name: str, table: str = "") -> Any:
 class Owner(FakeClient):
     """Makes the requested changes and reports them; ``did`` lists them."""
 
-    def __init__(self, count: int = 40) -> None:
+    def __init__(self, count: int = 40, **attributes: Any) -> None:
         super().__init__(calls(count))
         self.did: list[tuple[Any, ...]] = []
         self.why_requests: list[dict[str, Any]] = []
@@ -95,6 +95,8 @@ class Owner(FakeClient):
             proposal("gemini-2.5-flash", kept=True, change="down"),
         ]
         self.machine_now = [Step(name="the disk", result="ok", text="9.0 GB are free")]
+        for name, value in attributes.items():
+            setattr(self, name, value)
 
     def note(self, *what: Any) -> None:
         """Remember the request, or refuse it."""
@@ -435,9 +437,10 @@ async def shown(
     theme: str = "dark",
     in_ascii: bool = False,
     keymap: Keymap | None = None,
+    **attributes: Any,
 ) -> AsyncIterator[tuple[Console, Pilot[ExitStatus], Owner]]:
-    """The console with a page open, everything drawn."""
-    owner = client or Owner()
+    """The console with a page open, everything drawn. A server that is not given has these attributes."""
+    owner = client or Owner(**attributes)
     app = console(owner, state=SavedState(page=page, theme=theme), in_ascii=in_ascii)
     app.session.preferences = Preferences(keymap=keymap or Keymap())
     async with app.run_test(size=size) as pilot:

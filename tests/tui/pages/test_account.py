@@ -3,39 +3,11 @@ from gateway.domain.budget import Window
 from gateway.domain.errors import Unavailable
 from gateway.domain.units import Millis, Nanos
 from tests.tui.owner import Owner, press, said, screen, settle, shown
-from tests.tui.stage import DOLLAR, NOW, account, budget, group, token, words
-
-
-async def test_money_is_added_with_one_key_and_enter() -> None:
-    async with shown("account") as (app, pilot, owner):
-        await press(app, pilot, "a")
-        assert said(app, ".preview") == "new balance: $22.00"
-        assert said(app, ".command") == "$ tollkeeper account grant 10"
-        await press(app, pilot, "enter")
-        assert owner.did == [("grant", 10 * DOLLAR, "")]
-        assert words(app) == ["Balance: $22.00. Press u to undo."]
-
-
-async def test_a_correction_is_negative_and_nothing_is_nothing() -> None:
-    async with shown("account") as (app, pilot, owner):
-        await press(app, pilot, "a", "=0", "enter")
-        assert said(app, "#wrong-nanos") == "this changes nothing"
-        await press(app, pilot, "ctrl+u", "=-2.5", "down", "=typo", "enter")
-        assert owner.did == [("grant", -2_500_000_000, "typo")]
-
-
-async def test_a_suspended_account_is_resumed_without_a_question() -> None:
-    owner = Owner()
-    owner.account_now = account(status="suspended")
-    async with shown("account", owner) as (app, pilot, _):
-        await press(app, pilot, "space")
-        assert owner.did == [("set_account", {"status": "active"})]
+from tests.tui.stage import DOLLAR, NOW, account, budget, group, token
 
 
 async def test_budgets_are_edited() -> None:
-    owner = Owner()
-    owner.account_now = account(budgets=[])
-    async with shown("account", owner) as (app, pilot, _):
+    async with shown("account", account_now=account(budgets=[])) as (app, pilot, owner):
         await press(app, pilot, "e", "=day=5", "down", "down", "right")
         assert said(app, ".command") == "$ tollkeeper account set --budget day=5 --stop-when-empty"
         await press(app, pilot, "enter")

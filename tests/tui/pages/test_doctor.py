@@ -67,12 +67,6 @@ async def test_the_first_bad_answer_says_what_to_do_and_ends_it() -> None:
         assert "skipped; fix the failure above first" in screen(app)
 
 
-async def test_token_and_model_are_chosen_and_are_in_the_command() -> None:
-    async with shown("doctor") as (app, pilot, _):
-        await press(app, pilot, "tab", "=edit", "enter", "tab", "=haiku", "enter")
-        assert "$ tollkeeper doctor --token editor --model claude-haiku-4-5" in screen(app)
-
-
 async def test_letters_typed_into_a_field_search_and_after_esc_they_are_keys() -> None:
     async with shown("doctor") as (app, pilot, _):
         await press(app, pilot, "tab", *"laptop")
@@ -112,12 +106,6 @@ async def test_checks_end_when_what_they_are_about_changes(monkeypatch: pytest.M
         assert "checking ..." not in screen(app)
         assert "enter runs the checks" in screen(app)
         assert ended == ["editor"]
-
-
-async def test_a_name_that_nothing_has_is_checked_as_it_is() -> None:
-    async with shown("doctor") as (app, pilot, _):
-        await press(app, pilot, "tab", "=nope", "escape")
-        assert "$ tollkeeper doctor --token nope" in screen(app)
 
 
 async def test_what_was_chosen_stays_when_the_tables_change() -> None:

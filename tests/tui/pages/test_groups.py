@@ -1,8 +1,6 @@
-import msgspec
-
 from gateway.domain.views import GroupView
-from tests.tui.owner import Owner, listing_of, press, said, screen, shown, typed_form
-from tests.tui.stage import group, words
+from tests.tui.owner import listing_of, press, said, shown, typed_form
+from tests.tui.stage import group
 from tui.pages.groups import GroupForm, GroupsPage
 
 
@@ -40,23 +38,6 @@ async def test_an_edit_may_rename_and_says_what_will_be_seen() -> None:
         await press(app, pilot, "enter")
         ((verb, name, patch),) = owner.did
         assert (verb, name, patch["name"], patch["models"]) == ("edit_group", "batch", "batch2", ["claude-*"])
-
-
-async def test_deleting_names_what_uses_it_and_moves_that() -> None:
-    async with shown("groups") as (app, pilot, owner):
-        await press(app, pilot, "d")
-        assert "Used by token ci, channel anthropic, channel openai-main," in screen(app)
-        await press(app, pilot, "right", "enter")
-        assert owner.did == [("remove_group", "batch", "free")]
-        assert words(app) == ["Group batch deleted. Press u to undo."]
-
-
-async def test_the_only_group_stays_while_it_is_used() -> None:
-    owner = Owner()
-    owner.groups_now = [msgspec.structs.replace(group("default"), channels=[])]
-    async with shown("groups", owner) as (app, pilot, _):
-        await press(app, pilot, "d")
-        assert words(app)[0].endswith("no other group exists to move them to")
 
 
 def test_a_copy_has_all_but_the_name() -> None:

@@ -110,14 +110,37 @@ async def typed(app: Stage, pilot: Pilot[None], text: str) -> None:
     await pilot.pause()
 
 
-async def test_typing_narrows_and_esc_clears_it() -> None:
+@pytest.mark.parametrize(
+    ("keys", "names", "current", "lead"),
+    [
+        (["slash", *"e"], ["pear", "apple", "cherry"], "pear", " 3 of 4 fruits"),
+        (["slash", *"e !p"], ["cherry"], "cherry", " 1 of 4 fruits"),
+        (["slash", *"e !p", "escape"], FRUITS, "cherry", " 4 fruits"),
+        (["s"], ["apple", "cherry", "fig", "pear"], "apple", " 4 fruits"),
+        (["s", "s"], ["cherry", "apple", "pear", "fig"], "cherry", " 4 fruits"),  # the largest number comes first
+        (["s", "s", "S"], ["fig", "pear", "apple", "cherry"], "fig", " 4 fruits"),
+        (["s", "s", "S", "s"], FRUITS, "pear", " 4 fruits"),
+        (["j", "m", "M"], ["apple"], "apple", " 1 marked: b changes them all, M shows all rows"),
+        (["j", "m", "M", "M"], FRUITS, "apple", " 1 marked: b changes them all  "),
+        (["j", "m", "M", "escape"], FRUITS, "apple", " 1 marked: b changes them all  "),
+        (["j", "m", "M", "m"], FRUITS, "apple", " 4 fruits"),
+    ],
+)
+async def test_keys_filter_sort_and_mark(keys: list[str], names: list[str], current: str, lead: str) -> None:
     async with fruit_page() as (app, pilot):
-        await typed(app, pilot, "e !p")
-        assert app.names() == ["cherry"]
-        await pilot.press("escape")
-        app.fruits.renew()
-        assert app.names() == FRUITS
-        assert not app.fruits.query_one(Input).display
+        for key in keys:
+            await pilot.press(key)
+            app.fruits.renew()
+            await pilot.pause()
+        assert (app.names(), app.fruits.table.current, words(app)) == (names, current, [])
+        assert app.drawn(".lead").startswith(lead)
+        assert app.fruits.query_one(Input).display == (keys[0] == "slash" and keys[-1] != "escape")
+
+
+async def test_without_a_mark_no_row_is_hidden() -> None:
+    async with fruit_page() as (app, pilot):
+        await pilot.press("M")
+        assert (app.names(), words(app)) == (FRUITS, ["Nothing is marked. Press m to mark a row."])
 
 
 async def test_enter_keeps_the_filter_and_goes_to_the_table() -> None:
@@ -159,19 +182,6 @@ async def test_the_pane_shows_the_row_under_the_cursor() -> None:
         assert app.drawn("Detail Static") == "all about apple"
         await pilot.press("escape")
         assert not app.fruits.query_one(Detail).display
-
-
-async def test_sorting_goes_round_with_the_cursor_at_the_top() -> None:
-    async with fruit_page() as (app, pilot):
-        await pilot.press("s")
-        assert app.names() == ["apple", "cherry", "fig", "pear"]
-        assert app.fruits.table.current == "apple"
-        await pilot.press("s")
-        assert app.names() == ["cherry", "apple", "pear", "fig"]  # of numbers the largest comes first
-        await pilot.press("S")
-        assert app.names() == ["fig", "pear", "apple", "cherry"]
-        await pilot.press("s")
-        assert app.names() == FRUITS
 
 
 async def test_a_click_on_a_title_sorts_and_another_reverses() -> None:
@@ -284,33 +294,6 @@ async def test_chosen_columns_that_have_no_room_are_named() -> None:
         assert words(app) == ["No room for Call: shown with fewer other columns, or in a wider terminal."]
 
 
-async def test_only_marked_rows_can_be_shown() -> None:
-    async with fruit_page() as (app, pilot):
-        await pilot.press("M")
-        assert words(app) == ["Nothing is marked. Press m to mark a row."]
-        await pilot.press("j", "m", "M")
-        assert app.names() == ["apple"]
-        assert app.drawn(".lead").startswith(" 1 marked: b changes them all, M shows all rows")
-        await pilot.press("M")
-        assert len(app.names()) == 4
-
-
-async def test_without_the_last_mark_all_rows_are_there_again() -> None:
-    async with fruit_page() as (app, pilot):
-        await pilot.press("j", "m", "M")
-        assert app.names() == ["apple"]
-        await pilot.press("m")
-        assert len(app.names()) == 4
-        assert words(app) == []
-
-
-async def test_esc_shows_all_rows_again_and_keeps_the_marks() -> None:
-    async with fruit_page() as (app, pilot):
-        await pilot.press("j", "m", "M", "escape")
-        assert len(app.names()) == 4
-        assert app.drawn(".lead").startswith(" 1 marked: b changes them all  ")
-
-
 async def test_the_line_above_follows_the_width_though_nothing_else_changes() -> None:
     async with fruit_page() as (app, pilot):
         app.fruits.lead = lambda width: Content(f"{width} cells")  # type: ignore[method-assign]
@@ -383,15 +366,6 @@ async def test_a_page_fetches_its_sums_soon_after_a_failure(failed: bool, passed
         await settle(app, pilot)
         await settle(app, pilot)
         assert owner.asked.count("summary channel hour") == fetches
-
-
-async def test_the_line_above_counts_what_the_filter_leaves() -> None:
-    async with fruit_page() as (app, pilot):
-        await typed(app, pilot, "e")
-        assert app.drawn(".lead") == " 3 of 4 fruits"
-        await pilot.press("escape")
-        app.fruits.renew()
-        assert app.drawn(".lead") == " 4 fruits"
 
 
 @asynccontextmanager

@@ -69,25 +69,37 @@ def test_figures_above_the_list_say_of_how_many_calls_they_are_unless_that_would
     assert ("first token" in narrow, "last" in narrow) == (True, False)
 
 
-def test_a_running_call_says_that_it_runs_and_on_which_try() -> None:
-    assert cells(running_view(running(1), NOW))["status"] == "▸ …"
-    assert cells(running_view(running(1, attempt=2), NOW))["status"] == "try2"
+REFUSED = call(1, model="", request="POST /v1/files", status=404, marks=["repeated=37"], api="messages")
+UNREAD = call(1, model="", request="", status=415, code="invalid_content_type", marks=(f"{REPEATED_MARK}3",))
+LOST = call(1, status=0, outcome="lost", duration_ms=0, first_byte_ms=None)
+NEARLY_SPENT = call(3, status=200, token="ci", marks=["budget=daily budget of token 'ci': 84% spent"])
 
 
-def test_a_request_that_reached_no_api_is_named_with_its_count() -> None:
-    refused = call(1, model="", request="POST /v1/files", status=404, marks=["repeated=37"], api="messages")
-    assert cells(refused)["model"] == "POST /v1/files \N{MULTIPLICATION SIGN}38"
-    assert (cells(refused)["api"], cells(call(1))["api"]) == ("messages", "chat")
-    assert cells(call(1, model="m", marks=["repeated=x"]))["model"] == "m"
-
-
-def test_a_call_refused_before_its_model_was_read_has_none() -> None:
-    refused = call(1, status=415, model="", request="", code="invalid_content_type", marks=(f"{REPEATED_MARK}3",))
-    assert cells(refused)["model"] == "no model \u00d74"
-
-
-def test_a_retry_of_a_client_is_named_as_one() -> None:
-    assert cells(call(1, model="m", retry=2))["model"] == "m retry 2"
+@pytest.mark.parametrize(
+    ("row", "column", "text"),
+    [
+        (running_view(running(1), NOW), "status", "▸ …"),
+        (running_view(running(1, attempt=2), NOW), "status", "try2"),
+        (LOST, "status", "lost"),
+        (LOST, "duration", "·"),
+        (REFUSED, "model", "POST /v1/files \u00d738"),
+        (UNREAD, "model", "no model \u00d74"),
+        (call(1, model="m", marks=["repeated=x"]), "model", "m"),
+        (call(1, model="m", retry=2), "model", "m retry 2"),
+        (REFUSED, "api", "messages"),
+        (call(1), "api", "chat"),
+        (NEARLY_SPENT, "token", "▲ci"),
+        (call(3, token="ci"), "token", "ci"),
+        (call(3, status=200, cost_nanos=0), "cost", "free"),
+        (call(3, status=200, cost_nanos=0, rates=None), "cost", "no price"),
+        (call(3, cost_nanos=0, rates=None, usage_source="none"), "cost", "·"),
+        (call(3, status=200, cost_nanos=2_000_000, rates=None), "cost", "$0.0020"),
+        (call(1, status=429, finish_reason="", code="upstream_rate_limited"), "end", "upstream_rate_limited"),
+        (call(3, status=200, finish_reason="stop", marks=["bad_chunks=2"]), "end", "stop -2"),
+    ],
+)
+def test_a_cell_says_in_a_word_what_happened(row: CallView, column: str, text: str) -> None:
+    assert cells(row)[column] == text
 
 
 def fallback_call(number: int) -> CallView:
@@ -123,14 +135,6 @@ async def test_a_count_stays_where_its_model_is_cut() -> None:
     owner.records = [call(1, model="claude-sonnet-4-5", status=401, marks=(f"{REPEATED_MARK}1233",))]
     async with stage.shown("live", owner, size=(80, 24)) as (app, _, _):
         assert " claude-sonne\u2026 \u00d71,234 " in stage.screen(app).splitlines()[4]
-
-
-def test_free_and_unpriced_and_unused_are_three_things() -> None:
-    free = call(3, status=200, cost_nanos=0)
-    assert cells(free)["cost"] == "free"
-    assert cells(call(3, status=200, cost_nanos=0, rates=None))["cost"] == "no price"
-    assert cells(call(3, cost_nanos=0, rates=None, usage_source="none"))["cost"] == "·"
-    assert cells(call(3, status=200, cost_nanos=2_000_000, rates=None))["cost"] == "$0.0020"
 
 
 @pytest.mark.parametrize(("width", "shown_as"), [(80, " Sa 14:1"), (140, " 19 Sep 14:1")])
@@ -440,24 +444,9 @@ async def until_searched(app: Console, pilot: Pilot[ExitStatus]) -> None:
 
 
 def test_a_call_made_when_a_budget_was_nearly_spent_is_marked() -> None:
-    marked = call(3, status=200, token="ci", marks=["budget=daily budget of token 'ci': 84% spent"])
-    assert (cells(marked)["token"], cells(call(3, token="ci"))["token"]) == ("▲ci", "ci")
-    text = receipt(marked, console().session, 100).plain
+    text = receipt(NEARLY_SPENT, console().session, 100).plain
     assert "budget      ▲ daily budget of token 'ci': 84% spent" in text
     assert "budget=" not in text
-
-
-def test_a_lost_call_is_reported_as_one() -> None:
-    told = cells(call(1, status=0, outcome="lost", duration_ms=0, first_byte_ms=None))
-    assert (told["status"], told["duration"]) == ("lost", "·")
-
-
-def test_a_failed_call_ends_with_the_code_of_its_error() -> None:
-    assert cells(call(1, status=429, finish_reason="", code="upstream_rate_limited"))["end"] == "upstream_rate_limited"
-
-
-def test_an_answer_that_lacks_events_counts_them_at_its_end() -> None:
-    assert cells(call(3, status=200, finish_reason="stop", marks=["bad_chunks=2"]))["end"] == "stop -2"
 
 
 def test_a_filter_has_no_answer_before_the_search_has_ended() -> None:

@@ -142,19 +142,6 @@ async def test_keys_of_one_row_act_on_the_marked_ones(page: str, key: str, quest
         assert len(app.page.table.marks) == 2
 
 
-async def test_rows_that_the_filter_hides_are_named_and_changed() -> None:
-    async with shown("tokens") as (app, pilot, _):
-        await press(app, pilot, *TWO, "slash", "=phone", "enter", "d")
-        assert "Delete 2 tokens?" in screen(app)
-        assert "ci, editor" in screen(app)
-
-
-async def test_without_marks_the_menu_is_about_the_selected_row() -> None:
-    async with shown("tokens") as (app, pilot, owner):
-        await press(app, pilot, "b", "j", "enter", "y")
-        assert owner.did == [("batch", "tokens", {"tok_ci": {"enabled": False}})]
-
-
 async def test_a_refused_batch_keeps_the_marks() -> None:
     async with shown("tokens") as (app, pilot, owner):
         owner.refuses = BadRequest("no")

@@ -1,11 +1,8 @@
 import msgspec
 
-from gateway.domain.channel import ServedModel
 from gateway.domain.price import PriceRule, Tier
-from gateway.domain.price_view import PriceNews, PriceView
 from gateway.domain.units import DOLLAR, Nanos
-from tests.tui.owner import Owner, press, price_of, proposal, said, screen, shown, until
-from tests.tui.stage import channel, words
+from tests.tui.owner import Owner, press, price_of, said, screen, shown, until
 from tui.pages.models import price_changes, price_list_summary, price_options
 from tui.widgets.form import FormRow
 
@@ -28,48 +25,6 @@ def test_prices_for_longer_inputs_are_offered_in_words() -> None:
 
 def test_what_stays_is_counted() -> None:
     assert price_list_summary(Owner().proposals).startswith("2 would change, 1 already match; 1 set by you stays.")
-
-
-async def test_the_preview_changes_nothing_and_what_is_chosen_is_imported() -> None:
-    async with shown("models") as (app, pilot, owner):
-        await press(app, pilot, "P")
-        assert "2 would change" in screen(app)
-        assert owner.did == []
-        await press(app, pilot, "enter")
-        assert owner.did == [("import_prices", ["my-finetune-7"], {"apply": True, "accept": False})]
-        assert words(app) == ["1 price imported. Press u to undo."]
-
-
-async def test_an_old_list_is_named_as_that() -> None:
-    owner = Owner()
-    owner.proposals, owner.news = [proposal("gpt-5-mini", differs=False)], PriceNews(as_of="2026-05-01", stale=True)
-    async with shown("models", owner) as (app, pilot, _):
-        await press(app, pilot, "P")
-        assert words(app)[0].endswith("the price list of 2026-05-01 is old; a newer tollkeeper has a newer one")
-
-
-async def test_with_nothing_to_take_over_it_says_so() -> None:
-    owner = Owner()
-    owner.proposals = [proposal("gpt-5-mini", differs=False)]
-    async with shown("models", owner) as (app, pilot, _):
-        await press(app, pilot, "P")
-        assert words(app)[0].startswith("Nothing to import: 0 would change, 1 already match")
-        owner.proposals = []
-        await press(app, pilot, "P")
-        assert words(app)[1].startswith("Nothing to import: no price list applies to these models.")
-        assert words(app)[1].endswith(
-            "Still without a price, as no list applies: my-finetune-7. e sets one, or takes that of another model."
-        )
-
-
-async def test_a_channel_whose_vendor_is_not_known_is_named() -> None:
-    owner = Owner()
-    owner.proposals = []
-    served = [ServedModel(name="my-finetune-7")]
-    owner.channels_now = [channel("relay", models=served, preset=""), channel("known", models=served, preset="groq")]
-    async with shown("models", owner) as (app, pilot, _):
-        await press(app, pilot, "P")
-        assert words(app)[0].endswith("It is not known whose models relay has: a preset says it (e on page 4).")
 
 
 async def test_a_price_is_set_with_an_example_beside_it() -> None:
@@ -128,19 +83,6 @@ async def test_a_price_is_copied_from_another_model() -> None:
         assert owner.did == [("set_price", "my-finetune-7", {"like": "claude-sonnet-4-5"})]
 
 
-async def test_a_model_that_is_not_here_is_looked_up_in_the_price_list() -> None:
-    async with shown("models") as (app, pilot, _):
-        await press(app, pilot, "G", "e", "=groq/llama-3.3-70b-versatile")
-        assert said(app, ".preview") == "looked up in the price list when it is saved"
-
-
-async def test_a_price_needs_amounts_or_another_model() -> None:
-    async with shown("models") as (app, pilot, owner):
-        await press(app, pilot, "G", "e", "enter")
-        assert said(app, "#wrong-input").startswith("required, unless the price is the same as another model's")
-        assert owner.did == []
-
-
 async def test_a_mapping_says_whose_price_it_has() -> None:
     owner = Owner()
     inherited = msgspec.structs.replace(price_of("claude-haiku-4-5"), inherited_from="base-model")
@@ -151,61 +93,8 @@ async def test_a_mapping_says_whose_price_it_has() -> None:
         assert "the price of base-model, which it stands for" in screen(app).replace("\n", " ")
 
 
-def at_channel(model: str, channel: str, source: str = "manual") -> PriceView:
-    amounts = {"input_nanos": Nanos(150_000_000), "output_nanos": Nanos(600_000_000)}
-    price = price_of("claude-haiku-4-5")
-    return msgspec.structs.replace(price, model=model, channel=channel, source=source, tier_prices=[], **amounts)
-
-
-async def test_a_price_set_for_one_channel_is_chosen_and_removed_there() -> None:
-    owner = Owner()
-    owner.single_prices = [at_channel("claude-haiku-4-5", "groq")]
-    async with shown("models", owner) as (app, pilot, _):
-        await press(app, pilot, "d")
-        assert "Remove which price of claude-haiku-4-5?" in screen(app)
-        assert "channel groq    0.15 / 0.60, manual" in screen(app)
-        await press(app, pilot, "j", "enter")
-        assert "Remove the price of claude-haiku-4-5 at groq?" in screen(app)
-        assert "Its calls there will cost 1 / 5." in screen(app)
-        await press(app, pilot, "y")
-        assert owner.did == [("remove_price", "claude-haiku-4-5", "groq")]
-        assert words(app) == ["Price of claude-haiku-4-5 at groq removed. Press u to undo."]
-
-
-async def test_the_price_of_all_other_channels_is_the_first_choice() -> None:
-    owner = Owner()
-    owner.single_prices = [at_channel("claude-haiku-4-5", "groq")]
-    async with shown("models", owner) as (app, pilot, _):
-        await press(app, pilot, "d")
-        assert "other channels  1 / 5" in screen(app)
-        await press(app, pilot, "enter")
-        assert "Its calls at other channels will be counted but not charged" in screen(app)
-        await press(app, pilot, "y")
-        assert owner.did == [("remove_price", "claude-haiku-4-5")]
-
-
-async def test_the_only_price_of_a_model_may_be_one_of_a_single_channel() -> None:
-    owner = Owner()
-    owner.single_prices = [at_channel("my-finetune-7", "groq", "like gpt-4o")]
-    async with shown("models", owner) as (app, pilot, _):
-        await press(app, pilot, "G", "d")
-        assert "Its calls there will be counted but not charged" in screen(app)
-        await press(app, pilot, "y")
-        assert owner.did == [("remove_price", "my-finetune-7", "groq")]
-
-
-async def test_what_was_imported_for_channels_is_removed_without_a_choice() -> None:
-    owner = Owner()
-    owner.single_prices = [at_channel("my-finetune-7", one, "genai-prices 0.0.1") for one in ("groq", "azure")]
-    async with shown("models", owner) as (app, pilot, _):
-        await press(app, pilot, "G", "d", "y")
-        assert owner.did == [("remove_price", "my-finetune-7")]
-
-
 async def test_where_calls_without_a_price_are_refused_the_page_says_so() -> None:
-    owner = Owner()
-    owner.refuses_unpriced = True
-    async with shown("models", owner) as (app, pilot, _):
+    async with shown("models", refuses_unpriced=True) as (app, pilot, owner):
         assert "1 without a price: refused" in screen(app)
         await press(app, pilot, "G", "enter")
         assert "none: calls are refused (page 9 can change that)" in screen(app)

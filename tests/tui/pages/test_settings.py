@@ -107,9 +107,7 @@ async def test_enter_edits_too_and_what_is_wrong_is_shown_at_once() -> None:
 
 
 async def test_what_the_server_refuses_is_shown_at_the_field() -> None:
-    owner = Owner()
-    owner.refuses = BadRequest("'a b' is not a host name", param="hosts")
-    async with shown("settings", owner) as (app, pilot, _):
+    async with shown("settings", refuses=BadRequest("'a b' is not a host name", param="hosts")) as (app, pilot, _):
         await act(app, pilot, "hosts", "e", "=a", "enter")
         assert said(app, "#wrong-hosts") == "'a b' is not a host name"
 
@@ -128,9 +126,7 @@ async def test_space_switches_a_flag_and_a_choice() -> None:
 
 
 async def test_a_setting_is_reset_to_its_default() -> None:
-    owner = Owner()
-    owner.settings_now = Settings(keep_days=30)
-    async with shown("settings", owner) as (app, pilot, _):
+    async with shown("settings", settings_now=Settings(keep_days=30)) as (app, pilot, owner):
         await act(app, pilot, "keep_days", "d", "d")
         assert owner.did == [("set_settings", {"keep_days": 400})]
         assert words(app) == [

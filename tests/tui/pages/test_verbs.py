@@ -2,67 +2,144 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from gateway.domain.budget import Window
-from gateway.domain.units import Nanos
-from tests.tui.owner import Owner, press, screen, shown
-from tests.tui.stage import account, budget, group, words
+from gateway.domain.channel import Check, ServedModel
+from gateway.domain.errors import UpstreamError
+from gateway.domain.price_view import PriceNews, PriceView
+from gateway.domain.units import Millis, Nanos
+from tests.tui.owner import Owner, listed, listing, press, price_of, proposal, screen, shown
+from tests.tui.stage import DOLLAR, NOW, account, budget, channel, group, token, words
 
 FREE = {"input": 0, "output": 0}
 NONE = Nanos(0)
+TUNED, HAIKU = "my-finetune-7", "claude-haiku-4-5"
+SAVED_AS_TWO = [("edit_channel", "ch_anthropic", {"name": "anthropic2"})]
+PRIORITIES = [("edit_channel", "ch_anthropic", {"priority": number}) for number in (2, 0)]
+REFRESHED, CLEARED, REMOVED_CHANNEL = ([(f"{verb}_channel", "ch_anthropic")] for verb in ("refresh", "clear", "remove"))
+STALE: dict[str, Any] = {"error": "connection refused", "stale": True}
+UNSET = [channel("anthropic", state="attention", reason="K is not set here", missing_variables=("K",))]
+LAST_GOOD = {"listing": listing(listed("a"), **STALE)}
+SAME, UNLISTED = {"proposals": [proposal("gpt-5-mini", differs=False)]}, {"proposals": list[Any]()}
+SERVED = [ServedModel(name=TUNED)]
+RELAYS = [channel("relay", models=SERVED, preset=""), channel("known", models=SERVED, preset="groq")]
+FAILED = Check(time=NOW, ok=False, ms=Millis(412), text="401: the key is refused")
+LONE = [msgspec.structs.replace(group("default"), channels=[])]
+BLIND = [token("ci", sees=[])]
+REMOVED = {"removal_note": "port 11434 for Ollama, which used it, is closed"}
+
+
+def priced(model: str, *others: str, source: str = "manual") -> dict[str, list[PriceView]]:
+    """Prices of a model at the channel groq, and at others."""
+    price = msgspec.structs.replace(price_of(HAIKU), model=model, source=source)
+    return {"single_prices": [msgspec.structs.replace(price, channel=name) for name in ("groq", *others)]}
+
+
+def imported(*models: str, accept: bool = False) -> list[Any]:
+    return [("import_prices", [*models], {"apply": True, "accept": accept})]
+
+
+async def tried(page: str, keys: str, **attributes: Any) -> tuple[list[Any], str]:
+    """Presses keys on a page; returns what the server was asked to do, and every screen and message meanwhile."""
+    async with shown(page, **attributes) as (app, pilot, owner):
+        seen = screen(app)
+        for key in keys.split():
+            await press(app, pilot, key)
+            seen += "\n".join(["", screen(app), *words(app)])
+        return owner.did, " ".join(seen.replace("│", " ").split())
 
 
 @pytest.mark.parametrize(
-    ("page", "keys", "did", "told"),
+    ("page", "attributes", "keys", "did", "told"),
     [
-        ("tokens", "space", [("edit_token", "tok_ci", {"enabled": False})], None),
+        ("tokens", {}, "space", [("edit_token", "tok_ci", {"enabled": False})], []),
+        ("tokens", {}, "j e end =2 enter", [("edit_token", "tok_editor", {"name": "editor2"})], ["Token editor saved"]),
+        ("tokens", {}, "a", [], ["No token is of an ended program."]),
+        ("tokens", {}, "d enter", [], ["ci made 1,204 calls, the last one 14s ago."]),
+        ("tokens", {}, "d y", [("remove_token", "tok_ci")], ["Token ci deleted. Press u to undo."]),
+        ("tokens", REMOVED, "d y", [("remove_token", "tok_ci")], [f"Also, {REMOVED['removal_note']}."]),
+        ("tokens", {}, "n =pad down down =claude-*", [], [f"sees 2 models: claude-sonnet-4-5, {HAIKU}"]),
+        ("tokens", {}, "n =pad down down =x", [], ["this token sees no models: no pattern matches"]),
+        ("tokens", {}, "b j enter y", [("batch", "tokens", {"tok_ci": {"enabled": False}})], []),
+        ("tokens", {}, "m m slash =phone enter d", [], ["Delete 2 tokens?", "ci, editor"]),
+        ("tokens", {}, "c k", [], ["The key was shown only once"]),
+        ("tokens", {"tokens_now": BLIND}, "c t", [], ["this token sees no model"]),
+        ("tokens", {}, "W Y", [], ["Copied: tollkeeper why ci claude-sonnet-4-5"]),
+        ("groups", {"groups_now": LONE}, "d", [], ["no other group exists to move them to"]),
         (
-            "tokens",
-            "j e end =2 enter",
-            [("edit_token", "tok_editor", {"name": "editor2"})],
-            "Token editor saved. Press u to undo.",
+            "groups",
+            {},
+            "d right enter",
+            [("remove_group", "batch", "free")],
+            ["Used by token ci, channel anthropic, channel openai-main,", "Group batch deleted. Press u to undo."],
         ),
-        ("channels", "e end =2 enter", [("edit_channel", "ch_anthropic", {"name": "anthropic2"})], None),
-        ("channels", "j z", [("clear_channel", "ch_deepseek")], "Channel deepseek resumed."),
+        ("channels", {}, "e end =2 enter", SAVED_AS_TWO, []),
+        ("channels", {}, "j z", [("clear_channel", "ch_deepseek")], ["Channel deepseek resumed."]),
+        ("channels", {}, "K J", PRIORITIES, []),
+        ("channels", {}, "t enter", [("test_channel", "ch_anthropic", "")], ["passed in 0.41s: it lists 2 models"]),
         (
             "channels",
-            "K J",
-            [("edit_channel", "ch_anthropic", {"priority": 2}), ("edit_channel", "ch_anthropic", {"priority": 0})],
-            None,
+            {"check": FAILED},
+            "t right enter",
+            [("test_channel", "ch_anthropic", "claude-sonnet-4-5")],
+            ["Test of anthropic FAILED in 0.41s: 401: the key is refused"],
         ),
-        (
-            "channels",
-            "t enter",
-            [("test_channel", "ch_anthropic", "")],
-            "Test of anthropic passed in 0.41s:\nit lists 2 models",
-        ),
-        ("channels", "G space", [("edit_channel", "ch_openrouter", {"enabled": True})], None),
-        ("channels", "L enter", [("refresh_channel", "ch_anthropic")], "No changes."),
-        ("channels", "z", [("clear_channel", "ch_anthropic")], "Channel anthropic is not paused."),
-        (
-            "channels",
-            "G z",
-            [("clear_channel", "ch_openrouter")],
-            "Channel openrouter is not paused. It is disabled: space enables it.",
-        ),
+        ("channels", {}, "G space", [("edit_channel", "ch_openrouter", {"enabled": True})], []),
+        ("channels", {}, "L enter", REFRESHED, ["No changes."]),
+        ("channels", {"refuses": UpstreamError("it cannot be reached")}, "L", [], ["it cannot be reached"]),
+        ("channels", {"listing": listing(**STALE)}, "L", REFRESHED, ["returned no models: connection refused"]),
+        ("channels", {"listing": listing(unnamed=2)}, "L", REFRESHED, ["no models: 2 left out (names not usable)"]),
+        ("channels", LAST_GOOD, "L", REFRESHED, ["Showing the last good list: "]),
+        ("channels", {}, "z", CLEARED, ["Channel anthropic is not paused."]),
+        ("channels", {"channels_now": UNSET}, "z", CLEARED, ["needs attention: K is not set here"]),
+        ("channels", {}, "G z", [("clear_channel", "ch_openrouter")], ["It is disabled: space enables it."]),
+        ("channels", {}, "d y", REMOVED_CHANNEL, [f"No other channel serves {HAIKU}, claude-sonnet"]),
+        ("channels", {}, "a", [], ["Nothing new found"]),
+        ("models", {}, "P", [], ["2 would change"]),
+        ("models", {}, "P enter", imported(TUNED), ["1 price imported."]),
+        ("models", {}, "P j space enter", imported("gpt-5-mini", TUNED, accept=True), []),
+        ("models", SAME | {"news": PriceNews(as_of="2026-05-01", stale=True)}, "P", [], ["list of 2026-05-01 is old"]),
+        ("models", SAME, "P", [], ["Nothing to import: 0 would change, 1 already match"]),
+        ("models", UNLISTED, "P", [], ["Nothing to import: no price list applies", f"no list applies: {TUNED}."]),
         (
             "models",
-            "P j space enter",
-            [("import_prices", ["gpt-5-mini", "my-finetune-7"], {"apply": True, "accept": True})],
-            None,
+            UNLISTED | {"channels_now": RELAYS},
+            "P",
+            [],
+            ["It is not known whose models relay has: a preset says it (e on page 4)."],
         ),
-        ("models", "0 y", [("set_price", "claude-haiku-4-5", FREE)], None),
-        ("models", "G 0", [("set_price", "my-finetune-7", FREE)], "my-finetune-7 is free. Press u to undo."),
-        ("models", "G d", [], "my-finetune-7 has no price."),
-        ("account", "space y", [("set_account", {"status": "suspended"})], None),
+        ("models", {}, "G e =groq/llama-3.3-70b", [], ["looked up in the price list when it is saved"]),
+        ("models", {}, "G e enter", [], ["required, unless the price is the same as another model's"]),
+        ("models", {}, "0 y", [("set_price", HAIKU, FREE)], []),
+        ("models", {}, "G 0", [("set_price", TUNED, FREE)], [f"{TUNED} is free. Press u to undo."]),
+        ("models", {}, "G d", [], [f"{TUNED} has no price."]),
+        ("models", priced(HAIKU), "d", [], [f"Remove which price of {HAIKU}?", "other channels 1 / 5"]),
+        (
+            "models",
+            priced(HAIKU),
+            "d j enter y",
+            [("remove_price", HAIKU, "groq")],
+            ["Its calls there will cost 1 / 5.", f"Price of {HAIKU} at groq removed. Press u to undo."],
+        ),
+        ("models", priced(HAIKU), "d enter y", [("remove_price", HAIKU)], ["at other channels will be counted"]),
+        ("models", priced(TUNED), "G d y", [("remove_price", TUNED, "groq")], ["Its calls there will be counted"]),
+        ("models", priced(TUNED, "azure", source="genai-prices 1"), "G d y", [("remove_price", TUNED)], []),
+        ("account", {}, "space y", [("set_account", {"status": "suspended"})], []),
+        ("account", {"account_now": account(status="suspended")}, "space", [("set_account", {"status": "active"})], []),
+        ("account", {}, "a enter", [("grant", 10 * DOLLAR, "")], ["new balance: $22.00", "account grant 10"]),
+        ("account", {}, "a =0 enter", [], ["this changes nothing"]),
+        ("account", {}, "a =-2.5 down =typo enter", [("grant", -2_500_000_000, "typo")], ["Balance: $9.50."]),
+        ("doctor", {}, "tab =edit enter tab =haiku enter", [], [f"doctor --token editor --model {HAIKU}"]),
+        ("doctor", {}, "tab =nope escape", [], ["$ tollkeeper doctor --token nope"]),
     ],
 )
-async def test_a_key_does_what_it_says(page: str, keys: str, did: list[Any], told: str | None) -> None:
-    async with shown(page) as (app, pilot, owner):
-        await press(app, pilot, *keys.split())
-        assert owner.did == did
-        assert told is None or words(app)[-1] == told
+async def test_keys_do_what_they_say(
+    page: str, attributes: dict[str, Any], keys: str, did: object, told: list[str]
+) -> None:
+    found, seen = await tried(page, keys, **attributes)
+    assert (found, [text for text in told if text not in seen]) == (did, [])
 
 
 @pytest.mark.parametrize(

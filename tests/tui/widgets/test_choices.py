@@ -21,15 +21,6 @@ async def focused(widget: Widget, size: tuple[int, int] = (80, 24)) -> AsyncIter
         yield pilot
 
 
-async def test_left_and_right_go_round() -> None:
-    choice = Picker(["one", "two", "three"], "two", id="c")
-    async with focused(choice) as pilot:
-        await pilot.press("right")
-        assert choice.value == "three"
-        await pilot.press("space", "left", "left")
-        assert choice.value == "two"
-
-
 @pytest.mark.parametrize(
     ("width", "shown"), [(80, "< one >   1 of 2; left, right, or type"), (20, "< one >   1 of 2"), (12, "< one >")]
 )
@@ -43,15 +34,22 @@ async def test_a_value_that_is_not_an_option_is_the_first() -> None:
     assert Picker(["one", "two"], "seven", id="c").value == "one"
 
 
-async def test_a_name_that_is_typed_is_chosen() -> None:
+@pytest.mark.parametrize(
+    ("keys", "chosen"),
+    [
+        (["left"], "frank"),
+        (["left", "right"], "default"),
+        (["space", "space"], "friends"),
+        ([*"agen"], "agents"),
+        ([*"agen", *"fra"], "frank"),
+        ([*"fra", "right", "l"], "agents"),
+    ],
+)
+async def test_keys_go_round_and_letters_choose(keys: list[str], chosen: str) -> None:
     choice = Picker(["default", "agents", "friends", "frank"], "default", id="c")
     async with focused(choice) as pilot:
-        await pilot.press(*"agen")
-        assert choice.value == "agents"
-        await pilot.press(*"fra")
-        assert choice.value == "frank"
-        await pilot.press("right", "l")
-        assert choice.value == "agents"
+        await pilot.press(*keys)
+        assert choice.value == chosen
 
 
 async def test_a_letter_that_begins_no_name_is_a_key() -> None:
@@ -185,15 +183,19 @@ LONG = "word " * 19
 
 
 @pytest.mark.parametrize(
-    "dialog", [ChooseOne("Choose", [("a", LONG)], "a"), MultiSelect("Choose", "", [("a", LONG)], [])]
+    ("dialog", "row"),
+    [
+        (ChooseOne("Choose", [("a", LONG)], "a"), f"(x) a  {LONG}"),
+        (MultiSelect("Choose", "", [("a", LONG)], []), f"[ ] {LONG}"),
+    ],
 )
-async def test_a_dialog_is_as_wide_as_its_longest_option(dialog: ModalScreen[Any]) -> None:
+async def test_a_dialog_is_as_wide_as_its_longest_option(dialog: ModalScreen[Any], row: str) -> None:
     app = console()
     async with app.run_test(size=(140, 30)) as pilot:
         app.push_screen(dialog)
         await pilot.pause()
         choices = dialog.query_one(".choices")
-        assert LONG.strip() in choices.render_line(0).text
+        assert row.strip() in choices.render_line(0).text
         assert choices.size.height == 1
 
 

@@ -65,26 +65,12 @@ async def test_texts_and_the_key_are_copied() -> None:
         assert words(app) == ["Key copied.", "Copied: Shell"]
 
 
-async def test_a_key_that_is_not_known_cannot_be_copied() -> None:
-    async with shown("tokens") as (app, pilot, _):
-        await press(app, pilot, "c", "k")
-        assert words(app)[0].startswith("The key was shown only once")
-
-
 async def test_a_test_call_that_fails_says_why_and_where_to_go_on() -> None:
     owner = Owner()
     async with public(owner, "503 Service Unavailable"), shown("tokens", owner) as (app, pilot, _):
         await press(app, pilot, "c", "t")
         await until(app, pilot, "the test call failed: no channel takes calls")
         assert "page 8, Doctor" in screen(app)
-
-
-async def test_a_token_that_sees_nothing_cannot_call() -> None:
-    owner = Owner()
-    owner.tokens_now = [msgspec.structs.replace(owner.tokens_now[0], sees=[])]
-    async with shown("tokens", owner) as (app, pilot, _):
-        await press(app, pilot, "c", "t")
-        assert said(app, ".result").startswith("this token sees no model")
 
 
 async def test_the_kinds_can_be_clicked() -> None:

@@ -230,14 +230,29 @@ async def test_the_advanced_part_opens_at_its_first_field_where_enter_saves() ->
         assert saved == [{"a": "", "b": 7, "c": ""}]
 
 
-async def test_a_field_that_must_be_filled_in_keeps_the_cursor_while_the_advanced_part_opens() -> None:
-    fields = [FormField(id="name", label="Name", parse=require_text), *folded()]
-    async with asked(lambda: Form(FormPlan(title="T", fields=fields, save=nothing))) as (app, pilot):
-        await pilot.press("ctrl+o", "x")
-        assert is_unfolded(app)
-        assert app.screen.query_one("#field-name", Input).value == "x"
-        await pilot.press("ctrl+o", "ctrl+o")
-        assert app.screen.query_one("#field-b").has_focus
+A, B = FormField(id="a", label="A"), FormField(id="b", label="B")
+NAMED = [FormField(id="name", label="Name", parse=require_text), *folded()]
+
+
+@pytest.mark.parametrize(
+    ("fields", "keys", "focused", "unfolded"),
+    [
+        ([A, replace(B, parse=require_text)], "enter", "field-b", False),
+        ([A, B], "down down", "save", False),
+        ([A, B], "down down up up", "field-a", False),
+        ([FormField(id=f"f{number}", label=f"F{number}") for number in range(40)], "down down up", "field-f1", False),
+        (NAMED, "ctrl+o x", "field-name", True),
+        (NAMED, "ctrl+o x ctrl+o ctrl+o", "field-b", True),
+        (folded(value="7"), "down", "field-c", True),
+        (folded(value="7"), "down ctrl+o", "field-c", False),
+    ],
+)
+async def test_keys_lead_to_a_field(fields: list[FormField], keys: str, focused: str, *, unfolded: bool) -> None:
+    made = FormPlan(title="T", fields=fields, save=nothing)
+    async with asked(lambda: Form(made), size=(80, 24)) as (app, pilot):
+        await press_keys(pilot, *keys.split())
+        assert app.screen.query_one(f"#{focused}").has_focus
+        assert any(one.display for one in app.screen.query(".advanced")) == unfolded
 
 
 async def test_an_advanced_field_that_is_not_as_by_default_is_unfolded() -> None:
@@ -325,13 +340,6 @@ async def test_the_button_says_what_it_does(page: str, key: str, verb: str) -> N
         assert str(app.screen.query_one("#save", Button).label) == verb
 
 
-async def test_the_first_field_that_is_wrong_is_gone_to() -> None:
-    fields = [FormField(id="a", label="A"), FormField(id="b", label="B", parse=require_text)]
-    async with asked(lambda: Form(FormPlan(title="T", fields=fields, save=nothing))) as (app, pilot):
-        await pilot.press("enter")
-        assert app.screen.query_one("#field-b").has_focus
-
-
 async def test_back_is_there_only_where_a_step_is_before() -> None:
     made = FormPlan(title="T", fields=[FormField(id="a", label="A")], save=nothing)
     async with asked(lambda: Form(made)) as (app, pilot):
@@ -340,23 +348,6 @@ async def test_back_is_there_only_where_a_step_is_before() -> None:
         await pilot.pause()
         await pilot.press("pageup")
         assert app.answers == [None, BACK]
-
-
-async def test_down_goes_to_the_next_field_also_where_they_do_not_all_fit() -> None:
-    fields = [FormField(id=f"f{number}", label=f"F{number}") for number in range(40)]
-    made = FormPlan(title="T", fields=fields, save=nothing)
-    async with asked(lambda: Form(made), size=(80, 24)) as (app, pilot):
-        await pilot.press("down", "down", "up")
-        assert app.screen.query_one("#field-f1").has_focus
-
-
-async def test_down_from_the_last_field_goes_to_the_button_that_saves_and_not_to_cancel() -> None:
-    made = FormPlan(title="T", fields=[FormField(id="a", label="A"), FormField(id="b", label="B")], save=nothing)
-    async with asked(lambda: Form(made)) as (app, pilot):
-        await pilot.press("down", "down")
-        assert app.screen.query_one("#save").has_focus
-        await pilot.press("up", "up")
-        assert app.screen.query_one("#field-a").has_focus
 
 
 async def nothing(_values: Values) -> None:
@@ -395,15 +386,6 @@ async def test_the_key_of_the_advanced_part_is_readable_on_the_colour_of_the_cur
             colours.append({segment.style.color for segment in strip if segment.style and segment.text.strip()})
         assert len(colours[0]) > 1
         assert len(colours[1]) == 1
-
-
-async def test_folding_keeps_the_focus_that_is_not_inside() -> None:
-    async with asked(lambda: Form(FormPlan(title="T", fields=folded(value="7"), save=nothing))) as (app, pilot):
-        await pilot.press("down")
-        assert app.screen.query_one("#field-c").has_focus
-        await pilot.press("ctrl+o")
-        assert not is_unfolded(app)
-        assert app.screen.query_one("#field-c").has_focus
 
 
 async def test_a_hint_that_has_no_room_ends_with_an_ellipsis_and_is_whole_under_the_field_with_the_focus() -> None:

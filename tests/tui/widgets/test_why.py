@@ -100,12 +100,6 @@ async def test_what_the_server_refuses_is_shown() -> None:
         assert not isinstance(app.screen, WhyScreen)
 
 
-async def test_the_command_can_be_copied() -> None:
-    async with shown("tokens") as (app, pilot, _):
-        await press(app, pilot, "W", "Y")
-        assert words(app) == ["Copied:\ntollkeeper why ci claude-sonnet-4-5"]
-
-
 ANTHROPIC = limited_route()
 HAIKU = {"channel": "spare", "model": "haiku", "upstream_model": "haiku-4", "passed": ""}
 RULE = "token 'ci' may use only claude-*; 'gpt-4o' does not fit"
@@ -201,9 +195,7 @@ async def test_a_channel_and_a_group_are_explained_with_a_token_of_theirs(page: 
         used = {one.name: one for one in owner.tokens_now}[token]
         assert model in used.sees
         assert f"$ tollkeeper why {token} {model}" in screen(app)
-    nobody = Owner()
-    nobody.tokens_now = []
-    async with shown(page, nobody) as (app, pilot, owner):
+    async with shown(page, tokens_now=[]) as (app, pilot, owner):
         await press(app, pilot, "W")
         assert "No token is in its group" in words(app)[0]
 
