@@ -1,5 +1,7 @@
 """The channel commands."""
 
+import shlex
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -13,13 +15,6 @@ from gateway.domain.units import Millis
 from gateway.domain.upstream_views import PresetView, SavedChannel
 from tests.commands.runner import Control, run
 from tests.commands.samples import CHANNEL, GROUP, NOW, PRICE, TWO_KEYS
-
-
-def test_channels_are_listed_with_state_and_reason() -> None:
-    ran = run("channel", "list", control=Control({"GET /channels": [CHANNEL]}))
-    assert "paused until 2025-11-18" in ran.out
-    assert "429 from upstream" in ran.out
-
 
 FAILED = Check(time=NOW, ok=False, ms=Millis(3), text="connection refused")
 
@@ -43,14 +38,6 @@ def test_a_channel_is_shown(changes: dict[str, Any], shown: str) -> None:
     usual, view = CHANNEL, replace(CHANNEL, **changes)
     assert shown in run("channel", "show", "x", control=Control({"GET /channels/x": view})).out
     assert (shown in run("channel", "show", "x", control=Control({"GET /channels/x": usual})).out) is (not changes)
-
-
-def test_an_untested_channel_says_what_that_means() -> None:
-    fresh = replace(CHANNEL, state="ok", reason="", untested=True)
-    control = Control({"GET /channels": [fresh], "GET /channels/openai": fresh})
-    assert run("channel", "list", control=control).out.splitlines()[1].endswith("nothing has succeeded here yet")
-    shown = run("channel", "show", "openai", control=control).out
-    assert "state                 untested: nothing has succeeded here yet\n" in shown
 
 
 def test_a_channel_is_added() -> None:
@@ -96,9 +83,11 @@ def test_a_preset_or_the_mock_dialect_is_enough(options: str, body: dict[str, ob
     assert control.bodies == [{"name": "c", **body}]
 
 
-def test_a_channel_needs_an_address() -> None:
-    ran = run("channel", "add", "x", "--models", "a", control=Control({}))
-    assert (ran.code, "--base-url" in ran.err) == (Exit.USAGE, True)
+FRESH = replace(CHANNEL, state="ok", reason="", untested=True)
+FAR = replace(CHANNEL, base_url="http://llm.example.com/v1")
+WITHOUT_O3 = replace(CHANNEL, state="ok", reason="", missing_models={"o3": Millis(now() + 500_000)})
+EMPTY = replace(CHANNEL, models=())
+LACKING = {"GET /channels": [WITHOUT_O3], "GET /channels/x": WITHOUT_O3}
 
 
 SAVED = SavedChannel(
@@ -108,11 +97,36 @@ SAVED = SavedChannel(
 )
 
 
-def test_a_new_channel_says_which_prices_it_brought_and_what_has_none() -> None:
-    ran = run("channel", "add", "c", "--preset", "openai", control=Control({"POST /channels": SAVED}))
-    assert "Prices of 1 model set from genai-prices 0.2.3: gpt-4o $2.50 / $10.00\nChange one: " in ran.err
-    assert "note: my own has no price: counted, not charged, and no budget stops it\n" in ran.err
-    assert "tollkeeper price set 'my own' --like OTHER" in ran.err
+LISTED, SHOWN = ({"GET /channels": [view], "GET /channels/x": view} for view in (CHANNEL, FRESH))
+NO_MODELS = {"GET /groups": [replace(GROUP, tokens=["bot"], sees=[])], f"PATCH /channels/{CHANNEL.id}": EMPTY}
+REMOVED = LISTED | {"POST /batch": {"done": "removed it"}, "GET /groups": [GROUP]}
+BOUGHT = {"POST /channels": SAVED}
+
+
+@pytest.mark.parametrize(
+    ("line", "answers", "code", "out", "err"),
+    [
+        ("list", LISTED, Exit.OK, "paused until 2025-11-18", ""),
+        ("list", LISTED, Exit.OK, "429 from upstream", ""),
+        ("list", SHOWN, Exit.OK, "nothing has succeeded here yet\n", ""),
+        ("show x", SHOWN, Exit.OK, "state                 untested: nothing has succeeded here yet\n", ""),
+        ("list", LACKING, Exit.OK, "the upstream does not have o3; retry in ", ""),
+        ("show x", LACKING, Exit.OK, "the upstream does not have o3; retry in ", ""),
+        ("remove x", REMOVED, Exit.USAGE, "", ""),
+        ("remove x --yes", REMOVED, Exit.OK, "", ""),
+        ("remove nope", REMOVED, Exit.NOT_FOUND, "", ""),
+        ("remove nope --yes", REMOVED, Exit.NOT_FOUND, "", ""),
+        ("add x --models a", {}, Exit.USAGE, "", "--base-url"),
+        (f"add x --base-url {FAR.base_url}", {"POST /channels": FAR}, Exit.OK, "", "not encrypted"),
+        ("add c --preset openai", BOUGHT, Exit.OK, "", "genai-prices 0.2.3: gpt-4o $2.50 / $10.00\nChange one: "),
+        ("add c --preset openai", BOUGHT, Exit.OK, "", "note: my own has no price: counted, not charged, and"),
+        ("add c --preset openai", BOUGHT, Exit.OK, "", "tollkeeper price set 'my own' --like OTHER"),
+        ("edit x --map fast=none", LISTED | NO_MODELS, Exit.OK, "", "note: group 'default' has no models now, so its"),
+    ],
+)
+def test_what_is_printed(line: str, answers: Mapping[str, object], code: Exit, out: str, err: str) -> None:
+    ran = run("channel", *shlex.split(line), control=Control(answers))
+    assert (ran.code, out in ran.out, err in ran.err) == (code, True, True), ran.out + ran.err
 
 
 def test_a_vendors_channel_without_a_key_says_that_it_needs_one() -> None:
@@ -122,13 +136,6 @@ def test_a_vendors_channel_without_a_key_says_that_it_needs_one() -> None:
     for saved, noted in ((keyless, True), (replace(keyless, key="env:X"), False), (replace(keyless, preset=""), False)):
         control = Control({"POST /channels": saved, "GET /presets": [known]})
         assert (note in run("channel", "add", "g", "--preset", "groq", control=control).err) is noted
-
-
-def test_a_model_that_the_upstream_does_not_have_is_named_in_list_and_details() -> None:
-    lacking = replace(CHANNEL, state="ok", reason="", missing_models={"o3": Millis(now() + 500_000)})
-    control = Control({"GET /channels": [lacking], "GET /channels/x": lacking})
-    for words in (("list",), ("show", "x")):
-        assert "the upstream does not have o3; retry in 8m" in run("channel", *words, control=control).out
 
 
 def test_a_mapping_of_a_new_channel_is_in_addition_to_all_of_its_models() -> None:
@@ -196,32 +203,6 @@ def test_a_group_that_a_channel_leaves_without_models_is_named(line: str) -> Non
     ran = run(*line.split(), control=Control({"GET /channels/x": before, "GET /groups": groups, **by_id}))
     notes = [text for text in ran.err.splitlines() if text.startswith("note: group")]
     assert notes == ["note: group 'friends' has no models now, so its tokens cannot call: bot, ci"]
-
-
-@pytest.mark.parametrize(
-    ("args", "code"),
-    [(("x",), Exit.USAGE), (("x", "--yes"), Exit.OK), (("nope",), Exit.NOT_FOUND), (("nope", "--yes"), Exit.NOT_FOUND)],
-)
-def test_removing_looks_and_then_asks(args: tuple[str, ...], code: Exit) -> None:
-    control = Control({"GET /channels/x": CHANNEL, "POST /batch": {"done": "removed it"}, "GET /groups": [GROUP]})
-    assert run("channel", "remove", *args, control=control).code == code
-
-
-def test_a_group_whose_last_model_is_removed_is_named() -> None:
-    empty = replace(GROUP, tokens=["bot"], sees=[])
-    answers = {
-        "GET /channels/x": CHANNEL,
-        f"PATCH /channels/{CHANNEL.id}": replace(CHANNEL, models=()),
-        "GET /groups": [empty],
-    }
-    ran = run("channel", "edit", "x", "--map", "fast=none", control=Control(answers))
-    assert "note: group 'default' has no models now, so its tokens cannot call: bot" in ran.err
-
-
-def test_an_unencrypted_address_is_pointed_out() -> None:
-    far = replace(CHANNEL, base_url="http://llm.example.com/v1")
-    ran = run("channel", "add", "x", "--base-url", far.base_url, control=Control({"POST /channels": far}))
-    assert "not encrypted" in ran.err
 
 
 def test_a_variable_that_is_not_set_is_pointed_out() -> None:

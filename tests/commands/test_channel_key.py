@@ -7,6 +7,7 @@ from gateway.commands.exit_codes import Exit
 from gateway.domain.errors import Conflict
 from gateway.domain.history import REVIVES_KEY
 from gateway.domain.upstream_views import SavedChannel
+from gateway.domain.views import ChannelView
 from tests.commands.runner import Control, run
 from tests.commands.samples import CHANNEL, TWO_KEYS
 
@@ -46,11 +47,34 @@ def test_a_key_is_rotated_and_removed_and_resumed() -> None:
     ]
 
 
-def test_removing_looks_and_then_asks() -> None:
-    control = Control({"GET /channels/openai": TWO})
-    assert run("channel", "key", "remove", "openai", "2", control=control).code == Exit.USAGE
-    ran = run("channel", "key", "remove", "openai", "3", control=control)
-    assert (ran.code, "has no key 3; its keys are: 1 " in ran.err) == (Exit.NOT_FOUND, True)
+def resumed(channel: ChannelView) -> dict[str, object]:
+    return {"GET /channels/openai": channel, f"POST /channels/{channel.id}/clear": channel}
+
+
+def keyless(preset: str) -> dict[str, object]:
+    return {"DELETE /channels/openai/keys/1": replace(CHANNEL, keys=(), preset=preset)}
+
+
+ENABLE = "note: channel 'openai' is disabled; enable it: tollkeeper channel enable openai"
+NO_KEY = "note: the channel has no key now; if it needs one: tollkeeper channel key add"
+
+
+@pytest.mark.parametrize(
+    ("line", "answers", "code", "err", "noted"),
+    [
+        ("key remove openai 2", resumed(TWO), Exit.USAGE, "add --yes", True),
+        ("key remove openai 3", resumed(TWO), Exit.NOT_FOUND, "has no key 3; its keys are: 1 ", True),
+        ("key remove openai 1 --yes", keyless("openai"), Exit.OK, NO_KEY, True),
+        ("key remove openai 1 --yes", keyless(""), Exit.OK, NO_KEY, False),
+        ("resume openai", resumed(replace(CHANNEL, enabled=False, state="off")), Exit.OK, ENABLE, True),
+        ("resume openai", resumed(CHANNEL), Exit.OK, ENABLE, False),
+        ("clear openai", {}, Exit.USAGE, "Did you mean 'tollkeeper channel resume'?", True),
+        ("key clear openai 1", {}, Exit.USAGE, "Did you mean 'tollkeeper channel key resume'?", True),
+    ],
+)
+def test_what_is_said_of_a_key(line: str, answers: dict[str, object], code: Exit, err: str, noted: bool) -> None:
+    ran = run("channel", *line.split(), control=Control(answers))
+    assert (ran.code, err in ran.err) == (code, noted), ran.err
 
 
 def test_several_keys_are_given_when_a_channel_is_made() -> None:
@@ -58,26 +82,6 @@ def test_several_keys_are_given_when_a_channel_is_made() -> None:
     url = "https://api.openai.com/v1"
     run("channel", "add", "x", "--base-url", url, "--key", "env:A", "--key", "env:B", control=control)
     assert (control.bodies[0]["key"], control.bodies[0]["keys"]) == ("env:A", ["env:B"])
-
-
-def test_a_disabled_channel_that_is_resumed_says_how_to_use_it_again() -> None:
-    for channel, noted in ((replace(CHANNEL, enabled=False, state="off"), True), (CHANNEL, False)):
-        answers = {"GET /channels/openai": channel, f"POST /channels/{channel.id}/clear": channel}
-        ran = run("channel", "resume", "openai", control=Control(answers))
-        assert ran.code == Exit.OK
-        assert ("note: channel 'openai' is disabled; enable it: tollkeeper channel enable openai" in ran.err) == noted
-
-
-@pytest.mark.parametrize(("preset", "noted"), [("openai", True), ("", False)])
-def test_a_channel_that_loses_its_only_key_says_so(preset: str, noted: bool) -> None:
-    control = Control({"DELETE /channels/openai/keys/1": replace(CHANNEL, keys=(), preset=preset)})
-    ran = run("channel", "key", "remove", "openai", "1", "--yes", control=control)
-    assert ("note: the channel has no key now; if it needs one: tollkeeper channel key add" in ran.err) is noted
-
-
-def test_a_former_name_is_answered_with_the_present_one() -> None:
-    assert "Did you mean 'tollkeeper channel resume'?" in run("channel", "clear", "openai").err
-    assert "Did you mean 'tollkeeper channel key resume'?" in run("channel", "key", "clear", "openai", "1").err
 
 
 SAVED = SavedChannel(**{name: getattr(CHANNEL, name) for name in CHANNEL.__struct_fields__}, new_prices=(), unpriced=())

@@ -1,7 +1,8 @@
 """The lines for SDKs and for programs."""
 
+import shlex
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -35,11 +36,6 @@ def test_the_lines_of_each_shell(shell: str, line: str) -> None:
     assert line in ran.out.splitlines()
     assert "http://127.0.0.1:8655/v1" in ran.out
     assert ran.err == ""
-
-
-def test_the_shell_is_the_users() -> None:
-    ran = run("env", "--key", KEY, control=Control(CONTROL), env={"SHELL": "/usr/bin/fish"})
-    assert ran.out.startswith("set -gx ")
 
 
 def test_a_key_that_is_not_known_is_a_comment_to_complete(tmp_path: Path) -> None:
@@ -132,19 +128,6 @@ def test_of_several_tokens_the_one_called_like_the_app_counts_else_the_one_used_
     assert [asked for asked, _ in control.asked if "models" in asked] == [f"GET /models?token={taken}"]
 
 
-@pytest.mark.parametrize(
-    ("name", "told"),
-    [
-        ("claud", "unknown app 'claud'. Did you mean 'claude'?"),
-        ("qwenn", "Did you mean 'qwen-code'?"),
-        ("emacs", "the apps are: claude, codex"),
-    ],
-)
-def test_an_unknown_app_is_refused_with_the_nearest_one_or_all(name: str, told: str) -> None:
-    ran = run("env", "--for", name, control=Control(APPS))
-    assert (ran.code, told in ran.err) == (Exit.NOT_FOUND, True)
-
-
 def test_a_key_from_a_pipe_that_no_part_has_is_not_lost() -> None:
     line = ("env", "--for", "codex", "--shell", "sh", "--key")
     ran = run(*line, "-", "--only", "file", control=Control(APPS), stdin=OWN_KEY)
@@ -162,34 +145,45 @@ def test_a_key_from_a_pipe_is_not_lost_when_nothing_can_be_printed(more: Sequenc
     assert OWN_KEY not in run("env", *more, "--key", OWN_KEY, control=Control(APPS)).err
 
 
-def test_without_a_key_a_line_makes_one() -> None:
-    ran = run("env", "--for", "claude", "--shell", "sh", control=Control(APPS))
-    assert "export ANTHROPIC_AUTH_TOKEN='sk-tk-...'" in ran.out
-    assert "tollkeeper token add claude | tollkeeper env --for claude --key -" in ran.err
+NAMED = {**APPS, "GET /tokens": [msgspec.structs.replace(TOKEN, name="claude")]}
+
+
+@pytest.mark.parametrize(
+    ("line", "answers", "code", "out", "err"),
+    [
+        (f"--key {KEY}", APPS, Exit.OK, "set -gx ", ""),  # the user's shell
+        (
+            "--for claude --shell sh",
+            APPS,
+            Exit.OK,
+            "export ANTHROPIC_AUTH_TOKEN='sk-tk-...'",
+            "add claude | tollkeeper env",
+        ),
+        ("--for claude --shell sh", NAMED, Exit.OK, "", "rotate claude | tollkeeper env --for claude --key -"),
+        (
+            "--for llm --token laptop",
+            APPS,
+            Exit.OK,
+            "llm keys set tollkeeper",
+            "\nthe key is not stored; for a new one: ",
+        ),
+        ("--for llm --token laptop", APPS, Exit.OK, "", ": tollkeeper token rotate laptop\n"),
+        (f"--for claude --model {MODEL.name}", APPS, Exit.OK, f"MODEL '{MODEL.name}'", ""),
+        ("--for claude --model gpt-9", APPS, Exit.NOT_FOUND, "", f"it sees: {MODEL.name}"),
+        ("--for claud", APPS, Exit.NOT_FOUND, "", "unknown app 'claud'. Did you mean 'claude'?"),
+        ("--for qwenn", APPS, Exit.NOT_FOUND, "", "Did you mean 'qwen-code'?"),
+        ("--for emacs", APPS, Exit.NOT_FOUND, "", "the apps are: claude, codex"),
+    ],
+)
+def test_what_is_printed(line: str, answers: Mapping[str, object], code: Exit, out: str, err: str) -> None:
+    ran = run("env", *shlex.split(line), control=Control(answers), env={"SHELL": "/usr/bin/fish"})
+    assert (ran.code, out in ran.out, err in ran.err) == (code, True, True), ran.out + ran.err
 
 
 @pytest.mark.parametrize("app", ["llm", "codex"])
 def test_a_file_that_needs_no_key_says_nothing_of_one(app: str) -> None:
     ran = run("env", "--for", app, "--only", "file", control=Control(APPS))
     assert ("sk-tk-" in ran.out, "key" in ran.err) == (False, False)
-
-
-def test_a_program_that_asks_for_the_key_needs_one() -> None:
-    ran = run("env", "--for", "llm", "--token", "laptop", control=Control(APPS))
-    assert "llm keys set tollkeeper" in ran.out
-    assert ran.err.splitlines()[-1] == "the key is not stored; for a new one: tollkeeper token rotate laptop"
-
-
-def test_a_token_that_is_called_like_the_app_gets_a_new_key() -> None:
-    control = Control({**APPS, "GET /tokens": [msgspec.structs.replace(TOKEN, name="claude")]})
-    ran = run("env", "--for", "claude", "--shell", "sh", control=control)
-    assert "tollkeeper token rotate claude | tollkeeper env --for claude --key -" in ran.err
-
-
-def test_the_model_must_be_one_that_the_token_sees() -> None:
-    assert f"MODEL='{MODEL.name}'" in run("env", "--for", "claude", "--model", MODEL.name, control=Control(APPS)).out
-    ran = run("env", "--for", "claude", "--model", "gpt-9", control=Control(APPS))
-    assert (ran.code, f"it sees: {MODEL.name}" in ran.err) == (Exit.NOT_FOUND, True)
 
 
 def test_the_variables_or_the_file_alone() -> None:

@@ -46,38 +46,34 @@ def test_the_history_is_a_table() -> None:
     assert "limits: default -> { rpm = 60 }" in line
 
 
-def test_an_edit_that_also_removed_something_says_both() -> None:
-    """A mapping to another model removes the list price of the name."""
-    gone = Difference(what="removed", noun="price", name="gpt-4.1", fields=[])
-    entry = replace(ENTRY, differences=[*ENTRY.differences, gone])
-    assert (
-        "limits: default -> { rpm = 60 }; removed price gpt-4.1"
-        in run("history", control=Control({"GET /history": [entry]})).out
-    )
-    both = replace(ENTRY, differences=[*ENTRY.differences, replace(ENTRY.differences[0], name="two")])
-    assert "  limits  " in run("history", control=Control({"GET /history": [both]})).out
+def entry(*differences: Difference) -> HistoryView:
+    return replace(ENTRY, differences=[*differences])
+
+
+def change(what: Any, field: str, before: str, after: str) -> Difference:
+    changed = FieldDifference(field=field, before=before, after=after)
+    return Difference(what=what, noun="token", name="ci", fields=[changed])
+
+
+LIMITED = ENTRY.differences[0]
+GONE = Difference(what="removed", noun="price", name="gpt-4.1", fields=[])
+"""A mapping to another model removes the list price of the name."""
+LONG = change("changed", "hold_output", "what a call's limit allows, and more", "800")
 
 
 @pytest.mark.parametrize(
-    ("what", "field", "shown"),
+    ("line", "shown", "told"),
     [
-        ("changed", FieldDifference(field="rpm", before="", after="6"), "rpm: default -> 6"),
-        ("added", FieldDifference(field="group", before="", after="default"), "group: default"),
-        ("removed", FieldDifference(field="rpm", before="6", after=""), "rpm: 6"),
+        ("history", entry(LIMITED, GONE), "limits: default -> { rpm = 60 }; removed price gpt-4.1"),
+        ("history", entry(LIMITED, replace(LIMITED, name="two")), "  limits  "),
+        ("history", entry(LONG), "hold_output: what a call's limit all… -> 800"),
+        ("history show 12", entry(change("changed", "rpm", "", "6")), "changed token ci\n  rpm: default -> 6\n"),
+        ("history show 12", entry(change("added", "group", "", "default")), "added token ci\n  group: default\n"),
+        ("history show 12", entry(change("removed", "rpm", "6", "")), "removed token ci\n  rpm: 6\n"),
     ],
 )
-def test_one_change_shows_before_and_after_or_the_values_alone(what: Any, field: FieldDifference, shown: str) -> None:
-    entry = replace(ENTRY, differences=[Difference(what=what, noun="token", name="ci", fields=[field])])
-    ran = run("history", "show", "12", control=Control({"GET /history/12": entry}))
-    assert ran.out.endswith(f"{what} token ci\n  {shown}\n")
-
-
-def test_of_a_long_value_before_an_edit_the_one_after_it_is_still_shown() -> None:
-    held = FieldDifference(field="hold_output", before="what a call's limit allows, and more", after="800")
-    entry = replace(ENTRY, differences=[replace(ENTRY.differences[0], fields=[held])])
-    assert (
-        "hold_output: what a call's limit all… -> 800" in run("history", control=Control({"GET /history": [entry]})).out
-    )
+def test_a_change_shows_before_and_after_or_the_values_alone(line: str, shown: HistoryView, told: str) -> None:
+    assert told in run(*line.split(), control=Control({"GET /history": [shown], "GET /history/12": shown})).out
 
 
 def test_filters_go_to_the_server() -> None:

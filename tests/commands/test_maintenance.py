@@ -7,31 +7,28 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.commands.exit_codes import Exit
+from gateway.domain.diagnosis import Verdict
 from tests.commands.runner import Control, run
 from tests.commands.samples import VERDICT
 
-
-def test_equal_books() -> None:
-    ran = run("verify", control=Control({"GET /verify": VERDICT}))
-    assert (ran.code, ran.out.splitlines()[0]) == (0, "result       equal")
+DIFFERENT = replace(VERDICT, equal=False, difference="balance: 1 != 2")
+DAMAGED = replace(VERDICT, damage=["calls-x.json: record 5 is missing", "calls-y.json: gone"])
 
 
-def test_different_books_are_a_failure_that_names_the_first_difference() -> None:
-    bad = replace(VERDICT, equal=False, difference="balance: 1 != 2")
-    ran = run("verify", "--json", control=Control({"GET /verify": bad}))
-    assert (ran.code, ran.json["equal"]) == (Exit.STORE, False)
-    assert "balance: 1 != 2" in ran.err
-
-
-def test_damage_is_a_failure_though_the_sums_are_right() -> None:
-    bad = replace(VERDICT, damage=["calls-x.json: record 5 is missing", "calls-y.json: gone"])
-    ran = run("verify", control=Control({"GET /verify": bad}))
-    assert (ran.code, ran.out.splitlines()[0]) == (Exit.STORE, "result       DAMAGED")
-    assert ran.out.splitlines()[-2:] == [
-        "damage       calls-x.json: record 5 is missing",
-        "damage       calls-y.json: gone",
-    ]
-    assert "the call log is damaged" in ran.err
+@pytest.mark.parametrize(
+    ("verdict", "code", "first", "last", "err"),
+    [
+        (VERDICT, Exit.OK, "result       equal", "", ""),
+        (DIFFERENT, Exit.STORE, "result       DIFFERENT", "", "balance: 1 != 2"),
+        (DAMAGED, Exit.STORE, "result       DAMAGED", "damage       calls-y.json: gone", "the call log is damaged"),
+    ],
+)
+def test_the_books_are_equal_or_a_failure(verdict: Verdict, code: Exit, first: str, last: str, err: str) -> None:
+    ran = run("verify", control=Control({"GET /verify": verdict}))
+    lines = ran.out.splitlines()
+    assert (ran.code, lines[0], last in lines[-1], err in ran.err) == (code, first, True, True)
+    in_json = run("verify", "--json", control=Control({"GET /verify": verdict}))
+    assert (in_json.code, in_json.json["equal"]) == (code, verdict.equal)
 
 
 def test_an_executable_prints_what_it_carries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

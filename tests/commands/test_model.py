@@ -13,18 +13,25 @@ from tests.commands.samples import ACCOUNT, DETAIL, GROUP, MODEL, TOKEN
 ACTIVE = {"GET /account": ACCOUNT}
 
 
-def test_models_are_listed_with_their_price() -> None:
-    ran = run("model", "list", control=Control({**ACTIVE, "GET /models": [MODEL, replace(MODEL, price=None)]}))
-    assert "$2.50 / $10.00" in ran.out
-    assert "unpriced" in ran.out
+PUBLISHED = UpstreamPrices(input=Nanos(150_000_000), output=Nanos(600_000_000))
+LISTED = replace(DETAIL, context_source="genai-prices 1.0")
 
 
-def test_an_upstream_s_price_is_shown_beside_an_unpriced_model() -> None:
-    published = UpstreamPrices(input=Nanos(150_000_000), output=Nanos(600_000_000))
-    ran = run(
-        "model", "list", control=Control({**ACTIVE, "GET /models": [replace(MODEL, price=None, published=published)]})
-    )
-    assert "unpriced (listed at $0.15 / $0.60)" in ran.out
+@pytest.mark.parametrize(
+    ("line", "view", "told"),
+    [
+        ("list", [MODEL], "$2.50 / $10.00"),
+        ("list", [replace(MODEL, price=None)], "unpriced"),
+        ("list", [replace(MODEL, price=None, published=PUBLISHED)], "unpriced (listed at $0.15 / $0.60)"),
+        ("show x", DETAIL, "128,000 tokens\n"),
+        ("show x", replace(DETAIL, context_source="upstream"), "128,000 tokens by the upstream's list\n"),
+        ("show x", LISTED, "128,000 tokens by genai-prices 1.0\n"),
+        ("show x", replace(DETAIL, name="x", routes=[]), "answers instead of it in default  gpt-4o-mini\n"),
+    ],
+)
+def test_what_is_printed(line: str, view: object, told: str) -> None:
+    answers = {**ACTIVE, "GET /models": view, "GET /models/x": view}
+    assert told in run("model", *line.split(), control=Control(answers)).out
 
 
 def test_the_list_may_be_one_tokens() -> None:
@@ -73,20 +80,6 @@ def test_one_model_says_who_serves_it_in_which_order_and_how_long_it_may_be() ->
     assert lines[-1].split()[:8] == ["default", "1", "openai", "priority", "5", "2", "paused", "429"]
     assert lines[-1].endswith("gpt-4o             128k   16.4k  60 requests a minute")
     assert run("model", "show", "gpt-4o", "--json", control=control).json["routes"][0]["place"] == "priority 5"
-
-
-@pytest.mark.parametrize(
-    ("source", "text"),
-    [("upstream", " by the upstream's list"), ("genai-prices 1.0", " by genai-prices 1.0"), ("", "")],
-)
-def test_a_context_has_its_source(source: str, text: str) -> None:
-    ran = run("model", "show", "x", control=Control({"GET /models/x": replace(DETAIL, context_source=source)}))
-    assert f"128,000 tokens{text}\n" in ran.out
-
-
-def test_an_alias_says_what_answers_instead_of_it() -> None:
-    ran = run("model", "show", "x", control=Control({"GET /models/x": replace(DETAIL, name="x", routes=[])}))
-    assert "answers instead of it in default  gpt-4o-mini\n" in ran.out
 
 
 def test_a_suspended_account_is_shown_beside_the_list() -> None:

@@ -33,23 +33,42 @@ def test_the_status_of_a_server(served: Served) -> None:
     assert "address         http://127.0.0.1:8655/v1\n" in run("status", control=Control({"GET /status": STATUS})).out
 
 
-def test_the_status_says_what_is_wrong_with_the_account() -> None:
-    suspended = replace(ACCOUNT, status=AccountStatus.SUSPENDED)
-    outs = [
-        run("status", control=Control({"GET /status": STATUS, "GET /account": account})).out
-        for account in (ACCOUNT, suspended)
-    ]
-    assert "\naccount " not in outs[0]
-    assert "account         suspended: all calls are rejected; 'tollkeeper account set --status active' " in outs[1]
+NOT_WRITTEN = {"GET /status": replace(STATUS, state="store_failed", store_error="the disk is full")}
+WAITS = {"channel 'a' (32 calls at once)": 27, "its next try": 1}
+BUSY = {"GET /status": replace(STATUS, in_flight=33, queued=27, waits=WAITS)}
+SUSPENDED = {"GET /account": replace(ACCOUNT, status=AccountStatus.SUSPENDED)}
+EMPTY = {"GET /account": replace(ACCOUNT, balance_nanos=Nanos(-21_850_000), available_nanos=Nanos(-21_850_000))}
+
+
+@pytest.mark.parametrize(
+    ("changes", "told", "untold"),
+    [
+        ({}, "store           works\n", "\naccount "),
+        (NOT_WRITTEN, "store           FAILED: the disk is full; calls are rejected\n", "works"),
+        (BUSY, "32 running · 28 waiting\n", "queued"),
+        (BUSY, "27 waiting for channel 'a' (32 calls at once)\n", "account"),
+        (
+            SUSPENDED,
+            "account         suspended: all calls are rejected; 'tollkeeper account set --status active' ",
+            "used up",
+        ),
+        (
+            EMPTY,
+            "account         balance used up: all calls that cost something are rejected; top up: 'tollkeeper",
+            "lasts",
+        ),
+    ],
+)
+def test_the_status_says_what_is_wrong(changes: dict[str, object], told: str, untold: str) -> None:
+    answers = {"GET /status": STATUS, "GET /account": ACCOUNT, "GET /usage": SUMMARY, **changes}
+    out = run("status", control=Control(answers)).out
+    assert (told in out, untold in out) == (True, False), out
 
 
 def test_a_balance_that_is_used_up_needs_attention() -> None:
-    empty = replace(ACCOUNT, balance_nanos=Nanos(-21_850_000), available_nanos=Nanos(-21_850_000))
-    answers = {"GET /status": STATUS, "GET /account": empty, "GET /usage": SUMMARY}
-    bar = run("status", "--line", "--json", control=Control(answers)).json
+    control = Control({"GET /status": STATUS, "GET /usage": SUMMARY, **EMPTY})
+    bar = run("status", "--line", "--json", control=control).json
     assert (bar["class"], bar["text"].endswith(", balance used up")) == ("attention", True)
-    shown = run("status", control=Control(answers)).out
-    assert "account         balance used up: all calls that cost something are rejected; top up: 'tollkeeper" in shown
 
 
 def test_budgets_that_are_used_up_need_attention() -> None:
@@ -104,13 +123,6 @@ def test_the_status_as_json_has_the_account_and_when_its_balance_is_used_up() ->
     shown = run("account", "show", "--json", control=Control({**answers, "GET /usage": spending})).json
     assert abs(shown["used_up_ms"] - found["used_up_ms"]) < left / 100
     assert run("status", "--json", control=Control({"GET /status": STATUS})).json["account"] is None
-
-
-def test_the_status_says_whether_the_store_works_and_why_not() -> None:
-    failed = replace(STATUS, state="store_failed", store_error="the disk is full: No space left on device")
-    outs = [run("status", control=Control({"GET /status": status})).out for status in (STATUS, failed)]
-    assert "store           works\n" in outs[0]
-    assert "store           FAILED: the disk is full: No space left on device; calls are rejected\n" in outs[1]
 
 
 def test_without_a_server(home: Path) -> None:
@@ -174,13 +186,6 @@ def test_a_port_in_use_says_by_whom_and_the_line_that_helps(home: Path, tmp_path
 def test_what_is_not_a_number_of_seconds_is_a_usage_error(home: Path, command: str, option: str, value: str) -> None:
     ran = run(command, option, value, env={"TOLLKEEPER_HOME": str(home)})
     assert (ran.code, ran.err.count("\n")) == (Exit.USAGE, 1)
-
-
-def test_the_status_says_how_many_calls_run_and_wait_and_for_what() -> None:
-    busy = replace(STATUS, in_flight=33, queued=27, waits={"channel 'a' (32 calls at once)": 27, "its next try": 1})
-    out = run("status", control=Control({"GET /status": busy})).out
-    assert "32 running · 28 waiting\n" in out
-    assert "27 waiting for channel 'a' (32 calls at once)\n" in out
 
 
 def test_one_line_for_a_status_bar() -> None:

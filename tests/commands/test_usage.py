@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+import shlex
 import time
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from gateway.domain.field_kinds import json_value
 from gateway.domain.human_values import local_time
 from gateway.domain.money import dollars
 from gateway.domain.units import Millis, Nanos
-from gateway.domain.views import CallPage
+from gateway.domain.views import CallPage, CallView
 from tests.commands.runner import Control, run
 from tests.commands.samples import ACCOUNT, CALL, HOSTILE, MODEL, SUMMARY, timed_row
 
@@ -90,14 +91,6 @@ def test_all_pages_are_exported() -> None:
     assert [line.partition("before=")[2].partition("&")[0] for line, _ in control.asked] == ["", "7", "3"]
 
 
-def test_an_export_says_what_was_written() -> None:
-    calls = [CALL, replace(CALL, time_ms=Millis(CALL.time_ms - 3_600_000), cost_nanos=Nanos(1))]
-    span = f"from {local_time(calls[1].time_ms)} to {local_time(CALL.time_ms)}"
-    ran = run("usage", "export", control=Control({"GET /calls": CallPage(calls=calls)}))
-    assert ran.err == f"2 calls {span}, {dollars(Nanos(CALL.cost_nanos + 1))}\n"
-    assert run("usage", "export", control=Control({"GET /calls": CallPage(calls=[])})).err == "0 calls\n"
-
-
 def test_json_lines_are_exact_and_what_the_option_of_other_commands_writes() -> None:
     lines = run("usage", "export", "--format", "jsonl", control=Control(CONTROL)).out
     assert [json.loads(line) for line in lines.splitlines()] == [json_value(CALL)]
@@ -131,12 +124,6 @@ def test_a_place_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     assert (ran.code, ran.err.count("\n")) == (Exit.FAILED, 1)
 
 
-@pytest.mark.parametrize("name", ["calls.csv", "./calls", "/tmp/Calls.JSONL"])
-def test_a_word_that_looks_like_a_file_gets_a_hint(name: str) -> None:
-    hint = f"to write to a file: --output {name}\n"
-    assert run("usage", "export", name, control=Control(CONTROL)).err.endswith(hint)
-
-
 @pytest.mark.parametrize("words", [["tok:a.csv"], ["openai/gpt-4.1"], ["laptop", "--output", "calls.csv"]])
 def test_other_words_get_no_hint(words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -148,11 +135,6 @@ def test_new_columns_are_the_last_ones_and_the_api_is_a_filter() -> None:
     row = next(csv.DictReader(io.StringIO(run("usage", "export", "--api", "messages", control=control).out)))
     assert list(row)[-6:] == ["waits_for", "channel_id", "parts", "variant", "group_id", "cost_dollars"]
     assert "api=messages" in control.asked[0][0]
-
-
-def test_a_request_that_reached_no_api_is_listed_with_its_count() -> None:
-    refused = replace(CALL, model="", request="POST /v1/files", marks=["repeated=37"], status=404)
-    assert "POST /v1/files x38" in run("usage", "list", control=Control({"GET /calls": CallPage(calls=[refused])})).out
 
 
 def test_calls_are_listed() -> None:
@@ -181,21 +163,10 @@ def test_nothing_from_outside_reaches_the_terminal() -> None:
     assert not set(ran.out + listed.out) & set("\x1b\x07\x9b\u202e")
 
 
-def test_what_a_running_call_used_is_a_bound() -> None:
-    runs = replace(CALL, id="req_running", state="running")
-    assert "≤1.2k" in (out := run("usage", "list", control=Control({"GET /calls": CallPage(calls=[runs])})).out)
-    assert "≤$0.00438" in out
-
-
 def test_a_running_call_is_cancelled() -> None:
     control = Control({f"POST /calls/{CALL.id}/cancel": {"done": "cancelled"}})
     assert run("usage", "cancel", CALL.id, control=control).code == 0
     assert run("usage", "cancel", "req_other", control=control).code == Exit.NOT_FOUND
-
-
-def test_the_duration_of_a_lost_call_is_not_zero() -> None:
-    lost = CallPage(calls=[replace(CALL, **LOST)])
-    assert " 0ms" not in run("usage", "list", control=Control({"GET /calls": lost})).out
 
 
 def test_the_last_call_is_shown_without_its_id() -> None:
@@ -242,24 +213,6 @@ def test_retries_of_a_client_are_grouped() -> None:
     assert "1 of the same call; before it: req_1 (503)\n" in run("usage", "show", "req_2", control=control).out
 
 
-def test_a_model_that_nothing_offers_is_named_with_those_there_are() -> None:
-    control = Control({"GET /calls": CallPage(calls=[]), "GET /models": [MODEL]})
-    assert run("usage", "list", "--model", "nope", control=control).err == (
-        f"no matching calls; no channel offers model 'nope' now; the offered models are: {MODEL.name}\n"
-    )
-    offered = run("usage", "list", "--model", MODEL.name, control=control).err
-    other = f"tollkeeper usage list --as {MODEL.name}\n"
-    assert offered == f"no matching calls; the model may have answered calls to other names: {other}"
-    late = run("usage", "list", "--model", MODEL.name, "--errors", control=control).err
-    assert late == "no matching calls\n"
-
-
-def test_without_any_call_the_list_says_how_to_make_one() -> None:
-    control = Control({"GET /calls": CallPage(calls=[])})
-    assert run("usage", "list", control=control).err == "no calls yet; try: tollkeeper chat hello\n"
-    assert run("usage", "list", "st:err", control=control).err == "no matching calls\n"
-
-
 def test_a_receipt_says_how_long_the_balance_lasts_now() -> None:
     summary = replace(SUMMARY, first_ms=Millis(0))
     answers = {URL: CALL, "GET /usage": summary, "GET /account": ACCOUNT}
@@ -269,14 +222,60 @@ def test_a_receipt_says_how_long_the_balance_lasts_now() -> None:
     assert " $9.99562 available\n" in run("usage", "show", CALL.id, control=Control(young)).out
 
 
-def test_a_list_that_ends_because_of_its_usual_limit_says_so() -> None:
-    full = [replace(CALL, id=f"req_{number}") for number in range(50)]
-    control = Control({"GET /calls": CallPage(calls=full)})
-    assert run("usage", "list", control=control).err == (
-        "these are the newest 50 calls; there may be more: use --limit for more, --until for older ones\n"
-    )
-    assert run("usage", "list", "--json", control=control).err == ""
-    assert run("usage", "list", control=Control({"GET /calls": CallPage(calls=full[:49])})).err == ""
+FIFTY = [replace(CALL, id=f"req_{number}") for number in range(50)]
+EARLIER = replace(CALL, time_ms=Millis(CALL.time_ms - 3_600_000), cost_nanos=Nanos(1))
+SPAN = f"from {local_time(EARLIER.time_ms)} to {local_time(CALL.time_ms)}, {dollars(Nanos(CALL.cost_nanos + 1))}"
+OTHERS = f"the model may have answered calls to other names: tollkeeper usage list --as {MODEL.name}"
+
+
+def file_note(name: str) -> str:
+    """What is said of a word that looks like a file."""
+    return f"0 calls\nnote: '{name}' was read as a word that filters calls; to write to a file: --output {name}\n"
+
+
+NEWEST = "these are the newest 50 calls; there may be more: use --limit for more, --until for older ones"
+
+
+@pytest.mark.parametrize(
+    ("line", "calls", "said"),
+    [
+        ("list", [], "no calls yet; try: tollkeeper chat hello\n"),
+        ("list st:err", [], "no matching calls\n"),
+        (
+            "list --model nope",
+            [],
+            "no matching calls; no channel offers model 'nope' now; the offered models are: gpt-4o\n",
+        ),
+        (f"list --model {MODEL.name}", [], f"no matching calls; {OTHERS}\n"),
+        (f"list --model {MODEL.name} --errors", [], "no matching calls\n"),
+        ("list", FIFTY, f"{NEWEST}\n"),
+        ("list", FIFTY[:49], ""),
+        ("list --json", FIFTY, ""),
+        ("export", [], "0 calls\n"),
+        ("export", [CALL, EARLIER], f"2 calls {SPAN}\n"),
+        ("export calls.csv", [], file_note("calls.csv")),
+        ("export ./calls", [], file_note("./calls")),
+        ("export /tmp/Calls.JSONL", [], file_note("/tmp/Calls.JSONL")),
+    ],
+)
+def test_what_is_said_on_stderr(line: str, calls: list[CallView], said: str) -> None:
+    control = Control({"GET /calls": CallPage(calls=calls), "GET /models": [MODEL]})
+    assert run("usage", *shlex.split(line), control=control).err == said
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"model": "", "request": "POST /v1/files", "marks": ["repeated=37"], "status": 404}, "POST /v1/files x38"),
+        ({"id": "req_running", "state": "running"}, "≤1.2k"),
+        ({"id": "req_running", "state": "running"}, "≤$0.00438"),
+        ({}, " 1.25s"),
+        (LOST, " - "),
+    ],
+)
+def test_what_a_row_tells(changes: dict[str, Any], told: str) -> None:
+    out = run("usage", "list", control=Control({"GET /calls": CallPage(calls=[replace(CALL, **changes)])})).out
+    assert (told in out, " 0ms" in out) == (True, False)
 
 
 def test_calls_fit_into_sixty_places(monkeypatch: pytest.MonkeyPatch) -> None:
