@@ -199,9 +199,7 @@ async def test_a_price_that_is_another_model_s_is_named(owner: ControlClient) ->
 
 
 @pytest.mark.parametrize("price", [None, {"input": 0, "output": 0}])
-async def test_what_costs_nothing_is_stopped_by_no_budget_in_dollars(
-    owner: ControlClient, price: dict[str, int] | None
-) -> None:
+async def test_what_is_free_is_stopped_by_no_dollar_budget(owner: ControlClient, price: dict[str, int] | None) -> None:
     await (owner.remove_price("m") if price is None else owner.set_price("m", price))
     await owner.edit_token("laptop", {"budgets": [{"window": "day", "nanos": 0}]})
     assert {step.result for step in (await steps(owner)).values()} == {"ok", *(["warning"] if price is None else [])}
@@ -239,9 +237,7 @@ async def made(owner: ControlClient, environ: Mapping[str, str] | None = None) -
     return {step.name: step async for step in check_everything(owner, environ or {})}
 
 
-async def test_every_channel_is_checked_whatever_happens_to_the_others(
-    owner: ControlClient, gateway: Gateway, provider: Provider
-) -> None:
+async def test_each_channel_is_checked_for_itself(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
     provider.on("/v1/models", fail(401), LIST)
     gateway.channel("http://127.0.0.1:1/v1", name="dead")
     gateway.channel(provider.base_url, name="well", enabled=False)

@@ -37,9 +37,7 @@ async def test_a_token_for_embeddings_is_tested_by_them(owner: ControlClient, ga
     assert await apis(gateway, 1) == {(EMBEDDING, "embeddings")}
 
 
-async def test_another_model_is_taken_if_it_sees_one(
-    owner: ControlClient, gateway: Gateway, provider: Provider
-) -> None:
+async def test_another_model_is_taken_if_it_has_one(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
     gateway.channel(provider.base_url, EMBEDDING, "z")
     provider.on("z", upstream())
     assert (await steps(owner))["the model is offered"].text.startswith("token 'laptop' sees 'z': ")

@@ -140,9 +140,7 @@ async def test_of_several_removed_ones_with_a_name_an_option_finds_none(owner: C
     assert (await owner.calls(words="tok:ci")).calls == []
 
 
-async def test_names_are_found_without_a_history_that_can_be_read(
-    owner: ControlClient, past: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_names_need_no_history(owner: ControlClient, past: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_: object) -> None:
         raise OSError("no")
 

@@ -42,9 +42,7 @@ async def test_a_channel_s_key_finds_the_channel(owner: ControlClient) -> None:
 
 
 @pytest.mark.parametrize("removed", [False, True])
-async def test_a_call_with_a_former_key_is_refused_and_recorded_with_its_owner(
-    owner: ControlClient, gateway: Gateway, removed: bool
-) -> None:
+async def test_a_former_key_s_refused_call_has_its_owner(owner: ControlClient, gateway: Gateway, removed: bool) -> None:
     made = await owner.add_token({"name": "ci"})
     if removed:
         await owner.remove_token("ci")

@@ -216,9 +216,7 @@ async def test_only_a_group_s_calls_hold_its_budget(owner: ControlClient, gatewa
     await gateway.settled(2)
 
 
-async def test_running_calls_and_warnings_follow_a_new_name(
-    owner: ControlClient, gateway: Gateway, provider: Provider
-) -> None:
+async def test_calls_and_warnings_follow_a_new_name(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
     go = asyncio.Event()
     provider.on("m", speak_after(go))
     await owner.edit_group("default", {"budgets": [{"window": "day", "nanos": 15_000_000}]})

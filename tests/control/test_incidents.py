@@ -27,9 +27,7 @@ COST = 9 * 2_500 + 12 * 10_000
 """Nano-dollars of a usual call."""
 
 
-async def test_each_cause_of_a_channel_is_an_incident_of_its_own(
-    owner: ControlClient, gateway: Gateway, provider: Provider
-) -> None:
+async def test_each_cause_is_an_incident_of_its_own(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
     provider.on("m", fail(500), fail(500), fail(429), speak())
     await gateway.client.chat()
     await owner.clear_channel("up")
@@ -290,9 +288,7 @@ async def test_a_raised_or_removed_budget_ends_its_warning(owner: ControlClient,
     assert None not in [one.ended for one in await owner.incidents()]
 
 
-async def test_calls_that_are_refused_for_a_spent_budget_are_counted_with_its_warning(
-    owner: ControlClient, gateway: Gateway
-) -> None:
+async def test_calls_that_a_spent_budget_refuses_are_counted_with_it(owner: ControlClient, gateway: Gateway) -> None:
     client = gateway.token("tight", budgets=(Budget(window=Window.DAY, nanos=Nanos(COST)),))
     assert [(await client.chat(max_tokens=1)).status for _ in range(4)] == [200, 429, 429, 429]
     gateway.engine.pipeline.refusals.close()

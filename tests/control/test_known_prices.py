@@ -240,9 +240,7 @@ async def test_a_mapping_is_charged_like_its_target(owner: ControlClient, gatewa
     assert (record.model, record.cost) == ("alias", 7)
 
 
-async def test_models_that_are_listed_later_are_priced_unless_the_owner_did(
-    owner: ControlClient, gateway: Gateway, provider: Provider
-) -> None:
+async def test_later_models_get_prices_unless_set(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
     provider.on("/v1/models", reply({"data": [{"id": "gpt-4.1"}]}))
     body = {**OPENAI, "key": "sk-x", "base_url": provider.base_url}
     await owner.add_channel(body)

@@ -116,9 +116,7 @@ CALLING = {"type": "object", "properties": {"function": {"type": "string"}, "typ
         ([NESTED], [NESTED]),
     ],
 )
-async def test_flat_tools_of_a_chat_are_sent_as_a_chat_has_them(
-    gateway: Gateway, provider: Provider, given: list[Any], sent: list[Any]
-) -> None:
+async def test_flat_tools_are_nested(gateway: Gateway, provider: Provider, given: list[Any], sent: list[Any]) -> None:
     calls = choice(None, finish="tool_calls", tool_calls=[tool_call(0, "c", "read", "{}")])
     provider.on("m", reply(whole("m", calls, spent=usage())))
     turns = [{"role": "user", "content": 'say "function":"x" and {"type":"function"}'}]

@@ -75,9 +75,7 @@ async def test_refused_deferred_tools_become_ordinary_ones(
 
 
 @pytest.mark.parametrize("message", ["Invalid request Error", "messages.1.content.0: unknown variant tool_addition"])
-async def test_a_channel_that_refuses_tools_which_are_added_on_the_way_gets_them_in_the_list(
-    gateway: Gateway, provider: Provider, message: str
-) -> None:
+async def test_refused_tool_additions_go_into_the_list(gateway: Gateway, provider: Provider, message: str) -> None:
     gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC)
     added = {"type": "tool_addition", "tool": {"type": "tool_definition", "definition": {**FOUND, "description": "d"}}}
     gone = {"type": "tool_removal", "tool": {"type": "tool_reference", "name": "ToolSearch"}}

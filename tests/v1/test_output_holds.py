@@ -57,9 +57,7 @@ async def test_the_refusal_names_the_call_that_holds_the_money(gateway: Gateway,
 
 
 @EVERY
-async def test_with_a_smaller_hold_both_calls_run_and_their_caps_go_out_unchanged(
-    gateway: Gateway, provider: Provider, api: str
-) -> None:
+async def test_with_a_smaller_hold_both_run_and_their_caps_stay(gateway: Gateway, provider: Provider, api: str) -> None:
     native = api == "messages"
     gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC if native else Dialect.OPENAI)
     poor(gateway)
@@ -86,9 +84,7 @@ async def test_a_call_without_a_limit_holds_what_the_tokens_owner_says(gateway: 
 
 
 @pytest.mark.parametrize("api", ["chat", "responses"])
-async def test_where_little_is_left_a_call_without_a_limit_gets_the_one_that_the_rest_pays_for(
-    gateway: Gateway, provider: Provider, api: str
-) -> None:
+async def test_a_call_without_a_limit_gets_that_of_the_rest(gateway: Gateway, provider: Provider, api: str) -> None:
     gateway.price(input=Nanos(0), output=Nanos(25 * MILLION))
     gateway.grant(25 * 100 - GRANTED)
     provider.on("m", upstream())

@@ -1,12 +1,12 @@
 """What Claude Code adds to a Messages request is left out for a channel that refuses it."""
 
 import json
+from typing import Any
 
 import pytest
 
 from gateway.domain.channel import Dialect
 from tests.fakes.gateway import Gateway
-from tests.fakes.messages import speak_messages
 from tests.fakes.obedient import obey
 from tests.fakes.provider import Provider
 from tests.fakes.replies import Doc, dumps, reply
@@ -26,6 +26,12 @@ UNKNOWN = "Extra inputs are not permitted"
 
 def refusal(message: str) -> bytes:
     return dumps({"type": "error", "error": {"type": "invalid_request_error", "message": message}})
+
+
+def refusing(gateway: Gateway, provider: Provider, *messages: str, **fields: Any) -> None:
+    """The upstream refuses as many requests, and then obeys."""
+    gateway.channel(provider.base_url, **{"dialect": Dialect.ANTHROPIC, **fields})
+    provider.on("m", *(reply(refusal(message), status=400) for message in messages), obey)
 
 
 @pytest.mark.parametrize(
@@ -74,8 +80,7 @@ def refusal(message: str) -> bytes:
 async def test_a_refused_field_is_left_out_from_then_on(
     gateway: Gateway, provider: Provider, message: str, added: Doc, dropped: str
 ) -> None:
-    gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC)
-    provider.on("m", reply(refusal(message), status=400), speak_messages())
+    refusing(gateway, provider, message)
     for number in (2, 3):
         answer = await gateway.client.ask("POST", "/v1/messages", dumps({**PLAIN, **added}))
         assert (answer.status, answer.head.get("x-gateway-dropped-params")) == (200, dropped)
@@ -97,11 +102,8 @@ async def test_a_refused_field_is_left_out_from_then_on(
         ("invalid beta flag", ""),
     ],
 )
-async def test_a_refused_beta_is_left_out_from_then_on(
-    gateway: Gateway, provider: Provider, message: str, kept: str
-) -> None:
-    gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC)
-    provider.on("m", reply(refusal(message), status=400), speak_messages())
+async def test_a_refused_beta_is_then_left_out(gateway: Gateway, provider: Provider, message: str, kept: str) -> None:
+    refusing(gateway, provider, message)
     for number in (2, 3):
         answer = await gateway.client.ask("POST", "/v1/messages", dumps(PLAIN), {"anthropic-beta": BETAS})
         assert (answer.status, provider.last.head.all("anthropic-beta")) == (200, [kept] if kept else [])
@@ -109,12 +111,9 @@ async def test_a_refused_beta_is_left_out_from_then_on(
     assert (await gateway.client.ask("POST", "/v1/messages", dumps(PLAIN))).head.get("x-gateway-dropped-params") == ""
 
 
-async def test_a_refused_output_limit_is_lowered_with_the_budget_for_thinking(
-    gateway: Gateway, provider: Provider
-) -> None:
-    gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC)
+async def test_a_refused_limit_is_lowered_with_the_budget_for_thinking(gateway: Gateway, provider: Provider) -> None:
     message = "max_tokens: 32000 > 8192, which is the maximum allowed number of output tokens for claude-x"
-    provider.on("m", reply(refusal(message), status=400), speak_messages())
+    refusing(gateway, provider, message)
     thinking: Doc = {"type": "enabled", "budget_tokens": 10_000}
     answer = await gateway.client.ask(
         "POST", "/v1/messages", dumps({**PLAIN, "max_tokens": 32_000, "thinking": thinking})
@@ -175,9 +174,7 @@ async def test_an_answer_of_the_only_form_that_a_server_has_becomes_the_requeste
 
 
 async def test_several_refused_fields_are_left_out_one_after_another(gateway: Gateway, provider: Provider) -> None:
-    gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC)
-    refusals = [reply(refusal(f"{name}: {UNKNOWN}"), status=400) for name in ("context_management", "output_config")]
-    provider.on("m", *refusals, speak_messages())
+    refusing(gateway, provider, f"context_management: {UNKNOWN}", f"output_config: {UNKNOWN}")
     body = {**PLAIN, "context_management": {}, "output_config": {"effort": "low"}}
     assert (await gateway.client.ask("POST", "/v1/messages", dumps(body))).status == 200
     assert provider.last.json == PLAIN
@@ -199,9 +196,8 @@ async def test_several_refused_fields_are_left_out_one_after_another(gateway: Ga
 async def test_a_refused_effort_becomes_the_nearest_one_and_others_stay(
     gateway: Gateway, provider: Provider, path: str, dialect: Dialect, body: Doc, sent: Doc
 ) -> None:
-    gateway.channel(provider.base_url, dialect=dialect)
     message = "Invalid effort. Supported values are: 'low', 'medium', and 'high'."
-    provider.on("m", reply(refusal(message), status=400), obey)
+    refusing(gateway, provider, message, dialect=dialect)
     said = {"model": "m", "max_tokens": 9, "messages": PLAIN["messages"], "input": "a"}
     answers = [await gateway.client.ask("POST", path, dumps({**said, **body})) for _ in range(2)]
     assert ([answer.status for answer in answers], len(provider.exchanges)) == ([200, 200], 3)
@@ -214,12 +210,9 @@ async def test_a_refused_effort_becomes_the_nearest_one_and_others_stay(
 
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize("path", ["/v1/messages", "/v1/chat/completions"])
-async def test_schemas_of_older_drafts_are_repaired_where_they_are_refused(
-    gateway: Gateway, provider: Provider, path: str, *, strict: bool
-) -> None:
-    gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC, strict=strict)
+async def test_refused_schemas_are_repaired(gateway: Gateway, provider: Provider, path: str, *, strict: bool) -> None:
     message = "tools.0.custom.input_schema: JSON schema is invalid. It must match JSON Schema draft 2020-12"
-    provider.on("m", reply(refusal(message), status=400), speak_messages())
+    refusing(gateway, provider, message, strict=strict)
     old: Doc = {"type": "object", "properties": {"n": {"enum": []}}}
     new: Doc = {"type": "object", "properties": {"n": {}}}
     tool: Doc = {"name": "f", "input_schema": old}
@@ -244,9 +237,8 @@ async def test_schemas_of_older_drafts_are_repaired_where_they_are_refused(
 async def test_nulls_and_empty_lists_are_left_out_where_they_are_refused(
     gateway: Gateway, provider: Provider, path: str, dialect: Dialect, plain: Doc, *, strict: bool
 ) -> None:
-    gateway.channel(provider.base_url, dialect=dialect, strict=strict)
-    message = refusal("Invalid 'stop_sequences': empty array. Expected an array with minimum length 1")
-    provider.on("m", reply(message, status=400), obey)
+    message = "Invalid 'stop_sequences': empty array. Expected an array with minimum length 1"
+    refusing(gateway, provider, message, dialect=dialect, strict=strict)
     sent = {**plain, "stop_sequences": [], "metadata": None}
     answers = [await gateway.client.ask("POST", path, dumps(sent)) for _ in range(2)]
     assert [answer.status for answer in answers] == [400 if strict else 200, 200]
@@ -344,8 +336,7 @@ _FILLED = _user({**_result()["content"][0], "content": "."})
 async def test_messages_keep_the_rules_that_an_upstream_has_named(
     gateway: Gateway, provider: Provider, message: str, sent: list[Doc], kept: list[Doc]
 ) -> None:
-    gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC)
-    provider.on("m", reply(refusal(message), status=400), speak_messages())
+    refusing(gateway, provider, message)
     for number in (2, 3):
         body = {**PLAIN, "messages": [*PLAIN["messages"], *sent]}
         answer = await gateway.client.ask("POST", "/v1/messages", dumps(body))
@@ -368,17 +359,15 @@ async def test_messages_keep_the_rules_that_an_upstream_has_named(
 async def test_thoughts_that_another_vendor_signed_are_left_out(
     gateway: Gateway, provider: Provider, message: str
 ) -> None:
-    gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC)
-    provider.on("m", reply(refusal(message), status=400), speak_messages())
+    refusing(gateway, provider, message)
     thought, hidden = {"type": "thinking", "thinking": "Hm.", "signature": "kimi"}, {"type": "redacted_thinking"}
     call = {"type": "tool_use", "id": "t1", "name": "Read", "input": {"type": "thinking"}}
-    result = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "x"}]}
-    asked = PLAIN["messages"]
-    history = [*asked, {"role": "assistant", "content": [thought, hidden, call]}, result]
+    result, asked = _user({"type": "tool_result", "tool_use_id": "t1", "content": "x"}), PLAIN["messages"]
+    history = [*asked, _assistant(thought, hidden, call), result]
     body = {**PLAIN, "messages": history, "thinking": {"type": "enabled", "budget_tokens": 1024}}
     answer = await gateway.client.ask("POST", "/v1/messages", dumps(body))
     assert (answer.status, answer.head.get("x-gateway-dropped-params")) == (200, "messages[].thinking,thinking")
-    assert provider.last.json == {**PLAIN, "messages": [*asked, {"role": "assistant", "content": [call]}, result]}
+    assert provider.last.json == {**PLAIN, "messages": [*asked, _assistant(call), result]}
 
 
 @pytest.mark.parametrize(
@@ -395,16 +384,12 @@ async def test_a_strict_channel_repairs_nothing(
     is_native = path.endswith("messages")
     gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC if is_native else Dialect.OPENAI, strict=True)
     provider.on("m", reply(refusal(message), status=400))
-    said = (
-        {"messages": [*PLAIN["messages"], {"role": "assistant", "content": turns}]} if is_native else {"input": turns}
-    )
+    said = {"messages": [*PLAIN["messages"], _assistant(*turns)]} if is_native else {"input": turns}
     answer = await gateway.client.ask("POST", path, dumps({**PLAIN, **said}))
     assert (answer.status, len(provider.exchanges)) == (400, 1)
 
 
-async def test_a_conversation_without_thoughts_is_not_sent_again_whatever_its_spaces(
-    gateway: Gateway, provider: Provider
-) -> None:
+async def test_without_thoughts_nothing_is_sent_again_whatever_its_spaces(gateway: Gateway, provider: Provider) -> None:
     gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC)
     message = "messages.1.content.0: Invalid `signature` in `thinking` block"
     provider.on("m", reply(refusal(message), status=400))
@@ -414,9 +399,7 @@ async def test_a_conversation_without_thoughts_is_not_sent_again_whatever_its_sp
 
 
 @pytest.mark.parametrize("messages", [[{"role": "user"}], [{"role": "user", "content": [5]}]])
-async def test_a_refusal_of_odd_messages_is_passed_on(
-    gateway: Gateway, provider: Provider, messages: list[Doc]
-) -> None:
+async def test_a_refused_odd_message_is_passed_on(gateway: Gateway, provider: Provider, messages: list[Doc]) -> None:
     gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC)
     body = refusal("messages.1.content.0.thinking.signature: Field required")
     provider.on("m", reply(body, status=400))

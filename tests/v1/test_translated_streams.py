@@ -168,9 +168,7 @@ def strictly(exchange: Exchange) -> str:
 
 
 @pytest.mark.parametrize("thinks", [False, True])
-async def test_two_turns_with_tools_have_the_shapes_that_mistral_wants(
-    gateway: Gateway, provider: Provider, thinks: bool
-) -> None:
+async def test_two_turns_with_tools_are_as_mistral_wants(gateway: Gateway, provider: Provider, thinks: bool) -> None:
     gateway.channel(provider.base_url, preset="mistral")
     faults: list[str] = []
 

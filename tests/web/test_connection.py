@@ -277,9 +277,7 @@ FAULTS: list[tuple[bytes, str]] = [
 
 
 @pytest.mark.parametrize(("sent", "told"), FAULTS, ids=[told for _, told in FAULTS])
-async def test_every_kind_of_broken_http_is_answered_in_its_words_and_closed(
-    sent: bytes, told: str, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_broken_http_is_answered_and_closed(sent: bytes, told: str, caplog: pytest.LogCaptureFixture) -> None:
     async with opened(hello) as (client, _):
         peer = await client.connect()
         await peer.write(sent)
