@@ -138,8 +138,7 @@ def with_alternation(messages: list[Fields]) -> list[Fields]:
     fitting: list[Fields] = []
     for message in messages:
         last, role = fitting[-1] if fitting else {}, role_of(message)
-        joins = role in ("user", "assistant") and role == role_of(last) and not ({"tool_calls"} & {*message, *last})
-        if joins:
+        if role in ("user", "assistant") and role == role_of(last) and not ({"tool_calls"} & {*message, *last}):
             fitting[-1] = {**last, "content": join_contents([last.get("content", NULL), message.get("content", NULL)])}
             continue
         if role == "assistant" and role_of(last) in ("", *SYSTEM_ROLES):

@@ -99,6 +99,7 @@ _WORDS = {
     "user_id": lazy_pattern(r"(?i)metadata\.user_id: string should"),
     MESSAGES + "reasoning_content": lazy_pattern(r"(?i)cannot pass both content and thinking"),  # gpt-oss
     "tools[].strict": lazy_pattern(r"for function\b.{0,100} is required to be supplied and to be"),  # OpenAI
+    "context_management": lazy_pattern("Anthropic's context management"),  # OpenRouter
     "include": lazy_pattern(r"(?i)encrypted content is not supported"),
     "encoding_format": lazy_pattern(r"(?i)encoding[ _]format"),  # vectors are converted to what was requested
 }
@@ -159,7 +160,7 @@ def refused_params(error: ErrorBody) -> tuple[str, ...]:
         names.pop(EFFORT, None)
         names[rule] = None
     names |= dict.fromkeys(range_rules(message))
-    if "beta" in message:
+    if "beta" in message or "context_management" in names:
         found = _BETA_NAME.findall(message) or (["*"] if "beta flag" in message else [])
         names |= dict.fromkeys(BETA + name for name in found)
     return tuple(names)

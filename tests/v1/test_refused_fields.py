@@ -22,6 +22,7 @@ PLAIN: Doc = {
     "messages": [{"role": "user", "content": "Look."}],
 }
 UNKNOWN = "Extra inputs are not permitted"
+OPENROUTER = "No endpoints available that support Anthropic's context management (context-management-2025-06-27)"
 
 
 def refusal(message: str) -> bytes:
@@ -38,6 +39,7 @@ def refusing(gateway: Gateway, provider: Provider, *messages: str, **fields: Any
     ("message", "added", "dropped"),
     [
         (f"context_management: {UNKNOWN}", {"context_management": {"edits": []}}, "context_management"),
+        (OPENROUTER, {"context_management": {"edits": []}}, "context_management"),
         (f"diagnostics: {UNKNOWN}", {"diagnostics": None}, "diagnostics"),  # Vertex
         (f"output_config.effort: {UNKNOWN}", {"output_config": {"effort": "high"}}, "output_config.effort"),
         (f"output_config: {UNKNOWN}", {"output_config": {"effort": "high"}}, "output_config.effort"),
@@ -99,6 +101,7 @@ async def test_a_refused_field_is_left_out_from_then_on(
             'vertex-ai error: Unexpected beta header "context-management-2025-06-27", "claude-code-20250219"',
             "prompt-caching-scope-2026-01-05",
         ),
+        (OPENROUTER, "claude-code-20250219,prompt-caching-scope-2026-01-05"),
         ("invalid beta flag", ""),
     ],
 )
