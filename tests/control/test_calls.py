@@ -1,7 +1,4 @@
-"""Pages of the log, filters by names and words, and the hand that ends a running call.
-
-Long: all filters are tried on the same few calls.
-"""
+"""Pages of the log, filters by names and words, and the hand that ends a running call."""
 
 import asyncio
 from contextlib import aclosing

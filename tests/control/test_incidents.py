@@ -1,7 +1,4 @@
-"""Incidents are split by cause, told to watchers, and kept over restarts; nearly spent budgets are warned of once.
-
-Long: what begins, changes and ends each kind of incident.
-"""
+"""Incidents are split by cause, told to watchers, and kept over restarts; nearly spent budgets are warned of once."""
 
 import asyncio
 import logging

@@ -1,7 +1,4 @@
-"""Known prices: models that a channel newly offers get them, unless the owner set one or wants none.
-
-Long: each way in which a channel changes, with what that does to prices that are there already.
-"""
+"""Known prices: models that a channel newly offers get them, unless the owner set one or wants none."""
 
 import msgspec
 import pytest

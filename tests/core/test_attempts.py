@@ -1,7 +1,4 @@
-"""A call goes from channel to channel by rule, and its client gets the most of what was learned.
-
-Long: the rules apply in turn to the same calls, and share one rig.
-"""
+"""A call goes from channel to channel by rule, and its client gets the most of what was learned."""
 
 import json
 from collections.abc import Callable

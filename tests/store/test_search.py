@@ -1,7 +1,4 @@
-"""A search finds exactly what looking at every call finds, in the same order, wherever it is interrupted.
-
-Long: one generator of calls and filters, and the property that all cases share.
-"""
+"""A search finds exactly what looking at every call finds, in the same order, wherever it is interrupted."""
 
 import re
 import tempfile

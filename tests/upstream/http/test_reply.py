@@ -1,7 +1,4 @@
-"""Bodies come whole or in pieces, within limits and deadlines, and connections are kept only when they are clean.
-
-Long: one body under every limit, deadline and coding.
-"""
+"""Bodies come whole or in pieces, within limits and deadlines, and connections are kept only when they are clean."""
 
 import asyncio
 import gzip
