@@ -147,6 +147,11 @@ def text_part(text: object) -> Doc:
     return {"type": "text", "text": text}
 
 
+def openai_row(name: str, stream: bytes = b"", plain: Doc | None = None, text: str = "", **expected: Any) -> Row:
+    """A stream and a plain answer in the words of chat completions."""
+    return Row(name, OPENAI, stream, plain or {}, text, **expected)
+
+
 def chat_row(
     name: str,
     *deltas: Doc,
@@ -406,9 +411,8 @@ USAGE = [
         marks=("upstream_extra=web_search_calls:2", "upstream_cost=0.5"),
         **HI,
     ),
-    Row(
+    openai_row(
         "an error that carries usage",
-        OPENAI,
         event(chunk(delta("Hi"))) + event({"error": {"message": "x", "code": 500}, "usage": usage(43, 10)}),
         used=(43, 10),
         error="upstream_error",
@@ -425,18 +429,16 @@ USAGE = [
             ),
         )
     ),
-    Row(
+    openai_row(
         "a cost beside the usage",
-        OPENAI,
         chat(delta("Hi"), spent={}, last={**chunk(usage=usage(9, 2)), "cost": {"usd": 0.5, "diem": 0}}),
         {**completion(said("Hi")), "cost": {"usd": 0.5, "diem": 0}},
         marks=("upstream_cost=0.5",),
         **HI,
     ),
-    Row("usage after the last event", OPENAI, chat(delta("Hi"), spent={}) + event(chunk(usage=usage(9, 2))), **HI),
-    Row(
+    openai_row("usage after the last event", chat(delta("Hi"), spent={}) + event(chunk(usage=usage(9, 2))), **HI),
+    openai_row(
         "no counts yet, and a search at last",
-        OPENAI,
         event(chunk(delta("Hi"), usage={"total_tokens": 0, "total_characters": 0}))
         + chat(finish="stop", spent={**usage(9, 2), "server_tool_use_details": {"web_search_requests": 2}}),
         marks=("upstream_extra=web_search_requests:2",),
@@ -446,13 +448,8 @@ USAGE = [
 ]
 ENDS = [
     hi_row("upper case", word="MAX_TOKENS", text="Hi", finish="length"),
-    Row(
-        "safety",
-        OPENAI,
-        chat(delta("Hi"), finish="SAFETY"),
-        completion(said("Hi"), "safety"),
-        "Hi",
-        finish="content_filter",
+    openai_row(
+        "safety", chat(delta("Hi"), finish="SAFETY"), completion(said("Hi"), "safety"), "Hi", finish="content_filter"
     ),
     hi_row("refusal", word="refusal", text="Hi", finish="content_filter"),
     hi_row("no reason at all", word=None, **HI),
@@ -465,27 +462,24 @@ ENDS = [
         plain={**MESSAGE, "content": [text_part("Hi")], "stop_reason": "error"},
         error="upstream_error",
     ),
-    Row(
+    openai_row(
         "None and null before the finish reason",
-        OPENAI,
         event(chunk(delta("H", finish="None")))
         + event(chunk(delta("i", finish="null")))
         + event(chunk(delta(finish="length"))),
         text="Hi",
         finish="length",
     ),
-    Row(
+    openai_row(
         "a finish reason in the first chunk (Open WebUI)",
-        OPENAI,
         event(chunk(delta("", role="assistant", finish="stop")))
         + event(chunk(delta("Hi")))
         + event(chunk(delta(finish="length"))),
         text="Hi",
         finish="length",
     ),
-    Row(
+    openai_row(
         "a finish reason in each chunk (gcli2api)",
-        OPENAI,
         event(chunk(delta(reasoning_content="Hm", finish="stop")))
         + event(chunk(delta("Hi", finish="stop")))
         + event(chunk(delta(tool_calls=[tool_call(0, "a", "f", ARGUMENTS)], finish="stop")))
@@ -510,9 +504,8 @@ ENDS = [
         + DONE,
         **HI,
     ),
-    Row(
+    openai_row(
         "no blank lines between events",
-        OPENAI,
         chat(delta("H"), piece(0, "c1", "f", '{"a"'), piece(0, None, None, ":1}"), finish="tool_calls").replace(
             b"\n\n", b"\n"
         ),
@@ -522,9 +515,8 @@ ENDS = [
     ),
     hi_row("error", word="error", error="upstream_error"),
     hi_row("a new word", word="whatever", text="Hi", marks=("unknown_finish_reason",)),
-    Row(
+    openai_row(
         "a filter without a message",
-        OPENAI,
         plain={**completion({}, "content_filter"), "choices": [{"index": 0, "finish_reason": "content_filter"}]},
         finish="content_filter",
         used=(9, 2),
@@ -570,16 +562,14 @@ ENDS = [
         reason="tool_use",
         error="upstream_stream_truncated",
     ),
-    Row(
+    openai_row(
         "choices that are counted from 1",
-        OPENAI,
         event(chunk(delta("H", index=1))) + event(chunk(delta("i", index=1, finish="stop"))) + DONE,
         {**completion({}), "choices": [choice("Hi", index=1)]},
         text="Hi",
     ),
-    Row(
+    openai_row(
         "an event that is cut off before the next one (Zhipu)",
-        OPENAI,
         chat(delta("A"), delta("X"), delta("B")).replace(b'"X"},"logprobs":null,"finish_reason":null}]}\n\n', b"\n"),
         text="AB",
         used=(9, 2),
@@ -615,25 +605,22 @@ ENDS = [
         reasoning="1",
         used=(9, 2),
     ),
-    Row("an answer that became a number", OPENAI, plain=completion({"role": "assistant", "content": 42}), text="42"),
-    Row(
+    openai_row("an answer that became a number", plain=completion({"role": "assistant", "content": 42}), text="42"),
+    openai_row(
         "an answer in JSON that is not a text",
-        OPENAI,
         plain=completion({"role": "assistant", "content": {"a": [1]}}),
         text='{"a":[1]}',
     ),
-    Row(
+    openai_row(
         "a text and a call in two choices (Copilot)",
-        OPENAI,
         event(chunk({"delta": said("Hi")}, {"delta": called(call("c1", "f", "{}")), "finish_reason": "tool_calls"}))
         + DONE,
         {**completion({}), "choices": [{"message": said("Hi")}, {"message": called(call("c1", "f", "{}"))}]},
         text="Hi",
         calls=[("f", "{}")],
     ),
-    Row(
+    openai_row(
         "two whole choices where one was requested",
-        OPENAI,
         event(chunk(delta("H", index=1))) + event(chunk(delta("i", finish="stop"))) + DONE,
         {**completion({}), "choices": [choice("H"), choice("i", index=1)]},
         text="Hi",
@@ -645,17 +632,15 @@ ENDS = [
         + gemini.event({"candidates": [{"index": 0, "content": {"parts": [{"text": "i"}]}, "finishReason": "STOP"}]}),
         text="Hi",
     ),
-    Row(
+    openai_row(
         "lines of JSON instead of events",
-        OPENAI,
         b"".join(
             dumps(each) + b"\n" for each in (chunk(delta("H")), chunk(delta("i", finish="stop"), usage=usage(9, 2)))
         ),
         **HI,
     ),
-    Row(
+    openai_row(
         "the whole message after its deltas",
-        OPENAI,
         chat(
             {"index": 0, "delta": {"reasoning_content": "Hm"}}, delta("Hi"), delta(" there"), finish=None, spent={}
         ).removesuffix(DONE)
@@ -664,45 +649,38 @@ ENDS = [
         reasoning="Hm",
         used=(9, 2),
     ),
-    Row(
+    openai_row(
         "the whole message after its deltas, its calls and the finish reason",
-        OPENAI,
         chat(delta("Hi"), piece(0, "c1", "f", ARGUMENTS), finish="tool_calls", spent={}).removesuffix(DONE)
         + event(completion({**called(call("c1", "f", ARGUMENTS)), "content": "Hi"}, "tool_calls"))
         + DONE,
         calls=ONE_CALL,
         **HI,
     ),
-    Row(
+    openai_row(
         "messages instead of deltas",
-        OPENAI,
         event(chunk({"index": 0, "message": said("H"), "finish_reason": None}))
         + event(chunk({"index": 0, "message": said("i"), "finish_reason": "stop"}))
         + DONE,
         text="Hi",
     ),
-    Row(
+    openai_row(
         "a delta instead of a message",
-        OPENAI,
         plain={**completion({}), "choices": [{"index": 0, "delta": said("Hi"), "finish_reason": "stop"}]},
         text="Hi",
     ),
-    Row(
+    openai_row(
         "texts that keep the connection open",
-        OPENAI,
         b"data: ping\n\n"
         + event(chunk(delta("H")))
         + b"event: ping\ndata: ping\n\ndata: keep-alive\n\ndata: null\n\n"
         + chat(delta("i")),
         **HI,
     ),
-    Row(
-        "data that says twice that it is data",
-        OPENAI,
-        chat(delta("H"), delta("i")).replace(b"data: ", b"data: data: "),
-        **HI,
+    openai_row(
+        "data that says twice that it is data", chat(delta("H"), delta("i")).replace(b"data: ", b"data: data: "), **HI
     ),
-    Row("comments before a whole answer", OPENAI, b": PROCESSING\n\n" + dumps(completion(said("Hi"))), text="Hi"),
+    openai_row("comments before a whole answer", b": PROCESSING\n\n" + dumps(completion(said("Hi"))), text="Hi"),
     *(
         Row(f"a failure without {name}", dialect, came + failure, error="upstream_overloaded")
         for name, failure in (("its data field", BARE_FAILURE), ("a line of its own", b"\n" + BARE_FAILURE))
@@ -713,7 +691,7 @@ ENDS = [
         )
     ),
     *(
-        Row(f"an error {place}", OPENAI, plain=plain, error=code)
+        openai_row(f"an error {place}", plain=plain, error=code)
         for place, plain, code in (
             ("beside the choices", beside({}, error={"message": "gone", "code": 502}), "upstream_error"),
             ("in the choice", beside({}, choices=[{**choice(""), "error": {"code": 429}}]), "upstream_rate_limited"),
@@ -724,16 +702,14 @@ ENDS = [
             ),
         )
     ),
-    Row(
+    openai_row(
         "an answer in a result",
-        OPENAI,
         event({"result": chunk(delta("Hi", finish="stop"))}) + event({"result": chunk(usage=usage(9, 2))}) + DONE,
         {"result": completion(said("Hi")), "success": True, "errors": [], "messages": []},
         **HI,
     ),
-    Row(
+    openai_row(
         "an answer in data",
-        OPENAI,
         event({"data": chunk(delta("Hi", finish="stop"), usage=usage(9, 2))}) + DONE,
         {"code": 0, "message": "success", "data": completion(said("Hi"))},
         **HI,
@@ -1124,9 +1100,8 @@ PARTS = [
         whole={"role": "assistant", "content": [IMAGE]},
         image="aW1n",
     ),
-    Row(
+    openai_row(
         "a text as completions have it",
-        OPENAI,
         event(chunk({**TEXTUAL, "finish_reason": None})) + event(chunk({**TEXTUAL, "text": ""})) + DONE,
         {**completion({}), "choices": [TEXTUAL]},
         text="Hi",
@@ -1185,9 +1160,8 @@ PARTS = [
     ),
     gemini_row("two sources and two images", GROUNDED, source="https://a.example", **LOOK),
     *(
-        Row(
+        openai_row(
             f"sources in {name}",
-            OPENAI,
             chat(delta("It rains."), spent={}, last={**chunk(delta(finish="stop")), name: sources}, finish=None),
             {**completion(said("It rains.")), name: sources},
             own_form=True,
@@ -1225,22 +1199,20 @@ PARTS = [
         whole={"role": "assistant", "content": [PICTURE]},
         image="aW1n",
     ),
-    Row(
+    openai_row(
         "images in multi_mod_content",
-        OPENAI,
         plain=beside({"content": "Look", "multi_mod_content": [{"text": "Look"}, {"inline_data": {"data": "aW1n"}}]}),
         own_form=True,
         **LOOK,
     ),
-    Row(
+    openai_row(
         "a refusal and a source among the parts",
-        OPENAI,
         plain=completion(
             {"role": "assistant", "content": [{"type": "refusal", "refusal": "No"}, {"type": "tool_reference", **PAGE}]}
         ),
         text="No",
     ),
-    Row("speech beside its text", OPENAI, plain=completion({**said("Hi"), "audio": SPOKEN}), text="Hi"),
+    openai_row("speech beside its text", plain=completion({**said("Hi"), "audio": SPOKEN}), text="Hi"),
     chat_row(
         "reasoning in details alone",
         delta(reasoning="", reasoning_details=DETAILS),
