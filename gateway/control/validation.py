@@ -19,7 +19,7 @@ from gateway.domain.limits import Limits
 from gateway.domain.output_limit import MOST_TOKENS
 from gateway.domain.patterns import NOT
 from gateway.domain.price import AMOUNTS, DAY_MINUTES, RATE_NAMES, VARIANTS, Price, PriceRule
-from gateway.domain.registry import Registry
+from gateway.domain.registry import NOUNS, Registry
 from gateway.domain.settings import Settings
 from gateway.domain.text import REFERENCE, plain
 from gateway.domain.token import PREFIX, Token
@@ -303,25 +303,12 @@ def _demand(condition: object, field: str, text: str) -> None:
         raise BadRequest(f"{field}: {text}", param=field)
 
 
-def _check_named_channel(channel: Channel, registry: Registry) -> None:
-    check_channel(channel, registry)
-    check_preset(channel.preset)
-    if channel.name in registry.channels:
-        raise BadRequest("is the id of a channel", param="name")
-
-
-def _check_named_token(token: Token, registry: Registry) -> None:
-    check_token(token, registry)
-    if token.name in registry.tokens:
-        raise BadRequest("is the id of a token", param="name")
-
-
 _CHECKS: Mapping[str, Any] = {
     "settings": lambda value, _: check_settings(value),
     "account": lambda value, _: check_account(value),
     "groups": lambda value, _: check_group(value),
-    "channels": _check_named_channel,
-    "tokens": _check_named_token,
+    "channels": lambda value, registry: (check_channel(value, registry), check_preset(value.preset)),
+    "tokens": check_token,
     "prices": lambda value, _: check_price(value),
 }
 """The check of each section's entities in a configuration. Each raises BadRequest."""
@@ -339,10 +326,12 @@ def check_section(section: Section, registry: Registry, titles: Container[str] |
         with error_path(section.name):
             _CHECKS[section.name](getattr(registry, section.name), registry)
         return
-    for entity in getattr(registry, section.name).values():
+    present = getattr(registry, section.name)
+    for entity in present.values():
         title = getattr(entity, section.title)
         if titles is None or title in titles:
             with error_path(f"{section.name}.{plain(title, 64)}"):
+                _demand(present.get(title, entity) is entity, section.title, f"is the id of a {NOUNS[section.name]}")
                 _CHECKS[section.name](entity, registry)
 
 

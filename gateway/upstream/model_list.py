@@ -8,12 +8,14 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.channel import ServedModel
+from gateway.domain.json_text import count_elements
 from gateway.domain.text import plain
 from gateway.domain.units import Millis
 from gateway.upstream.listed_prices import listed_prices
 
 LIST_HEADERS = {"Accept": "application/json", "Accept-Encoding": "gzip, deflate"}
 MODELS_LIMIT = 5000
+_MOST_ELEMENTS = 50 * MODELS_LIMIT
 
 _CONTEXT = (
     *("context_length", "max_model_len", "context_window", "max_context_length", "max_input_tokens", "inputTokenLimit"),
@@ -49,7 +51,8 @@ def read_models(body: bytes) -> ModelPage | None:
     Ollama sends ``data: null`` if it has none. llama.cpp has ``models`` next to ``data``. The prefix ``models/`` of
     Gemini's names is removed.
     """
-    decoded, after = rawjson.maybe(body.strip()), None
+    too_large = count_elements(body, _MOST_ELEMENTS) > _MOST_ELEMENTS  # decoded, it could take a gigabyte
+    decoded, after = None if too_large else rawjson.maybe(body.strip()), None
     entries = decoded
     if isinstance(decoded, dict):
         names = [name for name in ("data", "models") if name in decoded]

@@ -106,6 +106,11 @@ def test_what_is_not_a_list_is_none(body: bytes) -> None:
     assert read_models(body) is None
 
 
+def test_a_list_of_too_many_elements_is_not_decoded() -> None:
+    assert read_models(b'{"data":[' + b'{"id":"m"},' * 50 * MODELS_LIMIT + b"{}]}") is not None
+    assert read_models(b'{"data":[' + b'{"id":"m"},' * 51 * MODELS_LIMIT + b"{}]}") is None
+
+
 CHEAP = UpstreamPrices(input=Nanos(150_000_000), output=Nanos(600_000_000))
 
 
