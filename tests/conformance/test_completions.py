@@ -1,6 +1,5 @@
 """Completions through every kind of channel, read by the official SDK as editors and frameworks do."""
 
-import asyncio
 import json
 from typing import Any
 
@@ -15,7 +14,7 @@ from tests.fakes.client import Answer, Client, events
 from tests.fakes.gateway import GRANTED, Gateway
 from tests.fakes.messages import message, text_block
 from tests.fakes.provider import Exchange, Provider, Script
-from tests.fakes.replies import DONE, Doc, at_path, dumps, event, reply, silence, stream_bytes, usage
+from tests.fakes.replies import DONE, Doc, at_path, dumps, event, in_steps, reply, silence, stream_bytes, usage
 
 
 def said(text: str, *, index: int = 0, finish: str | None = "stop", **more: Any) -> Doc:
@@ -257,14 +256,5 @@ async def test_a_stream_whose_money_is_gone_ends_as_at_its_limit(gateway: Gatewa
 
 async def spend_it_all(gateway: Gateway, provider: Provider, piece: bytes) -> None:
     """The upstream goes on writing while all the money is taken away."""
-
-    async def script(exchange: Exchange) -> None:
-        await exchange.begin_stream()
-        await exchange.piece(piece)
-        gateway.grant(-GRANTED)
-        for _ in range(4):
-            await asyncio.sleep(0.25)
-            await exchange.piece(piece)
-        await exchange.left()
-
-    provider.on("m", script)
+    goes_on: list[bytes | float] = [0.25, piece]
+    provider.on("m", in_steps(piece, lambda: gateway.grant(-GRANTED), *goes_on * 4, hangs=True))

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tests.fakes.provider import JSON, Bill, Exchange, Script
@@ -129,21 +129,21 @@ def stream_bytes(data: bytes, *, size: int = 0, headers: Mapping[str, str] | Non
     return script
 
 
-def cut(*docs: Doc) -> Script:
+def cut(*docs: bytes | Doc) -> Script:
     """These chunks, and then a reset in the middle of the stream."""
 
     async def script(exchange: Exchange) -> None:
         await exchange.begin_stream()
         for doc in docs:
-            await exchange.piece(event(doc))
+            await exchange.piece(doc if isinstance(doc, bytes) else event(doc))
         await asyncio.sleep(0.02)  # a reset discards what the peer has not read yet
         exchange.socket.reset()
 
     return script
 
 
-def in_steps(*steps: bytes | Doc | float | asyncio.Event, hangs: bool = False) -> Script:
-    """A stream of these pieces and chunks; a number is a pause in seconds, and an event is waited for.
+def in_steps(*steps: bytes | Doc | float | asyncio.Event | Callable[[], None], hangs: bool = False) -> Script:
+    """A stream of these pieces and chunks; a number is a pause in seconds, an event is waited for, a function called.
 
     ``hangs``: it has no end, and the connection stays open.
     """
@@ -155,6 +155,8 @@ def in_steps(*steps: bytes | Doc | float | asyncio.Event, hangs: bool = False) -
                 await exchange.until(step)
             elif isinstance(step, float):
                 await asyncio.sleep(step)
+            elif callable(step):
+                step()
             else:
                 await exchange.piece(step if isinstance(step, bytes) else event(step))
         await (exchange.left() if hangs else exchange.finish())

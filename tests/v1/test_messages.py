@@ -27,7 +27,7 @@ from tests.fakes.messages import (
     text_block,
 )
 from tests.fakes.provider import Provider
-from tests.fakes.replies import Doc, dumps, fail, in_steps, reply, speak
+from tests.fakes.replies import Doc, cut, dumps, fail, in_steps, reply, speak
 
 PATH = "/v1/messages"
 HELLO: Doc = {"model": "m", "max_tokens": 100, "messages": [{"role": "user", "content": "Hi"}]}
@@ -332,14 +332,7 @@ async def test_discovery_lists_every_model_as_claude_code_offers_it(gateway: Gat
 
 @pytest.mark.parametrize("more", [{}, {"stream": True, "max_tokens": 50}])
 async def test_the_call_that_repeats_a_broken_stream_is_marked(native: Gateway, provider: Provider, more: Doc) -> None:
-    async def broken(exchange: Any) -> None:
-        await exchange.begin_stream()
-        for each in message_events(message(text_block("Hello")))[:4]:
-            await exchange.piece(each)
-        await asyncio.sleep(0.02)
-        exchange.socket.reset()
-
-    provider.on("m", broken, speak_messages())
+    provider.on("m", cut(*message_events(message(text_block("Hello")))[:4]), speak_messages())
     session = {"x-claude-code-session-id": "s-1"}
     events = read_events((await post(native, {**HELLO, "stream": True}, headers=session)).body)
     assert [events[-1]["type"], events[-2]["type"]] == ["error", "content_block_delta"]  # the block is left open

@@ -1,6 +1,5 @@
 """The Messages API over channels that do not speak it: the client cannot tell, and the ledger says the same."""
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -27,6 +26,7 @@ from tests.fakes.replies import (
     cut,
     delta,
     event,
+    in_steps,
     reply,
     speak,
     speak_after,
@@ -192,17 +192,8 @@ async def test_a_stream_whose_money_is_gone_ends_as_at_its_limit(
     long = "word " * 40_000
     pieces = message_events(message(text_block("Hi")))[:4] if native else [event(chunk(delta("Hi")))]
     said = native_event("content_block_delta", index=0, delta={"type": "text_delta", "text": long})
-
-    async def script(exchange: Exchange) -> None:
-        await exchange.begin_stream()
-        await exchange.piece(b"".join(pieces))
-        gateway.grant(-GRANTED)
-        for _ in range(4):
-            await asyncio.sleep(0.25)
-            await exchange.piece(said if native else event(chunk(delta(long))))
-        await exchange.left()
-
-    provider.on("m", script)
+    more: list[bytes | float] = [0.25, said if native else event(chunk(delta(long)))] * 4
+    provider.on("m", in_steps(b"".join(pieces), lambda: gateway.grant(-GRANTED), *more, hangs=True))
     events = await streamed(gateway)
     assert last(events)["delta"]["stop_reason"] == "max_tokens"
     assert "money_gone" in gateway.record.marks
