@@ -94,7 +94,7 @@ class Entities:
             try:
                 check(self.registry)
             except BadRequest as error:
-                raise _damaged_error(path, error.message) from error
+                raise _damaged_error(path, f"{error.message}; correct it there") from error
         self.granted = self.registry.granted
         """The sum of the grants, cached because every call needs it."""
         if self.edited:
