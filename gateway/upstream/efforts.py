@@ -25,7 +25,7 @@ BUDGETS = {"minimal": 1024, "low": 1024, "medium": 2048, "high": 4096, "xhigh": 
 ADAPTIVE = "thinking=adaptive"
 BUDGET = "thinking=enabled"
 FORMS_REFUSED = {
-    ADAPTIVE: lazy_pattern(r"thinking\.type\.enabled\W{1,12}is not supported"),
+    ADAPTIVE: lazy_pattern(r"thinking\.type\W{1,4}enabled\W{1,12}(?:is not supported|allowed)"),
     BUDGET: lazy_pattern(r"(?i)tag 'adaptive' found|adaptive(?: thinking)?\W{1,12}is not supported"),
 }
 """What a refusal of the other form of thinking says, by the name of the rule."""

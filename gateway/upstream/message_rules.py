@@ -320,7 +320,7 @@ RULES: Mapping[str, MessageRule] = {
         _in_each(_with_some_content),
         lazy_pattern(
             r"(?i)missing field .content|'content'\), 'msg': 'field required|message content type: <nil>"
-            r"|'content' field must be a string or an array|content', 'string' not in 'null'"
+            r"|content field is a req|'content' field must be a string or an array|content', 'string' not in 'null'"
         ),
     ),
     MESSAGES + "thought_signature": MessageRule(
@@ -343,7 +343,7 @@ RULES: Mapping[str, MessageRule] = {
         ),
     ),
     SYSTEM_FIRST: MessageRule(
-        with_system_first, lazy_pattern(r"(?i)system messages? must be (?:at the begin|(?:the )?first)")
+        with_system_first, lazy_pattern(r"(?i)system messages? must be (?:at the begin|(?:the )?first)|chat setting")
     ),
     NO_SYSTEM: MessageRule(without_system, SYSTEM_REFUSED),
     NO_SYSTEM_TURNS: MessageRule(_in_each(with_role("system", "user")), SYSTEM_TURN_REFUSED, sign=b'"system"'),
@@ -356,7 +356,7 @@ RULES: Mapping[str, MessageRule] = {
         lazy_pattern(
             r"(?i)expected last role (?:user|to be)|last message must (?:have role|be from) (?:the )?.?user"
             r"|response prefill is incompatible|does not support assistant message prefill"
-            r"|no user query found|at least one user message"
+            r"|no user query found|at least one user message|not contain elements with the role of user"
         ),
     ),
     TEXTS: MessageRule(_in_each(with_text), PARTS_REFUSED),

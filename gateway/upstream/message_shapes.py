@@ -22,7 +22,7 @@ PARTS_REFUSED = lazy_pattern(
     r"(?i)content['\"`]?(?: field)?\s*:?\s*(?:value )?(?:must|should) be a string"
     r"|\bcontent(?:\.str)?: input should be a valid string"
     r"|invalid type: sequence, expected a string|expected a string,? (?:but )?(?:got|received) (?:an? )?(?:list|array)"
-    r"|can only concatenate str|content is not a string"
+    r"|can only concatenate str|content is not a string|content field's type should be `str`"
 )
 """Matches refusals of contents that are lists of parts."""
 SYSTEM_REFUSED = lazy_pattern(

@@ -96,7 +96,7 @@ _WORDS = {
     ),
     EFFORT: lazy_pattern(r"(?i)invalid (?:reasoning|think) value"),  # Ollama
     **dict.fromkeys(("presence_penalty", "frequency_penalty"), lazy_pattern(r"(?i)penalty is not enabled")),  # Gemini
-    "user_id": lazy_pattern(r"(?i)metadata\.user_id: string should"),
+    "user_id": lazy_pattern(r"(?i)metadata\.user_id: string should|'user_id': string does not"),
     MESSAGES + "reasoning_content": lazy_pattern(r"(?i)cannot pass both content and thinking"),  # gpt-oss
     "tools[].strict": lazy_pattern(r"for function\b.{0,100} is required to be supplied and to be"),  # OpenAI
     "context_management": lazy_pattern("Anthropic's context management"),  # OpenRouter

@@ -18,10 +18,10 @@ from gateway.upstream.message_shapes import blocks_of, join_contents, role_of
 
 PAIRS_REFUSED = lazy_pattern(
     r"(?i)must be followed by tool messages|insufficient tool messages|did not have response messages"
-    r"|must be a response to a preceding|no previous assistant message with a tool call|unexpected role 'tool' after"
+    r"|must be a response to a prece+ding|no previous assistant message with a tool call|unexpected role 'tool' after"
     r"|duplicate value for 'tool_call_id'|tool_call_id\W{1,4}\s*is not found|number of function (?:calls and )?response"
     r"|ids were found without `tool_result`|unexpected `tool_use_id`|`tool_use` ids must be unique"
-    r"|must have a single result|no tool (?:output|call) found for"
+    r"|must have a single result|no tool (?:output|call) found for|tool (?:call )?result(?: does not follow|'s tool id)"
     r"|missing required parameter: 'input\[\d+\]\.call_id'"
     r"|toolresult blocks at|function response turn comes immediately after"
 )

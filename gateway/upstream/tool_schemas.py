@@ -1,7 +1,7 @@
 """Tool schemas: what older drafts of JSON Schema allow becomes valid in the draft of 2020, where Claude refuses it.
 
-OpenAI and Claude refuse alternatives at the top level, too, and OpenAI and Gemini lists without ``items``. Tools of MCP
-servers and of code generators have such schemas. Arguments that they allow stay allowed.
+OpenAI and Claude refuse alternatives at the top level, too, OpenAI and Gemini lists without ``items``, and MiniMax no
+parameters at all. Such tools come from MCP servers and code generators. Arguments that they allow stay allowed.
 """
 
 from collections.abc import Collection
@@ -14,7 +14,7 @@ from gateway.domain.rawjson import Fields
 SCHEMAS = "tools[].input_schema=2020-12"
 """Stands for a server that checks schemas against the draft of 2020."""
 SCHEMAS_REFUSED = lazy_pattern(
-    r"(?i)input_schema: json schema is invalid|must match json schema draft 2020"
+    r"(?i)input_schema: json schema is invalid|must match json schema draft 2020|function parameters is empty"
     r"|\b(?:any|one|all)of\W.{0,60}\bat the top level|\b(?:array|object) schema missing \w|\bitems: missing field"
 )
 
@@ -44,10 +44,10 @@ def fit_schemas(fields: Fields, refused: Collection[str]) -> None:
 
 
 def _with_valid_schema(tool: Any) -> Any:
-    if rawjson.at(tool, "function", "parameters"):
-        return {**tool, "function": _with_valid_schema(tool["function"])}
+    if isinstance(function := rawjson.at(tool, "function"), dict):
+        return {**tool, "function": _with_valid_schema({"parameters": {}, **function})}
     name = next((name for name in ("input_schema", "parameters") if isinstance(rawjson.at(tool, name), dict)), "")
-    return {**tool, name: _of_object(_valid(tool[name]))} if name and tool[name] else tool
+    return {**tool, name: _of_object(_valid(tool[name]))} if name else tool
 
 
 def _of_object(schema: dict[str, Any]) -> dict[str, Any]:

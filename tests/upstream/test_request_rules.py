@@ -220,6 +220,11 @@ def test_a_schema_allows_the_same_in_the_draft_of_2020(schema: Any, valid: Any) 
     assert tool["function"]["parameters"] == kept
 
 
+def test_a_function_without_parameters_gets_an_empty_schema() -> None:
+    (tool,) = _fit([SCHEMAS], {"tools": [{"type": "function", "function": {"name": "f"}}]})[0]["tools"]
+    assert tool["function"] == {"name": "f", "parameters": {"type": "object", "properties": {}}}
+
+
 @pytest.mark.parametrize("name", ["input_schema", "parameters"])
 def test_alternatives_at_the_top_level_become_properties(name: str) -> None:
     alternatives = [{"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}, {"required": ["b"]}]

@@ -9,9 +9,16 @@ from gateway.upstream.request_rules import rules_in
 FORMAT = "response_format"
 NULL = "null"
 WORDS: dict[tuple[str, ...], list[str]] = {
-    ("messages[].role=system",): ["System message must be at the beginning."],
+    ("messages[].role=system",): [
+        "System message must be at the beginning.",
+        "invalid params, invalid chat setting (2013)",  # MiniMax
+    ],
     ("messages[].role=assistant",): ["Unexpected role 'user' after role 'tool'"],
-    ("messages[].role=user",): ["The last message must have role `user`", "No user query found in messages."],
+    ("messages[].role=user",): [
+        "The last message must have role `user`",
+        "No user query found in messages.",
+        "The input messages do not contain elements with the role of user",  # Qwen
+    ],
     ("messages[].text",): [
         "Invalid request: the message at position 1 with role 'assistant' must not be empty",
         "Assistant message must have either content or tool_calls, but not none.",  # Mistral
@@ -23,6 +30,7 @@ WORDS: dict[tuple[str, ...], list[str]] = {
     ],
     ("messages[].content=some",): [
         "invalid message content type: <nil>",  # Ollama
+        "The content field is a required field.",  # Qwen
         "Failed to deserialize the JSON body: messages[1]: missing field `content` at line 1",  # DeepSeek
         "{'type': 'missing', 'loc': ('body', 'messages', 1, 'content'), 'msg': 'Field required'}",  # vLLM
         "Type mismatch of '/messages/1/content', 'string' not in 'null'",  # Cloudflare
@@ -65,6 +73,7 @@ WORDS: dict[tuple[str, ...], list[str]] = {
         "messages[1]: invalid type: sequence, expected a string at line 1",
         "Invalid type for 'messages[0].content': expected a string, but got an array instead.",
         'can only concatenate str (not "list") to str',
+        "InternalError.Algo.InvalidParameter: The content field's type should be `str` in messages.",
     ],
     ("messages[].tool_call_id=short",): [
         "Tool call id was call_1 but must be a-z, A-Z, 0-9, with a length of 9.",
@@ -77,9 +86,12 @@ WORDS: dict[tuple[str, ...], list[str]] = {
         "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'.",
         "(insufficient tool messages following tool_calls message)",
         "Messages with role 'tool' must be a response to a preceding message with 'tool_calls'",
+        'messages with role "tool" must be a response to a preceeding message with "tool_calls".',  # Qwen
         "Duplicate value for 'tool_call_id' of 'call_0' in message[6]",
         "Message has tool role, but there was no previous assistant message with a tool call!",
         "Invalid request: tool_call_id  is not found",
+        "invalid params, tool call result does not follow tool call (2013)",
+        "invalid params, tool result's tool id(call_function_a_1) not found (2013)",
         "Not the same number of function calls and responses",
         "Unexpected role 'tool' after role 'user'",
         "messages.2: `tool_use` ids were found without `tool_result` blocks immediately after: a",
@@ -108,6 +120,7 @@ WORDS: dict[tuple[str, ...], list[str]] = {
         "schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level.",
         "tools.0.custom.input_schema: input_schema does not support oneOf, allOf, or anyOf at the top level",
         "* GenerateContentRequest.tools[0].function_declarations[0].parameters.properties[a].items: missing field.",
+        "invalid params, function parameters is empty (2013)",
     ],
     (f"{FORMAT}=json_object", f"{FORMAT}=text"): [
         "This response_format type is unavailable now",  # DeepSeek
@@ -120,7 +133,10 @@ WORDS: dict[tuple[str, ...], list[str]] = {
         '"tools" is incompatible with "response_format"',
         "The provided JSON schema contains features not supported by xgrammar.",  # vLLM
     ],
-    ("thinking=adaptive",): ['"thinking.type.enabled" is not supported for this model. Use "thinking.type.adaptive"'],
+    ("thinking=adaptive",): [
+        '"thinking.type.enabled" is not supported for this model. Use "thinking.type.adaptive"',
+        'invalid params, invalid thinking.type: "enabled" (allowed: adaptive, disabled) (2013)',
+    ],
     ("thinking=enabled",): [
         "thinking: Input tag 'adaptive' found using 'type' does not match any of the expected",
         "adaptive thinking is not supported on this model",

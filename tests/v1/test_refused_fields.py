@@ -72,6 +72,7 @@ def refusing(gateway: Gateway, provider: Provider, *messages: str, **fields: Any
             {"metadata": {"user_id": "_" * 300}},
             "metadata.user_id",
         ),
+        ("Invalid 'user_id': string does not match pattern.", {"metadata": {"user_id": "a b"}}, "metadata.user_id"),
         (
             "Thinking mode does not support this tool_choice",
             {"tool_choice": {"type": "any"}},
