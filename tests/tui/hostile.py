@@ -9,8 +9,8 @@ import msgspec
 from gateway.domain.call import Attempt, FailureKind
 from gateway.domain.channel import Check, ServedModel
 from gateway.domain.units import Millis, Nanos
-from gateway.domain.views import CallView, ChannelView
-from tests.tui.owner import Owner
+from gateway.domain.views import CallView, ChannelView, KeyView
+from tests.tui.owner import Owner, price_of
 from tests.tui.stage import NOW, account, call, channel, group, model, running, token
 
 ESCAPES = (
@@ -60,15 +60,22 @@ def owner(texts: Sequence[str]) -> Owner:
         for t in texts
     ]
     made.channels_now = [_channel(i, t) for i, t in there]
-    made.models_now = [msgspec.structs.replace(model("gpt-5-mini"), name=t, channels=[t], groups=[t]) for t in texts]
+    price = price_of("gpt-5-mini")
+    made.models_now = [
+        model("gpt-5-mini", name=t, channels=[t], groups=[t], price=msgspec.structs.replace(price, source=t))
+        for t in texts
+    ]
     return made
 
 
 def _channel(number: int, text: str) -> ChannelView:
-    texts: dict[str, Any] = dict.fromkeys(("name", "base_url", "key", "preset", "dialect", "reason", "note"), text)
-    texts |= {"groups": [text], "headers": {text: text}, "options": {text: text}, "models": [ServedModel(name=text)]}
+    fields = ("name", "base_url", "key", "preset", "dialect", "reason", "note", "proxy")
+    texts: dict[str, Any] = dict.fromkeys(fields, text)
+    texts |= {"groups": (text,), "headers": {text: text}, "options": {text: text}}
+    texts["models"] = (ServedModel(name=text, upstream=text),)
+    texts["keys"] = tuple(KeyView(number=n, key=text, state=text, reason=text, until_ms=None) for n in (1, 2))
     check = Check(time=NOW, ok=False, ms=Millis(1), text=text)
-    made = channel("a", id=f"ch_{number}", state="cooling", last_check=check)
+    made = channel("a", id=f"ch_{number}", state="cooling", until_ms=Millis(NOW + 9_000), last_check=check)
     return msgspec.structs.replace(made, **texts)
 
 
