@@ -42,6 +42,7 @@ from gateway.domain.registry import Change
 from gateway.domain.units import CallId, Millis, Nanos
 from gateway.domain.views import call_view
 from tests.control.conftest import Surface
+from tests.core.clocks import Mono
 from tests.fakes.disk import REASONS, Disk
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Provider
@@ -51,23 +52,14 @@ LINE = msgspec.json.Decoder(AnyEvent)
 E = TypeVar("E", bound=msgspec.Struct)
 
 
-class Hand:
+@pytest.fixture
+def hand() -> Mono:
     """A clock that a test turns."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
+    return Mono()
 
 
 @pytest.fixture
-def hand() -> Hand:
-    return Hand()
-
-
-@pytest.fixture
-def feed(gateway: Gateway, hand: Hand) -> WatcherStream:
+def feed(gateway: Gateway, hand: Mono) -> WatcherStream:
     return WatcherStream(ConfigEdits(gateway.engine), 10, {}, hand)
 
 
@@ -139,7 +131,7 @@ async def test_calls_are_reported_at_once_in_order(feed: WatcherStream) -> None:
     assert fourth == Stopping(until_ms=Millis(9), running=[])
 
 
-async def test_only_matching_calls_are_reported_under_their_present_names(gateway: Gateway, hand: Hand) -> None:
+async def test_only_matching_calls_are_reported_under_their_present_names(gateway: Gateway, hand: Mono) -> None:
     edits, laptop = ConfigEdits(gateway.engine), next(iter(gateway.engine.catalog.registry.tokens.values()))
     own = [replace(record(number), token=laptop.id, token_name="laptop") for number in (1, 3)]
     for call in (own[0], record(2)):
@@ -167,7 +159,7 @@ async def test_a_store_that_fails_is_reported_with_the_reason(feed: WatcherStrea
     assert (event.status.state, event.status.store_error) == ("store_failed", "the disk is full")
 
 
-async def test_money_is_reported_at_most_four_times_a_second(feed: WatcherStream, gateway: Gateway, hand: Hand) -> None:
+async def test_money_is_reported_at_most_four_times_a_second(feed: WatcherStream, gateway: Gateway, hand: Mono) -> None:
     await feed.snapshot()
     told = 0
     for tick in range(100):
@@ -179,7 +171,7 @@ async def test_money_is_reported_at_most_four_times_a_second(feed: WatcherStream
     assert 3 <= told <= 4
 
 
-async def test_the_last_movement_of_money_is_told_in_time(feed: WatcherStream, gateway: Gateway, hand: Hand) -> None:
+async def test_the_last_movement_of_money_is_told_in_time(feed: WatcherStream, gateway: Gateway, hand: Mono) -> None:
     await feed.snapshot()
     gateway.grant(5)
     first = said(await feed.lines(Batch(notices=[record()])))
@@ -189,14 +181,14 @@ async def test_the_last_movement_of_money_is_told_in_time(feed: WatcherStream, g
     assert hand.now - 1000.0 <= 0.25
 
 
-async def test_money_that_did_not_move_is_not_told(feed: WatcherStream, hand: Hand) -> None:
+async def test_money_that_did_not_move_is_not_told(feed: WatcherStream, hand: Mono) -> None:
     await feed.snapshot()
     await feed.lines(Batch(notices=[record()]))
     hand.now += 0.25
     assert await feed.lines(Batch()) == b""
 
 
-async def test_tables_are_reported_after_a_change_but_not_for_each(feed: WatcherStream, hand: Hand) -> None:
+async def test_tables_are_reported_after_a_change_but_not_for_each(feed: WatcherStream, hand: Mono) -> None:
     await feed.snapshot()
     told = 0
     for tick in range(1000):
@@ -205,14 +197,14 @@ async def test_tables_are_reported_after_a_change_but_not_for_each(feed: Watcher
     assert 3 <= told <= 4
 
 
-async def test_a_lone_change_is_reported_soon(feed: WatcherStream, hand: Hand) -> None:
+async def test_a_lone_change_is_reported_soon(feed: WatcherStream, hand: Mono) -> None:
     await feed.snapshot()
     hand.now += 60
     only(await feed.lines(Batch(changed=True)), EntityChanged)
     assert feed.next_due_s() > 0.25
 
 
-async def test_sums_in_the_tables_follow_the_calls_after_a_while(feed: WatcherStream, hand: Hand) -> None:
+async def test_sums_in_the_tables_follow_the_calls_after_a_while(feed: WatcherStream, hand: Mono) -> None:
     await feed.snapshot()
     await feed.lines(Batch(notices=[record()]))
     hand.now += 3.0
@@ -220,7 +212,7 @@ async def test_sums_in_the_tables_follow_the_calls_after_a_while(feed: WatcherSt
     assert await feed.lines(Batch()) == b""
 
 
-async def test_silence_is_broken_by_a_beat(feed: WatcherStream, hand: Hand) -> None:
+async def test_silence_is_broken_by_a_beat(feed: WatcherStream, hand: Mono) -> None:
     await feed.snapshot()
     assert feed.next_due_s() == 15.0
     assert await feed.lines(Batch()) == b""

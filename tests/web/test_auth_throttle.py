@@ -4,29 +4,22 @@ import pytest
 
 from gateway.domain.errors import RateLimited
 from gateway.web.connection_limits import MAX_FAILURES, AuthThrottle
+from tests.core.clocks import Mono
 
 NEAR, FAR = "127.0.0.1", "192.0.2.7"
 
 
-class Time:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
+@pytest.fixture
+def time() -> Mono:
+    return Mono()
 
 
 @pytest.fixture
-def time() -> Time:
-    return Time()
-
-
-@pytest.fixture
-def knocks(time: Time) -> AuthThrottle:
+def knocks(time: Mono) -> AuthThrottle:
     return AuthThrottle(time)
 
 
-def test_an_address_waits_from_its_tenth_failure_a_minute_from_its_first(knocks: AuthThrottle, time: Time) -> None:
+def test_an_address_waits_from_its_tenth_failure_a_minute_from_its_first(knocks: AuthThrottle, time: Mono) -> None:
     for _ in range(MAX_FAILURES):
         knocks.check(FAR)
         knocks.count_failure(FAR)
@@ -42,7 +35,7 @@ def test_an_address_waits_from_its_tenth_failure_a_minute_from_its_first(knocks:
         knocks.check(FAR)
 
 
-def test_what_is_long_ago_is_forgotten(knocks: AuthThrottle, time: Time) -> None:
+def test_what_is_long_ago_is_forgotten(knocks: AuthThrottle, time: Mono) -> None:
     knocks.count_failure(FAR)
     time.now += 60
     knocks.check(FAR)

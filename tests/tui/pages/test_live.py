@@ -20,6 +20,7 @@ from gateway.domain.events import AnyEvent, CallLeft, CallProgress, CallSettled,
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import CallPage, CallView, running_view
 from tests.tui import owner as stage
+from tests.tui.owner import press, settle
 from tests.tui.stage import NOW, FakeClient, call, calls, console, running
 from tui.app import Console
 from tui.exit_status import ExitStatus
@@ -211,19 +212,6 @@ async def shown(count: int = 60, recent: int = 200, state: SavedState | None = N
     async with app.run_test(size=(100, 30)) as pilot:
         await settle(app, pilot)
         yield app, pilot, client
-
-
-async def settle(app: Console, pilot: Pilot[ExitStatus]) -> None:
-    """Let everything that happened reach the screen; what is loaded in answer to it, too."""
-    for _ in range(4):
-        await pilot.pause()
-        app.page.renew()
-    await pilot.pause()
-
-
-async def press(app: Console, pilot: Pilot[ExitStatus], *keys: str) -> None:
-    await pilot.press(*keys)
-    await settle(app, pilot)
 
 
 async def tell(app: Console, pilot: Pilot[ExitStatus], *events: AnyEvent) -> None:

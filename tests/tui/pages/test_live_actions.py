@@ -8,8 +8,8 @@ from textual.widgets import Input, Static
 
 from gateway.domain.events import CallSettled
 from gateway.domain.units import Millis
-from tests.tui.owner import screen
-from tests.tui.pages.test_live import lead, lines, live, press, settle, shown, tell
+from tests.tui.owner import press, screen, settle
+from tests.tui.pages.test_live import lead, lines, live, shown, tell
 from tests.tui.stage import NOW, call, running, words
 from tui.app import Console
 from tui.exit_status import ExitStatus
