@@ -303,11 +303,16 @@ def _demand(condition: object, field: str, text: str) -> None:
         raise BadRequest(f"{field}: {text}", param=field)
 
 
+def _check_whole_channel(channel: Channel, registry: Registry) -> None:
+    check_channel(channel, registry)
+    check_preset(channel.preset)
+
+
 _CHECKS: Mapping[str, Any] = {
     "settings": lambda value, _: check_settings(value),
     "account": lambda value, _: check_account(value),
     "groups": lambda value, _: check_group(value),
-    "channels": lambda value, registry: (check_channel(value, registry), check_preset(value.preset)),
+    "channels": _check_whole_channel,
     "tokens": check_token,
     "prices": lambda value, _: check_price(value),
 }
