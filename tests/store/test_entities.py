@@ -234,7 +234,8 @@ def test_an_edited_configuration_is_checked_and_left_as_it_is(path: Path) -> Non
     Entities(path, check=check).apply(ALL)
     edited = path.read_bytes().replace(b'"laptop"', b'"phone"')
     path.write_bytes(edited)
-    with pytest.raises(StoreDamaged, match=r"config\.json cannot be used: tokens\.phone: no; correct it there\. Nothing"):
+    message = r"config\.json cannot be used: tokens\.phone: no; correct it there\. Nothing"
+    with pytest.raises(StoreDamaged, match=message):
         Entities(path, check=check)
     assert path.read_bytes() == edited
     assert not list(path.parent.glob("*.changed"))
