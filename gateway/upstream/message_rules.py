@@ -319,7 +319,7 @@ RULES: Mapping[str, MessageRule] = {
     MESSAGES + "content=some": MessageRule(
         _in_each(_with_some_content),
         lazy_pattern(
-            r"(?i)missing field .content|'content'\), 'msg': 'field required|message content type: <nil>"
+            r"(?i)missing.{1,11}\bcontent\b|'content'\), 'msg': 'field required|message content type: <nil>"
             r"|content field is a req|'content' field must be a string or an array|content', 'string' not in 'null'"
         ),
     ),

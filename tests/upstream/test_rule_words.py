@@ -31,6 +31,7 @@ WORDS: dict[tuple[str, ...], list[str]] = {
     ("messages[].content=some",): [
         "invalid message content type: <nil>",  # Ollama
         "The content field is a required field.",  # Qwen
+        "The request failed because it is missing `messages.content` parameter.",  # Volcengine
         "Failed to deserialize the JSON body: messages[1]: missing field `content` at line 1",  # DeepSeek
         "{'type': 'missing', 'loc': ('body', 'messages', 1, 'content'), 'msg': 'Field required'}",  # vLLM
         "Type mismatch of '/messages/1/content', 'string' not in 'null'",  # Cloudflare

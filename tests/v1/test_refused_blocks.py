@@ -12,6 +12,7 @@ from tests.v1.test_deferred_tools import post, refusal
 TEXT: Doc = {"type": "text", "text": "Hello"}
 SEARCH: Doc = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {"query": "rain"}}
 FOUND: Doc = {"type": "web_search_tool_result", "tool_use_id": "s", "content": []}
+ARK = "The parameter `messages.content.type` specified in the request are not valid: invalid value: `fallback`"
 VLLM = "[{'loc': ('body', 'messages', 1, 'content', 'list[Block]', 0, 'type'), 'msg': 'No', 'input': 'fallback'}]"
 
 
@@ -25,6 +26,7 @@ VLLM = "[{'loc': ('body', 'messages', 1, 'content', 'list[Block]', 0, 'type'), '
             "fallback",
         ),
         (VLLM, [{"type": "fallback"}], ["[fallback]"], "fallback"),
+        (ARK, [{"type": "fallback"}], ["[fallback]"], "fallback"),
         (
             "messages[1].content[0].type: unknown variant `compaction`, expected one of `text`",
             [{"type": "compaction", "content": "Before."}],

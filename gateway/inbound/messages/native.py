@@ -271,7 +271,7 @@ _THOUGHT_REFUSED = re.compile(
 )
 """Matches refusals of thoughts that are missing, are not signed, or are signed by another maker, such as Kimi."""
 _BLOCK_REFUSED = re.compile(
-    r"content\S{0,40} Input tag '(\w+)' found using 'type'|content\S{0,40} unknown variant [`'](\w+)"
+    r"content\S{0,40} (?:Input tag '(\w+)' found using 'type'|(?:unknown variant|.{0,60}invalid value:) [`'](\w+))"
     r"|'content'[^{}]{0,80}'type'\)[^{}]{0,300}'input': '(\w+)'|()invalid request error",
     re.IGNORECASE,
 )
