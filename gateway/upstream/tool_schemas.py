@@ -14,7 +14,7 @@ from gateway.domain.rawjson import Fields
 SCHEMAS = "tools[].input_schema=2020-12"
 """Stands for a server that checks schemas against the draft of 2020."""
 SCHEMAS_REFUSED = lazy_pattern(
-    r"(?i)input_schema: json schema is invalid|must match json schema draft 2020|function parameters is empty"
+    r"(?i)input_schema: json schema is invalid|must match json schema draft 2020|function parameters is|moonshot flav"
     r"|\b(?:any|one|all)of\W.{0,60}\bat the top level|\b(?:array|object) schema missing \w|\bitems: missing field"
 )
 
@@ -31,9 +31,7 @@ _DATA = frozenset({"enum", "const", "default", "examples", "required"})
 
 def with_valid_schemas(tools: Any) -> Any:
     """Returns tools of Anthropic's API, or of chats that a relay translates for it, with valid schemas."""
-    if not isinstance(tools, list):
-        return tools
-    return list(map(_with_valid_schema, tools))
+    return list(map(_with_valid_schema, tools)) if isinstance(tools, list) else tools
 
 
 def fit_schemas(fields: Fields, refused: Collection[str]) -> None:
@@ -80,6 +78,8 @@ def _newer_names(schema: dict[str, Any]) -> dict[str, Any]:
         named["prefixItems"] = named.pop("items")
         if "additionalItems" in named:
             named["items"] = named.pop("additionalItems")
+    if "anyOf" in named and (kind := named.pop("type", None)):  # Kimi wants it in the alternatives
+        named["anyOf"] = [{"type": kind, **part} for part in rawjson.list_at(named, "anyOf") if isinstance(part, dict)]
     if "array" in (named.get("type") or "") and "prefixItems" not in named:
         named.setdefault("items", {})
     return named

@@ -207,6 +207,10 @@ def test_what_is_nested_too_deeply_is_left_to_the_upstream() -> None:
         ({"enum": None, "properties": None, "required": []}, {"required": []}),
         ({"$schema": "http://json-schema.org/draft-07/schema#"}, {}),
         ({"anyOf": [{"type": "file"}, {"type": "null"}]}, {"anyOf": [{}, {"type": "null"}]}),
+        (
+            {"type": "string", "anyOf": [{"enum": ["a"]}, {"type": "null"}]},
+            {"anyOf": [{"type": "string", "enum": ["a"]}, {"type": "null"}]},
+        ),
         ({"properties": {"enum": {"type": "int"}, "required": True}}, {"properties": {"enum": {}, "required": True}}),
         ({"default": {"type": "any"}, "const": {"enum": []}}, {"default": {"type": "any"}, "const": {"enum": []}}),
         ({"additionalProperties": {"type": "any"}}, {"additionalProperties": {}}),

@@ -122,6 +122,7 @@ WORDS: dict[tuple[str, ...], list[str]] = {
         "tools.0.custom.input_schema: input_schema does not support oneOf, allOf, or anyOf at the top level",
         "* GenerateContentRequest.tools[0].function_declarations[0].parameters.properties[a].items: missing field.",
         "invalid params, function parameters is empty (2013)",
+        "tools.function.parameters is not a valid moonshot flavored json schema, details: <At path 'root': when using",
     ],
     (f"{FORMAT}=json_object", f"{FORMAT}=text"): [
         "This response_format type is unavailable now",  # DeepSeek
