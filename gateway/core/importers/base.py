@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+from gateway.domain.channel import Overrides, check_overrides
+from gateway.domain.config_codec import write_fields
 from gateway.domain.errors import BadRequest
 from gateway.domain.human_values import first_of
 from gateway.domain.text import plain
@@ -44,6 +46,19 @@ class ImportedConfig:
             self.note(f"not imported: {error.message}", where)
             return False
         return True
+
+    def overrides(
+        self, where: str, always: Mapping[str, Any], default: Mapping[str, Any] = {}, system: str = ""
+    ) -> dict[str, Any]:
+        """Returns overrides with these parameters as our file has them. Notes parameters that we refuse."""
+        always, default = (
+            {name: value for name, value in parameters.items() if self._may_override({name: value}, where)}
+            for parameters in (always, default)
+        )
+        return write_fields(Overrides(set=always, default=default, system=system))
+
+    def _may_override(self, parameters: dict[str, Any], where: str) -> bool:
+        return self.is_valid(check_overrides, Overrides(set=parameters), where)
 
     def note_fields(self, names: object, where: str, prefix: str = "") -> None:
         for name in sorted(map(str, names)) if isinstance(names, set | list | dict) else ():

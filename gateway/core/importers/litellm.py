@@ -195,9 +195,9 @@ class _DeploymentImport:
         fields |= self._convert_headers() | self._convert_numbers()
         if params.get("drop_params") is False:
             fields["strict"] = True
-        defaults = {name: params[name] for name in DEFAULTS if params.get(name) is not None}
-        changes = (("default", defaults), ("set", table(params.get("extra_body"))))
-        if overrides := {name: values for name, values in changes if values}:
+        extra = table(params.get("extra_body"))
+        defaults = {name: params[name] for name in DEFAULTS - set(extra) if params.get(name) is not None}
+        if overrides := self._config.overrides(self._place, extra, defaults):
             fields["overrides"] = overrides
         if "api_version" in params:
             self._note("not imported: api_version; Azure's v1 address does not need it")

@@ -205,15 +205,12 @@ class _ChannelImport:
 
     def _convert_overrides(self, setting: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the overrides of parameters and of the system prompt, which may be in the channel's ``setting``."""
-        overrides: dict[str, Any] = {}
         parameters = self._parse_json("param_override")
         if "operations" in parameters:
             self._note("not imported: param_override with operations")
-        elif parameters:
-            overrides["set"] = dict(parameters)
-        if system := self._source.get("system_prompt") or setting.get("system_prompt"):
-            overrides["system"] = str(system)
-        return overrides
+            parameters = {}
+        system = str(self._source.get("system_prompt") or setting.get("system_prompt") or "")
+        return self._config.overrides(self._place, parameters, system=system)
 
     def _parse_json(self, field: str) -> Mapping[str, Any]:
         """Returns a field that holds JSON, as a text or already parsed. Notes invalid JSON."""

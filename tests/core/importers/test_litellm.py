@@ -132,6 +132,8 @@ def test_parameters_headers_and_refusals() -> None:
 def test_an_extra_body_is_always_sent() -> None:
     found = only(deployment(extra_body={"enable_thinking": False}, top_k=5))
     assert found["overrides"] == {"default": {"top_k": 5}, "set": {"enable_thinking": False}}
+    found = only(deployment(extra_body={"top_k": 9, "stop": None}, top_k=5))
+    assert found["overrides"] == {"set": {"top_k": 9, "stop": {"json": "null"}}}
 
 
 def test_a_general_deadline_is_for_deployments_without_their_own() -> None:
@@ -199,6 +201,8 @@ LEFT: list[tuple[Any, str]] = [
     ({"model_name": "m"}, "provider '(none named)'"),
     ("nonsense", "a deployment without a model_name"),
     (deployment(num_retries=3), "litellm_params.num_retries"),
+    (deployment(extra_body={"model": "x", "seed": 1}), "overrides: 'model' is set by the gateway itself"),
+    (deployment(temperature="warm"), "temperature must be a number"),
     (deployment(rpm="os.environ/UNSET"), "litellm_params.rpm = os.environ/UNSET"),
     (deployment(input_cost_per_token=300), "a price of 'm' that is not a number of dollars a token"),
     (deployment(timeout=0.1), "litellm_params.timeout = 0.1"),
