@@ -57,7 +57,7 @@ def check_overrides(overrides: Overrides) -> None:
     for name in (*overrides.set, *overrides.default, *overrides.remove):
         if not name or name != plain(name, 100) or name != name.strip():
             raise BadRequest(f"overrides: '{plain(name, 100)}' is not a parameter name", param="overrides")
-        if name in OURS:
+        if name.partition(".")[0] in OURS:
             raise BadRequest(f"overrides: '{name}' is set by the gateway itself", param="overrides")
     for name, value in (*overrides.default.items(), *overrides.set.items()):
         _check_type(name, value)

@@ -14,6 +14,7 @@ from gateway.domain.units import ChannelId, Millis
         Overrides(set={"model": "x"}),
         Overrides(default={"stream": True}),
         Overrides(remove=("messages",)),
+        Overrides(remove=("stream_options.include_usage",)),
         Overrides(set={"": 1}),
         Overrides(set={" a": 1}),
         Overrides(set={"a\x1b": 1}),

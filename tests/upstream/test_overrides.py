@@ -26,6 +26,12 @@ def test_parameters_are_set_defaulted_and_removed() -> None:
     assert found == {"temperature": 0.2, "seed": 5, "top_p": 0.9, "n": 2, "metadata": {"a": 1}}
 
 
+def test_a_name_with_a_dot_is_that_of_a_field_in_an_object() -> None:
+    found = _fields({"a": {"b": 1, "c": 2}}, set={"a.b": 3}, default={"a.c": 4, "d.e": 5}, remove=("a.f",))
+    del found["messages"]
+    assert found == {"a": {"b": 3, "c": 2}, "d": {"e": 5}}
+
+
 OLD, NEW = {"max_tokens": 5}, {"max_completion_tokens": 9}
 
 
