@@ -85,7 +85,7 @@ def test_a_preset_or_the_mock_dialect_is_enough(options: str, body: dict[str, ob
 
 FRESH = replace(CHANNEL, state="ok", reason="", untested=True)
 FAR = replace(CHANNEL, base_url="http://llm.example.com/v1")
-WITHOUT_O3 = replace(CHANNEL, state="ok", reason="", missing_models={"o3": Millis(now() + 500_000)})
+WITHOUT_O3 = replace(CHANNEL, state="ok", reason="", missing_models={"o3": Millis(now() + 10 * 86_400_000)})
 EMPTY = replace(CHANNEL, models=())
 LACKING = {"GET /channels": [WITHOUT_O3], "GET /channels/x": WITHOUT_O3}
 
@@ -110,8 +110,8 @@ BOUGHT = {"POST /channels": SAVED}
         ("list", LISTED, Exit.OK, "429 from upstream", ""),
         ("list", SHOWN, Exit.OK, "nothing has succeeded here yet\n", ""),
         ("show x", SHOWN, Exit.OK, "state                 untested: nothing has succeeded here yet\n", ""),
-        ("list", LACKING, Exit.OK, "the upstream does not have o3; retry in ", ""),
-        ("show x", LACKING, Exit.OK, "the upstream does not have o3; retry in ", ""),
+        ("list", LACKING, Exit.OK, "the upstream does not have o3; retry in 9d23h", ""),
+        ("show x", LACKING, Exit.OK, "the upstream does not have o3; retry in 9d23h", ""),
         ("remove x", REMOVED, Exit.USAGE, "", ""),
         ("remove x --yes", REMOVED, Exit.OK, "", ""),
         ("remove nope", REMOVED, Exit.NOT_FOUND, "", ""),

@@ -123,7 +123,7 @@ DOWN, NONE = ({"POST /channels/x/refresh": view} for view in (STALE, replace(STA
 ADDED = {f"PATCH /channels/{CHANNEL.id}": replace(CHANNEL, models=(ServedModel(name="o3"),))}
 LEFT_OUT = {"GET /channels/x/listing": replace(FRESH, models=[replace(LISTED[2], state="kept_out")])}
 UNNAMED = {"GET /channels/x/listing": replace(FRESH, unnamed=2)}
-PAUSED = {"GET /channels/x": replace(CHANNEL, missing_models={"fast": Millis(now() + 500_000)})}
+PAUSED = {"GET /channels/x": replace(CHANNEL, missing_models={"fast": Millis(now() + 10 * DAY_MS)})}
 
 
 @pytest.mark.parametrize(
