@@ -46,7 +46,7 @@ def _told(name: str, *middle: bytes, said: Answer = HI_THERE) -> Case:
 
 
 def _last(name: str, choice: Doc, said: Answer = HI_THERE, *, used: bool = True, **more: Any) -> Case:
-    """What the last chunk of a text may be like, with the usage in it or beside it."""
+    """What the last chunk of a text may be like, with the usage in it or next to it."""
     return Case(name, ROLE + HI + THERE + event(chunk(choice, **more)) + DONE, said, (9, 2) if used else None)
 
 
@@ -149,7 +149,7 @@ FINISHES = [
         Case(word, ROLE + HI + event(chunk(delta(finish=word))) + DONE, _says("Hi", None), error="upstream_error")
         for word in ("USER_CANCEL", "abort")
     ),
-    Case("left out beside the usage", ROLE + HI + THERE + USAGE + DONE, usage=(9, 2)),
+    Case("left out next to the usage", ROLE + HI + THERE + USAGE + DONE, usage=(9, 2)),
     Case("empty word before", ROLE + HI + _raw('{"content":" there"}', ',"finish_reason":""') + STOP + DONE),
     Case("said twice", ROLE + HI + THERE + STOP + STOP + DONE),
     Case("empty delta after", ROLE + HI + THERE + STOP + _raw('{"content":""}') + DONE),

@@ -1071,10 +1071,10 @@ CALLS = [
     ),
 ]
 PARTS = [
-    gemini_row("an image beside the text", gemini.response(gemini.say("Look"), PNG, finish="STOP"), **LOOK),
+    gemini_row("an image next to the text", gemini.response(gemini.say("Look"), PNG, finish="STOP"), **LOOK),
     gemini_row("nothing but an image", gemini.response(PNG, finish="STOP"), image="aW1n"),
     chat_row(
-        "images beside the content", delta("Look", images=[IMAGE]), whole={**said("Look"), "images": [IMAGE]}, **LOOK
+        "images next to the content", delta("Look", images=[IMAGE]), whole={**said("Look"), "images": [IMAGE]}, **LOOK
     ),
     chat_row(
         "images as addresses alone",
@@ -1212,7 +1212,7 @@ PARTS = [
         ),
         text="No",
     ),
-    openai_row("speech beside its text", plain=completion({**said("Hi"), "audio": SPOKEN}), text="Hi"),
+    openai_row("speech next to its text", plain=completion({**said("Hi"), "audio": SPOKEN}), text="Hi"),
     chat_row(
         "reasoning in details alone",
         delta(reasoning="", reasoning_details=DETAILS),

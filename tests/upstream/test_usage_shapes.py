@@ -98,7 +98,7 @@ SHAPES: list[tuple[str, Doc, Usage]] = [
         },
         _usage(33, 7, 20, 3, 2),
     ),
-    ("Gemini, thoughts beside", _gemini(21, thoughts=60, total=81), _usage(21, 60, reasoning=60)),
+    ("Gemini, thoughts next to them", _gemini(21, thoughts=60, total=81), _usage(21, 60, reasoning=60)),
     ("Gemini, thoughts inside", _gemini(21, 9, thoughts=4, total=30), _usage(21, 9, reasoning=4)),
     ("Gemini, cached, with a tool's prompt", _gemini(21, 9, toolUsePrompt=4, cachedContent=5), _usage(25, 9, 5)),
     ("digits", _openai("9", "12", "21"), _usage(9, 12)),

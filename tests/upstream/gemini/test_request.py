@@ -149,7 +149,7 @@ def test_everything_with_a_counterpart() -> None:
         ),
         (UNKNOWN, {"reasoning_effort": "high"}, ["reasoning_effort"]),
         (NEW, {"reasoning_effort": "enormous"}, ["reasoning_effort"]),
-        # Where there is no thinking, no effort loses nothing.
+        # Without thinking, no effort loses nothing.
         (UNKNOWN, {"reasoning_effort": "none"}, []),
     ],
 )
