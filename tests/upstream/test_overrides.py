@@ -55,6 +55,13 @@ def test_the_two_names_of_the_output_limit_are_one_parameter(
     assert found == sent
 
 
+def test_of_two_limits_with_one_name_the_newer_one_counts() -> None:
+    names = dict.fromkeys((*OLD, *NEW), "limit")
+    for limits in ({**NEW, **OLD}, {**OLD, **NEW}):
+        found = with_parameters(order(), Overrides(set=limits), names)
+        assert rawjson.value(found.fields["limit"]) == 9
+
+
 def test_what_the_client_loses_is_reported() -> None:
     asked = order({"model": "m", "messages": [USER], "user": "u"})
     assert apply_overrides(asked, Overrides(remove=("user", "seed"))).removed == ("user",)

@@ -117,11 +117,14 @@ def test_events_without_choices_do_not_reach_the_client() -> None:
 def test_a_chat_that_comes_instead_is_a_completion() -> None:
     relay, asked = CompletionsRelay(), order({"model": "m", "prompt": "p"})
     stream = relay.stream(asked, channel())
-    out = stream.feed(event(chunk(delta("text"))) + event(chunk(delta(finish="length"))) + DONE)
-    choices = [json.loads(part.partition(b"data: ")[2])["choices"][0] for part in out.split(b"\n\n")[:-1]]
-    assert [(each["text"], each["finish_reason"]) for each in choices] == [("text", None), ("", "length")]
+    end = event(chunk(delta(finish="length")))
+    out = stream.feed(event(chunk(delta("text"))) + end + end + event(chunk(delta("more"))) + DONE)
+    choices = [json.loads(part.partition(b"data: ")[2])["choices"] for part in out.split(b"\n\n")[:-1]]
+    said = [("text", None), ("", "length"), ("more", None)]
+    shared = {"index": 0, "logprobs": None}
+    assert choices == [[{**shared, "text": text, "finish_reason": reason}] for text, reason in said]
     answer = relay.whole(dumps(whole("m", choice("Hi"))), asked, channel())
-    assert json.loads(body_of(answer))["choices"][0]["text"] == "Hi"
+    assert json.loads(body_of(answer))["choices"] == [{**shared, "text": "Hi", "finish_reason": "stop"}]
 
 
 @pytest.mark.parametrize("used", [False, True])

@@ -21,8 +21,16 @@ THOUGHT = {"type": "thinking_delta", "thinking": "Hm"}
 def test_a_text_in_a_call_gets_its_own_block(deltas: tuple[Doc, ...], reasoning: str, *, stop: bool) -> None:
     begun = began(**SPENT) + block(0, CALL, *deltas) + named("ping") + block(1, CALL, WHOLE, SAY, stop=stop)
     for sizes in ((), (500, 60, 60, 60, 60)):
-        answer, out, _ = fed(Row("", Dialect.ANTHROPIC, begun + ended("tool_use")), "messages", *sizes)
+        end = ended("tool_use", stop=False) + ended("tool_use")
+        answer, out, _ = fed(Row("", Dialect.ANTHROPIC, begun + end), "messages", *sizes)
         said = read_messages(out + answer.tail(Usage()), streamed=True)
         assert said == Said("HiH", reasoning, [["f", '{"a":1}']] * 2, "tool_use")
+        assert out.count(b"event: content_block_start") == 3 + bool(reasoning)
     answer, out, _ = fed(Row("", Dialect.ANTHROPIC, begun), "messages")
     assert read_messages(out + answer.cut_short(), streamed=True).text == "HiH"
+
+
+def test_a_text_in_a_block_that_was_not_begun_or_is_unknown_stays_there() -> None:
+    sent = began(**SPENT) + named("content_block_delta", index=0, delta=SAY) + block(1, {"type": "new"}, MORE)
+    answer, out, _ = fed(Row("", Dialect.ANTHROPIC, sent + ended()), "messages")
+    assert out + answer.tail(Usage()) == sent + ended()
