@@ -78,8 +78,9 @@ def _newer_names(schema: dict[str, Any]) -> dict[str, Any]:
         named["prefixItems"] = named.pop("items")
         if "additionalItems" in named:
             named["items"] = named.pop("additionalItems")
-    if "anyOf" in named and (kind := named.pop("type", None)):  # Kimi wants it in the alternatives
-        named["anyOf"] = [{"type": kind, **part} for part in rawjson.list_at(named, "anyOf") if isinstance(part, dict)]
+    if isinstance(kind := named.get("type"), str) and (parts := rawjson.list_at(named, "anyOf")):
+        del named["type"]  # Kimi wants it in the alternatives; a list of types would multiply what was held for
+        named["anyOf"] = [{"type": kind, **part} if part and isinstance(part, dict) else part for part in parts]
     if "array" in (named.get("type") or "") and "prefixItems" not in named:
         named.setdefault("items", {})
     return named

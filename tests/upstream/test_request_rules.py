@@ -211,6 +211,8 @@ def test_what_is_nested_too_deeply_is_left_to_the_upstream() -> None:
             {"type": "string", "anyOf": [{"enum": ["a"]}, {"type": "null"}]},
             {"anyOf": [{"type": "string", "enum": ["a"]}, {"type": "null"}]},
         ),
+        ({"type": "string", "anyOf": [{}, True]}, {"anyOf": [{}, True]}),
+        ({"type": ["string", "null"], "anyOf": [{}]}, {"type": ["string", "null"], "anyOf": [{}]}),
         ({"properties": {"enum": {"type": "int"}, "required": True}}, {"properties": {"enum": {}, "required": True}}),
         ({"default": {"type": "any"}, "const": {"enum": []}}, {"default": {"type": "any"}, "const": {"enum": []}}),
         ({"additionalProperties": {"type": "any"}}, {"additionalProperties": {}}),
