@@ -153,11 +153,15 @@ class NativeChat(RenderingAdapter):
         return NativeChatStream(self._reader(order, channel), order, channel, self._editor(order))
 
     def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
-        text = as_utf8(body.strip().removeprefix(BOM))  # DeepSeek's answers may begin with blank lines
-        answer = _read_regular(text, order) if self._editor is ChunkEditor else None
+        answer = _read_regular(_json_in(body), order) if self._editor is ChunkEditor else None
         if answer is None and not stream_in(body):
-            answer = self.stream(order, channel).read_answer(text)
+            answer = self.stream(order, channel).read_answer(_json_in(body))  # not kept: it may be a copy of 60 MB
         return answer or super().whole(body, order, channel)
+
+
+def _json_in(body: bytes) -> bytes:
+    """Returns the JSON text in a body, which may begin with blank lines, as DeepSeek's do."""
+    return as_utf8(body.strip().removeprefix(BOM))
 
 
 def _read_regular(body: bytes, order: Order) -> WholeAnswer | None:
