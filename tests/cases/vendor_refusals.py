@@ -279,7 +279,7 @@ OWN_FAILURE: list[Said] = [
     (400, {"error": {"message": "No models provided", "code": 400}}),
     (400, {"success": False, "error": [{"code": 2005, "message": "Failed to get response from provider"}]}),
     (400, anthropic("invalid_request_error", "Error from provider (Console Go): Upstream request failed")),
-    (400, openai("You passed in model=x. There are no healthy deployments for this model", "400")),  # LiteLLM
+    (400, openai("No healthy deployments for this model", "400")),  # LiteLLM
     (400, {"error": "Model unloaded."}),  # LM Studio
     (400, {"error": "The model has crashed without additional information. (Exit code: 18446744072635812000)"}),
     (400, openai("No models loaded. Please load a model in the developer page.", None, param="model")),
