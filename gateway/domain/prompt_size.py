@@ -34,6 +34,11 @@ BOUND_DATED_TOOL = 1_300
 """The most tokens that Anthropic adds for a tool of its own that clients run: the screen, with its system prompt."""
 DATED_TYPE = b"_202"
 """In the type of each such tool, as in ``bash_20250124``."""
+BOUND_TYPE = 10
+"""The most tokens that ``tool_schemas`` adds to an alternative after a refusal: a type with ``items``."""
+BOUND_ITEMS = 4
+"""The most tokens that it adds to a list."""
+_TYPE_KEY = re.compile(rb'(?<!\\)"type"\s*:')
 
 SCHEMAS = ("tools", "functions", "response_format")
 """Fields of a chat that the model reads in addition to the messages."""
@@ -130,6 +135,9 @@ def bound_of(
         tokens += BOUND_DATED_TOOL * schema.count(DATED_TYPE) + BOUND_TOOL * schema.count(b'"name"')
         if b'"$ref"' in schema:  # a translation may write a definition a second time where it is used
             size += len(schema)
+        tokens += BOUND_ITEMS * schema.count(b'"array"')
+        if b'"anyOf"' in schema:
+            tokens += BOUND_TYPE * max(0, schema.count(b"{") - len(_TYPE_KEY.findall(schema)))
     with_numbers = [text for text in map(bytes, others.values()) if _NUMBERS.search(text)]
     tokens += sum(text.count(b"[") + text.count(b",") for text in with_numbers)  # one is before each number
     names = [name for name, raw in fields.items() if b"{" in bytes(raw)]
@@ -217,13 +225,6 @@ def text_count(raw: msgspec.Raw | None) -> int:
     except ValueError:  # one text, or none
         return 1
     return len(items) if items and bytes(memoryview(items[0])[:1]) in (b'"', b"[") else 1
-
-
-def has_contents(raw: msgspec.Raw) -> bool:
-    """Returns whether a list of texts has objects, such as images, in place of some of them."""
-    if b"{" not in bytes(raw) or not rawjson.is_list(raw):
-        return False
-    return any(bytes(memoryview(item)[:1]) == b"{" for item in rawjson.items(raw))
 
 
 class PromptParts(msgspec.Struct):

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from gateway.domain import rawjson
+from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN, bound_of
 from gateway.upstream.answer_formats import JSON_LINE, NO_JSON, NO_SCHEMAS
 from gateway.upstream.message_rules import ALTERNATION, NO_SYSTEM, RULES, TEXTS, object_text
 from gateway.upstream.request_rules import fit_request
@@ -240,6 +241,22 @@ def test_alternatives_at_the_top_level_become_properties(name: str) -> None:
     parts = {"$defs": {"A": {"properties": {"a": {}}, "required": ["a"]}}, "allOf": [{"$ref": "#/$defs/A"}]}
     (tool,) = _fit([SCHEMAS], {"tools": [{"name": "f", name: parts}]})[0]["tools"]
     assert tool[name] == {"type": "object", "properties": {"a": {}}, "required": ["a"]}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "integer", "anyOf": [{"const": 1}] * 900},
+        {"type": "array", "anyOf": [{"minItems": 1}, {"enum": ["type", "items"]}] * 900},
+        {"anyOf": [{"type": "array"}] * 900},
+        {"prefixItems": [{"type": ["array", "null"]}] * 900},
+    ],
+    ids=["types", "types and items", "items of alternatives", "items of lists"],
+)
+def test_what_a_repair_adds_to_schemas_is_held_for(schema: Doc) -> None:
+    sent = {"tools": [{"name": "f", "input_schema": {"properties": {"a": schema}}}]}
+    bound = bound_of({}, [rawjson.raw(sent["tools"])])
+    assert len(rawjson.raw(_fit([SCHEMAS], sent)[0]["tools"])) <= BOUND_BYTES_PER_TOKEN * (bound.tokens - 600)
 
 
 @pytest.mark.parametrize("tools", [None, 5, [{"type": "web_search_20250305", "name": "web_search"}, "x"]])

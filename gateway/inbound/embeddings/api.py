@@ -12,14 +12,14 @@ from gateway.domain import rawjson
 from gateway.domain.channel import Channel, Dialect
 from gateway.domain.order import Order
 from gateway.domain.output_limit import STANDARD_FIELDS, OutputLimit
-from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN, bound_of, has_contents, text_count
+from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN, bound_of, text_count
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundRequest
 from gateway.inbound.chat.api import ChatCompletions, check_model, check_range, count_sent_tokens, missing_input
 from gateway.inbound.json_body import TOKEN_LIMITS, check_text, read_body
 from gateway.upstream.adapter import Adapter, DialectAdapter
 from gateway.upstream.gemini.embeddings import GeminiEmbeddings
 from gateway.upstream.openai.dialect import OpenAIDialect
-from gateway.upstream.openai.embeddings import OpenAIEmbeddings
+from gateway.upstream.openai.embeddings import OpenAIEmbeddings, has_contents
 from gateway.upstream.overrides import with_parameters
 
 ANSWER_LIMIT = 256 << 20

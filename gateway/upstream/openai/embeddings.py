@@ -18,7 +18,7 @@ from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import InternalError
 from gateway.domain.failure import AttemptFailed, Failure, UpstreamText
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
-from gateway.domain.prompt_size import has_contents, text_count
+from gateway.domain.prompt_size import text_count
 from gateway.domain.rawjson import Fields
 from gateway.domain.sse import BOM
 from gateway.domain.usage import Usage, UsageSource
@@ -32,6 +32,13 @@ from gateway.upstream.usage_counts import PLAUSIBLE
 from gateway.upstream.usage_report import read_report
 
 _FLOATS = msgspec.json.Decoder(list[float])
+
+
+def has_contents(raw: msgspec.Raw) -> bool:
+    """Returns whether a list of texts has objects, such as images, in place of some of them."""
+    if b"{" not in bytes(raw) or not rawjson.is_list(raw):
+        return False
+    return any(bytes(memoryview(item)[:1]) == b"{" for item in rawjson.items(raw))
 
 
 class EmbeddingsAdapter(Adapter):
