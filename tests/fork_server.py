@@ -42,8 +42,6 @@ ENCODINGS = ("LC_ALL", "LC_CTYPE", "LANG")
 
 
 class Order(NamedTuple):
-    """One process."""
-
     words: list[str]
     """What follows ``python``: perhaps ``-W error``, then ``cli.py``, ``-m`` and a module, or ``-c`` and code, then the
     arguments."""

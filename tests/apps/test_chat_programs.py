@@ -17,8 +17,6 @@ from tests.fakes.provider import Provider
 
 @dataclass(frozen=True)
 class ChatProgram:
-    """A program and how it is given a prompt."""
-
     app: str
     executable: str
     arguments: Sequence[str]
@@ -57,7 +55,6 @@ class Editor(ScriptedAgent):
     """Answers with the whole file, which has the number of the turn in it."""
 
     def next_step(self, results: int, *, tools: bool) -> str:
-        """See ``ScriptedAgent``."""
         self.asked.append(results)
         return f"greet.py\n```\nprint({len(self.asked)})\n```\n"
 

@@ -53,7 +53,6 @@ class LongTask(ScriptedAgent):
     turn: int = 0
 
     def next_step(self, results: int, *, tools: bool) -> ToolUse | str:
-        """See ``ScriptedAgent``."""
         self.input = INPUT
         if not tools:
             return SUMMARY

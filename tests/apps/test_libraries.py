@@ -36,7 +36,6 @@ print(Runner.run_sync(agent, "Do it.", max_turns=20).final_output)
 
 
 def pydantic_ai(api: str) -> str:
-    """A program of Pydantic AI."""
     return f"""
 from pydantic_ai import Agent
 {ADD}
@@ -46,7 +45,6 @@ print(agent.run_sync("Do it.").output)
 
 
 def langchain(model: str) -> str:
-    """A program of LangChain."""
     return f"""
 import os
 from langchain_anthropic import ChatAnthropic
@@ -68,7 +66,6 @@ print(answer.text)
 
 
 def ai_sdk(model: str) -> str:
-    """A module for the AI SDK."""
     return f"""
 import {{ appendFileSync }} from "node:fs";
 import {{ anthropic }} from "@ai-sdk/anthropic";

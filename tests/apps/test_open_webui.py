@@ -42,7 +42,6 @@ class WebUI:
     url: str
 
     async def ask(self, method: str, path: str, **more: Any) -> Any:
-        """The JSON that it answers."""
         async with self.http.request(method, self.url + path, **more) as answer:
             text = await answer.text()
             assert answer.status == 200, text

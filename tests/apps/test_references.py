@@ -54,7 +54,6 @@ class Talker(ScriptedAgent):
     thought: str = "I shall add a line."
 
     def next_step(self, results: int, *, tools: bool) -> ToolUse | str:
-        """See ``ScriptedAgent``."""
         self.asked.append(results)
         calls = len(self.asked) % 2
         return ToolUse("add_line", {"text": f"line {results:02}"}) if calls else f"Answer {results:02}."

@@ -15,7 +15,6 @@ _URL = web.AppKey("url", str)
 
 
 async def relay(request: web.Request) -> web.StreamResponse:
-    """Pass one call on."""
     body = await request.read()
     headers = {"content-type": "application/json", "authorization": request.headers.get("authorization", "")}
     async with request.app[_SESSION].post(request.app[_URL], data=body, headers=headers) as answer:
@@ -31,7 +30,6 @@ async def relay(request: web.Request) -> web.StreamResponse:
 
 
 async def main(port: int) -> None:
-    """Serve until killed."""
     app = web.Application(client_max_size=1 << 26)
     app[_URL] = f"http://127.0.0.1:{port}/v1/chat/completions"
     app[_SESSION] = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), auto_decompress=False)

@@ -41,8 +41,6 @@ FEW = 2
 
 
 class ApiCall(msgspec.Struct, frozen=True):
-    """One kind of call."""
-
     name: str
     path: str
     body: dict[str, object]
@@ -67,8 +65,6 @@ PLAIN = ApiCall("chat, plain", "/v1/chat/completions", {"model": MODEL, "message
 
 
 class Server(msgspec.Struct, frozen=True):
-    """A running gateway."""
-
     port: int
     key: str
     child: Child
@@ -106,7 +102,6 @@ def furnish(home: Path, upstream: int) -> str:
 
 
 def main() -> None:
-    """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--calls", type=int, default=100, help="in each trial")

@@ -141,7 +141,6 @@ class Shown:
 
 @contextmanager
 def console(config: Config) -> Iterator[Shown]:
-    """A console on a home."""
     child = spawn(config)
     try:
         yield Shown(child)
@@ -163,7 +162,6 @@ def busy(process: psutil.Process) -> float:
 
 
 async def history(config: Config) -> None:
-    """A million records."""
     server = await launch.start(config)
     await launch.stop(server.endpoint)
     build(config.home, RECORDS)

@@ -92,7 +92,6 @@ async def stuck(port: int, hole: int, key: str) -> AsyncIterator[None]:
 
 
 def request(port: int, key: str, model: str) -> str:
-    """The bytes of one call."""
     body = json.dumps({"model": model, "messages": [{"role": "user", "content": "Hello"}]})
     return chat_request(port, key, body)
 

@@ -76,7 +76,6 @@ Figures = dict[str, float]
 
 
 def figures(trial: Trial, result: Result, cpu_s: float) -> Figures:
-    """The figures of one trial."""
     if result.errors:
         raise SystemExit(f"{result.errors} of {result.calls} calls failed in '{trial.name}'")
     out = {
@@ -91,7 +90,6 @@ def figures(trial: Trial, result: Result, cpu_s: float) -> Figures:
 
 
 def measure(load: Load, target: Target, trial: Trial) -> Figures:
-    """One trial at one target."""
     job = Job(
         port=target.port,
         request=request(target, trial),
@@ -105,7 +103,6 @@ def measure(load: Load, target: Target, trial: Trial) -> Figures:
 
 
 def request(target: Target, trial: Trial) -> str:
-    """The bytes of one call."""
     messages = [{"role": "user", "content": trial.text * (trial.prompt // len(trial.text))}]
     model = f"m-{EVENTS}" if trial.stream else "m"
     body = json.dumps({"model": model, "messages": messages, **({"stream": True} if trial.stream else {})})
@@ -114,7 +111,6 @@ def request(target: Target, trial: Trial) -> str:
 
 @contextmanager
 def targets(folder: Path, records: int) -> Iterator[list[Target]]:
-    """Upstream, bare proxy and gateway, all running."""
     with ExitStack() as stack:
         upstream, port = stack.enter_context(module("tests.bench.fast_upstream", core=LOAD_CORE))
         bare, bare_port = stack.enter_context(module("tests.bench.bare_proxy", str(port), core=SERVER_CORE))
@@ -146,7 +142,6 @@ def furnish(home: Path, upstream: int, records: int) -> str:
 
 
 def remember(home: Path, records: int) -> None:
-    """Fill the call log of a home that is configured."""
     if records:
         build(home / "usage", records)
 
@@ -166,7 +161,6 @@ def start_up(rounds: int, folder: Path, records: int) -> Figures:
 
 
 def main() -> None:
-    """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="a tenth of the calls: to see that it works")

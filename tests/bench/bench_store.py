@@ -40,7 +40,6 @@ encode = msgspec.json.encode
 
 
 def calls(count: int, *, start: int = T0, days: float = DAYS) -> Iterator[Record]:
-    """Yields records as a gateway writes them."""
     return records(count, start, days, rare=False)
 
 

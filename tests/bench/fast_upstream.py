@@ -46,8 +46,6 @@ _STREAM_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-
 
 
 class Upstream(asyncio.Protocol):
-    """One connection."""
-
     def __init__(self) -> None:
         self._buffer = b""
         self._wanted = 0
@@ -192,7 +190,6 @@ _OTHERS = {b"/responses": response_pieces, b"/messages": message_pieces}
 
 
 async def main() -> None:
-    """Serve until killed."""
     server = await asyncio.get_running_loop().create_server(Upstream, "127.0.0.1", 0, backlog=1024)
     print(server.sockets[0].getsockname()[1], flush=True)
     await server.serve_forever()

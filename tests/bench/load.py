@@ -17,8 +17,6 @@ PATIENCE_S = 120.0
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """What to do."""
-
     port: int
     request: str
     """The whole request as it goes over the wire."""
@@ -46,7 +44,6 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def chat_request(port: int, key: str, body: str) -> str:
-    """The text of one chat completion's request."""
     return (
         f"POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\nauthorization: Bearer {key}\r\n"
         f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n{body}"
@@ -125,7 +122,6 @@ class SocketCaller(Caller):
         self._transport.write(self._request)
 
     def call(self, due: float) -> None:
-        """See ``Caller``."""
         self.due, self.first = due, 0.0
         if self._in_body:
             self._transport.write(self._frame)
@@ -155,8 +151,6 @@ class SocketCaller(Caller):
 
 
 class Run:
-    """One job under way."""
-
     def __init__(self, job: Job) -> None:
         self._job = job
         self._begun = 0
@@ -169,7 +163,6 @@ class Run:
         self._over = asyncio.Event()
 
     async def measure(self) -> Result:
-        """Do it all."""
         loop = asyncio.get_running_loop()
         request, frame = self._job.request.encode(), self._job.frame.encode()
 

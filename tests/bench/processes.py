@@ -25,8 +25,6 @@ PATIENCE_S = 20.0
 
 
 class Child:
-    """One process."""
-
     def __init__(self, command: Sequence[str], core: int) -> None:
         self._popen = subprocess.Popen(
             command,
@@ -62,7 +60,6 @@ class Child:
         return float(self.process.memory_info().rss) / (1 << 20)
 
     def end(self) -> None:
-        """Stop it and wait for its end."""
         self._popen.terminate()
         try:
             self._popen.wait(PATIENCE_S)
@@ -78,13 +75,10 @@ class Child:
 
 
 class Load(Child):
-    """The load generator."""
-
     def __init__(self) -> None:
         super().__init__([sys.executable, "-m", "tests.bench.load"], LOAD_CORE)
 
     def run(self, job: Job) -> Result:
-        """One job, measured."""
         self.into.write(msgspec.json.encode(job).decode() + "\n")
         self.into.flush()
         return msgspec.json.decode(self.out.readline(), type=Result)
@@ -107,7 +101,6 @@ def environ() -> dict[str, str]:
 
 
 def tollkeeper(home: Path, *args: str) -> str:
-    """What a command of ours prints."""
     command = [sys.executable, "cli.py", *args, "--home", str(home)]
     return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, env=environ()).stdout
 
@@ -139,14 +132,12 @@ def until_answered(port: int, key: str) -> float:
 
 
 def free_port() -> int:
-    """A port nobody listens on at this moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def machine() -> str:
-    """What was measured on."""
     try:
         info = Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:

@@ -7,12 +7,10 @@ PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgG
 
 
 def call(id: str, name: str, arguments: str) -> dict[str, Any]:
-    """A tool call of the assistant."""
     return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
 def function(name: str, **properties: Any) -> dict[str, Any]:
-    """A tool on offer."""
     parameters = {"type": "object", "properties": properties, "required": list(properties)}
     return {"type": "function", "function": {"name": name, "description": f"Does {name}.", "parameters": parameters}}
 

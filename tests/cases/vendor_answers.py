@@ -59,7 +59,6 @@ def chat(*deltas: Doc, spent: Doc | None = None, finish: str | None = "stop", la
 
 
 def completion(message: Doc, finish: str | None = "stop", spent: Doc | None = None, **more: Any) -> Doc:
-    """A whole chat completion."""
     return {
         "id": "chatcmpl-1",
         "object": "chat.completion",
@@ -89,7 +88,6 @@ def parts(*given: Doc) -> Doc:
 
 
 def called(*calls: Doc | None) -> Doc:
-    """A message with tool calls."""
     return {"role": "assistant", "content": None, "tool_calls": list(calls)}
 
 
@@ -167,7 +165,6 @@ def chat_row(
 
 
 def hi_row(name: str, **more: Any) -> Row:
-    """A chat that says Hi."""
     return chat_row(name, delta("Hi"), whole=said("Hi"), **more)
 
 

@@ -128,21 +128,18 @@ def _ended(group: int) -> bool:
 
 @pytest.fixture
 async def server(config: Config) -> AsyncIterator[Server]:
-    """A real server in a process of its own."""
     server = await start(config)
     yield server
     await end(server)
 
 
 async def end(server: Server) -> None:
-    """Stop it and see it go."""
     await stop(server.endpoint, now=True, wait_s=10)
     assert server.child is not None
     assert await asyncio.to_thread(server.child.wait, 10) == 0
 
 
 async def kill(server: Server) -> None:
-    """End it as nobody should."""
     assert server.child is not None
     server.child.send_signal(signal.SIGKILL)
     await asyncio.to_thread(server.child.wait, 10)

@@ -17,8 +17,6 @@ PATIENCE_S = 90.0
 
 @dataclass(frozen=True)
 class Served:
-    """A running server."""
-
     home: Path
     process: "subprocess.Popen[str]"
     greeting: str
@@ -26,7 +24,6 @@ class Served:
 
     @property
     def address(self) -> str:
-        """The base URL."""
         return next(word for word in self.greeting.split() if word.startswith("http://"))
 
     @property
@@ -43,7 +40,6 @@ def environment(home: Path) -> dict[str, str]:
 
 
 def tollkeeper(home: Path, *args: str, stdin: str = "") -> Ran:
-    """One command."""
     ran = fork_server.run([*PROGRAM, *args], env=environment(home), input=stdin, timeout=PATIENCE_S)
     return Ran(ran.returncode, ran.stdout, ran.stderr)
 

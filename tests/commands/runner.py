@@ -31,7 +31,6 @@ class Ran:
 
     @property
     def json(self) -> Any:
-        """What it wrote to stdout, read as JSON."""
         return msgspec.json.decode(self.out)
 
 
@@ -62,7 +61,6 @@ class Control:
 
     @property
     def bodies(self) -> list[Any]:
-        """The bodies sent."""
         return [body for _, body in self.asked if body is not None]
 
 

@@ -249,7 +249,6 @@ VERDICT = Verdict(
 
 
 def sum_row(name: str, calls: int = 3, cost: int = 4_380_000) -> SumRow:
-    """A line of a summary."""
     return SumRow(
         key=name,
         name=name,

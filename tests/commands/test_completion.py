@@ -118,7 +118,6 @@ def _typed(lines: list[str], env: dict[str, str]) -> str:
 
 
 def _until(terminal: int, wanted: bytes) -> bytes:
-    """What is shown up to these bytes."""
     found = b""
     while wanted not in found or not found:
         assert select.select([terminal], [], [], PATIENCE_S)[0], found

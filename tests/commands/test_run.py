@@ -338,7 +338,6 @@ def test_it_may_end_earlier_and_each_of_its_calls_may_hold_less(served: Served) 
 
 
 def in_terminal(served: Served, *command: str) -> Any:
-    """``run`` in a terminal of its own."""
     env, arguments = environment(served.home), [*PROGRAM[1:], "run", *command]
     return pexpect.spawn(PROGRAM[0], arguments, env=env, encoding="utf-8", timeout=PATIENCE_S, use_poll=True)
 

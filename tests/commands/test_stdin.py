@@ -56,7 +56,6 @@ def test_a_secret_is_prompted_for_and_not_echoed(home: Path) -> None:
 
 
 def _read_until(terminal: int, wanted: bytes) -> bytes:
-    """What the terminal shows up to these words."""
     found = b""
     while wanted not in found:
         assert select.select([terminal], [], [], PATIENCE_S)[0], found

@@ -30,7 +30,6 @@ def error_faults(doc: object) -> list[str]:
 
 
 def completion_faults(doc: object, *, lax: bool = False) -> list[str]:
-    """A plain answer."""
     if not isinstance(doc, dict):
         return [f"not an object: {doc!r}"]
     faults = _envelope_faults(doc, "chat.completion")

@@ -57,5 +57,4 @@ async def surface(gateway: Gateway, provider: Provider) -> AsyncIterator[Surface
 
 @pytest.fixture
 def owner(surface: Surface) -> ControlClient:
-    """The owner's client."""
     return ControlClient(surface.unix, timeout_s=10)

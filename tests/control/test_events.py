@@ -83,7 +83,6 @@ async def watching(owner: ControlClient, recent: int = 10) -> AsyncIterator[Asyn
 
 
 async def until(stream: AsyncIterator[AnyEvent], kind: type[E]) -> E:
-    """The next event of a kind."""
     async for event in stream:
         if isinstance(event, kind):
             return event
@@ -91,7 +90,6 @@ async def until(stream: AsyncIterator[AnyEvent], kind: type[E]) -> E:
 
 
 async def snapshot_of(stream: AsyncIterator[AnyEvent]) -> Snapshot:
-    """The first event."""
     first = await anext(stream)
     assert isinstance(first, Snapshot)
     return first

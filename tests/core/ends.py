@@ -26,7 +26,6 @@ DONE = b"data: [DONE]\n\n"
 
 
 def event(**fields: Any) -> bytes:
-    """A chunk of a stream."""
     usual = {"id": "chatcmpl-up", "object": "chat.completion.chunk", "created": 5, "model": "m"}
     return b"data: " + json.dumps({**usual, **fields}).encode() + b"\n\n"
 
@@ -48,7 +47,6 @@ GOOD_STREAM = (says("Hello"), says(" there."), ends(), counts(9, 12), DONE)
 
 
 def whole(text: str = "Hello there.", *, input: int = 9, output: int = 12, **fields: Any) -> bytes:
-    """A plain answer."""
     choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
     usage = {"prompt_tokens": input, "completion_tokens": output, "total_tokens": input + output}
     usual = {"id": "chatcmpl-up", "object": "chat.completion", "created": 5, "model": "m", "choices": [choice]}
@@ -116,7 +114,6 @@ class FakeUpstreams(AnswerSender):
 
     @property
     def order(self) -> list[str]:
-        """Which channels were asked, in order."""
         return [name for name, _ in self.asked]
 
     async def send(self, channel: Channel, prepared: PreparedRequest, *, stream: bool) -> Reply:
@@ -217,7 +214,6 @@ class FakeClient:
         self.leave()
 
     def leave(self) -> None:
-        """The connection is lost."""
         self.gone = True
         self.reading.set()
         if self.on_gone is not None:

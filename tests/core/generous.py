@@ -25,7 +25,6 @@ class GenerousUpstream:
         """The last request had a cap."""
 
     def reply(self, channel: Channel, prepared: PreparedRequest) -> FakeReply:
-        """The answer to a request."""
         if channel.name in self.broken:
             return FakeReply(error_body(), status=500)
         body = json.loads(prepared.body)

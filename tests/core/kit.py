@@ -69,7 +69,6 @@ def catalog(*channels: Channel, **fields: Any) -> Catalog:
 
 
 def body(model: str = "m", **fields: Any) -> bytes:
-    """A request."""
     return json.dumps({"model": model, "messages": MESSAGES, **fields}).encode()
 
 

@@ -120,7 +120,6 @@ class Rig:
 
     @property
     def catalog(self) -> Catalog:
-        """As it is now."""
         return Catalog(self.store.entities.registry)
 
     def change_token(self, **fields: Any) -> Token:
@@ -136,7 +135,6 @@ class Rig:
         self.put("grants", number, Grant(id=number, nanos=Nanos(nanos), time=Millis(0)))
 
     async def call(self, model: str = "m", **fields: Any) -> Answered:
-        """One call of the one client."""
         return await self.run(kit.body(model, **fields))
 
     async def run(self, body: bytes, client: FakeClient | None = None) -> Answered:

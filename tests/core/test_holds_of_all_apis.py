@@ -165,7 +165,6 @@ class ObedientGateway(StorelessGateway):
     """A gateway's middle without its store, from admission to the record, for every API."""
 
     def reply(self, channel: Channel, prepared: PreparedRequest) -> FakeReply:
-        """The answer to a request."""
         path, body = urlsplit(prepared.url).path, json.loads(prepared.body)
         self.bounded = spent_for(path, body).bounded
         return FakeReply(json.dumps(answer_to(path, body)).encode())

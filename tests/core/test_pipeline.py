@@ -56,7 +56,6 @@ def streams(rig: Rig, *pieces: Any) -> Rig:
 
 
 async def until(condition: Callable[[], object]) -> None:
-    """Let other tasks run until something is so."""
     for _ in range(1000):
         if condition():
             return

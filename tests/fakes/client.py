@@ -17,8 +17,6 @@ HELLO = [{"role": "user", "content": "Say hello."}]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A whole answer."""
-
     head: Head
     body: bytes
 
@@ -28,14 +26,12 @@ class Answer:
 
     @property
     def json(self) -> Doc:
-        """The body; it must be an object."""
         doc = json.loads(self.body)
         assert isinstance(doc, dict), doc
         return doc
 
     @property
     def error(self) -> Doc:
-        """The error object."""
         error = self.json["error"]
         assert isinstance(error, dict), error
         return error
@@ -78,7 +74,6 @@ class Stream:
         return found
 
     async def rest(self) -> bytes:
-        """All that comes until the end."""
         if self._pieces is None:
             self._pieces = self.socket.pieces(self.head, answer=True)
         async for piece in self._pieces:
@@ -88,8 +83,6 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """Knows where the gateway is and presents a key."""
-
     port: int
     key: str = ""
 
@@ -135,7 +128,6 @@ class Client:
         return await self.ask("GET", path, headers=headers)
 
     async def post(self, body: bytes | Doc, headers: Mapping[str, str | None] | None = None) -> Answer:
-        """A chat completion with this body."""
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         return await self.ask("POST", "/v1/chat/completions", data, headers)
 
@@ -144,7 +136,6 @@ class Client:
         return await self.post({"model": model, "messages": HELLO, **fields})
 
     async def messages(self, model: str = "m", **fields: Any) -> Answer:
-        """A call by the Messages API."""
         body = json.dumps({"model": model, "max_tokens": 1000, "messages": HELLO, **fields}).encode()
         return await self.ask("POST", "/v1/messages", body)
 
@@ -159,7 +150,6 @@ class Client:
             peer.reset()
 
     def chat_bytes(self, model: str = "m", **fields: Any) -> bytes:
-        """The bytes of a chat completion request."""
         body = json.dumps({"model": model, "messages": HELLO, **fields}).encode()
         return self.request("POST", "/v1/chat/completions", body)
 

@@ -53,7 +53,6 @@ class Gateway:
         return f"http://127.0.0.1:{self.port}/v1"
 
     def change(self, table: Any, key: str, value: Any) -> None:
-        """One edit of the configuration."""
         self.engine.change([Change(table, key, value)])
 
     def channel(self, base_url: str, *models: str, name: str = "up", **fields: Any) -> Channel:
@@ -76,11 +75,9 @@ class Gateway:
         return Client(self.port, key)
 
     def group(self, name: str, **fields: Any) -> None:
-        """Add or replace a group."""
         self.change("groups", name, Group(name=name, **fields))
 
     def price(self, model: str = "m", input: Nanos = INPUT, output: Nanos = OUTPUT, **fields: Any) -> None:
-        """Set a model's price."""
         self.change("prices", model, Price(model=model, input=input, output=output, **fields))
 
     def grant(self, nanos: int) -> None:

@@ -12,12 +12,10 @@ SIGNATURE = "EqQBCkYIAxgCKkA" + "x" * 40
 
 
 def text_block(text: str = "Hello") -> Doc:
-    """A block of text."""
     return {"type": "text", "text": text}
 
 
 def message(*blocks: Doc, model: str = "claude-x", stop: str = "end_turn", spent: Doc | None = None) -> Doc:
-    """A whole message."""
     usage = {"input_tokens": 9, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0, "output_tokens": 12}
     head: Doc = {"id": "msg_up1", "type": "message", "role": "assistant", "model": model}
     said = list(blocks) or [text_block()]
@@ -25,7 +23,6 @@ def message(*blocks: Doc, model: str = "claude-x", stop: str = "end_turn", spent
 
 
 def event(kind: str, **fields: Any) -> bytes:
-    """One event as it goes over the wire."""
     return f"event: {kind}\n".encode() + b"data: " + dumps({"type": kind, **fields}) + b"\n\n"
 
 

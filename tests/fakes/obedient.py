@@ -91,7 +91,6 @@ async def obey(exchange: Exchange) -> None:
 
 
 def answer_to(path: str, body: Doc) -> Doc:
-    """The whole answer to a request of any API."""
     spent = spent_for(path, body)
     if path.endswith("/messages"):
         return messages.message(spent={"input_tokens": spent.input, "output_tokens": spent.output})
@@ -103,7 +102,6 @@ def answer_to(path: str, body: Doc) -> Doc:
 
 
 def events_of(path: str, whole: Doc) -> bytes:
-    """A whole answer as a stream."""
     if path.endswith("/messages"):
         return b"".join(messages.message_events(whole))
     if path.endswith("/responses"):

@@ -98,16 +98,13 @@ class Exchange:
         await self.write(head_bytes(f"HTTP/1.1 {status} Status", [pair for pair in pairs.items() if pair[1]]))
 
     async def begin_stream(self, headers: Mapping[str, str] | None = None) -> None:
-        """The head of a chunked event stream."""
         await self.begin(kind=EVENTS, headers={"transfer-encoding": "chunked", **(headers or {})})
 
     async def piece(self, data: bytes) -> None:
-        """One chunk of a chunked body."""
         if data:
             await self.write(chunked(data))
 
     async def finish(self) -> None:
-        """The end of a chunked body."""
         await self.write(chunked(b""))
 
 

@@ -28,12 +28,10 @@ def dumps(doc: object) -> bytes:
 
 
 def usage(prompt: int = 9, completion: int = 12, **more: Any) -> Doc:
-    """A usage object with its total."""
     return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion, **more}
 
 
 def choice(content: str | None = "Hello", *, index: int = 0, finish: str | None = "stop", **message: Any) -> Doc:
-    """One choice of a plain answer."""
     said = {"role": "assistant", "content": content, "refusal": None, **message}
     return {"index": index, "message": said, "logprobs": None, "finish_reason": finish}
 
@@ -52,7 +50,6 @@ def delta(content: str | None = None, *, index: int = 0, finish: str | None = No
 
 
 def chunk(*choices: Doc, id: str = "chatcmpl-1", model: str = "m", **more: Any) -> Doc:
-    """One chunk of a stream."""
     doc: Doc = {"id": id, "object": "chat.completion.chunk", "created": CREATED, "model": model}
     return {**doc, "choices": list(choices), **more}
 

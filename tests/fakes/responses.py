@@ -14,7 +14,6 @@ ID = "resp_0123456789abcdef"
 
 
 def spent(input: int = 9, output: int = 12, *, cached: int = 0, reasoning: int = 0) -> Doc:
-    """A usage object."""
     return {
         "input_tokens": input,
         "input_tokens_details": {"cached_tokens": cached},
@@ -25,13 +24,11 @@ def spent(input: int = 9, output: int = 12, *, cached: int = 0, reasoning: int =
 
 
 def message(text: str, id: str = "msg_1", status: str = "completed") -> Doc:
-    """An item with a text."""
     part = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
     return {"id": id, "type": "message", "status": status, "role": "assistant", "content": [part]}
 
 
 def function_call(name: str, arguments: str, call: str = "call_1", id: str = "fc_1") -> Doc:
-    """An item that calls a function."""
     return {
         "id": id,
         "type": "function_call",
@@ -43,7 +40,6 @@ def function_call(name: str, arguments: str, call: str = "call_1", id: str = "fc
 
 
 def response(*items: Doc, model: str = "m", status: str = "completed", usage: Doc | None = None, **more: Any) -> Doc:
-    """A whole response."""
     return {
         "id": ID,
         "object": "response",
@@ -62,12 +58,10 @@ def response(*items: Doc, model: str = "m", status: str = "completed", usage: Do
 
 
 def event(kind: str, number: int, **fields: Any) -> bytes:
-    """One event."""
     return f"event: {kind}\ndata: ".encode() + dumps({"type": kind, "sequence_number": number, **fields}) + b"\n\n"
 
 
 def events_of(whole: Doc) -> list[bytes]:
-    """The events of a response."""
     begun = {**whole, "status": "in_progress", "output": [], "usage": None, "error": None, "incomplete_details": None}
     out: list[tuple[str, Doc]] = [("created", {"response": begun}), ("in_progress", {"response": begun})]
     for index, item in enumerate(whole["output"]):
@@ -138,6 +132,5 @@ def either(native: Script, chat: Script) -> Script:
 
 
 def parsed(data: bytes) -> list[Doc]:
-    """The events in the body of a stream."""
     blocks = [block for block in data.decode().split("\n\n") if block and not block.startswith(":")]
     return [json.loads(block.partition("data: ")[2]) for block in blocks]

@@ -18,7 +18,6 @@ def _no_files(folder: str, names: list[str]) -> list[str]:
 
 @contextmanager
 def copied(path: Path) -> Iterator[Path]:
-    """A copy of a file or folder."""
     with TemporaryDirectory() as folder:
         copy = Path(folder) / path.name
         if path.is_dir():
@@ -30,7 +29,6 @@ def copied(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def stored(home: Path) -> Iterator[Store]:
-    """A copy of the home, opened."""
     with copied(home) as copy, opened(copy) as store:
         yield store
 

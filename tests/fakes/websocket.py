@@ -27,12 +27,10 @@ class Talk:
         self.socket = socket
 
     async def create(self, input: Any = "hi", *, previous: str | None = None, **more: Any) -> None:
-        """Send a request."""
         named = {} if previous is None else {"previous_response_id": previous}
         await self.send({"type": "response.create", "model": "m", "input": input, "store": False, **named, **more})
 
     async def send(self, doc: Any) -> None:
-        """Send any JSON."""
         await self.socket.send_str(dumps(doc).decode())
 
     async def event(self) -> Doc:
@@ -53,7 +51,6 @@ class Talk:
         return found
 
     async def last(self) -> Doc:
-        """The event that ends the next answer."""
         return (await self.events())[-1]
 
     async def response(self, input: Any = "hi", **more: Any) -> Doc:
@@ -82,7 +79,6 @@ class Talk:
 
 
 def said(response: Doc) -> str:
-    """The text of a response."""
     return "".join(part["text"] for item in response["output"] if item["type"] == "message" for part in item["content"])
 
 

@@ -165,7 +165,6 @@ class Socket(asyncio.Protocol):
             self.transport.pause_reading()
 
     def go_on_reading(self) -> None:
-        """Read again."""
         if self._paused:
             self._paused = False
             self.transport.resume_reading()

@@ -26,7 +26,6 @@ class Said:
     trailer: str = ""
 
     async def give(self, exchange: Exchange, status: int) -> None:
-        """Answer with it."""
         line = self.line or f"HTTP/1.1 {status} Status"
         headers = {"content-type": self.kind, **(self.headers or {})}
         if self.trailer:

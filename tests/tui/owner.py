@@ -299,7 +299,6 @@ def proposal(name: str, **changes: Any) -> PriceProposal:
 
 
 def price_of(name: str) -> PriceView:
-    """The usual price of a model."""
     price = model(name).price
     assert price is not None
     return price
@@ -487,14 +486,12 @@ def doing(app: Console, *keys: str) -> Callable[[Pilot[ExitStatus]], Awaitable[N
 
 
 async def until(app: Console, pilot: Pilot[ExitStatus], text: str) -> None:
-    """Wait until a text is on the screen."""
     async with asyncio.timeout(30):
         while text not in screen(app):
             await pilot.pause(0.02)
 
 
 def screen(app: Console) -> str:
-    """All that is on the screen, line by line."""
     width, height = app.size
     lines = app.screen._compositor.render_strips()  # noqa: SLF001 - Textual gives it nowhere else
     return "\n".join("".join(segment.text for segment in strip)[:width].rstrip() for strip in lines[:height])

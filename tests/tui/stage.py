@@ -151,7 +151,6 @@ def _failed(record: Record, status: int, ms: int) -> Record:
 
 
 def running(number: int, at: int = NOW - 4_000, **changes: Any) -> Running:
-    """A running call that streams."""
     fields: dict[str, Any] = {
         "id": call_id(at, number),
         "ts": Millis(at),
@@ -458,7 +457,6 @@ class FakeClient(ControlClient):
         )
 
     def tell(self, *events: AnyEvent) -> None:
-        """These happened."""
         for event in events:
             if isinstance(event, CallSettled):
                 self.records.insert(0, event.call)
@@ -468,7 +466,6 @@ class FakeClient(ControlClient):
             self._told.put_nowait(event)
 
     def end(self) -> None:
-        """The server is gone."""
         self._told.put_nowait(None)
 
     async def events(self, recent: int = 200, **_: object) -> AsyncGenerator[AnyEvent, None]:
@@ -595,6 +592,5 @@ def console(
     state: SavedState | None = None,
     colour: bool = True,
 ) -> Console:
-    """The console in front of a fake server."""
     session = ConsoleSession(Config(home=home), lambda: NOW, state or SavedState(), in_ascii=in_ascii)
     return Console(session, FakeLink(client or FakeClient(calls())), colour=colour)

@@ -54,7 +54,6 @@ async def shown(app: Console | None = None) -> AsyncIterator[tuple[Console, Pilo
 
 
 async def until(app: Console, pilot: Pilot[ExitStatus], there: object) -> None:
-    """Wait for something, however slow the machine is."""
     assert callable(there)
     async with asyncio.timeout(30):
         while not there():

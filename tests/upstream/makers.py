@@ -91,7 +91,6 @@ def outcome(stream: AnswerStream, data: bytes, *sizes: int) -> tuple[bytes, bool
 
 
 def native_whole(body: bytes, asked: Order | None = None, at: Channel | None = None) -> WholeAnswer:
-    """A whole one."""
     return NativeChat(OpenAIDialect()).whole(body, asked or order(TWO_CHOICES), at or channel())
 
 

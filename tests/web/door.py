@@ -66,7 +66,6 @@ def _guarded(handle: Handle) -> Handle:
 
 
 async def until(condition: Callable[[], object]) -> None:
-    """Wait until something is so."""
     async with asyncio.timeout(300):
         while not condition():  # noqa: ASYNC110 - what is waited for belongs to others and has no event
             await asyncio.sleep(0.01)

@@ -14,7 +14,6 @@ def event(kind: str, **fields: Any) -> bytes:
 
 
 def start(usage: dict[str, Any] | None = None, **more: Any) -> bytes:
-    """The beginning of a message."""
     spent = {"input_tokens": 10, "output_tokens": 1} if usage is None else usage
     message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude", "content": []}
     return event("message_start", message={**message, "stop_reason": None, "usage": spent, **more})
@@ -28,24 +27,20 @@ def block(kind: str, *deltas: dict[str, Any], index: int = 0, **fields: Any) -> 
 
 
 def text(*pieces: str, index: int = 0) -> bytes:
-    """A block of text."""
     return block("text", *({"type": "text_delta", "text": piece} for piece in pieces), index=index, text="")
 
 
 def tool(id: str, name: str, *pieces: str, index: int = 1) -> bytes:
-    """A block that calls a tool."""
     deltas = ({"type": "input_json_delta", "partial_json": piece} for piece in pieces)
     return block("tool_use", *deltas, index=index, id=id, name=name, input={})
 
 
 def thinking(thought: str, signature: str, *, index: int = 0) -> bytes:
-    """A block of thinking."""
     deltas = [{"type": "thinking_delta", "thinking": thought}, {"type": "signature_delta", "signature": signature}]
     return block("thinking", *deltas, index=index, thinking="", signature="")
 
 
 def end(reason: str = "end_turn", **usage: Any) -> bytes:
-    """The end of a message."""
     spent = {"output_tokens": 7, **usage}
     return event("message_delta", delta={"stop_reason": reason, "stop_sequence": None}, usage=spent) + STOP
 

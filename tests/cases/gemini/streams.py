@@ -8,7 +8,6 @@ from tests.fakes.replies import dumps
 
 
 def response(*parts: dict[str, Any], finish: str = "", index: int | None = None, **more: Any) -> dict[str, Any]:
-    """One response with one candidate."""
     candidate: dict[str, Any] = {"content": {"role": "model", "parts": list(parts)}} if parts else {}
     candidate |= {} if index is None else {"index": index}
     candidate |= {"finishReason": finish} if finish else {}
@@ -16,13 +15,11 @@ def response(*parts: dict[str, Any], finish: str = "", index: int | None = None,
 
 
 def spent(prompt: int, candidates: int | None = None, **more: int) -> dict[str, Any]:
-    """A usage report."""
     counts = {"promptTokenCount": prompt, "totalTokenCount": prompt + (candidates or 0), **more}
     return {"usageMetadata": counts | ({} if candidates is None else {"candidatesTokenCount": candidates})}
 
 
 def event(doc: object, end: bytes = b"\r\n") -> bytes:
-    """One event."""
     return b"data: " + dumps(doc) + end * 2
 
 

@@ -35,8 +35,6 @@ class _Item:
 
 @dataclass
 class StreamedResponse:
-    """What a stream said."""
-
     events: list[dict[str, Any]]
     items: list[dict[str, Any]]
     """As their ``done`` events had them."""
@@ -46,7 +44,6 @@ class StreamedResponse:
     """In the last event."""
 
     def of(self, kind: str) -> list[dict[str, Any]]:
-        """The events of one type."""
         return [event for event in self.events if event["type"] == f"response.{kind}"]
 
     @property

@@ -34,8 +34,6 @@ def planned(made: Channel | None = None, **fields: Any) -> AttemptPlan:
 
 @dataclass
 class Rendered:
-    """What came out."""
-
     out: bytes
     stream: AnswerStream
 
@@ -66,5 +64,4 @@ def whole(body: bytes, made: Channel | None = None, **fields: Any) -> dict[str, 
 
 
 def of_dialect(dialect: Dialect) -> Channel:
-    """A channel of a dialect."""
     return msgspec.structs.replace(channel(), dialect=dialect)

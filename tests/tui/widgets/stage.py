@@ -57,7 +57,6 @@ async def asked(
 
 
 async def press_keys(pilot: Pilot[Any], *keys: str) -> None:
-    """Press keys and let their effects settle."""
     await pilot.press(*keys)
     await pilot.pause()
     await pilot.pause()

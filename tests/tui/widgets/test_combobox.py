@@ -54,7 +54,6 @@ class Asked:
             yield self
 
     async def press(self, *keys: str) -> None:
-        """Press keys and let their effects settle."""
         await press_keys(self.pilot, *keys)
 
     @property

@@ -188,7 +188,6 @@ async def hang(peer: Socket) -> None:
 
 
 def question(port: int, body: bytes = b"{}", *, scheme: str = "http") -> PreparedRequest:
-    """A request to a peer."""
     return PreparedRequest(url=f"{scheme}://127.0.0.1:{port}/v1/x", headers={}, body=body)
 
 
