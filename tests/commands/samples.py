@@ -2,10 +2,9 @@
 
 from msgspec.structs import replace
 
-from gateway.domain.account import AccountStatus
 from gateway.domain.budget import Window
 from gateway.domain.call import Attempt, FailureKind
-from gateway.domain.channel import Check, Dialect, ServedModel, Timeouts
+from gateway.domain.channel import Check, Dialect, ServedModel
 from gateway.domain.diagnosis import Verdict
 from gateway.domain.limits import Limits
 from gateway.domain.price import Rates
@@ -43,13 +42,11 @@ BUDGET = BudgetView(
 )
 
 ACCOUNT = AccountView(
-    status=AccountStatus.ACTIVE,
     granted_nanos=Nanos(10_000_000_000),
     spent_nanos=Nanos(4_380_000),
     held_nanos=Nanos(0),
     balance_nanos=Nanos(9_995_620_000),
     available_nanos=Nanos(9_995_620_000),
-    stop_when_empty=False,
     budgets=(BUDGET,),
 )
 
@@ -59,9 +56,7 @@ TOKEN = TokenView(
     group="default",
     hint="sk-tk-abcd…wxyz",
     state="active",
-    enabled=True,
     created_ms=NOW,
-    expires=None,
     last_used_ms=NOW,
     calls=12,
     spent_nanos=Nanos(4_380_000),
@@ -70,55 +65,37 @@ TOKEN = TokenView(
     limits=Limits(rpm=60),
     models=("demo-*",),
     sees=["demo-echo", "demo-story"],
-    stop_when_empty=False,
-    note="",
 )
 
 GROUP = GroupView(
     name="default",
-    models=(),
     sees=["demo-echo"],
     multiplier=1_500_000,
-    limits=Limits(),
-    budgets=(),
     tokens=["laptop"],
     channels=["demo"],
     calls=12,
     spent_nanos=Nanos(4_380_000),
     created_ms=NOW,
-    note="",
 )
 
 CHANNEL = ChannelView(
     id="ch_1",
     name="openai",
     dialect=Dialect.OPENAI,
-    preset="",
     base_url="https://api.openai.com/v1",
     key="env:OPENAI_API_KEY",
     models=(ServedModel(name="fast", upstream="gpt-4o-mini"), ServedModel(name="gpt-4o")),
-    groups=("default",),
-    priority=0,
-    weight=1,
-    enabled=True,
     state="cooling",
     reason="429 from upstream",
     until_ms=NOW,
     in_flight=0,
-    limits=Limits(),
-    timeouts=Timeouts(),
     headers={"X-Team": "…"},
-    token_limit_field=None,
-    strict=False,
-    finish_abandoned=True,
-    options={},
     calls=3,
     errors=1,
     spent_nanos=Nanos(4_380_000),
     possible_nanos=Nanos(1_000),
     created_ms=NOW,
     last_check=Check(time=NOW, ok=True, ms=Millis(85), text="2 models"),
-    note="",
 )
 
 TWO_KEYS = [
@@ -153,7 +130,6 @@ DETAIL = ModelDetail(
     name="gpt-4o",
     channels=["openai"],
     price=PRICE,
-    published=None,
     context=128_000,
     max_output=16_384,
     groups=["default"],
@@ -194,8 +170,6 @@ CALL = CallView(
     app="my-editor",
     status=200,
     outcome="done",
-    code="",
-    error="",
     finish_reason="stop",
     stream=True,
     duration_ms=Millis(1_250),
@@ -203,21 +177,17 @@ CALL = CallView(
     overhead_us=850,
     input_tokens=1_200,
     cached_tokens=200,
-    cache_write_tokens=0,
     output_tokens=150,
-    reasoning_tokens=0,
     usage_source="reported",
     cost_nanos=Nanos(4_380_000),
     rates=Rates(2_500_000_000, 1_250_000_000, 2_500_000_000, 10_000_000_000, 0, 1_000_000),
     held_nanos=Nanos(9_000_000),
     balance_nanos=Nanos(9_995_620_000),
-    possible_nanos=Nanos(0),
     attempts=[
         Attempt(channel="other", status=500, ms=Millis(90), kind=FailureKind.SERVER, reason="oops", billed=True),
         Attempt(channel="openai", status=200, ms=Millis(1_100)),
     ],
     upstream_id="chatcmpl-1",
-    retry=0,
     marks=["dropped=seed"],
 )
 

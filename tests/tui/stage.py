@@ -20,7 +20,7 @@ from gateway.config import Config
 from gateway.domain.account import AccountStatus, Grant
 from gateway.domain.budget import Window
 from gateway.domain.call import NOT_ERRORS, NOT_UPSTREAM, Attempt, FailureKind, Outcome, Record, Running
-from gateway.domain.channel import Check, Dialect, ServedModel, Timeouts
+from gateway.domain.channel import Check, Dialect, ServedModel
 from gateway.domain.cost import cost
 from gateway.domain.errors import NotFound, Unavailable
 from gateway.domain.events import AnyEvent, CallSettled, CallStarted, Snapshot
@@ -191,7 +191,6 @@ def budget(spent: float, limit: float | None, window: Window = Window.MONTH) -> 
         nanos=None if limit is None else Nanos(round(limit * DOLLAR)),
         spent_nanos=Nanos(round(spent * DOLLAR)),
         held_nanos=Nanos(0),
-        tokens=None,
         spent_tokens=0,
         resets_at_ms=None if window is Window.EVER else Millis(NOW + 10 * 86_400_000),
     )
@@ -215,7 +214,6 @@ def account(**changes: Any) -> AccountView:
         "held_nanos": Nanos(80_000_000),
         "balance_nanos": Nanos(12 * DOLLAR),
         "available_nanos": Nanos(12 * DOLLAR - 80_000_000),
-        "stop_when_empty": False,
         "budgets": [budget(16.4, 40)],
         "begun_ms": Millis(NOW - 40 * 86_400_000),
     }
@@ -229,9 +227,7 @@ def token(name: str, **changes: Any) -> TokenView:
         "group": "default",
         "hint": f"sk-tk-{name[:2]}…9fQ2",
         "state": "active",
-        "enabled": True,
         "created_ms": Millis(NOW - 60 * 86_400_000),
-        "expires": None,
         "last_used_ms": Millis(NOW - 14_000),
         "calls": 1_204,
         "spent_nanos": Nanos(round(12.4 * DOLLAR)),
@@ -240,8 +236,6 @@ def token(name: str, **changes: Any) -> TokenView:
         "limits": Limits(rpm=60, tpm=200_000, concurrent=8),
         "models": [],
         "sees": list(PRICES),
-        "stop_when_empty": False,
-        "note": "",
     }
     return TokenView(**_exact(fields | changes))
 
@@ -251,7 +245,6 @@ def group(name: str, **changes: Any) -> GroupView:
         "name": name,
         "models": [],
         "sees": list(PRICES),
-        "multiplier": 1_000_000,
         "limits": Limits(rpm=120),
         "budgets": [budget(16.4, 40)],
         "tokens": ["editor", "laptop", "phone"],
@@ -259,7 +252,6 @@ def group(name: str, **changes: Any) -> GroupView:
         "calls": 1_204,
         "spent_nanos": Nanos(round(16.4 * DOLLAR)),
         "created_ms": Millis(NOW - 60 * 86_400_000),
-        "note": "",
     }
     return GroupView(**_exact(fields | changes))
 
@@ -270,32 +262,22 @@ def channel(name: str, **changes: Any) -> ChannelView:
         "id": f"ch_{name}",
         "name": name,
         "dialect": "openai",
-        "preset": "",
         "base_url": f"https://api.{name}.com/v1",
         "key": "…3kQA",
         "models": models,
         "groups": ["default"],
         "priority": 1,
-        "weight": 1,
-        "enabled": True,
         "state": "ok",
         "reason": "",
         "until_ms": None,
         "in_flight": 0,
-        "limits": Limits(),
-        "timeouts": Timeouts(),
         "headers": {},
-        "token_limit_field": None,
-        "strict": False,
-        "finish_abandoned": True,
-        "options": {},
         "calls": 812,
         "errors": 4,
         "spent_nanos": Nanos(round(11.2 * DOLLAR)),
         "possible_nanos": Nanos(0),
         "created_ms": Millis(NOW - 60 * 86_400_000),
         "last_check": Check(time=Millis(NOW - 600_000), ok=True, ms=Millis(610), text="14 models"),
-        "note": "",
     }
     return ChannelView(**_exact(fields | changes))
 
