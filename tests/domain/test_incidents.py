@@ -45,8 +45,12 @@ def look(found: Incidents, at: int, *conditions: Condition, failing: tuple[tuple
     found.update(conditions, failing, Millis(NOW + at))
 
 
-def test_calls_that_moved_are_counted_by_where_they_went() -> None:
-    found = Incidents()
+@pytest.fixture
+def found() -> Incidents:
+    return Incidents()
+
+
+def test_calls_that_moved_are_counted_by_where_they_went(found: Incidents) -> None:
     for one in (moved(), moved(NOW + 1_000), moved(NOW + 2_000, to="c")):
         found.add_failures(one)
     (incident,) = found.newest()
@@ -55,8 +59,7 @@ def test_calls_that_moved_are_counted_by_where_they_went() -> None:
     assert incident.moved == {"b": 2, "c": 1}
 
 
-def test_the_apis_of_the_failed_calls_are_reported_if_there_are_others_than_the_usual_one() -> None:
-    found = Incidents()
+def test_the_apis_of_the_failed_calls_are_reported_if_there_are_others_than_the_usual_one(found: Incidents) -> None:
     found.add_failures(moved())
     assert "chat" not in incident_line(found.newest()[0], NOW)
     found.add_failures(moved(NOW + 1_000, api="messages"))
@@ -73,30 +76,26 @@ def test_a_vendor_that_is_overloaded_has_not_limited_a_rate() -> None:
     ]
 
 
-def test_a_call_that_nobody_answered_is_lost_once_however_often_it_was_tried() -> None:
-    found = Incidents()
+def test_a_call_that_nobody_answered_is_lost_once_however_often_it_was_tried(found: Incidents) -> None:
     again = Attempt(channel="a", status=500, kind=FailureKind.SERVER)
     found.add_failures(moved(status=502, channel="a", attempts=[again, again]))
     (incident,) = found.newest()
     assert (incident.failures, incident.unanswered, incident.moved) == (2, 1, {})
 
 
-def test_what_the_client_did_wrong_or_cut_off_is_nobodys_incident() -> None:
-    found = Incidents()
+def test_what_the_client_did_wrong_or_cut_off_is_nobodys_incident(found: Incidents) -> None:
     found.add_failures(moved(attempts=[Attempt(channel="a", status=400, kind=FailureKind.CLIENT)]))
     found.add_failures(moved(outcome="client_closed"))
     assert found.newest() == []
 
 
-def test_failures_far_apart_are_two_incidents() -> None:
-    found = Incidents()
+def test_failures_far_apart_are_two_incidents(found: Incidents) -> None:
     found.add_failures(moved())
     found.add_failures(moved(NOW + QUIET + 1))
     assert [one.began for one in found.newest()] == [NOW + QUIET + 101, NOW + 100]
 
 
-def test_what_fails_for_another_cause_is_another_incident_although_both_overlap() -> None:
-    found = Incidents()
+def test_what_fails_for_another_cause_is_another_incident_although_both_overlap(found: Incidents) -> None:
     causes = [
         (429, FailureKind.RATE, "rate-limited"),
         (500, FailureKind.SERVER, "errors (500)"),
@@ -113,16 +112,14 @@ def test_what_fails_for_another_cause_is_another_incident_although_both_overlap(
     assert [cause_text(one) for one in reversed(found.newest())] == [text for _, _, text in causes]
 
 
-def test_the_message_is_that_of_the_last_failure() -> None:
-    found = Incidents()
+def test_the_message_is_that_of_the_last_failure(found: Incidents) -> None:
     for number, reason in enumerate(("429: first", "429: second")):
         attempt = Attempt(channel="a", status=429, kind=FailureKind.RATE, reason=reason)
         found.add_failures(moved(NOW + number * 20_000, attempts=[attempt], status=429, channel="a"))
     assert [(one.reason, one.failures) for one in found.newest()] == [("429: second", 2)]
 
 
-def test_a_pause_belongs_to_the_failure_before_it_and_ends_when_a_call_succeeds() -> None:
-    found = Incidents()
+def test_a_pause_belongs_to_the_failure_before_it_and_ends_when_a_call_succeeds(found: Incidents) -> None:
     found.add_failures(moved())
     look(found, 200, wrong(FailureKind.RATE), failing=FAILS)
     (incident,) = found.newest("a")
@@ -133,8 +130,7 @@ def test_a_pause_belongs_to_the_failure_before_it_and_ends_when_a_call_succeeds(
     assert (incident.ended, incident.lasts(NOW + 35_000)) == (NOW + 35_000, False)
 
 
-def test_after_its_pause_it_lasts_until_a_call_succeeds_or_two_quiet_minutes() -> None:
-    found = Incidents()
+def test_after_its_pause_it_lasts_until_a_call_succeeds_or_two_quiet_minutes(found: Incidents) -> None:
     found.add_failures(moved())
     look(found, 200, wrong(FailureKind.RATE), failing=FAILS)
     (incident,) = found.newest("a")
@@ -146,8 +142,7 @@ def test_after_its_pause_it_lasts_until_a_call_succeeds_or_two_quiet_minutes() -
     assert (incident.ended, incident.length_ms) == (NOW + 30_000, 29_900)
 
 
-def test_a_pause_without_a_failure_ends_when_it_is_cleared_by_hand() -> None:
-    found = Incidents()
+def test_a_pause_without_a_failure_ends_when_it_is_cleared_by_hand(found: Incidents) -> None:
     look(found, 0, wrong(FailureKind.SERVER, None), failing=FAILS)
     look(found, 5_000)
     assert [(one.kind, one.reason, one.length_ms) for one in found.newest()] == [
@@ -155,16 +150,14 @@ def test_a_pause_without_a_failure_ends_when_it_is_cleared_by_hand() -> None:
     ]
 
 
-def test_failures_during_a_pause_go_on_with_it() -> None:
-    found = Incidents()
+def test_failures_during_a_pause_go_on_with_it(found: Incidents) -> None:
     look(found, 0, wrong(FailureKind.RATE))
     found.add_failures(moved(NOW + QUIET * 2))
     assert [(one.status, one.failures) for one in found.newest()] == [(429, 1)]
 
 
-def test_a_rate_limit_soon_after_another_one_makes_the_incident_longer() -> None:
+def test_a_rate_limit_soon_after_another_one_makes_the_incident_longer(found: Incidents) -> None:
     """It comes and goes while calls succeed: each limit by itself would fill the list."""
-    found = Incidents()
     found.add_failures(moved())
     look(found, 200, wrong(FailureKind.RATE, NOW + 10_100), failing=FAILS)
     look(found, 10_200)
@@ -176,8 +169,7 @@ def test_a_rate_limit_soon_after_another_one_makes_the_incident_longer() -> None
     assert (one.ended, one.length_ms) == (NOW + 91_000, 90_900)
 
 
-def test_a_channel_that_cannot_be_reached_again_begins_a_new_incident_however_soon() -> None:
-    found = Incidents()
+def test_a_channel_that_cannot_be_reached_again_begins_a_new_incident_however_soon(found: Incidents) -> None:
     for at in (0, 30_000):
         found.add_failures(failed(FailureKind.NETWORK, at=NOW + at))
         look(found, at + 200, wrong(FailureKind.NETWORK, NOW + at + 10_100), failing=FAILS)
@@ -189,8 +181,7 @@ def test_a_channel_that_cannot_be_reached_again_begins_a_new_incident_however_so
     ]
 
 
-def test_a_failure_before_the_end_that_is_known_late_belongs_to_the_incident() -> None:
-    found = Incidents()
+def test_a_failure_before_the_end_that_is_known_late_belongs_to_the_incident(found: Incidents) -> None:
     for at in (2_000, 60_000):
         found.add_failures(failed(FailureKind.NETWORK, at=NOW + at))
         look(found, at + 3_000)
@@ -247,15 +238,13 @@ def test_a_rejected_key_of_several_is_an_incident_until_it_is_accepted_or_replac
     ]
 
 
-def test_a_key_that_a_test_found_rejected_is_one_incident_with_the_calls_that_it_fails() -> None:
-    found = Incidents()
+def test_a_key_that_a_test_found_rejected_is_one_incident_with_the_calls_that_it_fails(found: Incidents) -> None:
     look(found, 0, wrong(FailureKind.AUTH))
     found.add_failures(failed(FailureKind.AUTH, 401, NOW + 1_000))
     assert [(cause_text(one), one.status, one.failures) for one in found.newest()] == [("key rejected", 401, 1)]
 
 
-def test_a_model_that_is_missing_is_an_incident_until_it_is_tried_again_whatever_else_fails() -> None:
-    found = Incidents()
+def test_a_model_that_is_missing_is_an_incident_until_it_is_tried_again_whatever_else_fails(found: Incidents) -> None:
     found.add_failures(failed(FailureKind.MISSING, 404))
     (missing,) = found.newest()
     for at in (500, QUIET * 2):
@@ -266,15 +255,13 @@ def test_a_model_that_is_missing_is_an_incident_until_it_is_tried_again_whatever
     assert (missing.paused, missing.ended) == (False, NOW + QUIET * 3)
 
 
-def test_only_so_many_are_kept() -> None:
-    found = Incidents()
+def test_only_so_many_are_kept(found: Incidents) -> None:
     for number in range(205):
         found.add_failures(moved(NOW + number * (QUIET + 1)))
     assert len(found.newest()) == 200
 
 
-def test_a_store_that_fails_twice_is_two_incidents_and_no_channels() -> None:
-    found = Incidents()
+def test_a_store_that_fails_twice_is_two_incidents_and_no_channels(found: Incidents) -> None:
     for at, error in enumerate(("full", "full still", "", "", "broken")):
         look(found, at, *([Condition(reason=error)] if error else ()))
     assert [(one.reason, one.began, one.ended) for one in found.newest()] == [
@@ -285,8 +272,7 @@ def test_a_store_that_fails_twice_is_two_incidents_and_no_channels() -> None:
     assert [one.channel for one in found.newest("a")] == ["a"]
 
 
-def test_only_what_changed_is_reported() -> None:
-    found = Incidents()
+def test_only_what_changed_is_reported(found: Incidents) -> None:
     found.add_failures(moved())
     look(found, 0, wrong(FailureKind.SERVER))
     copies = found.copies()
@@ -296,8 +282,7 @@ def test_only_what_changed_is_reported() -> None:
     assert [one.kind for one in found.changed_since(copies)] == [FailureKind.RATE]
 
 
-def test_incidents_follow_the_names_of_their_channels() -> None:
-    found = Incidents()
+def test_incidents_follow_the_names_of_their_channels(found: Incidents) -> None:
     found.follow_names({"1": "a", "2": "b"})
     found.add_failures(moved())
     found.follow_names({"1": "spare", "2": "main"})
@@ -380,8 +365,7 @@ def warn(found: Incidents, *budgets: BudgetView, at: int = NOW) -> list[Incident
     return found.update(spent, (), Millis(at))
 
 
-def test_of_a_budget_that_is_nearly_spent_there_is_one_warning_in_its_window() -> None:
-    found = Incidents()
+def test_of_a_budget_that_is_nearly_spent_there_is_one_warning_in_its_window(found: Incidents) -> None:
     (warning,) = warn(found, budget(80))
     assert (warning.budget, warning.reason) == ("daily budget of token 'ci'", "80% is spent")
     assert "daily budget of token 'ci': 80% is spent; resets" in timeline([warning], NOW, 120).plain
@@ -400,8 +384,7 @@ def test_of_a_budget_that_is_nearly_spent_there_is_one_warning_in_its_window() -
     assert warning.ended == warning.until
 
 
-def test_the_warning_is_over_when_the_budget_is_raised() -> None:
-    found = Incidents()
+def test_the_warning_is_over_when_the_budget_is_raised(found: Incidents) -> None:
     (warning,) = warn(found, budget(100))
     assert warn(found, budget(90), at=NOW + 1_000) == []
     assert (warning.reason, warning.ended) == ("90% is spent", None)
@@ -413,8 +396,7 @@ def test_the_warning_is_over_when_the_budget_is_raised() -> None:
     assert (again.id, again.ended) == (warning.id + 1, None)
 
 
-def test_a_renamed_token_gets_no_second_warning_of_its_budget() -> None:
-    found = Incidents()
+def test_a_renamed_token_gets_no_second_warning_of_its_budget(found: Incidents) -> None:
     (warning,) = warn(found, budget(80))
     found.follow_names({"day:token:1": "daily budget of token 'build'"})
     assert warn(found, budget(81), at=NOW + 2_000) == []

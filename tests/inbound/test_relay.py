@@ -56,10 +56,14 @@ def test_every_split_gives_the_same_bytes_except_for_the_terminal_event(end: str
         assert (out, stream.tail(NOTHING), stream.finished) == (passed, terminal, True), size
 
 
+@pytest.fixture
+def stream() -> relay.NativeStream:
+    return native()
+
+
 @pytest.mark.parametrize("sign", [b": processing\n\n", b"event: ping\ndata: {}\n\n", b"retry: 3\n\n"])
-def test_a_sign_of_life_is_not_an_answer_yet(sign: bytes) -> None:
+def test_a_sign_of_life_is_not_an_answer_yet(stream: relay.NativeStream, sign: bytes) -> None:
     """Once the client has a byte no other channel can answer, and the gateway sends signs of its own until then."""
-    stream = native()
     assert (stream.feed(sign), stream.started) == (b"", False)
     assert stream.feed(b"data: one\n\n" + sign) == b"data: one\n\n" + sign
     failed = native()
@@ -70,56 +74,48 @@ def test_an_event_may_be_replaced() -> None:
     assert native().feed(b"data: theirs\n\ndata: it\n\n") == b"data: ours\n\ndata: it\n\n"
 
 
-def test_nothing_passes_after_the_terminal_event() -> None:
-    stream = native()
+def test_nothing_passes_after_the_terminal_event(stream: relay.NativeStream) -> None:
     assert stream.feed(b"data: end\n\ndata: more\n\n") == b""
     assert stream.feed(b"data: more\n\n") == stream.end() == b""
     assert stream.tail(NOTHING) == b"data: end\n\n"
 
 
 @pytest.mark.parametrize("last", [b"data: oops\n\n", b"data: odd\n\n"])
-def test_a_failure_ends_the_stream_and_does_not_pass(last: bytes) -> None:
-    stream = native()
+def test_a_failure_ends_the_stream_and_does_not_pass(stream: relay.NativeStream, last: bytes) -> None:
     assert stream.feed(b"data: one\n\n" + last + b"data: end\n\n") == b"data: one\n\n"
     assert (stream.failure is not None, stream.finished) == (True, False)
 
 
-def test_a_stream_that_just_ends_has_failed() -> None:
-    stream = native()
+def test_a_stream_that_just_ends_has_failed(stream: relay.NativeStream) -> None:
     stream.feed(b"data: one\n\ndata: tw")
     assert (stream.end(), stream.finished) == (b"", False)
     assert stream.failure is not None
     assert stream.failure.code == "upstream_stream_truncated"
 
 
-def test_a_last_event_counts_without_its_blank_line() -> None:
-    stream = native()
+def test_a_last_event_counts_without_its_blank_line(stream: relay.NativeStream) -> None:
     out = stream.feed(b'data: one\n\ndata: "two"\n') + stream.end()
     assert out == b'data: one\n\ndata: "two"\n\n'
 
 
-def test_a_body_that_came_instead_of_events_is_rendered() -> None:
-    stream = native()
+def test_a_body_that_came_instead_of_events_is_rendered(stream: relay.NativeStream) -> None:
     body = b'{"choices":[{"message":{"role":"assistant","content":"Hi"},"finish_reason":"stop"}]}'
     assert b'"content":"Hi"' in stream.feed(b" " + body[:9]) + stream.feed(body[9:]) + stream.end()
     assert (stream.finished, stream.finish) == (True, "stop")
     assert stream.tail(NOTHING).endswith(b"data: [DONE]\n\n")
 
 
-def test_a_body_that_is_not_an_answer_is_a_failure() -> None:
-    stream = native()
+def test_a_body_that_is_not_an_answer_is_a_failure(stream: relay.NativeStream) -> None:
     assert stream.feed(b"{}") + stream.end() == b""
     assert (stream.finished, stream.failure is not None) == (False, True)
 
 
-def test_an_answer_that_is_cut_short_has_one_terminal_event() -> None:
-    stream = native()
+def test_an_answer_that_is_cut_short_has_one_terminal_event(stream: relay.NativeStream) -> None:
     stream.feed(b"data: one\n\n")
     assert (stream.cut_short(), stream.tail(NOTHING)) == (b"data: cut\n\n", b"data: closing\n\n")
 
 
-def test_an_endless_event_is_not_kept() -> None:
-    stream = native()
+def test_an_endless_event_is_not_kept(stream: relay.NativeStream) -> None:
     for _ in range(17):
         stream.feed(b"x" * (1 << 20))
     assert stream.failure is not None

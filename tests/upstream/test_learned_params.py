@@ -29,23 +29,25 @@ def test_nothing_is_known_at_first() -> None:
     assert LearnedParams().of(UP, SERVED, NOW) is NOTHING
 
 
-def test_a_refused_parameter_is_dropped_for_an_hour() -> None:
-    lessons = LearnedParams()
+@pytest.fixture
+def lessons() -> LearnedParams:
+    return LearnedParams()
+
+
+def test_a_refused_parameter_is_dropped_for_an_hour(lessons: LearnedParams) -> None:
     assert _learn(lessons, "seed")
     assert lessons.of(UP, SERVED, NOW).dropped == ("seed",)
     assert lessons.of(UP, SERVED, Millis(NOW + 3_600_000 - 1)).dropped == ("seed",)
     assert lessons.of(UP, SERVED, Millis(NOW + 3_600_000)) is NOTHING
 
 
-def test_lessons_add_up() -> None:
-    lessons = LearnedParams()
+def test_lessons_add_up(lessons: LearnedParams) -> None:
     assert [_learn(lessons, name) for name in ("seed", "temperature")] == [True, True]
     assert lessons.of(UP, SERVED, NOW).dropped == ("seed", "temperature")
 
 
-def test_what_is_refused_although_it_was_left_out_is_not_learned_twice_but_forgotten() -> None:
+def test_what_is_refused_although_it_was_left_out_is_not_learned_twice_but_forgotten(lessons: LearnedParams) -> None:
     """The upstream minds something else, and repeats words of the client's."""
-    lessons = LearnedParams()
     assert [_learn(lessons, name) for name in ("seed", "temperature", "seed")] == [True, True, False]
     assert lessons.of(UP, SERVED, NOW).dropped == ("temperature",)
 
@@ -63,13 +65,11 @@ def test_what_was_not_sent_or_is_needed_teaches_nothing(name: str) -> None:
     assert not _learn(LearnedParams(), name, body=body)
 
 
-def test_the_first_name_that_was_sent_counts() -> None:
-    lessons = LearnedParams()
+def test_the_first_name_that_was_sent_counts(lessons: LearnedParams) -> None:
     assert learn(lessons, channel(), order({"model": "m", "seed": 1}), _refusal("nonsense", "seed"), used=NOTHING)
 
 
-def test_all_that_is_named_is_learned_at_once() -> None:
-    lessons = LearnedParams()
+def test_all_that_is_named_is_learned_at_once(lessons: LearnedParams) -> None:
     asked = order({"model": "m", "seed": 1, "user": "u"})
     assert learn(lessons, channel(), asked, _refusal("user", "seed", "model", "n"), used=NOTHING)
     assert lessons.of(UP, SERVED, NOW).dropped == ("user", "seed")
@@ -84,22 +84,19 @@ def test_our_own_stream_options_are_always_left_out() -> None:
     assert not _learn(LearnedParams(), "stream_options", body={"model": "m"})
 
 
-def test_a_refused_limit_gets_its_other_name_once() -> None:
-    lessons = LearnedParams()
+def test_a_refused_limit_gets_its_other_name_once(lessons: LearnedParams) -> None:
     body = {"model": "m", "max_tokens": 5}
     assert _learn(lessons, "max_tokens", body=body)
     assert not _learn(lessons, "max_completion_tokens", body=body)
     assert lessons.of(UP, SERVED, NOW).dropped == ("max_tokens",)
 
 
-def test_names_of_the_upstream_are_translated_back() -> None:
-    lessons = LearnedParams()
+def test_names_of_the_upstream_are_translated_back(lessons: LearnedParams) -> None:
     assert _learn(lessons, "random_seed", preset="mistral")
     assert lessons.of(UP, SERVED, NOW).dropped == ("seed",)
 
 
-def test_models_and_channels_are_kept_apart() -> None:
-    lessons = LearnedParams()
+def test_models_and_channels_are_kept_apart(lessons: LearnedParams) -> None:
     _learn(lessons, "seed")
     assert lessons.of(UP, ServedModel(name="other"), NOW) is NOTHING
     lessons.forget(ChannelId("elsewhere"))
@@ -129,8 +126,7 @@ def _refusal_of(max_output: int) -> Failure:
 
 
 @pytest.mark.parametrize("preset", ["", "cerebras", "together"])
-def test_what_only_openai_knows_goes_with_the_first_of_it(preset: str) -> None:
-    lessons = LearnedParams()
+def test_what_only_openai_knows_goes_with_the_first_of_it(lessons: LearnedParams, preset: str) -> None:
     asked = order({"model": "m", "store": False, "metadata": {}, "seed": 1})
     assert learn(lessons, channel(preset=preset), asked, _refusal("store"), used=NOTHING)
     assert {"store", "metadata", "prompt_cache_key", "verbosity"} <= set(lessons.of(UP, SERVED, NOW).dropped)
@@ -141,8 +137,7 @@ def test_what_only_openai_knows_goes_with_the_first_of_it(preset: str) -> None:
 
 
 @pytest.mark.parametrize(("preset", "others"), [("openai", True), ("moonshot", True), ("", False)])
-def test_what_a_model_that_thinks_refuses_goes_together(preset: str, others: bool) -> None:
-    lessons = LearnedParams()
+def test_what_a_model_that_thinks_refuses_goes_together(lessons: LearnedParams, preset: str, others: bool) -> None:
     asked = order({"model": "m", "temperature": 0, "top_p": 1})
     assert learn(lessons, channel(preset=preset), asked, _refusal("temperature"), used=NOTHING)
     assert ("top_p" in lessons.of(UP, SERVED, NOW).dropped, "store" in lessons.of(UP, SERVED, NOW).dropped) == (
@@ -151,8 +146,7 @@ def test_what_a_model_that_thinks_refuses_goes_together(preset: str, others: boo
     )
 
 
-def test_a_refusal_of_something_else_says_nothing_about_that() -> None:
-    lessons = LearnedParams()
+def test_a_refusal_of_something_else_says_nothing_about_that(lessons: LearnedParams) -> None:
     assert learn(lessons, channel(preset="cerebras"), order({"model": "m", "seed": 1}), _refusal("seed"), used=NOTHING)
     assert lessons.of(UP, SERVED, NOW).dropped == ("seed",)
 

@@ -79,19 +79,21 @@ def test_usage_after_a_failure_is_ignored_whether_or_not_it_comes_in_the_same_re
     assert outcome(_stream(), damaged, 400) == whole
 
 
-def test_nothing_is_held_back() -> None:
-    stream = _stream()
+@pytest.fixture
+def stream() -> NativeChatStream:
+    return _stream()
+
+
+def test_nothing_is_held_back(stream: NativeChatStream) -> None:
     assert [bool(stream.feed(part)) for part in (ROLE, HI, HI, HI, STOP, USAGE)] == [True] * 5 + [False]
 
 
-def test_the_upstreams_id_and_time_are_kept() -> None:
-    stream = _stream()
+def test_the_upstreams_id_and_time_are_kept(stream: NativeChatStream) -> None:
     first = chunks_in(stream.feed(GOOD))[0]
     assert (first["id"], first["created"], stream.upstream_id) == ("chatcmpl-1", 1_763_500_000, "chatcmpl-1")
 
 
-def test_a_monstrous_id_is_replaced() -> None:
-    stream = _stream()
+def test_a_monstrous_id_is_replaced(stream: NativeChatStream) -> None:
     out = stream.feed(HI.replace(b"chatcmpl-1", b"x" * 1_000_000))
     assert chunks_in(out)[0]["id"] == "chatcmpl-ours"
     assert len(stream.upstream_id) == 200
@@ -124,14 +126,12 @@ def test_an_estimate_is_in_the_usage_chunk_with_the_usual_fields_alone() -> None
     assert last["usage"] == as_object(Usage(input=5, output=3))
 
 
-def test_a_partial_report_is_completed_by_what_came() -> None:
-    stream = _stream()
+def test_a_partial_report_is_completed_by_what_came(stream: NativeChatStream) -> None:
     stream.feed(ROLE + event(chunk(delta("Hi"), usage={"prompt_tokens": 9, "completion_tokens": None})))
     assert stream.reported == Usage(input=9, output=1, source=UsageSource.PARTIAL)
 
 
-def test_comments_and_events_are_counted() -> None:
-    stream = _stream()
+def test_comments_and_events_are_counted(stream: NativeChatStream) -> None:
     stream.feed(b": a\n\n" + ROLE + b":\n\n" + HI + HI)
     assert (stream.events, stream.comments) == (3, 2)
 
@@ -167,8 +167,7 @@ def test_a_json_error_fails_the_attempt() -> None:
     assert (out, stream.started, stream.failure and stream.failure.code) == (b"", False, "upstream_rate_limited")
 
 
-def test_nothing_comes_after_an_error() -> None:
-    stream = _stream()
+def test_nothing_comes_after_an_error(stream: NativeChatStream) -> None:
     stream.feed(ROLE + b'data: {"error":{"message":"late"}}\n\n')
     assert (stream.feed(HI), stream.end(), stream.finished) == (b"", b"", False)
 
@@ -285,8 +284,7 @@ def test_a_long_answer_is_sent_in_pieces_and_its_thoughts_first() -> None:
     assert out.index(b'"content":"s') > out.rindex(b'"reasoning_content":"t')
 
 
-def test_a_chunk_without_choices_is_nothing_for_the_client() -> None:
-    stream = _stream()
+def test_a_chunk_without_choices_is_nothing_for_the_client(stream: NativeChatStream) -> None:
     for doc in (chunk(), {"choices": None}, {}, chunk(usage=usage(9, 2))):
         assert stream.feed(event(doc)) == b""
     assert stream.started is False
@@ -299,14 +297,12 @@ def test_the_head_is_fixed_by_the_first_chunk() -> None:
 
 
 @pytest.mark.parametrize("more", [{"timings": {}}, {"x_groq": {}}, {"usage": usage(9, 2)}])
-def test_figures_are_seen_in_each_of_many_chunks(more: Doc) -> None:
-    stream = _stream()
+def test_figures_are_seen_in_each_of_many_chunks(stream: NativeChatStream, more: Doc) -> None:
     out = stream.feed(ROLE + event(chunk(delta("x"), **more)) * 3)
     assert (b'"usage"' in out, said_in(out).text) == (False, {0: "xxx"})
 
 
-def test_a_stream_that_is_cut_short_ends_what_is_open() -> None:
-    stream = _stream()
+def test_a_stream_that_is_cut_short_ends_what_is_open(stream: NativeChatStream) -> None:
     stream.feed(ROLE + event(chunk(delta("", index=1))) + event(chunk(delta(index=1, finish="stop"))))
     (last,) = chunks_in(stream.cut_short())
     assert (last["id"], last["choices"][0]["index"], last["choices"][0]["finish_reason"]) == ("chatcmpl-1", 0, "length")
@@ -334,14 +330,12 @@ def test_a_usage_chunk_can_come_alone() -> None:
         chunk(delta(refusal=["x"])),
     ],
 )
-def test_what_is_not_a_chunk_is_left_out_once(doc: object) -> None:
-    stream = _stream()
+def test_what_is_not_a_chunk_is_left_out_once(stream: NativeChatStream, doc: object) -> None:
     out = stream.feed(ROLE + HI + event(doc) + HI)
     assert (said_in(out).text, stream.marks) == ({0: "HiHi"}, ("bad_chunks=1",))
 
 
-def test_a_legacy_call_passes_and_is_counted() -> None:
-    stream = _stream()
+def test_a_legacy_call_passes_and_is_counted(stream: NativeChatStream) -> None:
     call = {"name": "f", "arguments": "{}"}
     out = stream.feed(ROLE + event(chunk(delta(function_call=call))) + event(chunk(delta(finish="function_call"))))
     deltas = [doc["choices"][0] for doc in chunks_in(out)]
@@ -379,8 +373,7 @@ def test_the_clients_words_stay_and_others_become_theirs(word: str, reason: str,
         ({"reasoning": "a", "reasoning_content": None}, {"reasoning": "a", "reasoning_content": None}),
     ],
 )
-def test_content_is_text_and_reasoning_has_one_name(given: Doc, even: Doc) -> None:
-    stream = _stream()
+def test_content_is_text_and_reasoning_has_one_name(stream: NativeChatStream, given: Doc, even: Doc) -> None:
     (doc,) = chunks_in(stream.feed(ROLE) and stream.feed(event(chunk({"index": 0, "delta": given}))))
     assert doc["choices"][0]["delta"] == even
 
@@ -395,7 +388,6 @@ def test_a_time_that_is_none_is_made(created: object) -> None:
     assert chunks_in(_stream().feed(event(chunk(delta("x"), created=created))))[0]["created"] == 77
 
 
-def test_the_upstreams_id_is_harmless() -> None:
-    stream = _stream()
+def test_the_upstreams_id_is_harmless(stream: NativeChatStream) -> None:
     stream.feed(event(chunk(delta("x"), id="a\x1b[31m")))
     assert "\x1b" not in stream.upstream_id

@@ -57,41 +57,40 @@ def _back(*args: Any, **fields: Any) -> list[str | None]:
     return [m.get("reasoning_content") for m in _sent(*args, **fields) if m["role"] == "assistant"]
 
 
-def test_what_a_stream_brought_before_a_call_goes_back() -> None:
-    dialect = OpenAIDialect()
+@pytest.fixture
+def dialect() -> OpenAIDialect:
+    return OpenAIDialect()
+
+
+def test_what_a_stream_brought_before_a_call_goes_back(dialect: OpenAIDialect) -> None:
     _answered(dialect)
     assert _back(dialect, HI, CALLED, RESULT) == ["I shall read."]
 
 
-def test_what_a_plain_answer_brought_goes_back() -> None:
-    dialect = OpenAIDialect()
+def test_what_a_plain_answer_brought_goes_back(dialect: OpenAIDialect) -> None:
     said = choice(None, finish="tool_calls", reasoning_content="Hm", tool_calls=CALLED["tool_calls"])
     as_chat(dialect).whole(dumps(whole("m", said, spent=usage())), _order(HI), UP)
     assert _back(dialect, HI, CALLED, RESULT) == ["Hm"]
 
 
-def test_a_client_may_write_the_arguments_in_its_own_way() -> None:
-    dialect = OpenAIDialect()
+def test_a_client_may_write_the_arguments_in_its_own_way(dialect: OpenAIDialect) -> None:
     _answered(dialect)
     other = {**CALLED, "tool_calls": [call("c1", "read", json.dumps(json.loads(ARGUMENTS), indent=1))]}
     assert _back(dialect, HI, other, RESULT) == ["I shall read."]
 
 
 @pytest.mark.parametrize("given", [{}, {"reasoning_content": None}, {"reasoning_content": ""}])
-def test_an_empty_field_is_filled(given: dict[str, Any]) -> None:
-    dialect = OpenAIDialect()
+def test_an_empty_field_is_filled(dialect: OpenAIDialect, given: dict[str, Any]) -> None:
     _answered(dialect)
     assert _back(dialect, HI, {**CALLED, **given}, RESULT) == ["I shall read."]
 
 
-def test_what_the_client_sends_back_itself_stays() -> None:
-    dialect = OpenAIDialect()
+def test_what_the_client_sends_back_itself_stays(dialect: OpenAIDialect) -> None:
     _answered(dialect)
     assert _back(dialect, HI, {**CALLED, "reasoning_content": "Mine"}, RESULT) == ["Mine"]
 
 
-def test_another_token_gets_nothing_of_it() -> None:
-    dialect = OpenAIDialect()
+def test_another_token_gets_nothing_of_it(dialect: OpenAIDialect) -> None:
     _answered(dialect)
     assert _back(dialect, HI, CALLED, RESULT, owner="tok_2") == [""]
 
@@ -119,8 +118,7 @@ def test_other_upstreams_get_and_leave_nothing() -> None:
     assert _back(dialect, HI, CALLED, RESULT, up=other) == [None]
 
 
-def test_two_calls_and_two_choices_are_kept_apart() -> None:
-    dialect = OpenAIDialect()
+def test_two_calls_and_two_choices_are_kept_apart(dialect: OpenAIDialect) -> None:
     _stream(
         dialect,
         chunk(delta(reasoning_content="A"), delta(index=1, reasoning_content="B")),
@@ -132,14 +130,12 @@ def test_two_calls_and_two_choices_are_kept_apart() -> None:
     assert _back(dialect, HI, *found) == ["A", "A", "B", ""]
 
 
-def test_a_call_that_is_repeated_often_does_not_fill_the_memory() -> None:
-    dialect = OpenAIDialect()
+def test_a_call_that_is_repeated_often_does_not_fill_the_memory(dialect: OpenAIDialect) -> None:
     _answered(dialect, "x" * 1_000_000)
     assert [len(text or "") for text in _back(dialect, HI, *([CALLED] * 20))] == [1_000_000] * 16 + [0] * 4
 
 
-def test_the_hold_pays_for_what_goes_back() -> None:
-    dialect = OpenAIDialect()
+def test_the_hold_pays_for_what_goes_back(dialect: OpenAIDialect) -> None:
     fields = _order(HI, CALLED, RESULT).fields
     assert dialect.recalled_tokens(fields) == 0
     _answered(dialect, "x" * 3000)
@@ -154,8 +150,7 @@ def test_the_hold_pays_for_what_goes_back() -> None:
 @pytest.mark.parametrize(
     "messages", [b"null", b"7", b"[1]", b'[{"role":"assistant","tool_calls":7}]', b'[{"role":7,"tool_calls":[{}]}]']
 )
-def test_odd_messages_are_left_to_the_upstream(messages: bytes) -> None:
-    dialect = OpenAIDialect()
+def test_odd_messages_are_left_to_the_upstream(dialect: OpenAIDialect, messages: bytes) -> None:
     _answered(dialect)
     asked = msgspec.structs.replace(_order(HI), fields={"messages": msgspec.Raw(messages)})
     sent = json.loads(dialect.prepare(asked, UP, ServedModel(name="m"), NOTHING).body)
