@@ -692,11 +692,7 @@ ENDS = [
         for place, plain, code in (
             ("beside the choices", beside({}, error={"message": "gone", "code": 502}), "upstream_error"),
             ("in the choice", beside({}, choices=[{**choice(""), "error": {"code": 429}}]), "upstream_rate_limited"),
-            (
-                "in base_resp",
-                beside({}, base_resp={"status_code": 1027, "status_msg": "new_sensitive"}),
-                "content_filter",
-            ),
+            ("base_resp", beside({}, base_resp={"status_code": 1027, "status_msg": "new_sensitive"}), "content_filter"),
         )
     ),
     openai_row(
@@ -844,9 +840,7 @@ BLOCKS = [
         block(2, {**TOOL, "id": 5, "input": None}, writes_json({"a": 1})),
         **THOUGHT_HI,
     ),
-    Row(
-        "a text instead of blocks", ANTHROPIC, plain={**MESSAGE, "content": "Hi", "stop_reason": "end_turn"}, text="Hi"
-    ),
+    Row("text instead of blocks", ANTHROPIC, plain={**MESSAGE, "content": "Hi", "stop_reason": "end_turn"}, text="Hi"),
     Row(
         "no stop reason, and usage in the last event",
         ANTHROPIC,
@@ -895,9 +889,7 @@ BLOCKS = [
 CALLS = [
     call_row("another id later", (0, "c1", "f", '{"a"'), (0, "c9", None, ":1}")),
     call_row("a call without a name", (0, "c1", "", ARGUMENTS), alike=True, calls=[], error="upstream_bad_response"),
-    call_row(
-        "another id and the name in each piece", (0, "c1", "f", '{"a"'), (0, "c8", "f", ":"), (0, "c9", "f", "1}")
-    ),
+    call_row("other ids and the name in each piece", (0, "c1", "f", '{"a"'), (0, "c8", "f", ":"), (0, "c9", "f", "1}")),
     call_row(
         "a name in pieces",
         (0, "c1", "get_"),
@@ -1092,10 +1084,7 @@ PARTS = [
         **LOOK,
     ),
     chat_row(
-        "nothing but an image in the content",
-        parts(IMAGE),
-        whole={"role": "assistant", "content": [IMAGE]},
-        image="aW1n",
+        "only an image in the content", parts(IMAGE), whole={"role": "assistant", "content": [IMAGE]}, image="aW1n"
     ),
     openai_row(
         "a text as completions have it",
