@@ -77,7 +77,9 @@ async def test_googles_signatures_come_back_from_claude_code_after_a_restart(
     assert script.turn == 4
 
 
-async def test_claude_code_repeats_an_empty_answer_once(gateway: Gateway, provider: Provider, tmp_path: Path) -> None:
+async def test_claude_code_repeats_an_empty_answer_no_more_than_once(
+    gateway: Gateway, provider: Provider, tmp_path: Path
+) -> None:
     """It does so in whatever form the answer is empty, with the vendor's own API too."""
     serve(gateway, provider, Dialect.OPENAI, ScriptedAgent([], final=""))
     ended = await claude(gateway, tmp_path)
@@ -98,7 +100,9 @@ async def test_claude_code_waits_for_an_upstream_that_is_silent_for_twenty_secon
     assert [one.outcome for one in await gateway.settled(1)] == [Outcome.DONE]
 
 
-async def test_codex_makes_one_call_a_turn_and_patches(gateway: Gateway, provider: Provider, tmp_path: Path) -> None:
+async def test_codex_makes_one_call_a_turn_and_its_patch_arrives(
+    gateway: Gateway, provider: Provider, tmp_path: Path
+) -> None:
     steps = [
         ToolUse("exec_command", {"cmd": "echo begun > begun.txt"}),
         ToolUse("apply_patch", {"input": PATCH}),

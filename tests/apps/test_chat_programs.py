@@ -62,7 +62,9 @@ class Editor(ScriptedAgent):
 @driven
 @pytest.mark.timeout(RUN_S + 60)
 @pytest.mark.parametrize("dialect", UPSTREAM_MODELS)
-async def test_aider_edits_six_times(gateway: Gateway, provider: Provider, tmp_path: Path, dialect: Dialect) -> None:
+async def test_aider_edits_a_file_six_times(
+    gateway: Gateway, provider: Provider, tmp_path: Path, dialect: Dialect
+) -> None:
     executable, work = program("aider", "aider"), tmp_path / "work"
     work.mkdir()
     (work / "greet.py").write_text("print(0)\n")

@@ -61,7 +61,14 @@ async def web_ui(variables: Mapping[str, str], folder: Path) -> AsyncIterator[We
     """Open WebUI with these variables, ready and logged in."""
     port, data = free_port(), folder / "data"
     data.mkdir()
-    env = {"HOME": str(folder), "PATH": os.environ["PATH"], "LANG": "C", "DATA_DIR": str(data), **QUIET, **variables}
+    env = {
+        "HOME": str(folder),
+        "PATH": os.environ["PATH"],
+        "LANG": "C.UTF-8",
+        "DATA_DIR": str(data),
+        **QUIET,
+        **variables,
+    }
     with (folder / "open-webui.log").open("wb") as log:
         process = await asyncio.create_subprocess_exec(
             *(program("open-webui", "open-webui"), "serve", "--host", "127.0.0.1", "--port", str(port)),

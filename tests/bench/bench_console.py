@@ -208,7 +208,9 @@ def look(config: Config) -> None:
         shown.keys("g").wait("▸ following")
         timed(shown, "filter st:429, screen full", "/st:429\r", lambda: shown.text.count("✗429") > 20)
         shown.keys("\x1b").wait(f"{RECORDS:,} calls")
-        timed(shown, "filter for nothing (st:418), to the end", "/st:418\r", lambda: " 0 calls   " in shown.text)
+        timed(
+            shown, "filter for what is nowhere (st:418), to the end", "/st:418\r", lambda: " 0 calls   " in shown.text
+        )
         shown.keys("\x1b").wait(f"{RECORDS:,} calls").keys("q")
         shown.ended()
 

@@ -142,7 +142,10 @@ def message_pieces(events: int) -> tuple[bytes, ...]:
             for i in range(events)
         ),
         ("content_block_stop", {"index": 0}),
-        ("message_delta", {"delta": {"stop_reason": "refusal", "stop_sequence": None}, "usage": {"output_tokens": 50}}),
+        (
+            "message_delta",
+            {"delta": {"stop_reason": "end_turn", "stop_sequence": None}, "usage": {"output_tokens": 50}},
+        ),
         ("message_stop", {}),
     ]
     return _batched(docs)

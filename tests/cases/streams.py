@@ -85,7 +85,10 @@ TEXTS = [
         + event(chunk(delta("", role="assistant", finish="stop")))
         + DONE,
     ),
-    Case("null first", event(chunk(delta(role="assistant"))) + _raw('{"content":null}') + HI + THERE + STOP + DONE),
+    Case(
+        "content null first",
+        event(chunk(delta(role="assistant"))) + _raw('{"content":null}') + HI + THERE + STOP + DONE,
+    ),
     Case("delta null", ROLE + HI + _raw("null") + THERE + STOP + DONE),
     Case("delta missing", ROLE + HI + b'data: {"choices":[{"index":0}]}\n\n' + THERE + STOP + DONE),
     Case("index missing", GOOD.replace(b'"index":0,', b"")),
@@ -107,7 +110,9 @@ TEXTS = [
         _raw('{"reasoning_content":"a","reasoning":"a"}') + _raw('{"reasoning_content":"b"}') + HI + THERE,
         said=_says("Hi there", thought="ab"),
     ),
-    _told("reasoning, OpenRouter", _raw('{"reasoning":"a"}') * 2, HI, THERE, said=_says("Hi there", thought="aa")),
+    _told(
+        "reasoning, OpenRouter's name", _raw('{"reasoning":"a"}') * 2, HI, THERE, said=_says("Hi there", thought="aa")
+    ),
     Case(
         "two choices",
         b"".join(event(chunk(delta(text, index=i))) for text, i in (("a", 0), ("x", 1), ("b", 0), ("y", 1)))
@@ -204,7 +209,7 @@ TOOLS = [
     Case("id null, then empty", _calls(ONE, _more('{"x"', id=None, type=None), _more(":1}", id="")), _called(X)),
     Case("name repeated empty", _calls(ONE, _more('{"x"'), {"index": 0, "function": NAMELESS}), _called(X)),
     Case(
-        "null arguments first",
+        "arguments null first",
         _calls({**ONE, "function": {"name": "f", "arguments": None}}, _more('{"x":1}')),
         _called(X),
     ),

@@ -692,7 +692,11 @@ ENDS = [
         for place, plain, code in (
             ("beside the choices", beside({}, error={"message": "gone", "code": 502}), "upstream_error"),
             ("in the choice", beside({}, choices=[{**choice(""), "error": {"code": 429}}]), "upstream_rate_limited"),
-            ("base_resp", beside({}, base_resp={"status_code": 1027, "status_msg": "new_sensitive"}), "content_filter"),
+            (
+                "in base_resp",
+                beside({}, base_resp={"status_code": 1027, "status_msg": "new_sensitive"}),
+                "content_filter",
+            ),
         )
     ),
     openai_row(
@@ -840,7 +844,9 @@ BLOCKS = [
         block(2, {**TOOL, "id": 5, "input": None}, writes_json({"a": 1})),
         **THOUGHT_HI,
     ),
-    Row("text instead of blocks", ANTHROPIC, plain={**MESSAGE, "content": "Hi", "stop_reason": "end_turn"}, text="Hi"),
+    Row(
+        "a text instead of blocks", ANTHROPIC, plain={**MESSAGE, "content": "Hi", "stop_reason": "end_turn"}, text="Hi"
+    ),
     Row(
         "no stop reason, and usage in the last event",
         ANTHROPIC,
@@ -889,7 +895,9 @@ BLOCKS = [
 CALLS = [
     call_row("another id later", (0, "c1", "f", '{"a"'), (0, "c9", None, ":1}")),
     call_row("a call without a name", (0, "c1", "", ARGUMENTS), alike=True, calls=[], error="upstream_bad_response"),
-    call_row("other ids and the name in each piece", (0, "c1", "f", '{"a"'), (0, "c8", "f", ":"), (0, "c9", "f", "1}")),
+    call_row(
+        "another id and the name in each piece", (0, "c1", "f", '{"a"'), (0, "c8", "f", ":"), (0, "c9", "f", "1}")
+    ),
     call_row(
         "a name in pieces",
         (0, "c1", "get_"),
@@ -1084,7 +1092,10 @@ PARTS = [
         **LOOK,
     ),
     chat_row(
-        "only an image in the content", parts(IMAGE), whole={"role": "assistant", "content": [IMAGE]}, image="aW1n"
+        "nothing but an image in the content",
+        parts(IMAGE),
+        whole={"role": "assistant", "content": [IMAGE]},
+        image="aW1n",
     ),
     openai_row(
         "a text as completions have it",

@@ -259,7 +259,11 @@ PACED: list[tuple[int, Any, float | None]] = [
         ),
         None,
     ),
-    (403, {"code": 50603, "message": "RPM limit reached. Complete your verification to lift the rate limit."}, None),
+    (
+        403,
+        {"code": 50603, "message": "RPM limit reached. Complete identity verification to lift the rate limit."},
+        None,
+    ),
     (429, {"message": "Request was rejected due to rate limiting. Details: TPM limit reached."}, None),
     (429, {"code": "Throttling.RateQuota", "message": "Requests rate limit exceeded, please try again later."}, None),
     (400, {"__type": "com.amazon.coral.availability#ThrottlingException", "message": "Too many requests"}, None),

@@ -123,7 +123,9 @@ def test_a_pipe_gets_no_line_about_the_progress(monkeypatch: pytest.MonkeyPatch,
 
 
 @pytest.mark.parametrize(("arguments", "shown"), [((), True), (("--json",), False)])
-def test_a_long_search_shows_progress(monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], shown: bool) -> None:
+def test_a_terminal_shows_how_far_a_long_search_got(
+    monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], shown: bool
+) -> None:
     monkeypatch.setattr("gateway.commands.output.PROGRESS_AFTER_S", 0.0)
     monkeypatch.setattr("gateway.commands.output.on_terminal", lambda: True)
     monkeypatch.setattr("gateway.commands.output.errors_on_terminal", lambda: True)

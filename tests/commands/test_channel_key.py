@@ -85,7 +85,9 @@ def test_several_keys_are_given_when_a_channel_is_made() -> None:
 
 
 SAVED = SavedChannel(**{name: getattr(CHANNEL, name) for name in CHANNEL.__struct_fields__}, new_prices=(), unpriced=())
-REVIVES = Conflict("old", code=REVIVES_KEY, details={"reasons": ["The old key …abcd of channel 'up' is used again."]})
+REVIVES = Conflict(
+    "old", code=REVIVES_KEY, details={"reasons": ["The old key …abcd of channel 'openai' is used again."]}
+)
 
 
 @pytest.mark.parametrize(
@@ -101,6 +103,6 @@ def test_a_replaced_key_is_used_again_only_with_yes(command: tuple[str, ...], ro
         return Control({"GET /channels/openai": CHANNEL, route: iter([REVIVES, SAVED])})
 
     ran = run(*command, control=control())
-    assert (ran.code, "The old key …abcd of channel 'up' is used again." in ran.err) == (Exit.USAGE, True)
+    assert (ran.code, "The old key …abcd of channel 'openai' is used again." in ran.err) == (Exit.USAGE, True)
     assert "add --yes" in ran.err
     assert run(*command, "--yes", control=control()).code == Exit.OK

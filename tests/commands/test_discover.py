@@ -20,7 +20,9 @@ LOCAL = Offer(
     key="",
     models=[ServedModel(name="llama")],
 )
-VENDOR = Offer(name="groq", dialect="openai", preset="groq", base_url="https://q/v1", key="env:GROQ_API_KEY", models=[])
+VENDOR = Offer(
+    name="groq", dialect="openai", preset="groq", base_url="https://groq/v1", key="env:GROQ_API_KEY", models=[]
+)
 PRESETS = [
     PresetView(name=name, dialect="openai", base_url="", key_variable=variable, local=False)
     for name, variable in (("groq", "GROQ_API_KEY"), ("openai", "OPENAI_API_KEY"), ("vllm", ""))

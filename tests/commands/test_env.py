@@ -95,9 +95,13 @@ def test_a_program_gets_all_it_needs_with_the_models_that_the_token_sees() -> No
 
 
 def test_a_program_begins_with_the_model_that_answered_its_token_last() -> None:
-    models = [msgspec.structs.replace(MODEL, name="gpt-5"), MODEL, msgspec.structs.replace(MODEL, name="embedding-3")]
+    models = [
+        msgspec.structs.replace(MODEL, name="gpt-5"),
+        MODEL,
+        msgspec.structs.replace(MODEL, name="text-embedding-3"),
+    ]
     failed = msgspec.structs.replace(CALL, model="gpt-5", outcome="error")
-    embedded = msgspec.structs.replace(CALL, model="embedding-3")
+    embedded = msgspec.structs.replace(CALL, model="text-embedding-3")
     for calls, model in (
         ([failed, embedded, msgspec.structs.replace(CALL, model=MODEL.name)], MODEL.name),
         ([], "gpt-5"),

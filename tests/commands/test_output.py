@@ -133,7 +133,9 @@ def test_states_have_colours_and_keep_their_places() -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals")
 @pytest.mark.parametrize(("environ", "colours"), [({}, True), ({"NO_COLOR": "1"}, False)])
-def test_only_a_terminal_gets_colours_and_its_width(served: Served, environ: dict[str, str], colours: bool) -> None:
+def test_a_terminal_gets_colours_and_its_width_and_a_pipe_neither(
+    served: Served, environ: dict[str, str], colours: bool
+) -> None:
     argv = [*PYTHON, "channel", "list"]
     env = {**environment(served.home), "COLUMNS": "60", **environ}
     piped = fork_server.run(argv, env=env, timeout=90).stdout.encode()
@@ -154,9 +156,12 @@ def test_only_a_terminal_gets_colours_and_its_width(served: Served, environ: dic
 
 def test_a_cell_that_is_cut_keeps_its_end() -> None:
     rows = ["claude-sonnet-4-5 as gpt-4o x7", "claude-sonnet-4-5-20250929"]
-    columns = [ListColumn("Model", lambda row: row, "name", least=16), ListColumn("Count", lambda _: "12345", "number")]
-    _, first, second = table(rows, columns, width=33).splitlines()
-    assert (first, second) == ("claude-sonnet…as gpt-4o x7  12345", "claude-sonnet-4-5-20250929  12345")
+    columns = [
+        ListColumn("Model", lambda row: row, "name", least=16),
+        ListColumn("Count", lambda _: "12345678", "number"),
+    ]
+    _, first, second = table(rows, columns, width=36).splitlines()
+    assert (first, second) == ("claude-sonnet…as gpt-4o x7  12345678", "claude-sonnet-4-5-20250929  12345678")
 
 
 def test_columns_are_left_out_before_a_model_gets_too_short() -> None:

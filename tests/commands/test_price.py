@@ -234,8 +234,11 @@ def test_a_local_server_s_price_has_no_time() -> None:
 
 def test_a_missing_price_says_what_to_do() -> None:
     missing = {"GET /prices": [], "GET /models/odd%20one": replace(DETAIL, name="odd one", price=None)}
-    for rules, effect in ((Settings(), "counted, not charged"), (Settings(refuse_unpriced=True), "calls are refused")):
-        control = Control({**missing, "GET /settings": rules})
+    for settings, effect in (
+        (Settings(), "counted, not charged"),
+        (Settings(refuse_unpriced=True), "calls are refused"),
+    ):
+        control = Control({**missing, "GET /settings": settings})
         for noun in ("price", "model"):
             ran = run(noun, "show", "odd one", control=control)
             text = f"unpriced: {effect}; 'tollkeeper price set 'odd one' --like"

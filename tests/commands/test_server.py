@@ -90,7 +90,9 @@ def test_budgets_that_are_used_up_need_attention() -> None:
         replace(spent, subject_id="day:tok_3", budget="daily budget of token 'old'", ended=Millis(now)),
         replace(spent, subject_id=BALANCE_ID, budget="balance", until=None),
     ]
-    small = replace(spent, subject_id="day:tok_4", budget="daily budget of group 'x'", reason="99% is spent", refused=3)
+    small = replace(
+        spent, subject_id="day:tok_4", budget="weekly budget of group 'x'", reason="99% is spent", refused=3
+    )
     others += [small]
     answers = {
         "GET /status": STATUS,

@@ -214,7 +214,9 @@ def test_a_folder_of_something_else_is_never_touched(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("given", ["/some/certificates.pem", None])
-def test_certificates_are_found_after_the_servers_import(given: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_server_is_imported_without_certificates_which_are_found_afterwards(
+    given: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delitem(sys.modules, "gateway.server", raising=False)
     monkeypatch.delenv("SSL_CERT_FILE", raising=False)
     if given is not None:

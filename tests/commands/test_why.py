@@ -64,7 +64,9 @@ FOUND = Why(
     ],
     fallbacks=["small", "tiny"],
     sticky=False,
-    unused_fallbacks=[UnusedFallback(model="x", rule="the token may not use it", fix="'tollkeeper token edit laptop'")],
+    unused_fallbacks=[
+        UnusedFallback(model="huge", rule="the token may not use it", fix="'tollkeeper token edit laptop'")
+    ],
     routes=[ROUTE, replace(ROUTE, channel="slow", chance=0.0, state="cooling", passed="paused for 30 s: 429")],
 )
 
@@ -143,7 +145,7 @@ def test_the_decision_and_its_reasons() -> None:
     assert price.startswith("price          unpriced: counted, not charged; 'tollkeeper price set gpt-4o --like OTHER'")
     assert f"{HOLD}; the highest of the model and its fallbacks" in lines
     assert "fallbacks      small, tiny" in lines
-    assert "no fallback    x: the token may not use it; 'tollkeeper token edit laptop'" in lines
+    assert "no fallback    huge: the token may not use it; 'tollkeeper token edit laptop'" in lines
     assert "account        $9.00 available" in lines
     assert "group default  no budget and no limit" in lines
     (token,) = [line for line in lines if line.startswith("token laptop")]

@@ -117,7 +117,9 @@ async def test_anthropics_tool_runner_works_through_ten_turns(
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_claude_thinks_throughout_and_caches_it(gateway: Gateway, provider: Provider, *, stream: bool) -> None:
+async def test_claude_thinks_in_all_of_the_loop_and_caches_what_it_has_read(
+    gateway: Gateway, provider: Provider, *, stream: bool
+) -> None:
     agent = _connect(gateway, provider, Dialect.ANTHROPIC)
     async with openai(gateway) as client:
         await _work(client, stream=stream)

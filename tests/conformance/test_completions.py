@@ -244,7 +244,7 @@ async def test_the_javascript_sdk_reads_a_stream(gateway: Gateway, provider: Pro
     assert found == {"text": "upon a time"}
 
 
-async def test_a_stream_out_of_money_ends_by_length(gateway: Gateway, provider: Provider) -> None:
+async def test_a_stream_whose_money_is_gone_ends_as_at_its_limit(gateway: Gateway, provider: Provider) -> None:
     gateway.change("account", "", Account(stop_when_empty=True))
     await spend_it_all(gateway, provider, event(answered(said("word " * 40_000, finish=None))))
     answer = await complete(gateway.client, {"model": "m", "prompt": "p", "stream": True, "max_tokens": 500_000})

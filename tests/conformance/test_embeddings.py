@@ -158,7 +158,9 @@ async def test_vectors_come_in_the_form_that_was_requested(
 
 
 @pytest.mark.parametrize("words", ["'encoding_format': Input should be 'float'", "invalid encoding format: base64"])
-async def test_a_refused_form_is_left_out(served: Gateway, provider: Provider, words: str) -> None:
+async def test_a_server_that_refuses_the_form_gets_the_request_without_it(
+    served: Gateway, provider: Provider, words: str
+) -> None:
     provider.on(MODEL, fail(400, words), vectors())
     async with openai(served) as client:
         answer = await client.embeddings.create(model=MODEL, input="a")

@@ -92,7 +92,9 @@ def odd(message: str = "no handler for this", **more: Any) -> Script:
 
 
 @pytest.mark.parametrize("refusal", [fail(404, "Invalid URL (POST /v1/responses)"), odd()], ids=["usual", "unusual"])
-async def test_an_upstream_without_the_api_gets_chats(gateway: Gateway, provider: Provider, refusal: Script) -> None:
+async def test_an_upstream_without_the_api_gets_chat_completions(
+    gateway: Gateway, provider: Provider, refusal: Script
+) -> None:
     provider.on("m", either(refusal, CHAT))
     for _ in range(2):
         answer = await call(gateway)
@@ -111,7 +113,9 @@ NOT_HERE = {
 
 
 @pytest.mark.parametrize("vendor", NOT_HERE)
-async def test_only_a_model_without_the_api_gets_chats(gateway: Gateway, provider: Provider, vendor: str) -> None:
+async def test_a_model_that_lacks_the_api_gets_chat_completions_and_others_do_not(
+    gateway: Gateway, provider: Provider, vendor: str
+) -> None:
     status, words, more = NOT_HERE[vendor]
     gateway.channel(provider.base_url, "m", "n")
     gateway.price("n")
@@ -124,7 +128,9 @@ async def test_only_a_model_without_the_api_gets_chats(gateway: Gateway, provide
     assert not gateway.engine.health.failing
 
 
-async def test_chats_with_models_of_other_apis_go_to_the_next_channel(gateway: Gateway, provider: Provider) -> None:
+async def test_a_chat_with_a_model_of_another_api_goes_to_the_next_channel(
+    gateway: Gateway, provider: Provider
+) -> None:
     gateway.channel(provider.base_url, "m=m-9", name="first", priority=9)
     provider.on("m-9", fail(400, "The model 'm-9' does not support the '/v1/chat/completions' API"))
     provider.on("m", CHAT)
@@ -349,7 +355,9 @@ async def test_foreign_reasoning_is_dropped_once(gateway: Gateway, provider: Pro
     assert len(provider.exchanges) == 2
 
 
-async def test_broken_arguments_of_a_past_call_do_not_fail_the_next_ones(gateway: Gateway, provider: Provider) -> None:
+async def test_broken_arguments_of_an_earlier_call_do_not_fail_the_next_ones(
+    gateway: Gateway, provider: Provider
+) -> None:
     refused = {"message": "Unterminated string starting at: line 1 column 11 (char 10)", "code": 400}  # vLLM
     provider.on("m", reply({"error": refused}, status=400), respond(message("Hello")))
     called = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": '{"value": "'}
@@ -405,7 +413,9 @@ async def test_only_the_reasoning_that_nothing_follows_is_left_out(gateway: Gate
         "Item 'msg_1' of type 'message' was provided without its required 'reasoning' item: 'rs_1'.",
     ],
 )
-async def test_items_without_their_reasoning_are_sent_as_new(gateway: Gateway, provider: Provider, text: str) -> None:
+async def test_items_without_the_reasoning_that_belongs_to_them_are_sent_as_new_ones(
+    gateway: Gateway, provider: Provider, text: str
+) -> None:
     provider.on("m", reply({"error": {"message": text, "param": "input"}}, status=400), respond(message("Hello")))
     said = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Hi"}]}
     asked = {"role": "user", "content": "hi"}
@@ -416,7 +426,9 @@ async def test_items_without_their_reasoning_are_sent_as_new(gateway: Gateway, p
 
 
 @pytest.mark.parametrize("has_deltas", [False, True])
-async def test_items_of_only_the_last_event_get_events(gateway: Gateway, provider: Provider, has_deltas: bool) -> None:
+async def test_items_that_only_the_last_event_has_get_their_own_events(
+    gateway: Gateway, provider: Provider, has_deltas: bool
+) -> None:
     events = events_of(response(message("Hello"), function_call("f", "{}")))
     deltas = [event for event in events if b"output_text.delta" in event] if has_deltas else []
     provider.on("m", respond_with(b"".join([*events[:2], *deltas, events[-1]])))

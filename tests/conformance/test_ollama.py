@@ -281,7 +281,9 @@ async def test_the_python_client_generates_an_image(gateway: Gateway, provider: 
     assert [part.image for part in parts if part.image] == [PNG, JPEG]
 
 
-async def test_the_python_client_gets_logprobs(gateway: Gateway, provider: Provider, client: AsyncClient) -> None:
+async def test_the_python_client_gets_log_probabilities(
+    gateway: Gateway, provider: Provider, client: AsyncClient
+) -> None:
     tokens: list[Doc] = [{"token": text, "logprob": -0.5, "bytes": None, "top_logprobs": []} for text in ("H", "i")]
     pieces = [{**delta(token["token"]), "logprobs": {"content": [token], "refusal": None}} for token in tokens]
     provider.on("m", stream(*map(chunk, pieces), chunk(delta(finish="stop"))))
@@ -360,7 +362,9 @@ async def test_a_key_in_the_path_is_never_shown(gateway: Gateway, caplog: pytest
     ("offered", "asked"), [("m", "m:latest"), ("llama3:latest", "llama3"), ("x:latest", "x:latest")]
 )
 @pytest.mark.parametrize("path", ["/api/chat", "/api/generate", "/api/embed"])
-async def test_latest_adds_nothing(gateway: Gateway, provider: Provider, offered: str, asked: str, path: str) -> None:
+async def test_latest_is_the_same_as_nothing(
+    gateway: Gateway, provider: Provider, offered: str, asked: str, path: str
+) -> None:
     gateway.channel(provider.base_url, offered)
     provider.on(offered, vectors() if path == "/api/embed" else speak("Hi"))
     body: Doc = {"model": asked, "messages": HELLO, "prompt": "p", "input": "a"}
@@ -413,7 +417,9 @@ async def test_what_only_a_model_server_does_is_refused_in_its_form(gateway: Gat
 
 
 @pytest.mark.parametrize("path", ["/api/chat", "/api/generate"])
-async def test_a_stream_out_of_money_ends_by_length(gateway: Gateway, provider: Provider, path: str) -> None:
+async def test_a_stream_whose_money_is_gone_ends_as_at_its_limit(
+    gateway: Gateway, provider: Provider, path: str
+) -> None:
     gateway.change("account", "", Account(stop_when_empty=True))
     await spend_it_all(gateway, provider, event(chunk(delta("word " * 40_000))))
     found = lines(await post(gateway.client, path, {"model": "m", "messages": HELLO, "prompt": "p"}))

@@ -324,7 +324,9 @@ async def test_messages_keep_the_rules_that_an_upstream_has_named(
         assert answer.head.get("x-gateway-dropped-params") == dropped
 
 
-async def test_a_rule_is_forgotten_if_the_upstream_repeated_the_client(gateway: Gateway, provider: Provider) -> None:
+async def test_a_rule_is_forgotten_if_the_upstream_repeated_words_of_the_client(
+    gateway: Gateway, provider: Provider
+) -> None:
     refused = fail(400, "Invalid 'metadata.note': 'which is not a multimodal model'")
     provider.on("m", refused, refused, speak())
     turns = [{"role": "user", "content": [IMAGE]}]

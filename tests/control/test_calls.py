@@ -153,7 +153,9 @@ async def test_a_name_that_another_group_got_finds_each_ones_calls(owner: Contro
     assert len((await owner.calls(words="grp:default")).calls) == 3
 
 
-async def test_a_running_call_has_its_groups_name(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
+async def test_a_running_call_is_found_by_the_name_that_its_group_has_now(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
     provider.on("m", silence)
     calling = asyncio.create_task(gateway.client.chat())
     await provider.asked()
@@ -170,7 +172,9 @@ async def test_words_are_as_long_as_somebody_writes_them(owner: ControlClient, p
     assert [call.id for call in page.calls] == past[::-1]
 
 
-async def test_long_searches_have_pages(owner: ControlClient, past: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_search_that_takes_long_is_given_page_by_page(
+    owner: ControlClient, past: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each page is searched for a moment only; it may be empty, and tells how far the search came."""
     monkeypatch.setattr("gateway.control.calls.SEARCH_S", 0.0)
     monkeypatch.setattr("gateway.store.segment.BLOCK", 300)

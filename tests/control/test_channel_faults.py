@@ -82,7 +82,9 @@ async def test_no_other_place_takes_a_url_for_a_model(owner: ControlClient, act:
         await act(owner)
 
 
-async def test_untested_until_a_call_succeeds(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
+async def test_a_channel_is_untested_until_a_call_succeeds(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
     provider.on("m", fail(400), speak())
     assert (await owner.channel("up")).untested
     await gateway.client.chat()

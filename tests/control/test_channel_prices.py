@@ -150,7 +150,9 @@ async def test_undoing_an_older_price_of_a_channel_asks_first(owner: ControlClie
 
 
 async def test_the_history_shows_each_price_that_an_import_changes(owner: ControlClient) -> None:
-    await owner.add_channel({"name": "g", "preset": "groq", "key": "env:UNSET", "models": [{"name": "qwen/qwen3-32b"}]})
+    await owner.add_channel(
+        {"name": "g", "preset": "groq", "key": "env:NOT_SET", "models": [{"name": "qwen/qwen3-32b"}]}
+    )
     await owner.set_price("qwen/qwen3-32b", {"input": DOLLAR, "output": 2 * DOLLAR}, "g")
     (newest, *_) = await owner.history()
     (difference,) = newest.differences

@@ -164,7 +164,9 @@ async def test_a_call_that_the_owner_cancelled_costs_nothing_and_is_not_its_erro
     assert found == {"st:err": 0, "!st:err": 1, "st:cancelled": 1}
 
 
-async def test_a_pause_says_why_and_is_cleared(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
+async def test_a_paused_channel_says_why_and_is_cleared(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
     provider.on("m", fail(429, "slow down", headers={"retry-after": "60"}))
     await gateway.client.chat()
     channel = await owner.channel("up")
@@ -340,7 +342,9 @@ async def test_no_answer_of_any_kind_tells_a_key(owner: ControlClient, gateway: 
         assert b"canary" not in text
 
 
-async def test_a_test_finds_the_good_keys_again(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
+async def test_a_test_tries_every_key_and_uses_the_good_ones_again(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
     await owner.edit_channel("up", {"key": FIRST, "keys": [SECOND, THIRD]})
     for number in (1, 2, 3):
         gateway.engine.health.note_failure(ChannelId(f"ch_up#{number}"), FailureKind.RATE, "429", 60)

@@ -155,12 +155,14 @@ async def test_litellm_s_models_and_fallbacks_are_added(owner: ControlClient, ga
 async def test_models_of_another_gateway_get_known_prices_or_are_named(owner: ControlClient) -> None:
     models = [
         {"model_name": name, "litellm_params": {"model": f"openai/{name}", "api_key": "sk-x"}}
-        for name in ("gpt-4.1", "strange")
+        for name in ("gpt-4.1", "unheard-of")
     ]
     text = json.dumps({"model_list": models})
     plan = await owner.import_config(text, origin=ConfigOrigin.LITELLM)
     assert "channel 'litellm-openai': 1 price known to the program" in plan.notes
-    assert any("no price is known for strange: their calls are counted but not charged" in note for note in plan.notes)
+    assert any(
+        "no price is known for unheard-of: their calls are counted but not charged" in note for note in plan.notes
+    )
     await owner.import_config(text, apply=True, origin=ConfigOrigin.LITELLM)
     assert "gpt-4.1" in [price.model for price in await owner.prices()]
     again = await owner.import_config(text, origin=ConfigOrigin.LITELLM)

@@ -140,9 +140,11 @@ def test_a_token_without_a_group_is_in_the_usual_one_and_a_preset_implies_the_di
 
 
 def test_a_key_that_is_written_out_is_taken_and_shown_masked() -> None:
-    text = 'format = 1\n[channels.up]\ndialect = "mock"\ngroups = ["home"]\nmodels = ["m"]\nkey = "sk-new-canary-1234"'
+    text = (
+        'format = 1\n[channels.up]\ndialect = "mock"\ngroups = ["home"]\nmodels = ["m"]\nkey = "sk-a-new-canary-1234"'
+    )
     plan = followed(text)
-    assert plan.registry.channels[kit.channel("up").id].key == "sk-new-canary-1234"
+    assert plan.registry.channels[kit.channel("up").id].key == "sk-a-new-canary-1234"
     assert "canary" not in str(plan.differences())
     assert FieldDifference(field="keys", before="…nary", after="…1234") in plan.differences()[0].fields
 

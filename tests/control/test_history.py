@@ -336,7 +336,9 @@ async def test_money_that_is_undone_leaves_the_books_equal(console: ControlClien
     assert ((await console.verify()).equal, (await console.account()).balance_nanos) == (True, left + 5 * DOLLAR)
 
 
-async def test_a_refresh_contradicts_nothing(console: ControlClient, gateway: Gateway, provider: Provider) -> None:
+async def test_a_refresh_of_the_upstreams_models_contradicts_nothing(
+    console: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
     provider.on("/v1/models", listed("a-1", "a-2"))
     await console.add_channel({"name": "live", "dialect": "openai", "base_url": provider.base_url, "patterns": ["a-*"]})
     provider.on("/v1/models", listed("a-1", "a-2", "a-3"))

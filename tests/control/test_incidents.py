@@ -203,7 +203,9 @@ async def test_refusals_that_are_recorded_late_are_before_the_raise(owner: Contr
     assert [(one.refused, one.ended is None) for one in await owner.incidents() if one.budget] == [(3, False)]
 
 
-async def test_holds_make_no_budget_too_small(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
+async def test_a_budget_is_not_too_small_while_running_calls_hold_the_rest(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
     go = asyncio.Event()
     provider.on("m", speak_after(go))
     client = gateway.token("tight", budgets=(Budget(window=Window.DAY, nanos=Nanos(15_000_000)),))
@@ -311,7 +313,9 @@ async def test_a_rejected_key_stays_an_incident_under_another_number(
     assert (lasting.key, lasting.kind) == ("", FailureKind.AUTH)
 
 
-async def test_a_rejected_key_stays_an_incident(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
+async def test_a_rejected_key_stays_an_incident_when_another_one_is_added(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
     provider.on("m", fail(401), speak())
     assert (await gateway.client.chat()).status == 502
     await gateway.settled()

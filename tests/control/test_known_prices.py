@@ -13,7 +13,7 @@ from tests.fakes.gateway import INPUT, Gateway
 from tests.fakes.provider import Provider
 from tests.fakes.replies import reply, speak
 
-OPENAI = {"name": "openai", "preset": "openai", "key": "env:UNSET"}
+OPENAI = {"name": "openai", "preset": "openai", "key": "env:NOT_SET"}
 LOCAL = {"name": "local", "dialect": "openai", "base_url": "http://127.0.0.1:9/v1"}
 
 
@@ -283,7 +283,7 @@ async def test_each_channel_brings_the_price_of_its_vendor(owner: ControlClient,
     models = {"groq": "qwen/qwen3-32b", "together": "Qwen/Qwen3.5-9B"}
     for name in order:
         await owner.add_channel(
-            {"name": name, "preset": name, "key": "env:UNSET", "models": named(f"q={models[name]}")}
+            {"name": name, "preset": name, "key": "env:NOT_SET", "models": named(f"q={models[name]}")}
         )
     assert await asked(owner, "q") == {"groq": DOLLAR * 29 // 100, "together": DOLLAR * 17 // 100}
     assert [one.model for one in await owner.import_prices(apply=True) if one.differs] == []
@@ -317,7 +317,7 @@ async def test_a_server_nearby_is_not_charged_at_a_vendors_price_and_a_relay_far
 
 async def test_a_channel_that_moves_to_another_vendor_gets_that_ones_prices(owner: ControlClient) -> None:
     model = "openai/gpt-oss-120b"
-    body = {"name": "a", "preset": "groq", "key": "env:UNSET", "models": named(model, "mine")}
+    body = {"name": "a", "preset": "groq", "key": "env:NOT_SET", "models": named(model, "mine")}
     await owner.add_channel(body)
     await owner.set_price("mine", {"input": 5, "output": 5}, "a")
     await owner.edit_channel("a", {"preset": "", "base_url": "http://10.0.0.1:9/v1"})

@@ -126,7 +126,9 @@ async def test_a_pattern_that_lets_nothing_in_is_reported(owner: ControlClient, 
         await owner.add_channel(body | {"patterns": ["!"]})
 
 
-async def test_new_patterns_use_the_list(owner: ControlClient, provider: Provider, body: dict[str, object]) -> None:
+async def test_new_patterns_select_from_the_list_there_is(
+    owner: ControlClient, provider: Provider, body: dict[str, object]
+) -> None:
     await owner.add_channel(body)
     asked = len(provider.exchanges)
     assert names((await owner.edit_channel("new", {"patterns": ["o*"]})).models) == ["o3"]

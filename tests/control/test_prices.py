@@ -220,7 +220,9 @@ async def test_an_alias_of_a_group_is_as_long_as_what_it_stands_for(owner: Contr
     assert (listed["context_length"], listed["max_tokens"]) == (200_000, 64_000)
 
 
-async def test_a_token_sees_its_prices_and_calls(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
+async def test_a_token_is_shown_what_it_pays_and_its_own_calls(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
     gateway.group("friends", multiplier=1_500_000)
     gateway.channel(provider.base_url, groups=("default", "friends"))
     bob = gateway.token("bob", group="friends")

@@ -124,7 +124,9 @@ async def test_the_earliest_call_is_known(owner: ControlClient, past: int) -> No
     assert (await owner.summary(since=first + 10**9)).first_ms == first
 
 
-async def test_a_long_sum_delays_no_search(owner: ControlClient, past: int, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_long_filtered_sum_leaves_searches_alone(
+    owner: ControlClient, past: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     begun, ended, sums = threading.Event(), threading.Event(), filtered_sums_of
 
     def slow(*args: Any) -> Any:

@@ -40,7 +40,9 @@ async def test_a_call_that_would_work(owner: ControlClient, provider: Provider) 
 
 
 @pytest.mark.parametrize("body", [{"max_tokens": 60_000}, {"max_completion_tokens": 30_000, "n": 2}])
-async def test_a_refusal_tells_what_to_ask_about(owner: ControlClient, gateway: Gateway, body: dict[str, int]) -> None:
+async def test_the_record_of_a_refusal_tells_what_to_ask_about(
+    owner: ControlClient, gateway: Gateway, body: dict[str, int]
+) -> None:
     await owner.edit_token("laptop", {"budgets": [{"window": "day", "nanos": 60_000 * OUTPUT // 10**6}]})
     answer = await gateway.client.chat("m", **body)
     (record,) = (await owner.calls(limit=1)).calls
@@ -55,7 +57,9 @@ async def test_a_refusal_tells_what_to_ask_about(owner: ControlClient, gateway: 
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_a_refusal_tells_if_a_stream_was_wanted(owner: ControlClient, gateway: Gateway, stream: bool) -> None:
+async def test_the_record_of_a_refusal_tells_whether_a_stream_was_wanted(
+    owner: ControlClient, gateway: Gateway, stream: bool
+) -> None:
     assert (await gateway.client.chat("unknown", stream=stream)).status == 404
     (record,) = (await owner.calls(limit=1)).calls
     assert (record.model, record.stream) == ("unknown", stream)
@@ -235,7 +239,9 @@ async def test_a_fallback_that_is_too_dear_is_named_and_the_call_works(owner: Co
     assert (await owner.why("laptop", "m")).fallbacks == ["claude"]
 
 
-async def test_hiding_an_expensive_fallback_does_not_make_money_short(owner: ControlClient, gateway: Gateway) -> None:
+async def test_what_hides_that_a_fallback_is_too_dear_does_not_make_the_money_short(
+    owner: ControlClient, gateway: Gateway
+) -> None:
     """The next problem of a refused call is not the money if only its fallback cannot be paid."""
     claude_may_answer(gateway)
     gateway.token(budgets=(Budget(nanos=Nanos(1000 * (INPUT + OUTPUT) // 10**6)),), limits=Limits(tpm=1))
@@ -392,7 +398,9 @@ async def test_a_channel_without_its_variable_is_known_before_a_call_fails(owner
     assert (await owner.why("laptop", "unset")).works
 
 
-async def test_channels_without_a_key_come_later(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
+async def test_a_channel_whose_variable_is_not_set_is_not_the_first_choice(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
     provider.on("spare", speak())
     fields = {"dialect": "openai", "base_url": provider.base_url, "models": [{"name": "big"}], "priority": 9}
     await owner.add_channel({**fields, "name": "keyless", "key": "env:TOLLKEEPER_TEST_UNSET"})

@@ -146,7 +146,9 @@ def test_a_refusal_names_what_is_visible() -> None:
         {"tools": [{"type": "advisor_20260301", "model": "hidden"}]},
     ],
 )
-def test_a_token_for_some_models_reaches_no_other_at_the_upstream(fields: dict[str, Any], limiter: Limiter) -> None:
+def test_a_token_for_some_models_reaches_no_other_through_the_upstream(
+    fields: dict[str, Any], limiter: Limiter
+) -> None:
     catalog, some = offered("m=up-m", "hidden"), kit.token(models=("m", "n*"))
     with pytest.raises(NotFound, match="model 'hidden' is not visible"):
         admit(call_of(some, catalog, **fields), limiter, Purse(10**12))

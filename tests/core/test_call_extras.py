@@ -97,7 +97,9 @@ def test_a_hold_leaves_out_what_is_impossible_there(fields: dict[str, Any], tier
         (MESSAGES, "mistral", "standard_only", 72),
     ],
 )
-def test_a_tier_lost_in_translation_rules_nothing_out(api: InboundApi, preset: str, tier: str, dollars: int) -> None:
+def test_a_service_tier_that_a_translation_leaves_out_rules_nothing_out(
+    api: InboundApi, preset: str, tier: str, dollars: int
+) -> None:
     said = (
         {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 9} if api is not RESPONSES else {"input": "Hi"}
     )

@@ -104,7 +104,9 @@ def test_the_clients_own_mistakes_say_nothing_of_a_channel(health: ChannelHealth
         (FailureKind.NETWORK, 30),
     ],
 )
-def test_pauses_grow_up_to_a_point(health: ChannelHealth, mono: Mono, kind: FailureKind, longest: float) -> None:
+def test_each_rest_is_longer_than_the_last_up_to_a_point(
+    health: ChannelHealth, mono: Mono, kind: FailureKind, longest: float
+) -> None:
     fail(health, kind, 3)
     rests = []
     for _ in range(len(STEPS_S) + 1):

@@ -40,7 +40,9 @@ def test_what_is_visible_names_each_rule_that_let_it_through() -> None:
         ((channel("a", groups=("home",)),), {"models": ("x",)}, "may use only x", "token edit laptop --models"),
     ],
 )
-def test_hidden_models_name_a_rule(channels: tuple[Channel, ...], fields: dict[str, Any], rule: str, fix: str) -> None:
+def test_what_is_hidden_names_the_rule_against_it(
+    channels: tuple[Channel, ...], fields: dict[str, Any], rule: str, fix: str
+) -> None:
     found = seen(*channels, **fields)
     assert not found.visible
     assert rule in found.rule

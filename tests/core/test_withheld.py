@@ -68,7 +68,9 @@ WITHHELD = (503, Outcome.ERROR, "store_failed", 0, UsageSource.NONE, GOOD_COST)
 @pytest.mark.parametrize("reason", REASONS)
 @pytest.mark.parametrize("durability", Durability)
 @pytest.mark.parametrize("stream", [False, True])
-async def test_no_record_no_good_end(up: Rig, disk: Disk, reason: str, durability: Durability, stream: bool) -> None:
+async def test_without_a_record_there_is_no_good_end(
+    up: Rig, disk: Disk, reason: str, durability: Durability, stream: bool
+) -> None:
     up.put("settings", "", Settings(durability=durability))
     told = watched(up)
     streams(up, *GOOD_STREAM) if stream else None

@@ -78,7 +78,14 @@ def test_a_models_tag_is_not_geminis_api(path: str) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["/favicon.ico", "/robots.txt", "/v1/me", "/v1/organizations/o", "/api/claude_cli/bootstrap", "/.well-known/x"],
+    [
+        "/favicon.ico",
+        "/robots.txt",
+        "/v1/me",
+        "/v1/organizations/o/usage",
+        "/api/claude_cli/bootstrap",
+        "/.well-known/x",
+    ],
 )
 def test_what_needs_no_answer_is_known(path: str) -> None:
     assert address_advice(path, BASE)[1]

@@ -103,7 +103,9 @@ LATE = parse_date("2025-11-19T14:30")
         ("05 Nov", "2025-11-05", "2026-11-06"),
     ],
 )
-def test_times_and_days_as_screens_show_them_are_the_last_or_the_next(text: str, last: str, following: str) -> None:
+def test_a_time_of_day_and_a_day_as_the_screens_show_it_are_the_last_or_the_next(
+    text: str, last: str, following: str
+) -> None:
     assert (parse_past(text, LATE), parse_future(text, LATE)) == (parse_date(last), parse_date(following))
 
 

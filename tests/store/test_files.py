@@ -110,7 +110,9 @@ def test_a_write_taken_in_parts_is_whole_in_the_end(tmp_path: Path, monkeypatch:
 
 @pytest.mark.parametrize("end", ["nothing more", "an error"])
 @pytest.mark.parametrize("name", ["pwrite", "write"])
-def test_a_partial_write_tells_how_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, end: str) -> None:
+def test_a_write_of_which_the_disk_takes_a_part_tells_how_much(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, end: str
+) -> None:
     took = [3]
 
     def short(*_: object) -> int:

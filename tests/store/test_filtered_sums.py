@@ -39,7 +39,9 @@ SELECTIONS: list[tuple[Query, Callable[[Record], bool]]] = [
 
 @pytest.mark.parametrize("by", DIMENSIONS)
 @pytest.mark.parametrize(("picked", "fits"), SELECTIONS)
-def test_rows_sum_up_what_fits(calls: CallLog, picked: Query, fits: Callable[[Record], bool], by: Dimension) -> None:
+def test_rows_are_the_sums_of_the_calls_that_fit(
+    calls: CallLog, picked: Query, fits: Callable[[Record], bool], by: Dimension
+) -> None:
     wanted = [call for call in CALLS if fits(call)]
     sums, latency = filtered_sums_of(calls, picked, by, "", SearchDeadline())
     values = {value_of(call, by) for call in wanted}

@@ -51,7 +51,9 @@ def lived(home: Path, calls: int, **options: int) -> Store:
         (all_deleted, 10, 2000, "records 1 to 10 are missing"),
     ],
 )
-def test_verify_reports_missing_records(home: Path, loss: Loss, calls: int, segment_bytes: int, missing: str) -> None:
+def test_missing_records_are_reported_by_verify(
+    home: Path, loss: Loss, calls: int, segment_bytes: int, missing: str
+) -> None:
     lived(home, calls, segment_bytes=segment_bytes)
     loss(home)
     for _ in range(2):

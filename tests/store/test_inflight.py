@@ -141,7 +141,9 @@ def test_a_line_that_could_not_be_written_whole_is_removed(inflight: Inflight, m
     assert list(inflight.running) == [running(0).id]
 
 
-def test_what_was_not_removed_takes_no_later_line_with_it(inflight: Inflight, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_could_not_be_removed_takes_no_later_line_with_it(
+    inflight: Inflight, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Lines are appended behind the torn one, but it is cut off where it begins."""
     with monkeypatch.context() as patch:
         takes_only(patch, 20)
@@ -175,7 +177,9 @@ def test_a_sync_that_failed_is_made_good_by_a_new_file(inflight: Inflight, monke
 
 
 @pytest.mark.parametrize("name", ["open", "write", "fsync", "replace"])
-def test_what_cannot_be_rewritten_stays_in_use(inflight: Inflight, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_a_file_that_cannot_be_rewritten_stays_in_use(
+    inflight: Inflight, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(os, name, refuse)
         with pytest.raises(OSError, match="refused"):

@@ -32,7 +32,9 @@ def test_a_second_lock_is_refused_and_names_the_holder(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has another lock")
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOLCK, errno.EIO])
-def test_other_errors_leave_nothing_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+def test_another_error_of_the_system_is_raised_and_nothing_stays_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
     monkeypatch.setattr(fcntl, "flock", lambda *_: (_ for _ in ()).throw(OSError(number, os.strerror(number))))
     before = len(list(Path("/proc/self/fd").iterdir()))
     with pytest.raises(OSError, match=os.strerror(number)):

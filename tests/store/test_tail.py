@@ -149,7 +149,9 @@ def test_no_lines_follow_closing_braces_after_a_failed_write(tail: Tail, monkeyp
 
 
 @pytest.mark.parametrize("name", ["open", "fsync"])
-def test_a_rewritten_file_may_be_opened_again_later(tail: Tail, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_a_file_that_cannot_be_opened_after_it_was_rewritten_is_opened_later(
+    tail: Tail, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     """The table of files may be full, or the folder not be synced: then the new file is there, and the old one lost."""
     tail.append(LINES[:2])
     real, calls = getattr(os, name), list[int]()

@@ -84,7 +84,9 @@ CONTEXTS = ("max_model_len", "context_window", "max_context_length", "context_si
         ({"n_ctx": 9}, 9, None),
     ],
 )
-def test_limits_have_many_names_and_places(entry: dict[str, object], context: int | None, limit: int | None) -> None:
+def test_context_and_output_limit_have_many_names_and_places(
+    entry: dict[str, object], context: int | None, limit: int | None
+) -> None:
     assert _read({"data": [{"id": "m", **entry}]}) == [ServedModel(name="m", context=context, max_output=limit)]
 
 
@@ -250,7 +252,9 @@ def test_prices_are_read_in_every_place_and_unit(pricing: object, published: Ups
         ({"pricing": {"hourly": 0, "input": 0.6, "output": 2, "cached_input": 0.3}}, _told(0.6, 2, cached_input=0.3)),
     ],
 )
-def test_tiers_and_fees_are_read_in_all_forms(entry: dict[str, object], published: UpstreamPrices | None) -> None:
+def test_tiers_and_fees_are_read_in_every_vendors_form(
+    entry: dict[str, object], published: UpstreamPrices | None
+) -> None:
     assert _read({"data": [{"id": "m", **entry}]}) == [ServedModel(name="m", published=published)]
 
 

@@ -65,7 +65,9 @@ def _pause(headers: Mapping[str, str], message: str = "m", status: int = 429) ->
         ({"x-ratelimit-reset": "12", "retry-after": "3"}, 3),
     ],
 )
-def test_retry_after_and_resets_are_believed_within_reason(headers: Mapping[str, str], seconds: float | None) -> None:
+def test_retry_after_and_the_reset_of_a_limit_are_believed_within_reason(
+    headers: Mapping[str, str], seconds: float | None
+) -> None:
     assert _pause(headers) == seconds
 
 

@@ -34,7 +34,9 @@ def sent(provider: Provider) -> str:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("stream", [False, True])
-async def test_a_conversation_is_continued(gateway: Gateway, provider: Provider, kind: str, stream: bool) -> None:
+async def test_a_conversation_goes_on_from_a_response(
+    gateway: Gateway, provider: Provider, kind: str, stream: bool
+) -> None:
     at(gateway, provider, kind)
     previous: dict[str, Any] = {}
     for turn in range(5):

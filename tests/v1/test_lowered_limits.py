@@ -45,7 +45,9 @@ def answer_of(dialect: Dialect) -> Script:
 
 @pytest.mark.parametrize("dialect", [Dialect.OPENAI, Dialect.ANTHROPIC])
 @EVERY
-async def test_the_rest_pays_for_the_limit(gateway: Gateway, provider: Provider, api: str, dialect: Dialect) -> None:
+async def test_the_limit_that_goes_out_is_what_the_rest_pays_for(
+    gateway: Gateway, provider: Provider, api: str, dialect: Dialect
+) -> None:
     gateway.channel(provider.base_url, dialect=dialect, preset="mistral" if dialect is Dialect.OPENAI else "")
     client = poor(gateway, 10_000)
     provider.on("m", answer_of(dialect))

@@ -183,7 +183,9 @@ class TestSilence:
 
 
 @pytest.mark.parametrize("dialect", [Dialect.OPENAI, Dialect.ANTHROPIC])
-async def test_a_stream_out_of_money_ends_by_length(gateway: Gateway, provider: Provider, dialect: Dialect) -> None:
+async def test_a_stream_whose_money_is_gone_ends_as_at_its_limit(
+    gateway: Gateway, provider: Provider, dialect: Dialect
+) -> None:
     native = dialect is Dialect.ANTHROPIC
     gateway.channel(provider.base_url, dialect=dialect)
     gateway.change("account", "", Account(stop_when_empty=True))

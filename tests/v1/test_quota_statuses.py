@@ -93,7 +93,9 @@ async def test_an_upstream_without_credit_stops_the_same_programs(
 
 
 @pytest.mark.parametrize(("agent", "status"), [("OpenAI/Python 3.52.0", 502), ("QwenCode/0.24.4", 402)])
-async def test_a_refused_key_stops_them_too(gateway: Gateway, provider: Provider, agent: str, status: int) -> None:
+async def test_a_refused_key_of_a_channel_stops_them_too(
+    gateway: Gateway, provider: Provider, agent: str, status: int
+) -> None:
     gateway.channel(provider.base_url)
     provider.on("m", reply({"error": {"message": "bad key"}}, status=401))
     answer = await post(gateway.client, "/v1/chat/completions", {"user-agent": agent})

@@ -66,7 +66,9 @@ async def test_ollama_gets_claude_codes_reminders_from_the_user(gateway: Gateway
     assert [message["role"] for message in provider.last.json["messages"]] == ["user", "user", "user"]
 
 
-async def test_an_image_of_another_type_than_said_is_sent_as_what_it_is(gateway: Gateway, provider: Provider) -> None:
+async def test_an_image_of_another_type_than_it_is_said_to_be_is_sent_as_what_it_is(
+    gateway: Gateway, provider: Provider
+) -> None:
     gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC)
     message = "messages.0.content.0.image.source.base64: The image was specified using the image/png media type, but"
     refused = refusal(f"{message} does not match the provided media type image/png")

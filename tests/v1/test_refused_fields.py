@@ -360,7 +360,9 @@ async def test_messages_keep_the_rules_that_an_upstream_has_named(
         "messages.1: The final block in an assistant message cannot be `thinking`.",
     ],
 )
-async def test_thoughts_signed_by_others_are_left_out(gateway: Gateway, provider: Provider, message: str) -> None:
+async def test_thoughts_that_another_vendor_signed_are_left_out(
+    gateway: Gateway, provider: Provider, message: str
+) -> None:
     refusing(gateway, provider, message)
     thought, hidden = {"type": "thinking", "thinking": "Hm.", "signature": "kimi"}, {"type": "redacted_thinking"}
     call = {"type": "tool_use", "id": "t1", "name": "Read", "input": {"type": "thinking"}}

@@ -269,7 +269,9 @@ FAILURES: dict[str, Doc] = {
 
 
 @pytest.mark.parametrize("case", FAILURES)
-async def test_a_failed_turn_takes_what_it_continued_with_it(gateway: Gateway, provider: Provider, case: str) -> None:
+async def test_a_turn_that_fails_takes_what_it_went_on_from_with_it(
+    gateway: Gateway, provider: Provider, case: str
+) -> None:
     provider.on("m", speak("A"), fail(400, "no") if case == "an upstream fails" else speak("never"), speak("B"))
     async with talk(gateway) as peer:
         first = await peer.response("one")

@@ -157,7 +157,9 @@ async def test_others_have_their_turn_between_frames_that_came_together(gateway:
     peer.reset()
 
 
-async def test_who_pings_without_reading_is_not_read_from(gateway: Gateway, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_client_that_pings_and_does_not_read_is_not_read_from(
+    gateway: Gateway, caplog: pytest.LogCaptureFixture
+) -> None:
     _, peer = await shaken(gateway.client, window=4096)
     peer.stop_reading()
     pings = frame(bytes(125), 9) * 1000
@@ -211,7 +213,9 @@ async def second_door(gateway: Gateway, tmp_path: Path) -> AsyncIterator[tuple[P
         yield door, Client(port, gateway.client.key)
 
 
-async def test_a_stop_ends_what_is_idle_and_no_answer(gateway: Gateway, provider: Provider, tmp_path: Path) -> None:
+async def test_a_stop_closes_idle_connections_and_lets_an_answer_end(
+    gateway: Gateway, provider: Provider, tmp_path: Path
+) -> None:
     go = asyncio.Event()
     provider.on("m", speak_after(go))
     async with (

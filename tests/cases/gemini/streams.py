@@ -102,7 +102,7 @@ STREAMS = [
     ),
     Case("an error in an array", event([_BROKEN]), said=Answer(), error="upstream_overloaded"),
     Case(
-        "malformed call",
+        "a malformed call",
         event(response(finish="MALFORMED_FUNCTION_CALL")),
         said=Answer(),
         error="upstream_bad_response",

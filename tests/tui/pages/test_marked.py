@@ -48,7 +48,9 @@ async def choose(app: Console, pilot: Pilot[ExitStatus], *keys: str) -> None:
         ("models", ["j", "enter"], "Remove the price of 2 models?", ("prices", None)),
     ],
 )
-async def test_a_menu_changes_marked_rows(page: str, keys: list[str], question: str, sent: tuple[str, object]) -> None:
+async def test_the_menu_changes_all_marked_rows(
+    page: str, keys: list[str], question: str, sent: tuple[str, object]
+) -> None:
     async with shown(page) as (app, pilot, owner):
         names = [app.page.row_name(app.page.source.row(at)) for at in (0, 1)]
         await choose(app, pilot, *keys)

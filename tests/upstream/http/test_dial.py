@@ -219,7 +219,9 @@ async def test_the_proxy_gets_the_host_and_its_credentials() -> None:
     assert heard == [f"CONNECT 127.0.0.1:{port} HTTP/1.1", f"127.0.0.1:{port}", "Basic eA=="]
 
 
-async def test_tls_is_spoken_with_the_host_not_the_proxy(authority: trustme.CA, trusting: ssl.SSLContext) -> None:
+async def test_tls_is_spoken_with_the_host_and_not_with_the_proxy(
+    authority: trustme.CA, trusting: ssl.SSLContext
+) -> None:
     async with listening(hang, certified(authority, "127.0.0.1")) as port, proxying(OPEN, []) as there:
         made = await _dial_tunnel(Proxy("127.0.0.1", there), port, trusting)
         assert made.transport.get_extra_info("ssl_object") is not None
