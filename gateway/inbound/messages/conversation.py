@@ -233,10 +233,13 @@ def _read_blocks(content: msgspec.Raw, where: str) -> list[_ContentBlock]:
 
 
 def _user_parts(block: _ContentBlock, where: str) -> list[Block]:
+    """Returns the parts for a block. The cache mark of a tool's result goes to its last part."""
     if block.type != "tool_result":
         return [*_content_parts(block, where)]
     blocks = enumerate(_read_blocks(block.content, f"{where}.content"))
     parts = [part for i, result_block in blocks for part in _content_parts(result_block, f"{where}.content.{i}")]
+    if parts and not rawjson.is_null(block.cache_control):
+        parts[-1] = msgspec.structs.replace(parts[-1], cache=block.cache_control)
     return [ResultPart(call_id=str(block.tool_use_id or ""), parts=tuple(parts), failed=bool(block.is_error))]
 
 

@@ -123,7 +123,9 @@ class _MessageWriter:
             self._held_media = []
 
     def _add_result(self, result: ResultPart) -> None:
-        """Add the result of a tool call as text. Its media are held for the user's next message."""
+        """Add the result of a tool call as text. Its media are held for the user's next message. OpenRouter takes cache
+        marks of whole results only.
+        """
         call_id = self._call_id(result.call_id)
         texts: list[msgspec.Raw] = []
         for part in result.parts:
@@ -137,7 +139,11 @@ class _MessageWriter:
         content = join_texts(texts)
         if result.failed and not bytes(content).startswith(b'"Error'):
             content = msgspec.Raw(b'"Error: ' + bytes(content)[1:])
-        self._messages.append({"role": "tool", "tool_call_id": call_id, "content": content})
+        message: JsonObject = {"role": "tool", "tool_call_id": call_id, "content": content}
+        caches = [part.cache for part in result.parts if not rawjson.is_null(part.cache)]
+        if caches and self._vendor is OPENROUTER:
+            message["cache_control"] = caches[-1]
+        self._messages.append(message)
 
     def _add_assistant(self, turn: Turn) -> None:
         """Add a message of the assistant, unless it is empty."""
