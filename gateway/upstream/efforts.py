@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection
 
 from gateway.domain import rawjson
+from gateway.domain.errors import BadRequest
 from gateway.domain.lazy_pattern import lazy_pattern
 from gateway.domain.output_limit import CAPS
 from gateway.domain.rawjson import Fields
@@ -91,6 +92,20 @@ def nearest_level(sent: str, accepted: Collection[str]) -> str:
 def effort_of(budget: int) -> str:
     """Returns the effort that a budget for thinking stands for."""
     return "low" if budget < 2048 else "medium" if budget < 8192 else "high"
+
+
+def sent_effort(request: Fields) -> str | None:
+    """Returns the effort of a Messages request as a word; None if the client does not set it. Raises BadRequest."""
+    thinking = rawjson.maybe(request.get("thinking"))
+    kind = rawjson.at(thinking, "type")
+    if kind == "disabled":
+        return "none"
+    if kind == "enabled":
+        budget = thinking.get("budget_tokens") or 0
+        if not isinstance(budget, int):
+            raise BadRequest("thinking.budget_tokens must be an integer", param="thinking.budget_tokens")
+        return effort_of(budget)
+    return rawjson.text_at(request.get("output_config"), "effort") or None
 
 
 def fit_thinking(fields: Fields, learned: Collection[str]) -> list[str]:

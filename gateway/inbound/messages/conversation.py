@@ -31,7 +31,7 @@ from gateway.inbound.media import document_part, image_part, media_type_of
 from gateway.inbound.messages.render import MessageStyle
 from gateway.inbound.messages.tools import TOOL_CHANGE_TYPES, changed_tools, is_known_block, read_tools, readable_texts
 from gateway.upstream.anthropic.messages import TOOLS
-from gateway.upstream.efforts import effort_of
+from gateway.upstream.efforts import sent_effort
 
 _BILLING = b'"x-anthropic-billing-header:'
 _BILLING_LINE = re.compile(rb'"x-anthropic-billing-header:(?:[^"\\]|\\[^n])*(?:\\n)*')
@@ -62,6 +62,8 @@ class _ContentBlock(msgspec.Struct, gc=False):
     server_name: str = ""
     tool: msgspec.Raw = NULL
     """A tool that is added or removed from here on."""
+    tool_changes: list["_ContentBlock"] | None = None
+    """What was added and removed in the messages that a compaction stands for."""
     is_error: bool | None = None
     thinking: msgspec.Raw = NULL
     signature: str | None = None
@@ -73,6 +75,9 @@ class _Message(msgspec.Struct, gc=False):
 
     role: str
     content: msgspec.Raw = NULL
+    clear_at: str | None = None
+    output_config: msgspec.Raw = NULL
+    """Of a system message: the effort until the user writes again."""
 
 
 _BLOCK = msgspec.json.Decoder(_ContentBlock)
@@ -123,8 +128,12 @@ def translate_messages(order: Order) -> tuple[Order, MessageStyle]:
     reader = _MessageReader()
     reader.read_system(request.get("system", NULL))
     messages = read_typed(_MESSAGES, request["messages"], "messages")
+    last_user = max((i for i, message in enumerate(messages) if message.role == "user"), default=-1)
     for position, message in enumerate(messages):
-        reader.read(message, f"messages.{position}")
+        reader.read(message, f"messages.{position}", is_current=position > last_user)
+    if reader.effort:
+        config = rawjson.maybe_fields(request.get("output_config")) | {"effort": rawjson.raw(reader.effort)}
+        request = {**request, "output_config": rawjson.raw(config)}
     parameters, param_names, dropped = _translate_parameters(request)
     tools = read_tools({**request, "tools": changed_tools(request.get("tools", NULL), reader.tool_changes)})
     unread = [name for name, raw in request.items() if name not in _READ_FIELDS and not is_nothing(raw)]
@@ -162,6 +171,8 @@ class _MessageReader:
         self.transcript = Transcript()
         self.tool_changes: list[tuple[str, msgspec.Raw]] = []
         """Tools that are added and removed within the conversation: the type of the block, and the tool."""
+        self.effort = ""
+        """The effort that a system message sets for this answer; empty if none does."""
         self.lost: dict[str, None] = {}
         """The client's names of what is left out."""
 
@@ -181,13 +192,14 @@ class _MessageReader:
             f"system[].{block.type}": None for block in blocks if block.type != "text" and not _has_text(block)
         }
 
-    def read(self, message: _Message, where: str) -> None:
-        """Read a message. Raises BadRequest."""
+    def read(self, message: _Message, where: str, *, is_current: bool) -> None:
+        """Read a message; ``is_current``: the user has written nothing after it. Raises BadRequest."""
         blocks = []
         for block in _read_blocks(message.content, f"{where}.content"):
-            if block.type in TOOL_CHANGE_TYPES:
-                self.tool_changes.append((block.type, block.tool))
-            else:
+            is_change = block.type in TOOL_CHANGE_TYPES
+            changes = [block] if is_change else block.tool_changes or []
+            self.tool_changes += [(change.type, change.tool) for change in changes]
+            if not is_change:
                 blocks.append(block)
             if not is_nothing(block.citations):
                 self.lost["messages[].citations"] = None
@@ -201,7 +213,10 @@ class _MessageReader:
             case "assistant":
                 self.transcript.add("assistant", self._assistant_parts(blocks, where))
             case "system":
-                self._add_system(blocks)
+                if is_current or message.clear_at != "next_user_message":
+                    self._add_system(blocks)
+                if is_current:
+                    self.effort = rawjson.text_at(rawjson.maybe(message.output_config), "effort") or self.effort
             case _:
                 raise BadRequest(f"{where}.role must be user, assistant or system", param=f"{where}.role")
 
@@ -348,7 +363,7 @@ def _translate_parameters(request: Fields) -> tuple[Fields, dict[str, str], list
     if not is_nothing(stops) and read_typed(_LIST, stops, "stop_sequences"):
         fields["stop"] = stops
     names = dict(_PARAM_NAMES)
-    if (effort := _effort(request)) is not None:
+    if (effort := sent_effort(request)) is not None:
         fields["reasoning_effort"] = rawjson.raw(_EFFORTS.get(effort, effort))
         if rawjson.is_null(request.get("thinking")):
             names["reasoning_effort"] = "output_config.effort"
@@ -360,20 +375,6 @@ def _translate_parameters(request: Fields) -> tuple[Fields, dict[str, str], list
     dropped = unread_names(request, _READ_MEMBERS)
     _add_account(request, fields, dropped)
     return fields, names, dropped
-
-
-def _effort(request: Fields) -> str | None:
-    """Returns the effort as a word; None if the client does not set it."""
-    thinking = rawjson.maybe(request.get("thinking"))
-    kind = rawjson.at(thinking, "type")
-    if kind == "disabled":
-        return "none"
-    if kind == "enabled":
-        budget = thinking.get("budget_tokens") or 0
-        if not isinstance(budget, int):
-            raise BadRequest("thinking.budget_tokens must be an integer", param="thinking.budget_tokens")
-        return effort_of(budget)
-    return rawjson.text_at(request.get("output_config"), "effort") or None
 
 
 def _add_account(request: Fields, fields: Fields, dropped: list[str]) -> None:

@@ -111,6 +111,19 @@ def test_a_system_message_among_the_others_stays_there() -> None:
     assert turns(*HELLO, inner, assistant(text("a")))[1] == inner
 
 
+def test_a_system_message_may_end_with_the_users_turn() -> None:
+    """Its effort does so always, its text if it says so."""
+    low, high = (
+        {"role": "system", "content": word, "clear_at": "next_user_message", "output_config": {"effort": word}}
+        for word in ("low", "high")
+    )
+    kept = {**low, "content": "kept", "clear_at": "never"}
+    found = translated(messages=[*HELLO, low, kept, assistant(text("a")), *HELLO, high])
+    assert [turn["content"] for turn in found["messages"]] == ["Hi", "kept", "a", "Hi", "high"]
+    assert found["reasoning_effort"] == "high"
+    assert "reasoning_effort" not in translated(messages=[*HELLO, low, *HELLO])
+
+
 def test_a_local_server_gets_it_at_the_top() -> None:
     inner = {"role": "system", "content": [text("now")]}
     found = turns(*HELLO, inner, system="You are", preset="llamacpp")
@@ -344,15 +357,16 @@ def change(kind: str, tool: Doc) -> Doc:
 def test_tools_that_are_added_and_removed_on_the_way() -> None:
     added = {"type": "tool_definition", "definition": {**TOOL, "name": "late"}}
     gone, back = ({"type": "tool_reference", "name": name} for name in ("f", "g"))
+    summary = {"type": "compaction", "content": "So far", "tool_changes": change("tool_removal", back)["content"]}
     found = translated(
         tools=[TOOL, {**TOOL, "name": "g"}],
         messages=[
-            *(*HELLO, change("tool_removal", gone), change("tool_removal", back), assistant(text("a"))),
+            *(*HELLO, change("tool_removal", gone), user(summary), assistant(text("a"))),
             *(change("tool_addition", added), change("tool_addition", back), user(text("b"))),
         ],
     )
     assert [tool["function"]["name"] for tool in found["tools"]] == ["late", "g"]
-    assert [turn["content"] for turn in found["messages"]] == ["Hi", "a", "b"]
+    assert [turn["content"] for turn in found["messages"]] == ["Hi", "[compaction]\n\nSo far", "a", "b"]
 
 
 def test_citations_and_examples_are_named() -> None:
