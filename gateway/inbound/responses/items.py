@@ -127,7 +127,7 @@ class InputReader:
         role = _ROLES.get(item.role)
         if role is None:
             raise BadRequest(f"{where}.role: must be user, assistant, system or developer", param=f"{where}.role")
-        if item.role == "assistant" and b'"url_citation"' in bytes(item.content):
+        if item.role == "assistant" and b'_citation"' in bytes(item.content):
             self.lost["input[].annotations"] = None
         self.transcript.add(role, read_content(item.content, f"{where}.content", self.transcript))
 
@@ -137,6 +137,9 @@ class InputReader:
         if name and b'"%b"' % name.encode() in bytes(raw):
             self.lost[f"input[].{kind}.{name}"] = None
         item = rawjson.value(raw)
+        for name in ("action", *_ENCODED) if kind == "computer_call" else _ENCODED:
+            if not isinstance(item.get(name), str | None):
+                item[name] = rawjson.encode(item[name]).decode()
         holders = [holder for holder in (item, item.get("action")) if isinstance(holder, dict)]
         lines = [" ".join([f"[{kind}]", *_texts(holders, _INPUT_FIELDS)])]
         for holder in holders:
@@ -144,8 +147,6 @@ class InputReader:
                 lines += _texts(rawjson.list_at(holder, name), _RESULT_FIELDS)
         if kind == "image_generation_call":
             item.pop("result", None)
-        elif isinstance(item.get("error"), dict):  # as MCP servers report it
-            item["error"] = rawjson.encode(item["error"]).decode()
         lines += _texts([item], ("output", "result", "error", "reason"))
         role = "user" if kind == "agent_message" else "assistant"
         self.transcript.add(role, [TextPart(raw=rawjson.raw("\n".join(lines)))])
@@ -212,13 +213,14 @@ def _arguments(item: _InputItem, kind: ToolKind) -> bytes:
 
 _INPUT_FIELDS = (
     *("author", "recipient", "server_label", "name", "query", "queries", "url", "pattern", "arguments", "code"),
-    "revised_prompt",
+    *("revised_prompt", "action", "actions", "approve"),
 )
+_ENCODED = ("actions", "approve", "error")
+"""Fields of an item that its description shows as JSON; MCP servers report errors as objects."""
 _LOST_FIELDS = {
     "image_generation_call": "result",
     "mcp_list_tools": "tools",
     "agent_message": "encrypted_content",
-    "computer_call": "action",
     "computer_call_output": "output",
 }
 """The field of an item that its description leaves out."""

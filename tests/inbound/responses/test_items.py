@@ -234,6 +234,14 @@ def test_the_clients_own_tools_and_their_outputs() -> None:
             {"type": "image_generation_call", "id": "ig", "result": "aW1n", "revised_prompt": "a toll"},
             "[image_generation_call] a toll",
         ),
+        *(
+            ({"type": "computer_call", "call_id": "c", **given}, f"[computer_call] {shown}")
+            for given, shown in (
+                ({"action": {"type": "click", "x": 1}}, '{"type":"click","x":1}'),
+                ({"actions": [{"type": "wait"}]}, '[{"type":"wait"}]'),
+            )
+        ),
+        ({"type": "mcp_approval_response", "approve": False, "reason": "no"}, "[mcp_approval_response] false\nno"),
     ],
 )
 def test_what_a_vendors_tool_did_is_reported_in_a_line(item: dict[str, Any], line: str) -> None:
@@ -262,16 +270,14 @@ def test_the_last_update_of_the_configuration_counts() -> None:
 
 
 def test_what_cannot_be_sent_back_is_named() -> None:
-    cited = {"type": "url_citation", "url": "https://a.example", "title": "A", "start_index": 0, "end_index": 1}
+    cited = {"type": "file_citation", "file_id": "f", "filename": "a.pdf", "index": 0}
     said = {"role": "assistant", "content": [{"type": "output_text", "text": "a", "annotations": [cited]}]}
     image = {"type": "image_generation_call", "id": "ig", "result": "aW1n"}
-    click = {"type": "computer_call", "call_id": "c", "action": {"type": "click", "x": 1, "y": 2}}
     screen = {"type": "computer_screenshot", "image_url": "data:image/png;base64,AAAA"}
     shown = {"type": "computer_call_output", "call_id": "c", "output": screen}
-    assert read([USER, said, image, click, shown])[0].extras == (
+    assert read([USER, said, image, shown])[0].extras == (
         "input[].annotations",
         "input[].image_generation_call.result",
-        "input[].computer_call.action",
         "input[].computer_call_output.output",
     )
 
