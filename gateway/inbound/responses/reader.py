@@ -42,7 +42,8 @@ _REPORTS = frozenset({"usage", "service_tier", "cost"})
 _COUNTS = (b'"input_tokens"', b'"cached_tokens"', b'"output_tokens"', b'"reasoning_tokens"', b'"total_tokens"')
 """Names in a usage without which Codex and Grok Build fail."""
 _ERROR_EVENTS = ("error", "response.error")
-_TERMINAL_EVENTS = {"response.completed": "completed", "response.incomplete": "incomplete", "response.failed": "failed"}
+_TERMINAL_EVENTS = {f"response.{status}": status for status in ("completed", "incomplete", "failed", "cancelled")}
+_FAILED = ("failed", "cancelled")
 _REALTIME_END = "response.done"
 """Realtime's name of the last event, whatever the status."""
 _LAST_EVENTS = frozenset({*_TERMINAL_EVENTS, _REALTIME_END})
@@ -192,7 +193,7 @@ class ResponsesReader(NativeTap):
             status = rawjson.text_at(response.get("status"))
             kind = f"response.{status if status in _TERMINAL_EVENTS.values() else 'completed'}"
             fields = {**fields, "type": rawjson.raw(kind)}
-        if kind == "response.failed" or (kind in _TERMINAL_EVENTS and _has_failed(response)):
+        if kind in _TERMINAL_EVENTS and (_TERMINAL_EVENTS[kind] in _FAILED or _has_failed(response)):
             fields = {**fields, "type": rawjson.raw("response.failed")}
             self.failure = _failure_of(response, fields, self.order.model, self._channel)
             return None
@@ -320,7 +321,7 @@ def _finish_reason(response: Fields, status: str, *, has_call: bool) -> str:
 
 def _has_failed(response: Fields) -> bool:
     """Returns whether a response has failed, whatever its event is called. Some upstreams write an empty error."""
-    return rawjson.text_at(response.get("status")) == "failed" or bool(rawjson.maybe(response.get("error")))
+    return rawjson.text_at(response.get("status")) in _FAILED or bool(rawjson.maybe(response.get("error")))
 
 
 def _count_searches(output: msgspec.Raw) -> dict[str, int]:

@@ -185,6 +185,17 @@ def test_a_response_that_is_done_has_the_name_of_its_end(status: str, finish: st
     assert made.tail(NOTHING) == events[-1]
 
 
+@pytest.mark.parametrize("kind", ["response.cancelled", "response.done"])
+def test_a_response_that_the_upstream_cancelled_has_failed(kind: str) -> None:
+    cancelled = {**response(message("Hel")), "status": "cancelled"}
+    made = stream()
+    made.feed(event("response.created", 0, response=response()) + event(kind, 1, response=cancelled))
+    assert made.failure is not None
+    assert '"type":"response.failed"' in made.failure.verbatim.apply(str)
+    with pytest.raises(AttemptFailed):
+        ResponsesReader(order_of(), channel()).read_whole(json.dumps(cancelled).encode())
+
+
 def test_a_stream_that_is_cut_short_ends_as_incomplete_with_what_was_used() -> None:
     made = stream()
     begun = {**response(message("Hello")), "status": "in_progress", "output": [], "usage": None}
