@@ -286,6 +286,14 @@ async def test_an_estimate_replaces_a_count_that_fails(native: Gateway, provider
     assert native.records == []
 
 
+async def test_a_count_is_without_what_calls_were_refused_for(native: Gateway, provider: Provider) -> None:
+    body, refusal = {**HELLO, "odd_field": {"a": 1}}, fail(400, "odd_field: Extra inputs are not permitted")
+    provider.on("m", refusal, reply(message()))
+    assert (await post(native, body)).status == 200
+    await post(native, body, path=PATH + "/count_tokens")
+    assert provider.last.json == HELLO
+
+
 async def test_a_count_says_what_is_wrong_with_the_request(native: Gateway, provider: Provider) -> None:
     body = b'{"type":"error","error":{"type":"invalid_request_error","message":"odd"}}'
     provider.on("m", reply(body, status=400))

@@ -166,8 +166,8 @@ _NEEDED = frozenset(
 """Fields without which the answer is another one. Any other field may be left out, such as Claude Code's next one."""
 
 
-def _without_refused(order: Order, refused: Collection[str]) -> tuple[Order, tuple[str, ...]]:
-    """Returns the order without fields and betas that the upstream refuses, and their names."""
+def without_refused(order: Order, refused: Collection[str]) -> tuple[Order, tuple[str, ...]]:
+    """Returns the order without fields and betas that the upstream refused, and their names."""
     fields, dropped = fit_request(order.fields, refused)
     betas = [name for name in map(str.strip, order.forward.get(_BETA_HEADER, "").split(",")) if name]
     lost = [beta for beta in betas if EVERY_BETA in refused or BETA + beta in refused]
@@ -201,7 +201,7 @@ class MessagesRelay(Adapter):
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
         """Returns the request, without the fields and the betas that the upstream refused before."""
         self._renamed = served.upstream_name != order.model
-        order, dropped = _without_refused(order, learned.dropped)
+        order, dropped = without_refused(order, learned.dropped)
         prepared = native_request(order, channel, with_limit(served, learned))
         return msgspec.structs.replace(prepared, dropped=prepared.dropped + dropped) if dropped else prepared
 
