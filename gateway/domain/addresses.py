@@ -41,12 +41,13 @@ def _foreign_api(pattern: str, owner: str) -> _Rule:
 _RULES: Final = (
     _Rule(r"/messages/batches.*|/batches.*", "batches are " + _VENDOR_ONLY),
     _Rule(
-        r"/(?:files|uploads|vector_stores|assistants|threads|containers|skills|conversations|chat/completions)(?:/.*)?",
+        r"/(?:files|uploads|vector_stores|assistants|threads|containers|skills|conversations|chat/completions|evals|agents|"
+        r"sessions|environments|memory_stores|vaults|user_profiles|deployments|deployment_runs|dreams)(?:/.*)?",
         "files, threads and other objects that a vendor stores are " + _VENDOR_ONLY,
     ),
     _Rule(r"/responses/.*", "a response supports GET, DELETE, GET /input_items and POST /cancel only"),
     _Rule(
-        r"/(?:images|audio|videos|realtime|moderations|fine_tuning|fine-tunes|rerank|ocr)(?:/.*)?",
+        r"/(?:images|audio|videos|realtime|live|moderations|fine_tuning|fine-tunes|rerank|ocr|decisions|safety)(?:/.*)?",
         "this API is " + _VENDOR_ONLY,
     ),
     _Rule(r"/complete", "this API is obsolete: have the program use /v1/messages"),

@@ -15,6 +15,8 @@ BASE = "http://127.0.0.1:8655/v1"
         ("/v1/messages/batches/b_1/results", "batches are not supported"),
         ("/v1/files", "that a vendor stores"),
         ("/v1//threads/t_1/runs/", "that a vendor stores"),
+        ("/v1/sessions/s_1/events", "that a vendor stores"),
+        ("/v1/live/calls", "this API is not supported"),
         ("/v1/responses/resp_1/input", "GET /input_items"),
         ("/v1/images/generations", "this API is not supported"),
         ("/v1/audio/speech", "this API is not supported"),
