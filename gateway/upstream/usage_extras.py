@@ -113,6 +113,8 @@ def _other_prices(report: Mapping[str, Any]) -> Iterator[str]:
         yield f"service_tier:{tier}"
     if isinstance(region, str) and region not in _UNPRICED_REGIONS:
         yield f"inference_geo:{plain(region, 40)}"
+    if at(report, "fallback_credit", "status", "type") == "redeemed":  # Anthropic bills written tokens as read ones
+        yield "fallback_credit:redeemed"
     for step in iterations(report):
         if (kind := text_at(step, "type")).startswith(OTHER_STEPS):
             yield f"iteration:{plain(kind, 40)}"

@@ -23,6 +23,8 @@ from gateway.upstream.usage_extras import marks_of, without_charged
         ({"tool_usage": {"num_search_queries": 2}}, ("upstream_extra=num_search_queries:2",)),
         ({"speed": "fast", "service_tier": "priority"}, ("upstream_extra=speed:fast,service_tier:priority",)),
         ({"inference_geo": "us"}, ("upstream_extra=inference_geo:us",)),
+        ({"fallback_credit": {"status": {"type": "redeemed"}}}, ("upstream_extra=fallback_credit:redeemed",)),
+        ({"fallback_credit": {"status": {"type": "not_applied"}}}, ()),
         ({"service_tier": "flex"}, ("upstream_extra=service_tier:flex",)),
         ({"service_tier": "batch"}, ("upstream_extra=service_tier:batch",)),
         ({"trafficType": "ON_DEMAND_PRIORITY"}, ("upstream_extra=service_tier:priority",)),
