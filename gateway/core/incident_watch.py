@@ -238,7 +238,8 @@ def _is_unused_since(view: BudgetView, before: BudgetView) -> bool:
 def budget_use(books: MoneyBooks, scope: Scope, budgets: Iterable[Budget], now: Millis) -> Iterator[BudgetView]:
     """Yields the budgets with the amounts that are used in their present windows."""
     for budget in budgets:
-        spent, held = books.spent(scope, window_start(budget.window, now)), books.held(scope)
+        since = window_start(budget.window, now)
+        spent, held = books.spent(scope, since), books.held(scope, since)
         yield BudgetView(
             window=budget.window,
             nanos=budget.nanos,

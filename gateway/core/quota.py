@@ -29,9 +29,9 @@ import msgspec
 
 from gateway.core.call_extras import call_extras, other_models_cost
 from gateway.core.channel_effects import ChannelEffects
-from gateway.core.quota_refusals import Headroom, Shortage, budget_warning, quota_exceeded
+from gateway.core.quota_refusals import Headroom, Shortage, budget_warning, lasts_until, quota_exceeded
 from gateway.domain.account import Account, AccountStatus
-from gateway.domain.budget import Amounts, Budget, budget_name, window_end, window_start
+from gateway.domain.budget import EVER, Amounts, Budget, budget_name, window_end, window_start
 from gateway.domain.call import ACCOUNT, Running, Scope
 from gateway.domain.cost import PLAIN, CallExtras, highest_cost
 from gateway.domain.errors import QuotaExceeded
@@ -250,11 +250,11 @@ class MoneyBooks(Protocol):
     def spent(self, scope: Scope, since: Millis) -> Amounts:
         """Returns the sums of the settled calls that were accepted at or after a moment."""
 
-    def held(self, scope: Scope) -> Amounts:
-        """Returns the sums of running calls."""
+    def held(self, scope: Scope, since: Millis = EVER) -> Amounts:
+        """Returns the sums of the running calls that were accepted at or after a moment."""
 
-    def running_in(self, scope: Scope) -> Sequence[Running]:
-        """Returns the running calls that are charged to this scope."""
+    def running_in(self, scope: Scope, since: Millis = EVER) -> Sequence[Running]:
+        """Returns the running calls that are charged to this scope and were accepted at or after a moment."""
 
     def update(self, call: Running) -> None:
         """Replace what is known of a running call."""
@@ -272,7 +272,11 @@ class HoldPlan(msgspec.Struct, frozen=True, gc=False):
 def plan_hold(
     books: MoneyBooks, account: Account, group: Group, token: Token, need: CallNeed, *, now: Millis
 ) -> HoldPlan:
-    """Returns the hold for a call. Raises QuotaExceeded, naming the budget that is too small. Changes nothing."""
+    """Returns the hold for a call: what it may need, or all that is left if that is less. Changes nothing.
+
+    Raises QuotaExceeded if the least that it needs is not left. Of several budgets that are too small, it names the one
+    that stays so for longest.
+    """
     if account.status is _SUSPENDED:
         msg = "the account is suspended; 'tollkeeper account set --status active' reactivates it"
         raise QuotaExceeded(msg, code="account_suspended")
@@ -280,17 +284,19 @@ def plan_hold(
     if not has_budgets and (need.free or 0 < need.nanos <= books.available()):
         return HoldPlan(need.nanos, need.input + need.output)
     headrooms = list(_headrooms(books, account, group, token, now=now))
+    left_nanos = min(headroom.nanos for headroom in headrooms if headroom.nanos is not None)
+    left_tokens = min((headroom.tokens for headroom in headrooms if headroom.tokens is not None), default=None)
+    errors = [
+        quota_exceeded(headroom, shortage, books.running_in(headroom.scope, headroom.since))
+        for headroom, shortage in _shortages(headrooms, token, need)
+    ]
+    if errors:
+        error = max(errors, key=lasts_until)
+        error.left_nanos, error.left_tokens = left_nanos, left_tokens
+        raise error
     warning = "; ".join(headroom.warning for headroom in headrooms if headroom.warning)
-    try:
-        nanos = 0 if need.free else _amount_to_hold(headrooms, token, need, books, in_tokens=False)
-        tokens = _amount_to_hold(headrooms, token, need, books, in_tokens=True)
-    except QuotaExceeded as error:
-        error.left_nanos = min((headroom.nanos for headroom in headrooms if headroom.nanos is not None), default=None)
-        error.left_tokens = min(
-            (headroom.tokens for headroom in headrooms if headroom.tokens is not None), default=None
-        )
-        raise
-    return HoldPlan(Nanos(nanos), tokens, warning)
+    tokens = need.input + need.output if left_tokens is None else min(need.input + need.output, left_tokens)
+    return HoldPlan(Nanos(0 if need.free else min(need.nanos, left_nanos)), tokens, warning)
 
 
 def left_to_stop(books: MoneyBooks, account: Account, token: Token, *, now: Millis) -> int | None:
@@ -300,27 +306,20 @@ def left_to_stop(books: MoneyBooks, account: Account, token: Token, *, now: Mill
         scope: Scope = ("token", token.id)
         for budget in token.budgets:
             if budget.nanos is not None:
-                spent = books.spent(scope, window_start(budget.window, now))
-                amounts_left.append(budget.nanos - spent.nanos - books.held(scope).nanos)
+                since = window_start(budget.window, now)
+                spent, held = books.spent(scope, since), books.held(scope, since)
+                amounts_left.append(budget.nanos - spent.nanos - held.nanos)
     return min(amounts_left, default=None)
 
 
-def _amount_to_hold(
-    headrooms: list[Headroom], token: Token, need: CallNeed, books: MoneyBooks, *, in_tokens: bool
-) -> int:
-    """Returns the money or tokens to hold: what the call may need, or all that is left if that is less.
-
-    Raises QuotaExceeded if the least that it needs is not left.
-    """
-    amount, least = (need.input + need.output, need.input + need.minimum) if in_tokens else (need.nanos, need.least)
-    for headroom in headrooms:
-        left = headroom.tokens if in_tokens else headroom.nanos
-        if left is not None:
-            if left <= 0 or least > left:
-                shortage = Shortage(token=token, held_output=need.minimum, needs=least, in_tokens=in_tokens)
-                raise quota_exceeded(headroom, shortage, books.running_in(headroom.scope))
-            amount = min(amount, left)
-    return amount
+def _shortages(headrooms: list[Headroom], token: Token, need: CallNeed) -> Iterator[tuple[Headroom, Shortage]]:
+    """Yields what is too small for the least that a call needs, first in money, then in tokens."""
+    for in_tokens, least in ((False, need.least), (True, need.input + need.minimum)):
+        shortage = Shortage(token=token, held_output=need.minimum, needs=least, in_tokens=in_tokens)
+        for headroom in headrooms if in_tokens or not need.free else ():
+            left = headroom.tokens if in_tokens else headroom.nanos
+            if left is not None and (left <= 0 or least > left):
+                yield headroom, shortage
 
 
 def _headrooms(books: MoneyBooks, account: Account, group: Group, token: Token, *, now: Millis) -> Iterator[Headroom]:
@@ -337,8 +336,8 @@ def _headrooms(books: MoneyBooks, account: Account, group: Group, token: Token, 
 def _headroom(books: MoneyBooks, scope: Scope, budget: Budget, name: str, now: Millis) -> Headroom:
     """Returns what a budget leaves in its present window. ``name`` is the group's or the token's."""
     owner = f"{scope[0]} '{name}'" if name else "the account"
-    spent = books.spent(scope, window_start(budget.window, now))
-    held = books.held(scope)
+    since = window_start(budget.window, now)
+    spent, held = books.spent(scope, since), books.held(scope, since)
     return Headroom(
         label=f"the {budget_name(budget.window, owner)}",
         code=f"{scope[0]}_quota_exceeded" if name else "insufficient_quota",
@@ -346,6 +345,7 @@ def _headroom(books: MoneyBooks, scope: Scope, budget: Budget, name: str, now: M
         tokens=None if budget.tokens is None else budget.tokens - spent.tokens - held.tokens,
         resets=window_end(budget.window, now),
         scope=scope,
+        since=since,
         owner_kind=scope[0],
         name=name,
         window=budget.window.value,

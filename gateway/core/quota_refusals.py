@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from gateway.domain.advice import advice
-from gateway.domain.budget import WARN_SHARE, Budget, budget_name, share_of
+from gateway.domain.budget import EVER, WARN_SHARE, Budget, budget_name, share_of
 from gateway.domain.call import ACCOUNT, Running, Scope
 from gateway.domain.errors import GatewayError, QuotaExceeded
 from gateway.domain.human_values import percent_text, plural, zoned_time
@@ -66,6 +66,8 @@ class Headroom(msgspec.Struct, frozen=True, kw_only=True):
     warning: str = ""
     """A warning if most of the budget is spent."""
     scope: Scope = ACCOUNT
+    since: Millis = EVER
+    """When its window began."""
 
 
 class Shortage(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,6 +108,11 @@ def quota_exceeded(headroom: Headroom, shortage: Shortage, running: Iterable[Run
     error = QuotaExceeded("; ".join(parts), code=headroom.code, details=details)
     error.state = state
     return error
+
+
+def lasts_until(error: QuotaExceeded) -> str:
+    """Returns a text that sorts errors by how long they last: those that end with the running calls come first."""
+    return "" if WHILE_HELD in error.details else str(error.details.get("resets_at", "never"))
 
 
 def _remedies_of_token(headroom: Headroom, shortage: Shortage) -> Iterator[str]:

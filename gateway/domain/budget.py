@@ -114,10 +114,14 @@ def share_of(budget: Budget, nanos: int, tokens: int) -> float:
     return max((used / limit if limit else float(used > 0) for used, limit in pairs if limit is not None), default=0.0)
 
 
+EVER = Millis(0)
+"""When the window ``Window.EVER`` began."""
+
+
 def window_start(window: Window, now: Millis) -> Millis:
     """Returns when the window that contains ``now`` began, by this machine's local calendar. EVER began at 0."""
     first = _WINDOWS[window].first
-    return Millis(0) if first is None else _millis(first(_local(now)))
+    return EVER if first is None else _millis(first(_local(now)))
 
 
 def window_end(window: Window, now: Millis) -> Millis | None:

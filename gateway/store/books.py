@@ -19,14 +19,14 @@ cost nothing. A call counts from the moment it started.
 Long: holds, counters and the log are the three parts of one sum.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import lru_cache
 from types import MappingProxyType
 
 import msgspec
 
-from gateway.domain.budget import Amounts, Window
+from gateway.domain.budget import EVER, Amounts, Window
 from gateway.domain.call import ACCOUNT, REFUSED, Record, Running, Scope, is_call_id, lost_record
 from gateway.domain.errors import InternalError
 from gateway.domain.units import CallId, Millis, Nanos, TokenId
@@ -85,18 +85,25 @@ class Holds:
             self._count(call, -1)
         return True
 
-    def held(self, scope: Scope) -> Amounts:
+    def held(self, scope: Scope, since: Millis = EVER) -> Amounts:
+        """Returns what the running calls of a scope hold that began at or after a moment.
+
+        The call that has run for longest tells whether any began before: only calls that waited for a slot are not in
+        their order.
+        """
+        oldest = next(iter(self._running.values()), None)
+        if oldest is not None and oldest.ts < since:
+            return _sum_of_holds(self.running_in(scope, since))
         held = self._held.get(scope)
         if held is None:
             if len(self._held) >= 1000:
                 self._held.clear()
-            calls = self.running_in(scope)
-            nanos, tokens = sum(call.held for call in calls), sum(call.held_tokens for call in calls)
-            held = self._held[scope] = Amounts(Nanos(nanos), tokens, len(calls))
+            held = self._held[scope] = _sum_of_holds(self.running_in(scope))
         return held
 
-    def running_in(self, scope: Scope) -> list[Running]:
-        return [call for call in self._running.values() if scope in scopes(call)]
+    def running_in(self, scope: Scope, since: Millis = EVER) -> list[Running]:
+        """Returns the running calls of a scope that began at or after a moment."""
+        return [call for call in self._running.values() if call.ts >= since and scope in scopes(call)]
 
     def _count(self, call: Running, sign: int) -> None:
         for scope in scopes(call):
@@ -104,10 +111,12 @@ class Holds:
                 self._held[scope] = held.plus(sign * call.held, sign * call.held_tokens, sign)
 
 
+def _sum_of_holds(calls: Sequence[Running]) -> Amounts:
+    return Amounts(Nanos(sum(call.held for call in calls)), sum(call.held_tokens for call in calls), len(calls))
+
+
 MOMENTS = 2 * len(Window)
 """The number of moments that are cached for a scope: the starts of its windows, and as many earlier ones."""
-
-EVER = Millis(0)
 
 DIMENSION: dict[str, Dimension] = {"account": "group", "token": "token", "group": "group", "channel": "channel"}
 """The dimension of the log's sums for each kind of scope. The account has the sums of all groups."""

@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 from gateway.core.channel_effects import effects_of
 from gateway.core.quota import CallNeed, HoldPlan, affordable_output, left_to_stop, need_of, plan_hold
 from gateway.domain.account import Account, AccountStatus
-from gateway.domain.budget import Amounts, Budget, Window, window_start
+from gateway.domain.budget import EVER, Amounts, Budget, Window, window_start
 from gateway.domain.call import ACCOUNT, Running, Scope
 from gateway.domain.channel import Dialect, ServedModel
 from gateway.domain.errors import QuotaExceeded
@@ -45,11 +45,11 @@ class Purse:
     def spent(self, scope: Scope, since: Millis) -> Amounts:
         return self.spendings.get((scope, since), Amounts())
 
-    def held(self, scope: Scope) -> Amounts:
+    def held(self, scope: Scope, since: Millis = EVER) -> Amounts:
         return self.holds.get(scope, Amounts())
 
-    def running_in(self, scope: Scope) -> list[Running]:
-        return [call for call in self.running.values() if scope in scopes(call)]
+    def running_in(self, scope: Scope, since: Millis = EVER) -> list[Running]:
+        return [call for call in self.running.values() if call.ts >= since and scope in scopes(call)]
 
     def update(self, call: Running) -> None:
         self.running[call.id] = call
@@ -265,6 +265,23 @@ def test_who_holds_the_rest_of_a_budget_is_named() -> None:
     purse.running[CallId("a")] = holder(7, "tok_1", held_tokens=300)
     found = refusal(purse, need(), group=Budget(tokens=300)).message
     assert found.startswith("running calls hold the rest of the budget of group 'home': req_7 (opus) 300 tokens;")
+
+
+@pytest.mark.parametrize(
+    ("account", "token", "named"),
+    [
+        (Budget(window=Window.DAY, nanos=Nanos(0)), Budget(window=Window.MONTH, nanos=Nanos(0)), "token 'laptop'"),
+        (Budget(window=Window.MONTH, nanos=Nanos(0)), Budget(window=Window.DAY, nanos=Nanos(0)), "the account"),
+        (Budget(window=Window.DAY, nanos=Nanos(0)), Budget(tokens=0), "token 'laptop'"),
+        (Budget(window=Window.DAY, tokens=0), Budget(window=Window.DAY, tokens=0), "the account"),
+        (Budget(nanos=Nanos(900)), Budget(window=Window.DAY, nanos=Nanos(0)), "token 'laptop'"),
+    ],
+)
+def test_the_budget_that_stays_too_small_for_longest_is_named(account: Budget, token: Budget, named: str) -> None:
+    purse = Purse()
+    purse.holds[ACCOUNT] = Amounts(nanos=Nanos(800))
+    purse.running[CallId("a")] = holder(7, "tok_2", held=Nanos(800))
+    assert named in refusal(purse, need(), account=account, token=token).state
 
 
 def test_a_call_for_much_output_learns_how_to_hold_less() -> None:

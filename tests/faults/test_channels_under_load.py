@@ -9,7 +9,7 @@ from pathlib import Path
 from gateway.domain.budget import Budget, Window, window_start
 from gateway.domain.call import Outcome, Scope
 from gateway.domain.limits import Limits
-from gateway.domain.units import DOLLAR, Millis, Nanos
+from gateway.domain.units import Millis, Nanos
 from tests.fakes import law
 from tests.fakes.gateway import Gateway, running
 from tests.fakes.provider import Exchange, Provider
@@ -57,18 +57,18 @@ async def test_a_call_that_runs_over_midnight_is_booked_on_the_day_it_began(home
     async with running(home, wall=lambda: at[0]) as gateway:
         gateway.channel(provider.base_url)
         gateway.price()
-        client = gateway.token("daily", budgets=(Budget(window=Window.DAY, nanos=Nanos(DOLLAR)),))
+        budget = Budget(window=Window.DAY, nanos=Nanos(400_000))
+        client = gateway.token("daily", budgets=(budget,), limits=Limits(rpd=1))
         call = asyncio.ensure_future(client.chat(max_tokens=20))
         await provider.asked()
+        assert gateway.engine.store.books.held(scope).nanos > 200_000  # two do not fit
         at[0] = tomorrow
+        assert (await client.chat(max_tokens=20)).status == 200
         slow.wall.set()
         assert (await call).status == 200
-        (first,) = await gateway.settled()
+        second, first = await gateway.settled(2)
         books, day = gateway.engine.store.books, window_start(Window.DAY, tomorrow)
-        assert (first.ts, books.spent(scope, day).nanos, books.spent(scope).nanos) == (today, 0, first.cost)
-        assert (await client.chat(max_tokens=20)).status == 200
-        first, second = await gateway.settled(2)
-        assert (second.ts, books.spent(scope, day).nanos) == (tomorrow, second.cost)
+        assert (first.ts, second.ts, books.spent(scope, day).nanos) == (today, tomorrow, second.cost)
         assert books.spent(scope).nanos == first.cost + second.cost > second.cost > 0
         assert law.breaches(gateway, [provider]) == []
     assert law.on_disk(home) == []

@@ -4,7 +4,7 @@ import msgspec
 
 from gateway.domain.budget import Amounts
 from gateway.domain.call import ACCOUNT
-from gateway.domain.units import CallId
+from gateway.domain.units import CallId, Millis
 from gateway.store.books import Holds
 from tests.store.samples import running
 
@@ -17,6 +17,14 @@ def test_a_hold_counts_for_all_that_the_call_draws_on() -> None:
     assert holds.held(("token", "tok_1")).calls == 2
     assert (holds.held(("channel", "ch_1")).calls, holds.held(("channel", "ch_0")).calls) == (1, 1)
     assert holds.held(("group", "vip")).calls == 1
+
+
+def test_calls_that_began_before_a_window_hold_nothing_of_it() -> None:
+    holds = Holds()
+    holds.add(running(1))
+    holds.add(running(6))
+    for since, calls in ((running(1).ts, 2), (running(1).ts + 1, 1), (running(6).ts + 1, 0)):
+        assert holds.held(ACCOUNT, Millis(since)).calls == len(holds.running_in(ACCOUNT, Millis(since))) == calls
 
 
 def test_a_hold_ends_once() -> None:
