@@ -79,6 +79,8 @@ class UpstreamConnection(asyncio.BufferedProtocol):
         self.used = False
         """Whether it has served before."""
         self.idle_since = 0.0
+        self.closing_s = 0.1
+        """The seconds within which one that the upstream closed while it was idle fails; at least a round trip."""
 
     @property
     def alive(self) -> bool:

@@ -137,8 +137,9 @@ class Pool:
                 try:
                     answer = await self._exchange(connection, head, prepared.body, head_s)
                 except ConnectionBroken as exc:
-                    # one that was closed while it was idle fails within a second and before any answer
-                    late = self._loop.time() - began > 1.0
+                    # one that was closed while it was idle fails within a round trip and before any answer; later,
+                    # the upstream may have the request, and may charge for it
+                    late = self._loop.time() - began > connection.closing_s
                     if not connection.used or late or exc.answer_started:
                         raise AttemptFailed(_exchange_failure(self.channel, exc)) from exc
                     connection = None
@@ -178,7 +179,7 @@ class Pool:
 
     async def _dial(self, target: Target) -> UpstreamConnection:
         """Open a connection. Raises AttemptFailed, or Unavailable if no open file is left for it."""
-        seconds = self.channel.timeouts.connect
+        seconds, where = self.channel.timeouts.connect, f" ({target.host}:{target.port})"
         try:
             async with asyncio.timeout(seconds):
                 return await self._connect(target)
@@ -186,17 +187,16 @@ class Pool:
             if exc.errno in (errno.EMFILE, errno.ENFILE):
                 raise self._total.no_connection_error(f"the system gives no more open files: {exc.strerror}") from exc
             if isinstance(exc, TimeoutError) and not exc.strerror:  # the deadline, and not the system's own
-                slow = failures.too_slow(self.channel, "connect", seconds, sent=False)
+                slow = failures.too_slow(self.channel, "connect", seconds, sent=False, where=where)
                 raise AttemptFailed(msgspec.structs.replace(slow, kind=FailureKind.NETWORK)) from exc
-            text = f"{error_text(exc)} ({target.host}:{target.port})"
-            raise AttemptFailed(failures.unreachable(self.channel, text, sent=False)) from exc
+            raise AttemptFailed(failures.unreachable(self.channel, error_text(exc) + where, sent=False)) from exc
 
     async def _connect(self, target: Target) -> UpstreamConnection:
         """Open a connection and add it to the pool. Raises OSError and Unavailable."""
         if self._closed:
             raise OSError(None, "the channel's connections were closed")
         make = partial(UpstreamConnection, self._add_idle, self._forget, self._buffer)
-        closed_another = self._total.add()
+        closed_another, began = self._total.add(), self._loop.time()
         try:
             if closed_another:  # its file is free in the loop's next turn
                 await asyncio.sleep(0)
@@ -204,6 +204,7 @@ class Pool:
         except BaseException:
             self._total.count -= 1
             raise
+        connection.closing_s = min(max(connection.closing_s, self._loop.time() - began), 1.0)
         self._add(connection)
         return connection
 

@@ -90,7 +90,7 @@ async def test_a_connection_that_does_not_come_about_is_a_timeout() -> None:
     async with listening(hang) as port:
         failed = await _failure(f"https://127.0.0.1:{port}/v1", connect=0.2)
     assert (failed.kind, failed.sent, failed.code) == (K.NETWORK, False, "upstream_timeout")
-    assert "connect deadline of 0.2 s" in failed.message
+    assert failed.message.endswith(f"connect deadline of 0.2 s passed (127.0.0.1:{port})")
 
 
 async def test_a_reset_before_any_byte_was_sent(ask: Asker) -> None:
@@ -147,9 +147,9 @@ async def test_a_connection_that_breaks_as_it_is_used_is_replaced_once(ask: Aske
 
 
 @pytest.mark.hasty(1)
-async def test_a_call_that_breaks_after_a_second_is_not_tried_again(ask: Asker, provider: Provider) -> None:
+async def test_a_call_that_breaks_after_a_round_trip_is_not_tried_again(ask: Asker, provider: Provider) -> None:
     async def break_late(exchange: Exchange) -> None:
-        await skip(1.1)
+        await skip(0.3)
         await slam(exchange)
 
     await (await ask(speak())).read(10_000, UnlimitedMemory())
