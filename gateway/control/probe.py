@@ -217,18 +217,15 @@ def _rejected_step(name: str, text: str, key: str) -> Step:
 
 def _unreached_step(name: str, contact: Reachability) -> Step:
     address = f"{contact.host}:{contact.port}"
+    option = "--proxy" if contact.text.startswith("the proxy ") else "--base-url"
+    change = f"If the address is wrong: 'tollkeeper channel edit {word(name)} {option} URL'"
+    authority = "for an authority of your own, SSL_CERT_FILE names its file where the server runs"
     text, fix = {
-        Stage.NAME: (
-            f"the name {contact.host} is not found: {contact.text}",
-            f"is this machine online? If the address is wrong: 'tollkeeper channel edit {word(name)} --base-url URL'",
-        ),
-        Stage.CONNECTION: (
-            f"no connection to {address}: {contact.text}",
-            f"is the upstream running? If the address is wrong: 'tollkeeper channel edit {word(name)} --base-url URL'",
-        ),
+        Stage.NAME: (f"the name {contact.host} is not found: {contact.text}", f"is this machine online? {change}"),
+        Stage.CONNECTION: (f"no connection to {address}: {contact.text}", f"does it run? {change}"),
         Stage.CERTIFICATE: (
             f"no TLS with {address}: {contact.text}",
-            "check this machine's clock, and whether something intercepts TLS",
+            f"check this machine's clock, and whether something intercepts TLS; {authority}. {change}",
         ),
     }[contact.failed or Stage.NAME]
     code, status = "upstream_unreachable", 502

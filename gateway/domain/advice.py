@@ -36,8 +36,8 @@ _BY_CODE: Final = {
     "upstream_out_of_credit": "the account at the upstream has no credit: top up there",
     "upstream_overloaded": "the upstream is busy: try again, or add another channel that has the model",
     "upstream_rate_limited": "to wait less, add a key: 'tollkeeper channel key add {channel} --key KEY'",
-    "upstream_timeout": "the upstream is slow: 'tollkeeper channel edit {channel} --timeout head=300'",
-    "upstream_unreachable": "the channel's base URL does not answer: does the upstream run?",
+    "upstream_timeout": "'tollkeeper channel edit {channel} --timeout head=300' waits longer; see 'tollkeeper doctor'",
+    "upstream_unreachable": "does the upstream run? 'tollkeeper doctor' tests its name, connection and certificate",
     "wrong_host": "use the address that 'tollkeeper status' shows, or 'tollkeeper settings set --add-host NAME'",
 }
 

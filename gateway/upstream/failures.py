@@ -106,6 +106,7 @@ _NO_ITEM = lazy_pattern(
     r"\b(?:item|conversation|container|vector store)\b[^.]{0,80}not (?:found|exist)|no endpoints found that support"
 )
 _NO_PATH = lazy_pattern(r"invalid url|unknown_url")
+_WANTS_TLS = lazy_pattern(r"plain http request was sent to https|http request to an https server")
 _INVALID_REQUEST = lazy_pattern(r"invalid_request_error")
 _FILTER = lazy_pattern(
     r"content[_ ]filter|data_?inspection|content[_ ]policy|responsibleai|high risk|new_sensitive|sensitive[_ ]?content"
@@ -142,6 +143,7 @@ _RULES: tuple[tuple[FailureKind, frozenset[int], re.Pattern[str] | None], ...] =
     (FailureKind.QUOTA, frozenset({400, 401, 403, 404, 422, 429, *_FAULT}), _NO_MONEY),
     (FailureKind.CLIENT, frozenset({400, 403}), _FLAGGED),
     (FailureKind.CLIENT, frozenset({422, 451, *_FAULT}), _FILTER),
+    (FailureKind.SERVER, frozenset({400}), _WANTS_TLS),
     (FailureKind.RATE, frozenset({429}), None),
     (FailureKind.CLIENT, frozenset({400, 422, *_FAULT}), _TOO_LONG),
     (FailureKind.RATE, frozenset({400, 403, *_FAULT}), _RATE),
@@ -274,6 +276,8 @@ def _server_text(status: int, error: ErrorBody) -> str:
         return f"redirect refused (HTTP {status}). {REDIRECT_ADVICE}"
     if status == 404:
         return f"the upstream does not know this path (HTTP 404: {error.message}). {WRONG_PATH_ADVICE}"
+    if status == 400 and _WANTS_TLS.search(error.words):
+        return f"the upstream is called without TLS ({_own_words(status, error)}). {WRONG_PATH_ADVICE}"
     return f"the upstream failed: {_own_words(status, error)}"
 
 
@@ -292,9 +296,9 @@ def unreachable(channel: Channel, why: str, *, sent: bool) -> Failure:
     return _failure(channel, FailureKind.NETWORK, "upstream_unreachable", f"cannot be reached: {why}", sent=sent)
 
 
-def too_slow(channel: Channel, deadline: str, seconds: float, *, sent: bool) -> Failure:
+def too_slow(channel: Channel, deadline: str, seconds: float, *, sent: bool, where: str = "") -> Failure:
     """Returns the failure of a passed deadline; ``deadline`` is its name, for example ``connect``."""
-    what = f"took too long: {deadline} deadline of {seconds:g} s passed"
+    what = f"took too long: {deadline} deadline of {seconds:g} s passed{where}"
     return _failure(channel, FailureKind.SLOW, TIMEOUT, what, sent=sent)
 
 

@@ -198,17 +198,20 @@ async def test_a_variable_that_is_not_set(owner: ControlClient, gateway: Gateway
 
 
 @pytest.mark.parametrize(
-    ("base_url", "said"),
+    ("base_url", "proxy", "said"),
     [
-        ("http://127.0.0.1:1/v1", "no connection to 127.0.0.1:1: Connection refused"),
-        ("http://a..b/v1", "the name a..b is not found"),
+        ("http://127.0.0.1:1/v1", "", "no connection to 127.0.0.1:1: Connection refused"),
+        ("http://a..b/v1", "", "the name a..b is not found"),
+        ("http://a..b/v1", "http://127.0.0.1:1", "no connection to a..b:80: the proxy 127.0.0.1:1 cannot be reached"),
     ],
 )
-async def test_a_host_that_is_not_reached(owner: ControlClient, gateway: Gateway, base_url: str, said: str) -> None:
-    gateway.channel(base_url)
+async def test_a_host_that_is_not_reached(
+    owner: ControlClient, gateway: Gateway, base_url: str, proxy: str, said: str
+) -> None:
+    gateway.channel(base_url, proxy=proxy)
     found = await step(owner)
     assert (found.result, found.text.startswith(said)) == ("fail", True), found
-    assert "channel edit up --base-url" in found.fix
+    assert f"channel edit up --{'proxy' if proxy else 'base-url'} URL" in found.fix
 
 
 async def test_what_is_off_is_left_alone_and_the_mock_needs_no_network(owner: ControlClient, gateway: Gateway) -> None:

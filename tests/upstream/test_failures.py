@@ -32,6 +32,8 @@ CLASSES = [
     (400, {"message": "You have reached your specified API usage limits"}, K.QUOTA, "upstream_out_of_credit"),
     (400, {"message": "Your credit balance is too low"}, K.QUOTA, "upstream_out_of_credit"),
     (400, {"message": "x/y is not a valid model ID"}, K.MISSING, "model_not_found"),
+    (400, {"message": "The plain HTTP request was sent to HTTPS port"}, K.SERVER, "upstream_error"),
+    (400, {"message": "Client sent an HTTP request to an HTTPS server."}, K.SERVER, "upstream_error"),
     (401, None, K.AUTH, "upstream_auth_failed"),
     (401, {"message": "Missing scopes: model.request", "code": "x"}, K.AUTH, "upstream_auth_failed"),
     (401, {"message": "This key has no access to model 'm'."}, K.MISSING, "model_not_found"),

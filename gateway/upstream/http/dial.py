@@ -82,7 +82,8 @@ def _check_answer(head: bytes, proxy: Proxy) -> None:
     status = int(match[1]) if match else 0
     name = _authority(proxy.host, proxy.port)
     if status == 407:
-        raise OSError(None, f"the proxy {name} does not accept the user and password it was given")
+        given = "does not accept the user and password it was given"
+        raise OSError(None, f"the proxy {name} {given if proxy.authorization else 'requires a user and password'}")
     if not status or b"\r\n\r\n" not in head:
         raise OSError(None, f"the proxy {name} sent an answer that is not valid")
     if not 200 <= status < 300:
@@ -187,6 +188,8 @@ def error_text(exc: Exception) -> str:
     """Returns a short text that says what failed."""
     if isinstance(exc, ssl.SSLCertVerificationError):
         return f"its certificate is not accepted: {exc.verify_message}"
+    if isinstance(exc, ssl.SSLError) and exc.reason in ("HTTP_REQUEST", "WRONG_VERSION_NUMBER"):
+        return "it does not speak TLS there; a base URL without TLS begins with http://"
     if isinstance(exc, ssl.SSLError):
         return f"TLS failed: {exc.reason or exc}"
     if isinstance(exc, OSError) and exc.errno and not isinstance(exc, socket.gaierror):  # look-ups have other numbers

@@ -231,7 +231,7 @@ async def test_tls_is_spoken_with_the_host_and_not_with_the_proxy(
 @pytest.mark.parametrize(
     ("answer", "text"),
     [
-        (b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", "user and password"),
+        (b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", "requires a user and password"),
         (b"HTTP/1.1 403 Forbidden\r\nX: y\r\n\r\nno", "refuses to connect there \\(HTTP 403\\)"),
         (b"HTTP/1.1 302 Found\r\nLocation: http://x/\r\n\r\n", "refuses to connect there"),
         (b"\x05\x00garbage\r\n\r\n", "an answer that is not valid"),

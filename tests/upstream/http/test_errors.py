@@ -25,10 +25,17 @@ def test_words(exc: Exception, text: str) -> None:
     assert error_text(exc).startswith(text)
 
 
-def test_tls_is_reported_with_its_reason() -> None:
-    exc = ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER] wrong")
-    exc.reason = "WRONG_VERSION_NUMBER"
-    assert error_text(exc) == "TLS failed: WRONG_VERSION_NUMBER"
+@pytest.mark.parametrize(
+    ("reason", "text"),
+    [
+        ("WRONG_VERSION_NUMBER", "it does not speak TLS there; a base URL without TLS begins with http://"),
+        ("TLSV1_ALERT_PROTOCOL_VERSION", "TLS failed: TLSV1_ALERT_PROTOCOL_VERSION"),
+    ],
+)
+def test_tls_is_reported_with_its_reason(reason: str, text: str) -> None:
+    exc = ssl.SSLError(1, "[SSL] wrong")
+    exc.reason = reason
+    assert error_text(exc) == text
 
 
 def test_a_certificate_is_reported_with_its_reason() -> None:
