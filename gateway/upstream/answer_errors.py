@@ -38,7 +38,7 @@ _SUCCESS_CODES = frozenset({"", "0", "200", "ok", "success", "none", "20000"})
 """In lower case."""
 
 _TYPES = {
-    400: "invalid_request_error invalid_argument failed_precondition out_of_range",
+    400: "invalid_request_error invalid_request invalid_argument failed_precondition out_of_range",
     401: "authentication_error unauthenticated",
     402: "billing_error",
     403: "permission_error permission_denied",

@@ -134,9 +134,10 @@ def _read_fields(fields: Mapping[str, Any]) -> ErrorBody:
     headers = rawjson.at(fields, "metadata", "headers")
     pairs = list(headers.items())[:32] if isinstance(headers, dict) else []
     hints = {name: fields[name] for name in ("details", "innererror") if isinstance(fields.get(name), list | dict)}
+    kinds = (*map(fields.get, ("type", "status", "__type")), rawjson.at(fields, "metadata", "error_type"))
     error = ErrorBody(
         message=_message_text(message, fields),
-        type=_text(fields.get("type")) or _text(fields.get("status")) or _text(fields.get("__type")),
+        type=next(filter(None, map(_text, kinds)), ""),
         code=code,
         param=_text(fields.get("param")),
         status=status,

@@ -73,10 +73,10 @@ _NO_MODEL = lazy_pattern(
     r"|not found the model|invalid_model\b|invalid model name passed|provider not provided"
     r"|deploymentnotfound|deployment[^.]{0,60}not exist|no 'model_name' with this string"
     r"|models?\b.{0,200}?(?:not found|not exist|is not available|not supported for generatecontent)"
-    r"|models?\b.{0,200}?(?:decommissioned|end of life|no longer available)|no allowed providers"
+    r"|models?\b.{0,200}?(?:decommissioned|end of (?:its )?life|no longer available)|no allowed providers"
     r"|model (?:id|identifier)[^.]{0,20} is invalid|on-demand throughput|model is not supported when using"
     r"|no endpoints (?:found|available) (?:for|matching)|not (?:activated|opened) the model"
-    r"|function '[^']*': not found for account|模型.{0,40}(?:不存在|无可用|未开通)"
+    r"|function '[^']*': not found for account|given endpoint does not exist|模型.{0,40}(?:不存在|无可用|未开通)"
 )
 _CERTAINLY_NO_MODEL = lazy_pattern(
     r"model_not_found|not_found_error model|unknown model|no such model|model not found|not support (?:the )?model\b"
@@ -95,7 +95,7 @@ _OTHER_API = lazy_pattern(
     r"unsupported_api_for_model|\bmodel\b.{0,200}? not (?:support the '[^']*' api|supported for format)"
     r"|\bmodel (?:\S+ )?(?:is not supported|does not support)\b.{0,12}\bresponses api"
     r"|this (?:model is only|is (?:not )?a chat model and (?:thus )?not) supported in"
-    r"|operation does not work with the specified model"
+    r"|operation does not work with the specified model|isn't supported on this route"
 )
 """The upstream has the model, but not in the API of the request: Copilot, Bedrock, OpenCode Zen, vLLM and others."""
 _NO_STATE = lazy_pattern(
@@ -110,7 +110,7 @@ _WANTS_TLS = lazy_pattern(r"plain http request was sent to https|http request to
 _INVALID_REQUEST = lazy_pattern(r"invalid_request_error")
 _FILTER = lazy_pattern(
     r"content[_ ]filter|data_?inspection|content[_ ]policy|responsibleai|high risk|new_sensitive|sensitive[_ ]?content"
-    r"|risk_?detection|inappropriate content|敏感|不安全|违规"
+    r"|risk_?detection|inappropriate content|safety system|敏感|不安全|违规"
 )
 _FLAGGED = lazy_pattern(_FILTER.pattern + r"|moderation|flagged|safety")
 _TOO_LONG = lazy_pattern(
@@ -118,7 +118,7 @@ _TOO_LONG = lazy_pattern(
     r"|prompt(?:s|_tokens)? (?:is |are )?(?:too long|超长)|maximum prompt length|prompt contains \d+ tokens"
     r"|input (?:is )?too long|too many (?:input )?tokens(?!, please wait)|exceeded model token limit"
     r"|max_seq_len|max message tokens|max_tokens must be at least ?1, got -|n_keep[^.]{0,20}>= n_ctx"
-    r"|prompt exceeds max length|max_prompt_tokens_exceeded"
+    r"|prompt exceeds max length|max_prompt_tokens_exceeded|tokens_limit_reached|expected maxlength"
     r"|input[_ ](?:length|token count|tokens?)[^.]{0,60}(?:exceed|too long|should be)|token count[^.]{0,40}exceed"
     r"|reduce the length of|`inputs` tokens|上下文.{0,8}(?:长度|超)|输入.{0,12}(?:超长|过长)"
 )
@@ -126,10 +126,13 @@ _BLOCKED = lazy_pattern(r"cloudflare|just a moment|attention required|been block
 _BAD_REQUEST = lazy_pattern(
     r"unexpected message role|unknown variant|extra_forbidden|invalid params"
     r"|system messages? must be|roles must alternate|no user query found"
-    r"|prefill is incompatible|image input is not|tool call arguments as json"
+    r"|prefill is incompatible|image input is not|tool call arguments as json|could not process image"
+    r"|invalid_prompt|(?:bio|cyber)_policy|policy_violation|(?:empty|invalid|download|base64)_image|unsupported_image"
+    r"|image_(?:file|parse|too)"
 )
 _OWN_FAULT = lazy_pattern(
-    r"provider returned error(?:: error)?\s*\Z|no models provided|failed to get response from provider"
+    r"(?:unmapped |(?<!\w ))provider returned error(?:: error)?\s*\Z|no models provided"
+    r"|failed to get response from provider"
     r"|upstream request failed(?:: \[invalid_request_error\] invalid upload request)?\.?\s*\Z"
     r"|no models? loaded|model (?:is |was )?(?:not |un)loaded|model has crashed|failed to load model"
     r"|model is (?:at capacity|overloaded)|server is busy|enginecore encountered an issue|\bloading model\s*\Z"

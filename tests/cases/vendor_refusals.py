@@ -56,12 +56,15 @@ NO_SUCH_MODEL: list[Said] = [
     (400, openai("You passed in model=x. There is no 'model_name' with this string", "400")),
     (400, openai("LLM Provider NOT provided. Pass in the LLM provider you are trying to call.", "400")),
     (400, {"detail": "The 'x-5.3' model is not supported when using Codex with a ChatGPT account."}),
+    (404, {"message": "This model version has reached the end of its life. Please refer to the documentation."}),
+    (404, {"error_code": "RESOURCE_DOES_NOT_EXIST", "message": "The given endpoint does not exist, please retry"}),
 ]
 
 OTHER_API: list[Said] = [
     (400, openai("model gpt-4o is not supported via Responses API.", "unsupported_api_for_model")),
     (400, openai('model "x-1.5" is not accessible via the /chat/completions endpoint', "unsupported_api_for_model")),
     (400, openai("The model 'openai.gpt-5.6' does not support the '/v1/chat/completions' API", "validation_error")),
+    (400, openai("model `openai.gpt-6-astra` isn't supported on this route", "validation_error")),
     (400, openai("The model does not support Responses API", None)),  # vLLM
     (401, anthropic("ModelError", "Model x-3.7 is not supported for format oa-compat")),  # OpenCode Zen
     (404, openai("This model is only supported in v1/responses and not in v1/chat/completions.", None)),
@@ -143,6 +146,9 @@ TOO_LONG: list[Said] = [
             400,
             metadata={"raw": '{"error":{"message":"Input length (265330) exceeds model\'s maximum context length"}}'},
         ),
+        failure("Provider returned error", code=400, metadata={"error_type": "context_length_exceeded"}),
+        openai("Request body too large for gpt-4o model. Max size: 8000 tokens.", "tokens_limit_reached"),  # GitHub
+        {"message": "Malformed input request: expected maxLength: 200000, actual: 210000, please reformat"},  # Bedrock
     ),
 ]
 
@@ -216,6 +222,8 @@ FILTERED: list[tuple[int, Any, str]] = [
         {"error": {"code": "content_policy_violation", "message": "Blocked by our content policy."}},
         "content_policy_violation",
     ),
+    filtered(openai("Your request was rejected as a result of our safety system.", None)),
+    filtered(failure("Provider returned error", code=400, metadata={"error_type": "content_policy_violation"})),
 ]
 """With the code that the client gets."""
 
@@ -256,6 +264,8 @@ BAD_REQUEST: list[Said] = [
     (500, openai("Failed to apply the chat template: Unexpected message role.", 500, "server_error")),
     (500, openai("Error: Jinja Exception: Conversation roles must alternate user/assistant/...", 500, "server_error")),
     (500, openai("Error: Jinja Exception: No user query found in messages.", 500, "server_error")),  # Qwen
+    (500, {"message": "Could not process image"}),  # Bedrock
+    (400, failure("Provider returned error", code=400, metadata={"error_type": "invalid_request"})),
 ]
 
 OWN_FAILURE: list[Said] = [
@@ -276,6 +286,7 @@ OWN_FAILURE: list[Said] = [
     (500, ""),
     (400, {"error": {"message": "Provider returned error", "code": 400, "metadata": {"raw": "ERROR"}}}),  # OpenRouter
     (400, {"error": {"message": "Provider returned error", "code": 400}}),
+    (400, failure("Provider returned error", code=400, metadata={"error_type": "unmapped"})),
     (400, {"error": {"message": "No models provided", "code": 400}}),
     (400, {"success": False, "error": [{"code": 2005, "message": "Failed to get response from provider"}]}),
     (400, anthropic("invalid_request_error", "Error from provider (Console Go): Upstream request failed")),

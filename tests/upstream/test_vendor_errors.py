@@ -137,6 +137,15 @@ def test_a_request_that_is_too_long_is_found_inside_of_an_answer(body: Any) -> N
             {"type": "response.failed", "response": {"status": "failed", "error": {"code": "rate_limit_exceeded"}}},
             K.RATE,
         ),
+        *(
+            ({"type": "response.failed", "response": {"error": {"code": code, "message": "x"}}}, K.CLIENT)
+            for code in (
+                *("invalid_prompt", "bio_policy", "misalignment_policy_violation", "image_content_policy_violation"),
+                *("invalid_image", "invalid_base64_image", "image_too_large", "image_parse_error", "empty_image_file"),
+                *("image_file_not_found", "unsupported_image_media_type", "failed_to_download_image"),
+            )
+        ),
+        ({"type": "error", "error": {"type": "invalid_request", "code": "cyber_policy", "message": "x"}}, K.CLIENT),
         ({"error": {"status": "RESOURCE_EXHAUSTED", "message": "x"}}, K.RATE),
         ({"error": {"code": 503, "message": "x", "status": "UNAVAILABLE"}}, K.SERVER),
         ({"error": "model runner has unexpectedly stopped"}, K.SERVER),
