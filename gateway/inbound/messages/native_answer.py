@@ -69,6 +69,12 @@ _PIECES: Mapping[str, _Pieces] = {
 }
 """Decodes the usual pieces of a block, by the type of the block."""
 _TEXT_BLOCKS = {"text_delta": "text", "thinking_delta": "thinking"}
+_NEEDED: Mapping[str, Fields] = {
+    "text": {"text": rawjson.EMPTY_TEXT},
+    "thinking": {"thinking": rawjson.EMPTY_TEXT},
+    "tool_use": {"input": rawjson.raw({})},
+}
+"""Fields of the start of a block without which SDKs fail, by its type; llama.cpp leaves out the input."""
 _BLOCK_EVENTS = ("content_block_start", "content_block_delta", "content_block_stop")
 
 
@@ -81,8 +87,12 @@ class MessageTap(NativeTap):
         self._reader = reader
         self._model = model
         self._open_block: int | None = None
+        """The upstream's index of the open block."""
+        self._next_place = 0
         self._types: dict[int, str] = {}
-        """The type of each block."""
+        """The type of each block, by the upstream's index."""
+        self._places: dict[int, int] = {}
+        """The index of each block for the client, by the upstream's."""
         self._strays: list[tuple[str, Fields]] = []
         """The types of the blocks that deltas of texts belong to, and the deltas. They get these blocks at the end."""
         self._pieces: _Pieces | None = None
@@ -130,14 +140,16 @@ class MessageTap(NativeTap):
         return _clean_event(event, fields, self.order.screen)
 
     def _take_block_event(self, kind: str, event: SSEEvent, fields: Fields) -> bytes | None:
-        """See ``take``. SDKs fail at a text in the block of a call, as SGLang and claude-code-router send it."""
+        """See ``take``. SDKs fail at a text in the block of a call, as SGLang and claude-code-router send it, and at a
+        second block with the index of another, as Ollama sends it.
+        """
         index = rawjson.whole_number(rawjson.maybe(fields.get("index"))) or 0
+        changes, ended = Fields(), b""
         if kind == "content_block_start":
             block = rawjson.maybe_fields(fields.get("content_block"))
-            self._open_block, self._types[index] = index, rawjson.text_at(block.get("type"))
-            self._pieces = _PIECES.get(self._types[index])
-            self._reader.has_content = True
-            self._count(block)
+            ended = b"" if self._open_block != index else _event("content_block_stop", index=self._places[index])
+            if missing := self._begin_block(index, block):
+                changes["content_block"] = rawjson.raw(block | missing)
         elif kind == "content_block_stop":
             self._open_block = self._pieces = None
         else:
@@ -147,13 +159,30 @@ class MessageTap(NativeTap):
             if own_type != block_type and block_type in _PIECES:
                 self._strays.append((own_type, delta))
                 return b""
-        return _clean_event(event, fields, self.order.screen)
+        if (place := self._places.get(index, index)) != index:
+            self._pieces = None  # which would pass with their own index
+            changes["index"] = rawjson.raw(place)
+        sent = fields | changes
+        event = SSEEvent(rawjson.encode(sent), kind.encode()) if changes else event
+        cleaned = _clean_event(event, sent, self.order.screen)
+        return ended + (cleaned or write_event(event.name, event.data)) if changes else cleaned
+
+    def _begin_block(self, index: int, block: Fields) -> Fields:
+        """Note a block that begins. Returns the fields that it lacks."""
+        kind = rawjson.text_at(block.get("type"))
+        self._open_block, self._types[index] = index, kind
+        self._places[index] = place = max(index, self._next_place)
+        self._next_place = place + 1
+        self._pieces = _PIECES.get(kind)
+        self._reader.has_content = True
+        self._count(block)
+        return {name: raw for name, raw in _NEEDED.get(kind, {}).items() if rawjson.is_null(block.get(name))}
 
     def _end_block(self) -> bytes:
         """Returns the end of the open block, and blocks with the stray deltas."""
-        out = b"" if self._open_block is None else _event("content_block_stop", index=self._open_block)
+        out = b"" if self._open_block is None else _event("content_block_stop", index=self._places[self._open_block])
         self._open_block = None
-        for place, (kind, deltas) in enumerate(groupby(self._strays, itemgetter(0)), max(self._types, default=0) + 1):
+        for place, (kind, deltas) in enumerate(groupby(self._strays, itemgetter(0)), max(self._next_place, 1)):
             out += _event("content_block_start", index=place, content_block={"type": kind, kind: ""})
             out += b"".join([_event("content_block_delta", index=place, delta=delta) for _, delta in deltas])
             out += _event("content_block_stop", index=place)

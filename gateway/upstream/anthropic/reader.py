@@ -153,6 +153,7 @@ class MessageReader(AnswerReader):
         return self._newest if index is None else index
 
     def _open(self, index: int, fields: Fields) -> Iterator[AnswerPart]:
+        yield from self._close(index)  # Ollama does not end a text before a thought with the same index
         kind, self.has_content = _type_of(fields, _BLOCK_TYPES), True
         block = self._blocks[index] = _Block(index, kind, arguments_text(fields.get("input")))
         if kind == "tool_use":

@@ -1,10 +1,10 @@
-"""Texts that come in the block of a tool call get blocks of their own, after all others: SDKs fail otherwise."""
+"""Native messages at which SDKs fail are repaired. Texts in the block of a tool call get blocks after all others."""
 
 import pytest
 
 from gateway.domain.channel import Dialect
 from gateway.domain.usage import Usage
-from tests.cases.vendor_answers import SPENT, Doc, Row, began, block, ended, named
+from tests.cases.vendor_answers import SPENT, Doc, Row, began, block, ended, named, text_part, thinks, writes
 from tests.inbound.test_vendor_answers import Said, fed, read_messages
 
 CALL = {"type": "tool_use", "id": "t1", "name": "f", "input": {}}
@@ -34,3 +34,27 @@ def test_a_text_in_a_block_that_was_not_begun_or_is_unknown_stays_there() -> Non
     sent = began(**SPENT) + named("content_block_delta", index=0, delta=SAY) + block(1, {"type": "new"}, MORE)
     answer, out, _ = fed(Row("", Dialect.ANTHROPIC, sent + ended()), "messages")
     assert out + answer.tail(Usage()) == sent + ended()
+
+
+def test_blocks_with_one_index_get_indexes_of_their_own_and_end_in_turn() -> None:
+    sent = began(**SPENT) + block(0, text_part(""), writes("H"), stop=False)
+    sent += block(0, {"type": "thinking", "thinking": ""}, thinks("H"), thinks("m")) + block(0, CALL, HALF, REST)
+    sent += block(1, text_part(""), writes("i"), stop=False)
+    for sizes in ((), (500, 60, 60, 60, 60)):
+        answer, out, _ = fed(Row("", Dialect.ANTHROPIC, sent + ended("tool_use")), "messages", *sizes)
+        said = read_messages(out + answer.tail(Usage()), streamed=True)
+        assert said == Said("Hi", "Hm", [["f", '{"a":1}']], "tool_use")
+        assert [out.count(b'"content_block_stop","index":%d' % index) for index in range(4)] == [1, 1, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("lacking", "whole"),
+    [
+        ({"type": "tool_use", "id": "t1", "name": "f"}, CALL),
+        ({"type": "text", "text": None}, text_part("")),
+        ({"type": "thinking"}, {"type": "thinking", "thinking": ""}),
+    ],
+)
+def test_a_start_without_its_content_gets_an_empty_one(lacking: Doc, whole: Doc) -> None:
+    answer, out, _ = fed(Row("", Dialect.ANTHROPIC, began(**SPENT) + block(0, lacking) + ended()), "messages")
+    assert out + answer.tail(Usage()) == began(**SPENT) + block(0, whole) + ended()
