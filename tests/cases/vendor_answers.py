@@ -260,6 +260,7 @@ CITED: Doc = {
     "url_citation": {"url": "https://a.example", "title": "A", "start_index": 0, "end_index": 2},
 }
 DETAILS = [{"type": "reasoning.text", "text": "Hm"}]
+STEPS = [{"type": "web_search", "thought": "Hm", "web_search": {"search_results": []}}]
 TOOL: Doc = {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {"a": 1}}
 MESSAGE: Doc = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "usage": SPENT}
 PICTURE: Doc = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aW1n"}}
@@ -700,6 +701,23 @@ ENDS = [
         )
     ),
     openai_row(
+        "a message of Claude's (Copilot)",
+        plain={
+            **MESSAGE,
+            "content": [{"type": "thinking", "thinking": "Hm", "signature": "s"}, text_part("Hi"), TOOL],
+            "stop_reason": "tool_use",
+        },
+        used=(9, 1),
+        calls=ONE_CALL,
+        **THOUGHT_HI,
+    ),
+    openai_row(
+        "a message of Claude's without a content",
+        plain={"id": "msg_1", "model": "m", "stop_reason": "max_tokens", "usage": SPENT},
+        finish="length",
+        used=(9, 1),
+    ),
+    openai_row(
         "an answer in a result",
         event({"result": chunk(delta("Hi", finish="stop"))}) + event({"result": chunk(usage=usage(9, 2))}) + DONE,
         {"result": completion(said("Hi")), "success": True, "errors": [], "messages": []},
@@ -835,6 +853,13 @@ BLOCKS = [
         words("there"),
         text="Hi there",
         calls=[("f", ARGUMENTS), ("g", ARGUMENTS)],
+    ),
+    claude_row(
+        "a text that does not end before a thought with its index (Ollama)",
+        block(0, text_part(""), writes("H"), stop=False),
+        block(0, {"type": "thinking", "thinking": ""}, thinks("Hm")),
+        block(1, text_part(""), writes("i")),
+        **THOUGHT_HI,
     ),
     claude_row("a text whose start never came", named("content_block_delta", index=0, delta=writes("Hi")), text="Hi"),
     tool_row(
@@ -1169,6 +1194,7 @@ PARTS = [
             ("references", [PAGE]),
             ("web_search", [MAPPED]),
             ("search_info", {"search_results": [PAGE]}),
+            ("venice_parameters", {"web_search_citations": [PAGE]}),
         )
     ),
     *(
@@ -1180,7 +1206,18 @@ PARTS = [
             own_form=True,
             **RAINS,
         )
-        for name, sources in (("context", {"citations": [PAGE]}), ("executed_tools", [RAN]))
+        for name, sources in (
+            ("context", {"citations": [PAGE]}),
+            ("executed_tools", [RAN]),
+            ("web_search_data", {"sources": [PAGE]}),
+        )
+    ),
+    chat_row(
+        "sources after the finish reason, and an empty list of them",
+        delta("It rains."),
+        last={**chunk(usage=usage(9, 2)), "citations": ["https://a.example"], "search_info": {"search_results": []}},
+        own_form=True,
+        **RAINS,
     ),
     chat_row(
         "citations in LiteLLM's own fields",
@@ -1210,6 +1247,13 @@ PARTS = [
         text="No",
     ),
     openai_row("speech next to its text", plain=completion({**said("Hi"), "audio": SPOKEN}), text="Hi"),
+    chat_row(
+        "reasoning in steps (Perplexity)",
+        delta(reasoning_steps=STEPS),
+        delta("Hi"),
+        whole={**said("Hi"), "reasoning_steps": STEPS},
+        **THOUGHT_HI,
+    ),
     chat_row(
         "reasoning in details alone",
         delta(reasoning="", reasoning_details=DETAILS),

@@ -155,8 +155,9 @@ async def test_an_empty_answer_has_an_empty_block(gateway: Gateway, provider: Pr
     assert blocks(await streamed(gateway)) == [{"type": "text", "text": ""}]
 
 
-async def test_a_stop_sequence_that_the_upstream_names(gateway: Gateway, provider: Provider) -> None:
-    provider.on("m", reply(whole("m", {**choice(), "stop_reason": "END"})))
+@pytest.mark.parametrize("name", ["stop_reason", "matched_stop"])  # vLLM's, SGLang's
+async def test_a_stop_sequence_that_the_upstream_names(gateway: Gateway, provider: Provider, name: str) -> None:
+    provider.on("m", reply(whole("m", {**choice(), name: "END"})))
     found = (await post(gateway)).json
     assert (found["stop_reason"], found["stop_sequence"]) == ("stop_sequence", "END")
 

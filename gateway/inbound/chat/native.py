@@ -197,6 +197,7 @@ class _RegularMessage(msgspec.Struct, gc=False):
     reasoning: str | msgspec.UnsetType | None = msgspec.UNSET
     reasoning_details: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     reasoning_text: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    reasoning_steps: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     thinking: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     tool_calls: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     function_call: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
@@ -210,7 +211,7 @@ class _RegularChoice(msgspec.Struct, gc=False):
     logprobs: msgspec.Raw = rawjson.NULL
 
 
-_ABSENT = (msgspec.UNSET,) * 4
+_ABSENT = (msgspec.UNSET,) * 5
 _CHOICES = msgspec.json.Decoder(list[_RegularChoice])
 
 
@@ -241,7 +242,8 @@ def _is_regular(choice: _RegularChoice, position: int) -> bool:
         return False
     if meaning_of(choice.native_finish_reason or "") == "broken":
         return False
-    if (message.tool_calls, message.function_call, message.reasoning_text, message.thinking) != _ABSENT:
+    texts = (message.reasoning_text, message.reasoning_steps, message.thinking)
+    if (message.tool_calls, message.function_call, *texts) != _ABSENT:
         return False
     if message.reasoning_content is not None and message.reasoning is not msgspec.UNSET:
         return False  # it may be the same text twice

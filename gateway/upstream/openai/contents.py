@@ -24,8 +24,8 @@ def normalize_texts(holder: Fields) -> None:
             holder["reasoning_content"] = holder[name]
     if not _is_empty(holder.get("reasoning_content")):
         holder.pop("reasoning", None)
-    elif _is_empty(holder.get("reasoning")) and "reasoning_details" in holder:  # OpenRouter's
-        text = _text_in(rawjson.list_at(holder["reasoning_details"]), _REASONING_TEXTS)
+    elif not holder.keys().isdisjoint(_REASONING_LISTS) and _is_empty(holder.get("reasoning")):
+        text = _text_in([rawjson.list_at(holder.get(name)) for name in _REASONING_LISTS], _REASONING_TEXTS)
         if text:
             holder["reasoning_content"] = rawjson.raw(text)
 
@@ -34,11 +34,13 @@ _PLAIN_STARTS = (b'"', b"n")
 """The first bytes of a text and of null."""
 _REASONING = frozenset({"reasoning_content", "reasoning", "reasoning_text", "thinking"})
 """Fields with the reasoning. The last two are those of Copilot and of small servers, and are copied to the first."""
+_REASONING_LISTS = ("reasoning_details", "reasoning_steps")
+"""Fields of OpenRouter and Perplexity with the reasoning in parts."""
 _CALL_TYPES = ("tool_use", "tool_call", "function_call", "function")
 """Types of parts that are tool calls."""
 _TEXTS = ("text", "refusal", "value", "parts")
 """Fields of a part with its text, or with an object or a list that has it."""
-_REASONING_TEXTS = ("text", "summary", "thinking", "content", "reasoning")
+_REASONING_TEXTS = ("text", "summary", "thinking", "content", "reasoning", "thought")
 """Fields with the text of a part of reasoning."""
 
 
@@ -141,6 +143,8 @@ _SOURCES: dict[str, tuple[str, ...]] = {
     "search_info": ("search_results",),  # Hunyuan
     "context": ("citations",),  # Azure
     "executed_tools": ("search_results", "results"),  # Groq
+    "venice_parameters": ("web_search_citations",),
+    "web_search_data": ("sources",),  # Writer
 }
 """Fields of an answer or a message with sources, and the path from each item to its own list."""
 
@@ -153,16 +157,14 @@ def source_fields(holder: Fields) -> Fields:
     }
 
 
-def sources_in(fields: Fields) -> Iterator[Citation]:
-    """Yields the sources in such fields, each with an address: those of the first field with titles come first."""
+def sources_in(fields: Fields) -> Iterator[Citation | None]:
+    """Yields the sources in such fields; None for one without an address, such as Cohere's documents."""
     for name, raw in fields.items():
         value, path = rawjson.maybe(raw), _SOURCES[name]
         for holder in value if isinstance(value, list) else [value]:
             for item in rawjson.list_at(holder, *path) if path or isinstance(holder, list) else [holder]:
                 source = item if isinstance(item, dict) else {"url": item}
-                citation = url_citation({**source, "url": source.get("url") or source.get("link")})
-                if citation is not None:
-                    yield citation
+                yield url_citation({**source, "url": source.get("url") or source.get("link")})
 
 
 def image_at(url: str, choice: int = 0) -> Medium:

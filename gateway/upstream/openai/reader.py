@@ -103,7 +103,7 @@ class ChatReader(AnswerReader):
         if event.data.strip() == b"[DONE]":
             self.done = True
             self.default_word = "stop" if self._has_usage else ""
-            return []
+            return self.end()
         try:
             self.chunk = chunk = _parse_chunk(event.data)
         except ValueError:
@@ -134,7 +134,22 @@ class ChatReader(AnswerReader):
         if self.failure is None and not self._add_choices(answer, "message"):
             raise not_an_answer(body, self._channel)
         self.default_word = "stop"
-        return self._parts
+        return [*self._parts, *self.end()]
+
+    def end(self) -> list[AnswerPart]:
+        """See ``AnswerReader``: the sources that came next to the text, each once, unless it had citations of its own.
+
+        They belong to the first choice. Some come after its finish reason.
+        """
+        holders, self._sources = self._sources if not self._cited else [], []
+        sources = [source for fields in holders for source in sources_in(fields)]
+        by_url: dict[str, Citation] = {}
+        for source in filter(None, sources):
+            by_url.setdefault(source.url, source)
+        if sources and not by_url:
+            return [AnswerMark("citation_dropped")]
+        choice = min(self._begun, default=0)
+        return [msgspec.structs.replace(citation, choice=choice) for citation in by_url.values()]
 
     def forget(self) -> None:
         """Forget the last chunk, which may be large."""
@@ -184,13 +199,13 @@ class ChatReader(AnswerReader):
         if isinstance(word, str) and word.strip().lower() not in _NO_WORDS:
             native = rawjson.maybe(choice.fields.get("native_finish_reason"))  # OpenRouter's, if the word is of no help
             word = native if isinstance(native, str) and meaning_of(native) == "broken" else word
-            stop_sequence = rawjson.maybe(choice.fields.get("stop_reason"))  # vLLM's
-            stop = StopWord(word, choice.index, stop_sequence if isinstance(stop_sequence, str) else None)
+            stop_sequences = map(choice.fields.get, ("stop_reason", "matched_stop"))  # vLLM's, SGLang's
+            stop_sequence = next((text for raw in stop_sequences if isinstance(text := rawjson.maybe(raw), str)), None)
+            stop = StopWord(word, choice.index, stop_sequence)
         elif choice.whole:
             stop = StopWord("stop", choice.index)
         else:
             return
-        self._add_sources(choice.index)
         self._parts.append(stop)
 
     def _add_message(self, choice: ParsedChoice) -> None:
@@ -257,19 +272,6 @@ class ChatReader(AnswerReader):
         if sources and sources not in self._sources[-1:]:  # Perplexity repeats them in every chunk
             self._sources.append({name: raw.copy() for name, raw in sources.items()})
 
-    def _add_sources(self, index: int) -> None:
-        """Add the sources that came next to the text, each once, unless the text had citations of its own."""
-        if not self._sources or self._cited:
-            return
-        self._cited = True
-        citations = (citation for fields in self._sources for citation in sources_in(fields))
-        by_url: dict[str, Citation] = {}
-        for citation in citations:
-            by_url.setdefault(citation.url, citation)
-        if not by_url:  # such as Cohere's documents, which have no addresses
-            self._parts.append(AnswerMark("citation_dropped"))
-        self._parts += [msgspec.structs.replace(citation, choice=index) for citation in by_url.values()]
-
 
 def _parse_chunk(data: bytes) -> Fields:
     """Returns the fields of a chunk or an answer; of a list, those of its first error. Raises ValueError."""
@@ -281,6 +283,9 @@ def _parse_chunk(data: bytes) -> Fields:
     chunk = rawjson.fields(data)
     if "choices" in chunk:
         return chunk
+    if "stop_reason" in chunk:  # Copilot sends Claude's message
+        message = {name: chunk[name] for name in ("role", "content") if name in chunk}
+        return {**chunk, "choices": rawjson.raw([{"message": message, "finish_reason": chunk["stop_reason"]}])}
     inner = (rawjson.maybe_fields(chunk.get(name)) for name in ("result", "data"))  # Cloudflare's place, and others'
     return next((fields for fields in inner if "choices" in fields), chunk)
 
