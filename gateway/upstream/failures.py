@@ -72,7 +72,7 @@ _NO_MODEL = lazy_pattern(
     r"model_not_(?:found|supported)|not_found_error model|modelnotopen|not a valid model|unknown model|no such model"
     r"|not found the model|invalid_model\b|invalid model name passed|provider not provided"
     r"|deploymentnotfound|deployment[^.]{0,60}not exist|no 'model_name' with this string"
-    r"|models?\b.{0,200}?(?:not found|not exist|is not available|not supported for generatecontent)"
+    r"|model(?:s|code)?\b.{0,200}?(?:not found|not exist|is not available|not supported for generatecontent)"
     r"|models?\b.{0,200}?(?:decommissioned|end of (?:its )?life|no longer available)|no allowed providers"
     r"|model (?:id|identifier)[^.]{0,20} is invalid|on-demand throughput|model is not supported when using"
     r"|no endpoints (?:found|available) (?:for|matching)|not (?:activated|opened) the model"

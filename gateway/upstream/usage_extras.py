@@ -185,8 +185,9 @@ def variant_of(report: Mapping[str, Any]) -> str:
     """Returns the variant of a price that applies according to the report; empty for standard processing."""
     if report.get("speed") == "fast":
         return "fast"
-    names = (report.get(name) for name in ("service_tier", "serviceTier", "trafficType"))
-    return next(filter(None, map(named_variant, names)), "")
+    names = map(report.get, ("service_tier", "serviceTier", "trafficType"))
+    compatible = at(report, "extra_properties", "google", "traffic_type")  # in Google's compatible API
+    return next(filter(None, map(named_variant, (*names, compatible))), "")
 
 
 def named_variant(name: object) -> str:

@@ -278,6 +278,7 @@ BARE_FAILURE = dumps({"error": {"message": "late", "code": 503}})
 PAGE: Doc = {"title": "A", "url": "https://a.example"}
 MAPPED: Doc = {"title": "A", "link": "https://a.example", "refer": "ref_1"}
 RAN: Doc = {"type": "search", "arguments": "{}", "output": "x", "search_results": {"results": [PAGE]}}
+DRAWN: Doc = {"data": "aW1n", "extra_content": {"google": {"mime_type": "image/png"}}}
 SPOKEN: Doc = {"id": "audio_1", "data": "AAAA", "expires_at": 1, "transcript": "Hi"}
 
 
@@ -443,6 +444,12 @@ USAGE = [
         **HI,
     ),
     hi_row("names in camel case", spent=CAMELS, **HI),
+    hi_row(
+        "a tier in Google's own properties (Vertex)",
+        spent={**usage(9, 2), "extra_properties": {"google": {"traffic_type": "ON_DEMAND_PRIORITY"}}},
+        marks=("upstream_extra=service_tier:priority",),
+        **HI,
+    ),
 ]
 ENDS = [
     hi_row("upper case", word="MAX_TOKENS", text="Hi", finish="length"),
@@ -990,6 +997,14 @@ CALLS = [
         whole=called(call("c1", "f", ARGUMENTS), call("c2", "g", "{}")),
         calls=TWO_CALLS,
     ),
+    call_row(
+        "two calls whose indexes change, with name and id in each piece (Vertex)",
+        (1, "c1", "f", ""),
+        *((0, "c1", "f", part) for part in ('{"a"', ":1", "}")),
+        (0, "c2", "g", ""),
+        *((1, "c2", "g", part) for part in "{}"),
+        calls=TWO_CALLS,
+    ),
     call_row("the id at another index", (0, "c1", "f", '{"a"'), (1, "c1", None, ":1}")),
     call_row("the whole call twice", (0, "c1", "f", ARGUMENTS), (0, "c1", "f", ARGUMENTS), alike=True),
     call_row("no ids and one index", (0, "", "f", ARGUMENTS), (0, "", "g", "{}"), alike=True, calls=TWO_CALLS),
@@ -1245,6 +1260,13 @@ PARTS = [
             {"role": "assistant", "content": [{"type": "refusal", "refusal": "No"}, {"type": "tool_reference", **PAGE}]}
         ),
         text="No",
+    ),
+    chat_row(
+        "an image that is called audio (Vertex)",
+        delta("Look", audio=DRAWN),
+        whole={**said("Look"), "audio": DRAWN},
+        own_form=True,
+        **LOOK,
     ),
     openai_row("speech next to its text", plain=completion({**said("Hi"), "audio": SPOKEN}), text="Hi"),
     chat_row(

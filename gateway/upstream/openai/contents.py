@@ -121,15 +121,17 @@ def _is_empty(raw: msgspec.Raw | None) -> bool:
 
 def media_in(message: Fields, choice: int) -> Iterator[AnswerPart]:
     """Yields the images of a message in OpenRouter's form, ``{"type": "image_url", "image_url": {"url": ...}}``, or
-    AiHubMix's, and the transcript of OpenAI's speech, because other APIs have no place for the speech itself.
+    AiHubMix's, or Vertex's, which are called audio, and the transcript of OpenAI's speech, because other APIs have no
+    place for the speech itself.
     """
     images = (image for name in ("images", "multi_mod_content") for image in rawjson.list_at(message.get(name)))
     for image in images:
         if url := _image_url(image):
             yield image_at(url, choice)
     audio = message.get("audio")
-    if rawjson.text_at(audio, "data"):
-        yield AnswerMark("medium_dropped")
+    if data := rawjson.text_at(audio, "data"):
+        media_type = rawjson.text_at(audio, "extra_content", "google", "mime_type")
+        yield Medium(media_type, data, choice=choice) if media_type else AnswerMark("medium_dropped")
     if _is_empty(message.get("content")) and (transcript := rawjson.text_at(audio, "transcript")):
         yield Piece(BlockKind.TEXT, rawjson.encode(transcript), choice=choice)
 
