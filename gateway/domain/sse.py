@@ -122,7 +122,7 @@ def has_comment(block: bytes) -> bool:
     return block.startswith(b":") or b"\n:" in block
 
 
-_IDLE = frozenset({b"ping", b"keep-alive", b"keepalive", b"heartbeat"})
+IDLE = frozenset({b"ping", b"keep-alive", b"keepalive", b"heartbeat"})
 """Names and data of events that only keep a connection open."""
 _NOTHING = frozenset({b"", b"null", b'""', b"[]"})
 
@@ -130,7 +130,7 @@ _NOTHING = frozenset({b"", b"null", b'""', b"[]"})
 def is_idle(event: SSEEvent) -> bool:
     """Returns whether an event that cannot be read only keeps the connection open."""
     data = event.data.removeprefix(b"data:").strip().lower()
-    return data in _NOTHING or not _IDLE.isdisjoint((data, event.name.lower()))
+    return data in _NOTHING or not IDLE.isdisjoint((data, event.name.lower()))
 
 
 def event_end(events: bytes, start: int, *, has_returns: bool) -> int:

@@ -22,6 +22,7 @@ from gateway.domain.order import Order
 from gateway.domain.rawjson import Fields
 from gateway.domain.sse import (
     BLANK,
+    IDLE,
     SSEEvent,
     event_end,
     has_comment,
@@ -44,8 +45,6 @@ _HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
 CLIENT_STATUSES = frozenset({400, 413, 422})
 """Statuses of errors that clients get in the upstream's own words."""
 _ABSENT = frozenset({405, 501})
-PING = b"ping"
-"""The name of Anthropic's empty event."""
 
 
 def forwarded_headers(headers: Mapping[str, str], names: "re.Pattern[str]") -> dict[str, str]:
@@ -216,7 +215,7 @@ class NativeStream(FramedStream):
         """Returns what the client gets instead of one decoded event; None if it passes unchanged."""
         text = with_line_feeds(block)
         event = parse(text.strip(b"\n"))
-        if event is None or (event.name == PING and not self.started):
+        if event is None or (event.name in IDLE and not self.started):
             self.events += event is not None
             self.comments += event is None and has_comment(text)
             return None if self.started else b""  # until the answer begins, another channel may answer

@@ -65,9 +65,13 @@ _BAD_KEY = lazy_pattern(
     r"|api[_ ]?key[^.]{0,20}(?:not valid|invalid|incorrect|expired|无效)|(?:authentication|permission)[_ ]error"
     r"|invalid[_ ]authentication|unauthori[sz]ed|login fail|\bnot authorized|authorization token"
     r"|token (?:is )?(?:invalid|expired|not match)|令牌.{0,8}(?:无效|过期|不可用)"
-    r"|account[^.]{0,40}(?:deactivated|suspended)|organi[sz]ation has been disabled"
     r"|location is not supported|(?:country|region)[^.]{0,20}not supported"
 )
+_SUSPENDED = lazy_pattern(
+    r"account[^.]{0,40}(?:deactivated|suspended)|organi[sz]ation(?:_on_hold| has been disabled)"
+    r"|cmek_key_disabled|key_creator_not_member"
+)
+"""The account, whatever the reason is, such as safety."""
 _NO_MODEL = lazy_pattern(
     r"model_not_(?:found|supported)|not_found_error model|modelnotopen|not a valid model|unknown model|no such model"
     r"|not found the model|invalid_model\b|invalid model name passed|provider not provided"
@@ -76,7 +80,8 @@ _NO_MODEL = lazy_pattern(
     r"|models?\b.{0,200}?(?:decommissioned|end of (?:its )?life|no longer available)|no allowed providers"
     r"|model (?:id|identifier)[^.]{0,20} is invalid|on-demand throughput|model is not supported when using"
     r"|no endpoints (?:found|available) (?:for|matching)|not (?:activated|opened) the model"
-    r"|function '[^']*': not found for account|given endpoint does not exist|模型.{0,40}(?:不存在|无可用|未开通)"
+    r"|function '[^']*': not found for account|check the model you provided|given endpoint does not exist"
+    r"|模型.{0,40}(?:不存在|无可用|未开通)"
 )
 _CERTAINLY_NO_MODEL = lazy_pattern(
     r"model_not_found|not_found_error model|unknown model|no such model|model not found|not support (?:the )?model\b"
@@ -144,6 +149,7 @@ LiteLLM and OpenCode Zen if the provider behind them fails, and from LM Studio a
 _RULES: tuple[tuple[FailureKind, frozenset[int], re.Pattern[str] | None], ...] = (
     (FailureKind.QUOTA, frozenset({402}), None),
     (FailureKind.QUOTA, frozenset({400, 401, 403, 404, 422, 429, *_FAULT}), _NO_MONEY),
+    (FailureKind.AUTH, frozenset({400, 403, *_FAULT}), _SUSPENDED),
     (FailureKind.CLIENT, frozenset({400, 403}), _FLAGGED),
     (FailureKind.CLIENT, frozenset({422, 451, *_FAULT}), _FILTER),
     (FailureKind.SERVER, frozenset({400}), _WANTS_TLS),

@@ -29,6 +29,12 @@ def anthropic(kind: str, message: str) -> Any:
     return {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_1"}
 
 
+def on_hold(code: str, message: str) -> Any:
+    """Anthropic's error with its exact code."""
+    fields = {"type": "invalid_request_error", "details": {"error_code": code}}
+    return {"type": "error", "error": {**fields, "message": message}}
+
+
 def google(code: int, status: str, message: str, *details: Any) -> Any:
     return {"error": {"code": code, "message": message, "status": status, "details": list(details)}}
 
@@ -145,6 +151,8 @@ KEY_REFUSED: list[Said] = [
     (400, google(400, "INVALID_ARGUMENT", "API key not valid. Please pass a valid API key.")),
     (400, google(400, "FAILED_PRECONDITION", "User location is not supported for the API use.")),
     (400, anthropic("invalid_request_error", "This organization has been disabled.")),
+    (400, on_hold("organization_on_hold", "Anthropic has disabled this organization for trust and safety reasons.")),
+    (400, on_hold("claude_code_key_creator_not_member", "The user who created this API key is no longer a member.")),
     (403, openai("Country, region, or territory not supported", "unsupported_country_region_territory")),
     (500, anthropic("api_error", "login fail: Please carry the API secret key in the 'Authorization' field (1004)")),
     (400, minimax(2049, "invalid api key")),

@@ -57,6 +57,7 @@ NO_SUCH_MODEL: list[Said] = [
     (400, openai("LLM Provider NOT provided. Pass in the LLM provider you are trying to call.", "400")),
     (400, {"detail": "The 'x-5.3' model is not supported when using Codex with a ChatGPT account."}),
     (400, {"error": {"code": "1214", "message": "modelCode: does not exist"}}),  # Z.ai
+    (404, {"error": "please check the model you provided"}),  # Baseten
     (404, {"message": "This model version has reached the end of its life. Please refer to the documentation."}),
     (404, {"error_code": "RESOURCE_DOES_NOT_EXIST", "message": "The given endpoint does not exist, please retry"}),
 ]

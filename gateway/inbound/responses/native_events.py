@@ -34,6 +34,8 @@ _EventKind = Literal[
     "response.custom_tool_call_input.done",
     "response.code_interpreter_call_code.delta",
     "response.code_interpreter_call_code.done",
+    "response.shell_call_command.delta",
+    "response.shell_call_command.done",
     "response.mcp_call_arguments.delta",
     "response.mcp_call_arguments.done",
     "response.content_part.added",
@@ -68,6 +70,7 @@ class _Piece(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     output_index: SMALL_NUMBER = 0
     content_index: SMALL_NUMBER = 0
     summary_index: SMALL_NUMBER = 0
+    command_index: SMALL_NUMBER = 0
     logprobs: msgspec.Raw = NULL
     obfuscation: str = ""
     text: msgspec.Raw = NULL
@@ -76,6 +79,7 @@ class _Piece(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     arguments: msgspec.Raw = NULL
     input: msgspec.Raw = NULL
     code: msgspec.Raw = NULL
+    command: msgspec.Raw = NULL
     part: _Part | None = None
 
 

@@ -29,7 +29,19 @@ from gateway.upstream.usage_report import UsageReports
 
 _CONTENT = frozenset(
     {
-        *("delta", "text", "refusal", "arguments", "input", "code", "logprobs", "name", "content", "summary"),
+        *(
+            "delta",
+            "text",
+            "refusal",
+            "arguments",
+            "input",
+            "code",
+            "command",
+            "logprobs",
+            "name",
+            "content",
+            "summary",
+        ),
         *("encrypted_content", "action", "operation", "annotations", "results", "outputs"),
     }
 )

@@ -29,6 +29,7 @@ from gateway.domain.failure import AttemptFailed
 from gateway.domain.order import Order
 from gateway.domain.rawjson import Fields
 from gateway.domain.sse import BOM, SSEEvent
+from gateway.domain.text import plain
 from gateway.upstream.adapter import AnswerReader, not_an_answer
 from gateway.upstream.answer_errors import failure_in
 from gateway.upstream.call_memory import CallMemory
@@ -50,6 +51,8 @@ class _Candidate(msgspec.Struct, eq=False):
     index: int
     reason: str = ""
     """The finish reason. It may come before the last parts, or more than once."""
+    message: str = ""
+    """What the upstream says about the finish reason."""
     produced: bool = False
     calls: int = 0
     call: PartialCall | None = None
@@ -140,6 +143,7 @@ class ResponseReader(AnswerReader):
         if type(reason) is int:
             reason = REASONS[reason] if 0 <= reason < len(REASONS) else "OTHER"
         candidate.reason = reason if isinstance(reason, str) and reason else candidate.reason
+        candidate.message = rawjson.text_at(fields.get("finishMessage")) or candidate.message
         logprobs = read_logprobs(rawjson.value(fields["logprobsResult"])) if "logprobsResult" in fields else []
         for part in _parts(fields):
             for answer_part in self._read_part(candidate, part):
@@ -208,7 +212,8 @@ class ResponseReader(AnswerReader):
                 yield AnswerMark("failed_at_end")
                 yield StopWord("STOP", candidate.index)
             else:
-                raise AttemptFailed(bad_response(self._channel, f"the model failed with {candidate.reason}"))
+                why = ": ".join(filter(None, (candidate.reason, plain(candidate.message, 300))))
+                raise AttemptFailed(bad_response(self._channel, f"the model failed with {why}"))
 
     def _index(self, fields: Fields, position: int) -> int:
         """Returns the index of a candidate. If one was requested, it is 0, although relays count from 1."""

@@ -136,8 +136,10 @@ def test_an_answer_ends_when_every_candidate_has_a_reason() -> None:
 
 
 def test_a_failed_model_is_a_failure_unless_something_came() -> None:
-    with attempt_fails("MALFORMED_FUNCTION_CALL") as caught:
-        _whole(response(finish="MALFORMED_FUNCTION_CALL"))
+    failed = response(finish="MALFORMED_FUNCTION_CALL")
+    failed["candidates"][0]["finishMessage"] = "Malformed function call: f(a=1)"
+    with attempt_fails("MALFORMED_FUNCTION_CALL: Malformed function call: f") as caught:
+        _whole(failed)
     assert caught.value.kind is FailureKind.SERVER
     stream = _streamed(response(say("a"), finish="MALFORMED_FUNCTION_CALL"))
     assert (stream.finish, stream.marks) == ("stop", ("failed_at_end",))
