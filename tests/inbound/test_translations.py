@@ -99,6 +99,11 @@ SAMPLES: dict[str, tuple[str, Doc, Doc | None]] = {
         {"tools": [FUNCTION, {"google_search": {}}]},
         {"tools": [USE, {"type": "web_search_20250305", "name": "web_search"}]},
     ),
+    "custom tools, whose input is a text": (
+        "patch",
+        {"tools": [{"type": "custom", "custom": {"name": "patch"}}]},
+        None,
+    ),
     "`parallel_tool_calls`": (
         "parallel",
         {"tools": [FUNCTION], "parallel_tool_calls": False},
@@ -116,6 +121,7 @@ SAMPLES: dict[str, tuple[str, Doc, Doc | None]] = {
         {"messages": [{"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "f", "input": "{"}]}]},
     ),
     "`cache_control`": ("ephemeral", said(text("a", cache_control=MARK)), said(text("a", cache_control=MARK))),
+    "`prompt_cache_breakpoint`": ("ephemeral", said(text("a", prompt_cache_breakpoint={"mode": "explicit"})), None),
     "the output limit": ("777", {"max_tokens": 777}, {"max_tokens": 777}),
     "stop sequences": ("HALT", {"stop": ["HALT"]}, {"stop_sequences": ["HALT"]}),
     "`temperature`": ("0.25", {"temperature": 0.25}, {"temperature": 0.25}),

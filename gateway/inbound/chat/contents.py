@@ -75,6 +75,7 @@ class _Part(msgspec.Struct, frozen=True):
     file_data: str | None = None
     filename: str | None = None
     cache_control: msgspec.Raw = NULL
+    prompt_cache_breakpoint: msgspec.Raw = NULL
     source: _Source | None = None
     title: str | None = None
     id: str | None = None
@@ -83,6 +84,11 @@ class _Part(msgspec.Struct, frozen=True):
     tool_use_id: str | None = None
     content: msgspec.Raw = NULL
     is_error: bool | None = None
+
+    @property
+    def cache(self) -> msgspec.Raw:
+        """Returns the cache mark. OpenAI's becomes Anthropic's usual one, because longer ones cost more."""
+        return self.cache_control if rawjson.is_null(self.prompt_cache_breakpoint) else _CACHE_MARK
 
     @property
     def link(self) -> _Image | None:
@@ -101,6 +107,7 @@ class _Part(msgspec.Struct, frozen=True):
         return self.file if link is None else _File(file_data=link.url, filename=self.filename)
 
 
+_CACHE_MARK = rawjson.raw({"type": "ephemeral"})
 _PARTS = msgspec.json.Decoder(list[_Part])
 
 
@@ -151,14 +158,14 @@ def _read_part(part: _Part, where: str) -> TextPart | MediaPart:
         case "text" | "input_text" | "output_text" | "summary_text" | "reasoning_text" | "refusal":
             refuses = part.type == "refusal"
             raw, name = (part.refusal, "refusal") if refuses else (part.text, "text")
-            return TextPart(raw=check_text(raw, f"{where}.{name}"), cache=part.cache_control, refusal=refuses)
+            return TextPart(raw=check_text(raw, f"{where}.{name}"), cache=part.cache, refusal=refuses)
         case "image_url" | "input_image" | "video_url" if (image := part.link) is not None:
             field, linked_type = ("video_url", VIDEO) if part.type == "video_url" else ("image_url", "")
             return image_part(
                 image.url,
                 f"{where}.{field}",
                 detail=image.detail or "",
-                cache=part.cache_control,
+                cache=part.cache,
                 linked_type=linked_type,
             )
         case "input_audio" if (audio := part.input_audio) is not None:
@@ -166,11 +173,11 @@ def _read_part(part: _Part, where: str) -> TextPart | MediaPart:
         case "file" | "document_url" | "file_url" | "input_file" if (file := part.document) is not None:
             own_field = "file_url" if part.file_data is None else "file_data"
             field = own_field if part.type == "input_file" else part.type
-            return document_part(file.address, file.filename or "", f"{where}.{field}", part.cache_control)
+            return document_part(file.address, file.filename or "", f"{where}.{field}", part.cache)
         case "image" | "document" if (source := part.source) is not None:
             if part.type == "image":
-                return image_part(source.address, f"{where}.source", cache=part.cache_control)
-            return document_part(source.address, part.title or "", f"{where}.source", part.cache_control)
+                return image_part(source.address, f"{where}.source", cache=part.cache)
+            return document_part(source.address, part.title or "", f"{where}.source", part.cache)
     place, why = where, f"a part of type '{plain(part.type, 40)}' cannot be translated"
     if part.file_id:
         place, why = f"{where}.file_id", "files are not kept here; send the data"

@@ -44,6 +44,7 @@ _PARAM_NAMES = {
     "reasoning_effort": "reasoning.effort",
     "response_format": "text.format",
     "verbosity": "text.verbosity",
+    "cache_control": "input[].prompt_cache_breakpoint",
 }
 """The client's names of parameters, by those of chat completions."""
 _TRANSLATED = frozenset(
