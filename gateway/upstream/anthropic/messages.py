@@ -117,7 +117,8 @@ class Dialogue:
         self.system: list[Block] = []
         self.messages: list[dict[str, Any]] = []
         self.thoughtless = False
-        """Whether the running tool loop has calls, but no thought in its first assistant message."""
+        """Whether the running tool loop has calls, but no thought in its first assistant message, or the message that
+        the model continues has none."""
         last_user = max((i for i, turn in enumerate(turns) if turn.role == "user"), default=-1)
         for position, turn in enumerate(turns):
             self._add(turn, running=position > last_user)
@@ -152,6 +153,7 @@ class Dialogue:
         if last["role"] == "assistant" and not self._prefill:
             self.messages.append({"role": "user", "content": [{"type": "text", "text": GO_ON}]})
         elif last["role"] == "assistant" and last["content"][-1]["type"] == "text":
+            self.thoughtless = self.thoughtless or not isinstance(last["content"][0], msgspec.Raw)
             last["content"][-1]["text"] = rawjson.text(last["content"][-1]["text"]).rstrip()
 
     def _take_media(self) -> list[Block]:

@@ -136,6 +136,9 @@ def test_lost_thoughts_are_reported() -> None:
     talk = [{"role": "user", "content": "a"}, LOOK, *RESULTS]
     assert _dialogue(*talk).thoughtless
     assert not _dialogue(*talk, {"role": "user", "content": "b"}).thoughtless
+    begun = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
+    assert _dialogue(*begun).thoughtless
+    assert not _dialogue(begun[0], {**begun[1], "thinking_blocks": [THOUGHT]}).thoughtless
     assert not _dialogue(talk[0], {**LOOK, "thinking_blocks": [THOUGHT]}, *RESULTS).thoughtless
 
 
