@@ -209,14 +209,15 @@ class _MessageReader:
             case "user":
                 places = ((block, f"{where}.content.{i}") for i, block in enumerate(blocks))
                 parts = [part for block, place in places for part in _user_parts(block, place)]
-                self.transcript.add("user", parts)
+                if blocks or not self.tool_changes:  # else the user changed the tools and said nothing
+                    self.transcript.add("user", parts)
             case "assistant":
                 self.transcript.add("assistant", self._assistant_parts(blocks, where))
             case "system":
                 if is_current or message.clear_at != "next_user_message":
                     self._add_system(blocks)
-                if is_current:
-                    self.effort = rawjson.text_at(rawjson.maybe(message.output_config), "effort") or self.effort
+                effort = rawjson.text_at(rawjson.maybe(message.output_config), "effort") if is_current else ""
+                self.effort = effort or self.effort
             case _:
                 raise BadRequest(f"{where}.role must be user, assistant or system", param=f"{where}.role")
 

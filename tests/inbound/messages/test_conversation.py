@@ -362,7 +362,7 @@ def test_tools_that_are_added_and_removed_on_the_way() -> None:
         tools=[TOOL, {**TOOL, "name": "g"}],
         messages=[
             *(*HELLO, change("tool_removal", gone), user(summary), assistant(text("a"))),
-            *(change("tool_addition", added), change("tool_addition", back), user(text("b"))),
+            *(change("tool_addition", added), user(*change("tool_addition", back)["content"]), user(text("b"))),
         ],
     )
     assert [tool["function"]["name"] for tool in found["tools"]] == ["late", "g"]
