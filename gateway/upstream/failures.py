@@ -37,7 +37,7 @@ _NO_MONEY = lazy_pattern(
     r"|(?<!thinking )\bbudget[_ ](?:has been |limit )?exceeded|key limit exceeded|credit ?limit|extra usage"
     r"|exhausted balance|user is locked"
     r"|insufficientbalance|quota_(?:exhausted|reached)|overdue|arrear|in good standing|payment[_ ]required"
-    r"|please (?:recharge|top up)"
+    r"|please (?:recharge|top up)|exceeds the service quota"
     r"|\b(?:ha(?:ve|s) (?:no|any)|not enough|needs? more) (?:\w+ )?(?:credits?|balance|funds)\b"
     r"|free ?(?:tier|trial)[^.]{0,60}(?:exhausted|used up)|exhausted[^.]{0,20}free|freetieronly|set inference limit"
     r"|(?:plan|subscription|package)[^.]{0,40}has expired|out of call volume"
@@ -46,7 +46,7 @@ _NO_MONEY = lazy_pattern(
 _ALLOWANCE = lazy_pattern(
     r"exceeded (?:your |the |its )?(?:(?:current|monthly|daily|weekly|\d+-hour|usage) ){0,2}quota"
     r"|(?:daily|weekly|monthly) (?:\w+ )?(?:limit|allocation)"
-    r"|per[-_ ]day\b|每[日天周月].{0,8}(?:上限|限额)"
+    r"|per[-_ ](?:day|month)\b|calls / month|每[日天周月].{0,8}(?:上限|限额)"
 )
 """Limits that last for hours, unless the upstream says how long to wait."""
 _RATE = lazy_pattern(
@@ -65,7 +65,7 @@ _BAD_KEY = lazy_pattern(
     r"|api[_ ]?key[^.]{0,20}(?:not valid|invalid|incorrect|expired|无效)|(?:authentication|permission)[_ ]error"
     r"|invalid[_ ]authentication|unauthori[sz]ed|login fail|\bnot authorized|authorization token"
     r"|token (?:is )?(?:invalid|expired|not match)|令牌.{0,8}(?:无效|过期|不可用)"
-    r"|location is not supported|(?:country|region)[^.]{0,20}not supported"
+    r"|location is not supported|free tier is not available|(?:country|region)[^.]{0,20}not supported"
 )
 _SUSPENDED = lazy_pattern(
     r"account[^.]{0,40}(?:deactivated|suspended)|organi[sz]ation(?:_on_hold| has been disabled)"
@@ -73,14 +73,15 @@ _SUSPENDED = lazy_pattern(
 )
 """The account, whatever the reason is, such as safety."""
 _NO_MODEL = lazy_pattern(
-    r"model_not_(?:found|supported)|not_found_error model|modelnotopen|not a valid model|unknown model|no such model"
+    r"model_not_(?:found|supported)|not_found_error model|modelnotopen|not a valid model|unknown[_ ]model|no such model"
     r"|not found the model|invalid_model\b|invalid model name passed|provider not provided"
     r"|deploymentnotfound|deployment[^.]{0,60}not exist|no 'model_name' with this string"
     r"|model(?:s|code)?\b.{0,200}?(?:not found|not exist|is not available|not supported for generatecontent)"
     r"|models?\b.{0,200}?(?:decommissioned|end of (?:its )?life|no longer available)|no allowed providers"
     r"|model (?:id|identifier)[^.]{0,20} is invalid|on-demand throughput|model is not supported when using"
     r"|no endpoints (?:found|available) (?:for|matching)|not (?:activated|opened) the model"
-    r"|function '[^']*': not found for account|check the model you provided|given endpoint does not exist"
+    r"|function '[^']*': not found for account|specified function in account|check the model you provided"
+    r"|endpoint with name '|given endpoint does not exist|unsupported_model\b|unsupported model:"
     r"|模型.{0,40}(?:不存在|无可用|未开通)"
 )
 _CERTAINLY_NO_MODEL = lazy_pattern(
@@ -115,13 +116,13 @@ _WANTS_TLS = lazy_pattern(r"plain http request was sent to https|http request to
 _INVALID_REQUEST = lazy_pattern(r"invalid_request_error")
 _FILTER = lazy_pattern(
     r"content[_ ]filter|data_?inspection|content[_ ]policy|responsibleai|high risk|new_sensitive|sensitive[_ ]?content"
-    r"|risk_?detection|inappropriate content|safety system|敏感|不安全|违规"
+    r"|risk_?detection|inappropriate content|safety system|prompt injection|blocked (?:in|out)put:|敏感|不安全|违规"
 )
 _FLAGGED = lazy_pattern(_FILTER.pattern + r"|moderation|flagged|safety")
 _TOO_LONG = lazy_pattern(
     r"context[_ ]?(?:length|window|size|limit)|context_exceeded|maximum context|max(?:imum)? (?:model )?context"
     r"|prompt(?:s|_tokens)? (?:is |are )?(?:too long|超长)|maximum prompt length|prompt contains \d+ tokens"
-    r"|input (?:is )?too long|too many (?:input )?tokens(?!, please wait)|exceeded model token limit"
+    r"|input (?:context )?(?:is )?too long|too many (?:input )?tokens(?!, please wait)|exceeded model token limit"
     r"|max_seq_len|max message tokens|max_tokens must be at least ?1, got -|n_keep[^.]{0,20}>= n_ctx"
     r"|prompt exceeds max length|max_prompt_tokens_exceeded|tokens_limit_reached|expected maxlength"
     r"|input[_ ](?:length|token count|tokens?)[^.]{0,60}(?:exceed|too long|should be)|token count[^.]{0,40}exceed"
@@ -151,7 +152,7 @@ _RULES: tuple[tuple[FailureKind, frozenset[int], re.Pattern[str] | None], ...] =
     (FailureKind.QUOTA, frozenset({400, 401, 403, 404, 422, 429, *_FAULT}), _NO_MONEY),
     (FailureKind.AUTH, frozenset({400, 403, *_FAULT}), _SUSPENDED),
     (FailureKind.CLIENT, frozenset({400, 403}), _FLAGGED),
-    (FailureKind.CLIENT, frozenset({422, 451, *_FAULT}), _FILTER),
+    (FailureKind.CLIENT, frozenset({422, 451, 498, *_FAULT}), _FILTER),
     (FailureKind.SERVER, frozenset({400}), _WANTS_TLS),
     (FailureKind.RATE, frozenset({429}), None),
     (FailureKind.CLIENT, frozenset({400, 422, *_FAULT}), _TOO_LONG),

@@ -54,6 +54,7 @@ def siliconflow(number: int, message: str) -> Any:
 BROKE = "Your account org-1 <ak-1> is suspended due to insufficient balance, please recharge your account"
 
 OUT_OF_CREDIT: list[Said] = [
+    (429, {"message": "You are using a Trial key, which is limited to 1000 API calls / month."}),  # Cohere
     (500, anthropic("api_error", "insufficient balance (1008)")),  # MiniMax's Anthropic surface
     (500, openai("insufficient balance", "1008", "insufficient_balance_error")),
     (400, minimax(1008, "insufficient balance")),
@@ -79,6 +80,7 @@ OUT_OF_CREDIT: list[Said] = [
     (402, "Payment Required"),
     (400, openai("Budget has been exceeded! Current cost: 3.1, Max budget: 3.0", "400", "budget_exceeded")),  # LiteLLM
     (400, anthropic("invalid_request_error", "You're out of extra usage. Add more and keep going.")),
+    (400, {"message": "Your request exceeds the service quota for your account."}),  # Bedrock
     *at(
         429,
         {"errors": [{"message": "you have used up your daily free allocation of 10,000 neurons", "code": 4006}]},
@@ -146,6 +148,7 @@ OUT_OF_CREDIT: list[Said] = [
 ]
 
 KEY_REFUSED: list[Said] = [
+    (400, google(400, "FAILED_PRECONDITION", "Gemini API free tier is not available in your country.")),
     (401, openai("Incorrect API key provided: sk-x.", "invalid_api_key")),
     (401, anthropic("authentication_error", "invalid x-api-key")),
     (400, google(400, "INVALID_ARGUMENT", "API key not valid. Please pass a valid API key.")),

@@ -7,6 +7,7 @@ from typing import Any
 from tests.cases.vendor_errors import Said, anthropic, at, failure, google, minimax, openai, siliconflow, zhipu
 
 NO_SUCH_MODEL: list[Said] = [
+    (400, {"object": "error", "message": "Invalid model: x", "code": "unknown_model"}),  # Mistral
     (404, openai("The model `x` does not exist or you do not have access to it.", "model_not_found")),
     (404, anthropic("not_found_error", "model: claude-none")),
     (404, google(404, "NOT_FOUND", "models/x is not found for API version v1beta")),
@@ -58,6 +59,9 @@ NO_SUCH_MODEL: list[Said] = [
     (400, {"detail": "The 'x-5.3' model is not supported when using Codex with a ChatGPT account."}),
     (400, {"error": {"code": "1214", "message": "modelCode: does not exist"}}),  # Z.ai
     (404, {"error": "please check the model you provided"}),  # Baseten
+    (404, {"detail": "Function id 'a' version 'b': Specified function in account 'c' is not found"}),  # NVIDIA
+    (404, {"error_code": "ENDPOINT_NOT_FOUND", "message": "Endpoint with name 'x' does not exist."}),  # Databricks
+    (400, openai("Unsupported model: x", "unsupported_model")),
     (404, {"message": "This model version has reached the end of its life. Please refer to the documentation."}),
     (404, {"error_code": "RESOURCE_DOES_NOT_EXIST", "message": "The given endpoint does not exist, please retry"}),
 ]
@@ -76,6 +80,7 @@ OTHER_API: list[Said] = [
 """The upstream has the model in another API alone."""
 
 TOO_LONG: list[Said] = [
+    (500, google(500, "INTERNAL", "Your input context is too long.")),
     (
         500,
         {"error": {"code": 500, "message": "the request exceeds the available context size.", "type": "server_error"}},
@@ -226,6 +231,8 @@ FILTERED: list[tuple[int, Any, str]] = [
     ),
     filtered(openai("Your request was rejected as a result of our safety system.", None)),
     filtered(failure("Provider returned error", code=400, metadata={"error_type": "content_policy_violation"})),
+    (498, {"message": "blocked output: this generation may contain unsafe information"}, "content_filter"),  # Cohere
+    (403, failure("Request blocked: prompt injection patterns detected", code=403), "content_filter"),  # OpenRouter
 ]
 """With the code that the client gets."""
 
