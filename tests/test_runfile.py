@@ -40,8 +40,7 @@ def test_a_copy_of_a_home_has_no_server(tmp_path: Path) -> None:
     shutil.copytree(first, copy)
     assert read(first / "run.json") == read(link / "run.json") == endpoint
     assert read(copy / "run.json") is None
-    moved = first.rename(tmp_path / "moved")
-    assert read(moved / "run.json") == endpoint
+    assert read(first.rename(tmp_path / "moved") / "run.json") == endpoint
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no modes")

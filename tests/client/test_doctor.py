@@ -15,8 +15,7 @@ async def test_all_is_well_and_two_real_calls_prove_it(owner: ControlClient, gat
 
 
 async def test_a_given_key_is_presented(owner: ControlClient, gateway: Gateway) -> None:
-    phone = gateway.token("phone")
-    found = await steps(owner, key=phone.key)
+    found = await steps(owner, key=gateway.token("phone").key)
     assert found["the token is accepted"].text == "token 'phone' is accepted; it sees 1 model"
     assert {record.token_name for record in await gateway.settled(2)} == {"phone"}
 

@@ -391,8 +391,7 @@ async def test_several_channels_that_are_ready_accept_calls(owner: ControlClient
 async def test_a_channel_that_serves_a_fallback_as_well_is_named_once(owner: ControlClient, gateway: Gateway) -> None:
     gateway.channel("http://127.0.0.1:9/v1", "m", "m2")
     gateway.group("default", fallbacks=(Fallback(model="m", to=("m2",)),))
-    found = await steps(owner, model="m")
-    assert found["a channel is ready"].text == "up accepts calls"
+    assert (await steps(owner, model="m"))["a channel is ready"].text == "up accepts calls"
 
 
 async def test_its_calls_are_those_of_the_doctor(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:

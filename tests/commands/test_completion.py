@@ -100,8 +100,7 @@ def test_a_real_bash_completes(typed: str, args: str, named: Served, tmp_path: P
 
 def _typed(lines: list[str], env: dict[str, str]) -> str:
     """What a terminal with a bash shows after these lines."""
-    pty = pytest.importorskip("pty")
-    ours, theirs = pty.openpty()
+    ours, theirs = pytest.importorskip("pty").openpty()
     shell = ["bash", "--norc", "--noprofile", "-i"]
     with subprocess.Popen(shell, env=env, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True) as bash:
         said = b""

@@ -114,8 +114,7 @@ def test_names_that_begin_alike_stay_distinct() -> None:
         ListColumn("Token", lambda row: row, "name"),
         ListColumn("Note", lambda _row: "n" * 40),
     ]
-    rows = ["claude-proj-a12b97", "claude-proj-76d973"]
-    lines = table(rows, columns, 46).splitlines()
+    lines = table(["claude-proj-a12b97", "claude-proj-76d973"], columns, 46).splitlines()
     assert [line.split()[2] for line in lines[1:]] == ["claud…12b97", "claud…6d973"]
 
 

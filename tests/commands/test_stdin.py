@@ -40,8 +40,7 @@ def test_a_secret_that_is_not_text_is_left_to_its_check() -> None:
 
 
 def test_a_secret_is_prompted_for_and_not_echoed(home: Path) -> None:
-    pty = pytest.importorskip("pty")
-    ours, theirs = pty.openpty()
+    ours, theirs = pytest.importorskip("pty").openpty()
     args = ("channel", "add", "x", "--dialect", "mock", "--models", "m", "--key", "-")
     with fork_server.start(
         [*PROGRAM, *args], env=environment(home), stdin=theirs, stdout=subprocess.PIPE, stderr=theirs,

@@ -102,8 +102,7 @@ async def test_a_path_of_the_upstream_is_used(gateway: Gateway, provider: Provid
 async def test_openai_gets_the_trigger_itself(gateway: Gateway, provider: Provider) -> None:
     gateway.channel(provider.base_url, "m=m-1", preset="openai")
     provider.other = respond(OWN, **NATIVE)
-    answer = await ask(gateway, input=[*TALK, TRIGGER])
-    assert answer.json["output"] == [OWN]
+    assert (await ask(gateway, input=[*TALK, TRIGGER])).json["output"] == [OWN]
     assert provider.last.json["input"][-1] == TRIGGER
     assert "compaction" in gateway.record.marks
 
@@ -155,7 +154,6 @@ async def test_what_the_hold_does_not_pay_for_is_a_shorter_summary(gateway: Gate
     """The upstream's own path has no output limit, so that the model writes a summary."""
     gateway.grant(-9_990_000_000)
     at(gateway, provider, "native", at_path("/compact", fail(500, "not here"), respond(**NATIVE)))
-    answer = await ask(gateway, PATH, input=TALK)
-    assert answer.status == 200
+    assert (await ask(gateway, PATH, input=TALK)).status == 200
     assert provider.last.json["max_output_tokens"] < 1000
     assert gateway.record.cost <= gateway.record.held

@@ -80,8 +80,7 @@ async def test_an_alias_is_mapped_and_the_answer_names_it(gateway: Gateway, prov
 
 async def test_a_body_that_needs_no_change_goes_out_as_it_came(served: Gateway, provider: Provider) -> None:
     body = b'{ "input" : ["\\u00e9", "\\ud83d"],\n"odd":1.50, "model":"text-embedding-3-small"}'
-    answer = await embed(served.client, body)
-    assert answer.status == 200
+    assert (await embed(served.client, body)).status == 200
     assert json.loads(provider.last.body) == json.loads(body)
     plain_body = b'{ "input" : ["\\u00e9"],\n"odd":1.50, "model":"text-embedding-3-small"}'
     await embed(served.client, plain_body)
@@ -223,8 +222,7 @@ async def test_a_part_that_fails_fails_the_call_and_shows_its_cost(google: Gatew
         await (bad if exchange.number == 2 else good)(exchange)
 
     provider.other = second_fails
-    answer = await embed(google.client, {"model": "e", "input": ["1"] * 150})
-    assert answer.status == 400
+    assert (await embed(google.client, {"model": "e", "input": ["1"] * 150})).status == 400
     record = google.record
     assert (record.cost, record.possible, record.attempts[0].billed) == (0, record.held, True)
     assert record.held > 0
@@ -285,8 +283,7 @@ async def test_another_model_never_answers(served: Gateway, provider: Provider) 
     served.group("default", fallbacks=(Fallback(model=MODEL, to=("m",)),))
     served.channel(provider.base_url, "m", name="other")
     provider.on(MODEL, fail(500))
-    answer = await embed(served.client, {"model": MODEL, "input": "a"})
-    assert answer.status >= 500
+    assert (await embed(served.client, {"model": MODEL, "input": "a"})).status >= 500
     assert {exchange.json["model"] for exchange in provider.exchanges} == {MODEL}
 
 

@@ -64,15 +64,13 @@ async def test_only_the_models_name_differs(gateway: Gateway, provider: Provider
     events = parsed((await call(gateway, body)).body)
     assert provider.last.body == body.replace(b'"fast"', b'"gpt-x"')
     assert {one["response"]["model"] for one in events if "response" in one} == {"fast"}
-    plain = await call(gateway, body.replace(b"true", b"false"))
-    assert plain.json["model"] == "fast"
+    assert (await call(gateway, body.replace(b"true", b"false"))).json["model"] == "fast"
 
 
 async def test_a_plain_answer_passes_as_it_came(gateway: Gateway, provider: Provider) -> None:
     body = json.dumps(response(message("Hello"), odd={"a": 1.50}), indent=1).encode()
     provider.on("m", reply(body))
-    answer = await call(gateway)
-    assert answer.body == body
+    assert (await call(gateway)).body == body
     assert (gateway.record.input, gateway.record.output) == (9, 12)
 
 
@@ -97,8 +95,7 @@ async def test_an_upstream_without_the_api_gets_chat_completions(
 ) -> None:
     provider.on("m", either(refusal, CHAT))
     for _ in range(2):
-        answer = await call(gateway)
-        assert answer.json["output"][0]["content"][0]["text"] == "translated"
+        assert (await call(gateway)).json["output"][0]["content"][0]["text"] == "translated"
     paths = [exchange.path for exchange in provider.exchanges]
     assert paths == ["/v1/responses", "/v1/chat/completions", "/v1/chat/completions"]
     assert not gateway.engine.health.failing
@@ -256,8 +253,7 @@ async def test_a_failed_response_passes_with_its_error(gateway: Gateway, provide
     more = {"error": error} if beside else {}
     data = [*events_of(response(message("Hello")))[:5], event("response.failed", 5, response=failed, **more)]
     provider.on("m", respond_with(b"".join(data)))
-    answer = await call(gateway, stream=True)
-    last = parsed(answer.body)[-1]
+    last = parsed((await call(gateway, stream=True)).body)[-1]
     assert (last["type"], last["sequence_number"], last["response"]["error"]) == ("response.failed", 5, error)
     record = gateway.record
     assert (record.input, record.output, record.source) == (50, 3, UsageSource.PARTIAL)
@@ -363,8 +359,7 @@ async def test_broken_arguments_of_an_earlier_call_do_not_fail_the_next_ones(
     called = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": '{"value": "'}
     output = {"type": "function_call_output", "call_id": "c1", "output": "Not executed."}
     assert (await call(gateway, input=[called, output])).status == 200
-    arguments = provider.last.json["input"][0]["arguments"]
-    assert isinstance(json.loads(arguments), dict)
+    assert isinstance(json.loads(provider.last.json["input"][0]["arguments"]), dict)
 
 
 async def test_calls_and_outputs_that_lack_one_another_are_put_in_order(gateway: Gateway, provider: Provider) -> None:
@@ -432,8 +427,7 @@ async def test_items_that_only_the_last_event_has_get_their_own_events(
     events = events_of(response(message("Hello"), function_call("f", "{}")))
     deltas = [event for event in events if b"output_text.delta" in event] if has_deltas else []
     provider.on("m", respond_with(b"".join([*events[:2], *deltas, events[-1]])))
-    answer = await call(gateway, input="Hi", stream=True)
-    told = parsed(answer.body)
+    told = parsed((await call(gateway, input="Hi", stream=True)).body)
     done = [doc["item"] for doc in told if doc["type"] == "response.output_item.done"]
     assert done == [message("Hello"), function_call("f", "{}")] == told[-1]["response"]["output"]
     assert "".join(doc["delta"] for doc in told if doc["type"] == "response.output_text.delta") == "Hello"
@@ -531,8 +525,7 @@ async def test_money_that_is_gone_ends_the_stream(gateway: Gateway, provider: Pr
                 return
 
     provider.on("m", script)
-    answer = await call(gateway, stream=True, max_output_tokens=1500)
-    events = parsed(answer.body)
+    events = parsed((await call(gateway, stream=True, max_output_tokens=1500)).body)
     assert events[-1]["type"] == "response.incomplete"
     assert events[-1]["response"]["incomplete_details"] == {"reason": "max_output_tokens"}
     assert sum(one["type"].startswith("response.") and "response" in one for one in events[2:]) == 1

@@ -51,8 +51,7 @@ async def test_failed_channels_keep_their_status(gateway: Gateway, provider: Pro
 async def test_a_broken_stream_ends_in_a_failed_response(gateway: Gateway, provider: Provider) -> None:
     gateway.channel(provider.base_url, preset="cerebras")
     provider.on("m", stream_bytes(b"".join(map(event, story("Hel", "lo")[:-1]))))
-    answer = await call(gateway, stream=True)
-    found = checked(answer.body)
+    found = checked((await call(gateway, stream=True)).body)
     assert found.ending == "response.failed"
     assert found.response["error"]["code"] == "server_error"
     error = found.events[-1]["error"]

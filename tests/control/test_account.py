@@ -20,8 +20,7 @@ async def test_a_call_is_seen_in_the_account(owner: ControlClient, gateway: Gate
 
 
 async def test_a_grant_tops_up_and_a_negative_one_corrects(owner: ControlClient) -> None:
-    account = await owner.grant(5 * DOLLAR, "birthday")
-    assert account.balance_nanos == GRANTED + 5 * DOLLAR
+    assert (await owner.grant(5 * DOLLAR, "birthday")).balance_nanos == GRANTED + 5 * DOLLAR
     assert [(grant.nanos, grant.note) for grant in await owner.grants()] == [(GRANTED, ""), (5 * DOLLAR, "birthday")]
     assert (await owner.grant(-DOLLAR)).balance_nanos == GRANTED + 4 * DOLLAR
 

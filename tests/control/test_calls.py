@@ -110,8 +110,7 @@ async def test_a_name_also_finds_the_calls_under_earlier_ones(
     owner: ControlClient, renamed: list[str], words: str, found: list[int]
 ) -> None:
     assert [renamed.index(call.id) for call in (await owner.calls(words=words)).calls] == found
-    total = (await owner.summary(words=words)).total
-    assert total.calls == len(found)
+    assert (await owner.summary(words=words)).total.calls == len(found)
 
 
 async def test_what_was_removed_is_found_by_its_last_name(owner: ControlClient, renamed: list[str]) -> None:

@@ -401,8 +401,7 @@ async def test_a_bug_while_telling_ends_the_stream_and_is_logged(
 
 async def test_amounts_stay_integers(feed: WatcherStream, gateway: Gateway) -> None:
     gateway.grant(Nanos(10**15 + 1))
-    snapshot = only(await feed.snapshot(), Snapshot)
-    assert snapshot.account.granted_nanos % 10 == 1
+    assert only(await feed.snapshot(), Snapshot).account.granted_nanos % 10 == 1
 
 
 async def test_a_watcher_that_leaves_during_a_write_is_no_error(

@@ -222,8 +222,7 @@ async def test_calls_and_warnings_follow_a_new_name(owner: ControlClient, gatewa
     await owner.edit_group("default", {"budgets": [{"window": "day", "nanos": 15_000_000}]})
     first = asyncio.create_task(gateway.client.chat(max_tokens=1000))
     await provider.asked(1)
-    renamed = await owner.edit_group("default", {"name": "home"})
-    assert renamed.budgets[0].held_nanos > 0
+    assert (await owner.edit_group("default", {"name": "home"})).budgets[0].held_nanos > 0
     refused = await gateway.client.chat(max_tokens=1000)
     assert (refused.status, refused.json["error"]["gateway"]["while_held"]) == (429, True)
     go.set()

@@ -286,8 +286,7 @@ async def test_what_was_added_and_removed_is_not_removed_again(console: ControlC
     await console.add_group({"name": "friends"})
     await console.remove_group("friends")
     removed, added = await console.history()
-    error = await refused(console.undo(added.id))
-    assert error.details == {"newer": removed.id}
+    assert (await refused(console.undo(added.id))).details == {"newer": removed.id}
 
 
 async def test_a_group_that_a_newer_token_uses_stays(console: ControlClient) -> None:
@@ -306,15 +305,13 @@ async def test_a_name_that_is_in_use_again_is_not_given_twice(console: ControlCl
     removal = (await console.history())[0]
     await console.add_token({"name": "ci"})
     newest = (await console.history())[0]
-    error = await refused(console.undo(removal.id))
-    assert error.details == {"newer": newest.id}
+    assert (await refused(console.undo(removal.id))).details == {"newer": newest.id}
 
 
 async def test_a_change_is_undone_once(console: ControlClient) -> None:
     await console.add_group({"name": "friends"})
     done = await console.undo()
-    error = await refused(console.undo(done.target.id))
-    assert error.code == "already_undone"
+    assert (await refused(console.undo(done.target.id))).code == "already_undone"
     assert (await console.history())[1].undone_by == done.id
     with pytest.raises(NotFound):
         await console.undo(99)
@@ -364,8 +361,7 @@ async def test_after_a_restart_a_removed_channel_comes_back_with_its_key(tmp_pat
     assert (config.home / "history.json").stat().st_mode & 0o777 == 0o600
     async with embedded_server(config) as endpoint:
         owner = ControlClient(endpoint)
-        shown = (await owner.send("GET", "/history")).body.decode()
-        assert "sk-" not in shown
+        assert "sk-" not in (await owner.send("GET", "/history")).body.decode()
         assert (await owner.undo()).notes == []
     stored = (config.home / "config.json").read_text()
     assert all(text in stored for text in (UPSTREAM_KEY, "sk-other-1234567890", "sk-header-of-the-owner"))
@@ -427,8 +423,7 @@ async def test_the_token_of_a_program_is_not_in_the_history(surface: Surface, co
     await run.edit_token(created.token.id, {"expires": 4_000_000_000_000})
     await run.remove_token(created.token.id)
     assert [entry.text for entry in await console.history()] == ["added token 'mine'"]
-    undone = await console.undo()
-    assert undone.text == "token 'mine' is removed"
+    assert (await console.undo()).text == "token 'mine' is removed"
     await run.add_token({"name": "codex-src-4d5e6f"})
     assert (await console.redo(accept=True)).text == "added token 'mine'"
 

@@ -185,8 +185,7 @@ async def test_a_name_of_a_model_without_a_price_loses_its_list_price(owner: Con
     else:
         await owner.edit_channel("a", models)
         assert (await rates(owner))["quick"] == 2 * DOLLAR
-        saved = await owner.edit_channel("b", models)
-        assert saved.unpriced == ("quick",)
+        assert (await owner.edit_channel("b", models)).unpriced == ("quick",)
     assert (await rates(owner))["quick"] is None
     await owner.undo()
     assert (await rates(owner))["quick"] == 2 * DOLLAR
@@ -239,8 +238,7 @@ async def test_a_mapping_is_charged_like_its_target(owner: ControlClient, gatewa
 
 async def test_later_models_get_prices_unless_set(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
     provider.on("/v1/models", reply({"data": [{"id": "gpt-4.1"}]}))
-    body = {**OPENAI, "key": "sk-x", "base_url": provider.base_url}
-    await owner.add_channel(body)
+    await owner.add_channel({**OPENAI, "key": "sk-x", "base_url": provider.base_url})
     await owner.remove_price("gpt-4.1")
     await owner.set_price("gpt-4.1-mini", {"input": 1, "output": 1})
     listed = [{"id": name} for name in ("gpt-4.1", "gpt-4.1-mini", "gpt-4.1-nano")]

@@ -202,13 +202,11 @@ async def test_what_openai_caches_for_12_hours_costs_twice(tokens: int, variant:
 
 @pytest.mark.parametrize(("url", "dollars"), [(OPENAI, 0.01), (AZURE, 0.014)])
 async def test_azure_charges_its_own_fee_for_a_search(url: str, dollars: float) -> None:
-    price = await listed(url, "gpt-5.1")
-    assert price.extras["searches"] == dollars * DOLLAR
+    assert (await listed(url, "gpt-5.1")).extras["searches"] == dollars * DOLLAR
 
 
 async def test_the_source_names_the_maker_whose_price_it_is() -> None:
-    price = await listed(AZURE, "gpt-4.1")
-    assert price.source.endswith(", openai's own price")
+    assert (await listed(AZURE, "gpt-4.1")).source.endswith(", openai's own price")
 
 
 async def test_the_source_names_the_rule_that_gives_a_price() -> None:

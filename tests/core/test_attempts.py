@@ -264,8 +264,7 @@ async def test_it_is_left_out_once_and_not_again_and_again(rig: Rig) -> None:
     refused = status(400, "Unsupported parameter: 'seed'", code="unsupported_parameter", param="seed")
     rig.channel("a")
     rig.upstreams.on("a", refused)
-    error = await failure(rig, seed=7)
-    assert (error.status, rig.upstreams.order) == (400, ["a", "a"])
+    assert ((await failure(rig, seed=7)).status, rig.upstreams.order) == (400, ["a", "a"])
 
 
 async def test_what_a_dialect_cannot_say_was_never_sent(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:

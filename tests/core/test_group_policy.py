@@ -363,8 +363,7 @@ async def test_a_channel_that_cannot_be_reached_is_not_tried_for_another_model(r
 
 async def test_a_filtered_prompt_is_put_to_no_other_model(rig: Rig) -> None:
     pair(rig, status(400, "flagged", code="content_filter"))
-    error = await failure(rig)
-    assert (error.code, rig.upstreams.order) == ("content_filter", ["a"])
+    assert ((await failure(rig)).code, rig.upstreams.order) == ("content_filter", ["a"])
 
 
 async def test_a_prompt_that_is_too_long_goes_to_a_model_with_a_longer_context(rig: Rig) -> None:

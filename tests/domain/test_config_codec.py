@@ -154,8 +154,7 @@ def test_choices_are_named() -> None:
 
 
 def test_what_a_home_knows_by_itself_is_neither_written_nor_read() -> None:
-    entity = whole(Account)
-    assert "created" not in write_fields(entity, ("created",))
+    assert "created" not in write_fields(whole(Account), ("created",))
     with pytest.raises(BadRequest, match="created: is unknown"):
         read(Account, {"created": "2026-01-01"}, "x", {"created": Millis(5)})
 

@@ -93,5 +93,4 @@ async def test_what_a_first_start_prints_works_as_it_is(home: Path) -> None:
         rows = calls if isinstance(calls, list) else calls["calls"]
         assert [row["model"] for row in rows] == ["demo-story", "demo-echo", "demo-echo"]
         assert all(row["cost_nanos"] > 0 and row["usage_source"] == "reported" for row in rows)
-    verified = await ran(sys.executable, "cli.py", "--home", str(home), "verify")
-    assert "equal" in verified
+    assert "equal" in await ran(sys.executable, "cli.py", "--home", str(home), "verify")

@@ -110,8 +110,7 @@ async def test_a_larger_one_ends_the_stream(gateway: Gateway, provider: Provider
 async def test_without_a_fallback_it_ends_at_once_and_leaves_peace(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", said_then(event({"error": {"message": "no room", "code": 503}})))
     began = time.monotonic()
-    answer = await gateway.client.chat(stream=True)
-    assert stream_faults(answer.body, error=True) == []
+    assert stream_faults((await gateway.client.chat(stream=True)).body, error=True) == []
     assert time.monotonic() - began < 1
     await gateway.settled()
     busy, began = time.process_time(), time.monotonic()

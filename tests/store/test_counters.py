@@ -55,8 +55,7 @@ def test_records_that_wait_for_the_disk_count(tmp_path: Path) -> None:
 
 
 def test_old_moments_are_forgotten_and_found_again(tmp_path: Path) -> None:
-    calls = log_of(tmp_path, 20)
-    counters = counters_of(calls)
+    counters = counters_of(log_of(tmp_path, 20))
     for since in range(T0, T0 + 15):
         counters.spent(ACCOUNT, Millis(since))
     assert len(counters.cached_totals()) == MOMENTS + 1  # and what was ever spent

@@ -34,8 +34,7 @@ def store(home: Path) -> Iterator[Store]:
 
 def test_lines_that_are_appended_while_others_are_read_are_not_among_them(tmp_path: Path) -> None:
     calls = log_of(tmp_path, 40)
-    segment = calls.log.segments[0]
-    lines = segment.lines()
+    lines = calls.log.segments[0].lines()
     found = [id_of(line) for line in islice(lines, 3)]
     calls.log.append([record(i) for i in range(40, 80)])
     found += [id_of(line) for line in lines]

@@ -103,8 +103,7 @@ def test_changes_are_reported_once() -> None:
 
 
 def test_the_edge_is_the_call_that_ended_first() -> None:
-    ring = snapshot(5)
-    assert ring.first_ended == calls(5)[-1].id
+    assert snapshot(5).first_ended == calls(5)[-1].id
     assert CallRing().first_ended is None
 
 

@@ -26,8 +26,7 @@ def test_gauges_are_filled_by_eighths_and_never_overflow() -> None:
 @pytest.mark.parametrize("highest", [0, 0.003, 1, 7, 9.99, 10, 13, 50, 155.1, 9_999, 1_000_001, 3.7e11])
 def test_ticks_are_round_and_reach_the_highest_value(highest: float, height: int) -> None:
     found = charts.ticks(highest, height)
-    digits = f"{found.step:.0e}"[0]
-    assert digits in "125"
+    assert f"{found.step:.0e}"[0] in "125"
     assert found.top >= highest
     assert found.height <= height
     assert found.rows >= 1
@@ -101,8 +100,7 @@ def test_little_is_more_than_nothing() -> None:
 
 def test_an_empty_stack_is_empty() -> None:
     for patterns in (False, True):
-        rows = charts.stack_bars([[], [0, 0]], 2, patterns=patterns)
-        assert drawn(rows) == ["  ", "  "]
+        assert drawn(charts.stack_bars([[], [0, 0]], 2, patterns=patterns)) == ["  ", "  "]
 
 
 def test_a_line_goes_from_the_bottom_to_the_top() -> None:

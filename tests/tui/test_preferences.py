@@ -174,5 +174,4 @@ async def test_a_theme_whose_file_is_wrong_falls_back_and_is_remembered(tmp_path
 
 def test_a_byte_order_mark_before_the_text_does_not_matter(tmp_path: Path) -> None:
     (tmp_path / NAME).write_bytes(b"\xef\xbb\xbf" + b'[keys]\nlive.pause = "p"\n')
-    found = load(tmp_path, dict)
-    assert found.problems == ()
+    assert load(tmp_path, dict).problems == ()

@@ -381,8 +381,7 @@ async def test_a_program_may_give_its_name_in_a_header(gateway: Gateway, headers
 
 
 async def test_a_post_to_the_root_gets_the_base_url(gateway: Gateway) -> None:
-    answer = await ask(gateway, "POST", "/")
-    message = answer.json["error"]["message"]
+    message = (await ask(gateway, "POST", "/")).json["error"]["message"]
     assert message.startswith("POST / does not exist here: check the program's base URL: it is http://127.0.0.1:")
     assert "//" not in message.replace("http://", "")
 

@@ -65,8 +65,7 @@ async def test_who_is_not_known_is_refused_before_the_body(gateway: Gateway) -> 
         "POST", "/v1/chat/completions", b"{}", {"content-length": "1000", "authorization": "Bearer no"}
     )
     await peer.write(head)
-    answer = await read_answer(peer)
-    assert answer.refusal == (401, "invalid_api_key", None)
+    assert (await read_answer(peer)).refusal == (401, "invalid_api_key", None)
     assert gateway.record.status == 401
     peer.reset()
 

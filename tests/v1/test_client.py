@@ -93,8 +93,7 @@ async def test_the_head_goes_out_with_the_first_bytes_and_the_end_with_the_last(
         await client.finish(b"data: 2\n\n")
         made[:] = writes
 
-    answer = await acted(act)
-    assert answer.body == b"data: 1\n\ndata: 2\n\n"
+    assert (await acted(act)).body == b"data: 1\n\ndata: 2\n\n"
     first, last = made
     assert first.startswith(b"HTTP/1.1 200 OK\r\n")
     assert first.endswith(b"\r\n\r\n9\r\ndata: 1\n\n\r\n")

@@ -75,8 +75,7 @@ async def test_less_than_a_useful_answer_is_refused(
     gateway: Gateway, provider: Provider, api: str, left: int, status: int
 ) -> None:
     gateway.channel(provider.base_url, preset="mistral")
-    client = poor(gateway, left)
-    assert (await call(client, api)).status == status
+    assert (await call(poor(gateway, left), api)).status == status
     assert len(provider.exchanges) == (status == 200)
 
 

@@ -177,8 +177,7 @@ class TestSilence:
 
     async def test_pings_keep_a_client_waiting(self, gateway: Gateway, provider: Provider) -> None:
         provider.on("m", speak_after(0.4, speak("Hi")))
-        answer = await post(gateway, STREAM)
-        events = read_events(answer.body)
+        events = read_events((await post(gateway, STREAM)).body)
         assert grammar_faults(events) == []
         assert [doc["type"] for doc in events][:2] == ["ping", "ping"]
 
@@ -195,6 +194,5 @@ async def test_a_stream_whose_money_is_gone_ends_as_at_its_limit(
     said = native_event("content_block_delta", index=0, delta={"type": "text_delta", "text": long})
     more: list[bytes | float] = [0.25, said if native else event(chunk(delta(long)))] * 4
     provider.on("m", in_steps(b"".join(pieces), lambda: gateway.grant(-GRANTED), *more, hangs=True))
-    events = await streamed(gateway)
-    assert last(events)["delta"]["stop_reason"] == "max_tokens"
+    assert last(await streamed(gateway))["delta"]["stop_reason"] == "max_tokens"
     assert "money_gone" in gateway.record.marks

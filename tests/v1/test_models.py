@@ -144,8 +144,7 @@ def test_a_model_that_is_not_seen_does_not_exist() -> None:
 async def test_a_list_that_is_refused_is_recorded_by_its_address(gateway: Gateway) -> None:
     """No model was called by any API."""
     for path in ("/v1/models", "/v1/models/m"):
-        answer = await Client(gateway.port, "sk-tk-wrong").ask("GET", path)
-        assert answer.status == 401
+        assert (await Client(gateway.port, "sk-tk-wrong").ask("GET", path)).status == 401
     gateway.engine.pipeline.refusals.close()
     record = gateway.records[0]
     assert (record.request, record.api, record.model) == ("GET /v1/models", "", "")

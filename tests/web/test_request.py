@@ -156,8 +156,7 @@ async def test_a_body_is_read_whole(client: Client, size: int, chunked: bool) ->
 
 async def test_a_body_in_pieces_is_read_whole(client: Client) -> None:
     peer = await client.connect()
-    request = client.request("POST", "/", b"x" * 5000)
-    await peer.write_slowly(request, 700)
+    await peer.write_slowly(client.request("POST", "/", b"x" * 5000), 700)
     assert (await read_answer(peer)).json["size"] == 5000
     peer.close()
 

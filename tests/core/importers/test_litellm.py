@@ -213,8 +213,7 @@ LEFT: list[tuple[Any, str]] = [
 
 @pytest.mark.parametrize(("entry", "said"), LEFT)
 def test_what_is_not_imported_is_reported_with_its_place(entry: Any, said: str) -> None:
-    out = of(entry)
-    (note,) = out.notes
+    (note,) = of(entry).notes
     assert note.startswith("not imported: ")
     assert said in note
     assert note.endswith("(model_list[0])")

@@ -105,8 +105,7 @@ def test_fields_that_are_not_known_pass() -> None:
 
 
 def test_the_usage_chunk_comes_only_if_asked_for() -> None:
-    spent = Usage(input=9, output=2, source=UsageSource.REPORTED)
-    assert _stream().tail(spent) == DONE
+    assert _stream().tail(Usage(input=9, output=2, source=UsageSource.REPORTED)) == DONE
 
 
 def test_the_usage_chunk_is_the_upstreams_own() -> None:

@@ -80,8 +80,7 @@ def test_calls_one_after_the_other_are_messages_of_their_own() -> None:
 
 
 def test_text_after_a_call_joins_its_message() -> None:
-    said = {"role": "assistant", "content": "working"}
-    found = messages(call("a"), said, output("a"))
+    found = messages(call("a"), {"role": "assistant", "content": "working"}, output("a"))
     assert found[0] == {"role": "assistant", "content": "working", "tool_calls": [chat_call("a")]}
 
 
@@ -326,5 +325,4 @@ def test_reasoning_of_another_gateway_or_vendor_is_left_out_and_named() -> None:
 def test_reasoning_without_a_seal_is_text() -> None:
     """Model servers send it so."""
     open_text = {"type": "reasoning", "id": "rs_1", "summary": [], "content": [{"type": "reasoning_text", "text": "b"}]}
-    found = messages(open_text, call("a"), output("a"))
-    assert found[0]["reasoning_content"] == "b"
+    assert messages(open_text, call("a"), output("a"))[0]["reasoning_content"] == "b"

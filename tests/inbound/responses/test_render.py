@@ -275,8 +275,7 @@ def test_an_empty_answer_has_no_items() -> None:
 
 
 def test_the_answer_says_that_nothing_is_stored() -> None:
-    found = answer(chat.HI, finish(), store=True)
-    assert found.response["store"] is False
+    assert answer(chat.HI, finish(), store=True).response["store"] is False
 
 
 def test_the_request_is_repeated_in_the_response() -> None:

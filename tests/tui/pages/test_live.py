@@ -183,8 +183,7 @@ def test_the_calls_of_a_minute_say_how_many_have_no_row_of_their_own() -> None:
     page.session.board.apply(CallSettled(call=flood))
     assert page.session.board.calls.total == 2
     assert " 10 (8 repeated)" in page.lead(120).plain
-    later = Millis(NOW + 61_000)
-    assert page.session.board.call_rates.repeats(later) == 0
+    assert page.session.board.call_rates.repeats(Millis(NOW + 61_000)) == 0
 
 
 def test_foreign_text_is_harmless_in_every_column() -> None:

@@ -222,8 +222,7 @@ def test_only_what_was_viewed_last_is_fetched() -> None:
 def test_the_newest_page_may_be_short_and_grows() -> None:
     history = CallHistory(page_size=10)
     history.row(23)
-    ask = history.next_request(24)
-    assert ask == (2, 24, 4)
+    assert history.next_request(24) == (2, 24, 4)
     history.store(2, calls(4))
     assert history.row(24) is not None
     assert history.row(25) is None

@@ -167,8 +167,7 @@ async def test_what_needs_a_restart_says_so_and_how_to_change_it() -> None:
 
 
 async def test_the_file_of_keys_is_created_with_examples(tmp_path: Path) -> None:
-    owner = Owner()
-    app = console(owner, home=tmp_path)
+    app = console(Owner(), home=tmp_path)
     async with app.run_test(size=(100, 30)) as pilot:
         await app.action_page("settings")
         await press(app, pilot)

@@ -145,8 +145,7 @@ def test_presets_know_the_name_of_the_limit() -> None:
 
 
 def test_a_lesson_about_the_limit_wins() -> None:
-    lesson = LearnedRefusals(dropped=("max_tokens",))
-    assert _sent(OLD, "ollama", lesson) == NEW
+    assert _sent(OLD, "ollama", LearnedRefusals(dropped=("max_tokens",))) == NEW
 
 
 @pytest.mark.parametrize("field", [None, "keep", "max_completion_tokens"])
