@@ -113,7 +113,12 @@ class Rig:
     def put(self, table: Table, key: str, value: Entity) -> None:
         self.store.entities.apply([Change(table, key, value)])
 
-    def channel(self, name: str = "up", *models: str, **fields: Any) -> Channel:
+    def channel(
+        self, name: str = "up", *models: str, answer: Callable[..., Any] | None = None, **fields: Any
+    ) -> Channel:
+        """Add a channel; ``answer`` makes each of its answers."""
+        if answer is not None:
+            self.upstreams.on(name, answer)
         made = kit.channel(name, *models, **{"groups": ("home",), **fields})
         self.put("channels", made.id, made)
         return made
@@ -149,6 +154,14 @@ class Rig:
         """A call in a task of its own, as the web surface has it."""
         return asyncio.get_running_loop().create_task(self.call(model, **fields), name="call")
 
+    async def start_until(
+        self, condition: Callable[[], object], model: str = "m", **fields: Any
+    ) -> "asyncio.Task[Answered]":
+        """The same, once something is so."""
+        task = self.start(model, **fields)
+        await until(condition)
+        return task
+
     async def pass_time(self, seconds: float) -> None:
         """Turn the clock, let the slow clock of the live calls see it, and run all that follows from it."""
         self.watch.advance(seconds)
@@ -180,6 +193,14 @@ class Rig:
         assert len({record.id for record in self.records}) == len(self.records)
         assert self.limiter.concurrency._lines == {}  # noqa: SLF001 - every place was given back
         assert verify(self.store).difference == ""
+
+
+async def until(condition: Callable[[], object]) -> None:
+    for _ in range(1000):
+        if condition():
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("it never came to that")
 
 
 @contextmanager

@@ -16,8 +16,7 @@ from gateway.domain.settings import Settings
 from gateway.domain.units import ChannelId
 from gateway.domain.usage import UsageSource
 from tests.core.ends import DONE, FakeReply, counts, ends, error_body, says, whole
-from tests.core.rig import Rig
-from tests.core.test_pipeline import until
+from tests.core.rig import Rig, until
 
 MIB = 1 << 20
 PIECE = 128 << 10

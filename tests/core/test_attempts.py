@@ -28,8 +28,7 @@ from tests.core.ends import (
     unreachable,
     whole,
 )
-from tests.core.rig import QUICK, Rig
-from tests.core.test_pipeline import until
+from tests.core.rig import QUICK, Rig, until
 
 
 def good() -> FakeReply:
@@ -231,8 +230,7 @@ async def test_a_stream_that_fails_after_its_first_word_is_tried_nowhere(rig: Ri
 
     made = rig.channel("a", priority=1)
     rig.upstreams.on("a", lambda: FakeReply(says("Hello"), cut(made)))
-    rig.channel("b")
-    rig.upstreams.on("b", good_stream)
+    rig.channel("b", answer=good_stream)
     await rig.call(stream=True)
     assert (rig.upstreams.order, kinds(rig)) == (["a"], [FailureKind.CUT])
     assert rig.client.error is not None
@@ -262,8 +260,7 @@ async def test_a_refused_parameter_is_left_out_there_and_in_the_next_call(rig: R
 
 async def test_it_is_left_out_once_and_not_again_and_again(rig: Rig) -> None:
     refused = status(400, "Unsupported parameter: 'seed'", code="unsupported_parameter", param="seed")
-    rig.channel("a")
-    rig.upstreams.on("a", refused)
+    rig.channel("a", answer=refused)
     assert ((await failure(rig, seed=7)).status, rig.upstreams.order) == (400, ["a", "a"])
 
 
@@ -280,8 +277,7 @@ async def test_what_a_dialect_cannot_say_was_never_sent(rig: Rig, monkeypatch: p
 
 
 async def test_lone_surrogates_reach_an_upstream_that_needs_no_change(rig: Rig) -> None:
-    rig.channel("a")
-    rig.upstreams.on("a", good)
+    rig.channel("a", answer=good)
     await rig.call(messages=[{"role": "user", "content": "cut \ud83d"}])
     assert b"cut \\ud83d" in rig.upstreams.asked[0][1].body
 
@@ -290,8 +286,7 @@ async def test_headers_of_a_failed_attempt_are_not_those_of_the_answer(rig: Rig)
     limited = {"retry-after": "30", "x-ratelimit-remaining-requests": "0", "x-request-id": "up-1"}
     made = rig.channel("a", priority=1)
     rig.upstreams.on("a", lambda: FakeReply(error_body(), status=429, headers=limited))
-    rig.channel("b")
-    rig.upstreams.on("b", good)
+    rig.channel("b", answer=good)
     headers = (await rig.call()).headers
     assert headers["x-gateway-channel"] == "b"
     assert headers["x-gateway-attempts"] == "2"

@@ -12,13 +12,12 @@ from gateway.domain.limits import Limits
 from gateway.domain.settings import Settings
 from tests.core import kit
 from tests.core.ends import GOOD_STREAM, FakeClient, FakeReply, error_body, whole
-from tests.core.rig import Rig
-from tests.core.test_pipeline import caught, until
+from tests.core.rig import Rig, until
+from tests.core.test_pipeline import caught
 
 
 def channel(rig: Rig, name: str, **fields: Any) -> None:
-    rig.channel(name, **fields)
-    rig.upstreams.on(name, lambda: FakeReply(whole()))
+    rig.channel(name, **fields, answer=lambda: FakeReply(whole()))
 
 
 async def asked(rig: Rig, times: int, **fields: Any) -> str:
@@ -74,8 +73,7 @@ async def test_true_tokens_count_at_the_channel(rig: Rig) -> None:
 
 
 async def test_tokens_of_a_failed_attempt_do_not_count(rig: Rig) -> None:
-    rig.channel("a", priority=1, limits=Limits(tpm=100))
-    rig.upstreams.on("a", lambda: FakeReply(error_body(), status=500))
+    rig.channel("a", priority=1, limits=Limits(tpm=100), answer=lambda: FakeReply(error_body(), status=500))
     channel(rig, "b")
     await rig.call(max_tokens=80)
     (bound,) = (r.scope for r in rig.catalog.visible(rig.token)["m"].routes if r.channel.name == "a")
@@ -88,8 +86,7 @@ async def test_tokens_of_a_failed_attempt_do_not_count(rig: Rig) -> None:
 async def test_a_channels_calls_in_flight_are_limited_without_a_word(rig: Rig) -> None:
     rig.put("settings", "", Settings(channel_calls=2, queue_s=0))
     gate = asyncio.Event()
-    rig.channel()
-    rig.upstreams.on("up", lambda: FakeReply(gate, whole()))
+    rig.channel(answer=lambda: FakeReply(gate, whole()))
     running = [asyncio.ensure_future(rig.run(kit.body(), FakeClient())) for _ in range(2)]
     await until(lambda: len(rig.upstreams.replies) == 2)
     error = await caught(rig.run(kit.body(), FakeClient()))
@@ -140,8 +137,7 @@ async def test_streams_hold_their_place_until_their_end(rig: Rig) -> None:
     gate = asyncio.Event()
     rig.channel("a", limits=Limits(concurrent=1, queue_s=0))
     rig.upstreams.on("a", lambda: FakeReply(*GOOD_STREAM[:2], gate, *GOOD_STREAM[2:]))
-    task = rig.start(stream=True)
-    await until(lambda: rig.client.body)
+    task = await rig.start_until(lambda: rig.client.body, stream=True)
     assert (await caught(rig.run(kit.body(), FakeClient()))).code == "overloaded"
     gate.set()
     await task

@@ -32,8 +32,7 @@ async def test_without_a_channel_every_reason_is_reported(rig: Rig) -> None:
 
 async def test_the_reason_of_the_choice_is_reported(rig: Rig) -> None:
     for name in ("a", "b"):
-        rig.channel(name, priority=3)
-        rig.upstreams.on(name, good)
+        rig.channel(name, priority=3, answer=good)
     assert (await rig.call()).headers["x-gateway-route"] == "priority 3, drawn from 2"
 
 
@@ -92,8 +91,7 @@ def house(rig: Rig, *, sticky: bool = True, **fields: Any) -> list[int]:
     """Two channels of equal right; what is drawn is in the test's hands."""
     rig.put("groups", "home", Group(name="home", sticky=sticky))
     for each in ("a", "b"):
-        rig.channel(each, **fields)
-        rig.upstreams.on(each, good)
+        rig.channel(each, **fields, answer=good)
     tickets = [0]
     rig.draw = lambda n: tickets[0] % n
     return tickets
@@ -125,8 +123,7 @@ async def test_it_stays_there_for_an_hour(rig: Rig, later_s: int, second: str) -
 
 async def test_it_moves_when_its_channel_is_paused_and_is_marked_when_it_stays_there(rig: Rig) -> None:
     house(rig)
-    rig.channel("a", priority=1)
-    rig.upstreams.on("a", good)
+    rig.channel("a", priority=1, answer=good)
     await talk(rig)
     rig.health.note_failure(ChannelId("ch_a"), FailureKind.RATE, "429", 10)
     await talk(rig)
@@ -138,8 +135,7 @@ async def test_it_moves_when_its_channel_is_paused_and_is_marked_when_it_stays_t
 
 async def test_a_call_says_why_it_did_not_go_to_a_channel_that_comes_first(rig: Rig) -> None:
     for name, priority in (("a", 2), ("b", 1), ("c", 1), ("d", 0)):
-        rig.channel(name, priority=priority)
-        rig.upstreams.on(name, good)
+        rig.channel(name, priority=priority, answer=good)
     rig.health.note_failure(ChannelId("ch_a"), FailureKind.RATE, "429", 10)
     rig.health.note_failure(ChannelId("ch_d"), FailureKind.RATE, "429", 10)
     await rig.call()
@@ -164,8 +160,7 @@ async def test_a_channel_that_a_call_waited_for_was_not_passed_over(rig: Rig) ->
 async def test_a_fallback_says_why_the_model_itself_had_no_channel(rig: Rig) -> None:
     rig.put("groups", "home", Group(name="home", fallbacks=(Fallback(model="m", to=("other",)),)))
     rig.channel("a")
-    rig.channel("b", "other")
-    rig.upstreams.on("b", good)
+    rig.channel("b", "other", answer=good)
     rig.health.note_failure(ChannelId("ch_a"), FailureKind.AUTH, "refused")
     await rig.call()
     assert mark_values(rig.records[0].marks, PASSED_MARK) == ["a: needs attention, tried again in 1m00s: refused"]

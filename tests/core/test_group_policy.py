@@ -194,8 +194,7 @@ def pair(rig: Rig, *first: Any) -> None:
     home(rig, Fallback(model="m", to=("n",)))
     rig.channel("a", "m")
     rig.upstreams.on("a", *first)
-    rig.channel("b", "n=upstream-n")
-    rig.upstreams.on("b", good)
+    rig.channel("b", "n=upstream-n", answer=good)
     rig.put("prices", "n", fallback_price("n", 5, 20))
 
 
@@ -315,8 +314,7 @@ async def test_if_all_are_paused_the_requested_model_is_the_last_resort(rig: Rig
 
 async def test_another_model_comes_before_a_paused_channel_and_that_before_nothing(rig: Rig) -> None:
     pair(rig, status(401))
-    rig.channel("rests", "m", priority=-1)
-    rig.upstreams.on("rests", good)
+    rig.channel("rests", "m", priority=-1, answer=good)
     rig.health.note_failure(ChannelId("ch_rests"), FailureKind.RATE, "429", 60)
     await rig.call()
     assert rig.upstreams.order == ["a", "b"]
@@ -329,8 +327,7 @@ async def test_another_model_comes_before_a_paused_channel_and_that_before_nothi
 async def test_if_all_others_rest_the_search_has_an_end(rig: Rig) -> None:
     home(rig, Fallback(model="m", to=("n", "o")))
     for name, model in (("a", "m"), ("b", "m"), ("c", "n"), ("d", "o")):
-        rig.channel(name, model, priority=ord(name) == ord("a"))
-        rig.upstreams.on(name, status(401))
+        rig.channel(name, model, priority=ord(name) == ord("a"), answer=status(401))
         if name != "a":
             rig.health.note_failure(ChannelId(f"ch_{name}"), FailureKind.RATE, "429", 60)
     await failure(rig)
@@ -390,8 +387,7 @@ async def test_if_nothing_can_answer_all_reasons_are_reported(rig: Rig) -> None:
 
 async def test_a_model_that_no_channel_serves_has_a_fallback(rig: Rig) -> None:
     home(rig, Fallback(model="gone", to=("nobody", "n")), Fallback(model="x-*", to=("n",)))
-    rig.channel("b", "n")
-    rig.upstreams.on("b", good)
+    rig.channel("b", "n", answer=good)
     rig.put("prices", "n", fallback_price("n", 5, 20))
     rig.put("settings", "", Settings(refuse_unpriced=True))
     answer = await rig.call("gone")

@@ -13,8 +13,7 @@ from gateway.inbound.api import LARGE, HttpRequest, InboundApi, InboundRequest, 
 from gateway.upstream.http.connection import RequestHeads
 from gateway.upstream.http.dial import target_of
 from tests.core.ends import FakeReply, error_body, whole
-from tests.core.rig import Rig
-from tests.core.test_pipeline import until
+from tests.core.rig import Rig, until
 
 MIB = 1 << 20
 SHAPES = {
@@ -181,8 +180,7 @@ async def test_an_ordinary_body_is_read_at_once(up: Rig, size: int, monkeypatch:
 
 
 async def test_usage_that_is_not_reported_is_estimated_without_reading_it_again(up: Rig) -> None:
-    up.channel()
-    up.upstreams.on("up", lambda: FakeReply(whole(usage=None)))
+    up.channel(answer=lambda: FakeReply(whole(usage=None)))
     await up.run(body(b'"' + b"word " * 100_000 + b'"'))
     assert up.record.source == "estimated"
     assert 90_000 < up.record.input < 110_000
@@ -200,8 +198,7 @@ def hiding(size: int) -> bytes:
 @pytest.mark.parametrize("size", [LARGE, 3 * MIB])
 async def test_no_quote_of_it_is_kept(up: Rig, size: int) -> None:
     """An upstream may repeat what was taken out of the middle of it, too."""
-    up.channel()
-    up.upstreams.on("up", lambda: FakeReply(error_body(f"bad: {SECRET}"), status=400))
+    up.channel(answer=lambda: FakeReply(error_body(f"bad: {SECRET}"), status=400))
     with pytest.raises(UpstreamError) as refused:
         await up.run(hiding(size))
     assert SECRET in refused.value.message

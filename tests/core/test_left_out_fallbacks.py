@@ -21,8 +21,7 @@ from gateway.domain.units import DOLLAR, ChannelId, Nanos
 from tests.core import kit
 from tests.core.ends import FakeClient, FakeReply, error_body, whole
 from tests.core.generous import GenerousUpstream
-from tests.core.rig import Rig
-from tests.core.test_pipeline import until
+from tests.core.rig import Rig, until
 
 CENT = DOLLAR // 100
 LEFT_OUT = "fallback claude: too little money or tokens left for it"
@@ -107,8 +106,7 @@ async def test_what_was_left_out_before_a_wait_may_answer_after_it(rig: Rig) -> 
     gate = asyncio.Event()
     good = rig.channel("good", "other")
     rig.upstreams.on("good", lambda: FakeReply(gate, whole()))
-    first = rig.start("other", max_tokens=1)
-    await until(lambda: rig.upstreams.order == [good.name])
+    first = await rig.start_until(lambda: rig.upstreams.order == [good.name], "other", max_tokens=1)
     second = asyncio.get_running_loop().create_task(rig.run(kit.body(max_tokens=900), FakeClient()))
     await until(lambda: len(rig.pipeline.waiting.all()) == 1)
     rig.grant(DOLLAR)

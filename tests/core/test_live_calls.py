@@ -37,8 +37,7 @@ from tests.core.ends import (
     too_slow,
     unreachable,
 )
-from tests.core.rig import QUICK, Rig
-from tests.core.test_pipeline import until
+from tests.core.rig import QUICK, Rig, until
 from tests.core.test_quota import Purse
 from tests.upstream.makers import as_chat
 
@@ -51,14 +50,12 @@ def gate() -> asyncio.Event:
 @pytest.fixture
 def up(rig: Rig, gate: asyncio.Event) -> Rig:
     """A stream that says one word, waits, and ends well."""
-    rig.channel()
-    rig.upstreams.on("up", lambda: FakeReply(says("Hello"), gate, ends(), DONE))
+    rig.channel(answer=lambda: FakeReply(says("Hello"), gate, ends(), DONE))
     return rig
 
 
 async def test_a_silent_stream_breathes(up: Rig, gate: asyncio.Event) -> None:
-    task = up.start(stream=True)
-    await until(lambda: up.client.body)
+    task = await up.start_until(lambda: up.client.body, stream=True)
     for count in (1, 2, 3):
         await up.pass_time(QUICK.keep_alive)
         assert up.client.body.count(CHAT.keep_alive) == count
@@ -68,8 +65,7 @@ async def test_a_silent_stream_breathes(up: Rig, gate: asyncio.Event) -> None:
 
 
 async def test_a_stream_that_talks_does_not_breathe(up: Rig, gate: asyncio.Event) -> None:
-    task = up.start(stream=True)
-    await until(lambda: up.client.body)
+    task = await up.start_until(lambda: up.client.body, stream=True)
     await up.pass_time(QUICK.keep_alive - 0.1)
     assert CHAT.keep_alive not in up.client.body
     gate.set()
@@ -77,10 +73,8 @@ async def test_a_stream_that_talks_does_not_breathe(up: Rig, gate: asyncio.Event
 
 
 async def test_a_plain_call_never_breathes(rig: Rig, gate: asyncio.Event) -> None:
-    rig.channel()
-    rig.upstreams.on("up", lambda: FakeReply(gate, error_body(), status=500))
-    task = rig.start()
-    await until(lambda: rig.upstreams.replies)
+    rig.channel(answer=lambda: FakeReply(gate, error_body(), status=500))
+    task = await rig.start_until(lambda: rig.upstreams.replies)
     await rig.pass_time(QUICK.keep_alive * 3)
     assert not rig.client.begun
     gate.set()
@@ -89,10 +83,8 @@ async def test_a_plain_call_never_breathes(rig: Rig, gate: asyncio.Event) -> Non
 
 
 async def test_the_head_goes_out_if_the_first_event_is_late(rig: Rig, gate: asyncio.Event) -> None:
-    rig.channel()
-    rig.upstreams.on("up", lambda: FakeReply(gate, *GOOD_STREAM))
-    task = rig.start(stream=True)
-    await until(lambda: rig.upstreams.replies)
+    rig.channel(answer=lambda: FakeReply(gate, *GOOD_STREAM))
+    task = await rig.start_until(lambda: rig.upstreams.replies, stream=True)
     await rig.pass_time(QUICK.first_event - 0.1)
     assert not rig.client.begun
     await rig.pass_time(0.1)
@@ -105,8 +97,7 @@ async def test_the_head_goes_out_if_the_first_event_is_late(rig: Rig, gate: asyn
 
 async def answered_late(rig: Rig, gate: asyncio.Event) -> None:
     """A streamed call whose head goes out before its first event."""
-    task = rig.start(stream=True)
-    await until(lambda: rig.upstreams.replies)
+    task = await rig.start_until(lambda: rig.upstreams.replies, stream=True)
     await rig.pass_time(QUICK.first_event)
     gate.set()
     await task
@@ -117,8 +108,7 @@ def test_the_head_waits_for_the_first_event_for_45_seconds() -> None:
 
 
 async def test_a_head_that_goes_out_in_time_has_the_facts(rig: Rig) -> None:
-    rig.channel()
-    rig.upstreams.on("up", lambda: FakeReply(*GOOD_STREAM))
+    rig.channel(answer=lambda: FakeReply(*GOOD_STREAM))
     await rig.call(stream=True)
     assert rig.client.heads[0]["x-gateway-channel"] == "up"
     assert b": x-gateway" not in rig.client.body
@@ -143,8 +133,7 @@ async def test_after_an_early_head_another_channel_may_still_answer(rig: Rig, ga
 async def test_before_the_head_is_due_a_failure_has_its_status(rig: Rig, gate: asyncio.Event) -> None:
     up = rig.channel()
     rig.upstreams.on("up", lambda: FakeReply(gate, too_slow(up)))
-    task = rig.start(stream=True)
-    await until(lambda: rig.upstreams.replies)
+    task = await rig.start_until(lambda: rig.upstreams.replies, stream=True)
     await rig.pass_time(QUICK.first_event - 0.1)
     gate.set()
     with pytest.raises(UpstreamError):
@@ -153,8 +142,7 @@ async def test_before_the_head_is_due_a_failure_has_its_status(rig: Rig, gate: a
 
 
 async def test_after_an_early_head_a_failure_is_an_event(rig: Rig, gate: asyncio.Event) -> None:
-    rig.channel()
-    rig.upstreams.on("up", lambda: FakeReply(gate, error_body(), status=500))
+    rig.channel(answer=lambda: FakeReply(gate, error_body(), status=500))
     await answered_late(rig, gate)
     assert rig.client.heads == [{}]
     assert rig.client.error is not None
@@ -191,8 +179,7 @@ async def test_a_settled_call_gets_no_head_from_here(rig: Rig) -> None:
 
 async def test_a_client_that_does_not_read_is_cut(up: Rig) -> None:
     up.client.reading.clear()
-    task = up.start(stream=True)
-    await until(lambda: up.client.begun)
+    task = await up.start_until(lambda: up.client.begun, stream=True)
     await up.pass_time(QUICK.stall - 0.1)
     assert not up.client.was_cut
     await up.pass_time(0.1)
@@ -204,10 +191,8 @@ async def test_a_client_that_does_not_read_is_cut(up: Rig) -> None:
 
 
 async def test_a_client_that_does_not_read_the_end_is_cut(rig: Rig) -> None:
-    rig.channel()
-    rig.upstreams.on("up", lambda: FakeReply(says("x"), ends(), rig.client.reading.clear, DONE))
-    task = rig.start(stream=True)
-    await until(lambda: rig.records)
+    rig.channel(answer=lambda: FakeReply(says("x"), ends(), rig.client.reading.clear, DONE))
+    task = await rig.start_until(lambda: rig.records, stream=True)
     await rig.pass_time(QUICK.stall)
     with pytest.raises(ConnectionError):
         await task
@@ -215,10 +200,8 @@ async def test_a_client_that_does_not_read_the_end_is_cut(rig: Rig) -> None:
 
 
 async def test_a_client_that_does_not_read_its_error_is_cut(rig: Rig) -> None:
-    rig.channel()
-    rig.upstreams.on("up", lambda: FakeReply(says("x"), rig.client.reading.clear))
-    task = rig.start(stream=True)
-    await until(lambda: rig.records)
+    rig.channel(answer=lambda: FakeReply(says("x"), rig.client.reading.clear))
+    task = await rig.start_until(lambda: rig.records, stream=True)
     await rig.pass_time(QUICK.stall)
     await task
     assert (rig.client.was_cut, rig.record.outcome) == (True, Outcome.UPSTREAM_CUT)
@@ -226,8 +209,7 @@ async def test_a_client_that_does_not_read_its_error_is_cut(rig: Rig) -> None:
 
 async def test_a_client_that_reads_again_is_not_cut(up: Rig, gate: asyncio.Event) -> None:
     up.client.reading.clear()
-    task = up.start(stream=True)
-    await until(lambda: up.client.begun)
+    task = await up.start_until(lambda: up.client.begun, stream=True)
     await up.pass_time(QUICK.stall - 0.1)
     up.client.reading.set()
     await until(lambda: up.client.body)
@@ -238,8 +220,7 @@ async def test_a_client_that_reads_again_is_not_cut(up: Rig, gate: asyncio.Event
 
 
 async def test_a_stream_that_keeps_sending_has_no_deadline(up: Rig, gate: asyncio.Event) -> None:
-    task = up.start(stream=True)
-    await until(lambda: up.client.body)
+    task = await up.start_until(lambda: up.client.body, stream=True)
     await up.pass_time(100_000)
     gate.set()
     await task
@@ -247,8 +228,7 @@ async def test_a_stream_that_keeps_sending_has_no_deadline(up: Rig, gate: asynci
 
 
 async def test_a_client_gone_unnoticed_is_noticed_by_a_breath(up: Rig) -> None:
-    task = up.start(stream=True)
-    await until(lambda: up.client.body)
+    task = await up.start_until(lambda: up.client.body, stream=True)
     up.client.gone = True
     await up.pass_time(QUICK.keep_alive)
     with pytest.raises(asyncio.CancelledError):
@@ -258,8 +238,7 @@ async def test_a_client_gone_unnoticed_is_noticed_by_a_breath(up: Rig) -> None:
 
 async def test_what_runs_is_known_until_it_ends(up: Rig, gate: asyncio.Event) -> None:
     assert up.live.empty.is_set()
-    task = up.start(stream=True)
-    await until(lambda: up.client.body)
+    task = await up.start_until(lambda: up.client.body, stream=True)
     assert (len(up.live), len(up.live.calls), up.live.empty.is_set()) == (1, 1, False)
     gate.set()
     await task
@@ -283,8 +262,7 @@ async def test_waiting_for_the_disk_is_not_ended(up: Rig, gate: asyncio.Event, m
     disk = asyncio.Event()
     monkeypatch.setattr(up.books, "wait_until_synced", disk.wait)
     gate.set()
-    task = up.start(stream=True)
-    await until(lambda: up.records)
+    task = await up.start_until(lambda: up.records, stream=True)
     up.live.cancel_all(Outcome.STOPPED)
     disk.set()
     await task
@@ -293,8 +271,7 @@ async def test_waiting_for_the_disk_is_not_ended(up: Rig, gate: asyncio.Event, m
 
 async def test_an_owner_who_ends_a_stalled_stream_does_not_wait_for_ever(up: Rig) -> None:
     up.client.reading.clear()
-    task = up.start(stream=True)
-    await until(lambda: up.client.begun)
+    task = await up.start_until(lambda: up.client.begun, stream=True)
     up.live.cancel_all(Outcome.STOPPED)
     await until(lambda: up.records)
     assert not task.done()
@@ -381,10 +358,8 @@ async def test_it_is_reported_five_times_a_second_at_most() -> None:
 
 async def test_what_came_last_is_reported_although_nothing_more_comes(rig: Rig, gate: asyncio.Event) -> None:
     more = asyncio.Event()
-    rig.channel()
-    rig.upstreams.on("up", lambda: FakeReply(says("One"), more, says(" two three four five"), gate, ends(), DONE))
-    task = rig.start(stream=True)
-    await until(lambda: rig.client.body)
+    rig.channel(answer=lambda: FakeReply(says("One"), more, says(" two three four five"), gate, ends(), DONE))
+    task = await rig.start_until(lambda: rig.client.body, stream=True)
     (first,) = rig.books.running.values()
     rig.watch.advance(0.2 / 2)
     more.set()

@@ -73,8 +73,7 @@ def check(rig: Rig) -> None:
 @pytest.mark.parametrize("number", NUMBERS, ids=SHORT)
 @pytest.mark.parametrize("dialect", FORMS)
 async def test_a_plain_answer_arrives_with_estimated_usage(rig: Rig, dialect: Dialect, number: str) -> None:
-    rig.channel(dialect=dialect)
-    rig.upstreams.on("up", lambda: FakeReply(whole(dialect, number)))
+    rig.channel(dialect=dialect, answer=lambda: FakeReply(whole(dialect, number)))
     reply = await rig.call()
     answer = json.loads(reply.body)
     assert answer["choices"][0]["message"]["content"] == TEXT
@@ -86,8 +85,7 @@ async def test_a_plain_answer_arrives_with_estimated_usage(rig: Rig, dialect: Di
 @pytest.mark.parametrize("number", NUMBERS, ids=SHORT)
 @pytest.mark.parametrize("dialect", FORMS)
 async def test_a_stream_arrives_with_estimated_usage(rig: Rig, dialect: Dialect, number: str) -> None:
-    rig.channel(dialect=dialect)
-    rig.upstreams.on("up", lambda: FakeReply(streamed(dialect, number)))
+    rig.channel(dialect=dialect, answer=lambda: FakeReply(streamed(dialect, number)))
     await rig.call(stream=True, stream_options={"include_usage": True})
     assert TEXT.encode() in rig.client.body
     assert b"\n: x-gateway-usage: estimated\n\n" in rig.client.body
@@ -98,8 +96,7 @@ async def test_a_stream_arrives_with_estimated_usage(rig: Rig, dialect: Dialect,
 
 @pytest.mark.parametrize("dialect", FORMS)
 async def test_a_whole_answer_to_a_stream_is_the_same(rig: Rig, dialect: Dialect) -> None:
-    rig.channel(dialect=dialect)
-    rig.upstreams.on("up", lambda: FakeReply(whole(dialect, "NaN")))
+    rig.channel(dialect=dialect, answer=lambda: FakeReply(whole(dialect, "NaN")))
     await rig.call(stream=True)
     assert TEXT.encode() in rig.client.body
     check(rig)
@@ -107,8 +104,7 @@ async def test_a_whole_answer_to_a_stream_is_the_same(rig: Rig, dialect: Dialect
 
 @pytest.mark.parametrize("dialect", FORMS)
 async def test_a_stream_to_a_plain_call_is_the_same(rig: Rig, dialect: Dialect) -> None:
-    rig.channel(dialect=dialect)
-    rig.upstreams.on("up", lambda: FakeReply(streamed(dialect, "NaN")))
+    rig.channel(dialect=dialect, answer=lambda: FakeReply(streamed(dialect, "NaN")))
     assert json.loads((await rig.call()).body)["choices"][0]["message"]["content"] == TEXT
     record = rig.record
     assert (record.source, "suspect_usage" in record.marks) == (UsageSource.ESTIMATED, True)

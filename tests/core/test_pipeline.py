@@ -4,7 +4,7 @@ Long: every way a call may end, in the order in which it passes them.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable
 from typing import Any
 
 import pytest
@@ -45,8 +45,7 @@ GOOD_COST = Nanos(9 * 2500 + 12 * 10_000)
 @pytest.fixture
 def up(rig: Rig) -> Rig:
     """One channel that answers well, plain calls and streams alike."""
-    rig.channel()
-    rig.upstreams.on("up", lambda: FakeReply(whole()))
+    rig.channel(answer=lambda: FakeReply(whole()))
     return rig
 
 
@@ -55,15 +54,7 @@ def streams(rig: Rig, *pieces: Any) -> Rig:
     return rig
 
 
-async def until(condition: Callable[[], object]) -> None:
-    for _ in range(1000):
-        if condition():
-            return
-        await asyncio.sleep(0)
-    raise AssertionError("it never came to that")
-
-
-async def caught(answer: Coroutine[Any, Any, Answered]) -> errors.GatewayError:
+async def caught(answer: Awaitable[Answered]) -> errors.GatewayError:
     with pytest.raises(errors.GatewayError) as error:
         await answer
     return error.value
@@ -127,8 +118,7 @@ async def test_the_hold_is_reported_with_its_channel(up: Rig) -> None:
     """Who looks at running calls sees where they are."""
     gate = asyncio.Event()
     up.upstreams.on("up", lambda: FakeReply(gate, whole()))
-    task = up.start()
-    await until(lambda: up.upstreams.asked)
+    task = await up.start_until(lambda: up.upstreams.asked)
     (running,) = up.books.running.values()
     assert (running.channel, running.channel_name, running.attempt) == ("ch_up", "up", 1)
     assert up.books.held(("channel", "ch_up")).calls == 1
@@ -137,8 +127,7 @@ async def test_the_hold_is_reported_with_its_channel(up: Rig) -> None:
 
 
 async def test_an_answer_of_a_mapped_model_has_its_public_name(rig: Rig) -> None:
-    rig.channel("up", "fast=m-2026")
-    rig.upstreams.on("up", lambda: FakeReply(whole(model="m-2026")))
+    rig.channel("up", "fast=m-2026", answer=lambda: FakeReply(whole(model="m-2026")))
     assert b'"model":"fast"' in (await rig.call("fast")).body
     assert (rig.record.model, rig.record.upstream_model) == ("fast", "m-2026")
 
@@ -241,8 +230,7 @@ async def test_only_one_call_wins_the_last_money(up: Rig) -> None:
 
 
 async def test_unpriced_models_are_free_or_refused(rig: Rig) -> None:
-    rig.channel("up", "odd")
-    rig.upstreams.on("up", lambda: FakeReply(whole()))
+    rig.channel("up", "odd", answer=lambda: FakeReply(whole()))
     await rig.call("odd")
     assert (rig.record.cost, rig.record.rates, rig.record.input) == (0, None, 9)
     rig.put("settings", "", Settings(refuse_unpriced=True))
@@ -345,8 +333,7 @@ async def test_a_bug_is_settled_logged_and_told_without_detail(up: Rig, caplog: 
 async def test_a_stream_whose_client_leaves_before_anything_came_costs_nothing(up: Rig) -> None:
     gate = asyncio.Event()
     streams(up, gate)
-    task = up.start(stream=True)
-    await until(lambda: up.upstreams.replies)
+    task = await up.start_until(lambda: up.upstreams.replies, stream=True)
     up.client.leave()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -360,8 +347,7 @@ async def test_a_stream_whose_client_leaves_before_anything_came_costs_nothing(u
 async def test_a_stream_whose_client_leaves_in_the_middle_is_charged_for_what_it_got(up: Rig, chunks: int) -> None:
     gate = asyncio.Event()
     streams(up, *[says("Hello")] * chunks, gate)
-    task = up.start(stream=True)
-    await until(lambda: up.client.body.count(b"Hello") == chunks)
+    task = await up.start_until(lambda: up.client.body.count(b"Hello") == chunks, stream=True)
     up.client.leave()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -395,8 +381,7 @@ async def test_a_client_gone_at_the_very_end_was_answered(up: Rig) -> None:
 async def test_a_plain_call_is_finished_without_its_client(up: Rig) -> None:
     gate = asyncio.Event()
     up.upstreams.on("up", lambda: FakeReply(gate, whole()))
-    task = up.start()
-    await until(lambda: up.upstreams.replies)
+    task = await up.start_until(lambda: up.upstreams.replies)
     up.client.leave()
     gate.set()
     await task
@@ -406,10 +391,8 @@ async def test_a_plain_call_is_finished_without_its_client(up: Rig) -> None:
 
 
 async def test_a_plain_call_may_be_given_up_with_its_client_and_costs_its_prompt(rig: Rig) -> None:
-    rig.channel(finish_abandoned=False)
-    rig.upstreams.on("up", lambda: FakeReply(asyncio.Event()))
-    task = rig.start()
-    await until(lambda: rig.upstreams.replies)
+    rig.channel(finish_abandoned=False, answer=lambda: FakeReply(asyncio.Event()))
+    task = await rig.start_until(lambda: rig.upstreams.replies)
     rig.client.leave()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -440,8 +423,7 @@ async def test_an_upstreams_failure_costs_nothing_after_the_client_left(
 @pytest.mark.parametrize("stream", [False, True])
 async def test_the_owner_ends_a_call_before_it_answered(up: Rig, stream: bool) -> None:
     streams(up, asyncio.Event())
-    task = up.start(stream=stream)
-    await until(lambda: up.upstreams.replies)
+    task = await up.start_until(lambda: up.upstreams.replies, stream=stream)
     (running,) = up.live.calls.values()
     running.end(Outcome.CANCELLED)
     assert (await caught(task)).code == "call_cancelled"
@@ -452,8 +434,7 @@ async def test_the_owner_ends_a_call_before_it_answered(up: Rig, stream: bool) -
 
 async def test_the_owner_ends_a_stream_in_the_middle(up: Rig) -> None:
     streams(up, says("Hello"), asyncio.Event())
-    task = up.start(stream=True)
-    await until(lambda: b"Hello" in up.client.body)
+    task = await up.start_until(lambda: b"Hello" in up.client.body, stream=True)
     next(iter(up.live.calls.values())).end(Outcome.CANCELLED)
     assert await task == Answered()
     assert up.client.error is not None
@@ -464,23 +445,20 @@ async def test_the_owner_ends_a_stream_in_the_middle(up: Rig) -> None:
 
 async def test_a_stopping_gateway_ends_its_calls(up: Rig) -> None:
     streams(up, asyncio.Event())
-    task = up.start()
-    await until(lambda: up.upstreams.replies)
+    task = await up.start_until(lambda: up.upstreams.replies)
     up.live.cancel_all(Outcome.STOPPED)
-    error = await caught(task)  # type: ignore[arg-type]
+    error = await caught(task)
     assert (error.code, error.retry_after_s) == ("gateway_stopping", 5)
     assert up.record.outcome is Outcome.STOPPED
 
 
 async def test_a_plain_call_has_one_deadline_for_everything(rig: Rig) -> None:
-    rig.channel(timeouts=kit.channel().timeouts)
-    rig.upstreams.on("up", lambda: FakeReply(asyncio.Event()))
-    task = rig.start()
-    await until(lambda: rig.upstreams.replies)
+    rig.channel(timeouts=kit.channel().timeouts, answer=lambda: FakeReply(asyncio.Event()))
+    task = await rig.start_until(lambda: rig.upstreams.replies)
     await rig.pass_time(599)
     assert not task.done()
     await rig.pass_time(1)
-    error = await caught(task)  # type: ignore[arg-type]
+    error = await caught(task)
     assert (type(error), "600 s" in error.message) == (errors.UpstreamTimeout, True)
     assert (rig.record.outcome, rig.record.status, rig.record.cost) == (Outcome.TIMEOUT, 504, 0)
     assert rig.record.possible == rig.record.held
@@ -537,8 +515,7 @@ async def test_durability_call_waits_for_the_disk(up: Rig, monkeypatch: pytest.M
         await gate.wait()
 
     monkeypatch.setattr(up.books, "wait_until_synced", synced)
-    task = up.start(stream=stream)
-    await until(lambda: up.records)
+    task = await up.start_until(lambda: up.records, stream=stream)
     for _ in range(20):
         await asyncio.sleep(0)
     assert not task.done()

@@ -17,8 +17,8 @@ from gateway.domain.limits import Limits
 from gateway.domain.settings import Settings
 from tests.core import kit
 from tests.core.ends import GOOD_STREAM, Answered, FakeClient, FakeReply, error_body, whole
-from tests.core.rig import Rig
-from tests.core.test_pipeline import caught, until
+from tests.core.rig import Rig, until
+from tests.core.test_pipeline import caught
 
 WAITS = [
     ({"concurrent": 1}, "token"),
@@ -35,8 +35,7 @@ class Ward:
     def __init__(self, rig: Rig) -> None:
         self.rig = rig
         self.gates: list[asyncio.Event] = []
-        rig.channel()
-        rig.upstreams.on("up", self._behave)
+        rig.channel(answer=self._behave)
 
     def _behave(self) -> FakeReply:
         self.gates.append(asyncio.Event())

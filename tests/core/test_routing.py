@@ -130,19 +130,15 @@ async def test_a_call_goes_on_with_the_next_key(rig: Rig, number: int, state: st
 
 
 async def test_a_server_s_failure_is_not_the_key_s_fault(rig: Rig) -> None:
-    rig.channel("a", key=THREE[0], keys=THREE[1:])
-    rig.upstreams.on("a", status(500))
-    rig.channel("b", priority=-1)
-    rig.upstreams.on("b", good)
+    rig.channel("a", key=THREE[0], keys=THREE[1:], answer=status(500))
+    rig.channel("b", priority=-1, answer=good)
     await rig.call()
     assert rig.upstreams.order == ["a", "b"]
 
 
 async def test_many_bad_keys_do_not_use_up_the_attempts(rig: Rig) -> None:
-    rig.channel("a", key=THREE[0], keys=THREE[1:])
-    rig.upstreams.on("a", status(401))
-    rig.channel("b", priority=-1)
-    rig.upstreams.on("b", good)
+    rig.channel("a", key=THREE[0], keys=THREE[1:], answer=status(401))
+    rig.channel("b", priority=-1, answer=good)
     await rig.call()
     assert rig.upstreams.order == ["a", "a", "a", "b"]
     assert not any(key in str(rig.record) for key in THREE[:2])

@@ -24,8 +24,7 @@ from tests.fakes.disk import REASONS, Disk, Operation, Refusal
 
 @pytest.fixture
 def up(rig: Rig) -> Rig:
-    rig.channel()
-    rig.upstreams.on("up", lambda: FakeReply(whole()))
+    rig.channel(answer=lambda: FakeReply(whole()))
     return rig
 
 
