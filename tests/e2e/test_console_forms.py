@@ -15,7 +15,7 @@ from gateway.config import Config
 from gateway.domain.human_values import parse_tier
 from tests.fakes.provider import Provider
 from tests.fakes.replies import reply
-from tests.tui.owner import press, said, until
+from tests.tui.owner import press, said, see, until
 from tests.tui.stage import words
 from tui.app import Console, now
 from tui.exit_status import ExitStatus
@@ -39,8 +39,14 @@ class Seat:
         self.pilot = pilot
         self.control = control
 
-    async def press(self, *keys: str) -> None:
+    async def press(self, *keys: str, told: str = "") -> None:
+        """Press keys; wait until ``told`` was reported, if it is given."""
         await press(self.app, self.pilot, *keys)
+        if told:
+            await self.told(told)
+
+    async def see(self, text: str, *keys: str) -> None:
+        await see(self.app, self.pilot, text, *keys)
 
     async def told(self, text: str) -> None:
         """Wait until it was reported."""
@@ -91,44 +97,35 @@ async def seated(folder: Path, page: str) -> AsyncIterator[Seat]:
 async def test_tokens(tmp_path: Path) -> None:
     async with seated(tmp_path, "tokens") as seat:
         await until(seat.app, seat.pilot, "first")
-        await seat.press("n", "=phone", "enter")
-        await until(seat.app, seat.pilot, "key is shown only this once")
+        await seat.see("key is shown only this once", "n", "=phone", "enter")
         await seat.press("escape")
         made = await seat.control.token("phone")
 
         await seat.press("e")
         await seat.field("name", "first")
-        await seat.press("enter")
-        await until(seat.app, seat.pilot, "there is already a token")
+        await seat.see("there is already a token", "enter")
         assert "first" in said(seat.app, "#wrong-name")
         await seat.field("name", "mobile")
         await seat.field("budgets", "day=5")
         await seat.field("limits", "rpm=60")
-        await seat.press("enter")
-        await seat.told("Token phone saved")
+        await seat.press("enter", told="Token phone saved")
         found = await seat.control.token("mobile")
         assert (found.id, found.budgets[0].nanos, found.limits.rpm) == (made.id, 5 * DOLLAR, 60)
 
-        await seat.press("space")
-        await seat.told("Token mobile disabled")
-        await seat.press("D", "enter")
-        await until(seat.app, seat.pilot, "key is shown only this once")
+        await seat.press("space", told="Token mobile disabled")
+        await seat.see("key is shown only this once", "D", "enter")
         await seat.press("escape")
         copied = await seat.control.token("mobile-2")
         assert (copied.budgets[0].nanos, copied.limits.rpm) == (5 * DOLLAR, 60)
 
-        await seat.press("R", "y")
-        await until(seat.app, seat.pilot, "key is shown only this once")
+        await seat.see("key is shown only this once", "R", "y")
         await seat.press("escape")
         assert (await seat.control.token("mobile-2")).hint != copied.hint
 
-        await seat.press("d", "y")
-        await seat.told("Token mobile-2 deleted")
+        await seat.press("d", "y", told="Token mobile-2 deleted")
         assert [token.name for token in await seat.control.tokens()] == ["first", "mobile"]
-        await seat.press("u")
-        await until(seat.app, seat.pilot, "works again")
-        await seat.press("y")
-        await seat.told("Undone: token 'mobile-2' is back")
+        await seat.see("works again", "u")
+        await seat.press("y", told="Undone: token 'mobile-2' is back")
         assert len(await seat.control.tokens()) == 3
 
 
@@ -137,24 +134,19 @@ async def test_groups(tmp_path: Path) -> None:
         await until(seat.app, seat.pilot, "default")
         await seat.press("n", "=friends")
         await seat.field("multiplier", "1.5")
-        await seat.press("enter")
-        await seat.told("Group friends created")
+        await seat.press("enter", told="Group friends created")
         await seat.press("e")
         await seat.field("budgets", "month=20")
-        await seat.press("enter")
-        await seat.told("Group friends saved")
-        await seat.press("D", "enter")
-        await seat.told("Group friends-2 created")
+        await seat.press("enter", told="Group friends saved")
+        await seat.press("D", "enter", told="Group friends-2 created")
         copied = await seat.control.group("friends-2")
         assert (copied.multiplier, copied.budgets[0].nanos) == (1_500_000, 20 * DOLLAR)
-        await seat.press("d", "y")
-        await seat.told("Group friends-2 deleted")
+        await seat.press("d", "y", told="Group friends-2 deleted")
         await seat.undo("group 'friends-2' is back")
 
         await seat.press("g", "d")  # default, which is used
         await until(seat.app, seat.pilot, "Move them to")
-        await seat.press("enter")
-        await seat.told("Group default deleted")
+        await seat.press("enter", told="Group default deleted")
         assert (await seat.control.token("first")).group == "friends"
         assert (await seat.control.channel("demo")).groups == ("friends",)
 
@@ -166,38 +158,31 @@ async def test_channels(tmp_path: Path) -> None:
         await seat.field("base_url", f"http://127.0.0.1:{provider.port}/v1")
         await seat.field("key", "sk-secret-0123456789-0001")
         await seat.field("models", "a, fast=b")
-        await seat.press("enter")
-        await seat.told("Channel up created with 2 models")
+        await seat.press("enter", told="Channel up created with 2 models")
         await seat.selected("channels", (await seat.control.channel("up")).id)
         await seat.press("e")
         await seat.field("headers", "x-team='red and secret'")
-        await seat.press("enter")
-        await seat.told("Channel up saved")
-        await seat.press("enter")
-        await until(seat.app, seat.pilot, "headers: x-team")
+        await seat.press("enter", told="Channel up saved")
+        await seat.see("headers: x-team", "enter")
 
         await seat.press("e")
         await seat.field("priority", "many")
         await seat.press("enter")
         assert "'many' is not a whole number" in said(seat.app, "#wrong-priority")
         await seat.field("priority", "-3")
-        await seat.press("enter")
-        await seat.told("Channel up saved")
+        await seat.press("enter", told="Channel up saved")
         edited = await seat.control.channel("up")
         assert (edited.priority, edited.key[-4:], list(edited.headers)) == (-3, "0001", ["x-team"])
 
         await seat.press("D", "enter")
         assert "cannot be copied: enter it again" in said(seat.app, "#wrong-key")
         await seat.field("key", "sk-other-0123456789-0002")
-        await seat.press("enter")
-        await seat.told("Channel up-2 created with 2 models")
+        await seat.press("enter", told="Channel up-2 created with 2 models")
         copied = await seat.control.channel("up-2")
         assert (copied.key[-4:], [model.upstream for model in copied.models]) == ("0002", ["", "b"])
 
-        await seat.press("space")
-        await seat.told("Channel up-2 disabled")
-        await seat.press("d", "y")
-        await seat.told("Channel up-2 deleted")
+        await seat.press("space", told="Channel up-2 disabled")
+        await seat.press("d", "y", told="Channel up-2 deleted")
         await seat.undo("channel 'up-2' is back")
         assert (await seat.control.channel("up-2")).key[-4:] == "0002"
 
@@ -212,24 +197,19 @@ async def test_a_channel_keeps_what_its_patterns_let_in_when_something_else_is_c
         await until(seat.app, seat.pilot, "up ")
         await seat.press("g", "e")
         await seat.field("note", "mine")
-        await seat.press("enter")
-        await seat.told("Channel up saved")
+        await seat.press("enter", told="Channel up saved")
         found = await seat.control.channel("up")
         assert ([one.name for one in found.models], found.patterns) == (["gpt-5", "gpt-5-preview"], ("gpt-*",))
 
-        await seat.press("L")
-        await until(seat.app, seat.pilot, "Models of up")
-        await seat.press("slash", "=preview", "enter", "space", "enter")
-        await seat.told("up now offers 1 model")
+        await seat.see("Models of up", "L")
+        await seat.press("slash", "=preview", "enter", "space", "enter", told="up now offers 1 model")
         found = await seat.control.channel("up")
         assert ([one.name for one in found.models], found.patterns) == (["gpt-5"], ("gpt-*", "!gpt-5-preview"))
 
         listed += [{"id": "gpt-6"}, {"id": "gpt-nova"}]
         provider.on("/v1/models", reply({"object": "list", "data": listed}))
-        await seat.press("L")
-        await until(seat.app, seat.pilot, "2 new")
-        await seat.press("slash", "=nova", "enter", "space", "enter")
-        await seat.told("up now offers 2 models")
+        await seat.see("2 new", "L")
+        await seat.press("slash", "=nova", "enter", "space", "enter", told="up now offers 2 models")
         found = await seat.control.channel("up")
         assert [one.name for one in found.models] == ["gpt-5", "gpt-6"]
         assert found.patterns == ("gpt-*", "!gpt-5-preview", "!gpt-nova")
@@ -241,39 +221,32 @@ async def test_prices(tmp_path: Path) -> None:
         await seat.press("e")
         await seat.field("input", "3")
         await seat.field("tiers", "200k=6/22.50")
-        await seat.press("enter")
-        await seat.told("Price of demo-echo saved")
+        await seat.press("enter", told="Price of demo-echo saved")
         await until(seat.app, seat.pilot, "manual")
         await seat.press("e")
         await seat.field("output", "x")
         await seat.press("enter")
         assert "'x' is not an amount of dollars" in said(seat.app, "#wrong-output")
         await seat.field("output", "15")
-        await seat.press("enter")
-        await until(seat.app, seat.pilot, " 15.00 ")
+        await seat.see(" 15.00 ", "enter")
         found = next(price for price in await seat.control.prices() if price.model == "demo-echo")
         assert (found.input_nanos, found.output_nanos) == (3 * DOLLAR, 15 * DOLLAR)
         assert found.tier_prices == [parse_tier("200k=6/22.50")]
-        await seat.press("d", "y")
-        await seat.told("Price of demo-echo removed")
+        await seat.press("d", "y", told="Price of demo-echo removed")
         await seat.undo("the price of 'demo-echo' is back")
 
 
 async def test_the_account(tmp_path: Path) -> None:
     async with seated(tmp_path, "account") as seat:
         await until(seat.app, seat.pilot, "first amount")
-        await seat.press("a", "=2.50", "tab", "=more", "enter")
-        await seat.told("Balance: $12.50")
+        await seat.press("a", "=2.50", "tab", "=more", "enter", told="Balance: $12.50")
         await seat.press("e")
         await seat.field("budgets", "fortnight=5")
         await seat.press("enter")
         assert "unknown budget window 'fortnight'" in said(seat.app, "#wrong-budgets")
         await seat.field("budgets", "day=5 month=50")
-        await seat.press("enter")
-        await seat.told("Account saved")
+        await seat.press("enter", told="Account saved")
         assert [one.nanos for one in (await seat.control.account()).budgets] == [5 * DOLLAR, 50 * DOLLAR]
-        await seat.press("space", "y")
-        await seat.told("Account suspended")
+        await seat.press("space", "y", told="Account suspended")
         await until(seat.app, seat.pilot, "all calls are rejected")
-        await seat.press("space")
-        await seat.told("Account active")
+        await seat.press("space", told="Account active")

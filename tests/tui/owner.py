@@ -491,6 +491,12 @@ async def until(app: Console, pilot: Pilot[ExitStatus], text: str) -> None:
             await pilot.pause(0.02)
 
 
+async def see(app: Console, pilot: Pilot[ExitStatus], text: str, *keys: str) -> None:
+    """Press keys and wait for a text on the screen."""
+    await press(app, pilot, *keys)
+    await until(app, pilot, text)
+
+
 def screen(app: Console) -> str:
     width, height = app.size
     lines = app.screen._compositor.render_strips()  # noqa: SLF001 - Textual gives it nowhere else

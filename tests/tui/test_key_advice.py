@@ -10,7 +10,7 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.upstream_views import SavedChannel
 from gateway.domain.views import Offer, Step
 from tests.house import ROOT, sources
-from tests.tui.owner import Owner, press, public, said, screen, shown, until
+from tests.tui.owner import Owner, press, public, said, screen, see, shown
 from tests.tui.stage import call, console, words
 from tui.key_advice import key_advice
 from tui.keymap import Keymap
@@ -141,8 +141,7 @@ async def test_an_empty_list_names_the_owners_own_keys() -> None:
     async with shown("live", owner, keymap=OWN) as (app, pilot, _):
         assert "there ^t shows what to paste" in screen(app)
         assert "f3 keys" in screen(app)
-        await press(app, pilot, "2")
-        assert "f7 creates one" in screen(app)
+        await see(app, pilot, "f7 creates one", "2")
         await press(app, pilot, "f6")
         assert words(app) == ["No token selected. Press f7 to create one."]
 
@@ -174,8 +173,7 @@ async def test_a_test_call_that_fails_names_keys() -> None:
         public(owner, "503 Service Unavailable", ADVICE),
         shown("tokens", owner, keymap=OWN, size=(120, 30)) as (app, pilot, _),
     ):
-        await press(app, pilot, "ctrl+t", "t")
-        await until(app, pilot, "no channel takes calls; f9 on page 4 (Channels) tries it")
+        await see(app, pilot, "no channel takes calls; f9 on page 4 (Channels) tries it", "ctrl+t", "t")
 
 
 async def test_a_discovery_that_fails_names_keys() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from gateway.domain.errors import BadRequest
-from tests.tui.owner import press, screen
+from tests.tui.owner import press, screen, see
 from tests.tui.stage import FakeClient, calls, console
 from tui.actions import ACTIONS, key_text
 from tui.app import actions_by_page
@@ -89,15 +89,13 @@ async def test_the_new_key_acts_and_the_old_one_does_not(keys: str) -> None:
     app = console(FakeClient(calls(3)))
     app.session.preferences = Preferences(keymap=Keymap({"live.pause": parse_keys(keys), "app.help": "f1"}))
     async with app.run_test(size=(100, 30)) as pilot:
-        await press(app, pilot, "space")
-        assert "following" in screen(app)
+        await see(app, pilot, "following", "space")
         assert "f1 Help" in screen(app).splitlines()[-1]
         assert "? Help" not in screen(app)
         if keys != "none":
             await press(app, pilot, keys)
             assert "following" not in screen(app)
-            await press(app, pilot, "f1")
-            assert "f2      Pause" in screen(app)
+            await see(app, pilot, "f2      Pause", "f1")
 
 
 def test_all_usual_keys_could_be_written_in_the_file() -> None:

@@ -6,7 +6,7 @@ from textual.widgets import Input
 from gateway.domain.channel import ServedModel
 from gateway.domain.units import Nanos
 from gateway.domain.views import ChannelView, Offer
-from tests.tui.owner import KEY, Owner, preset, press, price_of, public, said, screen, settle, shown, until
+from tests.tui.owner import KEY, Owner, preset, press, price_of, public, said, screen, see, settle, shown, until
 from tests.tui.stage import DOLLAR, channel, console, model, token, words
 from tui.app import Console
 from tui.exit_status import ExitStatus
@@ -76,8 +76,7 @@ def test_a_channel_is_named_after_its_host(url: str, name: str) -> None:
 
 async def step(app: Console, pilot: Pilot[ExitStatus], number: int, *keys: str) -> None:
     """Press keys that lead to this step."""
-    await press(app, pilot, *keys)
-    await until(app, pilot, f"First steps, {number} of 4")
+    await see(app, pilot, f"First steps, {number} of 4", *keys)
 
 
 def fresh() -> Owner:
@@ -114,8 +113,7 @@ async def test_the_demo_leads_to_a_call_with_its_receipt_in_four_steps() -> None
         assert said(app, ".command") == "$ tollkeeper channel show demo"
         await step(app, pilot, 3, "enter")
         await step(app, pilot, 4, "enter")
-        await press(app, pilot, "enter")
-        await until(app, pilot, owner.records[0].id)
+        await see(app, pilot, owner.records[0].id, "enter")
         assert isinstance(app.screen, Connect)
         assert KEY in screen(app)
         assert owner.did == [("grant", 13 * DOLLAR, "first steps"), ("add_token", {"name": "laptop"})]
@@ -163,8 +161,7 @@ async def test_what_is_found_on_this_machine_comes_first() -> None:
         ),
     ]
     async with shown("live", owner) as (app, pilot, _):
-        await press(app, pilot, "enter")
-        await until(app, pilot, "< ollama on this machine, 1 model >")
+        await see(app, pilot, "< ollama on this machine, 1 model >", "enter")
         await press(app, pilot, "right")
         assert said(app, ".preview") == (
             "openai at https://api.openai.com/v1: its key stays in the environment, as env:OPENAI_API_KEY"
@@ -217,8 +214,7 @@ async def test_escape_asks_about_models_selected_before_going_back_but_not_once_
         await step(app, pilot, 3, "right", "tab", "=https://api.acme.com/v1", "enter")
         await step(app, pilot, 2, "space", "b")
         await step(app, pilot, 3, "enter")
-        await press(app, pilot, "escape")
-        assert "Your changes to the list will be lost." in screen(app)
+        await see(app, pilot, "Your changes to the list will be lost.", "escape")
         await step(app, pilot, 4, "escape", "enter")
         await step(app, pilot, 3, "pageup")
         await press(app, pilot, "escape")
@@ -230,11 +226,9 @@ async def test_escape_asks_about_what_was_typed_before_going_back_but_not_once_i
     async with shown("live", fresh()) as (app, pilot, _):
         await step(app, pilot, 2, "enter")
         await step(app, pilot, 1, "right", "tab", "=https://api.acme.com/v1", "pageup")
-        await press(app, pilot, "escape")
-        assert "Discard what you entered?" in screen(app)
+        await see(app, pilot, "Discard what you entered?", "escape")
         await step(app, pilot, 2, "escape", "enter")
-        await press(app, pilot, "escape")
-        assert "Discard what you entered?" in screen(app)
+        await see(app, pilot, "Discard what you entered?", "escape")
         await step(app, pilot, 3, "escape", "enter")
         await step(app, pilot, 2, "b")
         await step(app, pilot, 1, "pageup")
@@ -262,8 +256,7 @@ async def test_the_demo_asks_for_no_address_key_or_name() -> None:
 async def test_vendors_are_listed_where_the_address_is_typed() -> None:
     async with shown("live", fresh()) as (app, pilot, owner):
         await step(app, pilot, 2, "enter")
-        await press(app, pilot, "right", "tab")
-        await until(app, pilot, "https://api.groq.com/openai/v1")
+        await see(app, pilot, "https://api.groq.com/openai/v1", "right", "tab")
         await step(app, pilot, 3, "g", "down", "enter", "enter")
         ((_, body),) = owner.did
         assert body == {"name": "groq", "preset": "groq"}

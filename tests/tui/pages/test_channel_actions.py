@@ -14,7 +14,7 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.units import Millis
 from gateway.domain.upstream_views import SavedChannel
 from gateway.domain.views import ChannelView, KeyView, Offer
-from tests.tui.owner import Owner, listed, listing, press, price_of, said, screen, shown, until
+from tests.tui.owner import Owner, listed, listing, press, price_of, said, screen, see, shown
 from tests.tui.stage import NOW, channel, words
 from tui.app import Console
 from tui.format import clock
@@ -100,12 +100,10 @@ async def test_a_model_that_an_upstream_does_not_have_is_named_and_tried_again()
     async with shown("channels", owner, size=(140, 30)) as (app, pilot, _):
         missing = "the upstream does not have claude-sonnet-4-5; retry in 10m00s"
         assert missing in screen(app).splitlines()[2]
-        await press(app, pilot, "enter")
-        assert "10m00s, z tries again now" in screen(app)
+        await see(app, pilot, "10m00s, z tries again now", "enter")
         await press(app, pilot, "z")
         assert words(app) == ["Channel anthropic: the next call tries claude-sonnet-4-5 again."]
-        await press(app, pilot, "5", "j", "enter")
-        assert "anthropic (paused)" in screen(app)
+        await see(app, pilot, "anthropic (paused)", "5", "j", "enter")
 
 
 async def test_the_list_of_models_is_shown_as_a_difference() -> None:
@@ -219,8 +217,7 @@ async def test_one_is_removed_and_one_is_tried_again() -> None:
 
 async def test_the_pane_tells_each_key_with_its_state() -> None:
     async with shown("channels", owner()) as (app, pilot, _):
-        await press(app, pilot, "enter")
-        assert "1 …3kQA   A edits them" in screen(app)
+        await see(app, pilot, "1 …3kQA   A edits them", "enter")
         assert "2 env:B   paused 30s: 429" in screen(app)
 
 
@@ -283,8 +280,7 @@ def test_where_it_is_and_what_it_has_is_shown() -> None:
 
 async def test_what_is_chosen_becomes_a_channel() -> None:
     async with shown("channels", owner_with_offers()) as (app, pilot, asked):
-        await press(app, pilot, "a")
-        assert "Local servers that answer" in screen(app)
+        await see(app, pilot, "Local servers that answer", "a")
         await press(app, pilot, "space", "enter")
         ((_, made),) = asked.did
         assert (made["name"], made["preset"], made["models"]) == ("ollama-2", "ollama", [{"name": "qwen3:8b"}])
@@ -312,8 +308,7 @@ def rows_shown(app: Console) -> list[str]:
 
 async def test_presets_are_listed_and_searched_in_the_form() -> None:
     async with shown("channels") as (app, pilot, _):
-        await press(app, pilot, "n", "=mine", "tab")
-        await until(app, pilot, "http://127.0.0.1:11434/v1")
+        await see(app, pilot, "http://127.0.0.1:11434/v1", "n", "=mine", "tab")
         assert "https://api.groq.com/openai/v1" in screen(app)
         await press(app, pilot, "l", "l")
         assert "https://api.groq.com/openai/v1" not in screen(app)
@@ -336,7 +331,6 @@ async def test_groups_are_completed_one_by_one() -> None:
         await press(app, pilot, "n")
         line = app.screen.query_one("#field-groups", Input)
         line.focus()
-        await press(app, pilot, "end", "=, ba")
-        await until(app, pilot, "batch")
+        await see(app, pilot, "batch", "end", "=, ba")
         await press(app, pilot, "down", "enter")
         assert line.value == "default, batch"

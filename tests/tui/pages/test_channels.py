@@ -7,7 +7,7 @@ from gateway.domain.channel import ServedModel
 from gateway.domain.limits import Limits
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import ChannelView, KeyView
-from tests.tui.owner import Owner, listing_of, press, screen, shown, until
+from tests.tui.owner import Owner, listing_of, screen, see, shown
 from tests.tui.stage import NOW, call, channel, sums
 from tui.pages.channels import ChannelsPage
 from tui.trends import Trends
@@ -90,15 +90,13 @@ async def test_a_call_that_its_client_ended_is_not_an_error_of_the_channel() -> 
     calls = [call(number, status=200, outcome="done", channel="anthropic") for number in range(3)]
     owner.records[:] = [*calls, call(4, status=499, outcome="client_closed", channel="anthropic")]
     async with shown("channels", owner, size=(140, 40)) as (app, pilot, _):
-        await press(app, pilot, "enter")
-        await until(app, pilot, "failed, 1 cancelled")
+        await see(app, pilot, "failed, 1 cancelled", "enter")
         assert "0% of 4 calls" in screen(app)
 
 
 async def test_the_pane_never_shows_a_key() -> None:
     async with shown("channels", size=(200, 50)) as (app, pilot, _):
-        await press(app, pilot, "j", "enter")
-        assert "retry in 12m00s, z resumes" in screen(app)
+        await see(app, pilot, "retry in 12m00s, z resumes", "j", "enter")
         assert "key …3kQA" in screen(app)
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from gateway.client.doctor import Case
 from gateway.domain.views import Status, Step
-from tests.tui.owner import Owner, press, public, refused, screen, settle, shown, until
+from tests.tui.owner import Owner, press, public, refused, screen, see, settle, shown
 from tests.tui.stage import words
 from tui.pages import doctor
 
@@ -28,8 +28,7 @@ async def test_it_asks_step_by_step_to_the_end() -> None:
     owner = Owner()
     owner.answer = refused(works=True, status=200, code="", message="it would be sent", fix="", retry_after_s=None)
     async with public(owner) as asked, shown("doctor", owner, size=(100, 45)) as (app, pilot, _):
-        await press(app, pilot, "tab", "=editor", "enter", "enter")
-        await until(app, pilot, "all checks passed: calls work")
+        await see(app, pilot, "all checks passed: calls work", "tab", "=editor", "enter", "enter")
         assert "✓ token 'editor' is accepted; it sees 2 models" in screen(app)
         assert asked[0] == "/v1/health "
         assert asked[-1] == "/v1/chat/completions Bearer sk-tk-pass"
@@ -40,8 +39,7 @@ async def test_the_rounds_follow_and_what_they_find_needs_a_fix() -> None:
     owner = Owner()
     owner.machine_now = [Step(name="the disk", result="fail", text="0.1 GB are free", fix="make room")]
     async with public(owner), shown("doctor", owner, size=(100, 45)) as (app, pilot, _):
-        await press(app, pilot, "enter")
-        await until(app, pilot, "fix this, then press enter to check again")
+        await see(app, pilot, "fix this, then press enter to check again", "enter")
         text = screen(app)
         assert "the disk" in text
         assert "→ make room" in text
@@ -53,8 +51,7 @@ async def test_about_one_call_the_rest_is_reported_as_another_matter() -> None:
     owner.answer = refused(works=True, status=200, code="", message="it would be sent", fix="", retry_after_s=None)
     owner.machine_now = [Step(name="the disk", result="fail", text="0.1 GB are free", fix="make room")]
     async with public(owner), shown("doctor", owner, size=(100, 45)) as (app, pilot, _):
-        await press(app, pilot, "tab", "=editor", "enter", "enter")
-        await until(app, pilot, "calls work; ▲ is a separate problem")
+        await see(app, pilot, "calls work; ▲ is a separate problem", "tab", "=editor", "enter", "enter")
         assert "▲ 0.1 GB are free" in screen(app)
         assert "→ make room" in screen(app)
 
@@ -62,15 +59,13 @@ async def test_about_one_call_the_rest_is_reported_as_another_matter() -> None:
 async def test_the_first_bad_answer_says_what_to_do_and_ends_it() -> None:
     owner = Owner()
     async with public(owner, "503 Service Unavailable"), shown("doctor", owner) as (app, pilot, _):
-        await press(app, pilot, "enter")
-        await until(app, pilot, "fix this, then press enter to check again")
+        await see(app, pilot, "fix this, then press enter to check again", "enter")
         assert "skipped; fix the failure above first" in screen(app)
 
 
 async def test_letters_typed_into_a_field_search_and_after_esc_they_are_keys() -> None:
     async with shown("doctor") as (app, pilot, _):
-        await press(app, pilot, "tab", *"laptop")
-        assert "--token laptop" in screen(app)
+        await see(app, pilot, "--token laptop", "tab", *"laptop")
         await press(app, pilot, "escape", "escape", "2")
         assert app.page.id == "tokens"
 
@@ -80,8 +75,7 @@ async def test_after_enter_ran_the_checks_the_next_name_is_typed_over_it() -> No
     owner = Owner()
     async with public(owner), shown("doctor", owner) as (app, pilot, _):
         await press(app, pilot, "tab", *"lapt", "enter", "enter")
-        await press(app, pilot, *"edu", "backspace", "enter", "enter")
-        assert " token     editor\n" in screen(app)
+        await see(app, pilot, " token     editor\n", *"edu", "backspace", "enter", "enter")
         assert {did[0] for did in owner.did} == {"token_pass"}
         await press(app, pilot, "escape", "2")
         assert app.page.id == "tokens"
@@ -99,8 +93,7 @@ async def test_checks_end_when_what_they_are_about_changes(monkeypatch: pytest.M
 
     monkeypatch.setattr(doctor, "examine", slow)
     async with shown("doctor") as (app, pilot, _):
-        await press(app, pilot, "tab", "=editor", "enter", "enter")
-        await until(app, pilot, "checking ...")
+        await see(app, pilot, "checking ...", "tab", "=editor", "enter", "enter")
         await press(app, pilot, "tab", "=laptop")
         await settle(app, pilot)
         assert "checking ..." not in screen(app)

@@ -20,7 +20,7 @@ from textual.widgets._toast import Toast
 from gateway.domain.call import Attempt, FailureKind
 from gateway.domain.events import CallSettled
 from gateway.domain.units import Millis
-from tests.tui.owner import Owner, press, screen, settle, shown, until
+from tests.tui.owner import Owner, press, screen, see, settle, shown, until
 from tests.tui.stage import FakeClient, FakeLink, call, console, token, words
 from tests.tui.widgets.stage import press_keys
 from tui.actions import bindings
@@ -467,5 +467,4 @@ async def test_before_there_is_data_a_page_says_what_it_waits_for(page: str) -> 
     app.feed._link = NeverFound(FakeClient())  # noqa: SLF001 - the fake is switched
     async with app.run_test() as pilot:
         await until(app, pilot, "Connecting to the server ...")
-        await press(app, pilot, "slash", *"nope")
-        await until(app, pilot, "Connecting to the server ...")
+        await see(app, pilot, "Connecting to the server ...", "slash", *"nope")

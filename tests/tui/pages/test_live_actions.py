@@ -8,7 +8,7 @@ from textual.widgets import Input, Static
 
 from gateway.domain.events import CallSettled
 from gateway.domain.units import Millis
-from tests.tui.owner import press, screen, settle
+from tests.tui.owner import press, screen, see, settle
 from tests.tui.pages.test_live import lead, lines, live, shown, tell
 from tests.tui.stage import NOW, call, running, words
 from tui.app import Console
@@ -137,8 +137,7 @@ async def test_a_call_that_ended_cannot_be_cancelled() -> None:
 
 async def test_marked_calls_that_run_are_ended_and_no_other() -> None:
     async with shown() as (app, pilot, client):
-        await press(app, pilot, "m", "m", "m")
-        assert "3 marked: x ends those that run" in screen(app)
+        await see(app, pilot, "3 marked: x ends those that run", "m", "m", "m")
         await press(app, pilot, "x")
         ids = {call.id for call in client.now_running}
         assert len(ids) == 2

@@ -12,7 +12,7 @@ from gateway.domain.history import NOTHING_CHANGED
 from gateway.domain.limit_kinds import CLIENT_LIMITS
 from gateway.domain.limits import Limits
 from gateway.domain.units import DOLLAR, Millis, Nanos
-from tests.tui.owner import Owner, press, screen, shown
+from tests.tui.owner import Owner, press, screen, see, shown
 from tests.tui.stage import words
 from tui.app import Console
 from tui.exit_status import ExitStatus
@@ -135,8 +135,7 @@ async def test_each_row_keeps_its_other_budgets() -> None:
 )
 async def test_keys_of_one_row_act_on_the_marked_ones(page: str, key: str, question: str) -> None:
     async with shown(page) as (app, pilot, owner):
-        await press(app, pilot, *TWO, key)
-        assert question in screen(app)
+        await see(app, pilot, question, *TWO, key)
         await press(app, pilot, "escape")
         assert owner.did == []
         assert len(app.page.table.marks) == 2

@@ -2,7 +2,7 @@ import msgspec
 
 from gateway.domain.price import PriceRule, Tier
 from gateway.domain.units import DOLLAR, Nanos
-from tests.tui.owner import Owner, press, price_of, said, screen, shown, until
+from tests.tui.owner import Owner, press, price_of, said, screen, see, shown, until
 from tui.pages.models import price_changes, price_list_summary, price_options
 from tui.widgets.form import FormRow
 
@@ -96,10 +96,8 @@ async def test_a_mapping_says_whose_price_it_has() -> None:
 async def test_where_calls_without_a_price_are_refused_the_page_says_so() -> None:
     async with shown("models", refuses_unpriced=True) as (app, pilot, owner):
         assert "1 without a price: refused" in screen(app)
-        await press(app, pilot, "G", "enter")
-        assert "none: calls are refused (page 9 can change that)" in screen(app)
-        await press(app, pilot, "escape", "g", "d")
-        assert "Its calls will be refused." in screen(app)
+        await see(app, pilot, "none: calls are refused (page 9 can change that)", "G", "enter")
+        await see(app, pilot, "Its calls will be refused.", "escape", "g", "d")
         await press(app, pilot, "escape")
         owner.refuses_unpriced = False
         owner.changed()
@@ -116,6 +114,5 @@ async def test_the_pane_has_examples_for_the_groups_factors() -> None:
 
 async def test_what_a_column_says_is_found() -> None:
     async with shown("models") as (app, pilot, _):
-        await press(app, pilot, "slash", *"no price", "enter")
-        assert "my-finetune-7" in screen(app)
+        await see(app, pilot, "my-finetune-7", "slash", *"no price", "enter")
         assert "1 of 7 models" in screen(app)

@@ -12,7 +12,7 @@ from gateway.domain.human_values import parse_future
 from gateway.domain.token import Color
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import TokenView
-from tests.tui.owner import KEY, Owner, listing_of, press, screen, shown, typed_form
+from tests.tui.owner import KEY, Owner, listing_of, press, screen, see, shown, typed_form
 from tests.tui.stage import NOW, budget, sums, token, words
 from tui.pages.tokens import TokenForm, TokenRow, TokensPage
 from tui.session import ConsoleSession
@@ -78,8 +78,7 @@ async def test_tokens_of_ended_runs_are_counted_and_shown_on_request() -> None:
         assert "6 tokens · 4 on · ended runs: 3 hidden (a shows them)" in screen(app)
         assert "run-9" in screen(app)
         assert "run-2" not in screen(app)
-        await press(app, pilot, "a")
-        assert "9 tokens · 4 on · ended runs: 3 shown (a hides them)" in screen(app)
+        await see(app, pilot, "9 tokens · 4 on · ended runs: 3 shown (a hides them)", "a")
         assert "run-2" in screen(app)
 
 

@@ -11,7 +11,7 @@ from gateway.domain.errors import Unavailable
 from gateway.domain.query import parse
 from gateway.domain.units import Millis
 from gateway.domain.views import Summary
-from tests.tui.owner import Owner, press, screen, settle, shown, until
+from tests.tui.owner import Owner, press, screen, see, settle, shown, until
 from tests.tui.pages.test_usage_chart import over, plan, row, some
 from tests.tui.pages.test_usage_table import TOTAL
 from tests.tui.pictures import month
@@ -53,20 +53,17 @@ async def test_chart_table_map_and_a_budget_are_on_one_page() -> None:
 
 async def test_keys_turn_period_value_and_dimension_and_they_are_remembered() -> None:
     async with shown("usage") as (app, pilot, owner):
-        await press(app, pilot, "p", "v", "b")
-        assert "p period 24 hours   v value calls   b by token" in screen(app)
+        await see(app, pilot, "p period 24 hours   v value calls   b by token", "p", "v", "b")
         assert "calls per hour" in screen(app)
         assert "summary token hour" in owner.asked
         assert app.session.state.view("usage").choices == {"period": "24 hours", "value": "calls", "by": "token"}
-        await press(app, pilot, "P")
-        assert "p period 30 days" in screen(app)
+        await see(app, pilot, "p period 30 days", "P")
 
 
 @pytest.mark.parametrize("size", [(80, 24), (100, 30)])
 async def test_a_year_of_durations_fits(size: tuple[int, int]) -> None:
     async with shown("usage", size=size) as (app, pilot, _):
-        await press(app, pilot, *"ppppvvvv")
-        assert f"duration per {6 if size[0] == 80 else 5} days" in screen(app)
+        await see(app, pilot, f"duration per {6 if size[0] == 80 else 5} days", *"ppppvvvv")
 
 
 async def test_without_calls_it_says_what_to_do() -> None:
@@ -90,8 +87,7 @@ async def test_a_filter_sums_up_the_calls_that_fit() -> None:
         starts = days(30, Millis(NOW))
         wanted = [call for call in owner.records if call.token == "ci" and call.time_ms >= starts[0]]
         assert wanted
-        await press(app, pilot, "slash", "=tok:ci", "enter")
-        await until(app, pilot, f" {len(wanted):,} calls")
+        await see(app, pilot, f" {len(wanted):,} calls", "slash", "=tok:ci", "enter")
         assert "summary model day tok:ci" in owner.asked
         await press(app, pilot, "enter")
         assert isinstance(app.page, LivePage)
@@ -101,18 +97,15 @@ async def test_a_filter_sums_up_the_calls_that_fit() -> None:
 async def test_a_filter_is_cleared_and_hidden() -> None:
     async with shown("usage", busy()) as (app, pilot, _):
         field = usage(app).query_one(Input)
-        await press(app, pilot, "slash", "=model:nosuch")
-        await until(app, pilot, "No calls that fit the filter in this period.")
-        await press(app, pilot, "escape")
-        await until(app, pilot, "cost per day")
+        await see(app, pilot, "No calls that fit the filter in this period.", "slash", "=model:nosuch")
+        await see(app, pilot, "cost per day", "escape")
         assert (field.display, field.value, usage(app).view.filter) == (False, "", "")
 
 
 async def test_a_wrong_filter_says_what_is_wrong_and_changes_nothing() -> None:
     async with shown("usage", busy()) as (app, pilot, owner):
         asked = len(owner.asked)
-        await press(app, pilot, "slash", "=foo:bar")
-        await until(app, pilot, "unknown filter 'foo:'")
+        await see(app, pilot, "unknown filter 'foo:'", "slash", "=foo:bar")
         await settle(app, pilot)
         assert not [one for one in owner.asked[asked:] if one.startswith("summary")]
         assert "cost per day" in screen(app)

@@ -7,7 +7,7 @@ import pytest
 from textual.pilot import Pilot
 
 from gateway.domain.views import TokenView
-from tests.tui.owner import KEY, Owner, press, public, said, screen, settle, shown, until
+from tests.tui.owner import KEY, Owner, press, public, said, screen, see, settle, shown, until
 from tests.tui.stage import call, words
 from tui.app import Console
 from tui.exit_status import ExitStatus
@@ -68,8 +68,7 @@ async def test_texts_and_the_key_are_copied() -> None:
 async def test_a_test_call_that_fails_says_why_and_where_to_go_on() -> None:
     owner = Owner()
     async with public(owner, "503 Service Unavailable"), shown("tokens", owner) as (app, pilot, _):
-        await press(app, pilot, "c", "t")
-        await until(app, pilot, "the test call failed: no channel takes calls")
+        await see(app, pilot, "the test call failed: no channel takes calls", "c", "t")
         assert "page 8, Doctor" in screen(app)
 
 

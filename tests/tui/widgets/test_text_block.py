@@ -4,7 +4,7 @@ from textual.widgets import Static
 from gateway.domain.events import IncidentChanged
 from gateway.domain.incidents import Incidents
 from tests.domain.test_incidents import moved
-from tests.tui.owner import Owner, press, screen, shown
+from tests.tui.owner import Owner, press, screen, see, shown
 from tests.tui.widgets.stage import WidgetStage
 from tui.text import content, lines
 from tui.widgets.text_block import Detail, IncidentList, TextBlock
@@ -36,8 +36,7 @@ async def test_it_scrolls_with_the_usual_keys() -> None:
 
 async def test_incidents_are_reported_and_go_on_while_one_reads() -> None:
     async with shown("channels") as (app, pilot, _):
-        await press(app, pilot, "i")
-        assert "deepseek paused; retry in 12m00s" in screen(app)
+        await see(app, pilot, "deepseek paused; retry in 12m00s", "i")
         found = Incidents(app.session.board.incidents.newest()[::-1])
         found.add_failures(moved())
         app.session.board.apply(IncidentChanged(incident=found.newest()[0]))
@@ -54,5 +53,4 @@ async def test_without_any_it_says_so() -> None:
     owner = Owner(0)
     owner.channels_now = owner.channels_now[:1]
     async with shown("channels", owner) as (app, pilot, _):
-        await press(app, pilot, "i")
-        assert "every channel answered" in screen(app)
+        await see(app, pilot, "every channel answered", "i")

@@ -5,15 +5,14 @@ from msgspec.structs import replace
 
 from gateway.domain.diagnosis import UnusedFallback, Why
 from gateway.domain.errors import NotFound
-from tests.tui.owner import Owner, limited_route, press, refused, screen, shown, until
+from tests.tui.owner import Owner, limited_route, press, refused, screen, see, shown
 from tests.tui.stage import call, console, model, words
 from tui.widgets.why import WhyScreen, why_text
 
 
 async def test_a_token_is_explained_with_the_first_model_it_sees() -> None:
     async with shown("tokens") as (app, pilot, owner):
-        await press(app, pilot, "W")
-        await until(app, pilot, "503 no_channel_available")
+        await see(app, pilot, "503 no_channel_available", "W")
         assert owner.asked[-1] == "why ci claude-sonnet-4-5"
         assert "$ tollkeeper why ci claude-sonnet-4-5" in screen(app)
 
@@ -42,8 +41,7 @@ def with_call(**changes: Any) -> Owner:
 
 async def test_a_call_is_explained_even_if_its_model_is_unknown() -> None:
     async with shown("live", with_call(model="nobody-has-it", token="laptop")) as (app, pilot, owner):
-        await press(app, pilot, "W")
-        await until(app, pilot, "nobody-has-it")
+        await see(app, pilot, "nobody-has-it", "W")
         assert owner.asked[-1] == "why laptop nobody-has-it"
 
 
@@ -74,8 +72,7 @@ UNKNOWN = "its size is not known; assumed: 1,000 input tokens, no limit of outpu
 )
 async def test_a_call_is_explained_with_its_api_and_its_size(changes: dict[str, Any], options: str, note: str) -> None:
     async with shown("live", with_call(**(REFUSED | changes))) as (app, pilot, owner):
-        await press(app, pilot, "W")
-        await until(app, pilot, "503 no_channel_available")
+        await see(app, pilot, "503 no_channel_available", "W")
         assert note in " ".join(screen(app).split())
         assert isinstance(app.screen, WhyScreen)
         assert app.screen.command() == f"tollkeeper why laptop gpt-4o {options}".rstrip()
@@ -94,8 +91,7 @@ async def test_what_the_server_refuses_is_shown() -> None:
             raise NotFound(f"no token '{token}'")
 
     async with shown("tokens", Refusing()) as (app, pilot, _):
-        await press(app, pilot, "W")
-        await until(app, pilot, "no token 'ci'")
+        await see(app, pilot, "no token 'ci'", "W")
         await press(app, pilot, "escape")
         assert not isinstance(app.screen, WhyScreen)
 
@@ -215,8 +211,7 @@ async def test_a_model_is_searched_for_or_typed_although_there_is_none_of_that_n
         *(model("gpt-5-mini", name=f"vendor/model-{number}") for number in range(20)),
     ]
     async with shown("tokens", owner) as (app, pilot, _):
-        await press(app, pilot, "W", "tab", "1", "7")
-        await until(app, pilot, "vendor/model-17")
+        await see(app, pilot, "vendor/model-17", "W", "tab", "1", "7")
         await press(app, pilot, "enter")
         assert owner.asked[-1] == "why ci vendor/model-17"
         await press(app, pilot, "escape", "W", "tab", "ctrl+u", *"nosuch", "enter")
