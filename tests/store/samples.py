@@ -148,6 +148,15 @@ def grant(store: Store, dollars: int = 10, key: str = "g1") -> None:
     store.entities.apply([Change("grants", key, Grant(id=key, nanos=Nanos(dollars * DOLLAR), time=Millis(T0)))])
 
 
+def funded_store(home: Path, calls: int = 0, **options: Any) -> Store:
+    """A store with ten dollars, of which the first calls have spent some."""
+    store = store_of(home, **options)
+    grant(store)
+    for i in range(calls):
+        settle(store, i)
+    return store
+
+
 def settle(store: Store, i: int, **fields: Any) -> Record:
     """Open and settle the i-th call."""
     store.books.open(running(i))

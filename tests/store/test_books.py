@@ -18,13 +18,12 @@ from gateway.store import files
 from gateway.store.inflight import withheld_error, withheld_record
 from gateway.store.store import Store
 from gateway.store.verify import verify
-from tests.store.samples import T0, grant, record, running, settle, store_of, token
+from tests.store.samples import T0, funded_store, grant, record, running, settle, store_of, token
 
 
 @pytest.fixture
 def store(home: Path) -> Iterator[Store]:
-    opened = store_of(home)
-    grant(opened)
+    opened = funded_store(home)
     yield opened
     assert verify(opened).difference == ""
     opened.close()
@@ -196,8 +195,7 @@ def test_a_full_disk_does_not_fill_the_memory_with_refused_calls(store: Store, m
 
 
 def test_calls_that_a_crash_cut_off_are_lost_once(home: Path) -> None:
-    store = store_of(home)
-    grant(store)
+    store = funded_store(home)
     settle(store, 1)
     for i in (2, 3):
         store.books.open(running(i, held=700))
@@ -217,8 +215,7 @@ def test_a_lost_call_costs_nothing_and_is_possible_cost_of_its_channel() -> None
 
 
 def test_a_crash_between_the_record_and_the_end_of_the_hold_doubles_nothing(home: Path) -> None:
-    store = store_of(home)
-    grant(store)
+    store = funded_store(home)
     store.books.open(running(1))
     store.books.open(running(2))
     store.books.settle(record(1))

@@ -15,7 +15,7 @@ from gateway.store.errors import StoreBusy
 from gateway.store.files import Folder
 from gateway.store.store import Store
 from gateway.store.verify import verify
-from tests.store.samples import T0, grant, record, running, settle, store_of
+from tests.store.samples import T0, funded_store, grant, record, running, settle, store_of
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="elsewhere folders in use are not renamed, or are checked"
@@ -82,10 +82,7 @@ def test_what_is_at_the_path_is_left_alone_and_nothing_lost(tmp_path: Path, chan
     if change is point_elsewhere:
         (tmp_path / "real").mkdir(mode=0o700)
         home.symlink_to(tmp_path / "real")
-    store = store_of(home, segment_bytes=4000)
-    grant(store)
-    for i in range(5):
-        settle(store, i)
+    store = funded_store(home, 5, segment_bytes=4000)
     assert store.folder.misplaced == ""
     moved = change(home)
     before = contents(home) if home.exists() else None
@@ -102,8 +99,7 @@ def test_what_is_at_the_path_is_left_alone_and_nothing_lost(tmp_path: Path, chan
 
 def test_calls_end_with_a_deleted_folder_and_a_new_one_gets_none_of_them(tmp_path: Path) -> None:
     home = tmp_path / "home"
-    store = store_of(home)
-    grant(store)
+    store = funded_store(home)
     settle(store, 1)
     shutil.rmtree(home)
     new = store_of(home)

@@ -17,15 +17,12 @@ from gateway.store.search import SearchDeadline
 from gateway.store.store import Store
 from gateway.store.verify import check, take_snapshot, verify
 from tests.house import amount
-from tests.store.samples import T0, grant, log_of, record, running, seal, settle, store_of, where
+from tests.store.samples import T0, funded_store, log_of, record, running, seal, settle, where
 
 
 @pytest.fixture
 def store(home: Path) -> Iterator[Store]:
-    opened = store_of(home)
-    grant(opened)
-    for i in range(20):
-        settle(opened, i)
+    opened = funded_store(home, 20)
     opened.books.sync()
     yield opened
     with suppress(Exception):
@@ -127,8 +124,7 @@ def test_files_that_change_after_a_snapshot_do_not_matter(store: Store, change: 
 
 
 def test_a_check_beside_running_calls_finds_no_difference(home: Path) -> None:
-    store = store_of(home, sync_s=0.001, segment_bytes=200_000)
-    grant(store)
+    store = funded_store(home, sync_s=0.001, segment_bytes=200_000)
     ended, found = threading.Event(), []
     snapshots = [take_snapshot(store)]
 

@@ -10,7 +10,7 @@ from gateway.domain.units import DOLLAR
 from gateway.store.log import HighWater
 from gateway.store.store import Store
 from gateway.store.verify import verify
-from tests.store.samples import grant, record, segments, settle, store_of
+from tests.store.samples import funded_store, record, segments, settle, store_of
 
 Loss = Callable[[Path], None]
 
@@ -32,10 +32,7 @@ def all_deleted(home: Path) -> None:
 
 
 def lived(home: Path, calls: int, **options: int) -> Store:
-    store = store_of(home, **options)
-    grant(store)
-    for i in range(calls):
-        settle(store, i)
+    store = funded_store(home, calls, **options)
     store.close()
     return store
 
@@ -119,10 +116,7 @@ def test_without_the_number_nothing_is_known_and_nothing_is_wrong(home: Path) ->
 
 
 def test_a_file_deleted_while_it_grows_is_rewritten(home: Path) -> None:
-    store = store_of(home)
-    grant(store)
-    for i in range(3):
-        settle(store, i)
+    store = funded_store(home, 3)
     deleted(home)
     settle(store, 3)
     assert store.books.sync()
@@ -177,9 +171,7 @@ def test_what_is_not_a_number_is_none(tmp_path: Path, data: bytes) -> None:
 
 
 def test_no_number_is_put_before_its_record_is_safe(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = store_of(home)
-    grant(store)
-    settle(store, 0)
+    store = funded_store(home, 1)
     store.books.sync()
     settle(store, 1)
     assert HighWater(home / "high-water").last == 1

@@ -12,14 +12,13 @@ import pytest
 from gateway.store.errors import StoreError
 from gateway.store.store import Store
 from gateway.store.verify import verify
-from tests.store.samples import T0, grant, settle, store_of
+from tests.store.samples import T0, funded_store, grant, settle, store_of
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no modes, no pipes")
 
 
 def home_with_calls(home: Path) -> None:
-    store = store_of(home)
-    grant(store)
+    store = funded_store(home)
     settle(store, 1)
     store.close()
 

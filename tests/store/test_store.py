@@ -16,7 +16,7 @@ from gateway.store.rollup import DAY
 from gateway.store.store import Store
 from gateway.store.verify import verify
 from tests.fakes.stored import stored
-from tests.store.samples import T0, grant, record, running, segments, settle, store_of
+from tests.store.samples import T0, funded_store, grant, record, running, segments, settle, store_of
 
 
 def test_a_fresh_home_works_at_once(home: Path) -> None:
@@ -29,10 +29,7 @@ def test_a_fresh_home_works_at_once(home: Path) -> None:
 def test_nobody_else_may_read_anything(home: Path, umask: int) -> None:
     before = os.umask(umask)
     try:
-        store = store_of(home, segment_bytes=2000)
-        grant(store)
-        for i in range(20):
-            settle(store, i)
+        store = funded_store(home, 20, segment_bytes=2000)
         store.close()
     finally:
         os.umask(before)
@@ -41,8 +38,7 @@ def test_nobody_else_may_read_anything(home: Path, umask: int) -> None:
 
 
 def test_what_was_settled_is_there_after_the_next_start(home: Path) -> None:
-    store = store_of(home)
-    grant(store)
+    store = funded_store(home)
     settled = [settle(store, i) for i in range(10)]
     store.close()
     again = store_of(home)
@@ -94,8 +90,7 @@ def test_calls_without_a_configuration_are_never_taken_for_a_new_store(home: Pat
 
 
 def test_a_lost_configuration_can_be_brought_back_as_the_message_says(home: Path) -> None:
-    store = store_of(home)
-    grant(store)
+    store = funded_store(home)
     grant(store, 5, "g2")
     store.close()
     (home / "config.json").unlink()
@@ -155,8 +150,7 @@ def test_records_are_kept_as_long_as_the_settings_say(home: Path) -> None:
 
 
 def test_the_configuration_is_readable_json(home: Path) -> None:
-    store = store_of(home)
-    grant(store)
+    store = funded_store(home)
     store.close()
     assert json.loads((home / "config.json").read_bytes())["grants"]["1"]["nanos"] == 10 * DOLLAR
 
