@@ -82,8 +82,7 @@ ONE_CALL = INPUT_BOUND + OUTPUT_CAP
 @pytest.mark.parametrize("limits", [{"rpm": 1}, {"rpd": 1}, {"tpm": ONE_CALL}, {"tpd": ONE_CALL}])
 async def test_a_limit_that_is_reached_is_named(owner: ControlClient, gateway: Gateway, limits: dict[str, int]) -> None:
     await owner.edit_token("laptop", {"limits": limits})
-    await gateway.client.chat()
-    await gateway.settled()
+    await gateway.call()
     step = await failure(owner)
     (option,) = limits
     assert step.fix == f"wait, or 'tollkeeper token edit laptop --{option} COUNT' raises the limit"

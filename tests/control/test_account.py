@@ -12,8 +12,7 @@ async def test_the_account_is_shown(owner: ControlClient) -> None:
 
 
 async def test_a_call_is_seen_in_the_account(owner: ControlClient, gateway: Gateway) -> None:
-    await gateway.client.chat(model="m")
-    (record,) = await gateway.settled()
+    record = await gateway.call()
     account = await owner.account()
     assert account.spent_nanos == record.cost > 0
     assert account.balance_nanos == GRANTED - record.cost
@@ -26,8 +25,7 @@ async def test_a_grant_tops_up_and_a_negative_one_corrects(owner: ControlClient)
 
 
 async def test_budgets_show_what_is_used(owner: ControlClient, gateway: Gateway) -> None:
-    await gateway.client.chat(model="m")
-    (record,) = await gateway.settled()
+    record = await gateway.call()
     account = await owner.set_account({"budgets": [{"window": "day", "nanos": DOLLAR, "tokens": 10}]})
     (budget,) = account.budgets
     assert (budget.window, budget.nanos, budget.spent_nanos) == (Window.DAY, DOLLAR, record.cost)

@@ -24,8 +24,7 @@ async def test_stopping_is_passed_on(owner: ControlClient, gateway: Gateway, now
 
 
 async def test_the_books_are_proven(owner: ControlClient, gateway: Gateway) -> None:
-    await gateway.client.chat()
-    (record,) = await gateway.settled()
+    record = await gateway.call()
     verdict = await owner.verify()
     assert (verdict.equal, verdict.difference, verdict.calls) == (True, "", 1)
     assert (verdict.cost_nanos, verdict.granted_nanos, verdict.balance_nanos) == (

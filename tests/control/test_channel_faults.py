@@ -87,11 +87,9 @@ async def test_a_channel_is_untested_until_a_call_succeeds(
 ) -> None:
     provider.on("m", fail(400), speak())
     assert (await owner.channel("up")).untested
-    await gateway.client.chat()
-    await gateway.settled()
+    await gateway.call()
     assert (await owner.channel("up")).shown_state == "untested"
-    await gateway.client.chat()
-    await gateway.settled(2)
+    await gateway.call()
     view = await owner.channel("up")
     assert (view.untested, view.shown_state) == (False, "ok")
 

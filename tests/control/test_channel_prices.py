@@ -18,8 +18,7 @@ from tests.fakes.replies import reply
 async def test_a_channel_is_charged_at_its_own_price(owner: ControlClient, gateway: Gateway) -> None:
     found = await owner.set_price("m", {"input": 0, "output": 0, "per_call": 7}, "up")
     assert (found.channel, found.per_call_nanos) == ("up", 7)
-    await gateway.client.chat()
-    (record,) = await gateway.settled()
+    record = await gateway.call()
     assert (record.cost, record.channel_name) == (7, "up")
 
 
@@ -121,8 +120,7 @@ async def test_an_import_of_prices_undoes_no_edit_of_the_same_time(owner: Contro
 async def test_a_price_holds_in_its_hours_and_for_its_variant(owner: ControlClient, gateway: Gateway) -> None:
     rules = [{"during": [{"start": 0, "end": 1440}], "input": 0, "output": 0, "per_call": 9}]
     await owner.set_price("m", {"input": DOLLAR, "output": DOLLAR, "rules": rules})
-    await gateway.client.chat()
-    (record,) = await gateway.settled()
+    record = await gateway.call()
     assert record.cost == 9
 
 

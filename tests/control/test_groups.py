@@ -77,12 +77,10 @@ async def test_senseless_fallbacks_are_refused(owner: ControlClient, rules: list
 
 async def test_budgets_and_sums_follow_a_new_name_and_its_undo(owner: ControlClient, gateway: Gateway) -> None:
     await owner.edit_group("default", {"budgets": [{"window": "day", "nanos": 10**12}]})
-    await gateway.client.chat()
-    (first,) = await gateway.settled()
+    first = await gateway.call()
     renamed = await owner.edit_group("default", {"name": "home"})
     assert (renamed.calls, renamed.spent_nanos, renamed.budgets[0].spent_nanos) == (1, first.cost, first.cost)
-    await gateway.client.chat()
-    await gateway.settled(2)
+    await gateway.call()
     assert (await owner.undo()).text == "group 'default' is as before"
     assert ((await owner.group("default")).calls, (await owner.group("default")).budgets[0].spent_nanos) == (
         2,
@@ -94,8 +92,7 @@ async def test_budgets_and_sums_follow_a_new_name_and_its_undo(owner: ControlCli
 
 
 async def test_a_name_that_another_group_gets_begins_again_for_that_one(owner: ControlClient, gateway: Gateway) -> None:
-    await gateway.client.chat()
-    (record,) = await gateway.settled()
+    record = await gateway.call()
     await owner.edit_group("default", {"name": "home", "budgets": [{"window": "day", "nanos": record.cost}]})
     assert (await owner.add_group({"name": "default"})).calls == 0
     assert (await owner.group("home")).calls == 1
@@ -106,13 +103,11 @@ async def test_a_name_that_another_group_gets_begins_again_for_that_one(owner: C
 
 async def test_groups_that_swap_their_names_keep_their_sums(owner: ControlClient, gateway: Gateway) -> None:
     await owner.add_group({"name": "b"})
-    await gateway.client.chat()
-    await gateway.settled()
+    await gateway.call()
     for old, new in (("default", "tmp"), ("b", "default"), ("tmp", "b")):
         await owner.edit_group(old, {"name": new})
     assert {group.name: group.calls for group in await owner.groups()} == {"b": 1, "default": 0}
-    await gateway.client.chat()
-    await gateway.settled(2)
+    await gateway.call()
     assert {group.name: group.calls for group in await owner.groups()} == {"b": 2, "default": 0}
     for _ in range(3):
         await owner.undo(accept=True)
@@ -120,8 +115,7 @@ async def test_groups_that_swap_their_names_keep_their_sums(owner: ControlClient
 
 
 async def test_no_call_counts_for_two_groups_after_an_import_or_an_undo(owner: ControlClient, gateway: Gateway) -> None:
-    await gateway.client.chat()
-    await gateway.settled()
+    await gateway.call()
     await owner.edit_group("default", {"name": "home"})
     await owner.import_config("format = 1\n[groups.default]\n", apply=True)
     assert {group.name: group.calls for group in await owner.groups()} == {"home": 1, "default": 0}
@@ -149,8 +143,7 @@ async def calls_of(owner: ControlClient) -> dict[str, int]:
 
 
 async def test_a_removed_group_leaves_its_calls_to_nobody(owner: ControlClient, gateway: Gateway) -> None:
-    await gateway.client.chat()
-    await gateway.settled()
+    await gateway.call()
     await owner.edit_group("default", {"name": "home"})
     await owner.add_group({"name": "default"})
     await owner.add_group({"name": "c"})
@@ -158,14 +151,12 @@ async def test_a_removed_group_leaves_its_calls_to_nobody(owner: ControlClient, 
     assert await calls_of(owner) == {"default": 0, "c": 0}
     await owner.edit_group("c", {"name": "home"})
     assert await calls_of(owner) == {"default": 0, "home": 0}
-    await gateway.client.chat()
-    await gateway.settled(2)
+    await gateway.call()
     assert await calls_of(owner) == {"default": 0, "home": 1}
 
 
 async def test_a_restored_configuration_has_the_calls_of_its_groups(owner: ControlClient, gateway: Gateway) -> None:
-    await gateway.client.chat()
-    await gateway.settled()
+    await gateway.call()
     text = (await owner.export_config()).text
     await owner.edit_group("default", {"name": "home"})
     await owner.import_config(text, prune=True, apply=True)
@@ -186,15 +177,13 @@ async def test_however_often_a_group_is_renamed_the_log_is_not_read_for_each_cal
     windows = [{"window": window, "nanos": 10**12} for window in ("day", "week", "month", "ever")]
     await owner.edit_group("default", {"budgets": windows})
     await owner.add_group({"name": "b", "budgets": windows})
-    for number in range(1, 7):  # the names change hands each time
+    for _ in range(1, 7):  # the names change hands each time
         for old, new in (("default", "tmp"), ("b", "default"), ("tmp", "b")):
             await owner.edit_group(old, {"name": new})
-        await gateway.client.chat()
-        await gateway.settled(number)
+        await gateway.call()
     await owner.groups()
     before = len(counted)
-    await gateway.client.chat()
-    await gateway.settled(7)
+    await gateway.call()
     assert (before > 0, len(counted)) == (True, before)
     assert await calls_of(owner) == {"default": 7, "b": 0}
 

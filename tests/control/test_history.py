@@ -319,8 +319,7 @@ async def test_a_change_is_undone_once(console: ControlClient) -> None:
 
 async def test_money_that_is_undone_leaves_the_books_equal(console: ControlClient, gateway: Gateway) -> None:
     await console.grant(5 * DOLLAR)
-    await gateway.client.chat()
-    (record,) = await gateway.settled()
+    record = await gateway.call()
     error = await refused(console.undo())
     left = GRANTED - record.cost
     assert error.details["reasons"] == [

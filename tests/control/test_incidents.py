@@ -28,8 +28,7 @@ async def test_each_cause_is_an_incident_of_its_own(owner: ControlClient, gatewa
     provider.on("m", fail(500), fail(500), fail(429), speak())
     await gateway.client.chat()
     await owner.clear_channel("up")
-    await gateway.client.chat()
-    await gateway.settled(2)
+    await gateway.call()
     found = await owner.incidents()
     assert {(one.channel, one.status, one.failures) for one in found} == {("up", 500, 2), ("up", 429, 1)}
     assert [one.id for one in await owner.incidents("up")] == [one.id for one in found]
@@ -55,8 +54,7 @@ async def test_the_incident_of_a_rejected_key_ends_with_the_edit_that_helps_not_
     owner: ControlClient, gateway: Gateway, provider: Provider, mend: str
 ) -> None:
     provider.on("m", fail(401))
-    await gateway.client.chat()
-    await gateway.settled()
+    await gateway.call()
     assert [one.ended for one in await owner.incidents()] == [None]
     if mend == "resume":
         await owner.clear_channel("up")
@@ -91,8 +89,7 @@ async def test_a_renamed_channel_keeps_its_incidents_also_over_a_restart(tmp_pat
             owner = ControlClient(surface.unix)
             if first == "up":
                 gateway.channel(provider.base_url)
-                await gateway.client.chat()
-                await gateway.settled()
+                await gateway.call()
             assert [one.channel for one in await owner.incidents()] == [first]
             await owner.edit_channel(first, {"name": second})
             assert [one.channel for one in await owner.incidents(second)] == [second]
@@ -118,8 +115,7 @@ async def test_incidents_are_known_after_a_restart(tmp_path: Path, provider: Pro
     provider.on("m", fail(500))
     async with running(tmp_path) as gateway:
         gateway.channel(provider.base_url)
-        await gateway.client.chat()
-        await gateway.settled()
+        await gateway.call()
         before = gateway.engine.incident_watch.refresh().newest()
     assert before
     async with running(tmp_path) as gateway, opened(gateway.engine) as surface:

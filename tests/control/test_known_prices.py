@@ -231,8 +231,7 @@ async def test_a_mapping_is_charged_like_its_target(owner: ControlClient, gatewa
     provider.on("inner", speak())
     gateway.channel(provider.base_url, "alias=inner", name="mapped")
     await owner.set_price("inner", {"input": 0, "output": 0, "per_call": 7})
-    await gateway.client.chat(model="alias")
-    (record,) = await gateway.settled()
+    record = await gateway.call(model="alias")
     assert (record.model, record.cost) == ("alias", 7)
 
 

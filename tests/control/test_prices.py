@@ -19,8 +19,7 @@ async def test_prices_are_listed_by_model(owner: ControlClient) -> None:
 
 async def test_a_new_price_holds_for_the_next_call(owner: ControlClient, gateway: Gateway) -> None:
     await owner.set_price("m", {"input": 0, "output": 0, "per_call": 7})
-    await gateway.client.chat()
-    (record,) = await gateway.settled()
+    record = await gateway.call()
     assert record.cost == 7
 
 
@@ -131,8 +130,7 @@ async def test_a_model_name_of_two_lines_is_refused_as_a_name(owner: ControlClie
 
 async def test_a_model_tells_who_serves_it_who_sees_it_and_what_it_cost(owner: ControlClient, gateway: Gateway) -> None:
     gateway.channel("http://127.0.0.1:9/v1", "m", "n", name="off", enabled=False, priority=9)
-    await gateway.client.chat()
-    (record,) = await gateway.settled()
+    record = await gateway.call()
     m, n = await owner.models()
     assert (m.name, m.channels, m.groups, m.calls, m.spent_nanos) == ("m", ["off", "up"], ["default"], 1, record.cost)
     assert m.price is not None

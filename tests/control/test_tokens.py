@@ -48,8 +48,7 @@ async def test_names_of_any_kind_reach_their_token(owner: ControlClient, name: s
 
 
 async def test_a_renamed_token_keeps_its_key_and_its_past(owner: ControlClient, gateway: Gateway) -> None:
-    await gateway.client.chat()
-    await gateway.settled()
+    await gateway.call()
     view = await owner.edit_token("laptop", {"name": "edits"})
     assert (view.name, view.calls) == ("edits", 1)
     assert view.spent_nanos > 0

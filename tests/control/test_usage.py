@@ -60,8 +60,7 @@ async def test_series_add_up_to_the_total(owner: ControlClient, past: int, by: s
 @pytest.mark.parametrize("words", ["", "model:m"])
 async def test_a_renamed_group_is_one_row(owner: ControlClient, past: int, gateway: Gateway, words: str) -> None:
     await owner.edit_group("default", {"name": "home"})
-    await gateway.client.chat()
-    await gateway.settled(4)
+    await gateway.call()
     summary = await owner.summary(by="group", step="hour", percentiles=True, words=words)
     assert [(row.key, row.name, row.calls) for row in summary.rows] == [("default", "home", 4)]
     assert summary.rows[0].duration_p50_ms == summary.total.duration_p50_ms is not None
@@ -77,8 +76,7 @@ async def test_calls_under_a_name_that_another_group_got_stay_with_the_one_that_
     await owner.add_group({"name": "default"})
     await owner.edit_channel("up", {"groups": ["home", "default"]})
     await owner.edit_token("laptop", {"group": "default"})
-    await gateway.client.chat()
-    await gateway.settled(4)
+    await gateway.call()
     summary = await owner.summary(by="group", step="hour", words=words)
     assert {row.name: row.calls for row in summary.rows} == {"home": 3, "default": 1}
     assert sum(point.row.calls for point in summary.series if point.row.name == "home") == 3

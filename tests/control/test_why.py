@@ -151,8 +151,7 @@ async def test_filters_and_explanations_have_the_api_and_what_happens_to_the_req
     body = b'{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"Hi"}]}'
     for path in ("/v1/messages", "/v1/v1/messages", "/messages"):
         assert (await gateway.client.ask("POST", path, body)).status == 200
-    await gateway.client.chat("m")
-    await gateway.settled(4)
+    await gateway.call("m")
     found = (await owner.calls(words="api:messages")).calls
     assert [(call.api, call.native, call.conversion) for call in found] == [("messages", False, "translated")] * 3
     assert len((await owner.calls(words="!api:messages")).calls) == len((await owner.calls(api="chat")).calls) == 1

@@ -97,6 +97,12 @@ class Client:
         _, peer = await loop.create_connection(Socket, sock=raw)
         return peer
 
+    async def send(self, data: bytes, *, window: int = 0) -> Socket:
+        """A connection of our own over which these bytes have gone."""
+        peer = await self.connect(window=window)
+        await peer.write(data)
+        return peer
+
     def request(
         self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str | None] | None = None
     ) -> bytes:

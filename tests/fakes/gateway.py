@@ -108,6 +108,12 @@ class Gateway:
             await asyncio.sleep(0.005)
         raise AssertionError("it never came about")
 
+    async def call(self, model: str = "m", **fields: Any) -> Record:
+        """The record of one chat of the first client."""
+        before = self.engine.store.calls.count
+        await self.client.chat(model, **fields)
+        return (await self.settled(before + 1))[-1]
+
     async def settled(self, count: int = 1) -> list[Record]:
         """Wait until so many calls are recorded and none runs."""
         for _ in range(2000):

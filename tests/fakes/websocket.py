@@ -100,8 +100,7 @@ async def shaken(client: Client, *, window: int = 0) -> tuple[Head, Socket]:
     """The answer to a handshake, and the connection behind it."""
     key = b64encode(os.urandom(16)).decode()
     upgrade = {"upgrade": "websocket", "connection": "Upgrade", "sec-websocket-version": "13", "sec-websocket-key": key}
-    peer = await client.connect(window=window)
-    await peer.write(client.request("GET", "/v1/responses", headers=upgrade))
+    peer = await client.send(client.request("GET", "/v1/responses", headers=upgrade), window=window)
     return await peer.read_head(), peer
 
 

@@ -28,8 +28,7 @@ def leave(peer: Socket, how: str) -> float:
 @pytest.mark.parametrize("how", ["fin", "rst"])
 async def test_gone_before_the_first_byte(gateway: Gateway, provider: Provider, how: str) -> None:
     provider.on("m", silence)
-    peer = await gateway.client.connect()
-    await peer.write(gateway.client.chat_bytes(stream=True))
+    peer = await gateway.client.send(gateway.client.chat_bytes(stream=True))
     exchange = await provider.asked()
     left_at = leave(peer, how)
     assert await exchange.left() - left_at < SOON_S
@@ -43,8 +42,7 @@ async def test_gone_before_the_first_byte(gateway: Gateway, provider: Provider, 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.99])
 async def test_gone_within_the_request(gateway: Gateway, provider: Provider, share: float, how: str) -> None:
     request = gateway.client.chat_bytes()
-    peer = await gateway.client.connect()
-    await peer.write(request[: int(len(request) * share)])
+    peer = await gateway.client.send(request[: int(len(request) * share)])
     await asyncio.sleep(0.01)
     leave(peer, how)
     assert (await gateway.client.get("/health")).status == 200
@@ -54,8 +52,7 @@ async def test_gone_within_the_request(gateway: Gateway, provider: Provider, sha
 async def test_gone_at_any_moment_settles_once(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", speak(*"abcdefgh", prompt=9, completion=12))
     for number in range(60):
-        peer = await gateway.client.connect()
-        await peer.write(gateway.client.chat_bytes(stream=number % 2 == 0))
+        peer = await gateway.client.send(gateway.client.chat_bytes(stream=number % 2 == 0))
         for _ in range(number // 2):
             await asyncio.sleep(0)
         peer.reset()
@@ -88,8 +85,7 @@ class TestDribble:
     @pytest.mark.parametrize("sent", [b"", b"GET /v1/mod", b"GET /v1/models HTTP/1.1\r\nhost: x\r\n"])
     async def test_half_a_head_is_abandoned(self, gateway: Gateway, provider: Provider, sent: bytes) -> None:
         began = asyncio.get_running_loop().time()
-        peer = await gateway.client.connect()
-        await peer.write(sent)
+        peer = await gateway.client.send(sent)
         await asyncio.wait_for(peer.gone.wait(), 300)
         assert asyncio.get_running_loop().time() - began < 150
         peer.close()
@@ -110,8 +106,7 @@ async def test_a_connection_is_good_after_an_error(gateway: Gateway, provider: P
 
 
 async def test_others_have_their_turn_between_requests_that_came_together(gateway: Gateway) -> None:
-    peer = await gateway.client.connect()
-    await peer.write(gateway.client.request("GET", "/health") * 100)
+    peer = await gateway.client.send(gateway.client.request("GET", "/health") * 100)
     assert await turns_until(100, b"HTTP/1.1 200", peer) > 20
     peer.close()
 
@@ -120,8 +115,7 @@ async def test_others_have_their_turn_between_requests_that_came_together(gatewa
 async def test_an_unread_body_is_no_request(gateway: Gateway, provider: Provider, key: str, status: int) -> None:
     smuggled = gateway.client.chat_bytes()
     headers = {"authorization": f"Bearer {key}", "content-type": "application/json"}
-    peer = await gateway.client.connect()
-    await peer.write(gateway.client.request("POST", "/v1/chat/completions", smuggled, headers))
+    peer = await gateway.client.send(gateway.client.request("POST", "/v1/chat/completions", smuggled, headers))
     assert (await read_answer(peer)).status == status
     try:
         await peer.write(gateway.client.request("GET", "/health"))
@@ -134,8 +128,7 @@ async def test_an_unread_body_is_no_request(gateway: Gateway, provider: Provider
 
 async def test_a_connection_is_closed_or_clean_after_a_body_too_large(gateway: Gateway, provider: Provider) -> None:
     headers = {"content-type": "application/json", "content-length": str(40 << 20)}
-    peer = await gateway.client.connect()
-    await peer.write(gateway.client.request("POST", "/v1/chat/completions", headers=headers))
+    peer = await gateway.client.send(gateway.client.request("POST", "/v1/chat/completions", headers=headers))
     assert (await read_answer(peer)).status == 413
     await peer.write(b"x" * 1000 + gateway.client.chat_bytes())
     with pytest.raises((Gone, TimeoutError)):
@@ -147,8 +140,7 @@ async def test_a_connection_is_closed_or_clean_after_a_body_too_large(gateway: G
 async def test_the_next_request_may_come_during_a_stream(gateway: Gateway, provider: Provider) -> None:
     go_on = asyncio.Event()
     provider.on("m", in_steps(go_on, *story("a"), DONE), speak())
-    peer = await gateway.client.connect()
-    await peer.write(gateway.client.chat_bytes(stream=True))
+    peer = await gateway.client.send(gateway.client.chat_bytes(stream=True))
     await provider.asked()
     await peer.write(gateway.client.chat_bytes())
     go_on.set()
@@ -162,8 +154,7 @@ async def test_connections_that_come_and_go_leave_nothing(gateway: Gateway, capl
         (await gateway.client.connect()).reset()
     files, memory = process.num_fds(), process.memory_info().rss
     for _ in range(500):
-        peer = await gateway.client.connect()
-        await peer.write(b"GET /v1/models HTTP/1.1\r\n")
+        peer = await gateway.client.send(b"GET /v1/models HTTP/1.1\r\n")
         peer.reset()
     assert (await gateway.client.get("/health")).status == 200
     await gateway.until(lambda: process.num_fds() <= files + 4)

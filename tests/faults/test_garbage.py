@@ -90,8 +90,7 @@ async def test_a_call_that_has_ended_leaves_no_garbage(
     gateway.channel(provider.base_url, dialect=dialect, timeouts=soon)
     provider.other = ENDS[end]
     provider.on("m", ENDS[end])
-    await gateway.client.chat(stream=streamed, max_tokens=10)
-    await gateway.settled(0)
+    await gateway.call(stream=streamed, max_tokens=10)
     for _ in range(50):
         if not remains():
             break
@@ -117,8 +116,7 @@ async def until_a_write_waits(gateway: Gateway) -> None:
 async def test_a_reset_while_a_stream_waits_leaves_no_garbage(gateway: Gateway, provider: Provider, size: int) -> None:
     """``size``: bytes of an event. A large one is sent in slices."""
     provider.on("m", endless(event(chunk(delta("x" * size)))))
-    peer = await gateway.client.connect(window=4096)
-    await peer.write(gateway.client.chat_bytes(stream=True, max_tokens=10))
+    peer = await gateway.client.send(gateway.client.chat_bytes(stream=True, max_tokens=10), window=4096)
     await peer.read_head()
     peer.stop_reading()
     await until_a_write_waits(gateway)

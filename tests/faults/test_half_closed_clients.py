@@ -23,8 +23,7 @@ BODIES: dict[str, dict[str, object]] = {
 
 async def asked(client: Client, data: bytes) -> Socket:
     """A connection on which this was sent, and nothing will follow."""
-    peer = await client.connect()
-    await peer.write(data)
+    peer = await client.send(data)
     peer.half_close()
     return peer
 

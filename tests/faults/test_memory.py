@@ -95,8 +95,7 @@ def whole(body: bytes, kind: str = JSON, *, packed: bool = False, status: int = 
 
 async def stalled(client: Client) -> Socket:
     """A reader of a stream who stops after its head."""
-    peer = await client.connect(window=4 * KIB)
-    await peer.write(client.chat_bytes(stream=True))
+    peer = await client.send(client.chat_bytes(stream=True), window=4 * KIB)
     assert (await peer.read_head()).status == 200
     peer.stop_reading()
     return peer
@@ -193,8 +192,7 @@ async def test_answers_stay_within_their_memory(home: Path, provider: Provider, 
 
 async def delivered(client: Client, model: str, *, stream: bool) -> int:
     """The size of the body of a good answer, which is not kept."""
-    peer = await client.connect()
-    await peer.write(client.chat_bytes(model, stream=stream, max_tokens=10))
+    peer = await client.send(client.chat_bytes(model, stream=stream, max_tokens=10))
     head = await peer.read_head()
     assert head.status == 200
     size = sum([len(piece) async for piece in peer.pieces(head, answer=True)])

@@ -123,8 +123,7 @@ async def test_doubtful_http_is_refused(gateway: Gateway, provider: Provider, na
 @pytest.mark.parametrize("name", DOUBTFUL)
 async def test_behind_a_body_whose_end_is_in_doubt_nothing_is_taken_for_a_request(gateway: Gateway, name: str) -> None:
     """Another reader of the same bytes may see that request elsewhere, or none."""
-    peer = await gateway.client.connect()
-    await peer.write(_filled(gateway, VECTORS[name]))
+    peer = await gateway.client.send(_filled(gateway, VECTORS[name]))
     await peer.write(gateway.client.request("GET", "/v1/models"))
     statuses = []
     with suppress(Gone, TimeoutError):
@@ -137,8 +136,7 @@ async def test_behind_a_body_whose_end_is_in_doubt_nothing_is_taken_for_a_reques
 async def test_http_1_0_with_a_length_may_keep_its_connection(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", speak(), speak())
     kept = post(LENGTH, b"Connection: keep-alive\r\n").replace(b"HTTP/1.1", b"HTTP/1.0")
-    peer = await gateway.client.connect()
-    await peer.write(_filled(gateway, kept) * 2)
+    peer = await gateway.client.send(_filled(gateway, kept) * 2)
     assert [(await read_answer(peer)).text for _ in range(2)] == ["Hello", "Hello"]
     peer.close()
 
@@ -172,8 +170,7 @@ async def test_a_thousand_mutations_are_never_a_bug(gateway: Gateway, provider: 
 
 async def test_a_thousand_requests_in_one_packet_are_answered_in_order(gateway: Gateway) -> None:
     gateway.channel("http://127.0.0.1:9/v1", *(f"m{n}" for n in range(1000)))
-    peer = await gateway.client.connect()
-    await peer.write(b"".join(gateway.client.request("GET", f"/v1/models/m{n}") for n in range(1000)))
+    peer = await gateway.client.send(b"".join(gateway.client.request("GET", f"/v1/models/m{n}") for n in range(1000)))
     for n in range(1000):
         assert (await read_answer(peer)).json["id"] == f"m{n}"
     peer.close()

@@ -20,8 +20,7 @@ CHAT = "/v1/chat/completions"
 
 
 async def ask(gateway: Gateway, method: str, path: str, **headers: str | None) -> Answer:
-    peer = await gateway.client.connect()
-    await peer.write(gateway.client.request(method, path, headers=headers))
+    peer = await gateway.client.send(gateway.client.request(method, path, headers=headers))
     answer = await read_answer(peer, bodyless=method == "HEAD")
     peer.reset()
     return answer

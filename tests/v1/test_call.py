@@ -46,8 +46,7 @@ async def test_half_a_body_is_not_kept_when_its_client_is_gone(
     tracemalloc.start()
     try:
         for _ in range(3):
-            peer = await gateway.client.connect()
-            await peer.write(request)
+            peer = await gateway.client.send(request)
             await gateway.until(lambda: gateway.engine.pressure.body_bytes > 900_000)
             peer.reset()
             await gateway.until(lambda: gateway.engine.pressure.body_bytes == 0)

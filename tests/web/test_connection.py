@@ -46,8 +46,7 @@ class Waiting:
 async def test_a_handler_learns_when_its_client_is_gone_and_continues(how: str) -> None:
     waiting = Waiting()
     async with opened(waiting) as (client, _):
-        peer = await client.connect()
-        await peer.write(client.request("GET", "/"))
+        peer = await client.send(client.request("GET", "/"))
         await waiting.asked.wait()
         getattr(peer, how)()
         async with asyncio.timeout(30):
@@ -68,8 +67,7 @@ async def test_a_handler_is_not_told_after_its_answer() -> None:
         return response
 
     async with opened(answer) as (client, _):
-        peer = await client.connect()
-        await peer.write(client.request("GET", "/"))
+        peer = await client.send(client.request("GET", "/"))
         await read_answer(peer)
         peer.reset()
     assert not waiting.lost.is_set()
@@ -102,8 +100,7 @@ async def test_a_handler_that_is_cancelled_takes_its_connection_along() -> None:
         return web.Response(body=b"{}")
 
     async with opened(answer) as (client, _):
-        peer = await client.connect()
-        await peer.write(client.request("GET", "/"))
+        peer = await client.send(client.request("GET", "/"))
         with pytest.raises(Gone):
             await read_answer(peer)
 
@@ -279,8 +276,7 @@ FAULTS: list[tuple[bytes, str]] = [
 @pytest.mark.parametrize(("sent", "told"), FAULTS, ids=[told for _, told in FAULTS])
 async def test_broken_http_is_answered_and_closed(sent: bytes, told: str, caplog: pytest.LogCaptureFixture) -> None:
     async with opened(hello) as (client, _):
-        peer = await client.connect()
-        await peer.write(sent)
+        peer = await client.send(sent)
         answer = await read_answer(peer)
         async with asyncio.timeout(30):
             await peer.gone.wait()

@@ -31,8 +31,7 @@ async def test_a_flood_is_answered_and_told_once(caplog: pytest.LogCaptureFixtur
         await until(lambda: len(listener.connections) == 10)
 
         async def come() -> Answer:
-            peer = await client.connect()
-            await peer.write(client.request("POST", "/", b"x" * 1000))
+            peer = await client.send(client.request("POST", "/", b"x" * 1000))
             answer = await read_answer(peer)
             peer.close()
             return answer
@@ -164,8 +163,7 @@ async def test_an_idle_connection_is_closed_at_once() -> None:
 async def test_a_connection_that_comes_late_is_closed_as_well() -> None:
     held = Held()
     async with opened(held) as (client, listener):
-        busy = await client.connect()
-        await busy.write(client.request("GET", "/"))
+        await client.send(client.request("GET", "/"))
         await held.asked.wait()
         async with asyncio.TaskGroup() as group:
             group.create_task(listener.close_connections())
@@ -191,8 +189,7 @@ def leaving(listener: Listener) -> bool:
 async def test_an_answer_that_is_owed_says_that_it_is_the_last() -> None:
     held = Held()
     async with opened(held) as (client, listener):
-        peer = await client.connect()
-        await peer.write(client.request("GET", "/") * 2)
+        peer = await client.send(client.request("GET", "/") * 2)
         await held.asked.wait()
         async with ending(listener, held):
             answer = await read_answer(peer)
@@ -203,8 +200,7 @@ async def test_an_answer_that_is_owed_says_that_it_is_the_last() -> None:
 async def test_a_stream_that_had_begun_ends_properly_and_its_connection_behind_it() -> None:
     held = Held()
     async with opened(held) as (client, listener):
-        peer = await client.connect()
-        await peer.write(client.request("GET", "/stream"))
+        peer = await client.send(client.request("GET", "/stream"))
         await held.asked.wait()
         async with ending(listener, held):
             assert (await read_answer(peer)).body == b"the end"
@@ -214,8 +210,7 @@ async def test_a_stream_that_had_begun_ends_properly_and_its_connection_behind_i
 async def test_a_body_on_its_way_is_taken_and_answered() -> None:
     held = Held()
     async with opened(held) as (client, listener):
-        peer = await client.connect()
-        await peer.write(client.request("POST", "/body", b"12345678")[:-4])
+        peer = await client.send(client.request("POST", "/body", b"12345678")[:-4])
         await held.asked.wait()
         async with ending(listener, held):
             await peer.write(b"5678")
@@ -229,8 +224,7 @@ async def test_an_answer_on_its_way_arrives_whole() -> None:
         return Response(b"x" * (32 << 20))
 
     async with opened(flood) as (client, listener):
-        peer = await client.connect(window=4096)
-        await peer.write(client.request("GET", "/"))
+        peer = await client.send(client.request("GET", "/"), window=4096)
         await peer.more()
         async with asyncio.TaskGroup() as group:
             group.create_task(listener.close_connections())
@@ -241,8 +235,7 @@ async def test_an_answer_on_its_way_arrives_whole() -> None:
 async def test_what_is_still_there_when_the_time_is_over_is_cut() -> None:
     held = Held()
     async with opened(held) as (client, listener):
-        peer = await client.connect()
-        await peer.write(client.request("GET", "/"))
+        peer = await client.send(client.request("GET", "/"))
         await held.asked.wait()
         async with asyncio.timeout(2):
             await listener.shutdown(0.05)

@@ -201,8 +201,7 @@ async def test_a_client_that_expects_a_continue_gets_it(client: Client) -> None:
     ],
 )
 async def test_who_is_refused_is_not_told_to_continue(client: Client, headers: dict[str, str], status: int) -> None:
-    peer = await client.connect()
-    await peer.write(client.request("POST", "/", b"{}", headers)[:-2])
+    peer = await client.send(client.request("POST", "/", b"{}", headers)[:-2])
     assert (await peer.read_head()).status == status
     peer.close()
 
@@ -226,8 +225,7 @@ class TestSlowness:
 async def _trickle(client: Client, rate: int) -> tuple[float, tuple[int, str | None, str | None]]:
     """Send so many bytes a second of a body that never ends; how long that was borne, and the answer."""
     loop = asyncio.get_running_loop()
-    peer = await client.connect()
-    await peer.write(client.request("POST", "/", b"{}", {"content-length": "1000000"})[:-2])
+    peer = await client.send(client.request("POST", "/", b"{}", {"content-length": "1000000"})[:-2])
     began = loop.time()
     while not peer.buffer and loop.time() - began < 2 * BODY_S:
         await peer.write(b"x" * rate)

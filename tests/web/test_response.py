@@ -171,8 +171,7 @@ async def test_the_head_is_complete() -> None:
 
 async def test_head_gets_the_size_and_no_body() -> None:
     async with opened(answer) as (client, _):
-        peer = await client.connect()
-        await peer.write(b"HEAD / HTTP/1.1\r\nhost: a\r\n\r\nGET / HTTP/1.1\r\nhost: a\r\n\r\n")
+        peer = await client.send(b"HEAD / HTTP/1.1\r\nhost: a\r\n\r\nGET / HTTP/1.1\r\nhost: a\r\n\r\n")
         first, second = await read_answer(peer, bodyless=True), await read_answer(peer)
     assert first.head.get("content-length") == str(len(BODY))
     assert second.body == BODY
@@ -180,8 +179,7 @@ async def test_head_gets_the_size_and_no_body() -> None:
 
 async def test_204_has_neither_body_nor_size_and_a_last_answer_closes() -> None:
     async with opened(answer) as (client, _):
-        peer = await client.connect()
-        await peer.write(b"GET /last HTTP/1.1\r\nhost: a\r\n\r\n")
+        peer = await client.send(b"GET /last HTTP/1.1\r\nhost: a\r\n\r\n")
         got = await read_answer(peer, bodyless=True)
         await peer.gone.wait()
     assert got.head.line == "HTTP/1.1 204 No Content"
@@ -196,8 +194,7 @@ async def test_a_client_that_left_is_not_an_error_of_ours(caplog: pytest.LogCapt
         return Response(BODY)
 
     async with opened(cut) as (client, _):
-        peer = await client.connect()
-        await peer.write(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+        peer = await client.send(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
         await peer.gone.wait()
     assert not caplog.records
 
@@ -272,8 +269,7 @@ async def test_what_follows_a_connect_is_not_a_request(coding: str) -> None:
     smuggled = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"
     head = f"CONNECT a:443 HTTP/1.1\r\nhost: a\r\n{coding.format(len(smuggled))}\r\n"
     async with opened(refuse) as (client, _):
-        peer = await client.connect()
-        await peer.write(head.encode() + smuggled)
+        peer = await client.send(head.encode() + smuggled)
         assert (await read_answer(peer)).head.get("connection") == "close"
         with pytest.raises(Gone):
             await read_answer(peer)
