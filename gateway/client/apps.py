@@ -76,8 +76,12 @@ def _shell_gpt(target: AppTarget) -> Setup:
     return Setup((shell_part(variables), file_part(where, text)))
 
 
+def _ollama_url(target: AppTarget) -> str:
+    return f"{target.root}/k/{target.secret}"  # most programs for Ollama cannot send a key
+
+
 def _ollama(target: AppTarget) -> Setup:
-    url = f"{target.root}/k/{target.secret}"  # most of these programs cannot send a key
+    url = _ollama_url(target)
     where = "in the shell that starts a program that speaks Ollama's API"
     by_hand = Snippet(where="or in its settings, as Ollama's address", text=url)
     return Setup((shell_part({"OLLAMA_HOST": url}, where), by_hand))
@@ -92,6 +96,11 @@ _CHAT_APPS: Mapping[str, App] = {
         programs=("gptme",),
     ),
     "shell-gpt": App(title="ShellGPT", setup=_shell_gpt, programs=("sgpt",)),
+    "oterm": App(
+        title="oterm",
+        setup=lambda target: Setup((shell_part({"OLLAMA_URL": _ollama_url(target)}),)),
+        programs=("oterm",),
+    ),
     "ollama": App(title="Ollama clients", setup=_ollama, programs=("ollama",)),
 }
 

@@ -1,6 +1,7 @@
 """Coding agents: how to point coding agents and editors at the gateway."""
 
 from collections.abc import Mapping
+from functools import partial
 
 import msgspec
 
@@ -88,12 +89,13 @@ def _codex(target: AppTarget) -> Setup:
     return Setup((file_part(f"~/.codex/config.toml ({HOME_NOTE})", text), key_part(target)), launch)
 
 
-def _opencode(target: AppTarget) -> Setup:
+def _opencode(target: AppTarget, name: str, schema: str, **defaults: str) -> Setup:
+    """Returns the setup of opencode, or of a program that is made from it."""
     images = {"attachment": True, "modalities": {"input": ["text", "image"], "output": ["text"]}}
     models: dict[str, object] = {
-        name: {"name": name, **images}
+        listed: {"name": listed, **images}
         | ({"limit": {"context": context, "output": min(32_000, context // 2)}} if context else {})
-        for name, context in target.chat_models.items()
+        for listed, context in target.chat_models.items()
     }
     provider = {
         "npm": "@ai-sdk/openai-compatible",
@@ -101,11 +103,12 @@ def _opencode(target: AppTarget) -> Setup:
         "options": {"baseURL": target.base_url, "apiKey": f"{{env:{KEY_VARIABLE}}}"},
         "models": models,
     }
-    schema, model = "https://opencode.ai/config.json", f"tollkeeper/{target.model}"
+    model = f"tollkeeper/{target.model}"
     config = {"$schema": schema, "model": model, "small_model": model, "provider": {"tollkeeper": provider}}
-    where = f"~/.config/opencode/opencode.json, or opencode.json in a project ({HOME_NOTE})"
+    where = f"~/.config/{name}/{name}.json, or {name}.json in a project ({HOME_NOTE})"
     content = msgspec.json.encode(config).decode()
-    launch = Launch(variables={KEY_VARIABLE: target.secret, "OPENCODE_CONFIG_CONTENT": content})
+    variables = {KEY_VARIABLE: target.secret, f"{name.upper()}_CONFIG_CONTENT": content}
+    launch = Launch(variables=variables, defaults=defaults)
     return Setup((file_part(where, json_text(config)), key_part(target)), launch)
 
 
@@ -257,6 +260,42 @@ def _goose(target: AppTarget) -> Setup:
     return Setup((shell_part(variables),))
 
 
+def _droid(target: AppTarget) -> Setup:
+    shared = {"provider": "generic-chat-completion-api", "baseUrl": target.base_url, "apiKey": f"${{{KEY_VARIABLE}}}"}
+    models = [
+        {"model": name, "displayName": name, **shared, "maxOutputTokens": min(32_000, (context or 128_000) // 4)}
+        for name, context in target.chat_models.items()
+    ]
+    text = json_text({"customModels": models, "sessionDefaultSettings": {"model": f"custom:{target.model}"}})
+    launch = Launch(
+        variables={KEY_VARIABLE: target.secret, "FACTORY_RUNTIME_SETTINGS_PATH": f"{FOLDER}/settings.json"},
+        files={"settings.json": text},
+    )
+    return Setup((file_part(f"~/.factory/settings.json ({HOME_NOTE})", text), key_part(target)), launch)
+
+
+def _vibe(target: AppTarget) -> Setup:
+    endpoint = {"name": "tollkeeper", "api_base": target.base_url, "api_key_env_var": KEY_VARIABLE}
+    provider = {**endpoint, "extra_headers": {"X-App": "Mistral Vibe"}}
+    models = [
+        {"name": name, "alias": name, "provider": "tollkeeper", "supports_images": True, "max_context_length": context}
+        for name, context in target.chat_models.items()
+    ]
+    variables = {
+        KEY_VARIABLE: target.secret,
+        "VIBE_PROVIDERS": msgspec.json.encode([provider]).decode(),
+        "VIBE_MODELS": msgspec.json.encode(models).decode(),
+        "VIBE_ACTIVE_MODEL": target.model,
+    }
+    launch = Launch(variables=variables, defaults={"VIBE_ENABLE_TELEMETRY": "false"})
+    return Setup((shell_part(variables),), launch)
+
+
+def _grok(target: AppTarget) -> Setup:
+    variables = {"GROK_BASE_URL": target.base_url, "GROK_API_KEY": target.secret, "GROK_MODEL": target.model}
+    return Setup((shell_part(variables),))
+
+
 def _zed(target: AppTarget) -> Setup:
     able = {"tools": True, "images": True, "parallel_tool_calls": False, "prompt_cache_key": False}
     models = [
@@ -285,7 +324,16 @@ def _cursor(target: AppTarget) -> Setup:
 CODING_AGENTS: Mapping[str, App] = {
     "claude": App(title="Claude Code", setup=_claude, programs=("claude",), family=CLAUDE),
     "codex": App(title="Codex", setup=_codex, programs=("codex",), family=(r"gpt-\d",)),
-    "opencode": App(title="opencode", setup=_opencode, programs=("opencode",)),
+    "opencode": App(
+        title="opencode",
+        setup=partial(_opencode, name="opencode", schema="https://opencode.ai/config.json"),
+        programs=("opencode",),
+    ),
+    "kilo": App(
+        title="Kilo Code CLI",
+        setup=partial(_opencode, name="kilo", schema="https://app.kilo.ai/config.json", KILO_TELEMETRY_LEVEL="off"),
+        programs=("kilo", "kilocode"),
+    ),
     "qwen-code": App(title="Qwen Code", setup=_qwen, programs=("qwen",), family=("qwen.*coder", "qwen")),
     "aider": App(title="aider", setup=_aider, programs=("aider",)),
     "continue": App(title="Continue", setup=_continue, programs=("cn",)),
@@ -297,4 +345,7 @@ CODING_AGENTS: Mapping[str, App] = {
     "mini-swe-agent": App(title="mini-swe-agent", setup=_mini_swe_agent, programs=("mini", "mini-swe-agent")),
     "crush": App(title="Crush", setup=_crush, programs=("crush",)),
     "goose": App(title="goose", setup=_goose, programs=("goose",)),
+    "droid": App(title="droid", setup=_droid, programs=("droid",)),
+    "mistral-vibe": App(title="Mistral Vibe", setup=_vibe, programs=("vibe",)),
+    "grok": App(title="Grok CLI", setup=_grok, programs=("grok",)),
 }

@@ -23,7 +23,10 @@ from gateway.domain.views import iso
 ADVISED_OUTPUT = 8000
 
 
-STATUSES: Final[Mapping[str, int]] = {"ai-sdk": 402, "codex": 400, "continue": 402, "opencode": 402, "qwencode": 402}
+STATUSES: Final[Mapping[str, int]] = {
+    **dict.fromkeys(("ai-sdk", "continue", "factory-cli", "kilo code", "mistral vibe", "opencode", "qwencode"), 402),
+    "codex": 400,
+}
 """The HTTP status at which a program stops and shows the message, by the beginning of its name. After a 429 or
 502 these programs repeat the call, some for minutes and silently, whatever the answer says; Codex shows a message of
 its own. Programs made with Vercel's AI SDK, such as Cline, have its name."""

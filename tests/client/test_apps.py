@@ -59,7 +59,7 @@ def test_the_key_reaches_a_program_by_its_environment_or_a_file_and_never_by_an_
     assert KEY in str(launch.variables) + str(launch.files) or name == "cursor"
 
 
-@pytest.mark.parametrize("name", ["claude", "opencode", "zed", "pi", "crush", "cline"])
+@pytest.mark.parametrize("name", ["claude", "opencode", "kilo", "zed", "pi", "crush", "cline", "droid"])
 def test_json_files_are_valid_whatever_a_model_is_called(name: str) -> None:
     target = msgspec.structs.replace(TARGET, model=NASTY)
     for file in files(name, target):
@@ -125,7 +125,7 @@ def test_open_webui_gets_embeddings_only_if_there_are_some() -> None:
 def test_a_model_that_makes_embeddings_is_none_to_choose_for_a_conversation(name: str) -> None:
     shown = [part for part in ("text-embedding-3", "bge-m3") if part in texts(name, OTHERS)]
     assert shown == {"continue": ["text-embedding-3", "bge-m3"], "open-webui": ["text-embedding-3"]}.get(name, [])
-    assert name == "ollama" or "bge-m3" in texts(name, msgspec.structs.replace(OTHERS, model="bge-m3"))
+    assert name in ("ollama", "oterm") or "bge-m3" in texts(name, msgspec.structs.replace(OTHERS, model="bge-m3"))
 
 
 def test_claude_code_searches_its_tools_unless_its_user_says_otherwise() -> None:
@@ -144,13 +144,66 @@ def test_no_library_sends_traces_with_the_key_of_the_gateway(name: str) -> None:
 
 
 def test_programs_are_started_without_reports_to_their_vendors() -> None:
-    launches = {name: APPS[name].launch_for(TARGET, Path("/tmp/x")) for name in ("codex", "qwen-code", "pi", "crush")}
+    launches = {
+        name: APPS[name].launch_for(TARGET, Path("/tmp/x"))
+        for name in ("codex", "qwen-code", "pi", "crush", "kilo", "mistral-vibe")
+    }
     assert "analytics.enabled=false" in launches["codex"].arguments
     assert msgspec.json.decode(launches["qwen-code"].files["settings.json"])["privacy"] == {
         "usageStatisticsEnabled": False
     }
     assert launches["pi"].defaults == {"PI_TELEMETRY": "0"}
     assert launches["crush"].defaults == {"CRUSH_DISABLE_METRICS": "1"}
+    assert launches["kilo"].defaults == {"KILO_TELEMETRY_LEVEL": "off"}
+    assert launches["mistral-vibe"].defaults == {"VIBE_ENABLE_TELEMETRY": "false"}
+
+
+def test_kilo_gets_the_settings_of_opencode_under_its_own_name() -> None:
+    kilo, opencode = (APPS[name].launch_for(TARGET, Path()).variables for name in ("kilo", "opencode"))
+    settings = msgspec.json.decode(opencode["OPENCODE_CONFIG_CONTENT"])
+    assert msgspec.json.decode(kilo["KILO_CONFIG_CONTENT"]) == {
+        **settings,
+        "$schema": "https://app.kilo.ai/config.json",
+    }
+
+
+def test_droid_reads_a_file_of_the_run_and_the_key_from_the_environment() -> None:
+    launch = APPS["droid"].launch_for(TARGET, Path("/tmp/x"))
+    assert launch.variables == {
+        "TOLLKEEPER_TOKEN": KEY,
+        "FACTORY_RUNTIME_SETTINGS_PATH": str(Path("/tmp/x/settings.json")),
+    }
+    settings = msgspec.json.decode(launch.files["settings.json"])
+    assert settings["sessionDefaultSettings"] == {"model": "custom:qwen3"}
+    assert settings["customModels"][-1] == {
+        "model": "qwen3",
+        "displayName": "qwen3",
+        "provider": "generic-chat-completion-api",
+        "baseUrl": URL,
+        "apiKey": "${TOLLKEEPER_TOKEN}",
+        "maxOutputTokens": 8000,
+    }
+
+
+def test_vibe_gets_its_provider_and_models_in_variables() -> None:
+    variables = APPS["mistral-vibe"].launch_for(TARGET, Path()).variables
+    (provider,) = msgspec.json.decode(variables["VIBE_PROVIDERS"])
+    assert provider == {
+        "name": "tollkeeper",
+        "api_base": URL,
+        "api_key_env_var": "TOLLKEEPER_TOKEN",
+        "extra_headers": {"X-App": "Mistral Vibe"},
+    }
+    assert [model["name"] for model in msgspec.json.decode(variables["VIBE_MODELS"])] == [
+        "claude-opus-5",
+        NASTY,
+        "qwen3",
+    ]
+    assert variables["VIBE_ACTIVE_MODEL"] == "qwen3"
+
+
+def test_oterm_gets_an_address_with_the_key_in_it() -> None:
+    assert APPS["oterm"].launch_for(TARGET, Path()).variables == {"OLLAMA_URL": f"http://127.0.0.1:8655/k/{KEY}"}
 
 
 def test_pi_gets_its_provider_by_an_extension_and_every_field_that_it_insists_on() -> None:
@@ -238,7 +291,14 @@ def test_open_webui_keeps_no_key_of_a_run() -> None:
 
 @pytest.mark.parametrize(
     ("program", "name"),
-    [("/usr/bin/claude", "claude"), ("C:/x/Codex.cmd", "codex"), ("cn", "continue"), ("sgpt", "shell-gpt"), ("vi", "")],
+    [
+        ("/usr/bin/claude", "claude"),
+        ("C:/x/Codex.cmd", "codex"),
+        ("cn", "continue"),
+        ("kilocode", "kilo"),
+        ("vibe", "mistral-vibe"),
+        ("vi", ""),
+    ],
 )
 def test_programs_are_recognized_by_their_names(program: str, name: str) -> None:
     assert app_of_program(program) == name

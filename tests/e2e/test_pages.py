@@ -22,8 +22,8 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PATIENCE_S = 150.0
 
 PROGRAMS = (
-    *("aider", "claude", "cline", "cn", "codex", "copilot", "crush", "git", "goose", "gptme", "llm", "mini", "node"),
-    *("ollama", "open-webui", "opencode", "pi", "python", "qwen", "sgpt"),
+    *("aider", "claude", "cline", "cn", "codex", "copilot", "crush", "droid", "git", "goose", "gptme", "grok", "kilo"),
+    *("llm", "mini", "node", "ollama", "open-webui", "opencode", "oterm", "pi", "python", "qwen", "sgpt", "vibe"),
 )
 
 ELSEWHERE = re.compile(
