@@ -17,6 +17,7 @@ CODES: Final = ("unknown_url", "method_not_allowed", "origin_not_allowed", "wron
 """Error codes of requests that reach no API because of their address or their sender."""
 
 _TAILS: Final = "chat/completions|completions|embeddings|messages|responses|models"
+_UNKNOWN: Final = "check the program's base URL: it is {base} here, or {root} for Anthropic's and Ollama's"
 _VENDOR_ONLY: Final = "not supported: have the program call its vendor directly for that"
 
 
@@ -57,8 +58,9 @@ _RULES: Final = (
     ),
     _foreign_api(r"/model/.+/(?:converse|converse-stream|invoke|invoke-with-response-stream)", "Bedrock"),
     _foreign_api(r"/v2/(?:chat|embed|rerank)", "Cohere"),
-    _foreign_api(
-        r"/api/(?:tags|show|chat|generate|embed|embeddings|ps|version|pull|create|copy|delete|push)", "Ollama"
+    _Rule(
+        r"/api/(?:create|copy|delete|push|blobs/.+)",
+        "the models are those of your channels, which Ollama's clients can list and use, but not change",
     ),
     _Rule(
         r"/(?:me|organizations|usage|dashboard|credits|key|account)(?:/.*)?|/api/(?:claude_cli|claude_code|oauth|"
@@ -72,8 +74,8 @@ _RULES: Final = (
         harmless=True,
     ),
     _Rule(
-        rf"/.*?/(?:v1/)?(?:{_TAILS})(?:/count_tokens)?",
-        "the base URL has an extra part: set it to {base}, or to {root} for Anthropic's",
+        rf"/.*?/(?:(?:v1/)?(?:{_TAILS})(?:/count_tokens)?|api/(?:chat|embed|generate|ps|show|tags|version))",
+        "the base URL has an extra part: set it to {base}, or to {root} for Anthropic's and Ollama's",
     ),
 )
 
@@ -100,8 +102,8 @@ def standard_path(path: str) -> tuple[str, str]:
 def address_advice(path: str, base: str) -> tuple[str, bool]:
     """Returns advice about an unknown path, and whether the request is harmless. ``base`` is the URL of /v1."""
     rule = _rule_for(path)
-    text = "check the program's base URL: it is {base} here, or {root} for Anthropic's" if rule is None else rule.advice
-    advice = text.replace("{base}", base).replace("{root}", base.removesuffix("/v1"))
+    advice = _UNKNOWN if rule is None else rule.advice
+    advice = advice.replace("{base}", base).replace("{root}", base.removesuffix("/v1"))
     return advice, rule is not None and rule.harmless
 
 
