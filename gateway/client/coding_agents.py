@@ -296,6 +296,17 @@ def _grok(target: AppTarget) -> Setup:
     return Setup((shell_part(variables),))
 
 
+def _openhands(target: AppTarget) -> Setup:
+    variables = {
+        "LLM_BASE_URL": target.base_url,
+        "LLM_API_KEY": target.secret,
+        "LLM_MODEL": f"openai/{target.model}",
+    }
+    option = "--override-with-envs"  # else it ignores them
+    then = Snippet(where="then start it with", text=f"openhands {option}")
+    return Setup((shell_part(variables), then), Launch(variables=variables, arguments=(option,)))
+
+
 def _zed(target: AppTarget) -> Setup:
     able = {"tools": True, "images": True, "parallel_tool_calls": False, "prompt_cache_key": False}
     models = [
@@ -347,5 +358,6 @@ CODING_AGENTS: Mapping[str, App] = {
     "goose": App(title="goose", setup=_goose, programs=("goose",)),
     "droid": App(title="droid", setup=_droid, programs=("droid",)),
     "mistral-vibe": App(title="Mistral Vibe", setup=_vibe, programs=("vibe",)),
+    "openhands": App(title="OpenHands CLI", setup=_openhands, programs=("openhands",)),
     "grok": App(title="Grok CLI", setup=_grok, programs=("grok",)),
 }

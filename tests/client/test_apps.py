@@ -202,6 +202,12 @@ def test_vibe_gets_its_provider_and_models_in_variables() -> None:
     assert variables["VIBE_ACTIVE_MODEL"] == "qwen3"
 
 
+def test_openhands_is_told_to_read_its_variables() -> None:
+    launch = APPS["openhands"].launch_for(TARGET, Path())
+    assert launch.arguments == ("--override-with-envs",)
+    assert launch.variables == {"LLM_BASE_URL": URL, "LLM_API_KEY": KEY, "LLM_MODEL": "openai/qwen3"}
+
+
 def test_oterm_gets_an_address_with_the_key_in_it() -> None:
     assert APPS["oterm"].launch_for(TARGET, Path()).variables == {"OLLAMA_URL": f"http://127.0.0.1:8655/k/{KEY}"}
 

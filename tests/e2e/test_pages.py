@@ -23,7 +23,21 @@ PATIENCE_S = 150.0
 
 PROGRAMS = (
     *("aider", "claude", "cline", "cn", "codex", "copilot", "crush", "droid", "git", "goose", "gptme", "grok", "kilo"),
-    *("llm", "mini", "node", "ollama", "open-webui", "opencode", "oterm", "pi", "python", "qwen", "sgpt", "vibe"),
+    *(
+        "llm",
+        "mini",
+        "node",
+        "ollama",
+        "open-webui",
+        "opencode",
+        "openhands",
+        "oterm",
+        "pi",
+        "python",
+        "qwen",
+        "sgpt",
+        "vibe",
+    ),
 )
 
 ELSEWHERE = re.compile(
