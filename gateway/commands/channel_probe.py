@@ -168,7 +168,7 @@ def models(
     async def work(client: ControlClient) -> tuple[ListingView, list[ListedModel], ChannelView]:
         listing = await client.channel_listing(ref)
         is_fresh = not listing.stale and listing.models and (listing.time_ms or 0) >= now() - 3_600_000
-        if refresh or not is_fresh:
+        if refresh or not (is_fresh or remove):  # a model can be removed while the upstream is down
             listing = await client.refresh_channel(ref)
         matching = [model for model in listing.models if matches(model.name, patterns)]
         view = await client.channel(ref)

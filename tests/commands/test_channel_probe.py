@@ -187,6 +187,13 @@ def test_a_model_is_taken_off_a_channel_by_either_name(view: ChannelView, patter
     assert ran.err.endswith(f"channel '{view.name}' now offers 2 models\n")
 
 
+def test_a_model_is_taken_off_while_the_upstream_is_down() -> None:
+    control = Control({**answers().answers, "GET /channels/x/listing": STALE})
+    assert run("channel", "models", "x", "fast", "--remove", control=control).code == 0
+    assert control.bodies == [{"models": [{"name": "gpt-4o"}]}]
+    assert "POST /channels/x/refresh" not in [path for path, _ in control.asked]
+
+
 def test_what_cannot_be_taken_off_changes_nothing() -> None:
     control = answers()
     ran = run("channel", "models", "x", "nosuch", "--remove", control=control)
