@@ -38,16 +38,22 @@ _LIST_STARTS = lazy_pattern(
     r"(?i)\b(?:supported|allowed|valid|accepted|available)\s+(?:\w+\s+)?(?:values?|types?|levels?|efforts?|options?)\b"
     r"|\bexpected\b|\b(?:should|must) be\b|\bone of\b"
 )
-_LIST_END = lazy_pattern(r"(?i)\b(?:received|got|instead)\b")
+_WITHOUT_LIST = lazy_pattern(
+    r"(?i)\b(?:invalid|unmapped)\s(?:value\s(?:for|of)\s)?\W?reasoning[_ ]effort\b(?!\s+and\b)"
+)
+_LIST_END = lazy_pattern(r"(?i)\b(?:received|got|instead|input(?:_value)?)\b")
 
 
 def effort_rule(text: str) -> str:
-    """Returns the name of the rule for the levels that a refusal lists; empty if it lists none."""
+    """Returns the name of the rule for the levels that a refusal lists. It is that for the usual levels if the refusal
+    only says that the level is invalid, and empty for other refusals.
+    """
     if not _ABOUT_EFFORT.search(text):
         return ""
     lists = (_LIST_END.split(text[match.end() : match.end() + 200])[0] for match in _LIST_STARTS.finditer(text))
     levels = [[word for word in re.findall(r"\w+", part.lower()) if word in _RANKS] for part in lists]
-    longest = max(levels, key=len, default=[])
+    usual = ["low", "medium", "high"] if _WITHOUT_LIST.search(text) else []
+    longest = max(levels, key=len, default=[]) or usual
     return EFFORTS + ",".join(dict.fromkeys(longest)) if longest else ""
 
 
