@@ -109,8 +109,6 @@ _READ_MEMBERS = {
     "tool_choice": {"type", "name", "disable_parallel_tool_use"},
 }
 """What is read of fields that are objects."""
-_EFFORTS = {"xhigh": "high", "max": "high"}
-"""Replaces efforts that many models behind OpenAI's API do not know."""
 _LIST = msgspec.json.Decoder(list[msgspec.Raw])
 _TIERS = {"auto": "auto", "standard_only": "default"}
 _UNTRANSLATABLE = {
@@ -365,7 +363,7 @@ def _translate_parameters(request: Fields) -> tuple[Fields, dict[str, str], list
         fields["stop"] = stops
     names = dict(_PARAM_NAMES)
     if (effort := sent_effort(request)) is not None:
-        fields["reasoning_effort"] = rawjson.raw(_EFFORTS.get(effort, effort))
+        fields["reasoning_effort"] = rawjson.raw(effort)
         if rawjson.is_null(request.get("thinking")):
             names["reasoning_effort"] = "output_config.effort"
     form = rawjson.at(request.get("output_config"), "format") or rawjson.maybe(request.get("output_format"))

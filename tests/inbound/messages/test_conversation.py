@@ -437,7 +437,7 @@ def test_openai_takes_four_stop_sequences() -> None:
         ({"type": "enabled", "budget_tokens": 4096}, None, "medium"),
         ({"type": "enabled", "budget_tokens": 16_000}, "low", "high"),
         ({"type": "adaptive"}, "medium", "medium"),
-        ({"type": "adaptive"}, "max", "high"),
+        ({"type": "adaptive"}, "max", "max"),
         ({"type": "adaptive"}, None, None),
         (None, "low", "low"),
     ],
