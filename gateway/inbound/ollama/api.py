@@ -53,6 +53,7 @@ _READ_FIELDS = frozenset({"model", "stream", "options", "format", "think", "logp
 _READ_CHAT_FIELDS = _READ_FIELDS | {"messages", "tools"}
 _READ_PROMPT_FIELDS = _READ_FIELDS | {"prompt", "system", "images", "suffix", "raw"}
 _COMPLETION_FIELDS = frozenset({"model", "stream", "options", "prompt", "suffix", "raw"})
+_EMBED_FIELDS = frozenset({"model", "input", "prompt", "dimensions", "truncate", "options"})
 _PARAM_NAMES = {
     "max_tokens": f"options.{OUTPUT_LIMIT}",
     "reasoning_effort": "think",
@@ -184,7 +185,8 @@ class OllamaEmbed(_OllamaApi):
         fields = {"model": sent.get("model", NULL), "input": text, "encoding_format": rawjson.raw("float")}
         if rawjson.maybe(sent.get("dimensions")):
             fields["dimensions"] = sent["dimensions"]
-        return EMBEDDINGS.parse(msgspec.structs.replace(request, body=rawjson.encode(fields)))
+        parsed = EMBEDDINGS.parse(msgspec.structs.replace(request, body=rawjson.encode(fields)))
+        return msgspec.structs.replace(parsed, removed=_unread(sent, _EMBED_FIELDS))
 
     def obstacle(self, request: InboundRequest, channel: Channel) -> str:
         return EMBEDDINGS.obstacle(request, channel)

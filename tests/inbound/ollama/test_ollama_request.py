@@ -146,7 +146,9 @@ def test_a_prompt_is_a_chat_or_a_completion() -> None:
 
 
 def test_texts_to_embed() -> None:
-    found = api.OLLAMA_EMBED.parse(asked({"input": ["a"], "dimensions": 8, "truncate": True}))
+    doc = {"input": ["a"], "dimensions": 8, "truncate": True, "keep_alive": "5m", "options": {"num_ctx": 9}}
+    found = api.OLLAMA_EMBED.parse(asked(doc))
     assert values(found) == {"model": "m", "input": ["a"], "encoding_format": "float", "dimensions": 8}
+    assert found.removed == ("keep_alive", "options.num_ctx")
     with pytest.raises(BadRequest):
         api.OLLAMA_EMBEDDINGS.parse(asked({"input": ["a"]}))
