@@ -54,7 +54,7 @@ def write_chat(order: Order, vendor: Vendor = PLAIN) -> Order:
     fields["messages"] = rawjson.raw(writer.finish())
     tools = conversation.tools if vendor is OPENAI else conversation.allowed_tools
     if tools:
-        fields["tools"] = rawjson.raw([_tool(tool) for tool in tools])
+        fields["tools"] = rawjson.raw([{**_tool(tool), **_cache_mark(tool.cache, vendor)} for tool in tools])
         if conversation.choice.mode:
             fields["tool_choice"] = rawjson.raw(_choice(conversation.choice, vendor))
     else:
@@ -123,9 +123,7 @@ class _MessageWriter:
             self._held_media = []
 
     def _add_result(self, result: ResultPart) -> None:
-        """Add the result of a tool call as text. Its media are held for the user's next message. OpenRouter takes cache
-        marks of whole results only.
-        """
+        """Add the result of a tool call as one text. Its media are held for the user's next message."""
         call_id = self._call_id(result.call_id)
         texts: list[msgspec.Raw] = []
         for part in result.parts:
@@ -139,11 +137,10 @@ class _MessageWriter:
         content = join_texts(texts)
         if result.failed and not bytes(content).startswith(b'"Error'):
             content = msgspec.Raw(b'"Error: ' + bytes(content)[1:])
-        message: JsonObject = {"role": "tool", "tool_call_id": call_id, "content": content}
         caches = [part.cache for part in result.parts if not rawjson.is_null(part.cache)]
-        if caches and self._vendor is OPENROUTER:
-            message["cache_control"] = caches[-1]
-        self._messages.append(message)
+        mark = _cache_mark(caches[-1] if caches else NULL, self._vendor)
+        marked = [{"type": "text", "text": content, **mark}] if mark else content
+        self._messages.append({"role": "tool", "tool_call_id": call_id, "content": marked})
 
     def _add_assistant(self, turn: Turn) -> None:
         """Add a message of the assistant, unless it is empty."""
@@ -179,13 +176,17 @@ class _MessageWriter:
         return written
 
     def _part(self, part: TextPart | MediaPart) -> JsonObject:
-        marked = self._vendor is OPENROUTER and not rawjson.is_null(part.cache)
-        cache = {"cache_control": part.cache} if marked else {}
+        mark = _cache_mark(part.cache, self._vendor)
         if isinstance(part, MediaPart):
-            return {**_media(part, self._vendor), **cache}
+            return {**_media(part, self._vendor), **mark}
         if part.refusal:
             return {"type": "refusal", "refusal": part.raw}
-        return {"type": "text", "text": part.raw, **cache}
+        return {"type": "text", "text": part.raw, **mark}
+
+
+def _cache_mark(cache: msgspec.Raw, vendor: Vendor) -> JsonObject:
+    """Returns the field with a cache mark, which only OpenRouter takes; empty without one."""
+    return {"cache_control": cache} if vendor is OPENROUTER and not rawjson.is_null(cache) else {}
 
 
 def _accepts_thought(vendor: Vendor, thought: ThoughtPart) -> bool:

@@ -139,8 +139,10 @@ def test_texts_of_a_message_become_one_unless_there_is_more() -> None:
 def test_cache_marks_go_where_they_are_understood() -> None:
     marked = text("a", cache_control={"type": "ephemeral", "ttl": "1h"})
     assert turns(user(marked), preset="openrouter") == [user(marked)]
-    (_, marked_result) = turns(MADE, user(result(text("b"), cache_control={"type": "ephemeral"})), preset="openrouter")
-    assert marked_result["cache_control"] == {"type": "ephemeral"}
+    mark = {"cache_control": {"type": "ephemeral"}}
+    sent = translated(messages=[MADE, user(result(text("b"), **mark))], tools=[{**TOOL, **mark}], preset="openrouter")
+    assert sent["messages"][1]["content"] == [text("b", **mark)]
+    assert sent["tools"][0]["cache_control"] == mark["cache_control"]
     plain = translation(messages=[user(marked)], cache_control={"type": "ephemeral"})
     assert json.loads(bytes(plain.fields["messages"])) == [{"role": "user", "content": "a"}]
     assert plain.removed == ("cache_control",)
