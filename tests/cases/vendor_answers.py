@@ -1283,6 +1283,20 @@ PARTS = [
         whole={**said("Hi"), "reasoning": None, "reasoning_details": DETAILS},
         **THOUGHT_HI,
     ),
+    *(
+        chat_row(
+            f"{name} in pieces",
+            *({"index": 0, "delta": {"reasoning": letter, name: [{field: letter}]}} for letter in "Hm"),
+            delta("Hi"),
+            whole={**said("Hi"), "reasoning": "Hm", name: [{field: "Hm"}]},
+            **THOUGHT_HI,
+        )
+        for name, field in (
+            ("reasoning_details", "text"),
+            ("reasoning_steps", "thought"),
+            ("thinking_blocks", "thinking"),
+        )
+    ),
     gemini_row("a place on a map", LOCATED, marks=("upstream_extra=maps_requests:1",), **RAINS),
     gemini_row("a page that was read", READ, **RAINS),
 ]

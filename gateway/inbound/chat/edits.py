@@ -23,7 +23,7 @@ from gateway.upstream.openai.tool_calls import tool_kind
 from gateway.upstream.tool_call_tracker import TrackedCall
 from gateway.upstream.usage_report import UsageReports
 
-_LISTS = frozenset({"annotations", "images"})
+_LISTS = frozenset({"annotations", "images", "reasoning_details", "reasoning_steps", "thinking_blocks"})
 """Lists in deltas that clients put together."""
 _ZERO = msgspec.Raw(b"0")
 
@@ -123,8 +123,10 @@ class ChunkEditor(Renderer):
         for name in _LISTS & message.keys():
             start = self._list_sizes.get((index, name), 0)
             items = rawjson.list_at(message[name])
-            if items and all(isinstance(item, dict) for item in items):
-                self._list_sizes[index, name] = start + len(items)
+            if not all(isinstance(item, dict) for item in items):
+                continue
+            self._list_sizes[index, name] = start + len(items)
+            if not all("index" in item for item in items):
                 message[name] = [{"index": place, **item} for place, item in enumerate(items, start)]
 
     def write_event(self, chunk: JsonObject) -> bytes:
