@@ -99,6 +99,18 @@ class PartItem(OutputItem):
         return b'{"type":"%b","%b":%b}' % (self.part_type, self.text_field, text)
 
 
+def _with_lists(logprobs: bytes) -> bytes:
+    """Returns the probabilities with the lists that they always have in Responses, but not in chat completions."""
+    tokens = rawjson.maybe_objects(logprobs) or []
+    for token in tokens:
+        others = rawjson.maybe_objects(token.get("top_logprobs")) or []
+        for each in (token, *others):
+            if rawjson.is_null(each.get("bytes")):
+                each["bytes"] = rawjson.EMPTY_LIST
+        token["top_logprobs"] = rawjson.raw(others)
+    return rawjson.encode(tokens)
+
+
 class MessageItem(PartItem):
     """The assistant's text, with its sources and probabilities."""
 
@@ -109,6 +121,7 @@ class MessageItem(PartItem):
 
     def add_piece(self, piece: bytes, logprobs: bytes = NO_LOGPROBS) -> Iterable[Event]:
         if logprobs != NO_LOGPROBS:
+            logprobs = _with_lists(logprobs)
             self._logprobs.append(logprobs[1:-1])
         *begun, (name, fields) = super().add_piece(piece, logprobs)
         return (*begun, (name, fields + field(b"logprobs", logprobs)))

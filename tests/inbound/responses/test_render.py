@@ -305,6 +305,13 @@ def test_probabilities_are_on_the_pieces_and_on_the_part() -> None:
     found = answer(event(chunk(choice)), finish(), top_logprobs=1, include=["message.output_text.logprobs"])
     assert found.of("output_text.delta")[0]["logprobs"] == [one]
     assert found.items[0]["content"][0]["logprobs"] == [one]
+    sparse = {"token": "Hi", "logprob": -0.1, "top_logprobs": [{"token": "Hi", "logprob": -0.1, "bytes": None}]}
+    choice["logprobs"] = {"content": [sparse, {"token": "<end>", "logprob": 0}]}
+    found = answer(event(chunk(choice)), finish())
+    assert found.items[0]["content"][0]["logprobs"] == [
+        {**sparse, "bytes": [], "top_logprobs": [{"token": "Hi", "logprob": -0.1, "bytes": []}]},
+        {"token": "<end>", "logprob": 0, "bytes": [], "top_logprobs": []},
+    ]
     plan = planned(top_logprobs=1, include=["message.output_text.logprobs"])
     assert (bytes(plan.order.fields["logprobs"]), bytes(plan.order.fields["top_logprobs"])) == (b"true", b"1")
 
