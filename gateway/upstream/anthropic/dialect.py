@@ -202,9 +202,13 @@ def _take_thinking(parameters: Parameters) -> tuple[str | None, str, msgspec.Raw
     """Returns the effort, the parameter that it is from, and the field ``thinking`` in Anthropic's form, or null.
 
     DeepSeek, Zhipu and Moonshot have the field ``thinking`` too, but without the budget that Anthropic requires.
+    Zhipu's may have no type either; it is left out.
     """
     effort, own = parameters.take("reasoning_effort", str), parameters.take_raw("thinking")
     thinking = rawjson.maybe(own)
+    if isinstance(thinking, dict) and "type" not in thinking:
+        parameters.drop("thinking")
+        own = rawjson.NULL
     if rawjson.at(thinking, "type") == "enabled" and "budget_tokens" not in thinking:
         return effort or "medium", "reasoning_effort" if effort else "thinking", rawjson.NULL
     return effort, "reasoning_effort", own

@@ -101,6 +101,8 @@ def test_thinking_without_a_budget_is_of_a_medium_effort() -> None:
     assert high["thinking"] == {"type": "enabled", "budget_tokens": 4096}
     own = {"type": "enabled", "budget_tokens": 1500}
     assert _body(thinking=own)["thinking"] == own
+    zhipus = _prepared(thinking={"clear_thinking": False})
+    assert (b"thinking" in zhipus.body, zhipus.dropped) == (False, ("thinking",))
 
 
 def test_anthropics_own_words_win() -> None:
