@@ -8,12 +8,14 @@ from typing import Any
 
 import msgspec
 
+from gateway.domain.errors import BadRequest
 from gateway.domain.field_kinds import Field, json_value
 from gateway.domain.fields import Table
 from gateway.domain.quoting import quote_name
 from tui.pages import marked
 from tui.pages.base import AnyPage, Verb, on_selected
 from tui.session import ConsoleSession
+from tui.text import safe
 from tui.widgets.combobox import Suggestion
 from tui.widgets.dialogs import UNCHANGED
 from tui.widgets.form import Form, FormField, FormPlan, Values
@@ -53,6 +55,8 @@ class EntityForm:
         """The entity that the form is compared with; for a new one, the defaults."""
         self._source = entity or source or blank
         """The entity whose values fill the inputs."""
+        self._known = self.edited
+        """The edited entity as the owner knows it: as it was, or as a message said that it is now."""
         if entity is not None and copy:
             self._source = msgspec.structs.replace(entity, name=f"{entity.name}-2")
 
@@ -71,6 +75,7 @@ class EntityForm:
 
         async def save(values: Values) -> Any:
             body = self.body(values)
+            self._check_changed_meanwhile(body)
             return await send(body) if body else UNCHANGED
 
         parts = {"save": save, "command": self.command, "preview": self.preview}
@@ -83,6 +88,17 @@ class EntityForm:
     def body(self, values: Values) -> dict[str, Any]:
         entity = self._entity(values)
         return {name: json_value(value) for name, value in entity.items() if value != getattr(self._before, name)}
+
+    def _check_changed_meanwhile(self, body: Mapping[str, Any]) -> None:
+        """Raises BadRequest, once for each change, if a field of the body was changed after the form was opened."""
+        board, before = self.session.board, self._known
+        entities = (*board.tokens, *board.groups, *board.channels, board.account)
+        self._known = next((entity for entity in entities if _identity(entity) == _identity(before)), before)
+        for field in self._table if before is not None else ():
+            now, then = (field.kind.text(getattr(entity, field.name)) for entity in (self._known, before))
+            if field.name in body and now != then:
+                msg = f"it was changed meanwhile to: {safe(now, 200) or 'nothing'}; save again to replace that"
+                raise BadRequest(msg, param=field.name)
 
     def is_unchanged(self, values: Values) -> bool:
         return all(values[field.id] == field.kind.content(getattr(self._source, field.name)) for field in self._table)
@@ -135,6 +151,10 @@ class EntityForm:
             if is_changed or self.edited is None:  # what is unchanged stays whole: the input may show only a part of it
                 entity[field.name] = field.kind.with_content(value, values[field.id])
         return entity
+
+
+def _identity(entity: Any) -> tuple[type, str]:
+    return type(entity), getattr(entity, "id", "") or getattr(entity, "name", "")
 
 
 def creating_verbs(create: Create) -> Mapping[str, Verb]:

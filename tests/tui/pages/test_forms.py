@@ -2,17 +2,20 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from gateway.domain.channel import Overrides, ServedModel, Timeouts
 from gateway.domain.group import Fallback, Policy
 from gateway.domain.units import Millis
 from tests.domain.field_samples import ODD
-from tests.tui.owner import typed_form
+from tests.tui.owner import press, screen, shown, typed_form
 from tests.tui.stage import NOW, channel, group, token
 from tui.pages.channel_form import ChannelForm
 from tui.pages.groups import GroupForm
 from tui.pages.tokens import TokenForm
+from tui.text import safe
+from tui.widgets.form import FormFields
 
 LAPTOP = token("laptop", expires=Millis(NOW + 86_400_001), models=("gpt-*",), note="mine")
 ODD_TOKEN = token("my box", models=tuple(ODD), note=" mine ")
@@ -118,3 +121,20 @@ OVERRIDING = channel("x", overrides=Overrides(set={"temperature": 0.2}, system="
 )
 def test_a_form_sends_what_was_changed(make: Any, view: Any, typed: dict[str, str], body: object, command: str) -> None:
     assert typed_form(make, view, **typed) == (body, command)
+
+
+@pytest.mark.parametrize(("page", "noun"), [("tokens", "token"), ("groups", "group"), ("channels", "channel")])
+async def test_what_was_changed_meanwhile_is_replaced_only_by_a_second_attempt(page: str, noun: str) -> None:
+    async with shown(page) as (app, pilot, owner):
+        first, *others = getattr(owner, f"{page}_now")
+        await press(app, pilot, "e")
+        row = app.screen.query_one(FormFields).rows["note"]
+        row.input.value = "mine"
+        for note in ("theirs", "\x1b[2J"):
+            setattr(owner, f"{page}_now", [msgspec.structs.replace(first, note=note), *others])
+            owner.changed()
+            await press(app, pilot, "enter")
+            assert f"changed meanwhile to: {safe(note)}; save again" in " ".join(screen(app).split())
+        assert owner.did == []
+        await press(app, pilot, "enter")
+        assert owner.did == [(f"edit_{noun}", getattr(first, "id", "") or first.name, {"note": "mine"})]
