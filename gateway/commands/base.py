@@ -233,9 +233,13 @@ def home_option() -> click.Option:
 
 
 def _store(ctx: click.Context, param: click.Parameter, value: object) -> None:
-    """Store an option as ``tollkeeper.NAME``. Raises UsageError if it is given twice, before and after the command."""
+    """Store an option as ``tollkeeper.NAME``. Raises UsageError if it is given twice, before and after the command, and
+    if it is empty: a script whose variable is not set must not change the default home.
+    """
     if value is None:
         return
+    if not value:
+        raise click.UsageError(f"{param.opts[0]} is empty", ctx)
     before = ctx.meta.setdefault(f"tollkeeper.{param.name}", value)
     if before != value:
         raise click.UsageError(f"{param.opts[0]} is given twice, as {before} and {value}; give it only once", ctx)

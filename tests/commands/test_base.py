@@ -121,6 +121,12 @@ def test_a_flag_or_the_same_home_may_be_repeated(line: str) -> None:
     assert run(*line.split(), control=Control({"GET /tokens": []})).code == 0
 
 
+@pytest.mark.parametrize("line", ["--home= token list", "token list --home=", "serve --host=", "--port= serve"])
+def test_an_empty_folder_or_address_is_not_the_default(line: str) -> None:
+    ran = run(*line.split(" "), control=Control({}))
+    assert (ran.code, " is empty; see " in ran.err) == (Exit.USAGE, True)
+
+
 def test_what_follows_two_dashes_is_not_ours() -> None:
     ran = run("run", "--", "true", "--model", "a", "--model", "b", control=Control({}))
     assert "is given" not in ran.err
