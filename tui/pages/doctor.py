@@ -26,6 +26,8 @@ MARKS = {
     "warning": (glyphs.WARNING, "warn"),
     "skipped": (glyphs.NOTHING, "dim"),
 }
+MOST_FURTHER = 60
+"""The most steps that are drawn, apart from the usual ones."""
 
 
 class DoctorPage(ConsolePage):
@@ -81,27 +83,38 @@ class DoctorPage(ConsolePage):
         self.query_one(TextBlock).show(self.report)
 
     def report(self, width: int) -> Content:
-        card = TextCard(width, label=26)
+        card, steps = TextCard(width, label=26), self._shown_steps()
         names = [name for name, _ in CHECKS]  # those that always run, then the further ones that have finished so far
-        names += [step.name for step in self._steps[len(names) :]]
-        if self._began is not None and len(self._steps) >= len(CHECKS):
+        names += [step.name for step in steps[len(names) :]]
+        if self._began is not None and len(steps) >= len(CHECKS):
             names.append("channels and machine")
         for number, name in enumerate(names):
             label = safe(name, 26 - 2)
-            if number < len(self._steps):
-                step = self._steps[number]
+            if number < len(steps):
+                step = steps[number]
                 mark, tone = MARKS[step.result]
                 text = safe(self.session.advice(step.text), 1_000)
                 card.row(label, (f"{mark} ", tone), (text, "dim" if tone == "dim" else ""))
                 if step.fix:
                     card.row("", (f"{glyphs.RIGHT} {safe(self.session.advice(step.fix), 1_000)}", "key"))
-            elif self._began is not None and number == len(self._steps):
+            elif self._began is not None and number == len(steps):
                 elapsed = (self.session.now() - self._began) / 1000
                 card.row(label, (f"{glyphs.RUNNING} checking ... {elapsed:.1f} s", "live"))
             else:
                 card.row(label, (glyphs.NOTHING, "dim"))
+        if len(steps) < len(self._steps):
+            card.line((f"{len(self._steps) - len(steps)} more, which the command lists", "dim"))
         command = content((f" $ {self.command()}", "dim"))
         return lines(card.content(), content(""), self._verdict(), content(""), command)
+
+    def _shown_steps(self) -> list[Step]:
+        """Returns the steps that are drawn: the usual ones, and as many further ones as are quick to draw. Of more,
+        those that are not ok come first.
+        """
+        usual, further = self._steps[: len(CHECKS)], self._steps[len(CHECKS) :]
+        if len(further) > MOST_FURTHER:
+            further = sorted(further, key=lambda step: step.result == "ok")[:MOST_FURTHER]
+        return usual + further
 
     def command(self) -> str:
         token, model = self.subject()
@@ -140,7 +153,8 @@ class DoctorPage(ConsolePage):
         try:
             async for step in examine(Case(client, token=token, model=model), one_call=bool(token or model)):
                 steps.append(step)
-                self.draw()
+                if len(steps) <= MOST_FURTHER:
+                    self.draw()  # later ones are drawn every second
         finally:
             if self._steps is steps:  # otherwise it was cancelled
                 self._duration, self._began = self.session.now() - (began or 0), None

@@ -2,6 +2,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
+from textual.content import Content
 
 from gateway.client.doctor import Case
 from gateway.domain.views import Status, Step
@@ -134,3 +135,28 @@ async def test_leaving_while_the_checks_run_ends_without_an_error() -> None:
         await app.page.remove()
         await pilot.pause()
         assert app.crash is None
+
+
+async def test_thousands_of_channels_are_checked_without_drawing_each_and_problems_come_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    drawn = []
+
+    async def examine(*_: object, **__: object) -> AsyncIterator[Step]:
+        for number in range(2007):
+            result = "fail" if number == 2000 else "ok"
+            yield Step(name=f"channel c{number}", result=result, text=f"it is {result}", fix="")
+
+    def draw(page: doctor.DoctorPage, width: int) -> Content:
+        drawn.append(width)
+        return report(page, width)
+
+    report = doctor.DoctorPage.report
+    monkeypatch.setattr(doctor.DoctorPage, "report", draw)
+    monkeypatch.setattr(doctor, "examine", examine)
+    async with shown("doctor", size=(100, 90)) as (app, pilot, _):
+        await see(app, pilot, "fix this", "enter")
+        lines = screen(app).splitlines()
+        assert any("channel c2000" in line and "it is fail" in line for line in lines)
+        assert any("1940 more, which the command lists" in line for line in lines)
+        assert len(drawn) < 90
