@@ -114,7 +114,7 @@ def _form_entries(noun: str, options: Sequence[str]) -> list[str]:
     for flag, following in zip_longest(options, options[1:], fillvalue=""):
         if not flag.startswith("--"):
             continue
-        value = "" if following.startswith("--") else following
+        value = "" if following.startswith("--") or following == "-" else following
         if flag in starts:
             entries.append(f"{starts[flag]}{value}".rstrip(": "))
         else:

@@ -154,7 +154,7 @@ async def check_model(case: Case) -> str:
             raise _missing_model("no model looks like an embedding model", "name the model to test: --model NAME")
         case.model = next(iter(suitable or names), "")
     if not case.model:
-        fix = "add a channel: 'tollkeeper channel add NAME --base-url URL --key KEY'"
+        fix = "add a channel: 'tollkeeper channel add NAME --base-url URL --key -'"
         raise _missing_model("no channel offers a model", fix)
     case.why = await _why(case, case.api or CHAT_API)
     if not case.why.visible:

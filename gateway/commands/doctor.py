@@ -31,7 +31,6 @@ COLOURS = {"ok": "green", "fail": "red", "warning": "yellow", "skipped": "bright
     examples=[
         "tollkeeper doctor",
         "tollkeeper doctor --token laptop --model gpt-4o",
-        "tollkeeper doctor --token sk-tk-...",
         "tollkeeper doctor --api messages",
     ],
 )

@@ -33,7 +33,7 @@ SHELLS: dict[str, Shell] = {"bash": "sh", "zsh": "sh", "sh": "sh", "fish": "fish
 @click.command(
     cls=Command,
     examples=[
-        'eval "$(tollkeeper env --key sk-tk-...)"',
+        'eval "$(tollkeeper env --key -)"',
         "tollkeeper env --for codex --token laptop",
         "tollkeeper token add claude | tollkeeper env --for claude --key -",
         "tollkeeper env --for zed --only file > settings.json",

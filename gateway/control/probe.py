@@ -210,7 +210,7 @@ def _key_number(channel: Channel, number: int) -> str:
 def _rejected_step(name: str, text: str, key: str) -> Step:
     """Returns the step for a key that lists models, but was rejected in an earlier request, perhaps a call."""
     test = f"'tollkeeper channel test {word(name)} --model M' makes a real call"
-    replace = f"channel key rotate {word(name)} {key} --key KEY" if key else f"channel edit {word(name)} --key KEY"
+    replace = f"channel key rotate {word(name)} {key} --key -" if key else f"channel edit {word(name)} --key -"
     fix = f"{test}; 'tollkeeper {replace}' replaces the key"
     return Step(name=f"channel {name}", result="warning", text=plain(text, 400), fix=fix)
 

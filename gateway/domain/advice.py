@@ -31,11 +31,11 @@ _BY_CODE: Final = {
     "store_unavailable": "free disk space, or repair the disk: 'tollkeeper status' shows what is wrong with the store",
     "token_disabled": "'tollkeeper token enable {token}'",
     "token_expired": "'tollkeeper token edit {token} --expires 30d'",
-    "upstream_auth_failed": "'tollkeeper channel edit {channel} --key KEY'",
+    "upstream_auth_failed": "'tollkeeper channel edit {channel} --key -'",
     "upstream_error": "the fault is the upstream's: try again, or add another channel that has the model",
     "upstream_out_of_credit": "the account at the upstream has no credit: top up there",
     "upstream_overloaded": "the upstream is busy: try again, or add another channel that has the model",
-    "upstream_rate_limited": "to wait less, add a key: 'tollkeeper channel key add {channel} --key KEY'",
+    "upstream_rate_limited": "to wait less, add a key: 'tollkeeper channel key add {channel} --key -'",
     "upstream_timeout": "'tollkeeper channel edit {channel} --timeout head=300' waits longer; see 'tollkeeper doctor'",
     "upstream_unreachable": "does the upstream run? 'tollkeeper doctor' tests its name, connection and certificate",
     "wrong_host": "use the address that 'tollkeeper status' shows, or 'tollkeeper settings set --add-host NAME'",
@@ -121,7 +121,7 @@ def _limit(error: GatewayError) -> str:
 def _setting(error: GatewayError) -> str:
     """Returns advice about a key, header or proxy with which no request can be sent."""
     command = {
-        "key": "'tollkeeper channel edit {channel} --key KEY'",
+        "key": "'tollkeeper channel edit {channel} --key -'",
         "header": "'tollkeeper channel edit {channel} --header NAME=VALUE' (it replaces all: give each)",
         "proxy": "'tollkeeper channel edit {channel} --proxy URL'",
     }.get(_detail(error, "setting"), "")

@@ -147,20 +147,20 @@ async def test_a_call_that_fails_is_the_last_ill_and_not_a_reason_to_start_the_s
 
 async def test_what_a_channel_refuses_names_the_channel(owner: ControlClient, provider: Provider) -> None:
     provider.on("m", fail(401))
-    assert (await failure(owner)).fix.endswith("'tollkeeper channel edit up --key KEY'")
+    assert (await failure(owner)).fix.endswith("'tollkeeper channel edit up --key -'")
 
 
 async def test_of_several_keys_a_refused_one_is_named(owner: ControlClient, provider: Provider) -> None:
     await owner.edit_channel("up", {"keys": ["sk-second"]})
     provider.on("m", fail(401), fail(401))
     fix = (await failure(owner, model="m")).fix
-    assert fix.endswith(("channel key rotate up 1 --key KEY'", "channel key rotate up 2 --key KEY'"))
+    assert fix.endswith(("channel key rotate up 1 --key -'", "channel key rotate up 2 --key -'"))
 
 
 async def test_a_key_that_is_nowhere_was_refused_by_nobody(owner: ControlClient, provider: Provider) -> None:
     await owner.edit_channel("up", {"key": "env:TOLLKEEPER_NOPE"})
     step = await failure(owner, model="m")
-    asked = "'tollkeeper channel edit up --key KEY'"
+    asked = "'tollkeeper channel edit up --key -'"
     assert step.fix == f"set TOLLKEEPER_NOPE where the server runs and restart that, or {asked}"
     assert not any("chat/completions" in exchange.path for exchange in provider.exchanges)
 

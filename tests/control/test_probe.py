@@ -174,7 +174,7 @@ async def test_every_key_is_tried(owner: ControlClient, gateway: Gateway, provid
     assert "its 2 keys are accepted" in (await step(owner)).text
     found = await step(owner)
     assert (found.result, "key 2: " in found.text) == ("fail", True)
-    assert "channel key rotate up 2 --key KEY" in found.fix
+    assert "channel key rotate up 2 --key -" in found.fix
     sent = [exchange.head.get("authorization") for exchange in provider.exchanges]
     assert sent == ["Bearer sk-upstream-canary", "Bearer sk-second-canary"] * 2
 
@@ -236,7 +236,7 @@ async def test_one_refused_key_of_several_is_named(owner: ControlClient, gateway
     gateway.engine.health.note_failure(key_id(ChannelId("ch_up"), 2), FailureKind.AUTH, "invalid key")
     found = await step(owner)
     assert (found.result, "but key 2 was refused before" in found.text) == ("warning", True)
-    assert "'tollkeeper channel key rotate up 2 --key KEY' replaces the key" in found.fix
+    assert "'tollkeeper channel key rotate up 2 --key -' replaces the key" in found.fix
 
 
 @pytest.mark.parametrize(("date", "ahead_s"), [(-3600, 3600), (90, -90), (None, None)])

@@ -64,9 +64,9 @@ def test_of_several_keys_the_one_that_fails_is_replaced() -> None:
     refused = errors.UpstreamError("m", code="upstream_auth_failed")
     unset = errors.UpstreamError("m", code="upstream_auth_failed", details={"setting": "key", "variable": "K"})
     told = errors.UpstreamError("m", code="upstream_auth_failed", details={"channel": "up", "key": "2"})
-    assert advice(told).endswith("'tollkeeper channel key rotate up 2 --key KEY'")
+    assert advice(told).endswith("'tollkeeper channel key rotate up 2 --key -'")
     for error in (refused, unset):
-        assert advice(error, channel="up", key="2").endswith("'tollkeeper channel key rotate up 2 --key KEY'")
+        assert advice(error, channel="up", key="2").endswith("'tollkeeper channel key rotate up 2 --key -'")
 
 
 def test_the_limit_that_is_reached_is_the_one_to_raise() -> None:
@@ -83,7 +83,7 @@ def test_the_channel_is_that_of_the_error_if_none_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("setting", "command"), [("key", "--key KEY"), ("header", "--header NAME=VALUE"), ("proxy", "--proxy URL")]
+    ("setting", "command"), [("key", "--key -"), ("header", "--header NAME=VALUE"), ("proxy", "--proxy URL")]
 )
 def test_a_setting_that_cannot_be_used_refuses_nothing(setting: str, command: str) -> None:
     details = {"setting": setting, "channel": "up"}

@@ -34,7 +34,7 @@ from tui.widgets.form import Form, FormField, FormPlan, Values
         ),
         ("'tollkeeper account set --tokens-budget day=1M'", 'e on page 6 (Account), "Budget, tokens": day=1M'),
         ("'tollkeeper channel edit a --rpm COUNT' helps", 'e on page 4 (Channels), "Limits": rpm=COUNT helps'),
-        ("'tollkeeper channel edit a --key KEY'", 'e on page 4 (Channels), "Key": KEY'),
+        ("'tollkeeper channel edit a --key -'", 'e on page 4 (Channels), "Key"'),
         ("'tollkeeper channel edit a --add-group b'", 'e on page 4 (Channels), "Groups": b'),
         (
             "'tollkeeper price set m --like OTHER', or give it amounts of its own",
