@@ -76,15 +76,12 @@ def _shell_gpt(target: AppTarget) -> Setup:
     return Setup((shell_part(variables), file_part(where, text)))
 
 
-def _ollama_url(target: AppTarget) -> str:
-    return f"{target.root}/k/{target.secret}"  # most programs for Ollama cannot send a key
-
-
 def _ollama(target: AppTarget) -> Setup:
-    url = _ollama_url(target)
+    url = f"{target.root}/k/{target.secret}"  # most of these programs cannot send a key
     where = "in the shell that starts a program that speaks Ollama's API"
     by_hand = Snippet(where="or in its settings, as Ollama's address", text=url)
-    return Setup((shell_part({"OLLAMA_HOST": url}, where), by_hand))
+    # oterm puts http:// before OLLAMA_HOST, but not before OLLAMA_URL
+    return Setup((shell_part({"OLLAMA_HOST": url, "OLLAMA_URL": url}, where), by_hand))
 
 
 _CHAT_APPS: Mapping[str, App] = {
@@ -96,12 +93,7 @@ _CHAT_APPS: Mapping[str, App] = {
         programs=("gptme",),
     ),
     "shell-gpt": App(title="ShellGPT", setup=_shell_gpt, programs=("sgpt",)),
-    "oterm": App(
-        title="oterm",
-        setup=lambda target: Setup((shell_part({"OLLAMA_URL": _ollama_url(target)}),)),
-        programs=("oterm",),
-    ),
-    "ollama": App(title="Ollama clients", setup=_ollama, programs=("ollama",)),
+    "ollama": App(title="Ollama clients", setup=_ollama, programs=("ollama", "oterm")),
 }
 
 
@@ -207,6 +199,11 @@ def _curl(target: AppTarget) -> Setup:
 _LIBRARIES: Mapping[str, App] = {
     "openai": App(title="OpenAI SDKs", setup=_openai),
     "anthropic": App(title="Anthropic SDKs", setup=_anthropic, family=CLAUDE),
+    "claude-agent-sdk": App(
+        title="Claude Agent SDK",  # it starts a Claude Code of its own
+        setup=lambda target: Setup(CODING_AGENTS["claude"].guide(target)[:1]),
+        family=CLAUDE,
+    ),
     "openai-agents": App(title="OpenAI Agents SDK", setup=_openai_agents),
     "ai-sdk": App(title="AI SDK (Vercel)", setup=_ai_sdk),
     "pydantic-ai": App(title="Pydantic AI", setup=_pydantic_ai),

@@ -89,7 +89,9 @@ def _codex(target: AppTarget) -> Setup:
     return Setup((file_part(f"~/.codex/config.toml ({HOME_NOTE})", text), key_part(target)), launch)
 
 
-def _opencode(target: AppTarget, name: str, schema: str, **defaults: str) -> Setup:
+def _opencode(
+    target: AppTarget, name: str = "opencode", schema: str = "https://opencode.ai/config.json", **defaults: str
+) -> Setup:
     """Returns the setup of opencode, or of a program that is made from it."""
     images = {"attachment": True, "modalities": {"input": ["text", "image"], "output": ["text"]}}
     models: dict[str, object] = {
@@ -108,8 +110,8 @@ def _opencode(target: AppTarget, name: str, schema: str, **defaults: str) -> Set
     where = f"~/.config/{name}/{name}.json, or {name}.json in a project ({HOME_NOTE})"
     content = msgspec.json.encode(config).decode()
     variables = {KEY_VARIABLE: target.secret, f"{name.upper()}_CONFIG_CONTENT": content}
-    launch = Launch(variables=variables, defaults=defaults)
-    return Setup((file_part(where, json_text(config)), key_part(target)), launch)
+    guide = (file_part(where, json_text(config)), key_part(target))
+    return Setup(guide, Launch(variables=variables, defaults=defaults))
 
 
 def _qwen(target: AppTarget) -> Setup:
@@ -251,13 +253,9 @@ def _crush(target: AppTarget) -> Setup:
 
 
 def _goose(target: AppTarget) -> Setup:
-    variables = {
-        "GOOSE_PROVIDER": "openai",
-        "GOOSE_MODEL": target.model,
-        "OPENAI_HOST": target.root,
-        "OPENAI_API_KEY": target.secret,
-    }
-    return Setup((shell_part(variables),))
+    variables = {"GOOSE_PROVIDER": "openai", "GOOSE_MODEL": target.model}
+    address = {"OPENAI_HOST": target.root, "OPENAI_API_KEY": target.secret}
+    return Setup((shell_part({**variables, **address}),))
 
 
 def _droid(target: AppTarget) -> Setup:
@@ -286,9 +284,9 @@ def _vibe(target: AppTarget) -> Setup:
         "VIBE_PROVIDERS": msgspec.json.encode([provider]).decode(),
         "VIBE_MODELS": msgspec.json.encode(models).decode(),
         "VIBE_ACTIVE_MODEL": target.model,
+        "VIBE_ENABLE_TELEMETRY": "false",
     }
-    launch = Launch(variables=variables, defaults={"VIBE_ENABLE_TELEMETRY": "false"})
-    return Setup((shell_part(variables),), launch)
+    return Setup((shell_part(variables),))
 
 
 def _grok(target: AppTarget) -> Setup:
@@ -297,11 +295,7 @@ def _grok(target: AppTarget) -> Setup:
 
 
 def _openhands(target: AppTarget) -> Setup:
-    variables = {
-        "LLM_BASE_URL": target.base_url,
-        "LLM_API_KEY": target.secret,
-        "LLM_MODEL": f"openai/{target.model}",
-    }
+    variables = {"LLM_BASE_URL": target.base_url, "LLM_API_KEY": target.secret, "LLM_MODEL": f"openai/{target.model}"}
     option = "--override-with-envs"  # else it ignores them
     then = Snippet(where="then start it with", text=f"openhands {option}")
     return Setup((shell_part(variables), then), Launch(variables=variables, arguments=(option,)))
@@ -335,11 +329,7 @@ def _cursor(target: AppTarget) -> Setup:
 CODING_AGENTS: Mapping[str, App] = {
     "claude": App(title="Claude Code", setup=_claude, programs=("claude",), family=CLAUDE),
     "codex": App(title="Codex", setup=_codex, programs=("codex",), family=(r"gpt-\d",)),
-    "opencode": App(
-        title="opencode",
-        setup=partial(_opencode, name="opencode", schema="https://opencode.ai/config.json"),
-        programs=("opencode",),
-    ),
+    "opencode": App(title="opencode", setup=_opencode, programs=("opencode",)),
     "kilo": App(
         title="Kilo Code CLI",
         setup=partial(_opencode, name="kilo", schema="https://app.kilo.ai/config.json", KILO_TELEMETRY_LEVEL="off"),

@@ -125,7 +125,7 @@ def test_open_webui_gets_embeddings_only_if_there_are_some() -> None:
 def test_a_model_that_makes_embeddings_is_none_to_choose_for_a_conversation(name: str) -> None:
     shown = [part for part in ("text-embedding-3", "bge-m3") if part in texts(name, OTHERS)]
     assert shown == {"continue": ["text-embedding-3", "bge-m3"], "open-webui": ["text-embedding-3"]}.get(name, [])
-    assert name in ("ollama", "oterm") or "bge-m3" in texts(name, msgspec.structs.replace(OTHERS, model="bge-m3"))
+    assert name == "ollama" or "bge-m3" in texts(name, msgspec.structs.replace(OTHERS, model="bge-m3"))
 
 
 def test_claude_code_searches_its_tools_unless_its_user_says_otherwise() -> None:
@@ -155,7 +155,7 @@ def test_programs_are_started_without_reports_to_their_vendors() -> None:
     assert launches["pi"].defaults == {"PI_TELEMETRY": "0"}
     assert launches["crush"].defaults == {"CRUSH_DISABLE_METRICS": "1"}
     assert launches["kilo"].defaults == {"KILO_TELEMETRY_LEVEL": "off"}
-    assert launches["mistral-vibe"].defaults == {"VIBE_ENABLE_TELEMETRY": "false"}
+    assert launches["mistral-vibe"].variables["VIBE_ENABLE_TELEMETRY"] == "false"
 
 
 def test_kilo_gets_the_settings_of_opencode_under_its_own_name() -> None:
@@ -208,22 +208,14 @@ def test_openhands_is_told_to_read_its_variables() -> None:
     assert launch.variables == {"LLM_BASE_URL": URL, "LLM_API_KEY": KEY, "LLM_MODEL": "openai/qwen3"}
 
 
-def test_oterm_gets_an_address_with_the_key_in_it() -> None:
-    assert APPS["oterm"].launch_for(TARGET, Path()).variables == {"OLLAMA_URL": f"http://127.0.0.1:8655/k/{KEY}"}
+def test_programs_for_ollama_get_an_address_with_the_key_in_it() -> None:
+    url = f"http://127.0.0.1:8655/k/{KEY}"
+    assert APPS[app_of_program("oterm")].launch_for(TARGET, Path()).variables == {"OLLAMA_HOST": url, "OLLAMA_URL": url}
 
 
-def test_pi_gets_its_provider_by_an_extension_and_every_field_that_it_insists_on() -> None:
-    launch = APPS["pi"].launch_for(msgspec.structs.replace(TARGET, model=NASTY), Path("/tmp/x"))
-    assert launch.arguments == ("--extension", str(Path("/tmp/x/tollkeeper.js")), "--model", f"tollkeeper/{NASTY}")
-    script = launch.files["tollkeeper.js"].removeprefix('export default (pi) => pi.registerProvider("tollkeeper", ')
-    provider = msgspec.json.decode(script.removesuffix(");\n"))
-    assert (provider["baseUrl"], provider["apiKey"]) == (URL, "$TOLLKEEPER_TOKEN")
-    assert [(model["id"], model["contextWindow"], model["maxTokens"]) for model in provider["models"]] == [
-        ("claude-opus-5", 200_000, 32_000),
-        (NASTY, 128_000, 32_000),
-        ("qwen3", 32_000, 8_000),
-    ]
-    assert {"reasoning", "input", "cost"} <= provider["models"][0].keys()
+def test_the_claude_agent_sdk_gets_the_variables_of_claude_code_and_no_argument() -> None:
+    (shell, _), launch = APPS["claude"].guide(TARGET), APPS["claude-agent-sdk"].launch_for(TARGET, Path())
+    assert (shell.variables.items() <= launch.variables.items(), launch.arguments) == (True, ())
 
 
 @pytest.mark.parametrize(
