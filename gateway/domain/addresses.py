@@ -17,7 +17,6 @@ CODES: Final = ("unknown_url", "method_not_allowed", "origin_not_allowed", "wron
 """Error codes of requests that reach no API because of their address or their sender."""
 
 _TAILS: Final = "chat/completions|completions|embeddings|messages|responses|models"
-_UNKNOWN: Final = "check the program's base URL: it is {base} here, or {root} for Anthropic's and Ollama's"
 _VENDOR_ONLY: Final = "not supported: have the program call its vendor directly for that"
 
 
@@ -77,6 +76,7 @@ _RULES: Final = (
         rf"/.*?/(?:(?:v1/)?(?:{_TAILS})(?:/count_tokens)?|api/(?:chat|embed|generate|ps|show|tags|version))",
         "the base URL has an extra part: set it to {base}, or to {root} for Anthropic's and Ollama's",
     ),
+    _Rule(r"(?s:.*)", "check the program's base URL: it is {base} here, or {root} for Anthropic's and Ollama's"),
 )
 
 _SLASHES: Final = lazy_pattern("//+")
@@ -102,20 +102,17 @@ def standard_path(path: str) -> tuple[str, str]:
 def address_advice(path: str, base: str) -> tuple[str, bool]:
     """Returns advice about an unknown path, and whether the request is harmless. ``base`` is the URL of /v1."""
     rule = _rule_for(path)
-    advice = _UNKNOWN if rule is None else rule.advice
-    advice = advice.replace("{base}", base).replace("{root}", base.removesuffix("/v1"))
-    return advice, rule is not None and rule.harmless
+    return rule.advice.replace("{base}", base).replace("{root}", base.removesuffix("/v1")), rule.harmless
 
 
 def is_foreign(path: str) -> bool:
     """Returns whether the path belongs to another vendor's API."""
-    rule = _rule_for(path)
-    return rule is not None and rule.foreign
+    return _rule_for(path).foreign
 
 
-def _rule_for(path: str) -> _Rule | None:
+def _rule_for(path: str) -> _Rule:
     inner = re.sub(r"^(?:/v1)+(?=/)", "", standard_path(path)[0].rstrip("/")) or "/"
-    return next((rule for rule in _RULES if re.fullmatch(rule.pattern, inner)), None)
+    return next(rule for rule in _RULES if re.fullmatch(rule.pattern, inner))
 
 
 def request_text(method: str, path: str) -> str:
