@@ -129,6 +129,12 @@ async def provider() -> AsyncIterator[Provider]:
     assert upstream.faults == []
 
 
+@pytest.fixture(params=[False, True], ids=["plain", "stream"])
+def stream(request: pytest.FixtureRequest) -> bool:
+    """Whether calls are streamed: such a test runs for both."""
+    return bool(request.param)
+
+
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     """An empty home."""

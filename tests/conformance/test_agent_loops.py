@@ -116,7 +116,6 @@ async def test_anthropics_tool_runner_works_through_ten_turns(
     assert verify(gateway.engine.store).equal
 
 
-@pytest.mark.parametrize("stream", [False, True])
 async def test_claude_thinks_in_all_of_the_loop_and_caches_what_it_has_read(
     gateway: Gateway, provider: Provider, *, stream: bool
 ) -> None:

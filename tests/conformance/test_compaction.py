@@ -60,7 +60,6 @@ async def test_a_conversation_becomes_an_item(gateway: Gateway, provider: Provid
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("stream", [False, True])
 async def test_a_trigger_asks_for_the_item(gateway: Gateway, provider: Provider, kind: str, stream: bool) -> None:
     at(gateway, provider, kind, script_of(kind))
     answer = await ask(gateway, input=[*TALK, TRIGGER], stream=stream, store=False)
@@ -128,7 +127,6 @@ async def test_the_model_reads_the_whole_conversation_and_calls_nothing(gateway:
 
 
 @pytest.mark.parametrize("kind", ["chat", "native"])
-@pytest.mark.parametrize("stream", [False, True])
 async def test_an_answer_without_summary_fails(gateway: Gateway, provider: Provider, kind: str, stream: bool) -> None:
     empty = {"chat": reply(whole("m", choice(""), spent=usage())), "native": reply(response(model="m-1"))}
     at(gateway, provider, kind, empty[kind])

@@ -96,7 +96,6 @@ async def test_a_stream_means_the_same(gateway: Gateway, provider: Provider, dia
 
 
 @DIALECTS
-@pytest.mark.parametrize("stream", [False, True])
 async def test_a_large_image_arrives_everywhere_as_it_was_sent(
     gateway: Gateway, provider: Provider, dialect: Dialect, stream: bool
 ) -> None:

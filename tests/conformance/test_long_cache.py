@@ -62,7 +62,6 @@ def claude(gateway: Gateway, provider: Provider) -> Gateway:
     return gateway
 
 
-@pytest.mark.parametrize("stream", [False, True])
 async def test_each_kind_of_input_has_its_price(claude: Gateway, provider: Provider, *, stream: bool) -> None:
     provider.other = speak_messages(MESSAGE)
     assert (await claude.client.chat(stream=stream)).status == 200

@@ -97,7 +97,6 @@ async def test_unknown_keys_pass_at_every_depth(gateway: Gateway, provider: Prov
     assert json.loads(provider.last.body, parse_float=str) == json.loads(wanted, parse_float=str)
 
 
-@pytest.mark.parametrize("stream", [False, True])
 async def test_every_known_field_passes_unchanged(gateway: Gateway, provider: Provider, stream: bool) -> None:
     gateway.channel(provider.base_url, preset="openai")
     seen = await asked(gateway, provider, **EVERYTHING, stream=stream)

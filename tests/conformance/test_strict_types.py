@@ -180,7 +180,6 @@ async def test_every_error(gateway: Gateway, provider: Provider, name: str, dial
         strict(api.error, api.error_of(answer.json))
 
 
-@pytest.mark.parametrize("stream", [False, True])
 @DIALECTS
 async def test_completions(gateway: Gateway, provider: Provider, dialect: Dialect, *, stream: bool) -> None:
     _channel(gateway, provider, dialect)

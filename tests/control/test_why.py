@@ -56,7 +56,6 @@ async def test_the_record_of_a_refusal_tells_what_to_ask_about(
     assert (await owner.why("laptop", "m")).works
 
 
-@pytest.mark.parametrize("stream", [False, True])
 async def test_the_record_of_a_refusal_tells_whether_a_stream_was_wanted(
     owner: ControlClient, gateway: Gateway, stream: bool
 ) -> None:

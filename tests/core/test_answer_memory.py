@@ -206,7 +206,6 @@ def small(rig: Rig) -> Rig:
     return rig
 
 
-@pytest.mark.parametrize("stream", [False, True])
 async def test_an_abandoned_answer_is_charged_its_prompt_and_tried_nowhere_else(small: Rig, *, stream: bool) -> None:
     """A whole answer to a plain call, or instead of a stream."""
     small.upstreams.on(

@@ -93,7 +93,6 @@ async def test_a_good_answer_needs_one_attempt(rig: Rig) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "so",
 )
-@pytest.mark.parametrize("stream", [False, True])
 async def test_the_next_channel_answers_when_one_fails(rig: Rig, behaviour: Any, kind: str, stream: bool) -> None:
     channels(rig, behaviour, good_stream if stream else good)
     await rig.call(stream=stream)

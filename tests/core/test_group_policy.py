@@ -163,7 +163,6 @@ def test_those_about_as_fast_share() -> None:
     assert {house.choose(draw).route.channel.name for draw in (0, 1)} == {"a", "b"}  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("stream", [False, True])
 async def test_answers_are_measured_where_the_fastest_is_wanted(rig: Rig, stream: bool) -> None:
     for policy in (Policy.PRIORITY, Policy.FASTEST):
         rig.put("groups", "home", Group(name="home", policy=policy))

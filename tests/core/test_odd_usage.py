@@ -128,7 +128,6 @@ async def test_an_odd_number_elsewhere_does_no_harm_to_the_usage(rig: Rig) -> No
         ({"prompt_tokens": 9, "completion_tokens": 12, "total_tokens": 21, "cached_tokens": 19_000_000}, 9, 12, 9),
     ],
 )
-@pytest.mark.parametrize("stream", [False, True])
 async def test_a_report_that_contradicts_itself_is_charged_by_its_plausible_reading(
     rig: Rig, report: dict[str, int], input: int, output: int, cached: int, stream: bool
 ) -> None:

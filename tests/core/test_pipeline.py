@@ -276,7 +276,6 @@ FAILURES: list[tuple[Any, type[errors.GatewayError], str]] = [
 ]
 
 
-@pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize(("behaviour", "kind", "code"), FAILURES)
 async def test_a_call_that_brings_nothing_costs_nothing(
     up: Rig, behaviour: Any, kind: type[errors.GatewayError], code: str, stream: bool
@@ -420,7 +419,6 @@ async def test_an_upstreams_failure_costs_nothing_after_the_client_left(
     assert (up.record.cost, up.record.source, up.record.code) == (0, UsageSource.NONE, code)
 
 
-@pytest.mark.parametrize("stream", [False, True])
 async def test_the_owner_ends_a_call_before_it_answered(up: Rig, stream: bool) -> None:
     streams(up, asyncio.Event())
     task = await up.start_until(lambda: up.upstreams.replies, stream=stream)
@@ -505,7 +503,6 @@ async def test_a_disk_that_refuses_the_hold_refuses_the_call(up: Rig, monkeypatc
     await up.call()
 
 
-@pytest.mark.parametrize("stream", [False, True])
 async def test_durability_call_waits_for_the_disk(up: Rig, monkeypatch: pytest.MonkeyPatch, stream: bool) -> None:
     up.put("settings", "", Settings(durability=Durability.CALL))
     streams(up, *GOOD_STREAM) if stream else None

@@ -66,7 +66,6 @@ WITHHELD = (503, Outcome.ERROR, "store_failed", 0, UsageSource.NONE, GOOD_COST)
 
 @pytest.mark.parametrize("reason", REASONS)
 @pytest.mark.parametrize("durability", Durability)
-@pytest.mark.parametrize("stream", [False, True])
 async def test_without_a_record_there_is_no_good_end(
     up: Rig, disk: Disk, reason: str, durability: Durability, stream: bool
 ) -> None:
@@ -93,7 +92,6 @@ async def test_without_a_record_there_is_no_good_end(
 
 
 @pytest.mark.parametrize("reason", ["EIO", "EFBIG"])
-@pytest.mark.parametrize("stream", [False, True])
 async def test_a_record_that_one_file_refuses_goes_to_another(up: Rig, disk: Disk, reason: str, stream: bool) -> None:
     streams(up, *GOOD_STREAM) if stream else None
     await up.call(stream=stream)
@@ -153,7 +151,6 @@ async def test_the_rates_count_what_was_used_although_nothing_is_charged(up: Rig
     assert (error.code, tokens.limit - tokens.left) == ("store_failed", 21)
 
 
-@pytest.mark.parametrize("stream", [False, True])
 async def test_with_durability_call_a_record_that_cannot_be_synced_lets_the_answer_out_and_no_call_in(
     up: Rig, disk: Disk, stream: bool
 ) -> None:

@@ -92,7 +92,6 @@ class TestDribble:
         nothing_happened(gateway, provider)
 
 
-@pytest.mark.parametrize("stream", [False, True])
 async def test_a_connection_is_good_after_an_error(gateway: Gateway, provider: Provider, stream: bool) -> None:
     provider.on("m", fail(400, "no"), speak())
     peer = await gateway.client.connect()

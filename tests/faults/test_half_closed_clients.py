@@ -34,7 +34,6 @@ def slow(seconds: float) -> Script:
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.6])
-@pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("path", BODIES)
 async def test_every_api_answers_a_client_that_sends_no_more(
     gateway: Gateway, provider: Provider, path: str, stream: bool, seconds: float
@@ -49,7 +48,6 @@ async def test_every_api_answers_a_client_that_sends_no_more(
     peer.reset()
 
 
-@pytest.mark.parametrize("stream", [False, True])
 async def test_http_1_0_gets_no_interim_answer(gateway: Gateway, provider: Provider, stream: bool) -> None:
     provider.on("m", slow(0.6))
     data = gateway.client.chat_bytes(stream=stream).replace(b"HTTP/1.1", b"HTTP/1.0", 1)

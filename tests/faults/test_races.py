@@ -182,7 +182,6 @@ async def test_top_ups_and_calls_at_once_are_exact(gateway: Gateway, provider: P
     assert books.available() == books.balance()
 
 
-@pytest.mark.parametrize("stream", [False, True])
 async def test_a_call_ended_at_any_step_is_settled_once(gateway: Gateway, provider: Provider, stream: bool) -> None:
     provider.on("m", speak(*"abcdef", prompt=9, completion=12))
     body = {**CAPPED, "stream": stream}

@@ -42,7 +42,6 @@ def _strict(say: Callable[[list[str]], Doc], *, each: bool = False, status: int 
     return script
 
 
-@pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize(
     ("preset", "script", "requests"),
     [

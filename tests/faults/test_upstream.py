@@ -40,7 +40,6 @@ BROKEN: dict[str, bytes] = {
 }
 
 
-@pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("name", BROKEN)
 async def test_broken_http_is_a_failed_attempt(gateway: Gateway, provider: Provider, name: str, stream: bool) -> None:
     provider.on("m", raw(BROKEN[name]))

@@ -362,10 +362,9 @@ def test_what_a_translation_leaves_out_is_marked(mark: str, sent: Doc) -> None:
         assert plan.adapter.whole(dumps(sent), plan.order, channel(dialect=Dialect.OPENAI)).marks == marks
 
 
-@pytest.mark.parametrize("streamed", [False, True])
-def test_a_source_is_marked_as_left_out_where_an_api_has_no_place_for_it(*, streamed: bool) -> None:
+def test_a_source_is_marked_as_left_out_where_an_api_has_no_place_for_it(*, stream: bool) -> None:
     row = next(row for row in ROWS if row.name == "an annotation")
-    if streamed:
+    if stream:
         marks = fed(row, "ollama")[0].marks
     else:
         plan = planned("ollama", row.dialect, stream=False)

@@ -112,7 +112,6 @@ async def test_no_answer_counts_more_tokens_than_its_limit(sleep: Sleeper) -> No
 
 
 @pytest.mark.parametrize("status", [400, 401, 402, 404, 429, 500, 503])
-@pytest.mark.parametrize("stream", [False, True])
 async def test_it_fails_as_asked(sleep: Sleeper, status: int, *, stream: bool) -> None:
     reply = await _reply(sleep, f"please !{status} now", stream=stream)
     failure = DIALECT.failure(channel(), reply.status, reply.headers, await reply.read(10_000, UnlimitedMemory()))

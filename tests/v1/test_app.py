@@ -189,7 +189,6 @@ async def test_a_strangers_name_and_page_are_refused_on_every_path(gateway: Gate
 APP = "app://obsidian.md"
 
 
-@pytest.mark.parametrize("stream", [False, True])
 async def test_a_permitted_app_may_ask_and_read(gateway: Gateway, provider: Provider, stream: bool) -> None:
     """Preflight, answer, error, stream and unknown path: all can be read, and a cache keeps them apart by origin."""
     gateway.settings(app_origins=True)

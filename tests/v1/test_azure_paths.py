@@ -11,7 +11,6 @@ VERSION = "?api-version=2024-10-21"
 
 
 @pytest.mark.parametrize("sent", [{}, {"model": "gpt-35-turbo"}, {"model": "m"}])
-@pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize(
     "path",
     [

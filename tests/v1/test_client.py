@@ -288,7 +288,6 @@ async def test_a_connection_can_be_cut() -> None:
             await peer.gone.wait()
 
 
-@pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
 async def test_a_call_leaves_no_ring(gateway: Gateway, provider: Provider, stream: bool) -> None:
     """A ring would keep the request's body until the garbage collector runs, which is rare."""
     gc.collect()

@@ -121,7 +121,6 @@ def test_the_doctor_can_test_every_api_but_these() -> None:
 
 
 @EVERY
-@pytest.mark.parametrize("stream", [False, True])
 async def test_what_was_reported_is_recorded(gateway: Gateway, provider: Provider, name: str, *, stream: bool) -> None:
     provider.on("m", upstream())
     stream = stream and CASES[name].streams
@@ -146,7 +145,6 @@ async def test_every_record_is_exported_and_verified(gateway: Gateway, provider:
 
 
 @EVERY
-@pytest.mark.parametrize("stream", [False, True])
 async def test_no_answer_ends_whose_record_is_not_kept(
     gateway: Gateway, provider: Provider, home: Path, monkeypatch: pytest.MonkeyPatch, name: str, *, stream: bool
 ) -> None:

@@ -33,7 +33,6 @@ def sent(provider: Provider) -> str:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("stream", [False, True])
 async def test_a_conversation_goes_on_from_a_response(
     gateway: Gateway, provider: Provider, kind: str, stream: bool
 ) -> None:

@@ -59,7 +59,6 @@ async def test_the_limit_that_goes_out_is_what_the_rest_pays_for(
 
 
 @pytest.mark.parametrize("native", ["chat", "messages", "responses"])
-@pytest.mark.parametrize("stream", [False, True])
 async def test_natively_too(gateway: Gateway, provider: Provider, native: str, *, stream: bool) -> None:
     dialect = Dialect.ANTHROPIC if native == "messages" else Dialect.OPENAI
     gateway.channel(provider.base_url, dialect=dialect)

@@ -27,7 +27,6 @@ def native(gateway: Gateway, provider: Provider, name: str, **fields: Any) -> No
     gateway.channel(provider.base_url, name=name, dialect=Dialect.ANTHROPIC, preset="anthropic", **fields)
 
 
-@pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("body", [CREATE, going_on("msg_1"), going_on("msg_1", messages=[])])
 @pytest.mark.parametrize(
     ("dialect", "preset"),
@@ -66,7 +65,6 @@ async def test_of_several_channels_one_that_can_keep_it_is_called(gateway: Gatew
     assert provider.last.json["thread"] == {"type": "create"}
 
 
-@pytest.mark.parametrize("stream", [False, True])
 async def test_a_thread_goes_on_where_it_began(gateway: Gateway, provider: Provider, *, stream: bool) -> None:
     for name in ("a", "b", "c", "d"):
         native(gateway, provider, name)

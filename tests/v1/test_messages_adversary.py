@@ -88,10 +88,9 @@ async def test_what_the_model_says_is_never_changed(native: Gateway, provider: P
     assert texts[:2] == [KEY, KEY]
 
 
-@pytest.mark.parametrize("streamed", [False, True])
-async def test_zero_beside_output_is_estimated_and_marked(native: Gateway, provider: Provider, streamed: bool) -> None:
+async def test_zero_beside_output_is_estimated_and_marked(native: Gateway, provider: Provider, stream: bool) -> None:
     provider.on("m", speak_messages(message(text_block(TEXT), spent={"output_tokens": 0})))
-    await post(native, {**HELLO, "max_tokens": 4000, "stream": streamed})
+    await post(native, {**HELLO, "max_tokens": 4000, "stream": stream})
     (record,) = await native.settled()
     assert (record.input, record.source) == (9, UsageSource.PARTIAL)
     assert 300 < record.output < 600
