@@ -6,7 +6,7 @@ PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgG
 """A PNG of one pixel, in base64."""
 
 
-def call(id: str, name: str, arguments: str) -> dict[str, Any]:
+def call(id: object, name: object, arguments: object) -> dict[str, Any]:
     return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gateway.domain.channel import Dialect
+from tests.cases.conversations import call
 from tests.cases.gemini import streams as gemini
 from tests.fakes.replies import DONE, choice, chunk, delta, dumps, event, tool_call, usage
 
@@ -89,11 +90,6 @@ def parts(*given: Doc) -> Doc:
 
 def called(*calls: Doc | None) -> Doc:
     return {"role": "assistant", "content": None, "tool_calls": list(calls)}
-
-
-def call(id: object, name: object, arguments: object) -> Doc:
-    """A whole tool call."""
-    return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
 def named(name: str, **fields: Any) -> bytes:

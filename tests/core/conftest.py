@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.core.clocks import Mono
+from tests.core.ends import FakeReply, whole
 from tests.core.rig import Rig, rigged
 
 
@@ -20,3 +21,10 @@ async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
     with rigged(tmp_path / "home") as made:
         yield made
         await made.tasks.close()
+
+
+@pytest.fixture
+def up(rig: Rig) -> Rig:
+    """One channel that answers well, plain calls and streams alike."""
+    rig.channel(answer=lambda: FakeReply(whole()))
+    return rig

@@ -42,13 +42,6 @@ GOOD_COST = Nanos(9 * 2500 + 12 * 10_000)
 """Of 9 input and 12 output tokens."""
 
 
-@pytest.fixture
-def up(rig: Rig) -> Rig:
-    """One channel that answers well, plain calls and streams alike."""
-    rig.channel(answer=lambda: FakeReply(whole()))
-    return rig
-
-
 def streams(rig: Rig, *pieces: Any) -> Rig:
     rig.upstreams.on("up", lambda: FakeReply(*pieces))
     return rig

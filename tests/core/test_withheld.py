@@ -16,16 +16,10 @@ from gateway.domain.settings import Durability, Settings
 from gateway.domain.units import DOLLAR
 from gateway.domain.usage import UsageSource
 from tests.core import kit
-from tests.core.ends import DONE, GOOD_STREAM, FakeClient, FakeReply, ends, says, unreachable, whole
+from tests.core.ends import DONE, GOOD_STREAM, FakeClient, ends, says, unreachable
 from tests.core.rig import Rig
 from tests.core.test_pipeline import GOOD_COST, caught, streams
 from tests.fakes.disk import REASONS, Disk, Operation, Refusal
-
-
-@pytest.fixture
-def up(rig: Rig) -> Rig:
-    rig.channel(answer=lambda: FakeReply(whole()))
-    return rig
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 
 import msgspec
+from textual.app import App
 from textual.events import Paste
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
@@ -503,6 +504,6 @@ def screen(app: Console) -> str:
     return "\n".join("".join(segment.text for segment in strip)[:width].rstrip() for strip in lines[:height])
 
 
-def said(app: Console, selector: str) -> str:
+def said(app: App[Any], selector: str) -> str:
     """The text of a widget of the open dialog or page."""
     return str(app.screen.query_one(selector, Static).visual)

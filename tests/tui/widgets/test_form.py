@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from textual.widgets import Button, Input, Static
+from textual.widgets import Button, Input
 
 from gateway.domain.errors import BadRequest, Unavailable
 from gateway.domain.human_values import parse_count
-from tests.tui.owner import Owner, press, shown
+from tests.tui.owner import Owner, press, said, shown
 from tests.tui.stage import console
 from tests.tui.widgets.stage import WidgetStage, asked, press_keys
 from tui.widgets.combobox import Suggestion
@@ -54,10 +54,6 @@ def plan(saved: list[Values], **changes: Any) -> FormPlan:
         preview=lambda values: f"{values['limit']} calls for {values['name']}",
         **changes,
     )
-
-
-def said(app: WidgetStage, selector: str) -> str:
-    return str(app.screen.query_one(selector, Static).visual)
 
 
 async def test_what_is_typed_is_parsed_and_saved() -> None:
