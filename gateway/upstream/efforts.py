@@ -100,6 +100,18 @@ def effort_of(budget: int) -> str:
     return "low" if budget < 2048 else "medium" if budget < 8192 else "high"
 
 
+def chat_effort(fields: Fields) -> str | None:
+    """Returns the effort of a chat as a word, also if it is in OpenRouter's ``reasoning``; None if it has none."""
+    reasoning = rawjson.maybe(fields.get("reasoning"))
+    if not rawjson.is_null(fields.get(EFFORT)) or not isinstance(reasoning, dict):
+        return rawjson.text_at(fields.get(EFFORT)) or None
+    if reasoning.get("enabled") is False:
+        return "none"
+    if type(budget := reasoning.get("max_tokens")) is int:
+        return effort_of(budget)
+    return rawjson.text_at(reasoning, "effort") or ("medium" if reasoning.get("enabled") else None)
+
+
 def sent_effort(request: Fields) -> str | None:
     """Returns the effort of a Messages request as a word; None if the client does not set it. Raises BadRequest."""
     thinking = rawjson.maybe(request.get("thinking"))

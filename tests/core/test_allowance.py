@@ -159,6 +159,7 @@ def test_without_a_cap_the_usual_is_held_or_what_the_dialect_puts_there_itself()
 def test_thinking_that_the_gateway_allows_in_tokens_is_held_for(effort: str, budget: int) -> None:
     offer = kit.channel(dialect=Dialect.GEMINI), ServedModel(name="m", upstream="gemini-2.5-pro")
     assert output(offer, reasoning_effort=effort) == (0, DEFAULT_OUTPUT + budget)
+    assert output(offer, reasoning={"effort": effort}) == (0, DEFAULT_OUTPUT + budget)
     assert output(offer, reasoning_effort=effort, max_tokens=90) == capped(90)
     own = kit.channel(dialect=Dialect.GEMINI, overrides=Overrides(default={"reasoning_effort": effort}))
     assert output((own, offer[1])) == (0, DEFAULT_OUTPUT + budget)

@@ -141,6 +141,7 @@ SAMPLES: dict[str, tuple[str, Doc, Doc | None]] = {
         {"reasoning_effort": "high"},
         {"thinking": {"type": "enabled", "budget_tokens": 20_000}, "max_tokens": 30_000},
     ),
+    "the effort in `reasoning`, as at OpenRouter": ("udget", {"reasoning": {"effort": "high", "exclude": False}}, None),
     "the description of that schema": (
         "Tolls of 4711",
         {"response_format": {**FORM, "json_schema": {**FORM["json_schema"], "description": "Tolls of 4711"}}},  # type: ignore[dict-item]

@@ -28,6 +28,7 @@ from gateway.domain.text import plain
 from gateway.domain.transcript import Transcript
 from gateway.inbound.chat.contents import call_arguments, read_content, result_parts
 from gateway.inbound.json_body import check_text, unread_members
+from gateway.upstream.efforts import EFFORT, chat_effort
 from gateway.upstream.openai.request import write_chat
 from gateway.upstream.openai.tool_calls import thought_signature
 from gateway.upstream.overrides import apply_overrides
@@ -211,6 +212,7 @@ def _with_own_tools(order: Order, overrides: Overrides) -> Order:
 def translate_chat(order: Order) -> Order:
     """Returns the order with its messages and tools as a conversation. Raises BadRequest."""
     fields = {name: raw for name, raw in order.fields.items() if name != "messages" and name not in TOOL_FIELDS}
+    param_names = _move_effort(fields)
     reader, raw_messages = _MessageReader(), order.fields["messages"]
     messages = read_typed(_MESSAGES, raw_messages, "messages")
     for number, message in enumerate(messages):
@@ -220,10 +222,22 @@ def translate_chat(order: Order) -> Order:
         turns=reader.transcript.turns,
         tools=tools,
         choice=choice,
+        param_names=param_names,
         extras=(*_unread_names(raw_messages), *_unread_in_tools(order.fields.get("tools", NULL))),
         marks=reader.transcript.marks,
     )
     return msgspec.structs.replace(order, fields=fields, body=b"", conversation=conversation)
+
+
+def _move_effort(fields: Fields) -> dict[str, str]:
+    """Give an effort that is in OpenRouter's ``reasoning`` its usual name. Returns the client's name by that one."""
+    unread = unread_members([rawjson.maybe_fields(fields.get("reasoning"))], "", ("effort", "max_tokens", "enabled"))
+    effort = chat_effort(fields)
+    if effort is None or unread or "reasoning" not in fields:
+        return {}
+    del fields["reasoning"]
+    fields[EFFORT] = rawjson.raw(effort)
+    return {EFFORT: "reasoning"}
 
 
 def _unread_names(messages: msgspec.Raw) -> tuple[str, ...]:

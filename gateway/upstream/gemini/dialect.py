@@ -15,6 +15,7 @@ from gateway.domain.output_limit import LEAST_OUTPUT, OutputLimit, limit_of
 from gateway.domain.rawjson import Fields
 from gateway.upstream.adapter import ChannelDialect
 from gateway.upstream.call_memory import Recall
+from gateway.upstream.efforts import chat_effort
 from gateway.upstream.gemini.models import GeminiModel, model_of
 from gateway.upstream.gemini.reader import ResponseReader
 from gateway.upstream.gemini.request import config_of, take_format_lines, thinking_config, tools_of, write_contents
@@ -66,8 +67,7 @@ class GeminiDialect(ChannelDialect):
         cap, choices = read_caps(fields)
         if cap is not None:
             return limit_of(_lower_cap(cap, served), choices=max(1, choices))
-        effort = rawjson.text_at(fields.get("reasoning_effort"))
-        budget = (thinking_config(effort, model_of(served.upstream_name)) or {}).get("thinkingBudget", 0)
+        budget = (thinking_config(chat_effort(fields), model_of(served.upstream_name)) or {}).get("thinkingBudget", 0)
         least = LEAST_OUTPUT if budget else 0
         return limit_of(None, expected=DEFAULT_OUTPUT + budget, choices=max(1, choices), minimum=least)
 

@@ -299,6 +299,24 @@ def test_fields_of_messages_that_have_no_counterpart_are_named() -> None:
     assert found.extras == ("messages[].name", "messages[].audio")
 
 
+@pytest.mark.parametrize(
+    ("fields", "effort", "left"),
+    [
+        ({"reasoning": {"effort": "low"}}, "low", False),
+        ({"reasoning": {"max_tokens": 9000}}, "high", False),
+        ({"reasoning": {"enabled": True, "exclude": False}}, "medium", False),
+        ({"reasoning": {"enabled": False}}, "none", False),
+        ({"reasoning": {"effort": "low"}, "reasoning_effort": "high"}, "high", False),
+        ({"reasoning": {"effort": "low", "exclude": True}}, None, True),
+        ({"reasoning": {}}, None, True),
+        ({"reasoning_effort": "high"}, "high", False),
+    ],
+)
+def test_openrouters_reasoning_is_an_effort(fields: dict[str, Any], effort: str | None, *, left: bool) -> None:
+    found = translated({"messages": [], **fields}).fields
+    assert (rawjson.maybe(found.get("reasoning_effort")), "reasoning" in found) == (effort, left)
+
+
 NAMED = {"type": "function", "function": {"name": "f"}}
 
 
