@@ -92,7 +92,7 @@ _CHAT_APPS: Mapping[str, App] = {
         setup=lambda target: Setup((shell_part({**openai_variables(target), "MODEL": f"local/{target.model}"}),)),
         programs=("gptme",),
     ),
-    "shell-gpt": App(title="ShellGPT", setup=_shell_gpt, programs=("sgpt",)),
+    "shell-gpt": App(title="ShellGPT", setup=_shell_gpt, programs=("sgpt", "shell-gpt")),
     "ollama": App(title="Ollama clients", setup=_ollama, programs=("ollama", "oterm")),
 }
 
@@ -246,18 +246,23 @@ def find_app(name: str) -> App:
 
 def app_of_program(program: str) -> str:
     """Returns the name of the app with this executable, or an empty string."""
-    return next((name for name, app in APPS.items() if _stem(program) in app.programs), "")
+    return next((name for name, app in APPS.items() if program_stem(program) in app.programs), "")
 
 
 def require_api(program: str) -> None:
     """Raise NotFound for a program that speaks none of the gateway's APIs, because it would bypass the gateway."""
-    if reason := OTHER_APIS.get(_stem(program)):
+    if reason := OTHER_APIS.get(program_stem(program)):
         raise NotFound(reason)
 
 
-def _stem(program: str) -> str:
-    """Returns the name of an executable without folder and suffix, in lower case."""
-    return Path(program).name.casefold().removesuffix(".exe").removesuffix(".cmd")
+def names_program(word: str) -> bool:
+    """Returns whether a word names the program of an app, or one that speaks no API of the gateway."""
+    return bool(app_of_program(word)) or program_stem(word) in OTHER_APIS
+
+
+def program_stem(program: str) -> str:
+    """Returns the name of an executable or package without folder, scope, version and suffix, in lower case."""
+    return Path(program).name.casefold().partition("@")[0].removesuffix(".exe").removesuffix(".cmd")
 
 
 def last_used_token(tokens: Sequence[TokenView]) -> TokenView:

@@ -327,27 +327,27 @@ def _cursor(target: AppTarget) -> Setup:
 
 
 CODING_AGENTS: Mapping[str, App] = {
-    "claude": App(title="Claude Code", setup=_claude, programs=("claude",), family=CLAUDE),
+    "claude": App(title="Claude Code", setup=_claude, programs=("claude", "claude-code"), family=CLAUDE),
     "codex": App(title="Codex", setup=_codex, programs=("codex",), family=(r"gpt-\d",)),
-    "opencode": App(title="opencode", setup=_opencode, programs=("opencode",)),
+    "opencode": App(title="opencode", setup=_opencode, programs=("opencode", "opencode-ai")),
     "kilo": App(
         title="Kilo Code CLI",
         setup=partial(_opencode, name="kilo", schema="https://app.kilo.ai/config.json", KILO_TELEMETRY_LEVEL="off"),
         programs=("kilo", "kilocode"),
     ),
-    "qwen-code": App(title="Qwen Code", setup=_qwen, programs=("qwen",), family=("qwen.*coder", "qwen")),
-    "aider": App(title="aider", setup=_aider, programs=("aider",)),
+    "qwen-code": App(title="Qwen Code", setup=_qwen, programs=("qwen", "qwen-code"), family=("qwen.*coder", "qwen")),
+    "aider": App(title="aider", setup=_aider, programs=("aider", "aider-chat")),
     "continue": App(title="Continue", setup=_continue, programs=("cn",)),
     "zed": App(title="Zed", setup=_zed, programs=("zed", "zeditor")),
     "cursor": App(title="Cursor", setup=_cursor, programs=("cursor",)),
     "cline": App(title="Cline, Roo Code", setup=_cline, programs=("cline",)),
-    "pi": App(title="pi", setup=_pi, programs=("pi",)),
+    "pi": App(title="pi", setup=_pi, programs=("pi", "pi-coding-agent")),
     "copilot": App(title="GitHub Copilot CLI", setup=_copilot, programs=("copilot",)),
     "mini-swe-agent": App(title="mini-swe-agent", setup=_mini_swe_agent, programs=("mini", "mini-swe-agent")),
     "crush": App(title="Crush", setup=_crush, programs=("crush",)),
     "goose": App(title="goose", setup=_goose, programs=("goose",)),
     "droid": App(title="droid", setup=_droid, programs=("droid",)),
-    "mistral-vibe": App(title="Mistral Vibe", setup=_vibe, programs=("vibe",)),
+    "mistral-vibe": App(title="Mistral Vibe", setup=_vibe, programs=("vibe", "mistral-vibe")),
     "openhands": App(title="OpenHands CLI", setup=_openhands, programs=("openhands",)),
     "grok": App(title="Grok CLI", setup=_grok, programs=("grok",)),
 }

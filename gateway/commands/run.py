@@ -12,6 +12,7 @@ import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ import click
 import msgspec
 
 from gateway.client.app import KEY_VARIABLE, App, Launch
-from gateway.client.apps import UNKNOWN_PROGRAM, app_of_program, find_app, require_api
+from gateway.client.apps import UNKNOWN_PROGRAM, app_of_program, find_app, names_program, program_stem, require_api
 from gateway.client.control import ControlClient
 from gateway.client.exports import create_private
 from gateway.client.model_choice import ModelChoice, ProgramStart, find_model
@@ -44,6 +45,10 @@ from gateway.domain.views import NewToken, TokenView
 LEASE_MS = 12 * 3_600_000
 """The time until a token expires unless ``run`` extends it, in milliseconds."""
 LOOPBACK = "127.0.0.1,localhost,::1"
+RUNNERS = ("bunx", "npx", "pipx", "pnpx", "uvx")
+"""Programs that start the package which one of their arguments names."""
+PACKAGE_OPTIONS = ("--from", "--package", "--spec", "-p")
+"""Their options for a package whose program has another name, which follows."""
 
 WHEN: ParsedText[Millis] = ParsedText("when", lambda text: parse_future(text, now()))
 
@@ -120,12 +125,14 @@ def run_program(
     if program is None:
         name = plain(command[0])
         raise Quit(f"no executable at '{name}'" if "/" in name else f"no program '{name}' in PATH", Exit.NOT_FOUND)
+    place = place_of_program(command)
+    started, own_arguments = (program, *command[1 : place + 1]), command[place + 1 :]
     if app is None:
-        require_api(program)
-    name = app or app_of(program, command[1:])
+        require_api(started[-1])
+    name = app or app_of_program(started[-1])
     known_app = find_app(name) if name else UNKNOWN_PROGRAM
-    label, folder = _label(program, command[1:]), Path.cwd().name or "root"
-    start = ProgramStart(program=label, folder=folder, model=model or "", arguments=command[1:])
+    label, folder = _label(started), Path.cwd().name or "root"
+    start = ProgramStart(program=label, folder=folder, model=model or "", arguments=own_arguments)
     body = {
         "name": f"{label}-{folder}-{secrets.token_hex(3)}",
         "note": _note(label),
@@ -135,11 +142,11 @@ def run_program(
         **without_none(group=group, hold_output=hold_output),
     }
     with SignalRelay() as relay, _own_token(body, extended=expires is None) as created:
-        code = _supervise(relay, created, program, known_app, start)
+        code = _supervise(relay, created, started, known_app, start)
     click.get_current_context().exit(code)
 
 
-def _supervise(relay: SignalRelay, created: NewToken, program: str, app: App, start: ProgramStart) -> int:
+def _supervise(relay: SignalRelay, created: NewToken, started: Sequence[str], app: App, start: ProgramStart) -> int:
     """Run a program with the key of a token. Returns its exit code."""
     with tempfile.TemporaryDirectory(prefix="tollkeeper-run-", ignore_cleanup_errors=True) as private:
         folder = Path(private)  # only this user can read it
@@ -147,21 +154,21 @@ def _supervise(relay: SignalRelay, created: NewToken, program: str, app: App, st
         if launch.warning:
             notify(f"note: {launch.warning}")
         with private_files(launch, folder):
-            code = relay.supervise([program, *launch.arguments, *start.arguments], environment)
+            code = relay.supervise([*started, *launch.arguments, *start.arguments], environment)
         if launch.note and stdin.on_terminal() and _has_called(created):
             notify(launch.note)
     return code
 
 
-def app_of(program: str, arguments: Sequence[str]) -> str:
-    """Returns the name of the app that is started, also with ``python -m NAME``; empty if it is not known."""
-    return app_of_program(program) or app_of_program(_module(program, arguments))
-
-
-def _module(program: str, arguments: Sequence[str]) -> str:
-    """Returns the module started as ``python -m NAME``; empty if none is."""
-    is_python = Path(program).name.casefold().startswith("python")
-    return arguments[1] if is_python and len(arguments) > 1 and arguments[0] == "-m" else ""
+def place_of_program(command: Sequence[str]) -> int:
+    """Returns where the known program is named in ``python -m NAME`` or, for example, ``npx NAME``; else 0."""
+    first = program_stem(command[0])
+    for place, (before, name) in enumerate(pairwise(command), start=1):
+        is_package = first in RUNNERS and before not in PACKAGE_OPTIONS
+        is_module = first.startswith("python") and (place, before) == (2, "-m")
+        if (is_package or is_module) and names_program(name):
+            return place
+    return 0
 
 
 async def _prepare(
@@ -264,12 +271,11 @@ def _keep_extending(context: click.Context, token: str, ended: threading.Event) 
             run(lambda client: client.edit_token(token, {"expires": now() + LEASE_MS}), running=True)
 
 
-def _label(program: str, arguments: Sequence[str]) -> str:
-    """Returns the program's name for its token: the name of the file, or of a known app's Python module."""
-    module = _module(program, arguments)
-    if app_of_program(module):
-        return module
-    return Path(program).stem if os.name == "nt" else Path(program).name
+def _label(started: Sequence[str]) -> str:
+    """Returns the program's name for its token: the name of the file, or of the module or package."""
+    if len(started) > 1:
+        return program_stem(started[-1])
+    return Path(started[0]).stem if os.name == "nt" else Path(started[0]).name
 
 
 def _note(program: str) -> str:

@@ -465,10 +465,32 @@ def test_output_limits_fit_what_is_left_unless_told(served: Served, options: tup
     assert token["fit_output"] is fits
 
 
-def test_a_module_of_python_is_recognized_as_its_program() -> None:
-    assert run_command.app_of("/usr/bin/python3", ("-m", "aider", "--message", "hi")) == "aider"
-    assert run_command.app_of("/usr/bin/python3", ("aider.py",)) == ""
-    assert run_command.app_of("/usr/local/bin/aider", ()) == "aider"
+@pytest.mark.parametrize(
+    ("command", "place"),
+    [
+        ("/usr/local/bin/aider --message hi", 0),
+        ("/usr/bin/python3 -m aider --message hi", 2),
+        ("python3 -m nosuch", 0),
+        ("python3 -m", 0),
+        ("python3 tool.py -m aider", 0),
+        ("npx codex exec hi", 1),
+        ("npx -y @openai/codex@latest exec hi", 2),
+        ("npx @google/gemini-cli", 1),
+        ("npx some-package", 0),
+        ("uvx --from openhands openhands", 3),
+        ("vi codex", 0),
+    ],
+)
+def test_the_program_is_found_behind_what_starts_it(command: str, place: int) -> None:
+    assert run_command.place_of_program(tuple(command.split())) == place
+
+
+def test_a_package_gets_the_settings_of_its_program_behind_its_name(served: Served, tmp_path: Path) -> None:
+    npx = script(tmp_path, "npx", "import sys; print(sys.argv[1:4], sys.argv[-2:])")
+    ran = tollkeeper(served.home, "run", str(npx), "-y", "@openai/codex@latest", "exec", "hi")
+    assert ran.out == "['-y', '@openai/codex@latest', '-c'] ['exec', 'hi']\n"
+    ran = tollkeeper(served.home, "run", str(npx), "@google/gemini-cli")
+    assert (ran.code, "it would call Google" in ran.err, ran.out) == (Exit.NOT_FOUND, True, "")
 
 
 def test_a_module_of_python_gives_its_name_to_the_token(served: Served, tmp_path: Path) -> None:
