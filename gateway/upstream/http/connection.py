@@ -79,7 +79,7 @@ class UpstreamConnection(asyncio.BufferedProtocol):
         self.used = False
         """Whether it has served before."""
         self.idle_since = 0.0
-        self.closing_s = 0.1
+        self.closing_s = 0.25
         """The seconds within which one that the upstream closed while it was idle fails; at least a round trip."""
 
     @property

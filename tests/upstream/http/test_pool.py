@@ -149,7 +149,7 @@ async def test_a_connection_that_breaks_as_it_is_used_is_replaced_once(ask: Aske
 @pytest.mark.hasty(1)
 async def test_a_call_that_breaks_after_a_round_trip_is_not_tried_again(ask: Asker, provider: Provider) -> None:
     async def break_late(exchange: Exchange) -> None:
-        await skip(0.3)
+        await skip(0.5)
         await slam(exchange)
 
     await (await ask(speak())).read(10_000, UnlimitedMemory())
