@@ -621,6 +621,14 @@ ENDS = [
         calls=[("f", "{}")],
     ),
     openai_row(
+        "a text and two calls in the choices of one chunk",
+        event(chunk(delta("Hi"), *(delta(index=n, tool_calls=[tool_call(0, f"c{n}", "f", ARGUMENTS)]) for n in (1, 2))))
+        + event(chunk(*(delta(index=n, finish="tool_calls") for n in (0, 1, 2)), usage=usage(9, 2)))
+        + DONE,
+        calls=2 * ONE_CALL,
+        **HI,
+    ),
+    openai_row(
         "two whole choices where one was requested",
         event(chunk(delta("H", index=1))) + event(chunk(delta("i", finish="stop"))) + DONE,
         {**completion({}), "choices": [choice("H"), choice("i", index=1)]},

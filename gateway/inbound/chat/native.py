@@ -108,27 +108,29 @@ class NativeChatStream(RenderedStream):
     def _render_event(self, event: SSEEvent) -> bytes:
         """See ``RenderedStream``. Returns the upstream's own chunk, edited."""
         super()._render_event(event)
-        chunk = self._edit() if self._chat.choices and not self.failure else None
+        chunks = self._edit() if self._chat.choices and not self.failure else []
         self._forget()  # a large chunk is not kept in more copies than needed
-        return b"" if chunk is None else self._editor.write_event(chunk)
+        return b"".join(map(self._editor.write_event, chunks))
 
     def _skip(self, event: SSEEvent) -> None:
         super()._skip(event)
         self._forget()
 
-    def _edit(self) -> JsonObject | None:
-        """Returns the chunk for the client; None if it has nothing new."""
+    def _edit(self) -> list[JsonObject]:
+        """Returns the chunk for the client, if it has something new. Choices that became one are in chunks of their
+        own, because clients expect each choice once in a chunk.
+        """
         chunk, choices, calls = self._chat.chunk, self._chat.choices, iter(self._calls)
         edited = [
             choice.fields
             for choice in choices
             if self._editor.edit(choice, calls, has_content=choice.index in self._filled_choices)
         ]
-        if not edited:
-            return None
         chunk.pop("usage", None)
+        if len(edited) > 1 and self._order.wants_one_choice:
+            return [{**chunk, "choices": [each]} for each in edited]
         chunk["choices"] = edited
-        return chunk
+        return [chunk] if edited else []
 
     def _forget(self) -> None:
         self._chat.forget()
