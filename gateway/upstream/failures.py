@@ -82,6 +82,7 @@ _NO_MODEL = lazy_pattern(
     r"|no endpoints (?:found|available) (?:for|matching)|not (?:activated|opened) the model"
     r"|function '[^']*': not found for account|specified function in account|check the model you provided"
     r"|endpoint with name '|given endpoint does not exist|unsupported_model\b|unsupported model:"
+    r"|supported (?:api )?model names are"
     r"|模型.{0,40}(?:不存在|无可用|未开通)"
 )
 _CERTAINLY_NO_MODEL = lazy_pattern(
@@ -126,13 +127,15 @@ _TOO_LONG = lazy_pattern(
     r"|max_seq_len|max message tokens|max_tokens must be at least ?1, got -|n_keep[^.]{0,20}>= n_ctx"
     r"|prompt exceeds max length|max_prompt_tokens_exceeded|tokens_limit_reached|expected maxlength"
     r"|input[_ ](?:length|token count|tokens?)[^.]{0,60}(?:exceed|too long|should be)|token count[^.]{0,40}exceed"
-    r"|reduce the length of|`inputs` tokens|上下文.{0,8}(?:长度|超)|输入.{0,12}(?:超长|过长)"
+    r"|input \(\d+ tokens\) is too large|reduce the length of|`inputs` tokens"
+    r"|上下文.{0,8}(?:长度|超)|输入.{0,12}(?:超长|过长)"
 )
 _BLOCKED = lazy_pattern(r"cloudflare|just a moment|attention required|been blocked|captcha")
 _BAD_REQUEST = lazy_pattern(
     r"unexpected message role|unknown variant|extra_forbidden|invalid params"
     r"|system messages? must be|roles must alternate|no user query found"
     r"|prefill is incompatible|image input is not|tool call arguments as json|could not process image"
+    r"|requires --jinja|cannot use both json_schema and grammar"
     r"|invalid_prompt|(?:bio|cyber)_policy|policy_violation|(?:empty|invalid|download|base64)_image|unsupported_image"
     r"|image_(?:file|parse|too)"
 )

@@ -13,6 +13,13 @@ NO_SUCH_MODEL: list[Said] = [
     (404, google(404, "NOT_FOUND", "models/x is not found for API version v1beta")),
     (404, {"status": 404, "title": "Not Found", "detail": "Function '76-7b': Not found for account 'x'"}),  # NVIDIA NIM
     (400, openai("x/y is not a valid model ID", 400)),
+    (
+        400,  # DeepSeek
+        openai(
+            "The supported API model names are deepseek-v4-pro or deepseek-v4-flash, but you passed x.",
+            "invalid_request_error",
+        ),
+    ),
     (400, openai("The model `x` has been decommissioned and is no longer supported.", "model_decommissioned")),
     (404, google(404, "NOT_FOUND", "This model models/x is no longer available to new users.")),
     (404, openai("No allowed providers are available for the selected model.", 404)),  # OpenRouter
@@ -86,6 +93,7 @@ TOO_LONG: list[Said] = [
         {"error": {"code": 500, "message": "the request exceeds the available context size.", "type": "server_error"}},
     ),
     (500, anthropic("api_error", "invalid params, context window exceeds limit (2013)")),
+    (500, openai("input (4002 tokens) is too large to process. increase the physical batch size", 500)),  # llama.cpp
     *at(
         400,
         zhipu("1261", "Prompt exceeds max length"),
@@ -274,6 +282,8 @@ BAD_REQUEST: list[Said] = [
     (500, openai("Error: Jinja Exception: Conversation roles must alternate user/assistant/...", 500, "server_error")),
     (500, openai("Error: Jinja Exception: No user query found in messages.", 500, "server_error")),  # Qwen
     (500, {"message": "Could not process image"}),  # Bedrock
+    (500, openai("tools param requires --jinja flag", 500, "server_error")),  # llama.cpp
+    (500, openai("Cannot use both json_schema and grammar", 500, "server_error")),  # llama.cpp
     (400, failure("Provider returned error", code=400, metadata={"error_type": "invalid_request"})),
 ]
 
