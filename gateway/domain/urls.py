@@ -105,7 +105,9 @@ def is_private(url: str) -> bool:
 
 
 def _bad_url(url: str, why: str) -> BadRequest:
-    return BadRequest(f"base URL '{plain(url)}' {why}", param="base_url")
+    """Returns the error for a URL, without its user, password and query, which may hold a key."""
+    shown = re.sub(r"(?<=//).*(?=@)|(?<=\?).*", "...", url)
+    return BadRequest(f"base URL '{plain(shown)}' {why}", param="base_url")
 
 
 class Proxy(msgspec.Struct, frozen=True):

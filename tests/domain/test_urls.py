@@ -48,6 +48,20 @@ def test_a_refusal_repeats_the_url_harmlessly() -> None:
     assert "\x1b" not in caught.value.message
 
 
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("http://me:pass@word@h/v1", "'http://...@h/v1' must not hold a user or a password"),
+        ("https://h/v1?key=secret", "'https://h/v1?...' must not have a query"),
+        ("ftp://me:secret@h/v1", "'ftp://...@h/v1' must begin with http"),
+    ],
+)
+def test_what_may_be_a_key_in_a_refused_url_is_not_repeated(url: str, shown: str) -> None:
+    with pytest.raises(BadRequest) as refused:
+        checked_base_url(url)
+    assert f"base URL {shown}" in refused.value.message
+
+
 @pytest.mark.parametrize("url", ["http://api.example.com/v1", "http://8.8.8.8/v1"])
 def test_plain_http_to_far_hosts_is_warned_of(url: str) -> None:
     assert "not encrypted" in base_url_warning(url)
