@@ -68,9 +68,9 @@ def test_words_that_people_know_from_elsewhere_are_answered_with_ours() -> None:
 )
 def test_a_noun_alone_shows_its_list_or_its_state(noun: str, path: str, answer: object) -> None:
     answers = {"GET /account/grants": [], f"GET {path}": answer}
-    ran = run(noun, control=Control(answers))
+    ran = run(noun, answers=answers)
     assert (ran.code, ran.out != "") == (0, True)
-    assert run(noun, "--json", control=Control(answers)).json
+    assert run(noun, "--json", answers=answers).json
 
 
 def test_every_noun_has_something_to_show() -> None:
@@ -140,7 +140,7 @@ def test_a_host_or_port_before_another_command_is_refused() -> None:
     ["--home /a token list", "token --home /a list", "token list --home /a", "token --home /a", "token --home=/a ls"],
 )
 def test_the_home_may_stand_anywhere(line: str) -> None:
-    ran = run(*line.split(), control=Control({"GET /tokens": [TOKEN]}))
+    ran = run(*line.split(), answers={"GET /tokens": [TOKEN]})
     assert (ran.code, ran.out[:4]) == (0, "Name")
 
 
@@ -195,7 +195,7 @@ def test_it_serves_with_all_streams_closed_and_makes_no_key_that_nobody_sees(hom
 def test_a_bug_keeps_its_trace(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.commands.server._print_status", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        run("status", control=Control({"GET /status": STATUS}))
+        run("status", answers={"GET /status": STATUS})
 
 
 @pytest.mark.bench

@@ -1,6 +1,6 @@
 """Runs a command line against a control surface that answers from a table."""
 
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,15 +23,20 @@ PROXIES = ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")
 
 @dataclass(frozen=True)
 class Ran:
-    """How a command ended and what it wrote."""
+    """How a command ended, what it wrote, and what it asked of the control surface."""
 
     code: int
     out: str
     err: str
+    asked: Sequence[tuple[str, Any]] = ()
 
     @property
     def json(self) -> Any:
         return msgspec.json.decode(self.out)
+
+    @property
+    def bodies(self) -> list[Any]:
+        return _bodies(self.asked)
 
 
 @dataclass
@@ -61,7 +66,11 @@ class Control:
 
     @property
     def bodies(self) -> list[Any]:
-        return [body for _, body in self.asked if body is not None]
+        return _bodies(self.asked)
+
+
+def _bodies(asked: Sequence[tuple[str, Any]]) -> list[Any]:
+    return [body for _, body in asked if body is not None]
 
 
 class _Client(ControlClient):
@@ -82,9 +91,14 @@ class _Client(ControlClient):
 
 
 def run(
-    *args: str, control: Control | None = None, stdin: str | bytes = "", env: Mapping[str, str] | None = None
+    *args: str,
+    answers: Mapping[str, object] | None = None,
+    control: Control | None = None,
+    stdin: str | bytes = "",
+    env: Mapping[str, str] | None = None,
 ) -> Ran:
     """One command line in this process, against the table or (None) the real thing; its stdin is not a terminal."""
+    control = Control(answers) if answers is not None else control
     reach = control.reach if control else None
     clean = dict.fromkeys(("TOLLKEEPER_TOKEN", "OPENAI_API_KEY", "TOLLKEEPER_HOME", "NO_COLOR", *PROXIES))
     with CliRunner().isolation(input=stdin, env={**clean, **(env or {})}) as (out, err, _):
@@ -92,4 +106,5 @@ def run(
             cli.main(list(args), reach)
         except SystemExit as end:
             code = end.code
-        return Ran(int(code or 0), out.getvalue().decode(), err.getvalue().decode())
+        asked = control.asked if control else []
+        return Ran(int(code or 0), out.getvalue().decode(), err.getvalue().decode(), asked)

@@ -14,7 +14,7 @@ from tests.commands.samples import ACCOUNT, BUDGET, NOW, SUMMARY
 
 
 def test_the_account_is_shown_to_the_last_nano_dollar() -> None:
-    ran = run("account", "show", control=Control({"GET /account": ACCOUNT}))
+    ran = run("account", "show", answers={"GET /account": ACCOUNT})
     lines = [line.split(maxsplit=1) for line in ran.out.splitlines()]
     assert ["available", "$9.99562"] in lines
     assert ["budget", "$1.20 of $5.00 and 12.3k of 1M tokens a day"] in lines
@@ -27,7 +27,7 @@ def test_the_pace_of_a_budget_is_that_since_the_first_grant(monkeypatch: pytest.
     monkeypatch.setattr("gateway.commands.formatting.now", lambda: NOW)
     for before, shown in ((2 * 86_400_000, "at this pace used up on"), (15 * 86_400_000, "lasts at this pace")):
         begun = msgspec.structs.replace(account, begun_ms=Millis(NOW - before))
-        ran = run("account", "show", control=Control({"GET /account": begun}))
+        ran = run("account", "show", answers={"GET /account": begun})
         assert shown in ran.out
 
 
@@ -38,14 +38,13 @@ def test_every_answer_has_the_same_forecasts(command: Sequence[str], monkeypatch
     account = msgspec.structs.replace(ACCOUNT, budgets=budgets, begun_ms=Millis(NOW - 2 * 86_400_000))
     week = msgspec.structs.replace(SUMMARY, first_ms=Millis(NOW - 2 * 86_400_000))
     answers = dict.fromkeys(("GET /account", "POST /account/grants", "PATCH /account"), account)
-    control = Control({**answers, "GET /usage": week})
-    out = run("account", *command, control=control).out
+    out = run("account", *command, answers={**answers, "GET /usage": week}).out
     assert "at this pace used up on" in out
     assert "at the pace of the last 2 days" in out or "lasts over a year" in out
 
 
 def test_the_account_in_json_has_the_fields_of_the_view() -> None:
-    ran = run("account", "show", "--json", control=Control({"GET /account": ACCOUNT}))
+    ran = run("account", "show", "--json", answers={"GET /account": ACCOUNT})
     assert list(ran.json) == [*ACCOUNT.__struct_fields__, "used_up_ms"]
 
 
@@ -59,14 +58,13 @@ def test_a_grant_is_exact_and_may_correct(amount: str, nanos: int) -> None:
 
 
 def test_a_grant_of_nonsense_is_refused_before_any_question() -> None:
-    control = Control({})
-    ran = run("account", "grant", "1e3", control=control)
-    assert (ran.code, control.asked) == (Exit.USAGE, [])
+    ran = run("account", "grant", "1e3", answers={})
+    assert (ran.code, ran.asked) == (Exit.USAGE, [])
 
 
 def test_grants_are_listed() -> None:
     grant = Grant(id="grant_1", nanos=Nanos(10_000_000_000), time=NOW, note="first")
-    ran = run("account", "grants", control=Control({"GET /account/grants": [grant]}))
+    ran = run("account", "grants", answers={"GET /account/grants": [grant]})
     assert "$10.00" in ran.out
     assert "first" in ran.out
 

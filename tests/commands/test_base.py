@@ -72,23 +72,22 @@ def single_options() -> Iterator[tuple[tuple[str, ...], click.Option]]:
 @pytest.mark.parametrize(("path", "option"), single_options(), ids=str)
 def test_an_option_that_takes_one_value_may_not_be_repeated(path: tuple[str, ...], option: click.Option) -> None:
     given = [option.opts[0]] if option.is_flag else [option.opts[0], "1"]
-    ran = run(*path, *given, *given, control=Control({}))
+    ran = run(*path, *given, *given, answers={})
     assert (ran.code, "is given 2 times" in ran.err) == (Exit.USAGE, True)
 
 
 @pytest.mark.parametrize("line", ["account set", "channel edit x", "group edit x", "token edit x", "settings set"])
 def test_an_edit_of_nothing_is_a_usage_error(line: str) -> None:
     views = {"GET /channels/x": CHANNEL, "GET /groups/x": GROUP, "GET /tokens/x": TOKEN}
-    control = Control({"GET /account": ACCOUNT, "GET /settings": Settings(), **views})
-    ran = run(*line.split(), control=control)
-    assert (ran.code, ran.err.count("\n"), control.bodies) == (Exit.USAGE, 1, [])
+    ran = run(*line.split(), answers={"GET /account": ACCOUNT, "GET /settings": Settings(), **views})
+    assert (ran.code, ran.err.count("\n"), ran.bodies) == (Exit.USAGE, 1, [])
 
 
 @pytest.mark.parametrize("noun", ["token", "group"])
 def test_what_has_a_budget_says_how_long_it_lasts(noun: str) -> None:
     used_up = replace(BUDGET, nanos=Nanos(100), spent_nanos=Nanos(100), resets_at_ms=None)
     view = replace(TOKEN if noun == "token" else GROUP, budgets=(used_up,))
-    shown = run(noun, "show", "x", control=Control({f"GET /{noun}s/x": view})).out
+    shown = run(noun, "show", "x", answers={f"GET /{noun}s/x": view}).out
     assert re.search(r"budget day +used up\n", shown)
 
 
@@ -112,28 +111,28 @@ def test_a_new_name(noun: str) -> None:
     ],
 )
 def test_an_option_of_two_levels_is_refused_with_two_values(args: tuple[str, ...]) -> None:
-    ran = run(*args, control=Control({}))
+    ran = run(*args, answers={})
     assert (ran.code, "is given" in ran.err) == (Exit.USAGE, True)
 
 
 @pytest.mark.parametrize("line", ["token list --json --json", "--home /a token list --home /a"])
 def test_a_flag_or_the_same_home_may_be_repeated(line: str) -> None:
-    assert run(*line.split(), control=Control({"GET /tokens": []})).code == 0
+    assert run(*line.split(), answers={"GET /tokens": []}).code == 0
 
 
 @pytest.mark.parametrize("line", ["--home= token list", "token list --home=", "serve --host=", "--port= serve"])
 def test_an_empty_folder_or_address_is_not_the_default(line: str) -> None:
-    ran = run(*line.split(" "), control=Control({}))
+    ran = run(*line.split(" "), answers={})
     assert (ran.code, " is empty; see " in ran.err) == (Exit.USAGE, True)
 
 
 def test_what_follows_two_dashes_is_not_ours() -> None:
-    ran = run("run", "--", "true", "--model", "a", "--model", "b", control=Control({}))
+    ran = run("run", "--", "true", "--model", "a", "--model", "b", answers={})
     assert "is given" not in ran.err
 
 
 def test_an_argument_that_is_not_utf8_is_refused_on_one_line() -> None:
     for args in (("token", "show", "\udcff"), ("usage", "list", "\udcff"), ("why", "x", "a\udcff")):
-        ran = run(*args, control=Control({}))
+        ran = run(*args, answers={})
         assert (ran.code, ran.err.count("\n")) == (Exit.USAGE, 1)
         assert "is not UTF-8 text" in ran.err

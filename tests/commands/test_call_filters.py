@@ -60,18 +60,17 @@ def test_a_repeated_option_means_any_of_its_values(command: str) -> None:
 def test_a_call_that_ends_between_two_pages_is_listed_once() -> None:
     ran_then_ended = [replace(CALL, state="running"), CALL]
     pages = [CallPage(calls=[one], cursor="2") for one in ran_then_ended] + [CallPage(calls=[])]
-    ran = run("usage", "list", "-n", "1", "--json", control=Control({"GET /calls": iter(pages)}))
+    ran = run("usage", "list", "-n", "1", "--json", answers={"GET /calls": iter(pages)})
     assert [(call["id"], call["state"]) for call in ran.json] == [(CALL.id, "settled")]
 
 
 def test_the_largest_calls_of_all_pages() -> None:
     dear = [replace(CALL, id=f"req_{cost}", cost_nanos=cost) for cost in (5, 90, 70, 3)]
     pages = [CallPage(calls=dear[:2], cursor="2"), CallPage(calls=dear[2:])]
-    control = Control({"GET /calls": iter(pages)})
-    ran = run("usage", "list", "--sort", "cost", "-n", "2", "tok:ci", "--json", control=control)
+    ran = run("usage", "list", "--sort", "cost", "-n", "2", "tok:ci", "--json", answers={"GET /calls": iter(pages)})
     assert [call["cost_nanos"] for call in ran.json] == [90, 70]
     asked = "GET /calls?limit=2&sort=cost&words=tok%3Aci"
-    assert [line for line, _ in control.asked] == [asked, asked.replace("limit=2", "before=2&limit=2")]
+    assert [line for line, _ in ran.asked] == [asked, asked.replace("limit=2", "before=2&limit=2")]
 
 
 @pytest.mark.parametrize(
@@ -84,7 +83,7 @@ def test_the_largest_calls_of_all_pages() -> None:
     ],
 )
 def test_what_makes_no_sense_is_a_usage_error(line: str, told: str) -> None:
-    ran = run("usage", *line.split(), control=Control({}))
+    ran = run("usage", *line.split(), answers={})
     assert (ran.code, told in ran.err, ran.err.count("\n")) == (Exit.USAGE, True, 1), ran.err
 
 
@@ -97,10 +96,9 @@ def test_pages_are_fetched_until_no_older_call_can_have_begun_later() -> None:
         CallPage(calls=[replace(CALL, id="req_later", time_ms=Millis(NOW - 9_000))], cursor="2"),
         CallPage(calls=[]),
     ]
-    control = Control({"GET /calls": iter(pages)})
-    ran = run("usage", "list", "--limit", "2", "tok:ci", "--json", control=control)
+    ran = run("usage", "list", "--limit", "2", "tok:ci", "--json", answers={"GET /calls": iter(pages)})
     assert [call["id"] for call in ran.json] == [CALL.id, "req_later"]
-    assert [line for line, _ in control.asked] == [
+    assert [line for line, _ in ran.asked] == [
         "GET /calls?limit=2&words=tok%3Aci",
         "GET /calls?before=9&limit=1&words=tok%3Aci",
         "GET /calls?before=5&limit=1&words=tok%3Aci",
@@ -119,7 +117,7 @@ def test_the_page_without_a_cursor_is_the_last() -> None:
 def test_a_pipe_gets_no_line_about_the_progress(monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]) -> None:
     monkeypatch.setattr("gateway.commands.output.PROGRESS_AFTER_S", 0.0)
     pages = iter([CallPage(calls=[], cursor="9", left=8), CallPage(calls=[CALL])])
-    assert run("usage", "list", *arguments, control=Control({"GET /calls": pages})).err == ""
+    assert run("usage", "list", *arguments, answers={"GET /calls": pages}).err == ""
 
 
 @pytest.mark.parametrize(("arguments", "shown"), [((), True), (("--json",), False)])
@@ -130,6 +128,6 @@ def test_a_terminal_shows_how_far_a_long_search_got(
     monkeypatch.setattr("gateway.commands.output.on_terminal", lambda: True)
     monkeypatch.setattr("gateway.commands.output.errors_on_terminal", lambda: True)
     pages = iter([CallPage(calls=[], cursor="9", left=800_000, back_to_ms=NOW), CallPage(calls=[CALL])])
-    ran = run("usage", "list", *arguments, control=Control({"GET /calls": pages}))
+    ran = run("usage", "list", *arguments, answers={"GET /calls": pages})
     assert ("searched back to 20" in ran.err) == ("800,000 calls to go" in ran.err) == shown
     assert (" \r" in ran.err) == shown  # the line is gone when the calls are shown

@@ -36,8 +36,8 @@ FAILED = Check(time=NOW, ok=False, ms=Millis(3), text="connection refused")
 )
 def test_a_channel_is_shown(changes: dict[str, Any], shown: str) -> None:
     usual, view = CHANNEL, replace(CHANNEL, **changes)
-    assert shown in run("channel", "show", "x", control=Control({"GET /channels/x": view})).out
-    assert (shown in run("channel", "show", "x", control=Control({"GET /channels/x": usual})).out) is (not changes)
+    assert shown in run("channel", "show", "x", answers={"GET /channels/x": view}).out
+    assert (shown in run("channel", "show", "x", answers={"GET /channels/x": usual}).out) is (not changes)
 
 
 def test_a_channel_is_added() -> None:
@@ -125,7 +125,7 @@ BOUGHT = {"POST /channels": SAVED}
     ],
 )
 def test_what_is_printed(line: str, answers: Mapping[str, object], code: Exit, out: str, err: str) -> None:
-    ran = run("channel", *shlex.split(line), control=Control(answers))
+    ran = run("channel", *shlex.split(line), answers=answers)
     assert (ran.code, out in ran.out, err in ran.err) == (code, True, True), ran.out + ran.err
 
 
@@ -200,7 +200,7 @@ def test_a_group_that_a_channel_leaves_without_models_is_named(line: str) -> Non
     groups = [GROUP, friends, replace(friends, name="empty", tokens=[]), replace(friends, name="other")]
     mine = f"/channels/{CHANNEL.id}"
     by_id = {f"GET {mine}": after, f"PATCH {mine}": after, "POST /batch": {"done": "done"}}
-    ran = run(*line.split(), control=Control({"GET /channels/x": before, "GET /groups": groups, **by_id}))
+    ran = run(*line.split(), answers={"GET /channels/x": before, "GET /groups": groups, **by_id})
     notes = [text for text in ran.err.splitlines() if text.startswith("note: group")]
     assert notes == ["note: group 'friends' has no models now, so its tokens cannot call: bot, ci"]
 
@@ -214,5 +214,5 @@ def test_a_variable_that_is_not_set_is_pointed_out() -> None:
         control = Control({**dict.fromkeys(asked, missing), "POST /batch": {"done": "enabled it"}})
         ran = run("channel", *line.split(), control=control)
         assert (ran.code, note in ran.err) == (0, True)
-    shown = run("channel", "show", "x", control=Control({"GET /channels/x": missing})).out
+    shown = run("channel", "show", "x", answers={"GET /channels/x": missing}).out
     assert [line.split() for line in shown.splitlines() if line.startswith("not set")] == [["not", "set", "MY_KEY"]]

@@ -82,17 +82,15 @@ SECRET = "sk-very-secret-key-of-an-upstream"
 
 
 def test_a_key_on_the_command_line_works_with_a_hint_that_does_not_repeat_it() -> None:
-    control = Control({"POST /channels": CHANNEL})
-    ran = run(*ADD, "--key", SECRET, control=control)
-    assert control.bodies[0]["key"] == SECRET
+    ran = run(*ADD, "--key", SECRET, answers={"POST /channels": CHANNEL})
+    assert ran.bodies[0]["key"] == SECRET
     assert "env:NAME" in ran.err
     assert SECRET not in ran.out + ran.err
 
 
 def test_a_key_may_come_from_stdin() -> None:
-    control = Control({"POST /channels": CHANNEL})
-    ran = run(*ADD, "--key", "-", control=control, stdin=f"{SECRET}\n")
-    assert control.bodies[0]["key"] == SECRET
+    ran = run(*ADD, "--key", "-", answers={"POST /channels": CHANNEL}, stdin=f"{SECRET}\n")
+    assert ran.bodies[0]["key"] == SECRET
     assert "env:NAME" not in ran.err
 
 
@@ -102,9 +100,8 @@ EDIT = ("channel", "edit", "x")
 @pytest.mark.parametrize("command", [ADD, EDIT, ("channel", "key", "add", "x"), ("channel", "key", "rotate", "x", "1")])
 @pytest.mark.parametrize("key", ["", " ", "-"])
 def test_an_empty_key_removes_none(command: tuple[str, ...], key: str) -> None:
-    control = Control({"GET /channels/x": CHANNEL})
-    ran = run(*command, "--key", key, control=control)
-    assert (ran.code, ran.err.count("\n"), control.bodies) == (Exit.USAGE, 1, [])
+    ran = run(*command, "--key", key, answers={"GET /channels/x": CHANNEL})
+    assert (ran.code, ran.err.count("\n"), ran.bodies) == (Exit.USAGE, 1, [])
     assert "tollkeeper channel key remove" in ran.err
 
 
@@ -130,9 +127,8 @@ def test_an_empty_key_removes_none(command: tuple[str, ...], key: str) -> None:
     ],
 )
 def test_what_means_nothing_changes_nothing(args: tuple[str, ...], hint: str) -> None:
-    control = Control({"GET /channels/x": CHANNEL})
-    ran = run(*EDIT, *args, control=control)
-    assert (ran.code, ran.err.count("\n"), control.bodies) == (Exit.USAGE, 1, [])
+    ran = run(*EDIT, *args, answers={"GET /channels/x": CHANNEL})
+    assert (ran.code, ran.err.count("\n"), ran.bodies) == (Exit.USAGE, 1, [])
     assert hint in ran.err
 
 
@@ -144,10 +140,9 @@ def test_an_option_is_removed() -> None:
 
 
 def test_patterns_are_distinguished_from_names() -> None:
-    control = Control({"POST /channels": CHANNEL})
-    run(*ADD[:-2], "--models", "gpt-*,!*-preview,o3", control=control)
-    assert control.bodies[0]["patterns"] == ["gpt-*", "!*-preview"]
-    assert control.bodies[0]["models"] == [{"name": "o3"}]
+    ran = run(*ADD[:-2], "--models", "gpt-*,!*-preview,o3", answers={"POST /channels": CHANNEL})
+    assert ran.bodies[0]["patterns"] == ["gpt-*", "!*-preview"]
+    assert ran.bodies[0]["models"] == [{"name": "o3"}]
 
 
 def test_names_at_the_upstream_are_given_among_the_models_or_by_map() -> None:
@@ -188,9 +183,8 @@ def test_names_instead_of_patterns_are_for_good() -> None:
 
 
 def test_limits_of_a_channel_include_its_queue() -> None:
-    control = Control({"POST /channels": CHANNEL})
-    run(*ADD, "--concurrent", "4", "--queue-s", "10", control=control)
-    assert (control.bodies[0]["limits"]["concurrent"], control.bodies[0]["limits"]["queue_s"]) == (4, 10)
+    ran = run(*ADD, "--concurrent", "4", "--queue-s", "10", answers={"POST /channels": CHANNEL})
+    assert (ran.bodies[0]["limits"]["concurrent"], ran.bodies[0]["limits"]["queue_s"]) == (4, 10)
 
 
 def test_an_option_is_the_same_in_both_spellings() -> None:

@@ -26,9 +26,8 @@ def test_keys_are_listed_with_their_states() -> None:
 
 
 def test_a_key_is_read_from_stdin() -> None:
-    control = Control({"POST /channels/openai/keys": TWO})
-    ran = run("channel", "key", "add", "openai", control=control, stdin="sk-secret\n")
-    assert control.bodies == [{"key": "sk-secret"}]
+    ran = run("channel", "key", "add", "openai", answers={"POST /channels/openai/keys": TWO}, stdin="sk-secret\n")
+    assert ran.bodies == [{"key": "sk-secret"}]
     assert "2 keys: 1 env:FIRST (ok), 2 …abcd (paused until 2025-11-18" in ran.err
     assert "sk-secret" not in ran.out + ran.err
 
@@ -73,7 +72,7 @@ NO_KEY = "note: the channel has no key now; if it needs one: tollkeeper channel 
     ],
 )
 def test_what_is_said_of_a_key(line: str, answers: dict[str, object], code: Exit, err: str, noted: bool) -> None:
-    ran = run("channel", *line.split(), control=Control(answers))
+    ran = run("channel", *line.split(), answers=answers)
     assert (ran.code, err in ran.err) == (code, noted), ran.err
 
 

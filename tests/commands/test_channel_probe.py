@@ -33,47 +33,46 @@ FRESH = ListingView(channel="x", patterns=[], time_ms=Millis(now() + DAY_MS), st
 
 def test_presets_are_listed() -> None:
     known = PresetView(name="groq", dialect="openai", base_url="https://g/v1", key_variable="GROQ_API_KEY", local=False)
-    ran = run("channel", "presets", control=Control({"GET /presets": [known]}))
+    ran = run("channel", "presets", answers={"GET /presets": [known]})
     assert ran.out.splitlines()[1].split() == ["groq", "openai", "https://g/v1", "env:GROQ_API_KEY"]
-    assert set(run("channel", "presets", "--json", control=Control({"GET /presets": [known]})).json[0]) == {
+    assert set(run("channel", "presets", "--json", answers={"GET /presets": [known]}).json[0]) == {
         *("name", "dialect", "base_url", "key_variable", "local")
     }
 
 
 def test_a_good_test_of_a_model() -> None:
-    control = Control({"POST /channels/openai/test": GOOD})
-    ran = run("channel", "test", "openai", "--model", "gpt-4o", control=control)
+    ran = run("channel", "test", "openai", "--model", "gpt-4o", answers={"POST /channels/openai/test": GOOD})
     assert (ran.code, ran.out) == (0, "ok after 85ms: 2 models\n")
-    assert control.bodies == [{"model": "gpt-4o"}]
+    assert ran.bodies == [{"model": "gpt-4o"}]
 
 
 def test_a_bad_test_is_a_failure_of_the_upstream_that_is_reported_once() -> None:
-    ran = run("channel", "test", "x", control=Control({"POST /channels/x/test": BAD}))
+    ran = run("channel", "test", "x", answers={"POST /channels/x/test": BAD})
     assert (ran.code, ran.out) == (Exit.UPSTREAM, "failed after 85ms: 401: key refused\n")
     assert ran.err == "tollkeeper: channel 'x' failed its test\n"
-    in_json = run("channel", "test", "x", "--json", control=Control({"POST /channels/x/test": BAD}))
+    in_json = run("channel", "test", "x", "--json", answers={"POST /channels/x/test": BAD})
     assert (in_json.code, in_json.json["ok"]) == (Exit.UPSTREAM, False)
     assert in_json.err == "tollkeeper: channel 'x' failed its test: 401: key refused\n"
 
 
 def test_a_key_of_several_that_is_not_accepted_is_a_failure() -> None:
     half = replace(GOOD, text="1 of 2 keys are accepted; it lists 2 models; key 2: refused", failed_keys=1)
-    ran = run("channel", "test", "x", control=Control({"POST /channels/x/test": half}))
+    ran = run("channel", "test", "x", answers={"POST /channels/x/test": half})
     assert (ran.code, ran.out) == (Exit.UPSTREAM, f"ok after 85ms: {half.text}\n")
     assert ran.err == "tollkeeper: channel 'x' works, but some of its keys do not\n"
-    every = run("channel", "test", control=Control({"GET /channels": [CHANNEL], "POST /channels/openai/test": half}))
+    every = run("channel", "test", answers={"GET /channels": [CHANNEL], "POST /channels/openai/test": half})
     assert (every.code, every.err) == (Exit.UPSTREAM, "tollkeeper: 1 channel failed the test: openai\n")
 
 
 def test_without_a_name_every_enabled_channel_is_tested() -> None:
     channels = [replace(CHANNEL, name="openai"), replace(CHANNEL, name="x"), replace(CHANNEL, name="no", enabled=False)]
     control = {"GET /channels": channels, "POST /channels/openai/test": GOOD, "POST /channels/x/test": BAD}
-    ran = run("channel", "test", control=Control(control))
+    ran = run("channel", "test", answers=control)
     assert ran.out == "openai  ok after 85ms: 2 models\nx       failed after 85ms: 401: key refused\n"
     assert (ran.code, ran.err) == (Exit.UPSTREAM, "tollkeeper: 1 channel failed the test: x\n")
-    in_json = run("channel", "test", "--json", control=Control(control))
+    in_json = run("channel", "test", "--json", answers=control)
     assert {name: check["ok"] for name, check in in_json.json.items()} == {"openai": True, "x": False}
-    assert run("channel", "test", "--model", "m", control=Control({})).code == Exit.USAGE
+    assert run("channel", "test", "--model", "m", answers={}).code == Exit.USAGE
 
 
 def answers() -> Control:
@@ -142,10 +141,9 @@ PAUSED = {"GET /channels/x": replace(CHANNEL, missing_models={"fast": Millis(now
     ],
 )
 def test_what_is_printed_of_models(line: str, changes: dict[str, object], code: Exit, out: str, err: str) -> None:
-    control = Control({**answers().answers, **changes})
-    ran = run("channel", "models", "x", *line.split(), control=control)
+    ran = run("channel", "models", "x", *line.split(), answers={**answers().answers, **changes})
     assert (ran.code, bool(re.search(out, ran.out)), bool(re.search(err, ran.err))) == (code, True, True), ran
-    assert bool(control.bodies) == (changes is ADDED)
+    assert bool(ran.bodies) == (changes is ADDED)
 
 
 def test_models_are_added_to_those_there_are() -> None:
@@ -178,10 +176,9 @@ PATTERNED = replace(
     ],
 )
 def test_a_model_is_taken_off_a_channel_by_either_name(view: ChannelView, pattern: str, patch: dict[str, Any]) -> None:
-    control = Control({**answers().answers, "GET /channels/x": view})
-    ran = run("channel", "models", "x", pattern, "--remove", control=control)
+    ran = run("channel", "models", "x", pattern, "--remove", answers={**answers().answers, "GET /channels/x": view})
     assert ran.code == 0, ran.err
-    (body,) = control.bodies
+    (body,) = ran.bodies
     names = [{"name": model["name"]} for model in body["models"]]
     assert body | {"models": names} == patch
     assert ran.err.endswith(f"channel '{view.name}' now offers 2 models\n")
@@ -222,7 +219,7 @@ def test_a_model_that_is_offered_under_several_names_keeps_them_all() -> None:
         asked = Control(control)
         assert run("channel", "models", "x", pattern, option, control=asked).code == 0
         assert {"o3", "quick"} <= {model["name"] for model in asked.bodies[0]["models"]}
-    assert "o3           yes, quick" in run("channel", "models", "x", control=Control(control)).out
+    assert "o3           yes, quick" in run("channel", "models", "x", answers=control).out
 
 
 def test_a_new_model_without_a_price_is_named() -> None:
@@ -237,6 +234,6 @@ def test_a_new_model_without_a_price_is_named() -> None:
                 "GET /channels/x": view,
                 "GET /settings": Settings(refuse_unpriced=refused),
             }
-            ran = run("channel", "models", "x", control=Control(control))
+            ran = run("channel", "models", "x", answers=control)
             assert (f"note: o3 has no price: {effect}" in ran.err) is noted
             assert "gpt-4o has" not in ran.err

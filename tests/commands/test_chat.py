@@ -144,7 +144,7 @@ def test_whose_key_is_sent(args: tuple[str, ...], env: dict[str, str], asked: li
 
 
 def test_without_an_active_token_the_command_that_creates_one_is_named() -> None:
-    ran = run("chat", "--model", "m", "hi", control=Control({**NOBODY, "GET /tokens": []}))
+    ran = run("chat", "--model", "m", "hi", answers={**NOBODY, "GET /tokens": []})
     assert (ran.code, "tollkeeper token add NAME" in ran.err) == (Exit.NOT_FOUND, True)
 
 

@@ -62,8 +62,7 @@ def test_an_export_does_not_write_toml_into_a_file_of_another_kind(tmp_path: Pat
 
 
 def test_a_dry_run_shows_what_would_change(file: Path) -> None:
-    control = Control({"POST /config": FOUND})
-    ran = run("config", "import", str(file), "--dry-run", control=control)
+    ran = run("config", "import", str(file), "--dry-run", answers={"POST /config": FOUND})
     assert ran.out.splitlines() == [
         "+ group work",
         "~ channel up",
@@ -72,7 +71,7 @@ def test_a_dry_run_shows_what_would_change(file: Path) -> None:
         "    weight = 5",
     ]
     assert ran.err == "note: set THIS\n2 changes to make; 1 not in the file, left unchanged\n"
-    assert control.bodies == [{"text": TEXT, "apply": False, "prune": False, "origin": "tollkeeper"}]
+    assert ran.bodies == [{"text": TEXT, "apply": False, "prune": False, "origin": "tollkeeper"}]
 
 
 def test_an_import_is_looked_at_and_then_made(file: Path) -> None:
@@ -105,19 +104,17 @@ def test_records_are_deleted_only_if_confirmed(file: Path) -> None:
 
 
 def test_json_is_one_value(file: Path) -> None:
-    ran = run("config", "import", str(file), "--json", control=Control({"POST /config": FOUND}))
+    ran = run("config", "import", str(file), "--json", answers={"POST /config": FOUND})
     assert set(ran.json) == {"applied", "differences", "notes", "expiring", "keys"}
 
 
 def test_a_text_from_stdin() -> None:
-    control = Control({"POST /config": FOUND})
-    run("config", "import", "-", "--dry-run", control=control, stdin=TEXT)
-    assert control.bodies[0]["text"] == TEXT
+    ran = run("config", "import", "-", "--dry-run", answers={"POST /config": FOUND}, stdin=TEXT)
+    assert ran.bodies[0]["text"] == TEXT
 
 
 def test_a_refusal_says_where(file: Path) -> None:
-    control = Control({"POST /config": BadRequest("channels.up.prio: is unknown")})
-    ran = run("config", "import", str(file), control=control)
+    ran = run("config", "import", str(file), answers={"POST /config": BadRequest("channels.up.prio: is unknown")})
     assert (ran.code, "channels.up.prio: is unknown" in ran.err) == (Exit.USAGE, True)
 
 
@@ -126,7 +123,7 @@ def test_strangers_names_are_made_harmless(file: Path) -> None:
     bad = replace(
         FOUND, differences=[Difference(what="added", noun="group", name=HOSTILE, fields=[field])], notes=[HOSTILE]
     )
-    ran = run("config", "import", str(file), "--dry-run", control=Control({"POST /config": bad}))
+    ran = run("config", "import", str(file), "--dry-run", answers={"POST /config": bad})
     assert not set("\x1b\x07\x9b\u202e") & set(ran.out + ran.err)
 
 
@@ -140,9 +137,8 @@ model_list:
 
 def test_litellm_s_yaml_goes_out_as_json(file: Path) -> None:
     file.write_text(YAML, encoding="utf-8")
-    control = Control({"POST /config": FOUND})
-    run("config", "import", str(file), "--from", "litellm", control=control)
-    (shown, done) = control.bodies
+    ran = run("config", "import", str(file), "--from", "litellm", answers={"POST /config": FOUND})
+    (shown, done) = ran.bodies
     assert (shown["origin"], done["origin"], done["apply"]) == ("litellm", "litellm", True)
     params = json.loads(done["text"])["model_list"][0]["litellm_params"]
     assert params == {"api_key": "os.environ/KEY", "model": "openai/x", "released": "2026-01-01"}
@@ -150,24 +146,21 @@ def test_litellm_s_yaml_goes_out_as_json(file: Path) -> None:
 
 def test_a_list_of_channels_goes_out_as_it_is(file: Path) -> None:
     file.write_text("[]", encoding="utf-8")
-    control = Control({"POST /config": FOUND})
-    run("config", "import", str(file), "--from", "one-api", "--dry-run", control=control)
-    assert (control.bodies[0]["origin"], control.bodies[0]["text"]) == ("one-api", "[]")
+    ran = run("config", "import", str(file), "--from", "one-api", "--dry-run", answers={"POST /config": FOUND})
+    assert (ran.bodies[0]["origin"], ran.bodies[0]["text"]) == ("one-api", "[]")
 
 
 def test_numbers_that_json_lacks_go_out_as_null(file: Path) -> None:
     file.write_text("a: .nan\nb: [.inf, -.inf, 1.5, {c: .NaN}]\n", encoding="utf-8")
-    control = Control({"POST /config": FOUND})
-    run("config", "import", str(file), "--from", "litellm", "--dry-run", control=control)
-    assert json.loads(control.bodies[0]["text"]) == {"a": None, "b": [None, None, 1.5, {"c": None}]}
+    ran = run("config", "import", str(file), "--from", "litellm", "--dry-run", answers={"POST /config": FOUND})
+    assert json.loads(ran.bodies[0]["text"]) == {"a": None, "b": [None, None, 1.5, {"c": None}]}
 
 
 @pytest.mark.parametrize("coding", ["utf-8-sig", "utf-16"])
 def test_a_byte_order_mark_is_not_part_of_the_text(file: Path, coding: str) -> None:
     file.write_text("format = 1\n", encoding=coding)
-    control = Control({"POST /config": FOUND})
-    run("config", "import", str(file), "--dry-run", control=control)
-    assert control.bodies[0]["text"] == "format = 1\n"
+    ran = run("config", "import", str(file), "--dry-run", answers={"POST /config": FOUND})
+    assert ran.bodies[0]["text"] == "format = 1\n"
 
 
 BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(

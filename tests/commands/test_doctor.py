@@ -9,29 +9,29 @@ import pytest
 from gateway.commands.exit_codes import Exit
 from gateway.domain.errors import Unavailable
 from gateway.store import files
-from tests.commands.runner import Control, run
+from tests.commands.runner import run
 from tests.commands.samples import HOSTILE, STATUS
 
 DOWN = {"GET /status": {**{f: getattr(STATUS, f) for f in STATUS.__struct_fields__}, "address": ""}}
 
 
 def test_the_first_failure_is_named_with_what_to_do() -> None:
-    ran = run("doctor", control=Control(DOWN))
+    ran = run("doctor", answers=DOWN)
     assert ran.code == Exit.UNREACHABLE
     assert ran.out.startswith("fail     the gateway answers     no server is running")
     assert "tollkeeper serve" in ran.out
     assert ran.err.startswith("tollkeeper: the check 'the gateway answers' failed: no server is running")
     assert ("tollkeeper serve" in ran.err, ran.err.count("\n")) == (False, 1)
-    assert "tollkeeper serve" in run("doctor", "--json", control=Control(DOWN)).err
+    assert "tollkeeper serve" in run("doctor", "--json", answers=DOWN).err
 
 
 def test_steps_after_a_failure_are_skipped() -> None:
-    ran = run("doctor", "--json", control=Control(DOWN))
+    ran = run("doctor", "--json", answers=DOWN)
     assert [step["result"] for step in ran.json] == ["fail", *["skipped"] * (len(ran.json) - 1)]
 
 
 def test_no_colour_in_a_pipe_and_no_control_characters() -> None:
-    ran = run("doctor", control=Control({"GET /status": Unavailable(HOSTILE)}))
+    ran = run("doctor", answers={"GET /status": Unavailable(HOSTILE)})
     assert "\x1b" not in ran.out + ran.err
 
 

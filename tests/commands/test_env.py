@@ -32,7 +32,7 @@ APPS = {**CONTROL, "GET /tokens": [TOKEN], "GET /models": [MODEL], "GET /calls":
     ],
 )
 def test_the_lines_of_each_shell(shell: str, line: str) -> None:
-    ran = run("env", "--shell", shell, "--key", KEY, control=Control(CONTROL))
+    ran = run("env", "--shell", shell, "--key", KEY, answers=CONTROL)
     assert line in ran.out.splitlines()
     assert "http://127.0.0.1:8655/v1" in ran.out
     assert ran.err == ""
@@ -40,7 +40,7 @@ def test_the_lines_of_each_shell(shell: str, line: str) -> None:
 
 def test_a_key_that_is_not_known_is_a_comment_to_complete(tmp_path: Path) -> None:
     (tmp_path / "config.json").touch()
-    ran = run("env", "--shell", "sh", control=Control(CONTROL), env={"TOLLKEEPER_HOME": str(tmp_path)})
+    ran = run("env", "--shell", "sh", answers=CONTROL, env={"TOLLKEEPER_HOME": str(tmp_path)})
     assert ran.out.splitlines() == [
         "export OPENAI_BASE_URL='http://127.0.0.1:8655/v1'",
         "# export OPENAI_API_KEY='sk-tk-...'",
@@ -54,26 +54,26 @@ def test_without_data_there_is_no_key_that_was_shown(tmp_path: Path) -> None:
 
 
 def test_the_token_tells_which_key_it_was() -> None:
-    assert TOKEN.hint in run("env", "--token", "laptop", control=Control(CONTROL)).err
-    missing = run("env", "--token", "laptop", control=Control({"GET /tokens/laptop": NotFound("no token 'laptop'")}))
+    assert TOKEN.hint in run("env", "--token", "laptop", answers=CONTROL).err
+    missing = run("env", "--token", "laptop", answers={"GET /tokens/laptop": NotFound("no token 'laptop'")})
     assert (missing.code, missing.out) == (Exit.NOT_FOUND, "")
 
 
 def test_the_key_may_come_from_stdin_or_the_environment() -> None:
-    assert KEY in run("env", "--key", "-", control=Control(CONTROL), stdin=f"{KEY}\n").out
-    assert KEY in run("env", control=Control(CONTROL), env={"TOLLKEEPER_TOKEN": KEY}).out
+    assert KEY in run("env", "--key", "-", answers=CONTROL, stdin=f"{KEY}\n").out
+    assert KEY in run("env", answers=CONTROL, env={"TOLLKEEPER_TOKEN": KEY}).out
 
 
 @pytest.mark.parametrize("more", [[], ["--for", "aider"]])
 def test_the_key_in_the_environment_is_left_out_if_it_is_that_of_another_token(more: list[str]) -> None:
     for key, there in ((KEY, False), (OWN_KEY, True)):
-        ran = run("env", "--token", "laptop", *more, control=Control(APPS), env={"OPENAI_API_KEY": key})
+        ran = run("env", "--token", "laptop", *more, answers=APPS, env={"OPENAI_API_KEY": key})
         assert (ran.code, key in ran.out) == (0, there), ran.out
         assert ("token rotate laptop" in ran.err) is not there
 
 
 def test_a_key_that_is_given_must_be_that_of_the_token() -> None:
-    ran = run("env", "--token", "laptop", "--key", "-", control=Control(APPS), stdin=f"{KEY}\n")
+    ran = run("env", "--token", "laptop", "--key", "-", answers=APPS, stdin=f"{KEY}\n")
     assert (ran.code, KEY in ran.out) == (Exit.TOKEN, False)
     assert f"the key does not belong to token 'laptop', whose key is {TOKEN.hint}" in ran.err
     assert f"nothing was printed for this key; save it now: {KEY}" in ran.err
@@ -85,13 +85,12 @@ def test_without_a_server_it_is_the_address_it_would_have() -> None:
 
 
 def test_a_program_gets_all_it_needs_with_the_models_that_the_token_sees() -> None:
-    control = Control(APPS)
-    ran = run("env", "--for", "codex", "--key", OWN_KEY, "--shell", "sh", control=control)
+    ran = run("env", "--for", "codex", "--key", OWN_KEY, "--shell", "sh", answers=APPS)
     file, _, line = ran.out.rstrip().rpartition("\n")
     assert tomllib.loads(file)["model"] == MODEL.name
     assert line == f"export TOLLKEEPER_TOKEN='{OWN_KEY}'"
     assert ran.err.startswith("\N{RIGHTWARDS ARROW} ~/.codex/config.toml")
-    assert "GET /models?token=tok_1" in [asked for asked, _ in control.asked]
+    assert "GET /models?token=tok_1" in [asked for asked, _ in ran.asked]
 
 
 def test_a_program_begins_with_the_model_that_answered_its_token_last() -> None:
@@ -130,19 +129,19 @@ def test_of_several_tokens_the_one_called_like_the_app_counts_else_the_one_used_
 
 def test_a_key_from_a_pipe_that_no_part_has_is_not_lost() -> None:
     line = ("env", "--for", "codex", "--shell", "sh", "--key")
-    ran = run(*line, "-", "--only", "file", control=Control(APPS), stdin=OWN_KEY)
+    ran = run(*line, "-", "--only", "file", answers=APPS, stdin=OWN_KEY)
     assert OWN_KEY not in ran.out
     assert ran.err.endswith(f"the printed settings do not contain the key; save it now: {OWN_KEY}\n")
     for known in ((*line, OWN_KEY, "--only", "file"), (*line, "-"), (*line, "-", "--only", "variables")):
-        assert "save it now" not in run(*known, control=Control(APPS), stdin=OWN_KEY).err
+        assert "save it now" not in run(*known, answers=APPS, stdin=OWN_KEY).err
 
 
 @pytest.mark.parametrize("more", [("--for", "emacs"), ("--for", "codex", "--model", "gpt-9"), ("--only", "file")])
 def test_a_key_from_a_pipe_is_not_lost_when_nothing_can_be_printed(more: Sequence[str]) -> None:
-    ran = run("env", *more, "--key", "-", control=Control(APPS), stdin=OWN_KEY)
+    ran = run("env", *more, "--key", "-", answers=APPS, stdin=OWN_KEY)
     assert (ran.code != 0, ran.out) == (True, "")
     assert f"nothing was printed for this key; save it now: {OWN_KEY}\n" in ran.err
-    assert OWN_KEY not in run("env", *more, "--key", OWN_KEY, control=Control(APPS)).err
+    assert OWN_KEY not in run("env", *more, "--key", OWN_KEY, answers=APPS).err
 
 
 NAMED = {**APPS, "GET /tokens": [msgspec.structs.replace(TOKEN, name="claude")]}
@@ -176,32 +175,32 @@ NAMED = {**APPS, "GET /tokens": [msgspec.structs.replace(TOKEN, name="claude")]}
     ],
 )
 def test_what_is_printed(line: str, answers: Mapping[str, object], code: Exit, out: str, err: str) -> None:
-    ran = run("env", *shlex.split(line), control=Control(answers), env={"SHELL": "/usr/bin/fish"})
+    ran = run("env", *shlex.split(line), answers=answers, env={"SHELL": "/usr/bin/fish"})
     assert (ran.code, out in ran.out, err in ran.err) == (code, True, True), ran.out + ran.err
 
 
 @pytest.mark.parametrize("app", ["llm", "codex"])
 def test_a_file_that_needs_no_key_says_nothing_of_one(app: str) -> None:
-    ran = run("env", "--for", app, "--only", "file", control=Control(APPS))
+    ran = run("env", "--for", app, "--only", "file", answers=APPS)
     assert ("sk-tk-" in ran.out, "key" in ran.err) == (False, False)
 
 
 def test_the_variables_or_the_file_alone() -> None:
-    variables = run("env", "--for", "aider", "--only", "variables", "--shell", "sh", control=Control(APPS)).out
+    variables = run("env", "--for", "aider", "--only", "variables", "--shell", "sh", answers=APPS).out
     assert [line.partition("=")[0] for line in variables.splitlines()] == [
         "export AIDER_OPENAI_API_BASE",
         "export AIDER_OPENAI_API_KEY",
         "export AIDER_MODEL",
     ]
-    file = run("env", "--for", "codex", "--only", "file", control=Control(APPS)).out
+    file = run("env", "--for", "codex", "--only", "file", answers=APPS).out
     assert tomllib.loads(file)["model_provider"] == "tollkeeper"
-    none = run("env", "--for", "cursor", "--only", "variables", control=Control(APPS))
+    none = run("env", "--for", "cursor", "--only", "variables", answers=APPS)
     assert (none.code, none.out) == (Exit.USAGE, "")
 
 
 @pytest.mark.parametrize("app", ["openai", "anthropic", "curl", "aider", "claude"])
 def test_a_shell_can_evaluate_what_is_printed_into_a_pipe(app: str) -> None:
-    printed = run("env", "--for", app, "--key", OWN_KEY, "--shell", "sh", control=Control(APPS)).out
+    printed = run("env", "--for", app, "--key", OWN_KEY, "--shell", "sh", answers=APPS).out
     lines = printed.splitlines()
     exports = [line for line in lines if line.startswith("export ")]
     assert len(exports) < len(lines)
@@ -210,18 +209,18 @@ def test_a_shell_can_evaluate_what_is_printed_into_a_pipe(app: str) -> None:
 
 def test_a_terminal_gets_what_can_be_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(env, "on_terminal", lambda: True)
-    printed = run("env", "--for", "openai", "--shell", "sh", control=Control(APPS)).out
+    printed = run("env", "--for", "openai", "--shell", "sh", answers=APPS).out
     assert "\nfrom openai import OpenAI\n" in printed
 
 
 def test_as_json_each_part_stands_by_itself() -> None:
-    parts = run("env", "--for", "zed", "--json", "--key", OWN_KEY, control=Control(APPS)).json
+    parts = run("env", "--for", "zed", "--json", "--key", OWN_KEY, answers=APPS).json
     assert [part["where"].split()[0] for part in parts] == ["~/.config/zed/settings.json", "the", "or,"]
     assert parts[1]["text"] == OWN_KEY
 
 
 def test_the_variables_as_json() -> None:
-    found = run("env", "--json", "--key", OWN_KEY, control=Control(APPS)).json
+    found = run("env", "--json", "--key", OWN_KEY, answers=APPS).json
     assert found == {"OPENAI_BASE_URL": STATUS.address, "OPENAI_API_KEY": OWN_KEY}
 
 
@@ -235,6 +234,6 @@ def test_what_belongs_to_a_program_needs_one() -> None:
 @pytest.mark.parametrize("app", ["aider", "claude", "codex", "llm", "pydantic-ai"])
 def test_a_model_with_a_hostile_name_is_printed_harmless(app: str) -> None:
     hostile = msgspec.structs.replace(MODEL, name=HOSTILE)
-    ran = run("env", "--for", app, "--shell", "sh", control=Control({**APPS, "GET /models": [hostile]}))
+    ran = run("env", "--for", app, "--shell", "sh", answers={**APPS, "GET /models": [hostile]})
     assert ran.code == 0
     assert not [char for char in ran.out if not char.isprintable() and char != "\n"]

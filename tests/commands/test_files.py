@@ -95,9 +95,8 @@ def test_a_pipe_is_read_to_its_end_however_slow_its_writer_is(tmp_path: Path) ->
     ],
 )
 def test_stdin_without_an_end_is_refused(args: tuple[str, ...], limit: int) -> None:
-    control = Control({"GET /channels/x": CHANNEL})
-    ran = run(*args, control=control, stdin=b"k" * (limit + 1))
-    assert (ran.code, ran.err.count("\n"), control.bodies) == (Exit.USAGE, 1, [])
+    ran = run(*args, answers={"GET /channels/x": CHANNEL}, stdin=b"k" * (limit + 1))
+    assert (ran.code, ran.err.count("\n"), ran.bodies) == (Exit.USAGE, 1, [])
     assert "stdin has" in ran.err
 
 
@@ -109,9 +108,7 @@ def open_umask() -> object:
 
 
 def exporting(file: Path | str) -> Ran:
-    return run(
-        "config", "export", str(file), "--yes", control=Control({"GET /config": ExportView(text=TEXT, notes=[])})
-    )
+    return run("config", "export", str(file), "--yes", answers={"GET /config": ExportView(text=TEXT, notes=[])})
 
 
 @pytest.mark.usefixtures("open_umask")

@@ -11,8 +11,8 @@ from tests.commands.samples import CHANNEL, GROUP, MODEL
 
 
 def test_groups_are_listed_with_their_multiplier_and_shown() -> None:
-    assert "x1.5" in run("group", "list", control=Control({"GET /groups": [GROUP]})).out
-    shown = run("group", "show", "default", control=Control({"GET /groups/default": GROUP})).out
+    assert "x1.5" in run("group", "list", answers={"GET /groups": [GROUP]}).out
+    shown = run("group", "show", "default", answers={"GET /groups/default": GROUP}).out
     assert "channels       demo\n" in shown
     assert "routing order  highest priority first\n" in shown
 
@@ -31,8 +31,8 @@ def test_a_new_group_says_how_it_gets_a_channel_that_stays_in_its_groups() -> No
     both = replace(CHANNEL, groups=("default", "friends"))
     answers = {"POST /groups": replace(GROUP, name="work"), "GET /channels": [demo, both]}
     line = "tollkeeper channel edit openai --add-group work\n"
-    assert run("group", "add", "work", control=Control(answers)).err.endswith(line)
-    none = run("group", "add", "work", control=Control({**answers, "GET /channels": []}))
+    assert run("group", "add", "work", answers=answers).err.endswith(line)
+    none = run("group", "add", "work", answers={**answers, "GET /channels": []})
     assert none.err.endswith("tollkeeper channel add NAME --group work\n")
 
 
@@ -88,7 +88,7 @@ def test_a_group_has_fallbacks() -> None:
         {"fallbacks": []},
     ]
     told = replace(GROUP, fallbacks=[Fallback(model="gpt-*", to=("claude", "qwen3:8b"))])
-    ran = run("group", "show", "default", control=Control({"GET /groups/default": told, "GET /models": [MODEL]}))
+    ran = run("group", "show", "default", answers={"GET /groups/default": told, "GET /models": [MODEL]})
     assert "fallbacks      gpt-*: claude, qwen3:8b\n" in ran.out
 
 

@@ -37,7 +37,7 @@ DOUBT = Conflict("used", code="needs_confirmation", details={"entry": ENTRY, "re
 
 
 def test_the_history_is_a_table() -> None:
-    ran = run("history", control=Control({"GET /history": [ENTRY]}))
+    ran = run("history", answers={"GET /history": [ENTRY]})
     head, line = ran.out.splitlines()
     assert head.split() == ["Id", "Time", "By", "Change", "Fields", "State"]
     assert "12" in line
@@ -73,19 +73,18 @@ LONG = change("changed", "hold_output", "what a call's limit allows, and more", 
     ],
 )
 def test_a_change_shows_before_and_after_or_the_values_alone(line: str, shown: HistoryView, told: str) -> None:
-    assert told in run(*line.split(), control=Control({"GET /history": [shown], "GET /history/12": shown})).out
+    assert told in run(*line.split(), answers={"GET /history": [shown], "GET /history/12": shown}).out
 
 
 def test_filters_go_to_the_server() -> None:
-    control = Control({"GET /history": [ENTRY]})
-    ran = run("history", "--kind", "token", "--name", "ci", "--limit", "3", "--json", control=control)
-    assert control.asked == [("GET /history?kind=token&name=ci&limit=3", None)]
+    ran = run("history", "--kind", "token", "--name", "ci", "--limit", "3", "--json", answers={"GET /history": [ENTRY]})
+    assert ran.asked == [("GET /history?kind=token&name=ci&limit=3", None)]
     assert ran.json[0]["source"]["command"] == "token edit"
-    assert run("history", "--kind", "nonsense", control=Control({})).code == Exit.USAGE
+    assert run("history", "--kind", "nonsense", answers={}).code == Exit.USAGE
 
 
 def test_undo_says_what_it_undid_when_it_was_done_and_by_whom() -> None:
-    ran = run("undo", control=Control({"POST /undo": DONE}))
+    ran = run("undo", answers={"POST /undo": DONE})
     assert ran.out.startswith("Undone: token 'ci' is as before (change 12: changed token 'ci', ")
     assert ran.out.endswith(" ago, by the command line ('token edit' on pts/3))\n")
     assert ran.err == "enter its key again\n"
@@ -101,14 +100,12 @@ def test_undo_says_what_it_undid_when_it_was_done_and_by_whom() -> None:
     ],
 )
 def test_what_is_undone(command: list[str], body: dict[str, object]) -> None:
-    control = Control({"POST /undo": DONE, "POST /redo": DONE})
-    run(*command, control=control)
-    assert control.asked == [(f"POST /{'redo' if 'redo' in command else 'undo'}", body)]
+    ran = run(*command, answers={"POST /undo": DONE, "POST /redo": DONE})
+    assert ran.asked == [(f"POST /{'redo' if 'redo' in command else 'undo'}", body)]
 
 
 def test_without_a_terminal_a_surprising_undo_needs_yes() -> None:
-    control = Control({"POST /undo": DOUBT})
-    ran = run("undo", control=control)
+    ran = run("undo", answers={"POST /undo": DOUBT})
     assert (ran.code, ran.out) == (Exit.USAGE, "")
     question = "Undo change 12 (changed token 'ci')?"
     assert ran.err.splitlines() == [
@@ -127,14 +124,14 @@ def test_what_was_confirmed_is_what_is_undone(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_contradiction_is_one_line() -> None:
     newer = Conflict("token 'ci' was changed since, by change 14 (x); undo that one first", code="newer_change")
-    ran = run("history", "undo", "12", control=Control({"POST /undo": newer}))
+    ran = run("history", "undo", "12", answers={"POST /undo": newer})
     assert ran.code == Exit.CONFLICT
     assert ran.err == "tollkeeper: token 'ci' was changed since, by change 14 (x); undo that one first\n"
 
 
 def test_clearing_is_confirmed() -> None:
-    assert run("history", "clear", control=Control({"DELETE /history": {}})).code == Exit.USAGE
-    assert run("history", "clear", "--yes", control=Control({"DELETE /history": {}})).code == 0
+    assert run("history", "clear", answers={"DELETE /history": {}}).code == Exit.USAGE
+    assert run("history", "clear", "--yes", answers={"DELETE /history": {}}).code == 0
 
 
 @pytest.mark.slow
@@ -155,20 +152,20 @@ def test_a_history_that_ends_because_of_its_usual_limit_says_so() -> None:
     assert run("history", control=control).err == (
         "these are the newest 20 changes; there may be more: use --limit for more, --until for older ones\n"
     )
-    assert run("history", "list", "--limit", "19", control=Control({"GET /history": [ENTRY] * 19})).err == ""
+    assert run("history", "list", "--limit", "19", answers={"GET /history": [ENTRY] * 19}).err == ""
 
 
 def test_alike_names_stay_distinct_on_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(output, "terminal_width", lambda: 80)
     texts = [f"changed token 'continuous-integration-runner-{name}'" for name in ("linux", "macos")]
     same = [replace(ENTRY, text=text, differences=[]) for text in texts]
-    ran = run("history", control=Control({"GET /history": same}))
+    ran = run("history", answers={"GET /history": same})
     assert [line.split("  ")[-1] for line in ran.out.splitlines()[1:]] == [
         "changed token 'co…on-runner-linux'",
         "changed token 'co…on-runner-macos'",
     ]
     assert ran.err == ""  # nothing was undone: the column left out says nothing
     undone = [replace(ENTRY, text=text, differences=[], undone_by=13) for text in texts]
-    ran = run("history", control=Control({"GET /history": undone}))
+    ran = run("history", answers={"GET /history": undone})
     assert "changed token 'conti…ration-runner-macos'  undone by 13\n" in ran.out
     assert ran.err.startswith("columns left out: By; ")

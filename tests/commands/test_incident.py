@@ -30,7 +30,7 @@ BUDGET = Incident(id=1, channel="", budget="daily budget of token 'ci'", reason=
 
 
 def test_incidents_are_listed_with_cause_state_and_where_calls_went() -> None:
-    ran = run("incident", "list", control=Control({"GET /incidents": [FAILED, BUDGET]}))
+    ran = run("incident", "list", answers={"GET /incidents": [FAILED, BUDGET]})
     head, first, second = ran.out.splitlines()
     assert head.split() == ["Began", "Last", "Where", "Cause", "Failures", "State", "Calls", "Message"]
     for text in (
@@ -61,20 +61,19 @@ CUT = "the upstream ended the stream"
     ids=["a budget", "the balance", "a variable", "refused calls", "without the channel's name"],
 )
 def test_the_words_of_an_incident(incident: Incident, told: tuple[str, ...], untold: str) -> None:
-    line = run("incident", "list", control=Control({"GET /incidents": [incident]})).out.splitlines()[1]
+    line = run("incident", "list", answers={"GET /incidents": [incident]}).out.splitlines()[1]
     assert [text for text in told if text not in line] == []
     assert untold not in line
 
 
 def test_as_many_as_wanted_are_listed() -> None:
-    lines = run("incident", "list", "--limit", "1", control=Control({"GET /incidents": [FAILED, BUDGET]})).out
+    lines = run("incident", "list", "--limit", "1", answers={"GET /incidents": [FAILED, BUDGET]}).out
     assert len(lines.splitlines()) == 2
 
 
 def test_incidents_of_several_channels_are_requested() -> None:
-    control = Control({"GET /incidents": []})
-    run("incident", "list", "--channel", "a", "--channel", "b", control=control)
-    assert control.asked == [("GET /incidents?channel=a&channel=b", None)]
+    ran = run("incident", "list", "--channel", "a", "--channel", "b", answers={"GET /incidents": []})
+    assert ran.asked == [("GET /incidents?channel=a&channel=b", None)]
 
 
 def test_since_leaves_out_what_was_over_before() -> None:
@@ -90,18 +89,17 @@ def test_eighty_places_show_whether_an_incident_lasts(monkeypatch: pytest.Monkey
     until = Millis(now() + 60_000)
     known = [FAILED, replace(BUDGET, ended=NOW), replace(BUDGET, until=until)]
     for shown in ([FAILED], known[1:]):
-        control = Control({"GET /incidents": shown})
-        lines = run("incident", "list", control=control).out.splitlines()
+        lines = run("incident", "list", answers={"GET /incidents": shown}).out.splitlines()
         assert max(map(len, lines)) <= 80
         assert {"Began", "Where", "Cause", "State"} <= set(lines[0].split())
-    text = run("incident", "list", control=Control({"GET /incidents": known})).out
+    text = run("incident", "list", answers={"GET /incidents": known}).out
     assert (" over\n" in text, f"resets {local_time(until)[5:16]}" in text) == (True, True)
 
 
 def test_eighty_places_have_the_message_in_a_line_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(output, "terminal_width", lambda: 80)
     key = replace(FAILED, key="2 …2222", kind=FailureKind.AUTH, reason="Incorrect API key")
-    out = run("incident", "list", control=Control({"GET /incidents": [key, BUDGET]})).out
+    out = run("incident", "list", answers={"GET /incidents": [key, BUDGET]}).out
     _, first, message, second, spent = out.splitlines()
     assert ("key 2 …2222 rejected" in first, message) == (
         True,
@@ -114,7 +112,7 @@ def test_eighty_places_have_the_state_also_if_no_calls_went_elsewhere(monkeypatc
     monkeypatch.setattr(output, "terminal_width", lambda: 80)
     reason = f"the upstream answered 503: {'service unavailable, ' * 5}"
     lone = replace(FAILED, channel="openrouter-backup", reason=reason, moved={}, unanswered=0, refused=0)
-    head, row, below = run("incident", "list", control=Control({"GET /incidents": [lone]})).out.splitlines()
+    head, row, below = run("incident", "list", answers={"GET /incidents": [lone]}).out.splitlines()
     assert head.split() == ["Began", "Where", "Cause", "Failures", "State"]
     assert (row.startswith("20"), below.strip()[:30]) == (True, reason[:30])
 
@@ -122,17 +120,17 @@ def test_eighty_places_have_the_state_also_if_no_calls_went_elsewhere(monkeypatc
 def test_a_failure_that_did_not_pause_its_channel_is_not_over_at_once() -> None:
     failed = replace(FAILED, paused=False, last=now())
     known = [failed, replace(failed, ended=now()), replace(failed, last=Millis(now() - QUIET_MS - 1_000))]
-    lines = run("incident", "list", control=Control({"GET /incidents": known})).out.splitlines()[1:]
+    lines = run("incident", "list", answers={"GET /incidents": known}).out.splitlines()[1:]
     assert ["no success since" in line for line in lines] == [True, False, False]
     assert [" over " in line for line in lines] == [False, True, True]
 
 
 def test_the_json_is_what_the_server_says() -> None:
-    ran = run("incident", "list", "--json", control=Control({"GET /incidents": [FAILED]}))
+    ran = run("incident", "list", "--json", answers={"GET /incidents": [FAILED]})
     assert (ran.json[0]["began_ms"], ran.json[0]["moved"], ran.json[0]["status"]) == (NOW, {"other": 3}, 503)
 
 
 def test_without_any_it_says_so_and_nothing_harmful_reaches_the_terminal() -> None:
-    assert "no incidents" in run("incident", "list", control=Control({"GET /incidents": []})).err
+    assert "no incidents" in run("incident", "list", answers={"GET /incidents": []}).err
     hostile = Incident(id=1, channel=HOSTILE, reason=HOSTILE, moved={HOSTILE: 1}, began=NOW, last=NOW)
-    assert "\x1b" not in run("incident", "list", control=Control({"GET /incidents": [hostile]})).out
+    assert "\x1b" not in run("incident", "list", answers={"GET /incidents": [hostile]}).out

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from gateway.commands.exit_codes import Exit
 from gateway.domain.diagnosis import Verdict
-from tests.commands.runner import Control, run
+from tests.commands.runner import run
 from tests.commands.samples import VERDICT
 
 DIFFERENT = replace(VERDICT, equal=False, difference="balance: 1 != 2")
@@ -24,10 +24,10 @@ DAMAGED = replace(VERDICT, damage=["calls-x.json: record 5 is missing", "calls-y
     ],
 )
 def test_the_books_are_equal_or_a_failure(verdict: Verdict, code: Exit, first: str, last: str, err: str) -> None:
-    ran = run("verify", control=Control({"GET /verify": verdict}))
+    ran = run("verify", answers={"GET /verify": verdict})
     lines = ran.out.splitlines()
     assert (ran.code, lines[0], last in lines[-1], err in ran.err) == (code, first, True, True)
-    in_json = run("verify", "--json", control=Control({"GET /verify": verdict}))
+    in_json = run("verify", "--json", answers={"GET /verify": verdict})
     assert (in_json.code, in_json.json["equal"]) == (code, verdict.equal)
 
 

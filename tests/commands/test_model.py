@@ -31,7 +31,7 @@ LISTED = replace(DETAIL, context_source="genai-prices 1.0")
 )
 def test_what_is_printed(line: str, view: object, told: str) -> None:
     answers = {**ACTIVE, "GET /models": view, "GET /models/x": view}
-    assert told in run("model", *line.split(), control=Control(answers)).out
+    assert told in run("model", *line.split(), answers=answers).out
 
 
 def test_the_list_may_be_one_tokens() -> None:
@@ -57,7 +57,7 @@ def test_the_list_may_be_one_tokens() -> None:
 def test_a_token_that_sees_no_models_has_a_reason(sees: list[str], text: str) -> None:
     blind, group = replace(TOKEN, sees=[]), replace(GROUP, sees=sees)
     answers = {**ACTIVE, "GET /models": [], "GET /tokens/laptop": blind, "GET /groups/default": group}
-    ran = run("model", "list", "--token", "laptop", control=Control(answers))
+    ran = run("model", "list", "--token", "laptop", answers=answers)
     assert ran.err == f"token 'laptop' sees no models: {text}\n"
     answers = {
         "GET /tokens/laptop": replace(TOKEN, models=()),
@@ -65,10 +65,10 @@ def test_a_token_that_sees_no_models_has_a_reason(sees: list[str], text: str) ->
         "POST /batch": {"done": "changed models of token 'laptop'"},
         "GET /groups/default": group,
     }
-    ran = run("token", "edit", "laptop", "--models", "demo-*", control=Control(answers))
+    ran = run("token", "edit", "laptop", "--models", "demo-*", answers=answers)
     assert ran.err == f"Changed models of token 'laptop'.\nnote: token 'laptop' sees no models: {text}\n"
     answers = {"POST /tokens": NewToken(key="sk-tk-x", token=blind), "GET /groups/default": group}
-    ran = run("token", "add", "laptop", control=Control(answers))
+    ran = run("token", "add", "laptop", answers=answers)
     assert ran.err.endswith(f"\nnote: token 'laptop' sees no models: {text}\n")
 
 
@@ -84,6 +84,6 @@ def test_one_model_says_who_serves_it_in_which_order_and_how_long_it_may_be() ->
 
 def test_a_suspended_account_is_shown_beside_the_list() -> None:
     suspended = replace(ACCOUNT, status=AccountStatus.SUSPENDED)
-    ran = run("model", "list", control=Control({"GET /account": suspended, "GET /models": [MODEL]}))
+    ran = run("model", "list", answers={"GET /account": suspended, "GET /models": [MODEL]})
     assert MODEL.name in ran.out
     assert "the account is suspended, so all calls are rejected" in ran.err

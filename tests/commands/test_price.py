@@ -40,19 +40,17 @@ def test_what_changes_is_shown_with_its_new_value() -> None:
     assert "same" in rows["gpt-6"]
     assert "imported: 1 price\nnot imported: 1 price; see the notes (--accept" in ran.err
     stale = replace(NEW, listed=replace(PRICE, stale=True))
-    assert "the price list is old" in run("price", "import", control=Control({"POST /prices/import": [stale]})).err
+    assert "the price list is old" in run("price", "import", answers={"POST /prices/import": [stale]}).err
 
 
 def test_prices_for_longer_inputs_are_in_every_list() -> None:
     tier = Tier(above=200_000, input=Nanos(6 * 10**9), output=Nanos(22_500_000_000))
     tiered = replace(PRICE, tiers=1, tier_prices=[tier])
-    listed = run("price", "list", control=Control({"GET /prices": [PRICE, tiered], **NEWS})).out.splitlines()
+    listed = run("price", "list", answers={"GET /prices": [PRICE, tiered], **NEWS}).out.splitlines()
     assert listed[0].endswith("Updated              Longer inputs")
     assert [line.split()[-1] for line in listed[1:]] == ["-", "200k=6/22.50"]
-    assert "Longer" not in run("price", "list", control=Control({"GET /prices": [PRICE], **NEWS})).out
-    models = run(
-        "model", "list", control=Control({"GET /models": [replace(MODEL, price=tiered)], "GET /account": ACCOUNT})
-    )
+    assert "Longer" not in run("price", "list", answers={"GET /prices": [PRICE], **NEWS}).out
+    models = run("model", "list", answers={"GET /models": [replace(MODEL, price=tiered)], "GET /account": ACCOUNT})
     assert "$2.50 / $10.00, 1 tier" in models.out
     words = "$2.50 / $10.00; $6.00 / $22.50 for inputs above 200,000 tokens"
     assert formatting.price_words(tiered, "m") == words
@@ -60,7 +58,7 @@ def test_prices_for_longer_inputs_are_in_every_list() -> None:
 
 def test_a_model_with_several_prices_has_a_range() -> None:
     several = replace(MODEL, prices=[PRICE, replace(PRICE, input_nanos=Nanos(0))])
-    models = run("model", "list", control=Control({"GET /models": [several], "GET /account": ACCOUNT}))
+    models = run("model", "list", answers={"GET /models": [several], "GET /account": ACCOUNT})
     assert "$0.00 - $2.50 / $10.00" in models.out
 
 
@@ -90,7 +88,7 @@ def test_leaps_can_be_accepted() -> None:
 
 def test_prices_are_listed_in_dollars_with_the_day_of_their_list_and_whether_it_is_old() -> None:
     listed = replace(PRICE, source="genai-prices 0.2.3", as_of_ms=Millis(1_790_000_000_000), stale=True)
-    row = run("price", "list", control=Control({"GET /prices": [listed], **NEWS})).out.splitlines()[1]
+    row = run("price", "list", answers={"GET /prices": [listed], **NEWS}).out.splitlines()[1]
     assert row.split()[:6] == ["gpt-4o", "$2.50", "$1.25", "-", "-", "$10.00"]
     assert "genai-prices 0.2.3 of 2026-09-21, stale" in row
 
@@ -118,10 +116,10 @@ def test_rates_that_a_new_price_does_not_have_any_more_are_named() -> None:
         "GET /prices": [free],
         f"PUT /prices/{quote(PRICE.model)}": replace(bare, tier_prices=[longer]),
     }
-    ran = run("price", "set", PRICE.model, "--input", "2.5", "--output", "10", control=Control(answers))
+    ran = run("price", "set", PRICE.model, "--input", "2.5", "--output", "10", answers=answers)
     assert ran.err.splitlines()[1].endswith("no longer has: --cached 0 --tier 200k=6/22.50 --tier 1M=6/22.50")
     kept = {**OFFERED, "GET /prices": [full], f"PUT /prices/{quote(PRICE.model)}": full}
-    ran = run("price", "set", PRICE.model, "--input", "2.5", "--output", "10", control=Control(kept))
+    ran = run("price", "set", PRICE.model, "--input", "2.5", "--output", "10", answers=kept)
     assert "no longer has" not in ran.err
 
 
@@ -144,7 +142,7 @@ def test_several_models_get_the_same_price() -> None:
     edits = [{"ref": model, "patch": {"input": 0, "output": 0}} for model in ("x", "y")]
     assert (ran.code, control.bodies) == (0, [{"kind": "prices", "edits": edits}])
     assert [row["model"] for row in ran.json] == ["x", "y"]
-    assert run("price", "set", "x", "2", "10", control=Control({})).code == Exit.USAGE
+    assert run("price", "set", "x", "2", "10", answers={}).code == Exit.USAGE
 
 
 @pytest.mark.parametrize(
@@ -197,9 +195,8 @@ def test_a_price_of_a_name_that_nobody_offers_is_set_with_a_note(model: str, not
     ],
 )
 def test_half_a_price_is_a_usage_error(args: tuple[str, ...]) -> None:
-    control = Control({})
-    ran = run("price", "set", "x", *args, control=control)
-    assert (ran.code, control.asked, ran.err.count("\n")) == (Exit.USAGE, [], 1)
+    ran = run("price", "set", "x", *args, answers={})
+    assert (ran.code, ran.asked, ran.err.count("\n")) == (Exit.USAGE, [], 1)
 
 
 def test_one_price_is_shown_with_every_rate() -> None:
@@ -243,7 +240,7 @@ def test_a_missing_price_says_what_to_do() -> None:
             ran = run(noun, "show", "odd one", control=control)
             text = f"unpriced: {effect}; 'tollkeeper price set 'odd one' --like"
             assert (ran.code, text in ran.out) == (0, True)
-    assert run("price", "show", "nobody", control=Control(missing)).code == Exit.NOT_FOUND
+    assert run("price", "show", "nobody", answers=missing).code == Exit.NOT_FOUND
 
 
 def test_nothing_known_is_nothing_to_import() -> None:
@@ -252,7 +249,7 @@ def test_nothing_known_is_nothing_to_import() -> None:
         ("", ". The vendors of these channels are not known: openai; name them with "),
     ):
         channels = [replace(CHANNEL, preset=preset)]
-        ran = run("price", "import", control=Control({"POST /prices/import": [], "GET /channels": channels}))
+        ran = run("price", "import", answers={"POST /prices/import": [], "GET /channels": channels})
         assert ran.err.startswith(f"no known prices; nothing to import{more}")
         assert ("'tollkeeper channel edit openai --preset VENDOR'" in ran.err) == bool(more)
 
@@ -276,7 +273,7 @@ def test_several_prices_are_removed_as_one_change() -> None:
     edits = [{"ref": "x", "patch": None}, {"ref": "y", "patch": None}]
     assert (ran.code, control.bodies) == (0, [{"kind": "prices", "edits": edits}])
     assert ran.err == "Price of 'x' removed.\nPrice of 'y' removed.\n"
-    ran = run("price", "remove", PRICE.model, "nope", control=Control({"GET /prices": [PRICE]}))
+    ran = run("price", "remove", PRICE.model, "nope", answers={"GET /prices": [PRICE]})
     assert (ran.code, "model 'nope' has no price" in ran.err) == (Exit.NOT_FOUND, True)
 
 
@@ -312,9 +309,7 @@ def test_no_price_of_a_channel_is_removed_if_one_does_not_exist() -> None:
 def test_cached_input_that_costs_more_is_pointed_out() -> None:
     dear = replace(PRICE, cached_input_nanos=Nanos(5 * PRICE.input_nanos))
     for view, noted in ((dear, True), (PRICE, False)):
-        ran = run(
-            "price", "set", "x", "--input", "1", "--output", "2", control=Control({**OFFERED, "PUT /prices/x": view})
-        )
+        ran = run("price", "set", "x", "--input", "1", "--output", "2", answers={**OFFERED, "PUT /prices/x": view})
         assert ("note: cached input costs more than other input: $12.50" in ran.err) is noted
 
 
@@ -323,12 +318,12 @@ def test_removing_looks_and_then_asks() -> None:
         control = Control({"GET /prices": [PRICE], "GET /settings": Settings(refuse_unpriced=refused)})
         ran = run("price", "remove", PRICE.model, control=control)
         assert (ran.code, effect in ran.err) == (Exit.USAGE, True)
-    ran = run("price", "remove", "nope", control=Control({"GET /prices": [PRICE]}))
+    ran = run("price", "remove", "nope", answers={"GET /prices": [PRICE]})
     assert (ran.code, "model 'nope' has no price" in ran.err) == (Exit.NOT_FOUND, True)
 
 
 def test_news_say_that_there_are_none() -> None:
-    ran = run("price", "news", control=Control({"GET /prices/news": PriceNews(as_of="2026-11-03")}))
+    ran = run("price", "news", answers={"GET /prices/news": PriceNews(as_of="2026-11-03")})
     assert ran.err == "price list of 2026-11-03\nno news: an import would change nothing\n"
     raised = Control({"GET /prices/news": PriceNews(as_of="2026-11-03", raised=2)})
     assert "no news" not in run("price", "news", control=raised).err

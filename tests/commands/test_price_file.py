@@ -43,9 +43,7 @@ def test_tiers_are_written_as_in_the_option() -> None:
 
 
 def test_the_list_of_prices_can_be_read_back() -> None:
-    shown = run(
-        "price", "list", "--json", control=Control({"GET /prices": [PRICE], "GET /prices/news": PriceNews()})
-    ).out
+    shown = run("price", "list", "--json", answers={"GET /prices": [PRICE], "GET /prices/news": PriceNews()}).out
     (body,) = prices_in(shown, "-").values()
     assert (body["input"], body["output"]) == (PRICE.input_nanos, PRICE.output_nanos)
 
@@ -99,4 +97,4 @@ def test_the_prices_of_a_file_are_printed_without_those_at_channels(tmp_path: Pa
 def test_a_file_of_prices_excludes_models_and_amounts(tmp_path: Path, more: tuple[str, ...]) -> None:
     file = tmp_path / "prices.csv"
     file.write_text("model,input,output\na,1,2\n")
-    assert run("price", "set", "--from", str(file), *more, control=Control({})).code == Exit.USAGE
+    assert run("price", "set", "--from", str(file), *more, answers={}).code == Exit.USAGE

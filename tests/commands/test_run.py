@@ -103,12 +103,12 @@ def test_a_program_that_would_pass_by_the_gateway_is_not_started(served: Served,
     ("program", "said"), [("nope", "program 'nope' in PATH"), ("/etc/passwd", "executable at '/etc/passwd'")]
 )
 def test_a_program_that_is_not_there_is_named_with_where_it_was_looked_for(program: str, said: str) -> None:
-    ran = run("run", "--", program, control=Control({}))
+    ran = run("run", "--", program, answers={})
     assert (ran.code, ran.err) == (Exit.NOT_FOUND, f"tollkeeper: no {said}\n")
 
 
 def test_an_unknown_option_before_the_program_is_not_the_program() -> None:
-    ran = run("run", "--budgt", "2", "--", "true", control=Control({}))
+    ran = run("run", "--budgt", "2", "--", "true", answers={})
     assert ran.code == Exit.USAGE
     assert "No such option '--budgt'" in ran.err
     assert "--budget" in ran.err

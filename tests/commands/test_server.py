@@ -30,7 +30,7 @@ def test_a_first_start_tells_all_that_is_needed(served: Served) -> None:
 def test_the_status_of_a_server(served: Served) -> None:
     ran = tollkeeper(served.home, "status", "--json")
     assert (ran.code, ran.json["address"] in served.greeting) == (0, True)
-    assert "address         http://127.0.0.1:8655/v1\n" in run("status", control=Control({"GET /status": STATUS})).out
+    assert "address         http://127.0.0.1:8655/v1\n" in run("status", answers={"GET /status": STATUS}).out
 
 
 NOT_WRITTEN = {"GET /status": replace(STATUS, state="store_failed", store_error="the disk is full")}
@@ -61,13 +61,12 @@ EMPTY = {"GET /account": replace(ACCOUNT, balance_nanos=Nanos(-21_850_000), avai
 )
 def test_the_status_says_what_is_wrong(changes: dict[str, object], told: str, untold: str) -> None:
     answers = {"GET /status": STATUS, "GET /account": ACCOUNT, "GET /usage": SUMMARY, **changes}
-    out = run("status", control=Control(answers)).out
+    out = run("status", answers=answers).out
     assert (told in out, untold in out) == (True, False), out
 
 
 def test_a_balance_that_is_used_up_needs_attention() -> None:
-    control = Control({"GET /status": STATUS, "GET /usage": SUMMARY, **EMPTY})
-    bar = run("status", "--line", "--json", control=control).json
+    bar = run("status", "--line", "--json", answers={"GET /status": STATUS, "GET /usage": SUMMARY, **EMPTY}).json
     assert (bar["class"], bar["text"].endswith(", balance used up")) == ("attention", True)
 
 
@@ -100,15 +99,9 @@ def test_budgets_that_are_used_up_need_attention() -> None:
         "GET /usage": SUMMARY,
         "GET /incidents": [spent, *others],
     }
-    assert run("status", "--json", control=Control(answers)).json["used_up"] == [
-        "daily budget of token 'editor'",
-        small.budget,
-    ]
-    assert (
-        f"refusing        daily budget of token 'editor', {small.budget}\n"
-        in run("status", control=Control(answers)).out
-    )
-    bar = run("status", "--line", "--json", control=Control(answers)).json
+    assert run("status", "--json", answers=answers).json["used_up"] == ["daily budget of token 'editor'", small.budget]
+    assert f"refusing        daily budget of token 'editor', {small.budget}\n" in run("status", answers=answers).out
+    bar = run("status", "--line", "--json", answers=answers).json
     assert (bar["class"], bar["text"].endswith(f"editor' refusing, {small.budget} refusing")) == ("attention", True)
 
 
@@ -116,13 +109,13 @@ def test_the_status_as_json_has_the_account_and_when_its_balance_is_used_up() ->
     now = int(time.time() * 1000)
     spending = replace(SUMMARY, first_ms=Millis(now - 2 * 86_400_000))
     answers = {"GET /status": STATUS, "GET /account": replace(ACCOUNT, status=AccountStatus.SUSPENDED)}
-    found = run("status", "--json", control=Control({**answers, "GET /usage": spending})).json["account"]
+    found = run("status", "--json", answers={**answers, "GET /usage": spending}).json["account"]
     assert (found["status"], found["available_nanos"]) == ("suspended", ACCOUNT.available_nanos)
     left = round(2 * 86_400_000 * ACCOUNT.available_nanos / spending.total.cost_nanos)
     assert abs(found["used_up_ms"] - now - left) < left / 100
-    shown = run("account", "show", "--json", control=Control({**answers, "GET /usage": spending})).json
+    shown = run("account", "show", "--json", answers={**answers, "GET /usage": spending}).json
     assert abs(shown["used_up_ms"] - found["used_up_ms"]) < left / 100
-    assert run("status", "--json", control=Control({"GET /status": STATUS})).json["account"] is None
+    assert run("status", "--json", answers={"GET /status": STATUS}).json["account"] is None
 
 
 def test_without_a_server(home: Path) -> None:
@@ -236,7 +229,7 @@ def test_keys_that_need_attention_are_counted() -> None:
     view = replace(STATUS, keys={"attention": 1, "unset": 2}, channels={"attention": 2, "ok": 1})
     assert bar_line(view, ACCOUNT, SUMMARY).text.endswith("1 key needs attention, 2 keys not set")
     assert bar_line(replace(view, keys={"attention": 2}), ACCOUNT, SUMMARY).text.endswith("2 keys need attention")
-    out = run("status", control=Control({"GET /status": view, "GET /account": ACCOUNT, "GET /usage": SUMMARY})).out
+    out = run("status", answers={"GET /status": view, "GET /account": ACCOUNT, "GET /usage": SUMMARY}).out
     assert "keys            1 key needs attention, 2 keys not set" in out
     assert "channels        2 need attention, 1 ok\n" in out
 
@@ -244,7 +237,7 @@ def test_keys_that_need_attention_are_counted() -> None:
 def test_the_status_says_how_long_the_balance_lasts() -> None:
     week = replace(SUMMARY, total=sum_row("", cost=5_000_000_000), first_ms=Millis(0))
     answers = {"GET /status": STATUS, "GET /account": ACCOUNT, "GET /usage": week}
-    out = run("status", control=Control(answers)).out
+    out = run("status", answers=answers).out
     assert re.search(r"balance         \$9.99562 available; at the pace of the last 7 days used up on .+\n", out)
-    lasting = run("account", "show", control=Control({**answers, "GET /account/grants": []})).out
+    lasting = run("account", "show", answers={**answers, "GET /account/grants": []}).out
     assert re.search(r"available +\$9.99562; at the pace of the last 7 days used up on .+\n", lasting)

@@ -27,7 +27,7 @@ def test_what_was_changed_is_printed_and_nothing_else() -> None:
     control = Control({**CONTROL, "PATCH /settings": Settings(refuse_unpriced=True)})
     ran = run("settings", "set", "--refuse-unpriced", control=control)
     assert re.fullmatch(r"[a-z ]+  \S+ -> \S+\n", ran.out)
-    same = run("settings", "set", "--refuse-unpriced", control=Control(CONTROL)).out
+    same = run("settings", "set", "--refuse-unpriced", answers=CONTROL).out
     assert same.split(maxsplit=1) == ["settings", "as before: nothing was changed\n"]
 
 
@@ -41,7 +41,7 @@ def test_records_are_deleted_only_if_confirmed() -> None:
 
 
 def test_all_settings_are_shown_also_those_that_are_as_usual() -> None:
-    ran = run("settings", "show", "--json", control=Control(CONTROL))
+    ran = run("settings", "show", "--json", answers=CONTROL)
     assert list(ran.json) == list(Settings.__struct_fields__)
 
 
@@ -75,24 +75,24 @@ def test_every_limit_can_be_set() -> None:
 
 
 def test_limits_are_shown() -> None:
-    usual = run("settings", "show", control=Control(CONTROL)).out
+    usual = run("settings", "show", answers=CONTROL).out
     assert "longest wait        10 s " in usual
     assert "connections         2048 " in usual
     assert "256 MiB together" in usual
     none: dict[str, Any] = dict.fromkeys(LIMITS, 0)
-    lifted = run("settings", "show", control=Control({**CONTROL, "GET /settings": Settings(**none)})).out
+    lifted = run("settings", "show", answers={**CONTROL, "GET /settings": Settings(**none)}).out
     assert "longest wait        none " in lifted
     assert "connections         no limit " in lifted
 
 
 def test_fewer_connections_than_set_are_explained() -> None:
     status = msgspec.structs.replace(STATUS, most_connections=96, open_files=256)
-    shown = run("settings", "show", control=Control({**CONTROL, "GET /status": status})).out
+    shown = run("settings", "show", answers={**CONTROL, "GET /status": status}).out
     assert "connections now     96; the system allows this server 256 open files" in shown
 
 
 def test_an_ollama_port_that_is_off_is_shown_so() -> None:
-    assert "ollama's port       off " in run("settings", "show", control=Control(CONTROL)).out
+    assert "ollama's port       off " in run("settings", "show", answers=CONTROL).out
 
 
 def test_an_ollama_port_that_cannot_be_opened_is_reported_at_once() -> None:
@@ -104,7 +104,7 @@ def test_an_ollama_port_that_cannot_be_opened_is_reported_at_once() -> None:
 
 
 def test_each_setting_names_its_option() -> None:
-    lines = run("settings", "show", control=Control(CONTROL)).out.splitlines()
+    lines = run("settings", "show", answers=CONTROL).out.splitlines()
     assert [line.split("  ")[-1].split()[0] for line in lines[: len(SETTINGS)]] == [
         field.flags.split("/")[0] for field in SETTINGS
     ]

@@ -52,15 +52,15 @@ def test_a_listing_is_a_table_that_says_which_budgets_are_used_up() -> None:
 
 
 def test_an_empty_listing_says_what_to_do_on_stderr() -> None:
-    ran = run("token", "list", control=Control({"GET /tokens": []}))
+    ran = run("token", "list", answers={"GET /tokens": []})
     assert (ran.code, ran.out) == (0, "")
     assert "tollkeeper token add" in ran.err
 
 
 def test_a_name_from_outside_cannot_reach_the_terminal() -> None:
     hostile = msgspec.structs.replace(TOKEN, name=HOSTILE, note=HOSTILE)
-    listed = run("token", "list", control=Control({"GET /tokens": [hostile]}))
-    shown = run("token", "show", "x", control=Control({"GET /tokens/x": hostile}))
+    listed = run("token", "list", answers={"GET /tokens": [hostile]})
+    shown = run("token", "show", "x", answers={"GET /tokens/x": hostile})
     edited = run("token", "disable", "x", control=edits(hostile))
     text = listed.out + shown.out + edited.err
     assert not set(text) & set("\x1b\x07\x9b\u202e")
@@ -168,15 +168,15 @@ def test_a_token_is_switched(command: str, enabled: bool) -> None:
 
 
 def test_the_servers_refusals_are_one_line_and_an_exit_code() -> None:
-    missing = run("token", "show", "x", control=Control({"GET /tokens/x": NotFound("no token 'x'")}))
-    taken = run("token", "add", "x", control=Control({"POST /tokens": Conflict("there is already a token 'x'")}))
+    missing = run("token", "show", "x", answers={"GET /tokens/x": NotFound("no token 'x'")})
+    taken = run("token", "add", "x", answers={"POST /tokens": Conflict("there is already a token 'x'")})
     assert (missing.code, missing.err) == (Exit.NOT_FOUND, "tollkeeper: no token 'x'\n")
     assert (taken.code, taken.out) == (Exit.CONFLICT, "")
 
 
 @pytest.mark.parametrize("flag", ["--rpm", "--tpm", "--concurrent"])
 def test_a_limit_of_nothing_says_how_to_have_no_limit(flag: str) -> None:
-    ran = run("token", "add", "t", flag, "0", control=Control({}))
+    ran = run("token", "add", "t", flag, "0", answers={})
     name = flag.removeprefix("--")
     assert (ran.code, f"'{flag}': {name} must be above 0; use 'none' for no limit" in ran.err) == (Exit.USAGE, True)
 
@@ -192,7 +192,7 @@ def test_a_limit_of_nothing_says_how_to_have_no_limit(flag: str) -> None:
 )
 def test_a_token_is_shown(hold: int, shown: str) -> None:
     token = replace(TOKEN, hold_output=hold)
-    ran = run("token", "show", "laptop", control=Control({"GET /tokens/laptop": token}))
+    ran = run("token", "show", "laptop", answers={"GET /tokens/laptop": token})
     assert re.search(rf"\n{shown}", ran.out)
 
 

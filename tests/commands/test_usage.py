@@ -33,7 +33,7 @@ def test_a_call_is_compared_with_the_usual_times_of_its_model() -> None:
     assert f"since={CALL.time_ms - 7 * 86_400_000}&until={CALL.time_ms}&" in asked
     assert "words=st%3Adone" in asked
     alone = replace(SUMMARY, total=replace(timed_row(CALL.model), calls=0))
-    assert "usual" not in run("usage", "show", CALL.id, control=Control({URL: CALL, "GET /usage": alone})).out
+    assert "usual" not in run("usage", "show", CALL.id, answers={URL: CALL, "GET /usage": alone}).out
 
 
 URL = f"GET /calls/{CALL.id}"
@@ -70,13 +70,13 @@ LOST = {"status": 0, "outcome": "lost", "marks": ["repeated=1"], "duration_ms": 
     ],
 )
 def test_what_a_call_tells(changes: dict[str, Any], told: str) -> None:
-    out = run("usage", "show", CALL.id, control=Control({URL: replace(CALL, **changes), **USUAL})).out
+    out = run("usage", "show", CALL.id, answers={URL: replace(CALL, **changes), **USUAL}).out
     assert told in " ".join(out.split())
     assert ("passed=" in out, "repeated=" in out) == (False, False)
 
 
 def test_csv_has_a_column_for_every_field() -> None:
-    ran = run("usage", "export", control=Control(CONTROL))
+    ran = run("usage", "export", answers=CONTROL)
     rows = list(csv.DictReader(io.StringIO(ran.out)))
     assert [list(row) for row in rows] == [list(CSV_COLUMNS)]
     assert (CSV_COLUMNS[:-1], rows[0]["cost_dollars"]) == (FIELDS, "0.00438")
@@ -92,9 +92,9 @@ def test_all_pages_are_exported() -> None:
 
 
 def test_json_lines_are_exact_and_what_the_option_of_other_commands_writes() -> None:
-    lines = run("usage", "export", "--format", "jsonl", control=Control(CONTROL)).out
+    lines = run("usage", "export", "--format", "jsonl", answers=CONTROL).out
     assert [json.loads(line) for line in lines.splitlines()] == [json_value(CALL)]
-    assert run("usage", "export", "--json", control=Control(CONTROL)).out == lines
+    assert run("usage", "export", "--json", answers=CONTROL).out == lines
 
 
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t=", "\r=", "\n=", "\uff1d", "\uff0b", "\uff0d", "\uff20"])
@@ -107,7 +107,7 @@ def test_a_spreadsheet_finds_no_formula(start: str) -> None:
 
 def test_a_file_is_for_its_owner_only(tmp_path: Path) -> None:
     target = tmp_path / "calls.csv"
-    ran = run("usage", "export", "--output", str(target), control=Control(CONTROL))
+    ran = run("usage", "export", "--output", str(target), answers=CONTROL)
     assert (ran.out, target.stat().st_mode & 0o777) == ("", 0o600)
     assert len(target.read_text().splitlines()) == 2
 
@@ -115,19 +115,19 @@ def test_a_file_is_for_its_owner_only(tmp_path: Path) -> None:
 def test_a_file_that_exists_is_kept(tmp_path: Path) -> None:
     target = tmp_path / "calls.csv"
     target.write_text("mine")
-    assert run("usage", "export", "--output", str(target), control=Control(CONTROL)).code == Exit.CONFLICT
+    assert run("usage", "export", "--output", str(target), answers=CONTROL).code == Exit.CONFLICT
     assert target.read_text() == "mine"
 
 
 def test_a_place_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
-    ran = run("usage", "export", "--output", str(tmp_path / "no" / "x"), control=Control(CONTROL))
+    ran = run("usage", "export", "--output", str(tmp_path / "no" / "x"), answers=CONTROL)
     assert (ran.code, ran.err.count("\n")) == (Exit.FAILED, 1)
 
 
 @pytest.mark.parametrize("words", [["tok:a.csv"], ["openai/gpt-4.1"], ["laptop", "--output", "calls.csv"]])
 def test_other_words_get_no_hint(words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert "--output" not in run("usage", "export", *words, control=Control(CONTROL)).err
+    assert "--output" not in run("usage", "export", *words, answers=CONTROL).err
 
 
 def test_new_columns_are_the_last_ones_and_the_api_is_a_filter() -> None:
@@ -138,14 +138,14 @@ def test_new_columns_are_the_last_ones_and_the_api_is_a_filter() -> None:
 
 
 def test_calls_are_listed() -> None:
-    ran = run("usage", "list", control=Control({"GET /calls": CallPage(calls=[CALL])}))
+    ran = run("usage", "list", answers={"GET /calls": CallPage(calls=[CALL])})
     row = ran.out.splitlines()[1]
     assert CALL.id in row
     assert row.split()[-6:] == ["1.25s", "320ms", "1.2k", "150", "$0.00438", CALL.id]
 
 
 def test_the_json_of_a_call_has_the_promised_fields() -> None:
-    ran = run("usage", "list", "--json", control=Control({"GET /calls": CallPage(calls=[CALL])}))
+    ran = run("usage", "list", "--json", answers={"GET /calls": CallPage(calls=[CALL])})
     promised = (
         *("id", "time", "token", "group", "model", "upstream_model", "channel", "status", "outcome", "stream"),
         *("duration_ms", "first_byte_ms", "input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens"),
@@ -158,8 +158,8 @@ def test_the_json_of_a_call_has_the_promised_fields() -> None:
 def test_nothing_from_outside_reaches_the_terminal() -> None:
     fields = ("model", "upstream_model", "app", "error", "channel", "finish_reason", "upstream_id", "token")
     hostile = replace(CALL, **dict.fromkeys(fields, HOSTILE), marks=[HOSTILE])
-    ran = run("usage", "show", CALL.id, control=Control({URL: hostile}))
-    listed = run("usage", "list", control=Control({"GET /calls": CallPage(calls=[hostile])}))
+    ran = run("usage", "show", CALL.id, answers={URL: hostile})
+    listed = run("usage", "list", answers={"GET /calls": CallPage(calls=[hostile])})
     assert not set(ran.out + listed.out) & set("\x1b\x07\x9b\u202e")
 
 
@@ -172,8 +172,8 @@ def test_a_running_call_is_cancelled() -> None:
 def test_the_last_call_is_shown_without_its_id() -> None:
     page, none = CallPage(calls=[CALL]), CallPage(calls=[])
     for name in ((), ("last",)):
-        assert CALL.id in run("usage", "show", *name, control=Control({"GET /calls": page, URL: CALL, **USUAL})).out
-    ran = run("usage", "show", "last", control=Control({"GET /calls": none}))
+        assert CALL.id in run("usage", "show", *name, answers={"GET /calls": page, URL: CALL, **USUAL}).out
+    ran = run("usage", "show", "last", answers={"GET /calls": none})
     assert (ran.code, "no calls yet" in ran.err) == (Exit.NOT_FOUND, True)
 
 
@@ -183,12 +183,12 @@ def test_a_part_of_an_id_is_enough_if_one_call_has_it() -> None:
     assert run("usage", "show", CALL.id[-5:], control=control).out.startswith(f"id           {CALL.id}\n")
     assert f"words=id%3A{CALL.id[-5:]}" in control.asked[1][0]
     two = CallPage(calls=[CALL, replace(CALL, id="req_other")])
-    ran = run("usage", "show", "req_", control=Control({"GET /calls": two}))
+    ran = run("usage", "show", "req_", answers={"GET /calls": two})
     assert ran.code == Exit.NOT_FOUND
     assert ran.err.endswith(f"several calls have 'req_' in their ids: {CALL.id}, req_other\n")
     late = iter([CallPage(calls=[], cursor="9"), CallPage(calls=[CALL], cursor="5"), CallPage(calls=[two.calls[1]])])
-    assert "several calls have" in run("usage", "show", "req_", control=Control({"GET /calls": late})).err
-    none = run("usage", "show", "zzzz", control=Control({"GET /calls": CallPage(calls=[])}))
+    assert "several calls have" in run("usage", "show", "req_", answers={"GET /calls": late}).err
+    none = run("usage", "show", "zzzz", answers={"GET /calls": CallPage(calls=[])})
     assert (none.code, "/calls/zzzz" in none.err) == (Exit.NOT_FOUND, True)
 
 
@@ -206,7 +206,7 @@ def test_retries_of_a_client_are_grouped() -> None:
     first = replace(CALL, id="req_1", status=503, outcome="error", retry=0)
     again = replace(CALL, id="req_2", time_ms=CALL.time_ms + CALL.duration_ms + 900, retry=1)
     page = CallPage(calls=[again, first])
-    listed = run("usage", "list", control=Control({"GET /calls": page})).out.splitlines()
+    listed = run("usage", "list", answers={"GET /calls": page}).out.splitlines()
     assert f"{CALL.model} retry 1" in listed[1]
     assert "503, retried" in listed[2]
     control = Control({"GET /calls/req_2": again, "GET /calls": page, **USUAL})
@@ -216,10 +216,10 @@ def test_retries_of_a_client_are_grouped() -> None:
 def test_a_receipt_says_how_long_the_balance_lasts_now() -> None:
     summary = replace(SUMMARY, first_ms=Millis(0))
     answers = {URL: CALL, "GET /usage": summary, "GET /account": ACCOUNT}
-    out = run("usage", "show", CALL.id, control=Control(answers)).out
+    out = run("usage", "show", CALL.id, answers=answers).out
     assert re.search(r"balance now +\$9.99562 available; lasts over a year at the pace of the last 7 days\n", out)
     young = {**answers, "GET /usage": replace(summary, first_ms=Millis(int(time.time() * 1000) - 780_000))}
-    assert " $9.99562 available\n" in run("usage", "show", CALL.id, control=Control(young)).out
+    assert " $9.99562 available\n" in run("usage", "show", CALL.id, answers=young).out
 
 
 FIFTY = [replace(CALL, id=f"req_{number}") for number in range(50)]
@@ -274,13 +274,13 @@ def test_what_is_said_on_stderr(line: str, calls: list[CallView], said: str) -> 
     ],
 )
 def test_what_a_row_tells(changes: dict[str, Any], told: str) -> None:
-    out = run("usage", "list", control=Control({"GET /calls": CallPage(calls=[replace(CALL, **changes)])})).out
+    out = run("usage", "list", answers={"GET /calls": CallPage(calls=[replace(CALL, **changes)])}).out
     assert (told in out, " 0ms" in out) == (True, False)
 
 
 def test_calls_fit_into_sixty_places(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(output, "terminal_width", lambda: 60)
-    ran = run("usage", "list", control=Control({"GET /calls": CallPage(calls=[CALL])}))
+    ran = run("usage", "list", answers={"GET /calls": CallPage(calls=[CALL])})
     lines = ran.out.splitlines()
     assert max(map(len, lines)) <= 60
     assert {"Time", "Model", "Status", "Cost"} <= set(lines[0].split())

@@ -19,7 +19,7 @@ from tests.commands.samples import MODEL, NOW, SUMMARY, sum_row, timed_row
 
 
 def test_sums_have_a_total() -> None:
-    ran = run("usage", "summary", "--by", "token", control=Control({"GET /usage": SUMMARY}))
+    ran = run("usage", "summary", "--by", "token", answers={"GET /usage": SUMMARY})
     assert [line.split()[0] for line in ran.out.splitlines()] == ["Token", "cheap", "dear", "total"]
     assert ran.out.splitlines()[-1].split()[-1] == "$0.005"
 
@@ -34,7 +34,7 @@ def test_percentiles_are_shown_beside_averages() -> None:
 
 def test_refused_calls_are_in_no_average() -> None:
     rows = [replace(sum_row("m", calls=4), refused=1), replace(sum_row("none", calls=2), refused=2, first_byte_ms=0)]
-    lines = run("usage", "summary", control=Control({"GET /usage": replace(SUMMARY, rows=rows)})).out.splitlines()
+    lines = run("usage", "summary", answers={"GET /usage": replace(SUMMARY, rows=rows)}).out.splitlines()
     assert [line.split()[6] for line in lines[1:3]] == ["1.25s", "-"]
 
 
@@ -47,7 +47,7 @@ def test_the_last_thirty_days_are_summed_unless_said() -> None:
 
 
 def test_the_api_has_the_same_head_as_in_the_list() -> None:
-    assert run("usage", "summary", "--by", "api", control=Control({"GET /usage": SUMMARY})).out.startswith("API ")
+    assert run("usage", "summary", "--by", "api", answers={"GET /usage": SUMMARY}).out.startswith("API ")
 
 
 PAIRS = replace(
@@ -72,14 +72,14 @@ def test_tokens_and_models_go_together(by: tuple[str, ...]) -> None:
 
 
 def test_csv_is_exact_and_harmless_and_without_a_total() -> None:
-    ran = run("usage", "summary", "--by", "token,model", "--csv", control=Control({"GET /usage": PAIRS}))
+    ran = run("usage", "summary", "--by", "token,model", "--csv", answers={"GET /usage": PAIRS})
     rows = list(csv.DictReader(io.StringIO(ran.out)))
     assert [(row["token"], row["model"], row["calls"]) for row in rows] == [
         ("'=laptop", "gpt-4o", "2"),
         ("ci", "a|b", "1"),
     ]
     assert rows[1]["cost_dollars"] == "1.234567891"
-    both = run("usage", "summary", "--csv", "--json", control=Control({}))
+    both = run("usage", "summary", "--csv", "--json", answers={})
     assert (both.code, "cannot be combined" in both.err) == (Exit.USAGE, True)
 
 
@@ -99,9 +99,8 @@ def test_days_go_with_another_dimension() -> None:
 
 @pytest.mark.parametrize("by", ["token,group", "day,hour", "token,model,day", "vendor", ""])
 def test_dimensions_that_do_not_go_together_are_refused(by: str) -> None:
-    control = Control({})
-    ran = run("usage", "summary", "--by", by, control=control)
-    assert (ran.code, control.asked, ran.err.count("\n")) == (Exit.USAGE, [], 1)
+    ran = run("usage", "summary", "--by", by, answers={})
+    assert (ran.code, ran.asked, ran.err.count("\n")) == (Exit.USAGE, [], 1)
 
 
 def test_spans_of_time_are_named_by_their_beginning() -> None:
@@ -128,21 +127,20 @@ def test_a_day_of_the_server_has_its_name_in_any_zone(zone: str, monkeypatch: py
 
 def test_refusals_without_a_record_are_explained() -> None:
     total = replace(SUMMARY.total, repeats=2)
-    ran = run("usage", "summary", control=Control({"GET /usage": replace(SUMMARY, total=total)}))
+    ran = run("usage", "summary", answers={"GET /usage": replace(SUMMARY, total=total)})
     assert "2 refused calls came right after an identical one" in ran.err
 
 
 def test_the_json_is_the_view() -> None:
-    ran = run("usage", "summary", "--json", control=Control({"GET /usage": SUMMARY}))
+    ran = run("usage", "summary", "--json", answers={"GET /usage": SUMMARY})
     assert list(ran.json) == list(SUMMARY.__struct_fields__)
 
 
 def test_months_are_those_of_the_last_year_and_named_by_their_number() -> None:
     point = Point(start_ms=window_start(Window.MONTH, NOW), key="", row=sum_row("", calls=2))
-    control = Control({"GET /usage": replace(SUMMARY, series=[point])})
-    ran = run("usage", "summary", "--by", "month", control=control)
+    ran = run("usage", "summary", "--by", "month", answers={"GET /usage": replace(SUMMARY, series=[point])})
     assert ran.out.splitlines()[1].split()[:2] == [local_time(NOW)[:7], "2"]
-    asked = parse_qs(control.asked[0][0].partition("?")[2])
+    asked = parse_qs(ran.asked[0][0].partition("?")[2])
     since = datetime.fromtimestamp(int(asked["since"][0]) / 1000).astimezone()
     assert (asked["step"], "by" in asked, since.day, since.hour) == (["month"], False, 1, 0)
     assert timedelta(days=364) < datetime.now().astimezone() - since < timedelta(days=398)
@@ -152,9 +150,8 @@ def test_months_are_those_of_the_last_year_and_named_by_their_number() -> None:
     ("by", "step"), [("month", "01 00:00:00"), ("day", "00:00:00"), ("hour", "00:00"), ("token", "")]
 )
 def test_the_first_row_of_sums_over_time_is_of_a_whole_day_or_hour(by: str, step: str) -> None:
-    control = Control({"GET /usage": SUMMARY})
-    run("usage", "summary", "--by", by, "--since", "2026-11-16 06:28:30", control=control)
-    ((asked, _),) = control.asked
+    ran = run("usage", "summary", "--by", by, "--since", "2026-11-16 06:28:30", answers={"GET /usage": SUMMARY})
+    ((asked, _),) = ran.asked
     since = int(parse_qs(asked.partition("?")[2])["since"][0])
     assert local_time(since) == "2026-11-16 06:28:30"[: len("2026-11-16 06:28:30") - len(step)] + step
 
@@ -162,7 +159,7 @@ def test_the_first_row_of_sums_over_time_is_of_a_whole_day_or_hour(by: str, step
 def test_sums_over_time_have_rows_as_all_others() -> None:
     points = [Point(start_ms=Millis(NOW - hours * 3_600_000), key="", row=SUMMARY.total) for hours in (1, 0)]
     answer = replace(SUMMARY, by="", rows=[], series=points)
-    found = run("usage", "summary", "--by", "hour", "--json", control=Control({"GET /usage": answer})).json
+    found = run("usage", "summary", "--by", "hour", "--json", answers={"GET /usage": answer}).json
     assert (found["by"], [row["key"] for row in found["rows"]]) == ("hour", [str(point.start_ms) for point in points])
     assert [len(row["name"]) for row in found["rows"]] == [len("2026-11-20 22:00")] * 2
     assert len(found["series"]) == 2
@@ -186,9 +183,8 @@ def test_words_and_options_pick_calls() -> None:
 
 def test_sums_without_the_deleted_records_say_so() -> None:
     told = "older calls are not counted: their records were deleted"
-    control = Control({"GET /usage": replace(SUMMARY, incomplete=True)})
-    assert told in run("usage", "summary", "tok:laptop", control=control).err
-    assert told not in run("usage", "summary", "tok:laptop", control=Control({"GET /usage": SUMMARY})).err
+    assert told in run("usage", "summary", "tok:laptop", answers={"GET /usage": replace(SUMMARY, incomplete=True)}).err
+    assert told not in run("usage", "summary", "tok:laptop", answers={"GET /usage": SUMMARY}).err
 
 
 def test_a_model_that_nobody_offers_is_named_with_those_there_are() -> None:

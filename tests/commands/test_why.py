@@ -79,7 +79,7 @@ def test_the_api_and_what_happens_to_its_requests_are_shown() -> None:
     assert "api            messages" in told
     assert [line.split()[0] for line in told.splitlines() if line.endswith("native      -")] == ["demo"]
     assert [line.split()[0] for line in told.splitlines() if line.endswith("translated  -")] == ["slow"]
-    usual = run("why", "laptop", "gpt-4o", control=Control({"GET /why": FOUND})).out
+    usual = run("why", "laptop", "gpt-4o", answers={"GET /why": FOUND}).out
     assert "Request" not in usual
 
 
@@ -182,7 +182,7 @@ def test_strangers_names_are_made_harmless() -> None:
 
 def test_on_a_narrow_terminal_the_reasons_are_whole_and_below(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(output, "terminal_width", lambda: 60)
-    lines = run("why", "laptop", "gpt-4o", control=Control({"GET /why": FOUND})).out.splitlines()
+    lines = run("why", "laptop", "gpt-4o", answers={"GET /why": FOUND}).out.splitlines()
     begin = next(i for i, line in enumerate(lines) if line.startswith("Channel"))
     assert max(map(len, lines[begin:])) <= 60
     assert "Model" in lines[begin].split()

@@ -62,8 +62,7 @@ def stream() -> relay.NativeStream:
 
 
 @pytest.mark.parametrize(
-    "sign",
-    [b": processing\n\n", b"event: ping\ndata: {}\n\n", b"event: keepalive\ndata: {}\n\n", b"retry: 3\n\n"],
+    "sign", [b": processing\n\n", b"event: ping\ndata: {}\n\n", b"event: keepalive\ndata: {}\n\n", b"retry: 3\n\n"]
 )
 def test_a_sign_of_life_is_not_an_answer_yet(stream: relay.NativeStream, sign: bytes) -> None:
     """Once the client has a byte no other channel can answer, and the gateway sends signs of its own until then."""
