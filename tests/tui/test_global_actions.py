@@ -90,8 +90,7 @@ async def test_detaching_leaves_in_any_case() -> None:
 
 
 async def test_markup_in_a_name_is_text() -> None:
-    owner = Owner()
-    owner.tokens_now = [token("[@click=app.quit]evil[/]")]
+    owner = Owner(tokens_now=[token("[@click=app.quit]evil[/]")])
     async with shown(console(owner)) as (app, pilot):
         await pilot.press("ctrl+p", *"evil")
         await pilot.pause(0.5)

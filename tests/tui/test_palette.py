@@ -148,8 +148,7 @@ async def test_a_call_is_found_by_its_id_and_opened() -> None:
 
 @pytest.mark.parametrize("typed", [slice(None), slice(6, 18)], ids=["the id", "a part of it"])
 async def test_a_call_that_is_only_recorded_is_found_too(typed: slice) -> None:
-    owner = Owner()
-    owner.recent = 2
+    owner = Owner(recent=2)
     wanted = owner.records[-1].id
     async with shown("models", owner) as (app, pilot, _):
         assert wanted not in app.session.board.calls.by_id

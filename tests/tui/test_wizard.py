@@ -81,8 +81,7 @@ async def step(app: Console, pilot: Pilot[ExitStatus], number: int, *keys: str) 
 
 def fresh() -> Owner:
     """A home in which nothing was done yet."""
-    owner = Owner(0)
-    owner.channels_now = [channel("demo", dialect="mock", models=[ServedModel(name="claude-sonnet-4-5")])]
+    owner = Owner(0, channels_now=[channel("demo", dialect="mock", models=[ServedModel(name="claude-sonnet-4-5")])])
     owner.tokens_now = [token("first", last_used_ms=None)]
     owner.now_running = []
     return owner

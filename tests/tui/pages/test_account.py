@@ -38,8 +38,7 @@ async def test_a_server_that_returns_errors_is_not_asked_at_every_redraw() -> No
 
 
 async def test_each_budget_says_what_it_is_for() -> None:
-    owner = Owner()
-    owner.account_now = account(budgets=[budget(1, 10, Window.MONTH), budget(2, 10, Window.EVER)])
+    owner = Owner(account_now=account(budgets=[budget(1, 10, Window.MONTH), budget(2, 10, Window.EVER)]))
     async with shown("account", owner) as (app, _, _):
         assert [line.split("  ")[0].strip() for line in screen(app).splitlines() if "10%" in line or "20%" in line] == [
             "a month",
@@ -48,9 +47,7 @@ async def test_each_budget_says_what_it_is_for() -> None:
 
 
 async def test_budgets_of_groups_and_tokens_are_listed_the_most_used_first() -> None:
-    owner = Owner()
-    owner.account_now = account(budgets=[budget(1, 100)])
-    owner.groups_now = [group("home", budgets=[budget(9, 10)])]
+    owner = Owner(account_now=account(budgets=[budget(1, 100)]), groups_now=[group("home", budgets=[budget(9, 10)])])
     owner.tokens_now = [token(f"t{i:02}", budgets=[budget(i, 20)] if i else []) for i in range(14)]
     async with shown("account", owner, size=(100, 40)) as (app, _, _):
         rows = screen(app).splitlines()

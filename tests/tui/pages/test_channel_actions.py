@@ -38,8 +38,7 @@ async def test_a_channel_is_made_of_an_address_and_a_key() -> None:
 
 @pytest.mark.parametrize(("refused", "effect"), [(False, "counted, not charged"), (True, "calls are refused")])
 async def test_a_new_channel_says_which_prices_it_brought(refused: bool, effect: str) -> None:
-    owner = Owner()
-    owner.refuses_unpriced = refused
+    owner = Owner(refuses_unpriced=refused)
     price = msgspec.structs.replace(price_of("claude-sonnet-4-5"), model="model-a", source="genai-prices 0.2.3")
     owner.new_prices = (price,)
     owner.unpriced = ("model-b",)
@@ -95,8 +94,7 @@ async def test_marked_channels_are_resumed_together() -> None:
 
 
 async def test_a_model_that_an_upstream_does_not_have_is_named_and_tried_again() -> None:
-    owner = Owner()
-    owner.channels_now = [channel("anthropic", missing_models={"claude-sonnet-4-5": Millis(NOW + 600_000)})]
+    owner = Owner(channels_now=[channel("anthropic", missing_models={"claude-sonnet-4-5": Millis(NOW + 600_000)})])
     async with shown("channels", owner, size=(140, 30)) as (app, pilot, _):
         missing = "the upstream does not have claude-sonnet-4-5; retry in 10m00s"
         assert missing in screen(app).splitlines()[2]
@@ -119,8 +117,7 @@ async def test_the_list_of_models_is_shown_as_a_difference() -> None:
 
 async def test_what_changed_since_the_row_was_drawn_stays() -> None:
     """Another console adds models while the list is shown."""
-    owner = Owner()
-    owner.listing = listing(listed("claude-sonnet-4-5"), listed("o3"), listed("late", served=False))
+    owner = Owner(listing=listing(listed("claude-sonnet-4-5"), listed("o3"), listed("late", served=False)))
     async with shown("channels", owner) as (app, pilot, _):
         await press(app, pilot, "L", "space")
         shown_one = owner.channels_now[0]
@@ -263,12 +260,6 @@ VENDOR = Offer(
 )
 
 
-def owner_with_offers() -> Owner:
-    made = Owner()
-    made.offered = [LOCAL, VENDOR]
-    return made
-
-
 def test_a_name_that_is_taken_becomes_another() -> None:
     assert LOCAL.channel_body({"ollama", "ollama-2"})["name"] == "ollama-3"
     assert "models" not in VENDOR.channel_body()
@@ -279,7 +270,7 @@ def test_where_it_is_and_what_it_has_is_shown() -> None:
 
 
 async def test_what_is_chosen_becomes_a_channel() -> None:
-    async with shown("channels", owner_with_offers()) as (app, pilot, asked):
+    async with shown("channels", offered=[LOCAL, VENDOR]) as (app, pilot, asked):
         await see(app, pilot, "Local servers that answer", "a")
         await press(app, pilot, "space", "enter")
         ((_, made),) = asked.did

@@ -37,8 +37,7 @@ async def test_it_asks_step_by_step_to_the_end() -> None:
 
 
 async def test_the_rounds_follow_and_what_they_find_needs_a_fix() -> None:
-    owner = Owner()
-    owner.machine_now = [Step(name="the disk", result="fail", text="0.1 GB are free", fix="make room")]
+    owner = Owner(machine_now=[Step(name="the disk", result="fail", text="0.1 GB are free", fix="make room")])
     async with public(owner), shown("doctor", owner, size=(100, 45)) as (app, pilot, _):
         await see(app, pilot, "fix this, then press enter to check again", "enter")
         text = screen(app)

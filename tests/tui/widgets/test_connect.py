@@ -134,8 +134,7 @@ async def test_each_app_has_its_parts_which_say_where_they_go() -> None:
 
 async def test_each_app_begins_with_its_own_model_until_one_is_chosen() -> None:
     """That of ``env --for``: a vendor's own program with a model of that vendor."""
-    owner = Owner()
-    owner.records = []
+    owner = Owner(records=[])
     async with card("a", client=owner) as (app, pilot, _):
         await settle(app, pilot)
         assert "claude-sonnet-4-5" in said(app, ".model")
@@ -149,8 +148,7 @@ async def test_each_app_begins_with_its_own_model_until_one_is_chosen() -> None:
 
 
 async def test_an_app_begins_with_the_model_that_its_token_called_last() -> None:
-    owner = Owner()
-    owner.records = [call(1, model="gpt-5-mini", outcome="done")]
+    owner = Owner(records=[call(1, model="gpt-5-mini", outcome="done")])
     async with card("a", client=owner) as (app, pilot, _):
         await until(app, pilot, "model  gpt-5-mini")
 

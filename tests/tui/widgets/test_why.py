@@ -33,10 +33,7 @@ async def test_a_model_is_explained_with_the_token_used_last() -> None:
 
 def with_call(**changes: Any) -> Owner:
     """A server with one call."""
-    owner = Owner(0)
-    owner.now_running = []
-    owner.records = [call(1, **changes)]
-    return owner
+    return Owner(0, now_running=[], records=[call(1, **changes)])
 
 
 async def test_a_call_is_explained_even_if_its_model_is_unknown() -> None:
