@@ -120,6 +120,8 @@ class PageListing(Generic[R]):
 
     session: ConsoleSession
     noun = "row"
+    guide: Sequence[str] = ()
+    """What is shown instead of an empty table: a heading, and below it what to do next, as for ``hint``."""
     hint = "words to match, !word to exclude"
     key_field = "id"
     """The attribute of a row's view that is its stable key."""
@@ -172,20 +174,19 @@ class PageListing(Generic[R]):
         raise NotImplementedError
 
     def empty(self) -> Content:
-        """Returns the text shown instead of an empty table. It says what to do next."""
-        return content((f"No {self.noun}s yet.", "dim"))
+        """Returns the text shown instead of an empty table."""
+        heading, *rows = self.guide
+        return lines(content((heading, "bold")), content(""), *(content(*self.session.hint(row)) for row in rows))
 
     def no_match(self, text: str) -> Content:
         """Returns the text shown instead of a table if no row matches the filter, or no marked row is left."""
         if not text:
-            show_all = self.session.key("list.marked")
-            return content((f"No marked {self.noun} is here. ", "dim"), (show_all, "key"), (" shows all.", "dim"))
+            return content(*self.session.hint(f"No marked {self.noun} is here. {{list.marked}} shows all.", "dim"))
         if self.searching:
             return content((f"Searching older {self.noun}s for ", "dim"), (safe(text, 60), "bold"), (" ...", "dim"))
         words = content(f"No {self.noun} matches ", (safe(text, 60), "bold"), ".")
-        clear, change = self.session.key("list.back"), self.session.key("list.filter")
-        keys = content((clear, "key"), (" clears the filter   ", "dim"), (change, "key"), (" changes it", "dim"))
-        return lines(words, content(""), keys)
+        keys = self.session.hint("{list.back} clears the filter   {list.filter} changes it", "dim")
+        return lines(words, content(""), content(*keys))
 
     def search_text(self, row: R, columns: Sequence[Column[R]]) -> str:
         """Returns the text in which a filter searches: the texts of the columns, without numbers, and ``words``."""

@@ -21,7 +21,7 @@ def receipt(call: CallView, session: ConsoleSession, width: int) -> Content:
         error = session.advice(f"{call.code}: {call.error}" if call.code else call.error)
         card.row("error", (safe(error, 1_500), "bad"))  # so long because it ends with what to do
         if call.token:
-            card.row("", (session.key("list.why"), "key"), (" what it would get now, and why", "dim"))
+            card.row("", *session.hint("{list.why} what it would get now, and why", "dim"))
     _add_timing(card, call)
     for label, parts in receipt_rows(call, unpriced=unpriced(call, session.board)):
         card.row(label, *((safe(session.advice(text), 1_000), tone) for text, tone in parts))

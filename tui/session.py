@@ -4,6 +4,7 @@ A ``ServerLauncher`` finds the server of this home, or starts one.
 """
 
 import os
+import re
 from collections.abc import Callable
 from typing import Literal
 from urllib.parse import urlsplit
@@ -21,6 +22,7 @@ from tui.board import Board
 from tui.keymap import Keymap
 from tui.preferences import Preferences
 from tui.saved_state import SavedState
+from tui.text import Part
 
 
 class ConsoleSession:
@@ -84,6 +86,14 @@ class ConsoleSession:
 
     def key(self, id_: str) -> str:
         return self.keymap.key(id_)
+
+    def hint(self, text: str, tone: str = "") -> list[Part]:
+        """Returns the parts of a text in which ``{entity.new}`` is the key of that action, and ``{2}`` the key 2."""
+        keys = re.compile(r"[a-z]+\.[a-z_]+")
+        return [
+            (keys.sub(lambda match: self.key(match[0]), part), "key") if at % 2 else (part, tone)
+            for at, part in enumerate(re.split("[{}]", text))
+        ]
 
     def advice(self, text: str) -> str:
         """Returns a message of the server with keys instead of the commands that it names."""

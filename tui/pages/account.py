@@ -181,13 +181,7 @@ class AccountPage(ConsolePage):
         if self._grants is None:
             return [content((" grants ...", "dim"))]
         now = self.session.now()
-        rows = [
-            content(
-                (" grants, newest first", "dim"),
-                (f"   {self.session.key('account.grant')}", "key"),
-                (" adds money", "dim"),
-            )
-        ]
+        rows = [content(*self.session.hint(" grants, newest first{   account.grant} adds money", "dim"))]
         for entry in sorted(self._grants, key=lambda entry: -entry.time)[:200]:
             amount = f"   {'' if entry.nanos < 0 else '+'}{dollars(entry.nanos)}"
             rows.append(content(f"{amount:<16}", (f"{fmt.moment(entry.time, now):<14}", "dim"), safe(entry.note)))

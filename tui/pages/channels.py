@@ -23,7 +23,7 @@ from tui.pages.base import AnyPage, Verb, on_selected
 from tui.pages.channel_form import key_trouble
 from tui.pages.list_page import TrendPage
 from tui.session import ConsoleSession
-from tui.text import TextCard, add_details, content, lines, safe
+from tui.text import TextCard, add_details, content, safe
 from tui.widgets.why import explain_for_groups
 
 _RANKS = {"attention": 0, "cooling": 1, "half_open": 2, "untested": 3, "ok": 4, "off": 5}
@@ -193,6 +193,11 @@ class ChannelsPage(TrendPage[ChannelRow]):
 
     scopes = ("entity", "channels", "list")
     noun = "channel"
+    guide = (
+        "No channels yet: calls have nowhere to go.",
+        "A channel is an upstream account: a base URL, a key, and the models it offers.",
+        "{entity.new} creates one   {channels.discover} discovers what is on this machine   {:} First steps",
+    )
     verbs: ClassVar[Mapping[str, Verb]] = {**list_page.VERBS, **channel_actions.VERBS, "why": _why}
     by = "channel"
     hourly = True
@@ -241,9 +246,8 @@ class ChannelsPage(TrendPage[ChannelRow]):
         _add_state(card, row, session)
         _add_test(card, channel, session)
         if newest := session.board.incidents.newest(channel.name)[:1]:
-            incidents_key = session.key("channels.incidents")
-            line = incident_line(newest[0], now)
-            card.row("recent", line, (f"   {incidents_key}", "key"), (" all incidents", "dim"))
+            hint = session.hint("{   channels.incidents} all incidents", "dim")
+            card.row("recent", incident_line(newest[0], now), *hint)
         if len(channel.keys) > 1:
             _add_keys(card, channel, session)
         card.row("models", *_models(channel, session))
@@ -258,21 +262,6 @@ class ChannelsPage(TrendPage[ChannelRow]):
         own_rows = ("name", "base_url", "groups", "priority", "weight")
         add_details(card, details(changed, channel, *own_rows))
         return card.content()
-
-    def empty(self) -> Content:
-        return lines(
-            content(("No channels yet: calls have nowhere to go.", "bold")),
-            content(""),
-            content("A channel is an upstream account: a base URL, a key, and the models it offers."),
-            content(
-                (self.session.key("entity.new"), "key"),
-                " creates one   ",
-                (self.session.key("channels.discover"), "key"),
-                " discovers what is on this machine   ",
-                (":", "key"),
-                " First steps",
-            ),
-        )
 
     def words(self, row: ChannelRow) -> str:
         channel = row.view

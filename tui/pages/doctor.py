@@ -165,7 +165,9 @@ class DoctorPage(ConsolePage):
             return content("")
         run = self.session.key("doctor.run")
         if not self._steps:
-            return content(" ", (run, "key"), " runs the checks; the last one is a real call, and is charged")
+            return content(
+                *self.session.hint(" {doctor.run} runs the checks; the last one is a real call, and is charged")
+            )
         results = {step.result for step in self._steps}
         verdict, tone = "all checks passed: calls work", "ok"
         if "fail" in results:

@@ -25,7 +25,7 @@ from tui.pages.base import AnyPage, Verb, on_selected
 from tui.pages.entities import EntityForm, ask_changes, ask_new, creating_verbs
 from tui.pages.list_page import ListPage, select_row
 from tui.session import ConsoleSession
-from tui.text import Part, TextCard, add_details, content, fit_groups, lines, safe
+from tui.text import Part, TextCard, add_details, content, fit_groups, safe
 from tui.widgets.dialogs import toast
 from tui.widgets.form import Form, FormField, FormPlan, Values
 from tui.widgets.why import explain_for_groups
@@ -175,6 +175,7 @@ class GroupsPage(ListPage[GroupRow]):
 
     scopes = ("entity", "list")
     noun = "group"
+    guide = ("No groups yet. Every token belongs to one.", "{entity.new} creates one")
     key_field = "name"
     verbs: ClassVar[Mapping[str, Verb]] = {
         **list_page.VERBS,
@@ -222,13 +223,6 @@ class GroupsPage(ListPage[GroupRow]):
         own_rows = ("name", "multiplier", "models", "fallbacks", "budgets", "limits")
         add_details(card, details(GROUP, group, *own_rows))
         return card.content()
-
-    def empty(self) -> Content:
-        return lines(
-            content(("No groups yet. Every token belongs to one.", "bold")),
-            content(""),
-            content((self.session.key("entity.new"), "key"), " creates one"),
-        )
 
     def words(self, row: GroupRow) -> str:
         g = row.view

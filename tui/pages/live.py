@@ -33,6 +33,13 @@ from tui.session import ConsoleSession
 from tui.text import LIMIT, Part, content, fit_groups, lines, safe
 from tui.widgets.text_block import LeadLine
 
+GUIDE = (
+    "{2} your tokens: there {tokens.connect} shows what to paste and makes a test call",
+    "{4} channels: where answers come from",
+    "{:} all commands   {app.help} keys",
+)
+"""What is shown below the gateway's address until there are calls."""
+
 
 class LiveListing(PageListing[CallView]):
     """What the page shows: calls, running and ended."""
@@ -93,19 +100,10 @@ class LiveListing(PageListing[CallView]):
         return receipt(row, self.session, width)
 
     def empty(self) -> Content:
-        session = self.session
-        connect, keys = session.key("tokens.connect"), session.key("app.help")
-        return lines(
-            content(("No calls yet.", "bold")),
-            content(""),
-            content("Point a client at ", (session.address or "the server", "key"), " with one of your tokens:"),
-            content(""),
-            content(
-                ("2", "key"), " your tokens: there ", (connect, "key"), " shows what to paste and makes a test call"
-            ),
-            content(("4", "key"), " channels: where answers come from"),
-            content((":", "key"), " all commands   ", (keys, "key"), " keys"),
-        )
+        address = (self.session.address or "the server", "key")
+        advice = content("Point a client at ", address, " with one of your tokens:")
+        rows = (content(*self.session.hint(row)) for row in GUIDE)
+        return lines(content(("No calls yet.", "bold")), content(""), advice, content(""), *rows)
 
 
 def columns(session: ConsoleSession) -> list[Column[CallView]]:

@@ -18,7 +18,7 @@ from tui.charts import spark
 from tui.columns import Column, number_column, text_column
 from tui.listing import PageListing
 from tui.session import ConsoleSession
-from tui.text import TextCard, content, lines, safe
+from tui.text import TextCard, content, safe
 
 Rate = Callable[[PriceView], int | None]
 
@@ -43,6 +43,10 @@ class ModelsListing(PageListing[ModelRow]):
     """What the page shows: models, in the server's order."""
 
     noun = "model"
+    guide = (
+        "No models: no channel offers any.",
+        "{4} channels: {entity.new} creates one, {channels.fetch} fetches its models",
+    )
     key_field = "name"
     creation_hint = "Page 4 lists the channels."
 
@@ -74,12 +78,12 @@ class ModelsListing(PageListing[ModelRow]):
         account = self.session.board.account
         if account is not None and account.status != "active":
             parts.append((f" {dot} the account is {safe(account.status, 12)}: all calls are rejected", "bad"))
-            parts += [("   6", "key"), (" Account", "dim")]
+            parts += self.session.hint("{   6} Account", "dim")
             return content(*parts)
         if unpriced:
             effect = "refused" if self.session.board.refuses_unpriced else "counted, not charged"
             parts.append((f" {dot} {unpriced} without a price: {effect}", "warn"))
-            parts += [(f"   {self.session.key('models.edit')}", "key"), (" sets one", "dim")]
+            parts += self.session.hint("{   models.edit} sets one", "dim")
         unit = "   dollars per million tokens"
         if sum(len(text) for text, _ in parts) + len(unit) <= width:
             parts.append((unit, "dim"))
@@ -109,16 +113,6 @@ class ModelsListing(PageListing[ModelRow]):
         card.row("30 days", (spark(costs, min(30, max(10, width - 40))), "live"), text)
         card.row("total", f"{fmt.count_text(model.calls, 'call')}, {dollars(model.spent_nanos)}")
         return card.content()
-
-    def empty(self) -> Content:
-        create, fetch = self.session.key("entity.new"), self.session.key("channels.fetch")
-        return lines(
-            content(("No models: no channel offers any.", "bold")),
-            content(""),
-            content(
-                ("4", "key"), " channels: ", (create, "key"), " creates one, ", (fetch, "key"), " fetches its models"
-            ),
-        )
 
     def words(self, row: ModelRow) -> str:
         m = row.view

@@ -25,7 +25,7 @@ from tui.pages.base import AnyPage, Verb, on_selected
 from tui.pages.entities import EntityForm, ask_changes, ask_new, creating_verbs, toggle_verb
 from tui.pages.list_page import TrendPage, select_row
 from tui.session import ConsoleSession
-from tui.text import TextCard, add_details, content, fit_groups, lines, safe
+from tui.text import TextCard, add_details, content, fit_groups, safe
 from tui.widgets.connect import Connect
 from tui.widgets.dialogs import toast
 from tui.widgets.form import FormField, Values
@@ -213,6 +213,11 @@ class TokensPage(TrendPage[TokenRow]):
 
     scopes = ("entity", "tokens", "list")
     noun = "token"
+    guide = (
+        "No tokens yet.",
+        "A token is the key that a client presents: its group, its budgets, its limits.",
+        "{entity.new} creates one and shows its key once   {:} First steps",
+    )
     verbs: ClassVar[Mapping[str, Verb]] = {
         **list_page.VERBS,
         "why": _why,
@@ -271,19 +276,6 @@ class TokensPage(TrendPage[TokenRow]):
         others = details(TOKEN, token, "name", "group", "models", "budgets", "limits")  # these have their own rows
         add_details(card, [("created", fmt.moment(token.created_ms, now)), *others])
         return card.content()
-
-    def empty(self) -> Content:
-        return lines(
-            content(("No tokens yet.", "bold")),
-            content(""),
-            content("A token is the key that a client presents: its group, its budgets, its limits."),
-            content(
-                (self.session.key("entity.new"), "key"),
-                " creates one and shows its key once   ",
-                (":", "key"),
-                " First steps",
-            ),
-        )
 
     def words(self, row: TokenRow) -> str:
         return safe(row.view.search_text, 20_000)

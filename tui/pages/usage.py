@@ -284,8 +284,7 @@ class UsagePage(ConsolePage):
         if row is None:
             reason = "no calls" if is_known(plan, bars, bar) else "before the first call"
             return content(*parts, (reason, "dim"))
-        key = self.session.key("usage.open")
-        hint: list[Part] = [(f"   {key}", "key"), (" opens the calls", "dim")] if self.size.width >= 70 else []
+        hint = self.session.hint("{   usage.open} opens the calls", "dim") if self.size.width >= 70 else []
         free = self.size.width - 2 - sum(len(part[0]) for part in (*parts, *hint))
         texts = sum_texts(row, plan.measure, self.choice("value"))
         dot = f" {glyphs.DOT} "
@@ -301,7 +300,7 @@ class UsagePage(ConsolePage):
             return heat_map(sums.hours, plan, width)
         hint: list[Part] = []
         if len(sources) > 1:
-            hint = [(self.session.key("usage.budget"), "key"), (f" next of {len(sources)}", "dim")]
+            hint = self.session.hint(f"{{usage.budget}} next of {len(sources)}", "dim")
         height = len(WEEKDAYS)
         if width < 112:  # too narrow for two panels side by side
             budget = budget_chart(course, now, (width, height), hint)

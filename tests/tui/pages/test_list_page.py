@@ -43,6 +43,7 @@ FRUITS = ["pear", "apple", "fig", "cherry"]
 class FruitPage(ListPage[str]):
     BINDINGS = bindings("list")
     noun = "fruit"
+    guide = ("No fruits yet.", "{entity.new} grows one")
     there: list[str]
 
     def __init__(self, session: ConsoleSession) -> None:
@@ -172,7 +173,7 @@ async def test_an_empty_page_says_what_to_do() -> None:
     async with fruit_page() as (app, _):
         app.fruits.there = []
         app.fruits.renew()
-        assert app.drawn(".empty") == "No fruits yet."
+        assert app.drawn(".empty").split("\n") == ["No fruits yet.", "", "n grows one"]
         assert app.fruits.table.has_focus
 
 
