@@ -20,7 +20,7 @@ from gateway.commands.channel_fields import (
 from gateway.commands.channel_key import key, keys_text
 from gateway.commands.channel_probe import models, presets, test
 from gateway.commands.completion import CHANNELS
-from gateway.commands.editing import change_together, find_each, named_text, names_argument, renamed_text
+from gateway.commands.editing import add_rename, change_together, find_each, named_text, names_argument
 from gateway.commands.options import accept_option, confirm, json_option, yes_option
 from gateway.commands.output import ListColumn, notify, out_change, out_list, out_view
 from gateway.commands.session import Work, run
@@ -222,14 +222,7 @@ async def _edit_notes(client: ControlClient, before: Sequence[ChannelView], afte
     return await formatting.groups_without_models(client, groups)
 
 
-@channel.command("rename", examples=["tollkeeper channel rename openai openai-work"])
-@click.argument("ref", metavar="NAME", shell_complete=CHANNELS)
-@click.argument("new", metavar="NEW")
-@json_option
-def rename_channel(ref: str, new: str, *, as_json: bool) -> None:
-    """Give a channel another name."""
-    view = run(lambda client: client.edit_channel(ref, {"name": new}))
-    out_change(view, renamed_text("Channel", ref, view.name), as_json=as_json)
+add_rename(channel, CHANNELS, "openai openai-work", "Give a channel another name.")
 
 
 @channel.command("enable", examples=["tollkeeper channel enable openai"])

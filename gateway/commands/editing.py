@@ -8,7 +8,9 @@ import msgspec
 
 from gateway.client.control import ControlClient
 from gateway.commands.completion import GROUPS, MODELS, PRESETS, TOKENS, Completer, comma_separated
-from gateway.commands.options import ParsedText, Patch, now, with_options
+from gateway.commands.options import ParsedText, Patch, json_option, now, with_options
+from gateway.commands.output import out_change
+from gateway.commands.session import run
 from gateway.domain.errors import BadRequest
 from gateway.domain.field_kinds import Option, json_value
 from gateway.domain.fields import Table, changed_fields
@@ -84,10 +86,17 @@ async def change_together(client: ControlClient, kind: str, patches: Mapping[str
     return f"{done[:1].upper()}{done[1:]}."
 
 
-def renamed_text(noun: str, ref: str, name: str) -> str:
-    """Returns ``Token 'ci' renamed to 'build'.``, or that nothing was changed, as for the name that it has already."""
-    changed = f"{noun} '{plain(ref)}' renamed to '{plain(name)}'" if name != ref else NOTHING_CHANGED.capitalize()
-    return f"{changed}."
+def add_rename(noun: click.Group, complete: Completer, names: str, text: str) -> None:
+    """Add the command ``rename`` to a noun. ``names`` are the two names of its example, ``text`` is its help."""
+
+    @noun.command("rename", help=text, examples=[f"tollkeeper {noun.name} rename {names}"])
+    @click.argument("ref", metavar="NAME", shell_complete=complete)
+    @click.argument("new", metavar="NEW")
+    @json_option
+    def rename(ref: str, new: str, *, as_json: bool) -> None:
+        view = run(lambda client: getattr(client, f"edit_{noun.name}")(ref, {"name": new}))
+        done = f"{str(noun.name).capitalize()} '{plain(ref)}' renamed to '{plain(view.name)}'"
+        out_change(view, f"{done if view.name != ref else NOTHING_CHANGED.capitalize()}.", as_json=as_json)
 
 
 def named_text(noun: str, views: Sequence[V]) -> str:

@@ -9,7 +9,7 @@ from gateway.client.control import ControlClient
 from gateway.commands import formatting, options
 from gateway.commands.base import Noun
 from gateway.commands.completion import GROUPS
-from gateway.commands.editing import copy_of, field_options, patch_of, renamed_text
+from gateway.commands.editing import add_rename, copy_of, field_options, patch_of
 from gateway.commands.options import TEXT, confirm, json_option, yes_option
 from gateway.commands.output import ListColumn, notify, out_change, out_list, out_view
 from gateway.commands.session import run
@@ -138,14 +138,7 @@ def _unusable_fallbacks_note(view: GroupView, models: Sequence[ModelView]) -> st
     return f"note: the group's own --models leave out the fallbacks {names}: they never answer" if hidden else ""
 
 
-@group.command("rename", examples=["tollkeeper group rename friends family"])
-@click.argument("name", shell_complete=GROUPS)
-@click.argument("new", metavar="NEW")
-@json_option
-def rename_group(name: str, new: str, *, as_json: bool) -> None:
-    """Give a group another name. It keeps its tokens, channels and calls."""
-    view = run(lambda client: client.edit_group(name, {"name": new}))
-    out_change(view, renamed_text("Group", name, view.name), as_json=as_json)
+add_rename(group, GROUPS, "friends family", "Give a group another name. It keeps its tokens, channels and calls.")
 
 
 @group.command("remove", examples=["tollkeeper group remove friends --move default"])

@@ -11,6 +11,7 @@ from gateway.commands import formatting, options
 from gateway.commands.base import Noun
 from gateway.commands.completion import TOKENS
 from gateway.commands.editing import (
+    add_rename,
     change_together,
     copy_of,
     field_options,
@@ -18,7 +19,6 @@ from gateway.commands.editing import (
     named_text,
     names_argument,
     patch_of,
-    renamed_text,
 )
 from gateway.commands.options import TEXT, confirm, json_option, now, yes_option
 from gateway.commands.output import (
@@ -141,14 +141,7 @@ def edit_token(refs: tuple[str, ...], *, as_json: bool, **values: Any) -> None:
         _note_if_no_models(view)
 
 
-@token.command("rename", examples=["tollkeeper token rename laptop desktop"])
-@click.argument("ref", metavar="NAME", shell_complete=TOKENS)
-@click.argument("new", metavar="NEW")
-@json_option
-def rename_token(ref: str, new: str, *, as_json: bool) -> None:
-    """Give a token another name. Its key keeps working."""
-    view = run(lambda client: client.edit_token(ref, {"name": new}))
-    out_change(view, renamed_text("Token", ref, view.name), as_json=as_json)
+add_rename(token, TOKENS, "laptop desktop", "Give a token another name. Its key keeps working.")
 
 
 @token.command("rotate", examples=["tollkeeper token rotate laptop"])
