@@ -30,10 +30,6 @@ class Caller:
         self.confirm: Confirm | None = None
         """Asks the owner whether a key or token may work again, for these reasons. If it is None, the request fails."""
 
-    async def get(self, path: str, kind: type[Value], timeout_s: float = 0, /, **parameters: object) -> Value:
-        """Returns the answer to a GET request. Parameters that are None are left out."""
-        return self.decode(await self.send("GET", path + query_text(parameters), timeout_s=timeout_s), kind)
-
     async def change(
         self, method: str, path: str, kind: type[Value], body: Body | None = None, *, timeout_s: float = 0
     ) -> Value:
@@ -83,29 +79,26 @@ class Caller:
             raise InternalError(text, code="version_mismatch") from exc
 
 
-def fetch(
-    path: str, kind: type[Value], *, method: str = "GET", timeout_s: float = 0
+def ask(
+    method: str, path: str, kind: type[Value], *names: str, timeout_s: float = 0
 ) -> Callable[..., Coroutine[Any, Any, Value]]:
-    """Returns a method that sends a request without a body.
+    """Returns a method that sends a request.
 
-    Its arguments are the names, ids and numbers to put into the path, its keywords the parameters of the URL.
+    Its arguments are the names, ids and numbers to put into the path, then values with these ``names``; its keywords
+    are further values. The values are parameters of the URL, or of POST, PUT and PATCH the fields of the body, unless
+    an argument without a name is the whole body.
     """
+    count, has_body = path.count("{}"), method in ("POST", "PUT", "PATCH")
 
-    async def send(self: Caller, *refs: str | int, **parameters: object) -> Value:
-        place = path.format(*(segment(str(ref)) for ref in refs)) + query_text(parameters)
-        return await self.change(method, place, kind, timeout_s=timeout_s)
-
-    return send
-
-
-def change(
-    method: str, path: str, kind: type[Value], *, timeout_s: float = 0
-) -> Callable[..., Coroutine[Any, Any, Value]]:
-    """Returns a method that sends a request with a body: its last argument, after the name or id for the path."""
-
-    async def send(self: Caller, *refs_and_body: Any) -> Value:
-        *refs, body = refs_and_body
-        return await self.change(method, path.format(*map(segment, refs)), kind, body, timeout_s=timeout_s)
+    async def send(self: Caller, *arguments: Any, **values: object) -> Value:
+        place = path.format(*(segment(str(ref)) for ref in arguments[:count]))
+        if has_body and not names and arguments[count:]:
+            (body,) = arguments[count:]
+            return await self.change(method, place, kind, body, timeout_s=timeout_s)
+        values = {**dict(zip(names[: len(arguments) - count], arguments[count:], strict=True)), **values}
+        if has_body:
+            return await self.change(method, place, kind, values or None, timeout_s=timeout_s)
+        return await self.change(method, place + query_text(values), kind, timeout_s=timeout_s)
 
     return send
 

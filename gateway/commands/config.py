@@ -114,7 +114,9 @@ def import_(file: str, origin: str, *, dry_run: bool, prune: bool, yes: bool, as
     else:
         text = stdin.read_text(file, 4 << 20, "a configuration")  # four times what thousands of models and prices need
     result = run(
-        lambda client: client.import_config(text, prune=prune, origin=source), create=not dry_run, needs_data=False
+        lambda client: client.import_config(text, apply=False, prune=prune, origin=source),
+        create=not dry_run,
+        needs_data=False,
     )
     if not as_json:
         _print_differences(result.differences)

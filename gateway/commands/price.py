@@ -74,16 +74,16 @@ IMPORT_COLUMNS = [
 @json_option
 def import_prices(*, dry_run: bool, channel: str | None, models: tuple[str, ...], accept: bool, as_json: bool) -> None:
     """Import vendors' list prices for the offered models. Prices that you set stay. Nothing is downloaded."""
-    names = option_names(models) if models else None
+    chosen = {"models": option_names(models)} if models else {}
     proposals = run(
-        lambda client: client.import_prices(names, channel=channel or "", apply=not dry_run, accept=accept),
+        lambda client: client.import_prices(**chosen, channel=channel or "", apply=not dry_run, accept=accept),
         create=not dry_run,
     )
     empty = "no known prices; nothing to import"
     if not proposals:
         channels = run(lambda client: client.channels())
         selected = [view for view in channels if channel in (None, view.name, view.preset)]
-        empty += _no_prices_reason(selected, names, channel)
+        empty += _no_prices_reason(selected, chosen.get("models"), channel)
     out_list(proposals, IMPORT_COLUMNS, as_json=as_json, empty=empty)
     for line in _summary(proposals, dry_run=dry_run, accept=accept) if proposals else []:
         notify(line)

@@ -146,7 +146,7 @@ async def _fetch(client: ControlClient, filters: CallFilters, grouping: Grouping
         start = window_start(Window(grouping.step), Millis(start))
     elif grouping.step == "hour":
         start = Millis(start // HOUR_MS * HOUR_MS)
-    span = {"since": start, "by": grouping.by, "step": grouping.step}
+    span = {"by": grouping.by, "since": start, "step": grouping.step}
     view = await client.summary(**filters | span, percentiles=True)
     no_match = not view.total.calls and filters.keys() - {"since", "until"}
     return view, await no_match_note(client, filters) if no_match else ""

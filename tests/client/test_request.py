@@ -1,10 +1,10 @@
 import inspect
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import msgspec
 import pytest
 
-from gateway.client.request import Caller, encode_body, error_of, segment
+from gateway.client.request import Caller, ask, encode_body, error_of, segment
 from gateway.domain import errors
 from gateway.domain.errors import GatewayError, InternalError, error_class
 from gateway.domain.price_view import PriceView
@@ -65,27 +65,57 @@ def test_an_empty_name_is_not_a_segment() -> None:
         segment("")
 
 
-@pytest.mark.parametrize("ask", [lambda text: encode_body({"a": [text]}), segment])
-def test_what_is_not_text_is_refused_before_it_is_sent(ask: Callable[[str], object]) -> None:
+@pytest.mark.parametrize("write", [lambda text: encode_body({"a": [text]}), segment])
+def test_what_is_not_text_is_refused_before_it_is_sent(write: Callable[[str], object]) -> None:
     with pytest.raises(errors.BadRequest, match="'x\ufffd' is not UTF-8 text"):
-        ask("x\udcff")
+        write("x\udcff")
 
 
 async def test_the_secret_is_presented_and_parameters_are_written() -> None:
     seen: list[bytes] = []
     async with saying(b"HTTP/1.1 200 OK\r\n\r\n[]", seen=seen) as place:
         caller = Caller(Endpoint(instance="i", secret="s3cret", port=place.port))
-        assert await caller.get("/calls", list[str], token="a b", failed=True, since=0, until=None, app="") == []
+        list_calls = ask("GET", "/{}/calls", list[str], "token", "group")
+        assert await list_calls(caller, "x/y", "a b", failed=True, since=0, until=None, app="") == []
     head = seen[0].decode()
-    assert head.startswith("GET /control/calls?token=a+b&failed=true&since=0 HTTP/1.1")
+    assert head.startswith("GET /control/x%2Fy/calls?token=a+b&failed=true&since=0 HTTP/1.1")
     assert "Authorization: Bearer s3cret\r\n" in head
 
 
 async def test_an_answer_of_another_version_is_reported_as_such() -> None:
     async with saying(b'HTTP/1.1 200 OK\r\n\r\n{"other":1}') as place:
         with pytest.raises(InternalError) as caught:
-            await Caller(Endpoint(instance="i", secret="s", port=place.port)).get("/prices", PriceView)
+            await Caller(Endpoint(instance="i", secret="s", port=place.port)).change("GET", "/prices", PriceView)
     assert caught.value.code == "version_mismatch"
+
+
+@pytest.mark.parametrize(
+    ("send", "sent"),
+    [
+        (ask("POST", "/undo", list[str], "id"), ("/undo", None)),
+        (lambda caller: ask("POST", "/undo", list[str], "id")(caller, 3, ok=True), ("/undo", {"ok": True, "id": 3})),
+        (lambda caller: ask("PATCH", "/tokens/{}", list[str])(caller, "ci", {"a": 1}), ("/tokens/ci", {"a": 1})),
+        (lambda caller: ask("POST", "/keys/{}/{}", list[str], "key")(caller, "a", 2, "k"), ("/keys/a/2", {"key": "k"})),
+        (lambda caller: ask("DELETE", "/groups/{}", list[str], "move")(caller, "a", "b"), ("/groups/a?move=b", None)),
+    ],
+    ids=["nothing", "values", "a whole body", "a path and a value", "a method without a body"],
+)
+async def test_values_are_the_body_of_requests_that_have_one(
+    send: Callable[[Caller], Awaitable[list[str]]], sent: tuple[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requests: list[tuple[str, object]] = []
+
+    async def change(_self: Caller, _method: str, path: str, _kind: object, body: object = None, **_: object) -> None:
+        requests.append((path, body))
+
+    monkeypatch.setattr(Caller, "change", change)
+    await send(Caller(Endpoint(instance="i", secret="s")))
+    assert requests == [sent]
+
+
+async def test_more_arguments_than_names_are_refused() -> None:
+    with pytest.raises(ValueError, match="longer"):
+        await ask("GET", "/why", list[str], "token")(Caller(Endpoint(instance="i", secret="s")), "a", "b")
 
 
 async def test_structs_can_be_sent() -> None:

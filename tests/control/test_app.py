@@ -4,7 +4,7 @@ import pytest
 
 from gateway.client.control import ControlClient
 from gateway.client.http import Address, ClientRequest, request
-from gateway.control import admin
+from gateway.control import app
 from gateway.control.app import BODY_LIMIT
 from gateway.domain.errors import BadRequest, Conflict, GatewayError, NotFound, TooLarge
 from tests.control.conftest import SECRET, Surface
@@ -113,7 +113,7 @@ async def test_a_bug_is_reported_as_one_without_its_insides(
     def broken(*_: object) -> None:
         raise KeyError("insides")
 
-    monkeypatch.setattr(admin, "account_view", broken)
+    monkeypatch.setattr(app, "account_view", broken)
     with pytest.raises(GatewayError) as caught:
         await owner.account()
     assert caught.value.code == "internal_error"

@@ -135,8 +135,9 @@ class Owner(FakeClient):
     )
     refresh_channel = _noting("refresh_channel", "listing")
 
-    async def remove_group(self, name: str, move: str = "") -> None:
+    async def remove_group(self, name: str, move: str = "") -> dict[str, str]:
         self.note("remove_group", name, move)
+        return {}
 
     async def test_channel(self, ref: str, model: str = "") -> Check:
         self.note("test_channel", ref, model)
@@ -234,8 +235,9 @@ class Owner(FakeClient):
         self.note("import_prices", models, how)
         return [msgspec.structs.replace(one, applied=True) for one in self.proposals if one.model in models]
 
-    async def remove_price(self, model: str, channel: str = "") -> None:
+    async def remove_price(self, model: str, channel: str = "") -> dict[str, str]:
         self.note("remove_price", model, *([channel] if channel else []))
+        return {}
 
     async def prices(self) -> list[PriceView]:
         return [*(model.price for model in self.models_now if model.price is not None), *self.single_prices]

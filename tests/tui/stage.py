@@ -498,11 +498,11 @@ class FakeClient(ControlClient):
     async def summary(
         self,
         *,
-        by: str = "",
-        since: int = 0,
-        until: int | None = None,
-        step: str = "",
-        percentiles: bool = False,
+        by: Any = "",
+        since: Any = 0,
+        until: Any = None,
+        step: Any = "",
+        percentiles: Any = False,
         **picked: Any,
     ) -> Summary:
         words = picked.get("words") or ""
