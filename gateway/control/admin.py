@@ -19,7 +19,7 @@ from gateway.domain.incidents import Incident
 from gateway.domain.money import dollars
 from gateway.domain.registry import Change
 from gateway.domain.settings import ExpiringRecords, Settings
-from gateway.domain.views import AccountView, Status
+from gateway.domain.views import AccountView
 from gateway.store.verify import check, take_snapshot
 
 
@@ -28,16 +28,6 @@ class StopBody(msgspec.Struct, frozen=True, kw_only=True):
 
     now: bool = False
     """Whether to stop without waiting for running calls."""
-
-
-async def show_instance(edits: ConfigEdits, _: web.Request) -> str:
-    """GET /instance: the id of this process, by which a front end notices the runfile of an earlier server."""
-    return edits.engine.instance
-
-
-async def show_status(edits: ConfigEdits, _: web.Request) -> Status:
-    """GET /status: the server's status."""
-    return edits.engine.status()
 
 
 async def stop(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
@@ -50,11 +40,6 @@ async def stop(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
 async def verify_books(edits: ConfigEdits, _: web.Request) -> Verdict:
     """GET /verify: recompute every balance and sum from the call log."""
     return await asyncio.to_thread(check, take_snapshot(edits.engine.store))
-
-
-async def show_settings(edits: ConfigEdits, _: web.Request) -> Settings:
-    """GET /settings: the settings."""
-    return edits.registry.settings
 
 
 async def show_expiring(edits: ConfigEdits, request: web.Request) -> ExpiringRecords:
@@ -88,11 +73,6 @@ async def list_incidents(edits: ConfigEdits, request: web.Request) -> list[Incid
     names = {edits.engine.catalog.channel(ref).name for ref in refs}
     newest = edits.engine.incident_watch.refresh().newest()
     return [incident for incident in newest if not names or incident.channel in names]
-
-
-async def show_account(edits: ConfigEdits, _: web.Request) -> AccountView:
-    """GET /account: the account as it is now."""
-    return account_view(edits.engine)
 
 
 async def edit_account(edits: ConfigEdits, request: web.Request) -> AccountView:

@@ -37,6 +37,7 @@ from gateway.control import (
     why,
 )
 from gateway.control.edits import ConfigEdits
+from gateway.control.views import account_view
 from gateway.core.engine import Engine
 from gateway.domain.errors import (
     BadRequest,
@@ -68,9 +69,20 @@ Handler = Callable[[ConfigEdits, web.Request], Awaitable[object]]
 
 _ENTITIES = "/{kind:tokens|groups|channels}"
 
+
+def show(value: Callable[[ConfigEdits], object]) -> Handler:
+    """Returns a handler that answers with a value."""
+
+    async def handle(edits: ConfigEdits, _: web.Request) -> object:
+        return value(edits)
+
+    return handle
+
+
 ROUTES: tuple[tuple[str, str, Handler], ...] = (
-    ("GET", "/instance", admin.show_instance),
-    ("GET", "/status", admin.show_status),
+    # the id of this process, by which a front end notices the runfile of an earlier server
+    ("GET", "/instance", show(lambda edits: edits.engine.instance)),
+    ("GET", "/status", show(lambda edits: edits.engine.status())),
     ("POST", "/stop", admin.stop),
     ("GET", "/verify", admin.verify_books),
     ("GET", "/machine", machine.list_machine_checks),
@@ -78,16 +90,15 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("GET", "/history", history.list_history),
     ("DELETE", "/history", history.clear_history),
     ("GET", "/history/{id}", history.show_entry),
-    ("POST", "/undo", history.undo),
-    ("POST", "/redo", history.redo),
+    ("POST", "/{verb:undo|redo}", history.revert),
     ("GET", "/events", events.stream),
-    ("GET", "/account", admin.show_account),
+    ("GET", "/account", show(lambda edits: account_view(edits.engine))),
     ("PATCH", "/account", admin.edit_account),
     ("GET", "/account/grants", admin.list_grants),
     ("POST", "/account/grants", admin.add_grant),
     ("GET", "/config", config_import.export_config),
     ("POST", "/config", config_import.import_config),
-    ("GET", "/settings", admin.show_settings),
+    ("GET", "/settings", show(lambda edits: edits.registry.settings)),
     ("PATCH", "/settings", admin.edit_settings),
     ("GET", "/settings/expiring", admin.show_expiring),
     ("GET", _ENTITIES, entities.list_entities),

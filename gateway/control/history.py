@@ -62,19 +62,13 @@ async def show_entry(edits: ConfigEdits, request: web.Request) -> HistoryView:
     return await asyncio.to_thread(view_of, edits.find_entry(int(text) if is_number else -1))  # no entry is number -1
 
 
-async def undo(edits: ConfigEdits, request: web.Request) -> UndoView:
-    """POST /undo {id?, accept?}: undo a change. Raises Conflict if it needs a confirmation and has no ``accept``."""
-    return await _revert(edits, request, redo=False)
+async def revert(edits: ConfigEdits, request: web.Request) -> UndoView:
+    """POST /undo or /redo {id?, accept?}: undo a change, or redo one that was undone.
 
-
-async def redo(edits: ConfigEdits, request: web.Request) -> UndoView:
-    """POST /redo {id?, accept?}: redo a change that was undone; see ``undo``."""
-    return await _revert(edits, request, redo=True)
-
-
-async def _revert(edits: ConfigEdits, request: web.Request, *, redo: bool) -> UndoView:
+    Raises Conflict if that needs a confirmation and has no ``accept``.
+    """
     body = await read_body(request, UndoBody)
-    entry = edits.find_entry(body.id, redo=redo).entry
+    entry = edits.find_entry(body.id, redo=request.match_info["verb"] == "redo").entry
     plan = undo_plan(entry, edits.history, edits.registry)
     if not body.accept:
         if reasons := await _reasons_to_ask(edits, entry, plan):
