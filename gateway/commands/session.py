@@ -73,25 +73,14 @@ def current_config() -> Config:
     return load(home=meta.get(HOME), host=meta.get(HOST), port=meta.get(PORT))
 
 
-def run(
-    work: Work[T],
-    *,
-    listen: bool = False,
-    running: bool = False,
-    create: bool = False,
-    needs_data: bool = True,
-    timeout_s: float | None = None,
-) -> T:
+def run(work: Work[T], *, timeout_s: float | None = None, **options: bool) -> T:
     """Returns the result of ``work`` with a client; see ``reach`` for the options. Raises TimeoutError."""
     # tests pass a function of their own
     open_client: Callable[..., AbstractAsyncContextManager[ControlClient]] = click.get_current_context().obj or reach
     config = current_config()
 
     async def main() -> T:
-        async with (
-            asyncio.timeout(timeout_s),
-            open_client(config, listen=listen, running=running, create=create, needs_data=needs_data) as client,
-        ):
+        async with asyncio.timeout(timeout_s), open_client(config, **options) as client:
             client.confirm = _confirm
             await _print_key_owners(client)
             return await work(client)

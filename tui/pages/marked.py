@@ -223,8 +223,7 @@ def _ref(page: AnyPage, view: Any) -> str:
 
 
 def _count_text(page: AnyPage, views: Sequence[Any]) -> str:
-    noun = page.id.removesuffix("s")
-    return fmt.count_text(len(views), noun)
+    return fmt.count_text(len(views), page.noun)
 
 
 def _list_names(views: Sequence[Any]) -> str:

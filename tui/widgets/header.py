@@ -1,7 +1,6 @@
 """Header: the two lines above every page: the state of the server and what needs attention, and the pages by number."""
 
-from collections.abc import Sequence
-from enum import IntEnum
+from collections.abc import Collection, Sequence
 
 from rich.cells import cell_len
 from textual.content import Content
@@ -20,17 +19,9 @@ CUTS = ((4, " "), (4, ""), (3, ""))
 """The number of letters of a name on narrow screens, and the text after it."""
 
 
-class Brevity(IntEnum):
-    """What the left part leaves out so that an alert fits. Each step leaves out what the earlier ones do, too."""
-
-    NOTHING = 0
-    TOKENS = 1
-    """The number of tokens used today."""
-    PROGRAM = 2
-    SCHEME = 3
-    """``http://`` before the address."""
-    TODAY = 4
-    """Today's cost."""
+OMISSIONS = ("tokens", "program", "scheme", "today")
+"""What the left part leaves out, one after the other, until an alert fits: the tokens used today, the program's name,
+``http://`` before the address, today's cost."""
 
 
 class Header(Widget):
@@ -68,7 +59,7 @@ def state_line(session: ConsoleSession, width: int) -> Content:
     """Returns the server, the running calls and today's cost, and at the right the alerts that fit."""
     all_alerts = alerts(session.board, session.now()) if session.link == "attached" else ()
     alert_width = min(40, len(all_alerts[0].text) + 8) if all_alerts else 0
-    candidates = [_server_parts(session, width, brevity) for brevity in Brevity]
+    candidates = [_server_parts(session, width, OMISSIONS[:count]) for count in range(len(OMISSIONS) + 1)]
     server = next((parts for parts in candidates if _length(parts) + alert_width < width), candidates[-1])
     links = _alert_links(all_alerts, width - _length(server) - 1)
     return content(*server, " " * max(1, width - _length(server) - links.cell_length), links)
@@ -115,9 +106,9 @@ def _length(parts: Sequence[Part]) -> int:
     return sum(cell_len(text) for text, _ in parts)
 
 
-def _server_parts(session: ConsoleSession, width: int, brevity: Brevity) -> list[Part]:
+def _server_parts(session: ConsoleSession, width: int, omitted: Collection[str]) -> list[Part]:
     board = session.board
-    parts: list[Part] = [(" tollkeeper  " if brevity < Brevity.PROGRAM else " ", "bold")]
+    parts: list[Part] = [(" tollkeeper  " if "program" not in omitted else " ", "bold")]
     if session.link == "gone":
         reason = cut(safe(session.reason), max(10, width - 50))
         return [*parts, (f"{glyphs.OFF} no server", "bad"), (f"  {session.key('app.start')} starts one  {reason}", "")]
@@ -125,7 +116,7 @@ def _server_parts(session: ConsoleSession, width: int, brevity: Brevity) -> list
         return [*parts, (f"{glyphs.HALF} {session.progress}", "warn")]
     mark, tone = (glyphs.HALF, "warn") if board.stopping else (glyphs.ON, "ok")
     address = safe(board.status.address or "no public address", 60)
-    if brevity >= Brevity.SCHEME:
+    if "scheme" in omitted:
         address = address.removeprefix("http://")
     parts += [(mark, tone), (f" {address}", "")]
     waiting = board.calls.count_waiting().total()
@@ -134,7 +125,7 @@ def _server_parts(session: ConsoleSession, width: int, brevity: Brevity) -> list
     parts.append((f"   running {running:<{cells}}", "live" if running else "dim"))
     if waiting:
         parts.append((f" {glyphs.DOT} {waiting} waiting", "warn"))
-    if brevity < Brevity.TODAY and board.today_nanos is not None:
-        tokens = f" {glyphs.DOT} {fmt.brief_count(board.today_tokens)} tok" if brevity < Brevity.TOKENS else ""
+    if "today" not in omitted and board.today_nanos is not None:
+        tokens = f" {glyphs.DOT} {fmt.brief_count(board.today_tokens)} tok" if "tokens" not in omitted else ""
         parts.append((f"   today {fmt.dollar_amount(board.today_nanos)}{tokens}", ""))
     return parts
