@@ -78,7 +78,7 @@ async def list_incidents(edits: ConfigEdits, request: web.Request) -> list[Incid
 async def edit_account(edits: ConfigEdits, request: web.Request) -> AccountView:
     """PATCH /account: edit the account."""
     account = patch(edits.registry.account, await request.read(), AccountFields.__struct_fields__)
-    validation.check_account(account)
+    validation.check_budgets(account.budgets)
     await edits.commit("changed the account", "the account is as before", Change("account", "", account))
     return account_view(edits.engine)
 

@@ -9,7 +9,7 @@ import msgspec
 from aiohttp import web
 
 from gateway.control.edits import ConfigEdits
-from gateway.control.request_bodies import query
+from gateway.control.request_bodies import ParameterType, query
 from gateway.core.engine import Engine
 from gateway.core.refusal_log import LONG_GAP_S
 from gateway.domain.call import REPEATED_MARK, Running, began_at, mark_total
@@ -38,15 +38,17 @@ _encode = msgspec.json.Encoder().encode
 _PREFIXES = {"token": "tok", "channel": "ch", "group": "grp"}
 """The prefixes of ids. They are also the words that filter by an entity of that kind."""
 
-CALL_FILTERS: dict[str, type] = {**dict.fromkeys(CALL_FIELDS, tuple), "failed": bool, "words": str}
+CALL_FILTERS: dict[str, ParameterType] = {**dict.fromkeys(CALL_FIELDS, tuple), "failed": bool, "words": str}
 
-_PARAMETERS: dict[str, type] = {
+_LIMITS = range(1, 5001)
+
+_PARAMETERS: dict[str, ParameterType] = {
     **CALL_FILTERS,
     "since": int,
     "until": int,
-    "limit": int,
+    "limit": _LIMITS,
     "before": str,
-    "sort": str,
+    "sort": SORT_KEYS,
     "ascending": bool,
 }
 
@@ -61,7 +63,8 @@ async def list_calls(edits: ConfigEdits, request: web.Request) -> web.Response:
     first unless ``ascending``. The client gets the top calls overall by merging all pages.
     """
     params = query(request.query, _PARAMETERS)
-    limit, before, order = _limit_of(params), params.get("before", ""), _order_of(params)
+    limit, before = params.get("limit", 100), params.get("before", "")
+    order = CallOrder(params["sort"], params.get("ascending", False)) if "sort" in params else None
     selected, calls, deadline = calls_query(edits, params), edits.engine.store.calls, SearchDeadline(SEARCH_S)
     unsettled = {**edits.engine.store.books.running, **{call.id: call for call in edits.engine.pipeline.waiting.all()}}
     running = [] if order else list(islice(_running_views(unsettled, selected, before, edits.now), limit))
@@ -100,23 +103,9 @@ def _json(body: bytes) -> web.Response:
 
 async def list_numbered(edits: ConfigEdits, request: web.Request) -> web.Response:
     """GET /records: ended calls from number ``at`` down. The oldest is number 1, the newest ``status.records``."""
-    params = query(request.query, {"at": int, "limit": int})
-    calls, at, limit = edits.engine.store.calls, params.get("at", 0), _limit_of(params)
+    params = query(request.query, {"at": int, "limit": _LIMITS})
+    calls, at, limit = edits.engine.store.calls, params.get("at", 0), params.get("limit", 100)
     return _json(await asyncio.to_thread(lambda: _encode([call_view(r) for r in calls.by_number(at, limit)])))
-
-
-def _limit_of(params: Mapping[str, Any]) -> int:
-    limit: int = params.get("limit", 100)
-    if not 1 <= limit <= 5000:
-        raise BadRequest("limit: must be from 1 to 5000", param="limit")
-    return limit
-
-
-def _order_of(params: Mapping[str, Any]) -> CallOrder | None:
-    key, ascending = params.get("sort", ""), params.get("ascending", False)
-    if key and key not in SORT_KEYS:
-        raise BadRequest(f"sort: must be one of {', '.join(SORT_KEYS)}", param="sort")
-    return CallOrder(key, ascending) if key else None
 
 
 def _number_below(calls: CallLog, after: str) -> int:

@@ -22,7 +22,7 @@ from gateway.control.views import account_view, channel_views, group_views, mode
 from gateway.core.event_bus import Batch, Watcher
 from gateway.domain import events
 from gateway.domain.call import Record
-from gateway.domain.errors import BadRequest, NotFound
+from gateway.domain.errors import NotFound
 from gateway.domain.incidents import Incident
 from gateway.domain.views import AccountView, call_view
 from gateway.store.search import SearchDeadline
@@ -171,10 +171,8 @@ async def stream(edits: ConfigEdits, request: web.Request) -> web.StreamResponse
 
     The filters of ``list_calls`` select the ended calls to report. What concerns no ended call is always reported.
     """
-    params = query(request.query, {"recent": int, "since": int, "until": int, **CALL_FILTERS})
+    params = query(request.query, {"recent": range(1, 1001), "since": int, "until": int, **CALL_FILTERS})
     recent = params.pop("recent", 200)
-    if not 1 <= recent <= 1000:
-        raise BadRequest("recent: must be from 1 to 1000", param="recent")
     response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson", "Cache-Control": "no-store"})
     watcher_stream = WatcherStream(edits, recent, params, edits.engine.clock.mono)
     watch = edits.engine.bus.watch(console=edits.source.via == "console")

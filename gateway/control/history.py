@@ -39,13 +39,10 @@ class UndoBody(msgspec.Struct, frozen=True, kw_only=True):
 
 async def list_history(edits: ConfigEdits, request: web.Request) -> list[HistoryView]:
     """GET /history?kind&name&since&until&limit: the entries, newest first."""
-    types = {"kind": tuple, "name": tuple, "since": int, "until": int, "limit": int}
-    params = query(request.query, types)
+    params = query(request.query, {"kind": tuple, "name": tuple, "since": int, "until": int, "limit": range(1, 1001)})
     kinds, names, limit = params.get("kind", ()), params.get("name", ()), params.get("limit", 100)
     if not set(kinds) <= set(NOUNS.values()):
         raise BadRequest(f"kind: must be one of {', '.join(NOUNS.values())}", param="kind")
-    if not 1 <= limit <= 1000:
-        raise BadRequest("limit: must be from 1 to 1000", param="limit")
     since, until = params.get("since", 0), params.get("until", FOREVER)
     selected = [
         state

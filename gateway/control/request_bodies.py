@@ -18,6 +18,7 @@ from gateway.domain.text import plain
 from gateway.domain.units import MOST
 
 AnyStruct = TypeVar("AnyStruct", bound=msgspec.Struct)
+ParameterType = type | range | Collection[str]
 
 _DECODER_MESSAGE = re.compile(r"(?P<what>.*?)(?: - at `(?P<place>.*)`)?", re.DOTALL)
 """Matches a decoder's message such as ``Expected `int`, got `str` - at `$[0].nanos```."""
@@ -79,8 +80,11 @@ def require_known(names: Mapping[str, object], allowed: Collection[str], where: 
             raise BadRequest(message, code="unknown_field", param=path)
 
 
-def query(params: Mapping[str, str], types: Mapping[str, type]) -> dict[str, Any]:
-    """Returns URL parameters as ``str``, ``int``, ``bool``, or ``tuple`` if they may be repeated. Raises BadRequest."""
+def query(params: Mapping[str, str], types: Mapping[str, ParameterType]) -> dict[str, Any]:
+    """Returns URL parameters as ``str``, ``int``, ``bool``, or ``tuple`` if they may be repeated. Raises BadRequest.
+
+    A range is the type of a whole number in it, a collection of texts that of one of them.
+    """
     require_known(params, types)
     values: dict[str, Any] = {}
     for name in params:
@@ -94,14 +98,19 @@ def query(params: Mapping[str, str], types: Mapping[str, type]) -> dict[str, Any
     return values
 
 
-def _convert(name: str, text: str, kind: type) -> object:
-    if kind is str:
-        return text
-    try:
-        return msgspec.convert(text.lower() if kind is bool else text, kind, strict=False)
-    except msgspec.ValidationError as exc:
-        description = "true or false" if kind is bool else "a whole number"
-        raise BadRequest(f"'{name}' must be {description}, not '{plain(text, 64)}'", param=name) from exc
+def _convert(name: str, text: str, kind: ParameterType) -> object:
+    if kind is bool or kind is int or isinstance(kind, range):
+        try:
+            value = msgspec.convert(text.lower(), bool if kind is bool else int, strict=False)
+        except msgspec.ValidationError as exc:
+            description = "true or false" if kind is bool else "a whole number"
+            raise BadRequest(f"'{name}' must be {description}, not '{plain(text, 64)}'", param=name) from exc
+        if isinstance(kind, range) and value not in kind:
+            raise BadRequest(f"{name}: must be from {kind[0]} to {kind[-1]}", param=name)
+        return value
+    if not isinstance(kind, type) and text not in kind:
+        raise BadRequest(f"{name}: must be one of {', '.join(kind)}", param=name)
+    return text
 
 
 def _decode(name: str, raw: msgspec.Raw, hint: Any) -> object:

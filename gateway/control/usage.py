@@ -28,7 +28,8 @@ TOKEN_AND_MODEL: Dimension = "token|model"
 SUM_TURN = web.AppKey("sum_turn", asyncio.Semaphore)
 """Allows one filtered sum at a time. Sums read the whole log, so they do not make searches wait."""
 
-_PARAMETERS: dict[str, type] = {"by": str, "since": int, "until": int, "step": str, "percentiles": bool}
+_STEPS = [step for step in get_args(Step) if step]
+_PARAMETERS = {"by": DIMENSIONS, "step": _STEPS, "since": int, "until": int, "percentiles": bool, **CALL_FILTERS}
 
 
 class Tallies(msgspec.Struct, frozen=True):
@@ -49,11 +50,8 @@ async def summary(edits: ConfigEdits, request: web.Request) -> Summary:
     With any of ``token``, ``group``, ``model``, ``channel``, ``app``, ``api``, ``failed`` and ``words``, the words of a
     query, only matching calls count, and only those whose records have not been deleted.
     """
-    params = query(request.query, {**_PARAMETERS, **CALL_FILTERS})
+    params = query(request.query, _PARAMETERS)
     by, step = params.get("by", ""), params.get("step", "")
-    for name, value, choices in (("by", by, ("", *DIMENSIONS)), ("step", step, get_args(Step))):
-        if value not in choices:
-            raise BadRequest(f"{name}: must be one of {', '.join(filter(None, choices))}", param=name)
     if by == TOKEN_AND_MODEL and step:
         raise BadRequest(f"step: sums by {TOKEN_AND_MODEL} cannot be divided by time", param="step")
     wanted = SummaryRequest(

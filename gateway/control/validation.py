@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any
 
-from gateway.domain.account import Account
 from gateway.domain.budget import Budget
 from gateway.domain.channel import Channel, Dialect, ServedModel, Timeouts, check_overrides
 from gateway.domain.config_codec import SECTIONS, Section, bad_value
@@ -44,11 +43,6 @@ _ORIGIN = re.compile(
 )
 """Matches the origin of a web page or an app: any scheme and a host without a path, or ``null``."""
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,100}")
-
-
-def check_account(value: Account) -> None:
-    """Check the account's budgets."""
-    check_budgets(value.budgets)
 
 
 def check_settings(value: Settings) -> None:
@@ -310,7 +304,7 @@ def _check_whole_channel(channel: Channel, registry: Registry) -> None:
 
 _CHECKS: Mapping[str, Any] = {
     "settings": lambda value, _: check_settings(value),
-    "account": lambda value, _: check_account(value),
+    "account": lambda value, _: check_budgets(value.budgets),
     "groups": lambda value, _: check_group(value),
     "channels": _check_whole_channel,
     "tokens": check_token,

@@ -37,14 +37,11 @@ from gateway.upstream.credentials import unset_text
 
 async def explain(edits: ConfigEdits, request: web.Request) -> Why:
     """GET /why?token&model[&api][&prompt_tokens][&max_tokens][&stream]. ``token`` is an id, a name or a key."""
-    types = {"token": str, "model": str, "api": str, "prompt_tokens": int, "max_tokens": int, "stream": bool}
-    params = query(request.query, types)
+    counts = dict.fromkeys(("prompt_tokens", "max_tokens"), range(1, MOST_TOKENS + 1))
+    params = query(request.query, {"token": str, "model": str, "api": str, "stream": bool, **counts})
     for name in ("token", "model"):
         if not params.get(name):
             raise BadRequest(f"'{name}' is missing", code="missing_required_parameter", param=name)
-    for name in ("prompt_tokens", "max_tokens"):
-        if not 0 < params.get(name, 1) <= MOST_TOKENS:
-            raise BadRequest(f"'{name}' must be from 1 to {MOST_TOKENS}", param=name)
     apis = edits.engine.apis
     if (api := params.get("api", CHAT_API)) not in apis:
         raise BadRequest(f"unknown API '{plain(api, 40)}'; use {', '.join(apis)}", param="api")
@@ -317,14 +314,10 @@ def _route(engine: Engine, channel: Channel, model: str, upstream_model: str, pa
         upstream_model=upstream_model,
         priority=channel.priority,
         weight=channel.weight,
-        place="",
-        chance=0.0,
         state=state.name,
         reason=state.reason,
         until_ms=until_ms(engine, state),
         in_flight=engine.health.in_flight(channel.id),
         passed=passed or unset_text(engine.upstreams.variables.blocking(channel)),
         cache_marks=marks_cache(channel, engine.learned.of(channel.id, served, engine.now())),
-        conversion="",
-        last_resort=False,
     )

@@ -46,9 +46,9 @@ class RouteView(msgspec.Struct, frozen=True, kw_only=True):
     """The model's name at its upstream; empty if the channel does not offer the model."""
     priority: int
     weight: int
-    place: str
+    place: str = ""
     """Why it is tried before or after others; empty if it cannot be tried."""
-    chance: float
+    chance: float = 0.0
     """The probability that it is tried first, from 0 to 1."""
     state: str
     reason: str
@@ -57,11 +57,11 @@ class RouteView(msgspec.Struct, frozen=True, kw_only=True):
     in_flight: int
     passed: str
     """Why it is skipped; empty if it is not."""
-    last_resort: bool
+    last_resort: bool = False
     """Whether it would be tried although it is skipped, because no other channel is left."""
     cache_marks: bool
     """Whether prompts get cache marks if the client sets none."""
-    conversion: str
+    conversion: str = ""
     """``native`` if it speaks the call's API, ``translated`` if not; empty for chat completions."""
 
 

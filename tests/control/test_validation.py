@@ -218,7 +218,7 @@ JSON = st.recursive(
 )
 
 NOUNS: dict[str, tuple[msgspec.Struct, tuple[str, ...], Callable[[Any], None]]] = {
-    "account": (Account(), AccountFields.__struct_fields__, validation.check_account),
+    "account": (Account(), AccountFields.__struct_fields__, lambda value: validation.check_budgets(value.budgets)),
     "settings": (Settings(), Settings.__struct_fields__, validation.check_settings),
     "token": (token(), TokenFields.__struct_fields__, lambda value: validation.check_token(value, REGISTRY)),
     "group": (Group(name="g"), GroupFields.__struct_fields__, validation.check_group),
