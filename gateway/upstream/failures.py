@@ -46,7 +46,7 @@ _NO_MONEY = lazy_pattern(
 _ALLOWANCE = lazy_pattern(
     r"exceeded (?:your |the |its )?(?:(?:current|monthly|daily|weekly|\d+-hour|usage) ){0,2}quota"
     r"|(?:daily|weekly|monthly) (?:\w+ )?(?:limit|allocation)"
-    r"|per[-_ ](?:day|month)\b|calls / month|每[日天周月].{0,8}(?:上限|限额)"
+    r"|per[-_ ]day\b|(?:calls|requests|tokens) (?:/|per) month\b|每[日天周月].{0,8}(?:上限|限额)"
 )
 """Limits that last for hours, unless the upstream says how long to wait."""
 _RATE = lazy_pattern(
@@ -81,7 +81,7 @@ _NO_MODEL = lazy_pattern(
     r"|model (?:id|identifier)[^.]{0,20} is invalid|on-demand throughput|model is not supported when using"
     r"|no endpoints (?:found|available) (?:for|matching)|not (?:activated|opened) the model"
     r"|function '[^']*': not found for account|specified function in account|check the model you provided"
-    r"|endpoint with name '|given endpoint does not exist|unsupported_model\b|unsupported model:"
+    r"|endpoint with name '[^']*' does not exist|given endpoint does not exist|unsupported_model\b|unsupported model:"
     r"|supported (?:api )?model names are"
     r"|模型.{0,40}(?:不存在|无可用|未开通)"
 )
@@ -117,7 +117,8 @@ _WANTS_TLS = lazy_pattern(r"plain http request was sent to https|http request to
 _INVALID_REQUEST = lazy_pattern(r"invalid_request_error")
 _FILTER = lazy_pattern(
     r"content[_ ]filter|data_?inspection|content[_ ]policy|responsibleai|high risk|new_sensitive|sensitive[_ ]?content"
-    r"|risk_?detection|inappropriate content|safety system|prompt injection|blocked (?:in|out)put:|敏感|不安全|违规"
+    r"|risk_?detection|inappropriate content|our safety system|prompt injection (?:\w+ )?detected"
+    r"|blocked (?:in|out)put:|敏感|不安全|违规"
 )
 _FLAGGED = lazy_pattern(_FILTER.pattern + r"|moderation|flagged|safety")
 _TOO_LONG = lazy_pattern(
@@ -125,7 +126,7 @@ _TOO_LONG = lazy_pattern(
     r"|prompt(?:s|_tokens)? (?:is |are )?(?:too long|超长)|maximum prompt length|prompt contains \d+ tokens"
     r"|input (?:context )?(?:is )?too long|too many (?:input )?tokens(?!, please wait)|exceeded model token limit"
     r"|max_seq_len|max message tokens|max_tokens must be at least ?1, got -|n_keep[^.]{0,20}>= n_ctx"
-    r"|prompt exceeds max length|max_prompt_tokens_exceeded|tokens_limit_reached|expected maxlength"
+    r"|prompt exceeds max length|max_prompt_tokens_exceeded|tokens_limit_reached|input request: expected maxlength"
     r"|input[_ ](?:length|token count|tokens?)[^.]{0,60}(?:exceed|too long|should be)|token count[^.]{0,40}exceed"
     r"|input \(\d+ tokens\) is too large|reduce the length of|`inputs` tokens"
     r"|上下文.{0,8}(?:长度|超)|输入.{0,12}(?:超长|过长)"
@@ -136,12 +137,12 @@ _BAD_REQUEST = lazy_pattern(
     r"|system messages? must be|roles must alternate|no user query found"
     r"|prefill is incompatible|image input is not|tool call arguments as json|could not process image"
     r"|requires --jinja|cannot use both json_schema and grammar"
-    r"|invalid_prompt|(?:bio|cyber)_policy|policy_violation|(?:empty|invalid|download|base64)_image|unsupported_image"
-    r"|image_(?:file|parse|too)"
+    r"|invalid_prompt|(?:bio|cyber)_policy|policy_violation|(?:empty|invalid|to_download|base64)_image"
+    r"|unsupported_image_|image_(?:file_not_|file_too_|parse_error|too_(?:large|small))"
 )
 _OWN_FAULT = lazy_pattern(
-    r"(?:unmapped |(?<!\w ))provider returned error(?:: error)?\s*\Z|no models provided"
-    r"|failed to get response from provider"
+    r"(?:(?<!\w )|(?:_error|server|timeout|overloaded|unavailable|unmapped) )provider returned error(?:: error)?\s*\Z"
+    r"|no models provided|failed to get response from provider"
     r"|upstream request failed(?:: \[invalid_request_error\] invalid upload request)?\.?\s*\Z"
     r"|no models? loaded|model (?:is |was )?(?:not |un)loaded|model has crashed|failed to load model"
     r"|model is (?:at capacity|overloaded)|server is busy|enginecore encountered an issue|\bloading model\s*\Z"

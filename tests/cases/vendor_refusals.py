@@ -285,6 +285,9 @@ BAD_REQUEST: list[Said] = [
     (500, openai("tools param requires --jinja flag", 500, "server_error")),  # llama.cpp
     (500, openai("Cannot use both json_schema and grammar", 500, "server_error")),  # llama.cpp
     (400, failure("Provider returned error", code=400, metadata={"error_type": "invalid_request"})),
+    (400, failure("Provider returned error", code=400, metadata={"error_type": "image_not_found"})),
+    (400, openai("Invalid schema for function 'bill': 'cost per month' is not valid")),
+    (400, openai("No endpoint with name 'x' in the description")),
 ]
 
 OWN_FAILURE: list[Said] = [
@@ -305,7 +308,13 @@ OWN_FAILURE: list[Said] = [
     (500, ""),
     (400, {"error": {"message": "Provider returned error", "code": 400, "metadata": {"raw": "ERROR"}}}),  # OpenRouter
     (400, {"error": {"message": "Provider returned error", "code": 400}}),
-    (400, failure("Provider returned error", code=400, metadata={"error_type": "unmapped"})),
+    *(
+        (400, failure("Provider returned error", code=400, metadata={"error_type": kind}))
+        for kind in ("unmapped", "server", "provider_unavailable")
+    ),
+    (400, openai("Provider returned error", None, "upstream_error")),
+    (500, openai("KeyError: 'image_file'", None, "server_error")),
+    (500, openai("The safety system is not reachable, and download_image failed.", None, "server_error")),
     (400, {"error": {"message": "No models provided", "code": 400}}),
     (400, {"success": False, "error": [{"code": 2005, "message": "Failed to get response from provider"}]}),
     (400, anthropic("invalid_request_error", "Error from provider (Console Go): Upstream request failed")),
