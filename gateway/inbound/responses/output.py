@@ -120,8 +120,7 @@ class MessageItem(PartItem):
         self._annotations: list[bytes] = []
 
     def add_piece(self, piece: bytes, logprobs: bytes = NO_LOGPROBS) -> Iterable[Event]:
-        if logprobs != NO_LOGPROBS:
-            logprobs = _with_lists(logprobs)
+        if logprobs != NO_LOGPROBS and (logprobs := _with_lists(logprobs)) != NO_LOGPROBS:
             self._logprobs.append(logprobs[1:-1])
         *begun, (name, fields) = super().add_piece(piece, logprobs)
         return (*begun, (name, fields + field(b"logprobs", logprobs)))

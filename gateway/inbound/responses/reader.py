@@ -29,20 +29,8 @@ from gateway.upstream.usage_report import UsageReports
 
 _CONTENT = frozenset(
     {
-        *(
-            "delta",
-            "text",
-            "refusal",
-            "arguments",
-            "input",
-            "code",
-            "command",
-            "logprobs",
-            "name",
-            "content",
-            "summary",
-        ),
-        *("encrypted_content", "action", "operation", "annotations", "results", "outputs"),
+        *("delta", "text", "refusal", "arguments", "input", "code", "command", "logprobs", "name", "content"),
+        *("summary", "encrypted_content", "action", "operation", "annotations", "results", "outputs"),
     }
 )
 """Fields with the model's words and with tool results, which are never searched for secrets."""

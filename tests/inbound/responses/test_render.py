@@ -312,6 +312,8 @@ def test_probabilities_are_on_the_pieces_and_on_the_part() -> None:
         {**sparse, "bytes": [], "top_logprobs": [{"token": "Hi", "logprob": -0.1, "bytes": []}]},
         {"token": "<end>", "logprob": 0, "bytes": [], "top_logprobs": []},
     ]
+    choice["logprobs"] = {"content": [None]}
+    assert answer(event(chunk(choice)), event(chunk(choice)), finish()).items[0]["content"][0]["logprobs"] == []
     plan = planned(top_logprobs=1, include=["message.output_text.logprobs"])
     assert (bytes(plan.order.fields["logprobs"]), bytes(plan.order.fields["top_logprobs"])) == (b"true", b"1")
 
