@@ -728,6 +728,7 @@ ENDS = [
         finish="length",
         used=(9, 1),
     ),
+    openai_row("no stop reason", plain={"id": "msg_1", "stop_reason": None}, error="upstream_bad_response"),
     openai_row(
         "an answer in a result",
         event({"result": chunk(delta("Hi", finish="stop"))}) + event({"result": chunk(usage=usage(9, 2))}) + DONE,

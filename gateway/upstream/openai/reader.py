@@ -283,7 +283,7 @@ def _parse_chunk(data: bytes) -> Fields:
     chunk = rawjson.fields(data)
     if "choices" in chunk:
         return chunk
-    if "stop_reason" in chunk:  # Copilot sends Claude's message
+    if not rawjson.is_null(chunk.get("stop_reason")):  # Copilot sends Claude's message
         message = {name: chunk[name] for name in ("role", "content") if name in chunk}
         return {**chunk, "choices": rawjson.raw([{"message": message, "finish_reason": chunk["stop_reason"]}])}
     inner = (rawjson.maybe_fields(chunk.get(name)) for name in ("result", "data"))  # Cloudflare's place, and others'
