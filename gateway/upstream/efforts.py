@@ -39,7 +39,8 @@ _LIST_STARTS = lazy_pattern(
     r"|\bexpected\b|\b(?:should|must) be\b|\bone of\b"
 )
 _WITHOUT_LIST = lazy_pattern(
-    r"(?i)\b(?:invalid|unmapped)\s(?:value\s(?:for|of)\s)?\W?reasoning[_ ]effort\b(?!\s+and\b)"
+    r"(?i)\b(?:invalid|unknown|unmapped|unsupported)\s(?:value\s(?:for|of)\s)?\W?reasoning[_ ]effort\b(?!\s+and\b)"
+    r"|\b(?:xhigh|max)\W{1,2}is not\b"
 )
 _LIST_END = lazy_pattern(r"(?i)\b(?:received|got|instead|input(?:_value)?)\b")
 

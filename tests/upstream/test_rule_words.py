@@ -198,6 +198,8 @@ def test_a_refusal_names_rules(message: str, rules: tuple[str, ...]) -> None:
         ("reasoning_effort\n  Input should be 'low' or 'high' [type=literal_error, input_value='max']", "low,high"),
         ("Unmapped reasoning effort: max", "low,medium,high"),
         ("Invalid reasoning_effort 'xhigh'", "low,medium,high"),
+        ("Unsupported reasoning effort: xhigh", "low,medium,high"),
+        ("reasoning_effort: 'max' is not a valid choice", "low,medium,high"),
         ("Invalid combination of reasoning_effort and thinking type: medium + disabled", ""),
         ("reasoning_effort: unknown variant `ultra`, expected one of `low`, `high`, `max`", "low,high,max"),
         ("reasoning_effort: Invalid enum value. Expected 'low' | 'high', received 'max'", "low,high"),
