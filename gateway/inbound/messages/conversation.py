@@ -192,13 +192,11 @@ class _MessageReader:
 
     def read(self, message: _Message, where: str, *, is_current: bool) -> None:
         """Read a message; ``is_current``: the user has written nothing after it. Raises BadRequest."""
-        blocks = []
-        for block in _read_blocks(message.content, f"{where}.content"):
-            is_change = block.type in TOOL_CHANGE_TYPES
-            changes = [block] if is_change else block.tool_changes or []
+        all_blocks = _read_blocks(message.content, f"{where}.content")
+        blocks = [block for block in all_blocks if block.type not in TOOL_CHANGE_TYPES]
+        for block in all_blocks:
+            changes = [block] if block.type in TOOL_CHANGE_TYPES else block.tool_changes or []
             self.tool_changes += [(change.type, change.tool) for change in changes]
-            if not is_change:
-                blocks.append(block)
             if not is_nothing(block.citations):
                 self.lost["messages[].citations"] = None
             if not (is_known_block(block.type) or _has_text(block)):
@@ -207,7 +205,7 @@ class _MessageReader:
             case "user":
                 places = ((block, f"{where}.content.{i}") for i, block in enumerate(blocks))
                 parts = [part for block, place in places for part in _user_parts(block, place)]
-                if blocks or not self.tool_changes:  # else the user changed the tools and said nothing
+                if blocks or not all_blocks:  # else the user changed the tools and said nothing
                     self.transcript.add("user", parts)
             case "assistant":
                 self.transcript.add("assistant", self._assistant_parts(blocks, where))

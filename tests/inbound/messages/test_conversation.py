@@ -364,11 +364,11 @@ def test_tools_that_are_added_and_removed_on_the_way() -> None:
         tools=[TOOL, {**TOOL, "name": "g"}],
         messages=[
             *(*HELLO, change("tool_removal", gone), user(summary), assistant(text("a"))),
-            *(change("tool_addition", added), user(*change("tool_addition", back)["content"]), user(text("b"))),
+            *(change("tool_addition", added), user(*change("tool_addition", back)["content"]), user(text("b")), user()),
         ],
     )
     assert [tool["function"]["name"] for tool in found["tools"]] == ["late", "g"]
-    assert [turn["content"] for turn in found["messages"]] == ["Hi", "[compaction]\n\nSo far", "a", "b"]
+    assert [turn["content"] for turn in found["messages"]] == ["Hi", "[compaction]\n\nSo far", "a", "b", ""]
 
 
 def test_citations_and_examples_are_named() -> None:
