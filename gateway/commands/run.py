@@ -168,6 +168,8 @@ def place_of_program(command: Sequence[str]) -> int:
         is_module = first.startswith("python") and (place, before) == (2, "-m")
         if (is_package or is_module) and names_program(name):
             return place
+        if is_package and not before.startswith("-") and not name.startswith("-") and name != "run":
+            break  # another package; what follows are its arguments
     return 0
 
 
