@@ -198,6 +198,11 @@ def test_a_row_of_the_table_is_true(row: str) -> None:
     assert rows()[row] == found
 
 
+def test_an_effort_is_read_next_to_what_has_no_place() -> None:
+    asked = {"reasoning": {"effort": "high", "exclude": True}}
+    assert outcome(CHAT, asked, Dialect.GEMINI, "udget") == "yes, but names ('reasoning',)"
+
+
 def test_every_row_is_tried() -> None:
     assert list(rows()) == list(SAMPLES)
 

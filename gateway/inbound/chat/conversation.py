@@ -231,11 +231,11 @@ def translate_chat(order: Order) -> Order:
 
 def _move_effort(fields: Fields) -> dict[str, str]:
     """Give an effort that is in OpenRouter's ``reasoning`` its usual name. Returns the client's name by that one."""
-    unread = unread_members([rawjson.maybe_fields(fields.get("reasoning"))], "", ("effort", "max_tokens", "enabled"))
     effort = chat_effort(fields)
-    if effort is None or unread or "reasoning" not in fields:
+    if effort is None or "reasoning" not in fields:
         return {}
-    del fields["reasoning"]
+    if not unread_members([rawjson.maybe_fields(fields["reasoning"])], "", ("effort", "max_tokens", "enabled")):
+        del fields["reasoning"]
     fields[EFFORT] = rawjson.raw(effort)
     return {EFFORT: "reasoning"}
 
