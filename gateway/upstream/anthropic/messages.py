@@ -99,6 +99,20 @@ TOOLS = NameRules(
 """Names of tools, and ids of their calls."""
 
 
+def _last_prompt(turns: Sequence[Turn]) -> int:
+    """Returns the position of the user's last turn that does not come with results, or -1.
+
+    Programs such as droid add reminders of the user to the results of tools. The API still wants the loop's thoughts.
+    """
+    last, with_results = -1, False
+    for position, turn in enumerate(turns):
+        if turn.role == "user" and not with_results:
+            last = position
+        elif turn.role in ("assistant", "tool"):
+            with_results = turn.role == "tool"
+    return last
+
+
 class Dialogue:
     """The messages and the system prompt of a conversation."""
 
@@ -119,13 +133,13 @@ class Dialogue:
         self.thoughtless = False
         """Whether the running tool loop has calls, but no thought in its first assistant message, or the message that
         the model continues has none."""
-        last_user = max((i for i, turn in enumerate(turns) if turn.role == "user"), default=-1)
+        last_prompt = _last_prompt(turns)
         for position, turn in enumerate(turns):
-            self._add(turn, running=position > last_user)
+            self._add(turn, running=position > last_prompt)
         self._finish()
 
     def _add(self, turn: Turn, *, running: bool) -> None:
-        """Add a turn; ``running``: it follows the user's last one, so the model is still working on an answer."""
+        """Add a turn; ``running``: it follows the user's last prompt, so the model is still working on an answer."""
         match turn.role:
             case "system":
                 inside = self._system_inside and self.messages

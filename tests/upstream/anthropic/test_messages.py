@@ -18,6 +18,7 @@ from tests.upstream.makers import recall_of, translated
 
 THOUGHT = {"type": "thinking", "thinking": "Hm", "signature": "S"}
 LOOK = {"role": "assistant", "content": "I look.", "tool_calls": [call("t1", "f", "{}"), call("t2", "f", "{}")]}
+DONE = {"role": "assistant", "content": "done"}
 RESULTS = [{"role": "tool", "tool_call_id": id, "content": id} for id in ("t1", "t2")]
 
 
@@ -128,14 +129,16 @@ def test_thoughts_not_sent_back_are_recalled_for_the_running_loop() -> None:
     talk = [{"role": "user", "content": "a"}, LOOK, *RESULTS]
     kinds = ["thinking", "text", "tool_use", "thinking", "thinking", "tool_use"]
     assert _kinds(_messages(*talk, kept=kept)[1]) == kinds
-    later = _messages(*talk, {"role": "user", "content": "b"}, kept=kept)
+    assert _kinds(_messages(*talk, {"role": "user", "content": "a reminder"}, kept=kept)[1]) == kinds
+    later = _messages(*talk, DONE, {"role": "user", "content": "b"}, kept=kept)
     assert _kinds(later[1]) == ["text", "tool_use", "tool_use"]
 
 
 def test_lost_thoughts_are_reported() -> None:
     talk = [{"role": "user", "content": "a"}, LOOK, *RESULTS]
     assert _dialogue(*talk).thoughtless
-    assert not _dialogue(*talk, {"role": "user", "content": "b"}).thoughtless
+    assert _dialogue(*talk, {"role": "user", "content": "a reminder"}).thoughtless
+    assert not _dialogue(*talk, DONE, {"role": "user", "content": "b"}).thoughtless
     begun = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
     assert _dialogue(*begun).thoughtless
     assert not _dialogue(begun[0], {**begun[1], "thinking_blocks": [THOUGHT]}).thoughtless
