@@ -160,6 +160,8 @@ def _prompt_tokens(fields: Fields) -> int:
 
 
 _TOOL_ADDITION = b'"tool_addition"'
+_CITATIONS_BOUND = 600
+"""The most tokens that Anthropic adds about documents that the model is to cite. Up to 560 were recorded."""
 
 
 def _input_bound(body: Body) -> InputBound:
@@ -169,6 +171,8 @@ def _input_bound(body: Body) -> InputBound:
     others |= {name: fields[name] for name in _SETTINGS if name in fields}
     bound = bound_of(texts, schemas, others, values=body.values)
     tokens = bound.tokens + bound.calls.tokens(25)
+    if b'"citations"' in messages:
+        tokens += _CITATIONS_BOUND
     if additions := messages.count(_TOOL_ADDITION):
         tokens += BOUND_TOOL * additions + BOUND_DATED_TOOL * min(additions, messages.count(DATED_TYPE))
     return msgspec.structs.replace(bound, tokens=tokens)

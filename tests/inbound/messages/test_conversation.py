@@ -424,6 +424,19 @@ def test_a_schema_that_is_written_out_is_held_for() -> None:
         translated(tools=[{"type": "memory_2", "name": "memory"}])
 
 
+def test_what_is_said_about_citations_is_held_for() -> None:
+    """A recorded request of this kind, of 790 bytes, had 683 input tokens."""
+    document = {
+        "type": "document",
+        "source": {"type": "text", "media_type": "text/plain", "data": "Rust is fast. " * 20},
+    }
+    for fields, least in (({}, 0), ({"citations": {"enabled": True}}, 683)):
+        messages = [{"role": "user", "content": [{**document, **fields}, {"type": "text", "text": "Cite it."}]}]
+        body = json.dumps({"model": "m", "max_tokens": 9, "messages": messages}).encode()
+        bound = MESSAGES.parse(HttpRequest(body=body, target="", headers={})).input_bound
+        assert least <= bound < least + 200
+
+
 def test_openai_takes_four_stop_sequences() -> None:
     stops = list("abcdef")
     found = translation(stop_sequences=stops, preset="openai")
