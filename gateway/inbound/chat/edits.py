@@ -121,12 +121,12 @@ class ChunkEditor(Renderer):
     def _number_items(self, index: int, message: JsonObject) -> None:
         """Number the items of lists in a delta: OpenAI's SDK puts them together by index, and fails without one."""
         for name in _LISTS & message.keys():
+            if b'"index"' in bytes(message[name]):  # as OpenRouter numbers them
+                continue
             start = self._list_sizes.get((index, name), 0)
             items = rawjson.list_at(message[name])
-            if not all(isinstance(item, dict) for item in items):
-                continue
-            self._list_sizes[index, name] = start + len(items)
-            if not all("index" in item for item in items):
+            if items and all(isinstance(item, dict) for item in items):
+                self._list_sizes[index, name] = start + len(items)
                 message[name] = [{"index": place, **item} for place, item in enumerate(items, start)]
 
     def write_event(self, chunk: JsonObject) -> bytes:
