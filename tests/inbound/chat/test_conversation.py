@@ -307,7 +307,7 @@ def test_fields_of_messages_that_have_no_counterpart_are_named() -> None:
         ({"reasoning": {"enabled": True, "exclude": False}}, "medium", False),
         ({"reasoning": {"enabled": False}}, "none", False),
         ({"reasoning": {"effort": "low"}, "reasoning_effort": "high"}, "high", False),
-        ({"reasoning": {"effort": "low", "exclude": True}}, None, True),
+        ({"reasoning": {"effort": "low", "exclude": True}}, "low", True),
         ({"reasoning": {}}, None, True),
         ({"reasoning_effort": "high"}, "high", False),
     ],
