@@ -37,7 +37,7 @@ _NO_MONEY = lazy_pattern(
     r"|(?<!thinking )\bbudget[_ ](?:has been |limit )?exceeded|key limit exceeded|credit ?limit|extra usage"
     r"|exhausted balance|user is locked"
     r"|insufficientbalance|quota_(?:exhausted|reached)|overdue|arrear|in good standing|payment[_ ]required"
-    r"|please (?:recharge|top up)|exceeds the service quota"
+    r"|please (?:recharge|top up)|exceeds the service quota|token quota is exceeded|invalidsubscription"
     r"|\b(?:ha(?:ve|s) (?:no|any)|not enough|needs? more) (?:\w+ )?(?:credits?|balance|funds)\b"
     r"|free ?(?:tier|trial)[^.]{0,60}(?:exhausted|used up)|exhausted[^.]{0,20}free|freetieronly|set inference limit"
     r"|(?:plan|subscription|package)[^.]{0,40}has expired|out of call volume"
@@ -46,7 +46,8 @@ _NO_MONEY = lazy_pattern(
 _ALLOWANCE = lazy_pattern(
     r"exceeded (?:your |the |its )?(?:(?:current|monthly|daily|weekly|\d+-hour|usage) ){0,2}quota"
     r"|(?:daily|weekly|monthly) (?:\w+ )?(?:limit|allocation)"
-    r"|per[-_ ]day\b|(?:calls|requests|tokens) (?:/|per) month\b|每[日天周月].{0,8}(?:上限|限额)"
+    r"|per[-_ ]day\b|(?:calls|requests|tokens) (?:/|per) month\b|plan_(?:hour|week|month)_quota_exceeded"
+    r"|每[日天周月].{0,8}(?:上限|限额)"
 )
 """Limits that last for hours, unless the upstream says how long to wait."""
 _RATE = lazy_pattern(
@@ -74,15 +75,15 @@ _SUSPENDED = lazy_pattern(
 """The account, whatever the reason is, such as safety."""
 _NO_MODEL = lazy_pattern(
     r"model_not_(?:found|supported)|not_found_error model|modelnotopen|not a valid model|unknown[_ ]model|no such model"
-    r"|not found the model|invalid_model\b|invalid model name passed|provider not provided"
+    r"|not found the model|invalid_model\b|invalid model name passed|provider not provided|specified model is not valid"
     r"|deploymentnotfound|deployment[^.]{0,60}not exist|no 'model_name' with this string"
     r"|model(?:s|code)?\b.{0,200}?(?:not found|not exist|is not available|not supported for generatecontent)"
     r"|models?\b.{0,200}?(?:decommissioned|end of (?:its )?life|no longer available)|no allowed providers"
     r"|model (?:id|identifier)[^.]{0,20} is invalid|on-demand throughput|model is not supported when using"
     r"|no endpoints (?:found|available) (?:for|matching)|not (?:activated|opened) the model"
     r"|function '[^']*': not found for account|specified function in account|check the model you provided"
-    r"|endpoint with name '[^']*' does not exist|given endpoint does not exist|unsupported_model\b|unsupported model:"
-    r"|supported (?:api )?model names are"
+    r"|endpoint with name '[^']*' does not exist|given endpoint does not exist|unsupported_?model\b|unsupported model:"
+    r"|supported (?:api )?model names are|model_(?:terms_required|permission_blocked)"
     r"|模型.{0,40}(?:不存在|无可用|未开通)"
 )
 _CERTAINLY_NO_MODEL = lazy_pattern(
@@ -95,7 +96,7 @@ _DENIED = lazy_pattern(
     r" (?:the |this |that |requested |specified )*models?\b"
     r"|\bmodels?\b.{0,120}?(?:not have access|no access|access denied)"
     r"|\bmodels?\b.{0,120}?not (?:enabled|supported|allowed|authorized|permitted)"
-    r"|no permission to use the model|not support the model"
+    r"|no permission to use the model|not support the model|\bmodel requires a subscription"
 )
 """The key is valid, but not for this model."""
 _OTHER_API = lazy_pattern(
@@ -128,7 +129,7 @@ _TOO_LONG = lazy_pattern(
     r"|max_seq_len|max message tokens|max_tokens must be at least ?1, got -|n_keep[^.]{0,20}>= n_ctx"
     r"|prompt exceeds max length|max_prompt_tokens_exceeded|tokens_limit_reached|input request: expected maxlength"
     r"|input[_ ](?:length|token count|tokens?)[^.]{0,60}(?:exceed|too long|should be)|token count[^.]{0,40}exceed"
-    r"|input \(\d+ tokens\) is too large|reduce the length of|`inputs` tokens"
+    r"|input \(\d+ tokens\) is too large|reduce the length of|`inputs` tokens|supported sequence length"
     r"|上下文.{0,8}(?:长度|超)|输入.{0,12}(?:超长|过长)"
 )
 _BLOCKED = lazy_pattern(r"cloudflare|just a moment|attention required|been blocked|captcha")
@@ -146,14 +147,14 @@ _OWN_FAULT = lazy_pattern(
     r"|upstream request failed(?:: \[invalid_request_error\] invalid upload request)?\.?\s*\Z"
     r"|no models? loaded|model (?:is |was )?(?:not |un)loaded|model has crashed|failed to load model"
     r"|model is (?:at capacity|overloaded)|server is busy|enginecore encountered an issue|\bloading model\s*\Z"
-    r"|\b(?:channel|compute) error\.?\s*\Z|no healthy deployments"
+    r"|\b(?:channel|compute) error\.?\s*\Z|no healthy deployments|cuda error:"
 )
 """Failures of an upstream that come as the client's mistake, without a word about it: from OpenRouter, Cloudflare,
 LiteLLM and OpenCode Zen if the provider behind them fails, and from LM Studio and llama.cpp."""
 
 _RULES: tuple[tuple[FailureKind, frozenset[int], re.Pattern[str] | None], ...] = (
     (FailureKind.QUOTA, frozenset({402}), None),
-    (FailureKind.QUOTA, frozenset({400, 401, 403, 404, 422, 429, *_FAULT}), _NO_MONEY),
+    (FailureKind.QUOTA, frozenset({400, 401, 403, 404, 412, 422, 429, *_FAULT}), _NO_MONEY),
     (FailureKind.AUTH, frozenset({400, 403, *_FAULT}), _SUSPENDED),
     (FailureKind.CLIENT, frozenset({400, 403}), _FLAGGED),
     (FailureKind.CLIENT, frozenset({422, 451, 498, *_FAULT}), _FILTER),

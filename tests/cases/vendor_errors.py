@@ -54,6 +54,10 @@ def siliconflow(number: int, message: str) -> Any:
 BROKE = "Your account org-1 <ak-1> is suspended due to insufficient balance, please recharge your account"
 
 OUT_OF_CREDIT: list[Said] = [
+    (412, openai("Account x is suspended, possibly due to reaching the monthly spending limit")),  # Fireworks
+    (403, {"statusCode": 403, "message": "Token quota is exceeded. Try again in 12 days."}),  # Azure API Management
+    (404, failure("Your account does not have a valid CodingPlan subscription", code="InvalidSubscription")),
+    (429, failure("Your coding plan hour quota is exceeded", code="coding_plan_hour_quota_exceeded")),  # Baidu
     (429, {"message": "You are using a Trial key, which is limited to 1000 API calls / month."}),  # Cohere
     (500, anthropic("api_error", "insufficient balance (1008)")),  # MiniMax's Anthropic surface
     (500, openai("insufficient balance", "1008", "insufficient_balance_error")),

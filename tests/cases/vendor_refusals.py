@@ -7,6 +7,11 @@ from typing import Any
 from tests.cases.vendor_errors import Said, anthropic, at, failure, google, minimax, openai, siliconflow, zhipu
 
 NO_SUCH_MODEL: list[Said] = [
+    (400, openai("The model `x` requires terms acceptance. Please have the org admin", "model_terms_required")),  # Groq
+    (403, failure("The model `x` is blocked at the organization level", code="model_permission_blocked_org")),
+    (400, {"error": "Specified model is not valid"}),  # Venice
+    (404, failure("The x model does not support the coding plan feature.", code="UnsupportedModel")),  # Volcengine
+    (403, {"error": "this model requires a subscription, upgrade for access: https://ollama.com/upgrade"}),
     (400, {"object": "error", "message": "Invalid model: x", "code": "unknown_model"}),  # Mistral
     (404, openai("The model `x` does not exist or you do not have access to it.", "model_not_found")),
     (404, anthropic("not_found_error", "model: claude-none")),
@@ -87,6 +92,7 @@ OTHER_API: list[Said] = [
 """The upstream has the model in another API alone."""
 
 TOO_LONG: list[Said] = [
+    (400, openai("a sequence length of 9001, but the maximum supported sequence length is just 8192!")),  # SambaNova
     (500, google(500, "INTERNAL", "Your input context is too long.")),
     (
         500,
@@ -291,6 +297,7 @@ BAD_REQUEST: list[Said] = [
 ]
 
 OWN_FAILURE: list[Said] = [
+    (400, {"error": "CUDA error: device-side assert triggered"}),  # Hugging Face
     (500, openai("The server had an error while processing your request.", None, "server_error")),
     (500, minimax(1013, "internal service error")),
     (500, {"detail": "Internal Server Error"}),
