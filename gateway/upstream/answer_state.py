@@ -271,6 +271,8 @@ class AnswerState:
         self.upstream_id = ""
         self.began = False
         """Whether there was something for the client."""
+        self.resumed = False
+        """Whether content came after a finish word. Then a word does not mean that a choice has ended."""
         self.broken = ""
         """The finish word, if it means a failure."""
         self.invalid_events = 0
@@ -348,6 +350,7 @@ class AnswerState:
                 self.broken = TOO_MANY
             else:
                 count = len(self.events)
+                self.resumed = self.resumed or (bool(choice.word) and isinstance(part, Piece | ToolCallPart))
                 choice.add(part)
                 if not choice.shown:
                     del self.events[count:]

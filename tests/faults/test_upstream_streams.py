@@ -76,7 +76,8 @@ async def test_a_pause_after_a_finish_reason_does_not_end_an_answer_that_goes_on
     gateway: Gateway, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(incoming, "TAIL_S", 0.1)
-    said = [step for number in range(12) for step in (chunk(delta(f"{number} ", finish="stop")), 0.06)]
+    pauses = [0.06] * 6 + [0.4] + [0.06] * 5
+    said = [step for n, pause in enumerate(pauses) for step in (chunk(delta(f"{n} ", finish="stop")), pause)]
     gateway.channel(provider.base_url)
     provider.on("m", in_steps(*said, event(chunk(usage=usage(9, 2))) + DONE))
     assert (await gateway.client.chat(stream=True)).text.split() == [str(number) for number in range(12)]
