@@ -106,7 +106,7 @@ def is_private(url: str) -> bool:
 
 def _bad_url(url: str, why: str) -> BadRequest:
     """Returns the error for a URL, without its user, password and query, which may hold a key."""
-    shown = re.sub(r"(?<=//).*(?=@)|(?<=\?).*", "...", url)
+    shown = re.sub(r"(?s)\A(\w+://)?(?:.*\?.*@.*|.*(?=@))|(?<=\?).+", r"\1...", url)  # an @ may be in either
     return BadRequest(f"base URL '{plain(shown)}' {why}", param="base_url")
 
 

@@ -54,6 +54,9 @@ def test_a_refusal_repeats_the_url_harmlessly() -> None:
         ("http://me:pass@word@h/v1", "'http://...@h/v1' must not hold a user or a password"),
         ("https://h/v1?key=secret", "'https://h/v1?...' must not have a query"),
         ("ftp://me:secret@h/v1", "'ftp://...@h/v1' must begin with http"),
+        ("me:secret@h/v1", "'...@h/v1' "),
+        ("https://h/v1?user=a@b&key=secret", "'https://...' "),
+        ("https://me:sec\nret@h/v1?key=secret", "'https://...@h/v1?...' "),
     ],
 )
 def test_what_may_be_a_key_in_a_refused_url_is_not_repeated(url: str, shown: str) -> None:
