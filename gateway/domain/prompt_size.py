@@ -135,7 +135,7 @@ def bound_of(
         tokens += BOUND_DATED_TOOL * schema.count(DATED_TYPE) + BOUND_TOOL * schema.count(b'"name"')
         if b'"$ref"' in schema:  # a translation may write a definition a second time where it is used
             size += len(schema)
-        tokens += BOUND_ITEMS * schema.count(b'"array"')
+        tokens += BOUND_ITEMS * schema.lower().count(b'"array"')
         if b'"anyOf"' in schema:
             tokens += BOUND_TYPE * max(0, schema.count(b"{") - len(_TYPE_KEY.findall(schema)))
     with_numbers = [text for text in map(bytes, others.values()) if _NUMBERS.search(text)]
