@@ -123,9 +123,10 @@ def test_a_new_day_begins_at_midnight() -> None:
     assert midnight is not None
     purse.spendings[("group", "home"), window_start(Window.DAY, NOON)] = Amounts(calls=7)
     purse.spendings[("group", "home"), midnight] = Amounts(calls=1)
-    assert today(("group", "home")).requests == 7
+    purse.holds["group", "home"] = Amounts(calls=2)
+    assert today(("group", "home")).requests == 9
     now[0] = Millis(midnight - 1)
-    assert (today(("group", "home")).requests, today(("group", "home")).reset_s) == (7, 1)
+    assert (today(("group", "home")).requests, today(("group", "home")).reset_s) == (9, 1)
     now[0] = midnight
     assert today(("group", "home")).requests == 1
 

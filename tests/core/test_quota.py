@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from gateway.core.channel_effects import effects_of
+from gateway.core.incident_watch import budget_use
 from gateway.core.quota import CallNeed, HoldPlan, affordable_output, left_to_stop, need_of, plan_hold
 from gateway.domain.account import Account, AccountStatus
 from gateway.domain.budget import EVER, Amounts, Budget, Window, window_start
@@ -37,6 +38,7 @@ class Purse:
         self.nanos = available
         self.spendings: dict[tuple[Scope, Millis], Amounts] = {}
         self.holds: dict[Scope, Amounts] = {}
+        """Of calls that began at noon."""
         self.running: dict[CallId, Running] = {}
 
     def available(self) -> Nanos:
@@ -46,7 +48,7 @@ class Purse:
         return self.spendings.get((scope, since), Amounts())
 
     def held(self, scope: Scope, since: Millis = EVER) -> Amounts:
-        return self.holds.get(scope, Amounts())
+        return self.holds.get(scope, Amounts()) if since <= NOON else Amounts()
 
     def running_in(self, scope: Scope, since: Millis = EVER) -> list[Running]:
         return [call for call in self.running.values() if call.ts >= since and scope in scopes(call)]
@@ -265,6 +267,14 @@ def test_who_holds_the_rest_of_a_budget_is_named() -> None:
     purse.running[CallId("a")] = holder(7, "tok_1", held_tokens=300)
     found = refusal(purse, need(), group=Budget(tokens=300)).message
     assert found.startswith("running calls hold the rest of the budget of group 'home': req_7 (opus) 300 tokens;")
+
+
+def test_calls_of_an_earlier_window_hold_nothing_of_a_shown_budget() -> None:
+    purse, tomorrow = Purse(), Millis(NOON + 86_400_000)
+    purse.holds[ACCOUNT] = Amounts(nanos=Nanos(800))
+    budgets = (Budget(window=Window.DAY, nanos=Nanos(900)), Budget(nanos=Nanos(900)))
+    assert [view.held_nanos for view in budget_use(purse, ACCOUNT, budgets, NOON)] == [800, 800]
+    assert [view.held_nanos for view in budget_use(purse, ACCOUNT, budgets, tomorrow)] == [0, 800]
 
 
 @pytest.mark.parametrize(

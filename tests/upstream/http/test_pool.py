@@ -6,6 +6,7 @@ import os
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import pytest
 import trustme
@@ -155,6 +156,30 @@ async def test_a_call_that_breaks_after_a_round_trip_is_not_tried_again(ask: Ask
     await (await ask(speak())).read(10_000, UnlimitedMemory())
     failed = await _failed(ask, break_late)
     assert (failed.sent, [exchange.reused for exchange in provider.exchanges]) == (True, [False, True])
+
+
+@pytest.mark.hasty(1)
+async def test_a_far_upstream_may_take_as_long_as_it_took_to_connect(
+    ask: Asker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    near = Dialer.dial
+
+    async def far(*arguments: Any) -> Any:
+        await skip(0.8)
+        return await near(*arguments)
+
+    async def break_later(exchange: Exchange) -> None:
+        await skip(0.5)
+        await slam(exchange)
+
+    monkeypatch.setattr(Dialer, "dial", far)
+    await (await ask(speak())).read(10_000, UnlimitedMemory())
+    turns = iter((break_later, speak()))
+
+    async def script(exchange: Exchange) -> None:
+        await next(turns)(exchange)
+
+    assert b"Hello" in await (await ask(script)).read(10_000, UnlimitedMemory())
 
 
 async def test_a_fresh_connection_that_breaks_is_not_tried_again(ask: Asker, provider: Provider) -> None:
