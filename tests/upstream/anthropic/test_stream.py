@@ -68,3 +68,9 @@ def test_nothing_is_held_back() -> None:
     events = [event + b"\n\n" for event in HELLO.split(b"\n\n") if event]
     says = [bool(stream.feed(event)) for event in events]
     assert says == [True, False, True, True, False, False, True]
+
+
+def test_a_thought_with_the_index_of_an_open_text_is_not_held_back() -> None:
+    stream, thought = _stream(), block("thinking", {"type": "thinking_delta", "thinking": "Hm"}, thinking="")
+    stream.feed(start() + text("Hi").partition(b"event: content_block_stop")[0])
+    assert b'"Hm"' in stream.feed(thought.partition(b"event: content_block_stop")[0])
