@@ -286,17 +286,24 @@ def plan_hold(
     headrooms = list(_headrooms(books, account, group, token, now=now))
     left_nanos = min(headroom.nanos for headroom in headrooms if headroom.nanos is not None)
     left_tokens = min((headroom.tokens for headroom in headrooms if headroom.tokens is not None), default=None)
-    errors = [
-        quota_exceeded(headroom, shortage, books.running_in(headroom.scope, headroom.since))
-        for headroom, shortage in _shortages(headrooms, token, need)
-    ]
-    if errors:
-        error = max(errors, key=lasts_until)
-        error.left_nanos, error.left_tokens = left_nanos, left_tokens
-        raise error
+    if shortages := list(_shortages(headrooms, token, need)):
+        raise _refusal(books, shortages, left_nanos, left_tokens)
     warning = "; ".join(headroom.warning for headroom in headrooms if headroom.warning)
     tokens = need.input + need.output if left_tokens is None else min(need.input + need.output, left_tokens)
     return HoldPlan(Nanos(0 if need.free else min(need.nanos, left_nanos)), tokens, warning)
+
+
+def _refusal(
+    books: MoneyBooks, shortages: Iterable[tuple[Headroom, Shortage]], left_nanos: int, left_tokens: int | None
+) -> QuotaExceeded:
+    """Returns the error about the budget that stays too small for longest.
+
+    The caller raises it without a name for it: a frame that names its own error stays in memory with the request.
+    """
+    errors = (quota_exceeded(room, short, books.running_in(room.scope, room.since)) for room, short in shortages)
+    error = max(errors, key=lasts_until)
+    error.left_nanos, error.left_tokens = left_nanos, left_tokens
+    return error
 
 
 def left_to_stop(books: MoneyBooks, account: Account, token: Token, *, now: Millis) -> int | None:
