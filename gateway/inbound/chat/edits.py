@@ -62,6 +62,7 @@ class ChunkEditor(Renderer):
         self._head: Fields = {}
         """The client's id, object, created and model, fixed by the client's first chunk."""
         self._begun: set[int] = set()
+        self._ended: set[int] = set()
         self._list_sizes: dict[tuple[int, str], int] = {}
         """How many items each list has so far, by the choice and the name of the list."""
         self.changed = False
@@ -72,23 +73,25 @@ class ChunkEditor(Renderer):
         return True
 
     def take(self, event: AnswerEvent) -> bytes:
-        """Returns a chunk with the finish reason: in the upstream's, more may follow it. All else is in these."""
-        if not isinstance(event, AnswerFinished):
+        """Returns a chunk for the end of a choice, if no chunk of the upstream had it. All else is in the chunks."""
+        if not isinstance(event, AnswerFinished) or event.choice in self._ended:
             return b""
+        self._ended.add(event.choice)
         choice = {"index": event.choice, "logprobs": None, **self.last_fields(event.choice, event.reason)}
         return b"data: %b" % rawjson.encode({**self._head, "choices": [choice]}) + BLANK
 
     def last_fields(self, index: int, reason: str) -> JsonObject:
         """Returns the content and the finish reason of the last chunk of a choice."""
-        empty = [call for call in self.state.tracker(index).calls if call.arguments.empty_object]  # not continued
-        added = [{"index": call.number, "function": {"arguments": "{}"}} for call in empty]
-        return {"delta": {"tool_calls": added} if added else {}, "finish_reason": reason}
+        return {"delta": self._with_empty_arguments(index, {}), "finish_reason": reason}
 
-    def edit(self, choice: ParsedChoice, calls: ReadCalls) -> None:
-        """Edit a choice in place."""
+    def edit(self, choice: ParsedChoice, calls: ReadCalls, *, has_content: bool) -> bool:
+        """Edit a choice in place. Returns False if nothing of it is left for the client."""
         index, message, fields = choice.index, choice.message, choice.fields
+        reason = self.state.reason(index)
         if (choice.calls or "tool_calls" in message) and edit_calls(choice, calls):
             self.changed = True
+        if index in self._ended and not has_content:
+            return False
         if not _LISTS.isdisjoint(message):
             self._number_items(index, message)
         message.pop("role", None)
@@ -98,9 +101,22 @@ class ChunkEditor(Renderer):
             self.changed = True
             message.setdefault("content", None)
             message["role"] = "assistant"
-        fields |= {"index": index, "delta": message, "finish_reason": None}  # ``take`` returns the reason at the end
+        ends = bool(reason) and not (is_first or has_content or index in self._ended)  # else more may follow
+        if ends:
+            self._ended.add(index)
+            self.changed = True
+            message = self._with_empty_arguments(index, message)
+        fields["finish_reason"] = reason if ends else None
+        fields |= {"index": index, "delta": message}
         fields.pop("usage", None)
         self._order.screen.clean(fields)
+        return True
+
+    def _with_empty_arguments(self, index: int, delta: JsonObject) -> JsonObject:
+        """Returns the last delta of a choice, with the ``{}`` of its calls that were not continued."""
+        empty = [call for call in self.state.tracker(index).calls if call.arguments.empty_object]
+        added = [{"index": call.number, "function": {"arguments": "{}"}} for call in empty]
+        return {**delta, "tool_calls": [*delta.get("tool_calls", ()), *added]} if added else delta
 
     def _number_items(self, index: int, message: JsonObject) -> None:
         """Number the items of lists in a delta: OpenAI's SDK puts them together by index, and fails without one."""

@@ -20,6 +20,7 @@ from gateway.domain.rawjson import JsonObject
 from gateway.domain.sse import BOM, SSEEvent, stream_in
 from gateway.inbound.chat.edits import ChunkEditor, edit_head, identity
 from gateway.inbound.chat.render import WholeChatRenderer
+from gateway.inbound.event_stream import CONTENTLESS
 from gateway.inbound.rendering import RenderedStream, RenderingAdapter, WholeRenderer
 from gateway.upstream.adapter import OutputCounter, WholeAnswer, whole_answer
 from gateway.upstream.answer_errors import reports_error
@@ -46,6 +47,7 @@ class NativeChatStream(RenderedStream):
         self._chat = reader
         self._calls: list[TrackedCall | None] = []
         """A copy of each tool call in the last event, as it was when that was read; None if it has no name yet."""
+        self._filled_choices: set[int] = set()
         self._arguments: Arguments | None = None
         """The arguments that the template's texts continue; None if the texts are of another kind."""
 
@@ -100,6 +102,8 @@ class NativeChatStream(RenderedStream):
         super()._note(part, events)
         if isinstance(part, ToolCallPart):
             self._calls.append(copy(self._state.tracker(part.choice).last))
+        if events and not isinstance(part, CONTENTLESS):
+            self._filled_choices.add(part.choice)
 
     def _render_event(self, event: SSEEvent) -> bytes:
         """See ``RenderedStream``. Returns the upstream's own chunk, edited."""
@@ -113,22 +117,25 @@ class NativeChatStream(RenderedStream):
         self._forget()
 
     def _edit(self) -> list[JsonObject]:
-        """Returns the chunk for the client, if it has choices. Choices that became one are in chunks of their own,
-        because clients expect each choice once in a chunk.
+        """Returns the chunk for the client, if it has something new. Choices that became one are in chunks of their
+        own, because clients expect each choice once in a chunk.
         """
         chunk, choices, calls = self._chat.chunk, self._chat.choices, iter(self._calls)
-        for choice in choices:
-            self._editor.edit(choice, calls)
+        edited = [
+            choice.fields
+            for choice in choices
+            if self._editor.edit(choice, calls, has_content=choice.index in self._filled_choices)
+        ]
         chunk.pop("usage", None)
-        edited = [choice.fields for choice in choices]
         if len(edited) > 1 and self._order.wants_one_choice:
             return [{**chunk, "choices": [each]} for each in edited]
         chunk["choices"] = edited
-        return [chunk]
+        return [chunk] if edited else []
 
     def _forget(self) -> None:
         self._chat.forget()
         self._calls.clear()
+        self._filled_choices.clear()
 
 
 class NativeChat(RenderingAdapter):

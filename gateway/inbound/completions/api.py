@@ -265,8 +265,13 @@ class CompletionEditor(ChunkEditor):
     def last_fields(self, index: int, reason: str) -> JsonObject:
         return {"text": "", "finish_reason": _REASONS.get(reason, "stop")}
 
-    def edit(self, choice: ParsedChoice, calls: ReadCalls) -> None:
-        self._write_text(choice, "")
+    def edit(self, choice: ParsedChoice, calls: ReadCalls, *, has_content: bool) -> bool:
+        reason, is_over = self.state.reason(choice.index), choice.index in self._ended
+        if reason and not is_over:
+            self._ended.add(choice.index)
+            self.changed = True
+        self._write_text(choice, "" if is_over else reason)
+        return has_content or not is_over
 
     def edit_whole(self, choice: ParsedChoice, calls: ReadCalls) -> None:
         self._write_text(choice, self.state.reason(choice.index))
