@@ -191,10 +191,8 @@ async def test_a_client_that_does_not_read_is_cut(up: Rig) -> None:
 
 
 async def test_a_client_that_does_not_read_the_end_is_cut(rig: Rig) -> None:
-    rig.channel(answer=lambda: FakeReply(says("x"), ends(), DONE))
-    task = await rig.start_until(lambda: b'"finish_reason":"stop"' in rig.client.body, stream=True)
-    rig.client.reading.clear()
-    await until(lambda: rig.records)
+    rig.channel(answer=lambda: FakeReply(says("x"), ends(), rig.client.reading.clear, DONE))
+    task = await rig.start_until(lambda: rig.records, stream=True)
     await rig.pass_time(QUICK.stall)
     with pytest.raises(ConnectionError):
         await task
