@@ -165,7 +165,7 @@ class _ChannelImport:
         if len(enabled) < sum(map(bool, keys)):
             self._note("not imported: disabled keys")
         if not enabled:
-            self._note("there is no key in the file: 'tollkeeper channel edit NAME --key -'")
+            self._note("the file has no key: 'tollkeeper channel edit NAME --key -'")
             return {}
         return {"key": enabled[0], "keys": enabled[1:]}
 

@@ -149,7 +149,7 @@ LEFT: list[tuple[dict[str, Any], str]] = [
     (channel(33), "a channel of type 33, which is not supported"),
     (channel(8), "a channel without a base_url"),
     (channel(base_url="ftp://h"), "base URL 'ftp://h/v1' must begin with http"),
-    (channel(key=""), "there is no key in the file"),
+    (channel(key=""), "the file has no key"),
     (channel(model_mapping='{"x": "y"}'), "model_mapping of models that are not offered: x"),
     (channel(model_mapping="{"), "model_mapping, which is not valid JSON"),
     (channel(param_override='{"operations": []}'), "param_override with operations"),
