@@ -32,6 +32,7 @@ CLASSES = [
     (400, {"message": "You have reached your specified API usage limits"}, K.QUOTA, "upstream_out_of_credit"),
     (400, {"message": "Your credit balance is too low"}, K.QUOTA, "upstream_out_of_credit"),
     (400, {"message": "x/y is not a valid model ID"}, K.MISSING, "model_not_found"),
+    (400, {"message": "#/tools/0/name: expected maxLength: 64, actual: 70"}, K.CLIENT, "upstream_rejected"),
     (400, {"message": "The plain HTTP request was sent to HTTPS port"}, K.SERVER, "upstream_error"),
     (400, {"message": "Client sent an HTTP request to an HTTPS server."}, K.SERVER, "upstream_error"),
     (401, None, K.AUTH, "upstream_auth_failed"),
