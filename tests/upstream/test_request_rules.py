@@ -248,7 +248,7 @@ def test_alternatives_at_the_top_level_become_properties(name: str) -> None:
     [
         {"type": "integer", "anyOf": [{"const": 1}] * 900},
         {"type": "array", "anyOf": [{"minItems": 1}, {"enum": ["type", "items"]}] * 900},
-        {"anyOf": [{"type": "array"}] * 900},
+        {"anyOf": [{"type": "ARRAY"}] * 900},
         {"prefixItems": [{"type": ["array", "null"]}] * 900},
     ],
     ids=["types", "types and items", "items of alternatives", "items of lists"],
