@@ -261,8 +261,13 @@ def names_program(word: str) -> bool:
 
 
 def program_stem(program: str) -> str:
-    """Returns the name of an executable or package without folder, scope, version and suffix, in lower case."""
-    return Path(program).name.casefold().partition("@")[0].removesuffix(".exe").removesuffix(".cmd")
+    """Returns the name of an executable or package without folder, scope, version and suffix, in lower case.
+
+    Of packages called cli, such as @kilocode/cli, it is the scope.
+    """
+    *folders, name = Path(program.casefold()).parts or ("",)
+    name = name.partition("@")[0].removesuffix(".exe").removesuffix(".cmd")
+    return folders[-1].removeprefix("@") if folders and name == "cli" else name
 
 
 def last_used_token(tokens: Sequence[TokenView]) -> TokenView:

@@ -337,7 +337,7 @@ CODING_AGENTS: Mapping[str, App] = {
     ),
     "qwen-code": App(title="Qwen Code", setup=_qwen, programs=("qwen", "qwen-code"), family=("qwen.*coder", "qwen")),
     "aider": App(title="aider", setup=_aider, programs=("aider", "aider-chat")),
-    "continue": App(title="Continue", setup=_continue, programs=("cn",)),
+    "continue": App(title="Continue", setup=_continue, programs=("cn", "continuedev")),
     "zed": App(title="Zed", setup=_zed, programs=("zed", "zeditor")),
     "cursor": App(title="Cursor", setup=_cursor, programs=("cursor",)),
     "cline": App(title="Cline, Roo Code", setup=_cline, programs=("cline",)),
@@ -349,5 +349,5 @@ CODING_AGENTS: Mapping[str, App] = {
     "droid": App(title="droid", setup=_droid, programs=("droid",)),
     "mistral-vibe": App(title="Mistral Vibe", setup=_vibe, programs=("vibe", "mistral-vibe")),
     "openhands": App(title="OpenHands CLI", setup=_openhands, programs=("openhands",)),
-    "grok": App(title="Grok CLI", setup=_grok, programs=("grok",)),
+    "grok": App(title="Grok CLI", setup=_grok, programs=("grok", "grok-cli")),
 }

@@ -477,6 +477,7 @@ def test_output_limits_fit_what_is_left_unless_told(served: Served, options: tup
         ("npx -y @openai/codex@latest exec hi", 2),
         ("npx @google/gemini-cli", 1),
         ("npx some-package codex", 0),
+        ("npx @kilocode/cli@latest run", 1),
         ("pipx run aider-chat", 2),
         ("uvx --from openhands openhands", 3),
         ("vi codex", 0),
