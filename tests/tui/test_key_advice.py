@@ -127,7 +127,7 @@ async def test_hints_name_the_owners_own_keys(page: str, keys: list[str], words_
             await press(app, pilot, "enter")
         await press(app, pilot, *keys)
         found = ""
-        for _ in range(100):
+        for _ in range(500):
             found = "\n".join([screen(app), *words(app)])
             if words_shown in found:
                 break
