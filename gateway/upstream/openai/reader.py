@@ -141,7 +141,9 @@ class ChatReader(AnswerReader):
 
         They belong to the first choice. Some come after its finish reason.
         """
-        holders, self._sources = self._sources if not self._cited else [], []
+        if not self._sources or self._cited:
+            return []
+        holders, self._sources = self._sources, []
         sources = [source for fields in holders for source in sources_in(fields)]
         by_url: dict[str, Citation] = {}
         for source in filter(None, sources):
