@@ -103,7 +103,7 @@ class DoctorPage(ConsolePage):
             else:
                 card.row(label, (glyphs.NOTHING, "dim"))
         if len(steps) < len(self._steps):
-            card.line((f"{len(self._steps) - len(steps)} more, which the command lists", "dim"))
+            card.line((f"{len(self._steps) - len(steps)} more; 'tollkeeper doctor' lists all", "dim"))
         command = content((f" $ {self.command()}", "dim"))
         return lines(card.content(), content(""), self._verdict(), content(""), command)
 
