@@ -83,7 +83,7 @@ def require_known(names: Mapping[str, object], allowed: Collection[str], where: 
 def query(params: Mapping[str, str], types: Mapping[str, ParameterType]) -> dict[str, Any]:
     """Returns URL parameters as ``str``, ``int``, ``bool``, or ``tuple`` if they may be repeated. Raises BadRequest.
 
-    A range is the type of a whole number in it, a collection of texts that of one of them.
+    A range stands for a whole number in it, and a collection of texts for one of them.
     """
     require_known(params, types)
     values: dict[str, Any] = {}
