@@ -40,7 +40,8 @@ from gateway.domain.views import (
 PROBE_S = 180.0
 """The time for requests that contact an upstream, in seconds: a model may be slow."""
 
-SUM_PARAMETERS = frozenset({"by", "since", "until", "step", "percentiles"})
+_SUM_PARAMETERS = frozenset({"by", "since", "until", "step", "percentiles"})
+"""Parameters of sums that select no calls."""
 Done = dict[str, str]
 """The answer to a request that has no other result."""
 
@@ -233,7 +234,7 @@ class ControlClient(Caller):
         With ``step``, which is hour, day or month, calls are also summed up over time; with ``percentiles``, the sums
         have those of the durations. Other parameters are the filters of ``calls``: only matching calls are summed up.
         """
-        filters = [value for name, value in parameters.items() if name not in SUM_PARAMETERS]
+        filters = [value for name, value in parameters.items() if name not in _SUM_PARAMETERS]
         timeout_s = 600.0 if any(filters) else 0  # reading millions of records takes long
         return await self.change("GET", f"/usage{query_text(parameters)}", Summary, timeout_s=timeout_s)
 

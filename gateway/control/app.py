@@ -70,7 +70,7 @@ Handler = Callable[[ConfigEdits, web.Request], Awaitable[object]]
 _ENTITIES = "/{kind:tokens|groups|channels}"
 
 
-def show(value: Callable[[ConfigEdits], object]) -> Handler:
+def _show(value: Callable[[ConfigEdits], object]) -> Handler:
     """Returns a handler that answers with a value."""
 
     async def handle(edits: ConfigEdits, _: web.Request) -> object:
@@ -81,8 +81,8 @@ def show(value: Callable[[ConfigEdits], object]) -> Handler:
 
 ROUTES: tuple[tuple[str, str, Handler], ...] = (
     # the id of this process, by which a front end notices the runfile of an earlier server
-    ("GET", "/instance", show(lambda edits: edits.engine.instance)),
-    ("GET", "/status", show(lambda edits: edits.engine.status())),
+    ("GET", "/instance", _show(lambda edits: edits.engine.instance)),
+    ("GET", "/status", _show(lambda edits: edits.engine.status())),
     ("POST", "/stop", admin.stop),
     ("GET", "/verify", admin.verify_books),
     ("GET", "/machine", machine.list_machine_checks),
@@ -92,13 +92,13 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("GET", "/history/{id}", history.show_entry),
     ("POST", "/{verb:undo|redo}", history.revert),
     ("GET", "/events", events.stream),
-    ("GET", "/account", show(lambda edits: account_view(edits.engine))),
+    ("GET", "/account", _show(lambda edits: account_view(edits.engine))),
     ("PATCH", "/account", admin.edit_account),
     ("GET", "/account/grants", admin.list_grants),
     ("POST", "/account/grants", admin.add_grant),
     ("GET", "/config", config_import.export_config),
     ("POST", "/config", config_import.import_config),
-    ("GET", "/settings", show(lambda edits: edits.registry.settings)),
+    ("GET", "/settings", _show(lambda edits: edits.registry.settings)),
     ("PATCH", "/settings", admin.edit_settings),
     ("GET", "/settings/expiring", admin.show_expiring),
     ("GET", _ENTITIES, entities.list_entities),

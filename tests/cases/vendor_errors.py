@@ -159,7 +159,7 @@ KEY_REFUSED: list[Said] = [
     (400, google(400, "FAILED_PRECONDITION", "User location is not supported for the API use.")),
     (400, anthropic("invalid_request_error", "This organization has been disabled.")),
     (400, on_hold("organization_on_hold", "Anthropic has disabled this organization for trust and safety reasons.")),
-    (400, on_hold("claude_code_key_creator_not_member", "The user who created this API key is no longer a member.")),
+    (400, on_hold("claude_code_key_creator_not_member", "The user who created this API key has left.")),
     (403, openai("Country, region, or territory not supported", "unsupported_country_region_territory")),
     (500, anthropic("api_error", "login fail: Please carry the API secret key in the 'Authorization' field (1004)")),
     (400, minimax(2049, "invalid api key")),

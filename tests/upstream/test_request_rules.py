@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gateway.domain import rawjson
-from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN, bound_of
+from gateway.domain.prompt_size import bound_of
 from gateway.upstream.answer_formats import JSON_LINE, NO_JSON, NO_SCHEMAS
 from gateway.upstream.message_rules import ALTERNATION, NO_SYSTEM, RULES, TEXTS, object_text
 from gateway.upstream.request_rules import fit_request
@@ -256,7 +256,7 @@ def test_alternatives_at_the_top_level_become_properties(name: str) -> None:
 def test_what_a_repair_adds_to_schemas_is_held_for(schema: Doc) -> None:
     sent = {"tools": [{"name": "f", "input_schema": {"properties": {"a": schema}}}]}
     bound = bound_of({}, [rawjson.raw(sent["tools"])])
-    assert len(rawjson.raw(_fit([SCHEMAS], sent)[0]["tools"])) <= BOUND_BYTES_PER_TOKEN * (bound.tokens - 600)
+    assert len(rawjson.raw(_fit([SCHEMAS], sent)[0]["tools"])) <= 3 * (bound.tokens - 600)
 
 
 @pytest.mark.parametrize("tools", [None, 5, [{"type": "web_search_20250305", "name": "web_search"}, "x"]])
