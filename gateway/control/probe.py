@@ -9,6 +9,7 @@ import asyncio
 from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from http import HTTPStatus
 
 import msgspec
 from aiohttp import web
@@ -19,18 +20,21 @@ from gateway.core.auth import new_call_id
 from gateway.core.engine import Engine
 from gateway.domain.advice import advice
 from gateway.domain.call import CHAT_API, FailureKind
-from gateway.domain.channel import Channel, Check, ServedModel, key_id
+from gateway.domain.channel import Channel, Check, Dialect, ServedModel, key_id
 from gateway.domain.diagnosis import Checkup
 from gateway.domain.errors import NotFound, UpstreamError
 from gateway.domain.human_values import count_text
 from gateway.domain.incidents import reason_text
+from gateway.domain.order import Order
 from gateway.domain.patterns import is_embedding_model
 from gateway.domain.text import plain, word
 from gateway.domain.units import ChannelId, Millis
 from gateway.domain.views import Step
-from gateway.inbound.api import HttpRequest
+from gateway.inbound.api import HttpRequest, InboundApi
+from gateway.upstream.adapter import WholeAnswer
 from gateway.upstream.dialects import new_adapter
 from gateway.upstream.http.reachability import Reachability, Stage
+from gateway.upstream.openai.responses import ResponsesDialect
 
 NO_MODELS = "no list of models: "
 NO_ANSWER = "the call failed: "
@@ -158,16 +162,30 @@ async def _call(engine: Engine, channel: Channel, served: ServedModel) -> tuple[
     request = api.parse(HttpRequest(body=body, target="", headers={}))
     if api.selects(request) and (obstacle := api.obstacle(request, channel)):
         return False, f"{NO_ANSWER}it {obstacle}"
-    try:
-        order = api.order(request, new_call_id(now), now)
-        plan = api.plan(order, channel, new_adapter(channel.dialect), lacks_api=False)
-        learned = engine.learned.of(channel.id, served, now)
-        answer = await engine.upstreams.complete(channel, plan.order, served, learned, 1 << 20, plan.adapter)
-    except UpstreamError as error:
-        return False, NO_ANSWER + reason_of(channel, error)
+    order = api.order(request, new_call_id(now), now)
+    answer = await _answer(engine, channel, served, api, order)
+    if isinstance(answer, UpstreamError):
+        return False, NO_ANSWER + reason_of(channel, answer)
     if (usage := answer.reported) is None:
         return True, f"'{served.name}' answered, but reported no usage"
     return True, f"'{served.name}' answered with {usage.input} input and {usage.output} output tokens"
+
+
+async def _answer(
+    engine: Engine, channel: Channel, served: ServedModel, api: InboundApi, order: Order
+) -> WholeAnswer | UpstreamError:
+    """Returns the channel's answer; if it refuses a chat, that to a response. If both fail, returns the first error."""
+    errors, learned = list[UpstreamError](), engine.learned.of(channel.id, served, engine.now())
+    for adapter in (new_adapter(channel.dialect), ResponsesDialect()):
+        plan = api.plan(order, channel, adapter, lacks_api=False)
+        try:
+            return await engine.upstreams.complete(channel, plan.order, served, learned, 1 << 20, plan.adapter)
+        except UpstreamError as error:
+            errors.append(error)
+        may_be_response = errors[0].status == HTTPStatus.NOT_FOUND or not errors[0].sent
+        if not (channel.dialect is Dialect.OPENAI and api.name == CHAT_API and may_be_response):
+            break
+    return errors[0]
 
 
 async def check_channel(edits: ConfigEdits, request: web.Request) -> Checkup:

@@ -32,7 +32,7 @@ from gateway.core.settlement import may_be_billed
 from gateway.domain.call import CHAT_API, Attempt, FailureKind
 from gateway.domain.channel import Channel
 from gateway.domain.errors import AnswerMemoryFull, BadRequest, Unavailable, UpstreamError
-from gateway.domain.failure import AttemptFailed
+from gateway.domain.failure import AttemptFailed, ResponsesNeed
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.text import plain
 from gateway.domain.units import Millis
@@ -157,16 +157,18 @@ class Attempts:
     async def _answer_of_channel(self, call: Call, order: Order, route: Route) -> Answer:
         """Returns the channel's answer; if it lacks the API, that to the translated request. Raises AttemptFailed."""
         try:
-            return await self._repeat(call, await self.preparer.plan(call, order, route), route)
+            return await self._repeat(call, order, route)
         except AttemptFailed as failed:
             if call.delivery.content_sent or not (failed.failure.lacks_api or failed.failure.may_lack_api):
                 raise
             return await self._answer_translated(call, order, route, failed)
 
-    async def _repeat(self, call: Call, plan: AttemptPlan, route: Route) -> Answer:
-        """Returns the answer. The request is sent again as the API repairs it, or without parameters that the channel
-        rejects by name. Raises AttemptFailed.
+    async def _repeat(self, call: Call, order: Order, route: Route) -> Answer:
+        """Returns the answer. The request is sent again as the API repairs it, as a response if the channel takes the
+        chat only so, or without parameters that the channel rejects by name. Raises AttemptFailed.
         """
+        plan = await self.preparer.plan(call, order, route)
+        refused: AttemptFailed | None = None
         for _ in range(8):  # some upstreams name one parameter at a time
             used = self.preparer.refusals_of(route)
             try:
@@ -180,6 +182,10 @@ class Attempts:
                     repaired = await self.preparer.run(call, partial(plan.repair, plan.order, failure))
                 if repaired is not None:
                     plan = msgspec.structs.replace(plan, order=repaired)
+                elif self.preparer.learn_responses(route, failure):
+                    if refused is not None and refused.failure.needs_responses is ResponsesNeed.MODEL:
+                        raise refused from None
+                    refused, plan = failed, await self.preparer.plan(call, order, route)
                 elif not await self.preparer.learn(call, plan.order, route, failure, used):
                     raise
                 call.result.resends += 1
@@ -194,9 +200,8 @@ class Attempts:
         """
         self.preparer.learn_lack(call, route, failed.failure)
         try:
-            plan = await self.preparer.plan(call, order, route)
             call.result.resends += 1
-            return await self._repeat(call, plan, route)
+            return await self._repeat(call, order, route)
         except AttemptFailed as translated:
             untranslatable = not translated.failure.sent
             certain = failed.failure.lacks_api or translated.accepted

@@ -10,7 +10,7 @@ import asyncio
 import sys
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
@@ -21,12 +21,14 @@ from gateway.core.model_entry import Route
 from gateway.core.quota import affordable_output, need_of
 from gateway.domain.channel import Channel, Dialect
 from gateway.domain.errors import BadRequest
-from gateway.domain.failure import Failure
+from gateway.domain.failure import Failure, ResponsesNeed
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
+from gateway.domain.rawjson import NULL, is_nothing
 from gateway.domain.units import Millis
 from gateway.inbound.api import AttemptPlan, InboundApi
 from gateway.upstream.adapter import ChannelDialect
 from gateway.upstream.learned_params import NOTHING, LearnedParams, lesson_in
+from gateway.upstream.openai.responses import ResponsesDialect
 from gateway.upstream.translation import refusal_of
 
 Result = TypeVar("Result")
@@ -59,10 +61,14 @@ class Preparer:
     learned: LearnedParams
     worker: Worker
     wall: Callable[[], Millis]
+    responses: ChannelDialect = field(default_factory=ResponsesDialect)
+
+    def __post_init__(self) -> None:
+        self._adapters = (self.responses, *map(self.adapter_of, Dialect))
 
     async def plan(self, call: Call, order: Order, route: Route) -> AttemptPlan:
         """Returns how the client's API calls this channel. Raises AttemptFailed if the request cannot be translated."""
-        api, channel, adapter = call.context.origin.api, route.channel, self.adapter_of(route.channel.dialect)
+        api, channel, adapter = call.context.origin.api, route.channel, self._chat_adapter(order, route)
         lacks_api = bool(self.learned.missing_apis) and self._lacks(api, order, channel)
         try:
             if call.context.request.input_estimate is None:
@@ -70,6 +76,21 @@ class Preparer:
             return await self.run(call, partial(api.plan, order, channel, adapter, lacks_api=lacks_api))
         except BadRequest as error:
             raise refusal_of(channel, error) from error
+
+    def _chat_adapter(self, order: Order, route: Route) -> ChannelDialect:
+        """Returns the adapter for chats: that of responses for those that the upstream takes only so."""
+        if self.learned.missing_apis:
+            has_tools = any(not is_nothing(order.fields.get(name, NULL)) for name in ("tools", "functions"))
+            needs = (ResponsesNeed.MODEL, *([ResponsesNeed.TOOLS] if has_tools else []))
+            known = partial(self.learned.needs_responses, route.channel.id, route.served, now=self.wall())
+            if any(map(known, needs)) and not known(ResponsesNeed.NOTHING):
+                return self.responses
+        return self.adapter_of(route.channel.dialect)
+
+    def learn_responses(self, route: Route, failure: Failure) -> bool:
+        """Remember whether chats must be responses, if the failure says so. Returns whether to plan the call again."""
+        need = failure.needs_responses
+        return need is not None and self.learned.learn_responses(route.channel.id, route.served, need, self.wall())
 
     def is_native(self, call: Call, channel: Channel) -> bool:
         """Returns whether this channel is known to speak the client's API. It is too slow for large requests."""
@@ -92,7 +113,7 @@ class Preparer:
 
     def recalled_tokens(self, fields: Mapping[str, msgspec.Raw]) -> int:
         """Returns the most input tokens that a dialect may add to a request from memory."""
-        return max(self.adapter_of(dialect).recalled_tokens(fields) for dialect in Dialect)
+        return max([adapter.recalled_tokens(fields) for adapter in self._adapters])
 
     async def run(self, call: Call, work: Callable[[], Result]) -> Result:
         """Returns the result of work whose time grows with the request: in the worker if the request is large."""

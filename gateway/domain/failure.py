@@ -1,6 +1,7 @@
 """Failure: why an attempt at an upstream failed, in texts that may still contain secrets."""
 
 from collections.abc import Callable, Mapping
+from enum import StrEnum
 
 import msgspec
 
@@ -48,6 +49,17 @@ class FailureOrigin(msgspec.Struct, frozen=True, kw_only=True):
     request_id: UpstreamText = NO_TEXT
 
 
+class ResponsesNeed(StrEnum):
+    """Which chats an upstream takes only in the Responses API."""
+
+    MODEL = "model"
+    """All of the model."""
+    TOOLS = "tools"
+    """Those of the model that have tools."""
+    NOTHING = "nothing"
+    """None of the model."""
+
+
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
     """Why an attempt failed. ``redaction`` turns it into the error that the client gets if no other attempt follows."""
 
@@ -81,6 +93,9 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     refused_kinds: tuple[str, ...] = ()
     """The kinds of tools and items, or the model, that an upstream with only a part of the API refuses; empty if it may
     lack it all. Only requests with one of them are translated."""
+    needs_responses: ResponsesNeed | None = None
+    """Which chats the upstream takes only as responses, if that is why it refused one; None if the failure does not say
+    it."""
     verbatim: UpstreamText = NO_TEXT
     """The body as received, for clients that act on the text of their vendor; see ``UpstreamError.verbatim``."""
 

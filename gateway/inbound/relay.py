@@ -89,7 +89,7 @@ def native_failure(
     API. Of the refused parameters the rules are kept, and the ``optional`` ones, which become paths of fields.
     """
     paths = (optional.get(name, (name,) if is_rule(name) else ()) for name in failure.parameters)
-    failure = msgspec.structs.replace(failure, parameters=tuple(chain.from_iterable(paths)))
+    failure = msgspec.structs.replace(failure, parameters=tuple(chain.from_iterable(paths)), needs_responses=None)
     if failure.status in _ABSENT or (failure.status == 404 and failure.kind is FailureKind.SERVER):
         return msgspec.structs.replace(failure, lacks_api=True)
     if failure.status == 404 and failure.kind is FailureKind.CLIENT and not _names_something(failure):

@@ -9,7 +9,7 @@ from collections.abc import Collection
 import msgspec
 
 from gateway.domain.channel import Channel, Dialect, ServedModel
-from gateway.domain.failure import Failure
+from gateway.domain.failure import Failure, ResponsesNeed
 from gateway.domain.order import LearnedRefusals, Order
 from gateway.domain.output_limit import CAPS
 from gateway.domain.units import ChannelId, Millis
@@ -31,6 +31,8 @@ ADDED_FIELDS = {Dialect.OPENAI: "stream_options", Dialect.ANTHROPIC: "cache_cont
 """The field that the gateway adds to requests, by the channel's dialect."""
 
 NOTHING = LearnedRefusals()
+INCLUDE = "include"
+"""The field of responses in which the gateway asks for sealed reasoning."""
 
 
 class Lesson(msgspec.Struct, frozen=True):
@@ -124,12 +126,28 @@ class LearnedParams:
         names = [name for id, name in self.missing_apis if id == channel and name.startswith(api + ":")]
         return [name.removeprefix(api + ":") for name in names if self.lacks(channel, name, now)]
 
+    def learn_responses(self, channel: ChannelId, served: ServedModel, need: ResponsesNeed, now: Millis) -> bool:
+        """Remember which chats must be responses. Returns False if it turned out before that they cannot be."""
+        if self.needs_responses(channel, served, ResponsesNeed.NOTHING, now):
+            return False
+        self.learn_lack(channel, _need_name(served, need), now)
+        return True
+
+    def needs_responses(self, channel: ChannelId, served: ServedModel, need: ResponsesNeed, now: Millis) -> bool:
+        """Returns whether this was learned of a model's chats."""
+        return self.lacks(channel, _need_name(served, need), now)
+
     def forget(self, channel: ChannelId) -> None:
         """Forget what was learned about a channel, because it was changed or removed."""
         for key in [key for key in self.refusals if key[0] == channel]:
             del self.refusals[key]
         for key in [key for key in self.missing_apis if key[0] == channel]:
             del self.missing_apis[key]
+
+
+def _need_name(served: ServedModel, need: ResponsesNeed) -> str:
+    """Returns the name under which ``missing_apis`` has that chats must be responses."""
+    return f"as responses:{need}:{served.upstream_name}"
 
 
 def _suspects_of(vendor: Vendor, names: Collection[str]) -> list[str]:
@@ -150,7 +168,9 @@ def _may_learn(name: str, channel: Channel, order: Order, used: Collection[str])
     if name in CAPS:
         return _was_limited(order) and not set(CAPS).intersection(used)
     conversation = order.conversation
-    if conversation is not None and (name == SCHEMAS or (name == "tool_choice" and conversation.choice.mode)):
+    if conversation is not None and (
+        name in (SCHEMAS, INCLUDE) or (name == "tool_choice" and conversation.choice.mode)
+    ):
         return True
     fields, _ = fit_request(order.fields, used)
     return fit_request(order.fields, [*used, name])[0] != fields

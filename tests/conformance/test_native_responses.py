@@ -129,11 +129,12 @@ async def test_a_chat_with_a_model_of_another_api_goes_to_the_next_channel(
     gateway: Gateway, provider: Provider
 ) -> None:
     gateway.channel(provider.base_url, "m=m-9", name="first", priority=9)
-    provider.on("m-9", fail(400, "The model 'm-9' does not support the '/v1/chat/completions' API"))
+    lacks = fail(400, "The model 'm-9' does not support the '/v1/responses' API")
+    provider.on("m-9", either(lacks, fail(400, "The model 'm-9' does not support the '/v1/chat/completions' API")))
     provider.on("m", CHAT)
     body = dumps({"model": "m", "messages": [{"role": "user", "content": "hi"}]})
     answer = await gateway.client.ask("POST", "/v1/chat/completions", body)
-    assert (answer.status, [exchange.json["model"] for exchange in provider.exchanges]) == (200, ["m-9", "m"])
+    assert (answer.status, [exchange.json["model"] for exchange in provider.exchanges]) == (200, ["m-9", "m-9", "m"])
 
 
 async def test_an_unusual_404_teaches_nothing_if_chats_fail_too(gateway: Gateway, provider: Provider) -> None:

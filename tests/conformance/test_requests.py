@@ -136,17 +136,21 @@ TOOL = {"type": "function", "function": {"name": "f"}}
 
 
 @pytest.mark.parametrize(("given", "dropped"), [({"reasoning_effort": "low"}, "reasoning_effort"), ({}, "")])
-async def test_a_model_that_thinks_or_calls_tools_is_told_not_to_think_where_there_are_tools(
+async def test_a_model_that_thinks_or_calls_tools_is_told_not_to_think_where_it_has_no_responses(
     gateway: Gateway, provider: Provider, given: dict[str, Any], dropped: str
 ) -> None:
-    provider.on("m", fail(400, TOOLS_WITHOUT_EFFORT), speak())
+    refusal = fail(400, TOOLS_WITHOUT_EFFORT)
+    provider.on("m", refusal, fail(404, "Invalid URL (POST /v1/responses)"), refusal, speak())
     for _ in range(2):
         answer = await gateway.client.chat(tools=[TOOL], **given)
         assert (answer.status, answer.head.get("x-gateway-dropped-params")) == (200, dropped)
     await gateway.client.chat(reasoning_effort="low")
-    assert [exchange.json.get("reasoning_effort") for exchange in provider.exchanges] == [
-        *(given.get("reasoning_effort"), "none", "none", "low")
+    chats = [exchange for exchange in provider.exchanges if exchange.path == "/v1/chat/completions"]
+    assert [exchange.json.get("reasoning_effort") for exchange in chats] == [
+        *[given.get("reasoning_effort")] * 2,
+        *("none", "none", "low"),
     ]
+    assert len(provider.exchanges) == len(chats) + 1
 
 
 @pytest.mark.parametrize("has_call", [True, False])

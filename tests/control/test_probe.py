@@ -13,6 +13,7 @@ from gateway.domain.views import Step
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Exchange, Provider, Script
 from tests.fakes.replies import choice, fail, reply, slam, whole
+from tests.fakes.responses import either, message, respond
 from tests.v1.test_every_api import upstream
 
 LIST = reply({"object": "list", "data": [{"id": "m", "object": "model"}]})
@@ -81,6 +82,19 @@ async def test_the_owners_parameters_go_along(gateway: Gateway, provider: Provid
     assert (await probe(gateway.engine, channel, "m")).ok
     sent = provider.last.json
     assert (sent["temperature"], sent["messages"][0]) == (0, {"role": "system", "content": "be brief"})
+
+
+@pytest.mark.parametrize(
+    ("native", "ok"), [(respond(message("ok")), True), (fail(404, "Invalid URL (POST /v1/responses)"), False)]
+)
+async def test_a_model_that_is_only_in_responses_answers(
+    gateway: Gateway, provider: Provider, native: Script, *, ok: bool
+) -> None:
+    channel = gateway.channel(provider.base_url)
+    provider.on("/v1/models", LIST)
+    provider.on("m", either(native, fail(404, "This model is only supported in v1/responses.")))
+    check = await probe(gateway.engine, channel, "m")
+    assert (check.ok, "only supported in v1/responses" in check.text) == (ok, not ok)
 
 
 async def test_keys_are_not_refused_where_there_is_no_list(gateway: Gateway, provider: Provider) -> None:

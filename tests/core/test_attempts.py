@@ -84,7 +84,6 @@ async def test_a_good_answer_needs_one_attempt(rig: Rig) -> None:
         (status(429), "rate"),
         (status(429, code="insufficient_quota"), "quota"),
         (status(404, code="model_not_found"), "missing"),
-        (status(404), "server"),
         (status(302), "server"),
         (status(408), "slow"),
         (lambda: FakeReply(b"<html>busy</html>"), "server"),
@@ -98,6 +97,14 @@ async def test_the_next_channel_answers_when_one_fails(rig: Rig, behaviour: Any,
     await rig.call(stream=stream)
     assert rig.upstreams.order == ["a", "b"]
     assert (rig.record.status, rig.record.channel_name, kinds(rig)) == (200, "b", [kind, ""])
+
+
+async def test_the_next_channel_answers_when_one_knows_the_path_of_neither_api(rig: Rig) -> None:
+    channels(rig, status(404), good)
+    await rig.call()
+    paths = [prepared.url.rpartition("/")[2] for _, prepared in rig.upstreams.asked]
+    assert paths == ["completions", "responses", "completions"]
+    assert (rig.record.status, rig.record.channel_name, kinds(rig)) == (200, "b", ["server", ""])
 
 
 @pytest.mark.parametrize("number", [400, 413, 415, 422])

@@ -18,6 +18,7 @@ from gateway.core.call import Call, CallContext, CallOrigin
 from gateway.core.settlement import record_of
 from gateway.domain.channel import Channel, Dialect, Overrides
 from gateway.domain.errors import GatewayError
+from gateway.domain.failure import ResponsesNeed
 from gateway.domain.order import PreparedRequest
 from gateway.domain.price import Price
 from gateway.domain.settings import Settings
@@ -169,6 +170,12 @@ class ObedientGateway(StorelessGateway):
         self.bounded = spent_for(path, body).bounded
         return FakeReply(json.dumps(answer_to(path, body)).encode())
 
+    def take_chats_as_responses(self) -> None:
+        learned = self.attempts.preparer.learned
+        for channel in self.catalog.registry.channels.values():
+            for served in channel.models if channel.dialect is Dialect.OPENAI else ():
+                learned.learn_responses(channel.id, served, ResponsesNeed.MODEL, self.clock.wall())
+
     async def cost(self, api: InboundApi, request: Doc) -> tuple[int, int]:
         """What was held for a call with enough money, and what it cost. Raises GatewayError."""
         origin = CallOrigin(id=CallId("req_1"), api=api, key="", app="", retry=0, ts=NOON, began=self.clock.mono())
@@ -194,6 +201,8 @@ def test_no_call_exceeds_its_hold(api: InboundApi, data: st.DataObject, channels
     request = data.draw(BASES[api])
     request = {**extras, **request, "stream": False}
     middle = ObedientGateway(configured(channels, [PRICE, PRICE], MILLION), (0, 0))
+    if data.draw(st.booleans()):
+        middle.take_chats_as_responses()
     try:
         held, cost = asyncio.run(middle.cost(api, request))
     except GatewayError:

@@ -63,7 +63,8 @@ def test_of_a_large_event_nothing_is_kept_once_it_was_passed_on(dialect: Dialect
 
 
 def test_the_demo_puts_nothing_back_into_requests() -> None:
-    assert {dialect for dialect in Dialect if dialects.DIALECTS[dialect].remembers(channel(""))} == {
+    assert {d for d in Dialect if dialects.DIALECTS[d].remembers(channel("", dialect=d))} == {
+        Dialect.OPENAI,
         Dialect.ANTHROPIC,
         Dialect.GEMINI,
     }

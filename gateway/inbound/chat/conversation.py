@@ -9,7 +9,7 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.answer import SealKind
-from gateway.domain.channel import Channel, Dialect, Overrides
+from gateway.domain.channel import Channel, Overrides
 from gateway.domain.conversation import (
     Block,
     CallPart,
@@ -28,14 +28,15 @@ from gateway.domain.text import plain
 from gateway.domain.transcript import Transcript
 from gateway.inbound.chat.contents import call_arguments, read_content, result_parts
 from gateway.inbound.json_body import check_text, unread_members
+from gateway.upstream.adapter import DialectAdapter
 from gateway.upstream.efforts import EFFORT, chat_effort
+from gateway.upstream.openai.dialect import OpenAIDialect
 from gateway.upstream.openai.request import write_chat
 from gateway.upstream.openai.tool_calls import thought_signature
 from gateway.upstream.overrides import apply_overrides
 from gateway.upstream.translation import conversation_of
 from gateway.upstream.vendors import vendor_of
 
-_OPENAI_DIALECTS = frozenset({Dialect.OPENAI, Dialect.MOCK})
 TOOL_FIELDS = ("tools", "functions", "tool_choice", "function_call")
 """Fields about tools; ``functions`` and ``function_call`` are the legacy spelling."""
 
@@ -176,13 +177,13 @@ _RESULT_ROLES = ("tool", "function")
 _MESSAGES = msgspec.json.Decoder(list[_Message])
 
 
-def finish_translation(order: Order, channel: Channel) -> Order:
-    """Returns a translated order with the overrides of the channel's owner. If the channel speaks chat completions, the
-    order becomes such a request; otherwise it keeps its conversation. Raises BadRequest.
+def finish_translation(order: Order, channel: Channel, chat: DialectAdapter) -> Order:
+    """Returns a translated order with the overrides of the channel's owner. If its dialect is that of chat completions,
+    the order becomes such a request; otherwise it keeps its conversation. Raises BadRequest.
     """
     if channel.overrides is not None:
         order = _with_own_tools(apply_overrides(order, channel.overrides), channel.overrides)
-    if channel.dialect not in _OPENAI_DIALECTS:
+    if not isinstance(chat, OpenAIDialect):
         return order
     return write_chat(order, vendor_of(channel.preset, channel.base_url))
 

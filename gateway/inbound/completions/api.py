@@ -121,7 +121,7 @@ class Completions(ChatCompletions):
             msg = f"it has no completions: {_explain_obstacle(field)}"
             raise BadRequest(msg, code="unsupported_parameter", param=field)
         adapter = RenderingAdapter(chat, CompletionRenderer, WholeCompletionRenderer)
-        return AttemptPlan(adapter, finish_translation(_chat_order(order), channel), native=False)
+        return AttemptPlan(adapter, finish_translation(_chat_order(order), channel, chat), native=False)
 
 
 COMPLETIONS = Completions()

@@ -269,7 +269,7 @@ class Messages(InboundApi):
             repair = None if channel.strict else repaired_order
             return AttemptPlan(MessagesRelay(chat), native, native=True, repair=repair)
         translated, style = translate_messages(order)
-        return AttemptPlan(message_adapter(chat, style), finish_translation(translated, channel), native=False)
+        return AttemptPlan(message_adapter(chat, style), finish_translation(translated, channel, chat), native=False)
 
     def status(self, error: GatewayError) -> int:
         if isinstance(error, UpstreamError):

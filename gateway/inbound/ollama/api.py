@@ -119,7 +119,7 @@ class OllamaChat(_OllamaApi):
 
     def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacks_api: bool) -> AttemptPlan:
         """Returns the plan, in which the request is always translated."""
-        order = finish_translation(translate_ollama(order), channel)
+        order = finish_translation(translate_ollama(order), channel, chat)
         return AttemptPlan(self.line_adapter(chat), order, native=False)
 
     def line_adapter(self, dialect: DialectAdapter) -> RenderingAdapter:

@@ -102,7 +102,7 @@ class Responses(InboundApi):
         def make_response(sent: Order) -> ResponseRenderer:
             return ResponseRenderer(response_plan(order, params, tools, sent))
 
-        translated = finish_translation(translated, channel)
+        translated = finish_translation(translated, channel, chat)
         return AttemptPlan(response_adapter(chat, make_response), translated, native=False)
 
     def keep_alive_for(self, stream: AnswerStream | None) -> bytes:

@@ -5,7 +5,7 @@ to read it. Otherwise the same model writes a summary: in the Responses API if t
 completions. Either way it is one call, held, priced and recorded like any other, with the mark ``compaction``.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 
 import msgspec
@@ -15,33 +15,28 @@ from gateway.domain.answer import (
     AnswerBegan,
     AnswerEvent,
     AnswerFinished,
-    AnswerId,
     AnswerMark,
     AnswerPart,
     BlockKind,
     Piece,
-    StopWord,
-    UsageSeen,
     join_strings,
 )
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.failure import Failure
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
-from gateway.domain.rawjson import NULL, Fields
-from gateway.domain.sse import SSEEvent
+from gateway.domain.rawjson import Fields
 from gateway.domain.usage import Usage
 from gateway.inbound.api import AttemptPlan
 from gateway.inbound.chat.conversation import finish_translation
 from gateway.inbound.rendering import RenderingAdapter
 from gateway.inbound.responses.output import field
-from gateway.inbound.responses.reader import ResponsesReader
 from gateway.inbound.responses.relay import ResponsesRelay, native_order, speaks_responses
 from gateway.inbound.responses.render import ResponsePlan, ResponseRenderer, response_adapter, usage_object
 from gateway.inbound.responses.request import read_fields, response_plan, translate_responses
 from gateway.inbound.responses.summary import COMPACTION, seal_summary, summary_order
 from gateway.inbound.responses.tools import ToolTable
-from gateway.upstream.adapter import AnswerReader, DialectAdapter, WholeAnswer
-from gateway.upstream.answer_errors import reported_failure
+from gateway.upstream.adapter import DialectAdapter, WholeAnswer
+from gateway.upstream.openai.responses_reader import OutputReader
 from gateway.upstream.translation import conversation_of
 from gateway.upstream.vendors import vendor_of
 
@@ -91,51 +86,19 @@ class CompactionRenderer(ResponseRenderer):
         return rawjson.encode({**head, "output": list(map(msgspec.Raw, self._items)), "usage": usage_object(usage)})
 
 
-class ResponseTexts(AnswerReader):
-    """Reads the texts of a native response."""
+class _SummaryReader(OutputReader):
+    """Reads a response that is a summary, and marks it as one."""
 
-    def __init__(self, order: Order, channel: Channel) -> None:
-        self._channel = channel
-        self._reader = ResponsesReader(order, channel)
-        self._has_text = False
-
-    def read(self, event: SSEEvent) -> Iterable[AnswerPart]:
-        fields = rawjson.fields(event.data)
-        kind = rawjson.maybe(fields.get("type")) or event.name.decode("utf-8", "replace")
-        if kind == "error":
-            self.failure = reported_failure(self._channel, event.data)
-            return
-        self._reader.take(event)
-        self.failure = self._reader.failure
-        if kind == "response.output_text.delta":
-            self._has_text = True
-            yield Piece(BlockKind.TEXT, bytes(fields["delta"]))
-        elif self._reader.done and not self.failure:
-            yield from self._last_parts(rawjson.fields(fields["response"]))
-
-    def read_whole(self, body: bytes) -> Iterable[AnswerPart]:
-        self._reader.read_whole(body)
-        yield from self._last_parts(rawjson.fields(body))
-
-    def _last_parts(self, response: Fields) -> Iterable[AnswerPart]:
-        yield AnswerId(self._reader.upstream_id)
-        if not self._has_text:
-            for item in rawjson.objects(response.get("output", NULL)):
-                if rawjson.maybe(item.get("type")) == "message":
-                    parts = rawjson.objects(item.get("content", NULL))
-                    yield from (Piece(BlockKind.TEXT, bytes(part["text"])) for part in parts if "text" in part)
+    def end_response(self, response: Fields, event: Fields, status: str) -> Iterator[AnswerPart]:
         yield AnswerMark(COMPACTION)
-        if not rawjson.is_null(response.get("usage")):
-            yield UsageSeen({"usage": response["usage"]})
-        yield StopWord(self._reader.finish)
-        self.done = True
+        yield from super().end_response(response, event, status)
 
 
-class ResponsesDialect(ResponsesRelay):
-    """The Responses API as a dialect, of which only the texts are read. Implements ``DialectAdapter``."""
+class SummaryRelay(ResponsesRelay):
+    """Asks a channel that speaks the API for a summary. Implements ``DialectAdapter``."""
 
-    def reader(self, order: Order, channel: Channel) -> ResponseTexts:
-        return ResponseTexts(order, channel)
+    def reader(self, order: Order, channel: Channel) -> OutputReader:
+        return _SummaryReader(order, channel)
 
 
 class CompactRelay(ResponsesRelay):
@@ -188,7 +151,7 @@ def plan_compaction(
         native = native_order(order, channel.overrides)
         if not at_path and vendor_of(channel.preset, channel.base_url).name in _TRIGGER_VENDORS:
             return AttemptPlan(ResponsesRelay(chat), native, native=True)
-        summaries = response_adapter(ResponsesDialect(chat), make_renderer)
+        summaries = response_adapter(SummaryRelay(chat), make_renderer)
         if not at_path:
             return AttemptPlan(summaries, summary_order(native), native=True)
         relay = CompactRelay(chat, summary_order(native), summaries)
@@ -197,5 +160,5 @@ def plan_compaction(
     translated, _ = translate_responses(summary, read_fields(summary.fields))
     conversation = conversation_of(translated)
     conversation = msgspec.structs.replace(conversation, marks=(*conversation.marks, COMPACTION))
-    translated = finish_translation(msgspec.structs.replace(translated, conversation=conversation), channel)
+    translated = finish_translation(msgspec.structs.replace(translated, conversation=conversation), channel, chat)
     return AttemptPlan(response_adapter(chat, make_renderer), translated, native=False)

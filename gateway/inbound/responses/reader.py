@@ -25,6 +25,7 @@ from gateway.inbound.responses.native_events import PIECE_KINDS, PIECES, TEXT_KI
 from gateway.inbound.responses.render import usage_object
 from gateway.inbound.responses.summary import COMPACTION
 from gateway.upstream.answer_errors import failure_in, reported_failure
+from gateway.upstream.openai.responses_reader import stop_word
 from gateway.upstream.usage_report import UsageReports
 
 _CONTENT = frozenset(
@@ -177,7 +178,7 @@ class ResponsesReader(NativeTap):
         for item in rawjson.objects(fields["output"]):
             self._count_item(item)
             self.tally.add(_texts_in(item))
-        self.add(StopWord(_finish_reason(fields, rawjson.text_at(fields.get("status")), has_call=self._has_call)))
+        self.add(StopWord(stop_word(fields, rawjson.text_at(fields.get("status")), has_call=self._has_call)))
         requested = self._as_requested(fields)
         return body if requested is fields else rawjson.encode(requested)
 
@@ -205,7 +206,7 @@ class ResponsesReader(NativeTap):
             for item in (rawjson.maybe_objects(output) or ()) if self.tally.empty else ():
                 self._count_item(item)
                 self.tally.add(_texts_in(item))
-            self.add(StopWord(_finish_reason(response, status, has_call=self._has_call)))
+            self.add(StopWord(stop_word(response, status, has_call=self._has_call)))
             self.done = True
             if missing:
                 return missing + self._write_event(kind.partition(".")[2], {"response": self._as_requested(response)})
@@ -309,14 +310,6 @@ def _texts_in(item: Fields) -> str:
     texts = [part.get("text") or part.get("refusal") for part in parts if isinstance(part, dict)]
     texts += [decoded.get("arguments"), decoded.get("input"), decoded.get("code")]
     return "".join(text for text in texts if isinstance(text, str))
-
-
-def _finish_reason(response: Fields, status: str, *, has_call: bool) -> str:
-    """Returns why an answer ended, in the words of chat completions."""
-    if status != "incomplete":
-        return "tool_calls" if has_call else "stop"
-    reason = rawjson.at(response.get("incomplete_details"), "reason")
-    return "content_filter" if reason == "content_filter" else "length"
 
 
 def _has_failed(response: Fields) -> bool:

@@ -32,12 +32,12 @@ from gateway.upstream.error_body import ErrorBody, read_error
 from gateway.upstream.failures import REJECTED
 from gateway.upstream.null_values import NULLS
 from gateway.upstream.openai.dialect import endpoint
+from gateway.upstream.openai.responses import LEAST_LIMIT, PATH
 from gateway.upstream.overrides import with_parameters
 from gateway.upstream.request_rules import fit_request, is_rule
 from gateway.upstream.translation import with_limit
 from gateway.upstream.vendors import OPENAI, vendor_of
 
-PATH = "/responses"
 _PARAMETER_NAMES: Mapping[str, str | None] = {
     "max_tokens": "max_output_tokens",
     "max_completion_tokens": "max_output_tokens",
@@ -56,8 +56,6 @@ _PARAMETER_NAMES: Mapping[str, str | None] = {
 _REQUIRED_FIELDS = frozenset({"input"})
 CONTENT_FIELDS = frozenset({"model", "input", "instructions", "tools", "tool_choice"})
 """Fields that the model reads."""
-LEAST_LIMIT = 16
-"""The smallest ``max_output_tokens`` that OpenAI accepts."""
 
 REASONING = "input[].reasoning"
 """The name of reasoning items that a channel cannot read."""

@@ -4,19 +4,25 @@ A client's request is changed as little as a channel needs (see ``vendors``). Ev
 that came.
 """
 
+import re
+from collections.abc import Mapping
 from functools import lru_cache
+from http import HTTPStatus
 from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.domain.channel import Channel, ServedModel, TokenLimitField
+from gateway.domain.call import FailureKind
+from gateway.domain.channel import Channel, Dialect, ServedModel, TokenLimitField
+from gateway.domain.failure import Failure, ResponsesNeed
 from gateway.domain.limits import DEFAULT_OUTPUT
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.output_limit import CAPS, OutputLimit, read_limit
 from gateway.domain.rawjson import Fields
 from gateway.upstream.adapter import ChannelDialect
 from gateway.upstream.efforts import BUDGET, fit_thinking
+from gateway.upstream.error_body import read_error
 from gateway.upstream.learned_params import NOTHING
 from gateway.upstream.model_list import LIST_HEADERS
 from gateway.upstream.openai.reader import ChatReader
@@ -35,6 +41,8 @@ _CHANGED = {*CAPS, "stream_options"}
 _OTHER_NAMES = dict(zip(CAPS, (TokenLimitField.MAX_TOKENS, TokenLimitField.MAX_COMPLETION_TOKENS), strict=True))
 """The other name of an output limit, by its name."""
 _TOOL = msgspec.Raw(b'"tool"')
+_NO_TOOLS_HERE = re.compile(r"(?i)function tools with reasoning_effort|use /v1/responses")
+_NO_PATH = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED})
 
 
 class _Target(msgspec.Struct, frozen=True, gc=False):
@@ -193,7 +201,19 @@ class OpenAIDialect(ChannelDialect):
         )
 
     def reader(self, order: Order, channel: Channel) -> ChatReader:
-        return ReasoningReader(order, channel, self._memory) if self.remembers(channel) else ChatReader(order, channel)
+        if vendor_of(channel.preset, channel.base_url).reasoning_back:
+            return ReasoningReader(order, channel, self._memory)
+        return ChatReader(order, channel)
+
+    def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
+        """See ``ChannelDialect``. A chat may be refused because it must be a response, see ``ResponsesDialect``."""
+        failure = super().failure(channel, status, headers, body)
+        if vendor_of(channel.preset, channel.base_url).responses is False:
+            return failure
+        if not failure.sent or (status in _NO_PATH and failure.kind is FailureKind.SERVER):
+            return msgspec.structs.replace(failure, needs_responses=ResponsesNeed.MODEL)
+        needs = failure.kind is FailureKind.CLIENT and _NO_TOOLS_HERE.search(read_error(body).message)
+        return msgspec.structs.replace(failure, needs_responses=ResponsesNeed.TOOLS) if needs else failure
 
     def output_limit(self, fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
         """See ``ChannelDialect``. What is learned later only drops parameters, lowers the limit, renames it, or gives
@@ -208,7 +228,9 @@ class OpenAIDialect(ChannelDialect):
         return read_limit(sent)
 
     def remembers(self, channel: Channel) -> bool:
-        return vendor_of(channel.preset, channel.base_url).reasoning_back
+        """See ``ChannelDialect``. Chats may become responses, whose reasoning is remembered."""
+        vendor = vendor_of(channel.preset, channel.base_url)
+        return vendor.reasoning_back or (channel.dialect is Dialect.OPENAI and vendor.responses is not False)
 
     def models_request(self, channel: Channel, after: str) -> PreparedRequest | None:
         """Returns the request for all models at once."""

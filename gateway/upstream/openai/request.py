@@ -134,9 +134,7 @@ class _MessageWriter:
                 label = kind if kind in ("image", "audio") else "file"
                 texts.append(rawjson.raw(f"[{label} of tool result {call_id[:64]}]"))  # not all of it for each medium
                 self._held_media.append(_media(part, self._vendor))
-        content = join_texts(texts)
-        if result.failed and not bytes(content).startswith(b'"Error'):
-            content = msgspec.Raw(b'"Error: ' + bytes(content)[1:])
+        content = error_text(join_texts(texts)) if result.failed else join_texts(texts)
         caches = [part.cache for part in result.parts if not rawjson.is_null(part.cache)]
         mark = _cache_mark(caches[-1] if caches else NULL, self._vendor)
         marked = [{"type": "text", "text": content, **mark}] if mark else content
@@ -182,6 +180,11 @@ class _MessageWriter:
         if part.refusal:
             return {"type": "refusal", "refusal": part.raw}
         return {"type": "text", "text": part.raw, **mark}
+
+
+def error_text(content: msgspec.Raw) -> msgspec.Raw:
+    """Returns what a failed tool returned, so that it says so."""
+    return content if bytes(content).startswith(b'"Error') else msgspec.Raw(b'"Error: ' + bytes(content)[1:])
 
 
 def _cache_mark(cache: msgspec.Raw, vendor: Vendor) -> JsonObject:

@@ -18,6 +18,7 @@ from gateway.inbound.api import HttpRequest, InboundRequest
 from gateway.inbound.chat.conversation import finish_translation
 from gateway.inbound.messages.api import MESSAGES, session_of
 from gateway.inbound.messages.conversation import translate_messages
+from gateway.upstream.dialects import new_adapter
 from tests.fakes.replies import Doc, dumps
 from tests.upstream.makers import channel
 
@@ -36,7 +37,8 @@ def translation(*, preset: str = "", dialect: Dialect = Dialect.OPENAI, **fields
 def put_to(request: InboundRequest, **at: Any) -> Order:
     """The request as a channel gets it."""
     order, _ = translate_messages(MESSAGES.order(request, CallId("req_0123456789abcdef01234567"), Millis(0)))
-    return finish_translation(order, channel(**at))
+    target = channel(**at)
+    return finish_translation(order, target, new_adapter(target.dialect))
 
 
 def translated(*, preset: str = "", dialect: Dialect = Dialect.OPENAI, **fields: Any) -> Doc:

@@ -7,11 +7,13 @@ import msgspec
 import pytest
 
 from gateway.domain.answer import Seal, SealKind, seal_text
+from gateway.domain.channel import Dialect
 from gateway.domain.conversation import Conversation, ThoughtPart
 from gateway.domain.errors import BadRequest
 from gateway.domain.order import Order
 from gateway.inbound.chat.conversation import finish_translation
 from gateway.inbound.responses.request import read_fields, translate_responses
+from gateway.upstream.dialects import new_adapter
 from gateway.upstream.translation import conversation_of
 from tests.upstream.makers import channel
 
@@ -21,7 +23,7 @@ def read(given: Any, *, tools: list[dict[str, Any]] | None = None) -> tuple[Conv
     body = {"model": "m", "input": given, "tools": tools or []}
     fields = {name: msgspec.Raw(json.dumps(value).encode()) for name, value in body.items()}
     order, _ = translate_responses(Order(fields=fields, model="m"), read_fields(fields))
-    written = finish_translation(order, channel(preset="ollama"))
+    written = finish_translation(order, channel(preset="ollama"), new_adapter(Dialect.OPENAI))
     messages: list[dict[str, Any]] = json.loads(bytes(written.fields["messages"]))
     return conversation_of(order), messages
 

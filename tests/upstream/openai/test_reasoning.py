@@ -113,7 +113,6 @@ def test_a_conversation_without_calls_stays_as_it_is() -> None:
 
 def test_other_upstreams_get_and_leave_nothing() -> None:
     dialect, other = OpenAIDialect(), channel("https://api.openai.com/v1")
-    assert (dialect.remembers(UP), dialect.remembers(other)) == (True, False)
     _answered(dialect)
     assert _back(dialect, HI, CALLED, RESULT, up=other) == [None]
 

@@ -1,0 +1,252 @@
+"""OpenAI's Responses as a dialect: chats whose model, or whose tools, OpenAI does not take in chat completions.
+
+A channel of OpenAI's dialect speaks both APIs. Its pro and codex models are only in this one, and since GPT-5.4 models
+that think take tools only here. So a chat that is refused for this reason is written again (see ``OpenAIDialect``).
+
+Nothing is stored at the vendor. The reasoning before a tool call comes sealed, is remembered, and goes back with the
+call, to the same account, because no other one can read it.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from gateway.domain import rawjson
+from gateway.domain.channel import Channel, ServedModel
+from gateway.domain.conversation import (
+    CallPart,
+    MediaPart,
+    ResultPart,
+    TextPart,
+    ToolChoice,
+    ToolOffer,
+    Turn,
+    join_texts,
+)
+from gateway.domain.errors import BadRequest
+from gateway.domain.failure import Failure, ResponsesNeed
+from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
+from gateway.domain.rawjson import JsonObject
+from gateway.upstream.adapter import ChannelDialect
+from gateway.upstream.call_memory import Recall
+from gateway.upstream.efforts import EFFORT
+from gateway.upstream.failures import lacks_path
+from gateway.upstream.learned_params import INCLUDE
+from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, endpoint
+from gateway.upstream.openai.request import OPENAI_TOOLS, error_text
+from gateway.upstream.openai.responses_reader import OutputReader, account_of
+from gateway.upstream.request_rules import STREAM
+from gateway.upstream.tool_schemas import SCHEMAS, with_valid_schemas
+from gateway.upstream.translation import NameRules, Parameters, refusal_of, schema_fields, with_limit
+
+PATH = "/responses"
+LEAST_LIMIT = 16
+"""The smallest ``max_output_tokens`` that OpenAI accepts."""
+ENCRYPTED = "reasoning.encrypted_content"
+"""What ``include`` asks for: reasoning that only its account can read."""
+_CALL_IDS = NameRules(valid=re.compile(".{1,64}", re.DOTALL), invalid_character=re.compile("(?!)"), max_length=64)
+_SAME = (
+    *("temperature", "top_p", "top_logprobs", "service_tier", "metadata", "store", "user", "safety_identifier"),
+    *("prompt_cache_key", "prompt_cache_retention"),
+)
+"""Parameters that are the same in both APIs."""
+
+
+class ResponsesDialect(ChannelDialect):
+    """Implements ``ChannelDialect`` for chats that a channel of OpenAI's dialect takes only as responses."""
+
+    own_names: Mapping[str, str] = {"effort": EFFORT, "format": "response_format"}
+
+    def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
+        parameters, served = Parameters(order, learned), with_limit(served, learned)
+        streams = order.stream or STREAM in learned.dropped
+        try:
+            cap = parameters.take_output_cap()
+            limit = _output_limit(parameters, cap, served, order.output_budget)
+            recall = partial(self._memory.recall, order.owner, key=account_of(channel))
+            body = {"max_output_tokens": limit, "store": False, **_body(parameters, recall)}
+        except BadRequest as fault:
+            raise refusal_of(channel, fault) from fault
+        if INCLUDE in learned.dropped:
+            body.pop(INCLUDE, None)
+        if SCHEMAS in learned.dropped and "tools" in body:
+            body["tools"] = with_valid_schemas(rawjson.value(rawjson.encode(body["tools"])))
+        body = {name: value for name, value in body.items() if value is not None}
+        return PreparedRequest(
+            url=endpoint(channel.base_url, PATH),
+            headers=STREAM_HEADERS if streams else PLAIN_HEADERS,
+            body=rawjson.encode({"model": served.upstream_name, **body, **({"stream": True} if streams else {})}),
+            dropped=parameters.left_out,
+            lowered_cap=limit if limit != cap else None,
+        )
+
+    def reader(self, order: Order, channel: Channel) -> OutputReader:
+        return OutputReader(order, channel, self._memory)
+
+    def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
+        """See ``ChannelDialect``. The upstream lacks the API if it does not know the path, or the model there."""
+        failure = super().failure(channel, status, headers, body)
+        is_lacking = lacks_path(failure) or not failure.sent
+        return msgspec.structs.replace(failure, needs_responses=ResponsesNeed.NOTHING) if is_lacking else failure
+
+
+def _output_limit(parameters: Parameters, cap: int | None, served: ServedModel, budget: int | None) -> int | None:
+    """Returns the client's limit, else what the money left pays for, at most the model's own. Raises BadRequest."""
+    limit = budget if cap is None else cap
+    if limit is None:
+        return None
+    if limit < LEAST_LIMIT:
+        raise parameters.refusal("max_completion_tokens", f"it must be at least {LEAST_LIMIT} for this model")
+    return limit if served.max_output is None else min(limit, served.max_output)
+
+
+def _body(parameters: Parameters, recall: Recall) -> JsonObject:
+    """Returns the body without ``model``, ``stream`` and the output limit. Raises BadRequest."""
+    _refuse_inexpressible(parameters)
+    conversation = parameters.conversation
+    items = _InputItems(conversation.turns, recall)
+    body: JsonObject = {"instructions": join_texts(items.instructions) if items.instructions else None}
+    body["input"] = items.items
+    tools, forbids_parallel = conversation.allowed_tools, parameters.take("parallel_tool_calls", bool) is False
+    include = []
+    if tools:
+        body["tools"] = [_tool(tool) for tool in tools]
+        body["tool_choice"] = _choice(conversation.choice)
+        body["parallel_tool_calls"] = False if forbids_parallel else None
+        include.append(ENCRYPTED)
+    if parameters.take("logprobs", bool):
+        include.append("message.output_text.logprobs")
+    body |= {INCLUDE: include or None, "reasoning": _reasoning(parameters), "text": _text(parameters)}
+    if conversation.cached:
+        parameters.drop("cache_control")
+    parameters.drop(*conversation.dropped_reasoning(lambda thought: thought.empty))
+    same = {name: parameters.take_raw(name) for name in _SAME}
+    return body | {name: raw for name, raw in same.items() if not rawjson.is_null(raw)}
+
+
+def _refuse_inexpressible(parameters: Parameters) -> None:
+    """Raises BadRequest for parameters that the API does not have and that change the answer."""
+    if (parameters.take("n", int) or 1) > 1:
+        raise parameters.refusal("n", "this model returns one choice per call")
+    if (parameters.take("modalities", list[str]) or ["text"]) != ["text"]:
+        raise parameters.refusal("modalities", "this model returns text only")
+
+
+def _reasoning(parameters: Parameters) -> JsonObject | None:
+    """Returns the effort, with the other options of a ``reasoning`` in the form of OpenRouter or of this API."""
+    effort, options = parameters.take(EFFORT, str), rawjson.maybe(parameters.take_raw("reasoning"))
+    summary = rawjson.text_at(options, "summary")
+    reasoning = {"effort": effort, "summary": summary or None}
+    return {name: value for name, value in reasoning.items() if value is not None} or None
+
+
+def _text(parameters: Parameters) -> JsonObject | None:
+    """Returns the form of the text. A schema is one level higher here, and must have a name."""
+    form, text = rawjson.maybe_fields(parameters.take_raw("response_format")), dict[str, Any]()
+    kind = rawjson.text_at(form.get("type"))
+    if kind == "json_schema":
+        text["format"] = {"name": "answer", **rawjson.maybe_fields(form.get("json_schema")), "type": kind}
+    elif kind not in ("", "text"):
+        text["format"] = form
+    if (verbosity := parameters.take("verbosity", str)) is not None:
+        text["verbosity"] = verbosity
+    return text or None
+
+
+def _tool(tool: ToolOffer) -> JsonObject:
+    """Returns a function. Unlike in chat completions, one that does not say it would be strict."""
+    schema = {"type": "object", "properties": {}, **schema_fields(tool)}
+    written = {"type": "function", "name": OPENAI_TOOLS.valid_name(tool.name), "parameters": schema}
+    description = {"description": tool.description} if tool.description else {}
+    return {**written, **description, "strict": bool(tool.strict)}
+
+
+def _choice(choice: ToolChoice) -> Any:
+    if choice.mode == "named":
+        return {"type": "function", "name": OPENAI_TOOLS.valid_name(choice.name)}
+    return choice.mode or None
+
+
+class _InputItems:
+    """The items of a conversation. The system's first texts become the instructions, if anything follows them."""
+
+    def __init__(self, turns: Sequence[Turn], recall: Recall) -> None:
+        self._recall = recall
+        self._has_more = any(turn.role != "system" for turn in turns)
+        self.instructions: list[msgspec.Raw] = []
+        self.items: list[Any] = []
+        for turn in turns:
+            self._add(turn)
+
+    def _add(self, turn: Turn) -> None:
+        texts = [part.raw for part in turn.parts if isinstance(part, TextPart)]
+        match turn.role:
+            case "system" if self._has_more and not self.items and len(texts) == len(turn.parts):
+                self.instructions += texts
+            case "system":
+                self.items += _messages("developer", turn.parts)
+            case "tool":
+                self.items += [_result(block) for block in turn.blocks if isinstance(block, ResultPart)]
+            case "assistant":
+                self._add_answer(turn)
+            case _:
+                self.items += _messages("user", turn.parts)
+
+    def _add_answer(self, turn: Turn) -> None:
+        """Add texts and calls. The reasoning before a call is put before the text in front of it, as it came."""
+        texts: list[JsonObject] = []
+        for block in turn.blocks:
+            match block:
+                case TextPart():
+                    texts += _messages("assistant", [block])
+                case MediaPart():  # answers have none
+                    texts += _messages("user", [block])
+                case CallPart():
+                    thoughts = rawjson.items(self._recall(block.id) or rawjson.EMPTY_LIST)
+                    self.items += [*thoughts, *texts, _call(block)]
+                    texts = []
+        self.items += texts
+
+
+def _messages(role: str, parts: Iterable[TextPart | MediaPart]) -> list[JsonObject]:
+    """Returns a message with these parts; none if they are empty."""
+    written = [_part(part, role) for part in parts if not (isinstance(part, TextPart) and bytes(part.raw) == b'""')]
+    return [{"type": "message", "role": role, "content": written}] if written else []
+
+
+def _call(call: CallPart) -> JsonObject:
+    return {
+        "type": "function_call",
+        "call_id": _CALL_IDS.valid_name(call.id),
+        "name": OPENAI_TOOLS.valid_name(call.name),
+        "arguments": bytes(call.arguments).decode("utf-8", "surrogatepass"),
+    }
+
+
+def _result(result: ResultPart) -> JsonObject:
+    """Returns a tool's result: a text, or parts if it has media."""
+    texts = [part.raw for part in result.parts if isinstance(part, TextPart)]
+    content: Any = error_text(join_texts(texts)) if result.failed else join_texts(texts)
+    media = [_part(part, "user") for part in result.parts if isinstance(part, MediaPart)]
+    if media:
+        content = [{"type": "input_text", "text": content}, *media] if texts else media
+    return {"type": "function_call_output", "call_id": _CALL_IDS.valid_name(result.call_id), "output": content}
+
+
+def _part(part: TextPart | MediaPart, role: str) -> JsonObject:
+    if isinstance(part, TextPart):
+        if part.refusal:
+            return {"type": "refusal", "refusal": part.raw}
+        return {"type": "output_text" if role == "assistant" else "input_text", "text": part.raw}
+    link = part.url or f"data:{part.type};base64,{part.data}"
+    if not part.type or part.type.startswith("image/"):
+        return {"type": "input_image", "image_url": link, "detail": part.detail or "auto"}
+    if part.type.startswith("audio/"):
+        data, kind = part.url or part.data, part.type.partition("/")[2]
+        return {"type": "input_audio", "input_audio": {"data": data, "format": kind}}
+    if part.url:
+        return {"type": "input_file", "file_url": link}
+    return {"type": "input_file", "filename": part.name or "file", "file_data": link}

@@ -1,0 +1,251 @@
+"""OutputReader: reads OpenAI's responses, the events of a stream or a whole one, as parts of an answer.
+
+The items of the output are distinguished by their place in it. What an item has at its end counts if no pieces of it
+came, and so do the items of the last event, which some relays send alone. The reasoning before each call is remembered.
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from gateway.domain import rawjson
+from gateway.domain.answer import (
+    AnswerId,
+    AnswerMark,
+    AnswerPart,
+    BlockKind,
+    BlockStop,
+    Piece,
+    StopWord,
+    ToolCallPart,
+    UsageSeen,
+    url_citation,
+)
+from gateway.domain.channel import Channel
+from gateway.domain.failure import AttemptFailed, Failure
+from gateway.domain.order import Order
+from gateway.domain.rawjson import EMPTY_LIST, NULL, Fields
+from gateway.domain.sse import BOM, SSEEvent
+from gateway.upstream.adapter import AnswerReader, not_an_answer
+from gateway.upstream.answer_errors import failure_in, reported_failure
+from gateway.upstream.call_memory import CallMemory
+from gateway.upstream.openai.request import OPENAI_TOOLS
+from gateway.upstream.openai.tool_calls import arguments_text, lenient_index, lenient_text
+
+_PIECES = {
+    "response.output_text.delta": BlockKind.TEXT,
+    "response.refusal.delta": BlockKind.REFUSAL,
+    "response.reasoning_summary_text.delta": BlockKind.REASONING,
+    "response.reasoning_text.delta": BlockKind.REASONING,
+}
+"""The kinds of texts, by the types of their events."""
+_PARTS = {"output_text": BlockKind.TEXT, "text": BlockKind.TEXT, "refusal": BlockKind.REFUSAL}
+"""The kinds of texts, by the types of a message's parts."""
+_REPORTS = ("usage", "service_tier", "cost")
+"""Fields of a response that tell what it costs."""
+_ENDS = {f"response.{status}": status for status in ("completed", "incomplete", "failed", "cancelled", "done")}
+"""The statuses of responses by their last events."""
+_GAP = rb'"\n\n"'
+"""What is between the parts of a summary."""
+
+
+def account_of(channel: Channel) -> str:
+    """Returns what stands for the account that seals reasoning, of a channel that has only the key of the call."""
+    return f"{channel.base_url} {channel.key}"
+
+
+def stop_word(response: Fields, status: str, *, has_call: bool) -> str:
+    """Returns why a response that has not failed ended, in the words of chat completions."""
+    if status != "incomplete":
+        return "tool_calls" if has_call else "stop"
+    reason = rawjson.text_at(response.get("incomplete_details"), "reason")
+    return "content_filter" if reason == "content_filter" else "length"
+
+
+class OutputReader(AnswerReader):
+    """Reads one answer. Implements ``AnswerReader``."""
+
+    ends_blocks = True
+    tool_rules = OPENAI_TOOLS
+
+    def __init__(self, order: Order, channel: Channel, memory: CallMemory | None = None) -> None:
+        """Without ``memory`` nothing is remembered."""
+        self._order = order
+        self._channel = channel
+        self._memory = memory
+        self._newest = -1
+        """The number of the item that began last."""
+        self._numbers: dict[int | None, int] = {}
+        """The numbers of items by their places, which some relays leave out, or give to each item alike."""
+        self._begun: set[int] = set()
+        """The items of which pieces came."""
+        self._ended: set[int] = set()
+        self._cited: dict[int, int] = {}
+        """How many sources of an item came."""
+        self._has_call = False
+        self._thoughts: list[Fields] = []
+        """The sealed reasoning since the last call."""
+
+    def read(self, event: SSEEvent) -> Iterator[AnswerPart]:
+        if event.data.strip() == b"[DONE]":
+            return
+        fields = rawjson.fields(event.data)
+        kind = rawjson.text_at(fields.get("type")) or event.name.decode("utf-8", "replace")
+        if kind in _PIECES:
+            yield from self._add_text(_PIECES[kind], fields, self._number(fields))
+        elif kind in _ENDS:
+            yield from self.end_response(rawjson.fields(fields.get("response", NULL)), fields, _ENDS[kind])
+        elif "response" in fields:
+            yield AnswerId(rawjson.text_at(fields["response"], "id"), began=False)
+        elif kind in ("error", "response.error"):
+            self.failure = reported_failure(self._channel, event.data)
+        elif kind.startswith("response."):
+            yield from self._read_item_event(kind, fields)
+        else:
+            self.failure = failure_in(self._channel, fields, event=event.name)
+
+    def _read_item_event(self, kind: str, fields: Fields) -> Iterator[AnswerPart]:
+        number = self._number(fields)
+        match kind:
+            case "response.function_call_arguments.delta":
+                self._begun.add(number)
+                yield ToolCallPart(number, piece=arguments_text(fields.get("delta")))
+            case "response.reasoning_summary_part.added" if number in self._begun:
+                yield Piece(BlockKind.REASONING, _GAP, number)
+            case "response.output_text.annotation.added":
+                yield from self._cite([fields.get("annotation", NULL)], number)
+            case "response.output_item.added":
+                yield from _name_call(rawjson.maybe_fields(fields.get("item")), self._begin_item(fields))
+            case "response.output_item.done":
+                number = self._begin_item(fields) if number in self._ended else number
+                yield from self._end_item(rawjson.maybe_fields(fields.get("item")), number)
+
+    def _begin_item(self, fields: Fields) -> int:
+        """Returns the number of a new item: its place, unless another item had that."""
+        place, used = lenient_index(fields.get("output_index")), {*self._numbers.values(), *self._begun}
+        number = max(used, default=-1) + 1 if place is None or place in used else place
+        self._numbers[place] = self._newest = number
+        return number
+
+    def _number(self, fields: Fields) -> int:
+        """Returns the number of the item that an event belongs to: without a known place, that of the newest item."""
+        place = lenient_index(fields.get("output_index"))
+        if place in self._numbers:
+            return self._numbers[place]
+        return max(self._newest, 0) if place is None else place
+
+    def read_whole(self, body: bytes) -> Iterator[AnswerPart]:
+        try:
+            response = rawjson.fields(body.strip().removeprefix(BOM))
+        except ValueError as error:
+            raise not_an_answer(body, self._channel) from error
+        if "output" in response:
+            yield from self.end_response(response, {}, "completed")
+        else:
+            self.failure = failure_in(self._channel, response)
+        if self.failure is not None:
+            raise AttemptFailed(self.failure)
+        if not self.done:
+            raise not_an_answer(body, self._channel)
+
+    def _add_text(self, kind: BlockKind, fields: Fields, number: int) -> Iterator[AnswerPart]:
+        self._begun.add(number)
+        if rawjson.is_text(fields.get("delta", NULL)):
+            probabilities = fields.get("logprobs", EMPTY_LIST)
+            has_any = (
+                kind is BlockKind.TEXT and rawjson.is_list(probabilities) and not rawjson.is_nothing(probabilities)
+            )
+            yield Piece(kind, bytes(fields["delta"]), number, logprobs=bytes(probabilities) if has_any else b"")
+
+    def _cite(self, annotations: list[msgspec.Raw], number: int) -> Iterator[AnswerPart]:
+        for annotation in annotations:
+            self._cited[number] = self._cited.get(number, 0) + 1
+            citation = url_citation(rawjson.maybe(annotation))
+            yield (
+                AnswerMark("citation_dropped") if citation is None else msgspec.structs.replace(citation, block=number)
+            )
+
+    def _end_item(self, item: Fields, number: int) -> Iterator[AnswerPart]:
+        """Yields what did not come in pieces, and the end of the item."""
+        self._ended.add(number)
+        is_new = number not in self._begun
+        match rawjson.text_at(item.get("type")):
+            case "message":
+                yield from self._end_message(item, number, is_new=is_new)
+            case "reasoning":
+                yield from _thought_pieces(item, number) if is_new else ()
+                if not rawjson.is_null(item.get("encrypted_content")):
+                    kept = {name: item[name] for name in ("type", "encrypted_content")}
+                    self._thoughts.append({**kept, "summary": item.get("summary", EMPTY_LIST)})
+                yield BlockStop(BlockKind.REASONING, number)
+            case "function_call":
+                self._has_call = True
+                self._remember(lenient_text(item.get("call_id")))
+                yield from _name_call(item, number)
+                yield from [ToolCallPart(number, piece=arguments_text(item.get("arguments")))] if is_new else ()
+                yield BlockStop(BlockKind.TOOL_CALL, number)
+            case _:
+                yield AnswerMark("block_dropped")
+
+    def _end_message(self, item: Fields, number: int, *, is_new: bool) -> Iterator[AnswerPart]:
+        parts = rawjson.maybe_objects(item.get("content")) or []
+        for part in parts:
+            name = rawjson.text_at(part.get("type"))
+            text = part.get("refusal" if name == "refusal" else "text", NULL)
+            if is_new and name in _PARTS and rawjson.is_text(text):
+                yield from self._add_text(_PARTS[name], {**part, "delta": text}, number)
+        annotations = [each for part in parts for each in _elements(part, "annotations")]
+        yield from self._cite(annotations[self._cited.get(number, 0) :], number)
+        yield BlockStop(BlockKind.TEXT, number)
+
+    def _remember(self, call_id: str) -> None:
+        """Remember the reasoning since the last call, by this one."""
+        if self._thoughts and self._memory is not None and self._order.owner:
+            value = rawjson.encode(self._thoughts)
+            self._memory.remember(self._order.owner, call_id, value, account_of(self._channel))
+        self._thoughts = []
+
+    def end_response(self, response: Fields, event: Fields, status: str) -> Iterator[AnswerPart]:
+        """Yields the end of an answer. ``status`` is that of its event, if the response has none."""
+        yield AnswerId(rawjson.text_at(response.get("id")), began=False)
+        if not rawjson.is_null(response.get("usage")):
+            yield UsageSeen({name: response[name] for name in _REPORTS if name in response})
+        status = rawjson.text_at(response.get("status")) or status
+        if (failure := _failure_of(response, event, status, self._channel)) is not None:
+            self.failure = failure
+            return
+        output = response.get("output", NULL)
+        if not (self._ended or rawjson.is_null(output)):
+            for number, item in enumerate(rawjson.objects(output)):
+                yield from self._end_item(item, number)
+        yield StopWord(stop_word(response, status, has_call=self._has_call))
+        self.done = True
+
+
+def _failure_of(response: Fields, event: Fields, status: str, channel: Channel) -> Failure | None:
+    """Returns the failure of a response, whatever its event is called. Some upstreams write the error next to it."""
+    errors = [holder["error"] for holder in (response, event) if rawjson.maybe(holder.get("error"))]
+    if not errors and status not in ("failed", "cancelled"):
+        return None
+    error = errors[0] if errors else rawjson.raw({"message": "it failed"})
+    return reported_failure(channel, rawjson.encode({"error": error}))
+
+
+def _name_call(item: Fields, number: int) -> Iterator[AnswerPart]:
+    """Yields the beginning of a call; nothing for another item."""
+    if rawjson.text_at(item.get("type")) == "function_call":
+        yield ToolCallPart(number, lenient_text(item.get("call_id")), lenient_text(item.get("name")))
+
+
+def _thought_pieces(item: Fields, number: int) -> Iterator[AnswerPart]:
+    parts = [*_elements(item, "summary"), *_elements(item, "content")]
+    texts = [text for part in parts if rawjson.is_text(text := rawjson.maybe_fields(part).get("text", NULL))]
+    for position, text in enumerate(texts):
+        if position:
+            yield Piece(BlockKind.REASONING, _GAP, number)
+        yield Piece(BlockKind.REASONING, bytes(text), number)
+
+
+def _elements(holder: Fields, name: str) -> list[msgspec.Raw]:
+    raw = holder.get(name, NULL)
+    return rawjson.items(raw) if rawjson.is_list(raw) else []

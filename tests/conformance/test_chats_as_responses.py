@@ -1,0 +1,296 @@
+"""Chats that a channel takes only as responses: what the client asked for arrives, and it gets a chat completion."""
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.conformance.sdk import openai
+from tests.fakes.gateway import Gateway
+from tests.fakes.provider import Provider, Script
+from tests.fakes.replies import Doc, choice, fail, reply, speak, usage, whole
+from tests.fakes.responses import (
+    either,
+    event,
+    events_of,
+    function_call,
+    message,
+    respond,
+    respond_with,
+    response,
+    spent,
+)
+
+TOOLS_THERE = (
+    "Function tools with reasoning_effort are not supported for m in /v1/chat/completions. Please use /v1/responses."
+)
+CHAT = reply(whole("m", choice("as a chat"), spent=usage()))
+ONLY_THERE = {
+    "openai": fail(404, "This model is only supported in v1/responses and not in v1/chat/completions."),
+    "openai, older": fail(404, "This is not a chat model and thus not supported in the v1/chat/completions endpoint."),
+    "copilot": reply(
+        {
+            "error": {
+                "message": "model m is not accessible via the /chat/completions endpoint",
+                "code": "unsupported_api_for_model",
+            }
+        },
+        status=400,
+    ),
+    "azure": fail(400, "The chatCompletion operation does not work with the specified model, m."),
+    "relay of a plan": fail(404, "Invalid URL (POST /v1/chat/completions)"),
+    "relay without words": reply(b"404 page not found", status=404),
+}
+WEATHER: Doc = {
+    "type": "function",
+    "function": {"name": "weather", "description": "Now", "parameters": {"type": "object", "properties": {"at": {}}}},
+}
+SEALED: Doc = {"id": "rs_1", "type": "reasoning", "summary": [], "encrypted_content": "c2VhbGVk"}
+
+
+def only_there(refusal: Script, *items: Doc, **more: Any) -> Script:
+    return either(respond(*items, **more), refusal)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("vendor", ONLY_THERE)
+async def test_a_chat_with_a_model_of_responses_is_answered(
+    gateway: Gateway, provider: Provider, vendor: str, *, stream: bool
+) -> None:
+    provider.on("m", only_there(ONLY_THERE[vendor], message("Hello")))
+    for _ in range(2):
+        answer = await gateway.client.chat(stream=stream)
+        assert (answer.status, answer.text) == (200, "Hello")
+        record = gateway.records[-1]
+        assert (record.input, record.output, record.finish) == (9, 12, "stop")
+    paths = [exchange.path for exchange in provider.exchanges]
+    assert paths == ["/v1/chat/completions", "/v1/responses", "/v1/responses"]
+    assert not gateway.engine.health.failing
+
+
+async def test_only_chats_with_tools_are_responses_if_that_is_what_was_refused(
+    gateway: Gateway, provider: Provider
+) -> None:
+    provider.on("m", either(respond(function_call("weather", '{"at":"Ulm"}')), fail(400, TOOLS_THERE)))
+    for _ in range(2):
+        answer = await gateway.client.chat(tools=[WEATHER], reasoning_effort="high")
+        (call,) = answer.json["choices"][0]["message"]["tool_calls"]
+        assert (call["id"], call["function"]) == ("call_1", {"name": "weather", "arguments": '{"at":"Ulm"}'})
+        assert answer.json["choices"][0]["finish_reason"] == "tool_calls"
+        assert provider.last.json["reasoning"] == {"effort": "high"}
+        assert answer.head.get("x-gateway-dropped-params") == ""
+    provider.on("m", CHAT)
+    assert (await gateway.client.chat(reasoning_effort="high")).text == "as a chat"
+
+
+async def test_a_chat_becomes_a_response(gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", only_there(ONLY_THERE["openai"]))
+    schema = {"name": "city", "schema": {"type": "object"}, "strict": True}
+    call = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": '{"at": "Ulm"}'}}
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA", "detail": "low"}}
+    answer = await gateway.client.chat(
+        messages=[
+            {"role": "system", "content": "Be brief."},
+            {"role": "developer", "content": "Be kind."},
+            {"role": "user", "content": [{"type": "text", "text": "Look"}, image]},
+            {"role": "assistant", "content": "I look.", "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "c1", "content": "sunny"},
+            {"role": "system", "content": "Now in German."},
+        ],
+        tools=[WEATHER],
+        tool_choice={"type": "function", "function": {"name": "weather"}},
+        parallel_tool_calls=False,
+        max_completion_tokens=500,
+        reasoning_effort="low",
+        verbosity="low",
+        response_format={"type": "json_schema", "json_schema": schema},
+        temperature=0.5,
+        prompt_cache_key="k",
+        seed=7,
+    )
+    assert (answer.status, answer.head.get("x-gateway-dropped-params")) == (200, "seed")
+    assert provider.last.json == {
+        "model": "m",
+        "instructions": "Be brief.\n\nBe kind.",
+        "input": [
+            {
+                "type": "message",
+                "role": "user",
+                "content": [
+                    {"type": "input_text", "text": "Look"},
+                    {"type": "input_image", "image_url": "data:image/png;base64,AAAA", "detail": "low"},
+                ],
+            },
+            {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "I look."}]},
+            {"type": "function_call", "call_id": "c1", "name": "weather", "arguments": '{"at": "Ulm"}'},
+            {"type": "function_call_output", "call_id": "c1", "output": "sunny"},
+            {
+                "type": "message",
+                "role": "developer",
+                "content": [{"type": "input_text", "text": "Now in German."}],
+            },
+        ],
+        "tools": [
+            {
+                "type": "function",
+                "name": "weather",
+                "description": "Now",
+                "parameters": {"type": "object", "properties": {"at": {}}},
+                "strict": False,
+            }
+        ],
+        "tool_choice": {"type": "function", "name": "weather"},
+        "parallel_tool_calls": False,
+        "max_output_tokens": 500,
+        "store": False,
+        "include": ["reasoning.encrypted_content"],
+        "reasoning": {"effort": "low"},
+        "text": {"format": {**schema, "type": "json_schema"}, "verbosity": "low"},
+        "temperature": 0.5,
+        "prompt_cache_key": "k",
+    }
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [({"n": 2}, "n"), ({"modalities": ["text", "audio"]}, "modalities"), ({"max_tokens": 15}, "max_completion_tokens")],
+)
+async def test_what_would_change_the_answer_is_refused(
+    gateway: Gateway, provider: Provider, fields: Doc, param: str
+) -> None:
+    provider.on("m", only_there(ONLY_THERE["openai"]))
+    answer = await gateway.client.chat(**fields)
+    assert (answer.status, answer.error["param"]) == (400, param)
+
+
+@pytest.mark.parametrize("api", ["chat", "messages"])
+@pytest.mark.parametrize("stream", [False, True])
+async def test_the_reasoning_before_a_call_goes_back_with_it(
+    gateway: Gateway, provider: Provider, api: str, *, stream: bool
+) -> None:
+    items = (SEALED, message("I look."), function_call("weather", "{}", call="call_9"))
+    provider.on("m", only_there(ONLY_THERE["openai"], *items))
+    tools = [WEATHER] if api == "chat" else [{"name": "weather", "input_schema": {"type": "object"}}]
+    user = {"role": "user", "content": "hi"}
+    if api == "chat":
+        await gateway.client.chat(stream=stream, tools=tools)
+        call = {"id": "call_9", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
+        turns = [
+            {"role": "assistant", "content": "I look.", "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "call_9", "content": "x"},
+        ]
+        await gateway.client.chat(tools=tools, messages=[user, *turns])
+    else:
+        path, fields = "/v1/messages", {"model": "m", "max_tokens": 50, "tools": tools}
+        await gateway.client.ask("POST", path, json.dumps({**fields, "stream": stream, "messages": [user]}).encode())
+        use = {"type": "tool_use", "id": "call_9", "name": "weather", "input": {}}
+        result = {"type": "tool_result", "tool_use_id": "call_9", "content": "x"}
+        turns = [
+            {"role": "assistant", "content": [{"type": "text", "text": "I look."}, use]},
+            {"role": "user", "content": [result]},
+        ]
+        await gateway.client.ask("POST", path, json.dumps({**fields, "messages": [user, *turns]}).encode())
+    kinds = [item["type"] for item in provider.last.json["input"]]
+    assert kinds == ["message", "reasoning", "message", "function_call", "function_call_output"]
+    assert provider.last.json["input"][1] == {name: SEALED[name] for name in ("type", "encrypted_content", "summary")}
+
+
+async def test_a_prompt_of_the_system_alone_is_the_input(gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", only_there(ONLY_THERE["openai"]))
+    await gateway.client.chat(messages=[{"role": "system", "content": "Say hello."}])
+    content = [{"type": "input_text", "text": "Say hello."}]
+    assert provider.last.json["input"] == [{"type": "message", "role": "developer", "content": content}]
+    assert "instructions" not in provider.last.json
+
+
+async def test_another_account_does_not_get_the_reasoning(gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", only_there(ONLY_THERE["openai"], SEALED, function_call("weather", "{}", call="call_9")))
+    await gateway.client.chat(tools=[WEATHER])
+    (channel,) = gateway.engine.catalog.registry.channels.values()
+    gateway.channel(provider.base_url, "m", name="other", key="sk-other", priority=9)
+    call = {"id": "call_9", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
+    result = {"role": "tool", "tool_call_id": "call_9", "content": "x"}
+    turns = [{"role": "assistant", "tool_calls": [call]}, result]
+    await gateway.client.chat(tools=[WEATHER], messages=[{"role": "user", "content": "hi"}, *turns])
+    assert provider.last.head.get("authorization") == "Bearer sk-other" != f"Bearer {channel.key}"
+    assert [item["type"] for item in provider.last.json["input"]] == [
+        "message",
+        "function_call",
+        "function_call_output",
+    ]
+
+
+@pytest.mark.parametrize("words", ["Invalid URL (POST /v1/responses)", "model is not supported via Responses API."])
+async def test_an_upstream_without_responses_keeps_its_first_refusal(
+    gateway: Gateway, provider: Provider, words: str
+) -> None:
+    provider.on("m", either(fail(404, words), ONLY_THERE["openai"]))
+    for _ in range(2):
+        answer = await gateway.client.chat()
+        assert "only supported in v1/responses" in answer.error["message"]
+    paths = [exchange.path for exchange in provider.exchanges]
+    assert paths == ["/v1/chat/completions", "/v1/responses", "/v1/chat/completions"]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_the_sdk_reads_text_reasoning_and_calls(gateway: Gateway, provider: Provider, *, stream: bool) -> None:
+    summary = {"id": "rs_1", "type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm."}]}
+    calls = function_call("a", "{}", "call_a"), function_call("b", '{"x":1}', "call_b", "fc_2")
+    spent_tokens = spent(20, 30, cached=4, reasoning=5)
+    provider.on("m", only_there(ONLY_THERE["openai"], summary, message("Look"), *calls, usage=spent_tokens))
+    fields: Any = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
+    async with openai(gateway) as sdk:
+        if stream:
+            options: Any = {"include_usage": True}
+            async with sdk.chat.completions.stream(**fields, stream_options=options) as events:
+                answer: Any = await events.get_final_completion()
+        else:
+            answer = await sdk.chat.completions.create(**fields)
+    told = answer.choices[0].message
+    assert (told.content, told.reasoning_content) == ("Look", "Hm.")
+    functions = [(call.id, call.function.name, call.function.arguments) for call in told.tool_calls]
+    assert functions == [("call_a", "a", "{}"), ("call_b", "b", '{"x":1}')]
+    assert (answer.usage.prompt_tokens, answer.usage.completion_tokens) == (20, 30)
+
+
+def without(*words: bytes) -> Callable[[list[bytes]], list[bytes]]:
+    return lambda events: [each for each in events if not any(word in each for word in words)]
+
+
+BROKEN: dict[str, Callable[[list[bytes]], list[bytes]]] = {
+    "no places": lambda events: [re.sub(rb'"output_index":\d,', b"", each) for each in events],
+    "one place": lambda events: [each.replace(b'"output_index":1', b'"output_index":0') for each in events],
+    "only the last": lambda events: [events[0], events[-1]],
+    "no ends": without(b"output_item.done"),
+    "no beginnings": without(b"output_item.added"),
+    "whole items": without(b".delta"),
+    "pieces of texts only": without(b"output_item", b"function_call_arguments"),
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+async def test_streams_of_relays_lose_nothing(gateway: Gateway, provider: Provider, kind: str) -> None:
+    events = BROKEN[kind](events_of(response(message("Hello"), function_call("f", '{"x":1}'))))
+    provider.on("m", either(respond_with(b"".join(events)), ONLY_THERE["openai"]))
+    answer = await gateway.client.chat(stream=True)
+    deltas = [chunk["choices"][0]["delta"] for chunk in answer.chunks if chunk["choices"]]
+    functions = [call["function"] for delta in deltas for call in delta.get("tool_calls", ())]
+    whole_call = ("".join(function.get(name, "") for function in functions) for name in ("name", "arguments"))
+    assert (answer.text, *whole_call) == ("Hello", "f", '{"x":1}')
+    assert gateway.record.output == 12
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_response_that_fails_goes_to_the_next_channel(
+    gateway: Gateway, provider: Provider, *, stream: bool
+) -> None:
+    error = {"code": "server_error", "message": "it broke"}
+    failed = response(status="failed", error=error)
+    events = [event("response.created", 0, response=failed | {"status": "in_progress", "error": None})]
+    events.append(event("response.failed", 1, response=failed))
+    gateway.channel(provider.base_url, "m=bad", name="first", priority=9)
+    provider.on("bad", either(respond_with(b"".join(events)) if stream else reply(failed), ONLY_THERE["openai"]))
+    provider.on("m", speak("as a ", "chat") if stream else CHAT)
+    assert (await gateway.client.chat(stream=stream)).text == "as a chat"
