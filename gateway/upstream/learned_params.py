@@ -127,8 +127,8 @@ class LearnedParams:
         return [name.removeprefix(api + ":") for name in names if self.lacks(channel, name, now)]
 
     def learn_responses(self, channel: ChannelId, served: ServedModel, need: ResponsesNeed, now: Millis) -> bool:
-        """Remember which chats must be responses. Returns False if it turned out before that they cannot be."""
-        if self.needs_responses(channel, served, ResponsesNeed.NOTHING, now):
+        """Remember which chats must be responses. Returns False if that is known, or that they cannot be."""
+        if any(self.needs_responses(channel, served, known, now) for known in (need, ResponsesNeed.NOTHING)):
             return False
         self.learn_lack(channel, _need_name(served, need), now)
         return True

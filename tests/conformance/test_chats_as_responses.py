@@ -40,6 +40,7 @@ ONLY_THERE = {
         status=400,
     ),
     "azure": fail(400, "The chatCompletion operation does not work with the specified model, m."),
+    "openai, in other words": fail(400, "Please use the /v1/responses endpoint for this model."),
     "relay of a plan": fail(404, "Invalid URL (POST /v1/chat/completions)"),
     "relay without words": reply(b"404 page not found", status=404),
 }
@@ -83,6 +84,12 @@ async def test_only_chats_with_tools_are_responses_if_that_is_what_was_refused(
         assert answer.head.get("x-gateway-dropped-params") == ""
     provider.on("m", CHAT)
     assert (await gateway.client.chat(reasoning_effort="high")).text == "as a chat"
+
+
+async def test_a_refusal_that_goes_on_is_not_answered_again_and_again(gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", either(fail(404), fail(400, "Function tools with reasoning_effort are not supported here.")))
+    assert (await gateway.client.chat()).status == 400
+    assert len(provider.exchanges) == 2
 
 
 async def test_a_chat_becomes_a_response(gateway: Gateway, provider: Provider) -> None:

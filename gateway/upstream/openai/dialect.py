@@ -41,7 +41,8 @@ _CHANGED = {*CAPS, "stream_options"}
 _OTHER_NAMES = dict(zip(CAPS, (TokenLimitField.MAX_TOKENS, TokenLimitField.MAX_COMPLETION_TOKENS), strict=True))
 """The other name of an output limit, by its name."""
 _TOOL = msgspec.Raw(b'"tool"')
-_NO_TOOLS_HERE = re.compile(r"(?i)function tools with reasoning_effort|use /v1/responses")
+_ONLY_THERE = re.compile(r"(?i)function tools with reasoning_effort|\buse (?:the )?`?/?(?:v1/)?responses\b")
+"""Matches OpenAI's refusals of what chat completions lack."""
 _NO_PATH = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED})
 
 
@@ -210,10 +211,12 @@ class OpenAIDialect(ChannelDialect):
         failure = super().failure(channel, status, headers, body)
         if vendor_of(channel.preset, channel.base_url).responses is False:
             return failure
-        if not failure.sent or (status in _NO_PATH and failure.kind is FailureKind.SERVER):
-            return msgspec.structs.replace(failure, needs_responses=ResponsesNeed.MODEL)
-        needs = failure.kind is FailureKind.CLIENT and _NO_TOOLS_HERE.search(read_error(body).message)
-        return msgspec.structs.replace(failure, needs_responses=ResponsesNeed.TOOLS) if needs else failure
+        message = read_error(body).message
+        is_refused = failure.kind is FailureKind.CLIENT and _ONLY_THERE.search(message)
+        if is_refused or not failure.sent or (status in _NO_PATH and failure.kind is FailureKind.SERVER):
+            need = ResponsesNeed.TOOLS if is_refused and "tool" in message else ResponsesNeed.MODEL
+            return msgspec.structs.replace(failure, needs_responses=need)
+        return failure
 
     def output_limit(self, fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
         """See ``ChannelDialect``. What is learned later only drops parameters, lowers the limit, renames it, or gives
