@@ -286,7 +286,7 @@ def today_of(books: MoneyBooks, wall: Callable[[], Millis]) -> Today:
         now = wall()
         if not began <= now < ends:  # computing the limits of a day is slow
             began, ends = window_start(Window.DAY, now), window_end(Window.DAY, now) or now
-        spent, held = books.spent(scope, began), books.held(scope, began)
+        spent, held = books.spent(scope, began, ends), books.held(scope, began)
         return UsedToday(spent.calls + held.calls, spent.tokens + held.tokens, ceil((ends - now) / 1000))
 
     return today

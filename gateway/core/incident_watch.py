@@ -238,8 +238,8 @@ def _is_unused_since(view: BudgetView, before: BudgetView) -> bool:
 def budget_use(books: MoneyBooks, scope: Scope, budgets: Iterable[Budget], now: Millis) -> Iterator[BudgetView]:
     """Yields the budgets with the amounts that are used in their present windows."""
     for budget in budgets:
-        since = window_start(budget.window, now)
-        spent, held = books.spent(scope, since), books.held(scope, since)
+        since, until = window_start(budget.window, now), window_end(budget.window, now)
+        spent, held = books.spent(scope, since, until), books.held(scope, since)
         yield BudgetView(
             window=budget.window,
             nanos=budget.nanos,
@@ -247,5 +247,5 @@ def budget_use(books: MoneyBooks, scope: Scope, budgets: Iterable[Budget], now: 
             spent_nanos=spent.nanos,
             held_nanos=held.nanos,
             spent_tokens=spent.tokens,
-            resets_at_ms=window_end(budget.window, now),
+            resets_at_ms=until,
         )

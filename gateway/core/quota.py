@@ -247,8 +247,8 @@ class MoneyBooks(Protocol):
     def available(self) -> Nanos:
         """Returns granted, minus spent, minus held."""
 
-    def spent(self, scope: Scope, since: Millis) -> Amounts:
-        """Returns the sums of the settled calls that were accepted at or after a moment."""
+    def spent(self, scope: Scope, since: Millis, until: Millis | None = None) -> Amounts:
+        """Returns the sums of the settled calls that were accepted in a window; ``until`` is None if it never ends."""
 
     def held(self, scope: Scope, since: Millis = EVER) -> Amounts:
         """Returns the sums of the running calls that were accepted at or after a moment."""
@@ -313,8 +313,8 @@ def left_to_stop(books: MoneyBooks, account: Account, token: Token, *, now: Mill
         scope: Scope = ("token", token.id)
         for budget in token.budgets:
             if budget.nanos is not None:
-                since = window_start(budget.window, now)
-                spent, held = books.spent(scope, since), books.held(scope, since)
+                since, until = window_start(budget.window, now), window_end(budget.window, now)
+                spent, held = books.spent(scope, since, until), books.held(scope, since)
                 amounts_left.append(budget.nanos - spent.nanos - held.nanos)
     return min(amounts_left, default=None)
 
@@ -343,14 +343,14 @@ def _headrooms(books: MoneyBooks, account: Account, group: Group, token: Token, 
 def _headroom(books: MoneyBooks, scope: Scope, budget: Budget, name: str, now: Millis) -> Headroom:
     """Returns what a budget leaves in its present window. ``name`` is the group's or the token's."""
     owner = f"{scope[0]} '{name}'" if name else "the account"
-    since = window_start(budget.window, now)
-    spent, held = books.spent(scope, since), books.held(scope, since)
+    since, until = window_start(budget.window, now), window_end(budget.window, now)
+    spent, held = books.spent(scope, since, until), books.held(scope, since)
     return Headroom(
         label=f"the {budget_name(budget.window, owner)}",
         code=f"{scope[0]}_quota_exceeded" if name else "insufficient_quota",
         nanos=None if budget.nanos is None else budget.nanos - spent.nanos - held.nanos,
         tokens=None if budget.tokens is None else budget.tokens - spent.tokens - held.tokens,
-        resets=window_end(budget.window, now),
+        resets=until,
         scope=scope,
         since=since,
         owner_kind=scope[0],

@@ -12,8 +12,8 @@ What a client saw and what its record says always agree, whatever the disk does:
   and no call begins until the disk syncs again.
 - Records of failures, and of clients that have disconnected, may wait in memory: nobody relies on them.
 
-``Holds`` sums what running calls may cost, in memory only. ``Counters`` sums what ended calls have cost since a given
-moment: the first query for a moment reads the sums of the log; after that each ended call is added, so further queries
+``Holds`` sums what running calls may cost, in memory only. ``Counters`` sums what ended calls have cost in a given span
+of time: the first query for a span reads the sums of the log; after that each ended call is added, so further queries
 cost nothing. A call counts from the moment it started.
 
 Long: holds, counters and the log are the three parts of one sum.
@@ -115,41 +115,45 @@ def _sum_of_holds(calls: Sequence[Running]) -> Amounts:
     return Amounts(Nanos(sum(call.held for call in calls)), sum(call.held_tokens for call in calls), len(calls))
 
 
-MOMENTS = 2 * len(Window)
-"""The number of moments that are cached for a scope: the starts of its windows, and as many earlier ones."""
+SPANS = 2 * len(Window)
+"""The number of spans that are cached for a scope: its windows, and as many earlier ones."""
 
 DIMENSION: dict[str, Dimension] = {"account": "group", "token": "token", "group": "group", "channel": "channel"}
 """The dimension of the log's sums for each kind of scope. The account has the sums of all groups."""
 
 
-_NO_MOMENTS: dict[Millis, Amounts] = {}
+_NO_SPANS: dict[Span, Amounts] = {}
 
 
 class Counters:
-    """What ended calls have used since given moments, including those whose records still wait for the disk."""
+    """What ended calls have used in given spans of time, including those whose records still wait for the disk."""
 
     def __init__(
         self, calls: CallLog, backlog: Callable[[], list[Record]], lock: AbstractContextManager[object]
     ) -> None:
         """``backlog`` returns the records that are not in the log; while ``lock`` is held, no record moves there."""
         self._calls, self.backlog, self.lock = calls, backlog, lock
-        self._spent: dict[Scope, dict[Millis, Amounts]] = {}
+        self._spent: dict[Scope, dict[Span, Amounts]] = {}
         self._last_used: dict[str, int] | None = None
         self.total: Amounts | None = None
         """The sum of all calls ever made, once ``grand_total`` has counted them."""
 
-    def spent(self, scope: Scope, since: Millis = EVER) -> Amounts:
-        """Returns what ended calls of a scope used that began at or after a moment."""
-        if scope == ACCOUNT and since == EVER:
+    def spent(self, scope: Scope, since: Millis = EVER, until: Millis | None = None) -> Amounts:
+        """Returns what ended calls of a scope used that began in a window.
+
+        While the clock was ahead, calls may have begun after its end.
+        """
+        span = Span(since) if until is None else Span(since, until)
+        if scope == ACCOUNT and span == Span():
             return self.grand_total()
-        moments = self._spent.setdefault(scope, {})
-        amounts = moments.get(since)
+        spans = self._spent.setdefault(scope, {})
+        amounts = spans.get(span)
         if amounts is None:
             with self.lock:
-                amounts = self._count(scope, since)
-            if len(moments) >= MOMENTS:
-                del moments[next(iter(moments))]
-            moments[since] = amounts
+                amounts = self._count(scope, span)
+            if len(spans) >= SPANS:
+                del spans[next(iter(spans))]
+            spans[span] = amounts
         return amounts
 
     def last_used(self, token: TokenId) -> Millis | None:
@@ -179,30 +183,30 @@ class Counters:
         if self.total is not None:
             self.total = self.total.plus(nanos, tokens, calls)
         for scope in scopes(record) if self._spent else ():
-            moments = self._spent.get(scope, _NO_MOMENTS)
-            for since, amounts in moments.items():
-                if record.ts >= since:
-                    moments[since] = amounts.plus(nanos, tokens, calls)
+            spans = self._spent.get(scope, _NO_SPANS)
+            for span, amounts in spans.items():
+                if span.since <= record.ts < span.until:
+                    spans[span] = amounts.plus(nanos, tokens, calls)
 
-    def cached_totals(self) -> list[tuple[Scope, Millis, Amounts]]:
-        """Returns every cached total as (scope, since, amounts)."""
-        cached = [(scope, since) for scope, moments in self._spent.items() for since in moments]
-        return [(scope, since, self.spent(scope, since)) for scope, since in [(ACCOUNT, EVER), *cached]]
+    def cached_totals(self) -> list[tuple[Scope, Span, Amounts]]:
+        """Returns every cached total."""
+        cached = [(scope, span, amounts) for scope, spans in self._spent.items() for span, amounts in spans.items()]
+        return [(ACCOUNT, Span(), self.grand_total()), *cached]
 
     def grand_total(self) -> Amounts:
         if self.total is None:
             with self.lock:
-                self.total = self._count(ACCOUNT, EVER)
+                self.total = self._count(ACCOUNT, Span())
         return self.total
 
-    def _count(self, scope: Scope, since: Millis) -> Amounts:
+    def _count(self, scope: Scope, span: Span) -> Amounts:
         """Returns the sum of the log and the backlog. The caller holds the lock."""
         kind, value = scope
-        rows = sums.by_value(self._calls.log.segments, DIMENSION[kind], Span(since))
+        rows = sums.by_value(self._calls.log.segments, DIMENSION[kind], span)
         counts = sums.total(rows.values()) if scope == ACCOUNT else rows.get(value, Counts())
         amounts = Amounts(Nanos(counts.cost), counts.input + counts.output, counts.admitted)
         for record in self.backlog():
-            if record.ts >= since and scope in scopes(record):
+            if span.since <= record.ts < span.until and scope in scopes(record):
                 amounts = amounts.plus(record.cost, record.input + record.output, record.outcome != REFUSED)
         return amounts
 

@@ -9,13 +9,13 @@ from typing import NamedTuple
 from gateway.domain.budget import Amounts
 from gateway.domain.call import ACCOUNT, Record, Scope
 from gateway.domain.diagnosis import Verdict
-from gateway.domain.units import Millis, Nanos
+from gateway.domain.units import Nanos
 from gateway.store.books import DIMENSION
 from gateway.store.log import missing_records
 from gateway.store.rollup import DIMENSIONS, Counts, Rollup, SegmentSums, daily_table
 from gateway.store.segment import Segment, read_call
 from gateway.store.store import Store
-from gateway.store.sums import total
+from gateway.store.sums import Span, total
 
 
 class SegmentView(NamedTuple):
@@ -34,8 +34,8 @@ class BooksSnapshot(NamedTuple):
 
     segments: list[SegmentView]
     backlog: list[Record]
-    counters: list[tuple[Scope, Millis, Amounts]]
-    """What each scope has spent since a moment."""
+    counters: list[tuple[Scope, Span, Amounts]]
+    """What each scope has spent in a span of time."""
     granted: Nanos
     balance: Nanos
     damage: list[str]
@@ -96,9 +96,9 @@ class _Audit:
         self._snapshot = snapshot
         self._next = 1
         """The id that the next document must have: ids are consecutive, also across segments."""
-        self._spent: dict[Scope, dict[Millis, Counts]] = {}
-        for scope, since, _ in snapshot.counters:
-            self._spent.setdefault(scope, {})[since] = Counts()
+        self._spent: dict[Scope, dict[Span, Counts]] = {}
+        for scope, span, _ in snapshot.counters:
+            self._spent.setdefault(scope, {})[span] = Counts()
         self._hashed_ids: set[int] = set()
 
     def differences(self) -> Iterator[str]:
@@ -110,10 +110,10 @@ class _Audit:
             self.damage.append(f"{missing_records(missing_from, last)} from the end; the cost is in no sum")
         for record in self._snapshot.backlog:
             yield from self._check_call(record)
-        for scope, since, spent in self._snapshot.counters:
-            sums = self._spent[scope][since]
+        for scope, span, spent in self._snapshot.counters:
+            sums = self._spent[scope][span]
             counted = Amounts(Nanos(sums.cost), sums.input + sums.output, sums.admitted)
-            yield from self._compare(f"what {' '.join(scope).strip()} spent since {since}", spent, counted)
+            yield from self._compare(f"what {' '.join(scope).strip()} spent since {span.since}", spent, counted)
         balance = self._snapshot.granted - self.cost
         yield from self._compare("the balance", self._snapshot.balance, balance)
 
@@ -164,8 +164,8 @@ class _Audit:
         self._hashed_ids.add(hashed_id)
         charged: tuple[Scope, ...] = (ACCOUNT, ("token", call.token), ("group", call.group), ("channel", call.channel))
         for scope in charged:
-            for since, spent in self._spent.get(scope, {}).items():
-                if call.ts >= since:
+            for span, spent in self._spent.get(scope, {}).items():
+                if span.since <= call.ts < span.until:
                     spent.add(call)
 
     def _add_sums(self, view: SegmentView) -> None:
@@ -179,12 +179,12 @@ class _Audit:
         groups = total(view.sums.totals("group").values())
         self.calls += groups.calls
         self.cost += groups.cost
-        for scope, moments in self._spent.items():
+        for scope, spans in self._spent.items():
             for value, rows in view.sums.table(DIMENSION[scope[0]]).items():
                 if scope == ACCOUNT or scope[1] == value:
-                    for since, spent in moments.items():
-                        whole = since <= segment.earliest
-                        spent.merge(total(counts for start, counts in rows.items() if whole or start >= since))
+                    for (since, until), spent in spans.items():
+                        first = 0 if since <= segment.earliest else since
+                        spent.merge(total(counts for start, counts in rows.items() if first <= start < until))
 
     def _compare(self, what: str, stored: object, counted: object) -> Iterator[str]:
         self.checks += 1

@@ -44,7 +44,7 @@ class Purse:
     def available(self) -> Nanos:
         return Nanos(self.nanos)
 
-    def spent(self, scope: Scope, since: Millis) -> Amounts:
+    def spent(self, scope: Scope, since: Millis, until: Millis | None = None) -> Amounts:
         return self.spendings.get((scope, since), Amounts())
 
     def held(self, scope: Scope, since: Millis = EVER) -> Amounts:

@@ -74,6 +74,24 @@ async def test_a_call_that_runs_over_midnight_is_booked_on_the_day_it_began(home
     assert law.on_disk(home) == []
 
 
+async def test_calls_of_a_clock_that_was_ahead_use_up_nothing_of_today(home: Path, provider: Provider) -> None:
+    noon = datetime.now().astimezone().replace(hour=12, minute=0, second=0, microsecond=0)
+    today, ahead = (Millis(int(day.timestamp() * 1000)) for day in (noon, noon + timedelta(days=400)))
+    at = [ahead]
+    provider.on("m", speak(prompt=1, completion=1))
+    async with running(home, wall=lambda: at[0]) as gateway:
+        gateway.channel(provider.base_url)
+        gateway.price()
+        budget = Budget(window=Window.DAY, nanos=Nanos(250_000))  # one call needs 240,000
+        client = gateway.token("daily", budgets=(budget,), limits=Limits(rpd=1))
+        assert (await client.chat(max_tokens=20)).status == 200
+        at[0] = today
+        assert (await client.chat(max_tokens=20)).status == 200
+        assert (await client.chat(max_tokens=20)).status == 429
+        assert law.breaches(gateway, [provider]) == []
+    assert law.on_disk(home) == []
+
+
 class Walled:
     """A good answer behind a wall."""
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 from gateway.domain.budget import Amounts
 from gateway.domain.call import ACCOUNT, Outcome, Record, Scope
 from gateway.domain.units import Millis, Nanos
-from gateway.store.books import MOMENTS, Counters, scopes
+from gateway.store.books import SPANS, Counters, scopes
 from gateway.store.calls import CallLog
 from gateway.store.rollup import HOUR
 from tests.store.samples import T0, busy, log_of, record, seal, token
@@ -47,6 +47,15 @@ def test_later_answers_are_kept_up_by_the_start_of_the_call(tmp_path: Path) -> N
     assert before[ACCOUNT, Millis(0)].calls == 10
 
 
+def test_a_window_has_an_end(tmp_path: Path) -> None:
+    calls = log_of(tmp_path, 10)
+    counters = counters_of(calls)
+    assert counters.spent(ACCOUNT, Millis(T0 + 4), Millis(T0 + 8)).calls == 4
+    counters.add(record(10, ts=T0 + 7))
+    counters.add(record(11, ts=T0 + 8))
+    assert counters.spent(ACCOUNT, Millis(T0 + 4), Millis(T0 + 8)).calls == 5
+
+
 def test_records_that_wait_for_the_disk_count(tmp_path: Path) -> None:
     counters = counters_of(log_of(tmp_path, 10), record(11), record(12))
     assert counters.spent(ACCOUNT, Millis(0)).calls == 12
@@ -58,7 +67,7 @@ def test_old_moments_are_forgotten_and_found_again(tmp_path: Path) -> None:
     counters = counters_of(log_of(tmp_path, 20))
     for since in range(T0, T0 + 15):
         counters.spent(ACCOUNT, Millis(since))
-    assert len(counters.cached_totals()) == MOMENTS + 1  # and what was ever spent
+    assert len(counters.cached_totals()) == SPANS + 1  # and what was ever spent
     assert counters.spent(ACCOUNT, Millis(T0)).calls == 20
 
 
