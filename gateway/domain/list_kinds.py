@@ -9,7 +9,7 @@ import msgspec
 
 from gateway.domain.errors import BadRequest
 from gateway.domain.field_kinds import NONE_WORD, Field, Kind, Option
-from gateway.domain.quoting import names_text, option_names, option_pair, option_text, parse_names
+from gateway.domain.quoting import beginning, names_text, option_names, option_pair, option_text, parse_names
 from gateway.domain.units import Millis
 
 T = TypeVar("T")
@@ -133,7 +133,7 @@ class Pairs(ListKind[T], kw_only=True):
         for word in shell_words(text):
             name, _, value = word.partition("=")
             if not (name and value):
-                raise BadRequest(f"{word!r} is not name=value")
+                raise BadRequest(f"{beginning(word)!r} is not name=value")
             pairs.append((name, value))
         return self.value(unique_pairs(pairs, "the list"), None)
 

@@ -20,6 +20,7 @@ _MARKS = "\"'"
 _QUOTED = r'"(?:[^"]|"")*"|' + r"'(?:[^']|'')*'"
 _WHOLE = re.compile(_QUOTED)
 _MODEL = re.compile(rf"({_QUOTED}|[^=]*)(?:(=)(.*))?", re.DOTALL)
+_BEGINNING = re.compile(r"[\w-]+(?=[:\s])|.{0,4}")
 _OPENS = r"(?<![^\s,=])"
 """Matches at the start and after a separator."""
 _WORDS = re.compile(rf"(?:{_OPENS}(?:{_QUOTED})|[^\s,])+")
@@ -68,11 +69,18 @@ def option_names(texts: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(name.strip() for text in texts for name in text.split(",") if name.strip()))
 
 
+def beginning(text: str) -> str:
+    """Returns the beginning of a text that should be NAME=VALUE, as ``Authorization…``. The rest may be a secret."""
+    start = _BEGINNING.match(text)
+    shown = start[0] if start else ""
+    return text if shown == text else f"{shown}…"
+
+
 def option_pair(text: str) -> tuple[str, str]:
     """Returns the name and the value in ``NAME=VALUE``. Raises BadRequest."""
     name, equals, value = text.partition("=")
     if not (name and equals):
-        raise BadRequest(f"{text!r} is not of the form NAME=VALUE")
+        raise BadRequest(f"{beginning(text)!r} is not of the form NAME=VALUE")
     return name, value
 
 

@@ -44,6 +44,15 @@ def test_half_a_pair_is_refused(text: str) -> None:
         quoting.option_pair(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"), [("Authorization: Bearer sk-1", "'Authorization…'"), ("sk-secret", "'sk-s…'"), ("X", "'X'")]
+)
+def test_what_may_be_secret_is_not_repeated(text: str, shown: str) -> None:
+    with pytest.raises(BadRequest) as caught:
+        quoting.option_pair(text)
+    assert caught.value.message == f"{shown} is not of the form NAME=VALUE"
+
+
 def test_names_of_an_option_are_separated_by_commas_or_given_again() -> None:
     assert quoting.option_names(("a, b", "c", "a", ",")) == ["a", "b", "c"]
 
