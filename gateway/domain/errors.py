@@ -243,6 +243,8 @@ class UpstreamError(GatewayError):
         """The kind of failure, which decides about further attempts."""
         self.sent = True
         """Whether the request may have reached the upstream."""
+        self.lasting = False
+        """Whether another attempt in a moment would fail in the same way."""
         self.verbatim = ""
         """The upstream's body without secrets, if the client speaks the upstream's own API."""
 

@@ -82,6 +82,8 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     """The seconds after which the upstream allows another call, from 0 to 600; None if it does not say."""
     sent: bool = True
     """Whether the request may have reached the upstream, which then may have billed it."""
+    lasting: bool = False
+    """Whether another attempt in a moment would fail in the same way, as with a bad certificate."""
     parameters: tuple[str, ...] = ()
     """Names in the message that may be parameters the upstream does not accept; see ``refused_params``."""
     max_output: int | None = None

@@ -306,9 +306,10 @@ def upstream_id(headers: Mapping[str, str]) -> str:
     return plain(next((headers[name] for name in ID_HEADERS if headers.get(name)), ""), 120)
 
 
-def unreachable(channel: Channel, why: str, *, sent: bool) -> Failure:
+def unreachable(channel: Channel, why: str, *, sent: bool, lasting: bool = False) -> Failure:
     """Returns the failure of a connection that was not made, or was lost before an answer came."""
-    return _failure(channel, FailureKind.NETWORK, "upstream_unreachable", f"cannot be reached: {why}", sent=sent)
+    what = f"cannot be reached: {why}"
+    return _failure(channel, FailureKind.NETWORK, "upstream_unreachable", what, sent=sent, lasting=lasting)
 
 
 def too_slow(channel: Channel, deadline: str, seconds: float, *, sent: bool, where: str = "") -> Failure:
@@ -334,6 +335,8 @@ def truncation(channel: Channel, why: str) -> Failure:
     return _failure(channel, FailureKind.SERVER, "upstream_stream_truncated", what)
 
 
-def _failure(channel: Channel, kind: FailureKind, code: str, what: str, *, sent: bool = True) -> Failure:
+def _failure(
+    channel: Channel, kind: FailureKind, code: str, what: str, *, sent: bool = True, lasting: bool = False
+) -> Failure:
     text = UpstreamText(f"channel '{channel.name}': the upstream {what}")
-    return Failure(kind=kind, code=code, text=text, origin=FailureOrigin(), sent=sent)
+    return Failure(kind=kind, code=code, text=text, origin=FailureOrigin(), sent=sent, lasting=lasting)

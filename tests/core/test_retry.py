@@ -68,9 +68,11 @@ def entry(*routes: Route) -> ModelEntry:
     return ModelEntry(name="m", created=Millis(0), owner="up", context=None, routes=routes)
 
 
-def failure(kind: FailureKind, *, sent: bool = True, after: float | None = None, status: int = 500) -> UpstreamError:
+def failure(
+    kind: FailureKind, *, sent: bool = True, after: float | None = None, status: int = 500, lasting: bool = False
+) -> UpstreamError:
     error = UpstreamError("no", code="x", status=status, retry_after_s=after)
-    error.kind, error.sent = kind, sent
+    error.kind, error.sent, error.lasting = kind, sent, lasting
     return error
 
 
@@ -106,6 +108,7 @@ class Case:
         (failure(K.SERVER, after=30, status=529), None),
         (failure(K.SERVER, status=0), 0.999),
         (failure(K.NETWORK, sent=False), 0.999),
+        (failure(K.NETWORK, sent=False, lasting=True), None),
         (failure(K.NETWORK), None),
         (failure(K.RATE, after=2), 2.499),
         (failure(K.RATE, after=5.5), None),

@@ -184,11 +184,19 @@ class Dialer:
         return addresses
 
 
+_NOT_TLS = frozenset({"HTTP_REQUEST", "WRONG_VERSION_NUMBER"})
+
+
+def is_lasting(exc: Exception) -> bool:
+    """Returns whether a connection failed for what the next one has as well: its certificate, or the lack of TLS."""
+    return isinstance(exc, ssl.SSLCertVerificationError) or (isinstance(exc, ssl.SSLError) and exc.reason in _NOT_TLS)
+
+
 def error_text(exc: Exception) -> str:
     """Returns a short text that says what failed."""
     if isinstance(exc, ssl.SSLCertVerificationError):
         return f"its certificate is not accepted: {exc.verify_message}"
-    if isinstance(exc, ssl.SSLError) and exc.reason in ("HTTP_REQUEST", "WRONG_VERSION_NUMBER"):
+    if isinstance(exc, ssl.SSLError) and exc.reason in _NOT_TLS:
         return "it does not speak TLS there; a base URL without TLS begins with http://"
     if isinstance(exc, ssl.SSLError):
         return f"TLS failed: {exc.reason or exc}"

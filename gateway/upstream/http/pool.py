@@ -24,7 +24,7 @@ from gateway.domain.order import PreparedRequest
 from gateway.domain.urls import Proxy
 from gateway.upstream import failures
 from gateway.upstream.http.connection import READ_SIZE, RequestHeads, UpstreamConnection
-from gateway.upstream.http.dial import Dialer, Target, error_text, target_of
+from gateway.upstream.http.dial import Dialer, Target, error_text, is_lasting, target_of
 from gateway.upstream.http.parser import ConnectionBroken, WireAnswer
 from gateway.upstream.http.reply import HttpReply
 
@@ -189,7 +189,8 @@ class Pool:
             if isinstance(exc, TimeoutError) and not exc.strerror:  # the deadline, and not the system's own
                 slow = failures.too_slow(self.channel, "connect", seconds, sent=False, where=where)
                 raise AttemptFailed(msgspec.structs.replace(slow, kind=FailureKind.NETWORK)) from exc
-            raise AttemptFailed(failures.unreachable(self.channel, error_text(exc) + where, sent=False)) from exc
+            text, lasting = error_text(exc) + where, is_lasting(exc)
+            raise AttemptFailed(failures.unreachable(self.channel, text, sent=False, lasting=lasting)) from exc
 
     async def _connect(self, target: Target) -> UpstreamConnection:
         """Open a connection and add it to the pool. Raises OSError and Unavailable."""

@@ -241,7 +241,7 @@ def _error(failure: Failure, channel: Channel, fields: Fields, secrets: Sequence
     if failure.origin is not None:
         status = failure.origin.status
         error.details["upstream"] = {"name": channel.name, "status": status, **identifiers}
-    error.kind, error.sent = failure.kind, failure.sent
+    error.kind, error.sent, error.lasting = failure.kind, failure.sent, failure.lasting
     error.verbatim = _redact(failure.verbatim, channel, secrets)
     return error
 

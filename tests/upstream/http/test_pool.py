@@ -348,7 +348,7 @@ async def test_a_certificate_nobody_vouches_for_is_reported() -> None:
     trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
     async with listening(hang, context) as port:
         failed = await _failure(f"https://127.0.0.1:{port}/v1")
-    assert (failed.sent, failed.code) == (False, "upstream_unreachable")
+    assert (failed.sent, failed.lasting, failed.code) == (False, True, "upstream_unreachable")
     assert "its certificate is not accepted" in failed.message
 
 
