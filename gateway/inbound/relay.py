@@ -90,7 +90,8 @@ def native_failure(
     """
     paths = (optional.get(name, (name,) if is_rule(name) else ()) for name in failure.parameters)
     failure = msgspec.structs.replace(failure, parameters=tuple(chain.from_iterable(paths)), needs_responses=None)
-    if failure.status in _ABSENT or (failure.status == 404 and failure.kind is FailureKind.SERVER):
+    is_absent = failure.status in _ABSENT and not failure.parameters
+    if is_absent or (failure.status == 404 and failure.kind is FailureKind.SERVER):
         return msgspec.structs.replace(failure, lacks_api=True)
     if failure.status == 404 and failure.kind is FailureKind.CLIENT and not _names_something(failure):
         return msgspec.structs.replace(failure, may_lack_api=True)

@@ -136,7 +136,7 @@ _BLOCKED = lazy_pattern(r"cloudflare|just a moment|attention required|been block
 _BAD_REQUEST = lazy_pattern(
     r"unexpected message role|unknown variant|extra_forbidden|invalid params"
     r"|system messages? must be|roles must alternate|no user query found"
-    r"|prefill is incompatible|image input is not|tool call arguments as json|could not process image"
+    r"|prefill is incompatible|(?:image|audio|video) input is not|tool call arguments as json|could not process image"
     r"|requires --jinja|cannot use both json_schema and grammar"
     r"|invalid_prompt|(?:bio|cyber)_policy|policy_violation|(?:empty|invalid|to_download|base64)_image"
     r"|unsupported_image_|image_(?:file_not_|file_too_|parse_error|too_(?:large|small))"
@@ -192,6 +192,8 @@ def classify(channel: Channel, status: int, error: ErrorBody, headers: Mapping[s
     code, text = _code_and_text(channel, kind, status, error)
     is_other_api = kind is FailureKind.CLIENT and bool(_OTHER_API.search(error.words))
     fixable = kind is FailureKind.CLIENT and status != 413 and not is_other_api
+    unseen = is_other_api or (kind is FailureKind.CLIENT and status == 501)
+    names = () if unseen else refused_params(error)
     return Failure(
         kind=kind,
         code=code,
@@ -207,9 +209,9 @@ def classify(channel: Channel, status: int, error: ErrorBody, headers: Mapping[s
             request_id=UpstreamText(error.request_id or upstream_id(headers)),
         ),
         retry_after_s=pause_s,
-        parameters=(*refused_params(error), *rules_in(error.words)) if fixable else (),
+        parameters=(*names, *rules_in(error.words)) if fixable else (),
         max_output=most_output(error) if fixable else None,
-        sent=not is_other_api,  # no model has seen it, and another channel may have the model in this API
+        sent=not unseen,  # no model has seen it, and another channel may have the model in this API
     )
 
 
@@ -241,7 +243,8 @@ def _kind(status: int, error: ErrorBody, *, pauses: bool) -> FailureKind:
     for kind, statuses, pattern in _RULES:
         if status in statuses and (pattern is None or pattern.search(words)):
             return kind
-    return FailureKind.SERVER
+    # llama.cpp says so of what it lacks an option or a file for, such as audio and embeddings
+    return FailureKind.CLIENT if status == 501 and error.json else FailureKind.SERVER
 
 
 def _code_and_text(channel: Channel, kind: FailureKind, status: int, error: ErrorBody) -> tuple[str, str]:

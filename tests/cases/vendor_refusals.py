@@ -88,6 +88,8 @@ OTHER_API: list[Said] = [
     (404, openai("This model is only supported in v1/responses and not in v1/chat/completions.", None)),
     (404, openai("This is not a chat model and thus not supported in the v1/chat/completions endpoint.", None)),
     (400, openai("The chatCompletion operation does not work with the specified model, x.", "OperationNotSupported")),
+    (501, failure("This server does not support embeddings.", code=501, type="not_supported_error")),  # llama.cpp
+    (501, failure("audio input is not supported - hint: mmproj", code=501, type="not_supported_error")),
 ]
 """The upstream has the model in another API alone."""
 
@@ -290,6 +292,7 @@ BAD_REQUEST: list[Said] = [
     (500, {"message": "Could not process image"}),  # Bedrock
     (500, openai("tools param requires --jinja flag", 500, "server_error")),  # llama.cpp
     (500, openai("Cannot use both json_schema and grammar", 500, "server_error")),  # llama.cpp
+    (500, openai("audio input is not supported - hint: you may need to provide the mmproj", 500, "server_error")),
     (400, failure("Provider returned error", code=400, metadata={"error_type": "invalid_request"})),
     (400, failure("Provider returned error", code=400, metadata={"error_type": "image_not_found"})),
     (400, openai("Invalid schema for function 'bill': 'cost per month' is not valid")),

@@ -151,7 +151,8 @@ def test_a_body_that_needs_no_change_is_the_clients_own() -> None:
 
 
 def failed(status: int, kind: FailureKind, body: bytes = b'{"error":{}}') -> Failure:
-    found = Failure(kind=kind, code="c", text=UpstreamText("t"), status=status, parameters=("x", "rule", "z"))
+    refused = ("x", "rule", "z") if kind is FailureKind.CLIENT else ()
+    found = Failure(kind=kind, code="c", text=UpstreamText("t"), status=status, parameters=refused)
     return relay.native_failure(found, body, {"x": ("a.x", "b.x"), "y": ("y",)}, "rule".__eq__)
 
 
@@ -161,6 +162,7 @@ def failed(status: int, kind: FailureKind, body: bytes = b'{"error":{}}') -> Fai
         (404, FailureKind.SERVER, True),
         (405, FailureKind.SERVER, True),
         (501, FailureKind.SERVER, True),
+        (501, FailureKind.CLIENT, False),  # llama.cpp: a request with an image, which is repaired
         (404, FailureKind.MISSING, False),
         (500, FailureKind.SERVER, False),
     ],
