@@ -6,7 +6,9 @@ reason. If only paused channels are left, the one that resumes soonest is the la
 keys, one of the usable ones is drawn.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 
 import msgspec
 
@@ -111,8 +113,12 @@ def _draw_choice(
     tier = free if len(free) == 1 else [route for route in free if route.rank.tier == free[0].rank.tier]
     if free[0].rank.by_latency:
         tier = fastest(tier, health.latency)
-    route = _draw_route(tier, draw)
-    reason = _reason(place_text(route, health.latency), len(tier), tried)
+    route, drawn = tier[0], ""
+    if len(tier) > 1:
+        weights = _weights(tier)
+        route = tier[bisect_right(list(accumulate(weights)), draw(sum(weights)))]
+        drawn = f", drawn from {len(tier)}"
+    reason = place_text(route, health.latency) + drawn + (f", after {len(tried)} failed" if tried else "")
     chosen = choose_key(route, tried, health, draw) if route.keys else route
     return RouteChoice(chosen, reason, skipped, None, tier=tuple(tier))
 
@@ -202,24 +208,7 @@ def place_text(route: Route, latency: LatencyStats) -> str:
     return f"{route.rank.place}, {measured}"
 
 
-def _draw_route(tier: Sequence[Route], draw: Draw) -> Route:
-    if len(tier) == 1:
-        return tier[0]
-    weights = _weights(tier)
-    ticket = draw(sum(weights))
-    for route, weight in zip(tier, weights, strict=True):
-        ticket -= weight
-        if ticket < 0:
-            return route
-    return tier[-1]
-
-
 def _weights(tier: Sequence[Route]) -> list[int]:
     """Returns the weight of each route in the draw. If all weights are 0, all routes are equally likely."""
     weights = [route.channel.weight for route in tier]
     return weights if any(weights) else [1] * len(tier)
-
-
-def _reason(place: str, tier_size: int, tried: frozenset[ChannelId]) -> str:
-    drawn = f", drawn from {tier_size}" if tier_size > 1 else ""
-    return place + drawn + (f", after {len(tried)} failed" if tried else "")
