@@ -157,14 +157,11 @@ def write_all(fd: int, data: bytes) -> None:
 
 def write_at(fd: int, data: bytes, offset: int) -> None:
     """Write at an offset: one system call, unless the disk accepts only a part. Raises ShortWrite."""
-
-    def write(rest: bytes, written: int) -> int:
-        if _HAS_PWRITE:
-            return os.pwrite(fd, rest, offset + written)
-        os.lseek(fd, offset + written, os.SEEK_SET)
-        return os.write(fd, rest)
-
-    _write_parts(data, write)
+    if _HAS_PWRITE:
+        _write_parts(data, lambda rest, written: os.pwrite(fd, rest, offset + written))
+    else:
+        os.lseek(fd, offset, os.SEEK_SET)
+        write_all(fd, data)
 
 
 def _write_parts(data: bytes, write: Callable[[bytes, int], int]) -> None:
