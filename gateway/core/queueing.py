@@ -110,9 +110,9 @@ class CallQueue:
         with self.calls.until_admitted(call), until_gone(call.context.client):
             try:
                 admission, first = await self._take_places(call, admission)
-                if (running := self.calls.get(call.context.origin.id)) is not None:
+                if call.running.waits_for:
                     waited_ms = Millis(round((self.clock.mono() - began) * 1000))
-                    call.limits.marks += (Wait(waited_ms, plain(running.waits_for, 160)).mark(),)
+                    call.limits.marks += (Wait(waited_ms, plain(call.running.waits_for, 160)).mark(),)
                 commit(call, admission, first)
             except BaseException:
                 self.attempts.channel_limits.release_slot(call)
