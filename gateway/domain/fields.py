@@ -385,8 +385,12 @@ ACCOUNT: Table = (
 _YES = Flag("yes", "no")
 
 
-def _limit(section: Section, name: str, label: str, text: str, *, unit: str = "", zero: str = "no limit") -> Field:
-    return Field(name=name, kind=Number(unit=unit, zero=zero), label=label, help=text, section=section)
+def _limits(section: Section, unit: str = "", zero: str = "no limit", **rows: tuple[str, str]) -> Sequence[Field]:
+    """Returns fields of numbers by name. Each row has the label and the help; ``zero`` is the word for 0."""
+    kind = Number(unit=unit, zero=zero)
+    return [
+        Field(name=name, kind=kind, label=label, help=text, section=section) for name, (label, text) in rows.items()
+    ]
 
 
 SETTINGS: Table = (
@@ -480,20 +484,15 @@ SETTINGS: Table = (
         option="--stop-on-leave/--stay-on-leave",
         section="Console",
     ),
-    _limit(
+    *_limits(
         "Limits",
-        "token_streams",
-        "Streams of a token",
-        "Streams of a token at once unless it has its own limit; 0: no limit.",
+        token_streams=("Streams of a token", "Streams of a token at once unless it has its own limit; 0: no limit."),
+        channel_calls=("Calls of a channel", "Calls of a channel at once unless it has its own limit; 0: no limit."),
     ),
-    _limit(
+    *_limits(
         "Limits",
-        "channel_calls",
-        "Calls of a channel",
-        "Calls of a channel at once unless it has its own limit; 0: no limit.",
-    ),
-    _limit(
-        "Limits", "queue", "Waiting calls", "Calls that may wait for a free slot of one token or channel.", zero="none"
+        zero="none",
+        queue=("Waiting calls", "Calls that may wait for a free slot of one token or channel."),
     ),
     Field(
         name="queue_s",
@@ -502,32 +501,23 @@ SETTINGS: Table = (
         help="Seconds a call may wait for a slot; 0: rejected immediately.",
         section="Limits",
     ),
-    _limit("Load", "connections", "Connections", "Open connections of clients; 0: no limit."),
-    _limit(
+    *_limits(
         "Load",
-        "address_connections",
-        "From one address",
-        "Connections from one address of another machine; 0: no limit.",
+        connections=("Connections", "Open connections of clients; 0: no limit."),
+        address_connections=("From one address", "Connections from one address of another machine; 0: no limit."),
     ),
-    _limit(
+    *_limits(
         "Load",
-        "bodies_mib",
-        "Request bodies",
-        "MiB of memory for all request bodies together; 0: no limit.",
         unit="MiB together",
+        bodies_mib=("Request bodies", "MiB of memory for all request bodies together; 0: no limit."),
+        answers_mib=("Answers", "MiB of memory for all answers together; 0: no limit."),
+        responses_mib=(
+            "Responses kept",
+            "MiB of memory for responses that clients may continue or fetch again; 0: none are kept.",
+        ),
     ),
-    _limit(
-        "Load", "answers_mib", "Answers", "MiB of memory for all answers together; 0: no limit.", unit="MiB together"
-    ),
-    _limit(
-        "Load",
-        "responses_mib",
-        "Responses kept",
-        "MiB of memory for responses that clients may continue or fetch again; 0: none are kept.",
-        unit="MiB together",
-    ),
-    _limit(
-        "Load", "memory_mib", "Memory", "MiB of memory above which new calls are rejected; 0: no limit.", unit="MiB"
+    *_limits(
+        "Load", unit="MiB", memory_mib=("Memory", "MiB of memory above which new calls are rejected; 0: no limit.")
     ),
 )
 
