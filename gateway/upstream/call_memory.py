@@ -1,9 +1,9 @@
-"""CallMemory: keeps what vendors want back with tool calls, by call: signatures, signed thinking, reasoning.
+"""CallMemory: keeps what vendors require back with earlier tool calls: signatures, signed thinking, reasoning.
 
-Gemini signs each call, Anthropic the thinking before it; DeepSeek and Moonshot want the reasoning itself. Most clients
-drop unknown fields, so it is kept here: in memory only, up to a limit, the oldest dropped first, and separately for
-each token, because the ids of some servers are just numbers. The event loop adds and drops values; another thread may
-recall one at any moment, so no step may depend on the one before.
+Gemini signs each call, Anthropic signs the thinking before it, and DeepSeek and Moonshot require the reasoning itself.
+Most clients drop unknown fields, so these values are kept here: in memory only, up to a limit, and separately for each
+token, because the ids of some servers are just numbers. The oldest values are dropped first. The event loop adds and
+drops values; another thread may recall one at any moment, so no step may depend on the one before.
 """
 
 import re
@@ -41,8 +41,9 @@ class CallMemory:
         """The size in bytes of each call id's longest value. Holds count it, so a longer value is not recalled."""
 
     def remember(self, owner: str, call_id: str, value: bytes, key: str = "") -> None:
-        """Keep a value in place of an earlier one. A value larger than the whole memory is not kept, nor one of a call
-        whose id is not that of any vendor: ids are not counted.
+        """Keep a value in place of an earlier one, unless it is larger than the whole memory.
+
+        Nor is it kept if the id of the call is longer than that of any vendor, because ids are not counted.
         """
         place = owner, call_id, key
         self._size -= len(self._values.pop(place, b""))
@@ -66,7 +67,7 @@ class CallMemory:
         return value if len(value) <= self._longest.get(call_id, 0) else b""
 
     def tokens_for(self, fields: Mapping[str, msgspec.Raw]) -> int:
-        """Returns the most input tokens of the values for a request's tool calls, each as often as its call occurs."""
+        """Returns the most input tokens that the values of a request's tool calls add, counted once for each call."""
         messages = plain_escapes(fields.get("messages", b"")) if self._values else b""
         if not any(word in messages for word in _CALL_WORDS):
             return 0

@@ -77,7 +77,7 @@ class _Message(msgspec.Struct, gc=False):
     content: msgspec.Raw = NULL
     clear_at: str | None = None
     output_config: msgspec.Raw = NULL
-    """Of a system message: the effort until the user writes again."""
+    """In a system message, the effort for the answers until the user writes again."""
 
 
 _BLOCK = msgspec.json.Decoder(_ContentBlock)
@@ -102,13 +102,13 @@ _PARAM_NAMES = {
     "service_tier": "service_tier",
     "parallel_tool_calls": "tool_choice.disable_parallel_tool_use",
 }
-"""The client's names of parameters, by those of chat completions."""
+"""The client's names of parameters, by their names in chat completions."""
 _READ_MEMBERS = {
     "thinking": {"type", "budget_tokens"},
     "output_config": {"effort", "format"},
     "tool_choice": {"type", "name", "disable_parallel_tool_use"},
 }
-"""What is read of fields that are objects."""
+"""The members that are read, by the field that has them."""
 _LIST = msgspec.json.Decoder(list[msgspec.Raw])
 _TIERS = {"auto": "auto", "standard_only": "default"}
 _UNTRANSLATABLE = {
@@ -116,7 +116,7 @@ _UNTRANSLATABLE = {
     "compaction": "answers with a compacted conversation",
     "container.skills": "has skills",
 }
-"""What would change the answer if it were left out."""
+"""Fields that may not be left out because the answer would change, with what a channel of the dialect does."""
 
 
 def translate_messages(order: Order) -> tuple[Order, MessageStyle]:
@@ -183,7 +183,7 @@ class _MessageReader:
         self._add_system(blocks)
 
     def _add_system(self, blocks: list[_ContentBlock]) -> None:
-        """Add a system text. Blocks that have none are left out and named."""
+        """Add a system text. Blocks without text are left out, and their names are kept in ``lost``."""
         if texts := [TextPart(raw=block.text, cache=block.cache_control) for block in blocks if _has_text(block)]:
             self.transcript.add("system", texts)
         self.lost |= {
@@ -205,7 +205,7 @@ class _MessageReader:
             case "user":
                 places = ((block, f"{where}.content.{i}") for i, block in enumerate(blocks))
                 parts = [part for block, place in places for part in _user_parts(block, place)]
-                if blocks or not all_blocks:  # else the user changed the tools and said nothing
+                if blocks or not all_blocks:  # else the message only changes the tools
                     self.transcript.add("user", parts)
             case "assistant":
                 self.transcript.add("assistant", self._assistant_parts(blocks, where))
@@ -276,7 +276,7 @@ def described_block(raw: msgspec.Raw) -> msgspec.Raw:
 
 
 def _described_part(block: _ContentBlock) -> TextPart:
-    """Returns as a text what a tool of the vendor was given or found, a summary, or the text of another block."""
+    """Returns a text for a block without a counterpart: the input and the result of a vendor's tool, or its text."""
     label = " ".join(filter(None, (f"[{block.type}", block.server_name, block.name or block.tool_name))) + "]"
     given, content = rawjson.maybe(block.input), rawjson.maybe(block.content)
     input_texts = [rawjson.encode(given).decode()] if block.type == "mcp_tool_use" else readable_texts(given)
@@ -286,7 +286,7 @@ def _described_part(block: _ContentBlock) -> TextPart:
 
 
 def _thought_part(block: _ContentBlock, seal: Seal | None) -> ThoughtPart:
-    """Returns reasoning, without its text if it is sealed by another vendor, who alone may read it."""
+    """Returns the reasoning in a block, without its text if another vendor sealed it, which alone may read it."""
     name = f"messages[].{block.type}"
     if seal is None or block.type != "thinking":
         return ThoughtPart(name=name)
@@ -348,9 +348,8 @@ def _signatures_in(content: bytes) -> dict[str, str]:
 
 
 def _translate_parameters(request: Fields) -> tuple[Fields, dict[str, str], list[str]]:
-    """Returns the parameters by the names of chat completions, the client's names by these, and those of what is lost.
-
-    Raises BadRequest.
+    """Returns the parameters by their names in chat completions, the client's names by these names, and the client's
+    names of what is left out. Raises BadRequest.
     """
     fields: Fields = {"max_completion_tokens": rawjson.raw(max(1, rawjson.value(request["max_tokens"])))}
     for name in SAMPLING:
@@ -375,7 +374,7 @@ def _translate_parameters(request: Fields) -> tuple[Fields, dict[str, str], list
 
 
 def _add_account(request: Fields, fields: Fields, dropped: list[str]) -> None:
-    """Add the user's name, as a digest, and the service tier."""
+    """Add the user's name as a digest, and the service tier. Adds to ``dropped`` what is left out."""
     metadata = rawjson.maybe(request.get("metadata"))
     if user := rawjson.text_at(metadata, "user_id"):  # it may contain ids of devices, and is too long there
         digest = hashlib.sha256(user.encode("utf-8", "replace")).hexdigest()[:32]

@@ -15,7 +15,7 @@ _VALUES = ("stringValue", "numberValue", "boolValue", "nullValue")
 
 
 class PartialCall:
-    """The call so far. A call that is sent at once is the shortest of them."""
+    """A call as far as it has arrived. One that is sent whole has all of its arguments from the start."""
 
     def __init__(self, call: dict[str, Any], signature: str) -> None:
         self.id = rawjson.text_at(call.get("id"))
@@ -27,17 +27,17 @@ class PartialCall:
         """The number of items that paths added to lists."""
 
     def add_pieces(self, call: dict[str, Any]) -> None:
-        """Add the pieces of the arguments in one part of the answer. Raises ValueError for those that no call has."""
+        """Add the pieces of arguments in one part of the answer. Raises ValueError for too many or too deep ones."""
         for piece in rawjson.list_at(call.get("partialArgs")):
             path = rawjson.text_at(piece, "jsonPath")
             kind = next((kind for kind in _VALUES if isinstance(piece, dict) and kind in piece), "")
             if path and kind:
-                found = _STEP.finditer(path.removeprefix("$"))
-                steps = [int(match[2]) if match[2] else match[1] or match[3] or match[4] or "" for match in found]
+                matches = _STEP.finditer(path.removeprefix("$"))
+                steps = [int(match[2]) if match[2] else match[1] or match[3] or match[4] or "" for match in matches]
                 self._set(steps, None if kind == "nullValue" else piece[kind])
 
     def _set(self, steps: list[str | int], value: Any) -> None:
-        """Set a value at these steps; a text is added to the text that is there."""
+        """Set the value at these steps. A text is appended to the text that is already there."""
         if len(steps) > 100:
             raise ValueError("a path of arguments is too long")
         root: dict[str, Any] = {"": self.arguments}
@@ -51,7 +51,7 @@ class PartialCall:
         self.arguments = root[""]
 
     def _container(self, value: Any, step: str | int) -> dict[str, Any] | list[Any]:
-        """Returns the value, or an empty one in its place, as an object or a list that has this member or item."""
+        """Returns the value as the object or list that the step needs, or a new one in its place, with this member."""
         if isinstance(step, str):
             members: dict[str, Any] = value if isinstance(value, dict) else {}
             members.setdefault(step, None)
