@@ -1,9 +1,9 @@
 """Columns: what the columns of a table show, which of them fit side by side, and how wide they are.
 
-The least important columns are dropped first when the width runs out; those that always stay are dropped from the
-right, once the flexible one is as narrow as it can be. If there is room, columns first grow until their texts usually
-fit, then extra columns are added, and a flexible column takes the rest. If texts on the screen are still cut, their
-columns borrow the cells that the texts of other columns leave empty.
+If the width is too small, the least important columns are dropped first. The others are dropped from the right, once
+the flexible one is as narrow as it can be. If there is room, columns first grow until their texts usually fit, then
+extra columns are added, and a flexible column takes the rest. If texts on the screen are still cut, their columns
+borrow the cells that the texts of other columns leave empty.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -63,7 +63,7 @@ class Column(msgspec.Struct, Generic[R], frozen=True):
 
     @property
     def can_lend(self) -> bool:
-        """Returns whether it may give cells to other columns. Numbers change all the time, so their columns may not."""
+        """Returns whether it may give cells to others. A column of numbers may not, because numbers change often."""
         return not self.right or self.max_width > 0 or bool(self.short_title)
 
     def fitted_text(self, row: R) -> str:
@@ -95,8 +95,8 @@ def fit_columns(
 ) -> list[Column[R]]:
     """Returns the columns that fit side by side, with one cell between them, in the widths that they get.
 
-    ``chosen``: the ids of the columns to show. If it is empty, all columns are shown but the extra ones, and also those
-    that still fit. ``needs``: the widths of the widest texts on the screen, by column.
+    ``chosen``: the ids of the columns to show. If it is empty, all regular columns are shown, and extra ones that still
+    fit. ``needs``: the width of the widest text on the screen, by column.
     """
     shown = [c for c in columns if (c.id in chosen if chosen else not c.extra)]
     regular_count = len(shown)
@@ -145,7 +145,7 @@ def _grow(shown: Sequence[Column[R]], spare: int) -> list[Column[R]]:
 
 
 def _lend_cells(placed: Sequence[Column[R]], needs: Mapping[str, int]) -> list[Column[R]]:
-    """Returns the columns with empty cells moved to those whose texts are cut; to extra ones last."""
+    """Returns the columns after empty cells were moved to those whose texts are cut, extra ones last."""
     widths = {c.id: c.width for c in placed}
     lenders = [c for c in placed if c.can_lend and c.id in needs]
     # a column needs cells itself for its texts, and for its title with a sort mark

@@ -1,4 +1,4 @@
-"""ResponseMemory: responses that clients may continue or fetch again, in memory only, separate for each token.
+"""ResponseMemory: keeps responses that clients may continue or fetch again, in memory only, separately for each token.
 
 A response that was not used for a day is removed. If they exceed the owner's limit, the least recently used ones are
 removed first.
@@ -14,10 +14,10 @@ _Key = tuple[TokenId, str]
 
 
 class ResponseMemory:
-    """All remembered responses. Each stores only its own input and output; a conversation is a chain of ids."""
+    """The remembered responses of all tokens. Each has its own input and output, and the id of the one before it."""
 
     def __init__(self, limit: Callable[[], int], mono: Callable[[], float], parts: int = 4) -> None:
-        """``limit`` returns the most bytes; 0 keeps nothing. A response over ``limit() // parts`` is not kept."""
+        """``limit`` returns the most bytes; 0 keeps nothing. A response over ``limit() // parts`` bytes is not kept."""
         self._limit = limit
         self._mono = mono
         self._parts = parts
@@ -25,6 +25,7 @@ class ResponseMemory:
         self._items: dict[_Key, str] = {}
         """The id of each item's response."""
         self._lazy: list[tuple[TokenId, Callable[[], KeptResponse | None]]] = []
+        """Responses that are not read yet; see ``keep_lazily``."""
         self._lazy_size = 0
         self._size = 0
 
@@ -37,9 +38,9 @@ class ResponseMemory:
         return self._size + self._lazy_size
 
     def keep_lazily(self, token: TokenId, read: Callable[[], KeptResponse | None], size: int) -> None:
-        """Remember the response that ``read`` returns, which is called when any response is looked up: most never are.
+        """Remember the response that ``read`` returns. Most are never used, so it is called at the next look-up of any.
 
-        ``size`` is how many bytes ``read`` keeps in memory until then.
+        ``size`` is the number of bytes that ``read`` keeps in memory until then.
         """
         self._lazy.append((token, read))
         self._lazy_size += size

@@ -1,6 +1,6 @@
-"""Refused parameters: which ones an error means, in the wordings of vendors and model servers.
+"""Refused parameters: finds those that an upstream's error is about, in the words of vendors and model servers.
 
-They are only candidates: what was not sent is never left out. A field of a message is called
+The names are only candidates: a parameter that was not sent is never left out. A field of a message has a name such as
 ``messages[].reasoning_content``.
 """
 
@@ -16,13 +16,13 @@ MESSAGES = "messages[]."
 ROLE = MESSAGES + "role"
 """Stands for a role of messages that the upstream does not know."""
 DEVELOPER = b'"developer"'
-"""The role that such an error means. Its other name is ``system``."""
+"""The role that such errors are about. It is sent as ``system`` instead."""
 REASONING_BACK = "reasoning_content=back"
-"""Stands for an upstream that refuses what the assistant said without the reasoning before it."""
+"""Stands for an upstream that refuses messages of the assistant without the reasoning before them."""
 BETA = "anthropic-beta="
 """The prefix of the names of betas that an upstream of Anthropic's dialect refuses; see ``EVERY_BETA``."""
 EVERY_BETA = BETA + "*"
-"""Stands for all betas of a request, of which a refusal names none, as Bedrock's does."""
+"""Stands for all betas of a request, for a refusal without their names, such as Bedrock's."""
 _BETA_NAME = lazy_pattern(r"(?<![\w-])[a-z][a-z\d-]*-20\d\d-?\d\d-?\d\d(?![\w-])")
 
 _PATH = r"[`'\"]{0,2}(?<![\w.])([a-z_]\w{0,60}(?:[.\[/]{1,2}\w{1,60}\]?){0,9})[`'\"]{0,2}"
@@ -103,7 +103,7 @@ _WORDS = {
     "include": lazy_pattern(r"(?i)encrypted content is not supported"),
     "encoding_format": lazy_pattern(r"(?i)encoding[ _]format"),  # vectors are converted to what was requested
 }
-"""What refusals of some parameters say, by the name of the parameter."""
+"""Matches refusals that describe a parameter instead of naming it, by the name of the parameter."""
 _BAD_ROLE = lazy_pattern(r"\broles?\b(?!:\w)|角色|[`'\"]developer[`'\"]")
 _GROQ_PATH = lazy_pattern(r"'(messages(?:\.\w+)+)'\s*:\s*property\s+'")
 """Matches Groq's ``'messages.1' : property 'name'``."""
@@ -114,7 +114,7 @@ _NESTED = {
     "tool_calls": frozenset({"id", "type", "function"}),
     "tools": frozenset({"type", "function", "name", "parameters", "description"}),
 }
-"""The fields with the content itself, by the list that has the objects."""
+"""The fields that hold the content itself and so must stay, by the list that their objects are in."""
 
 _MOST_OUTPUT = lazy_pattern(
     r"supports? at most (\d{1,9}) (?:completion|output) tokens"
@@ -128,7 +128,7 @@ _MOST_OUTPUT = lazy_pattern(
     r"|maxOutputTokens value of \d{1,9} but the supported range is from 1 \(inclusive\) to (\d{1,9}) \(exclusive\)",
     re.IGNORECASE,
 )
-"""Matches the model's own limit in an error of OpenAI, Anthropic, Groq, DeepSeek with Qwen, Bedrock, or Gemini."""
+"""Matches the model's own output limit in errors of OpenAI, Anthropic, Groq, DeepSeek, Qwen, Bedrock and Gemini."""
 _CONTEXT = lazy_pattern(r"(?i)context (?:length|window|size)(?: is| of)?(?: only)? (\d{1,9})(?!\d)")
 _INPUTS = lazy_pattern(
     r"(?i)(?<!\d)(\d{1,9}) (?:in the messages|of (?:text|tool|image) input|input tokens|tokens from the input)"
@@ -140,7 +140,7 @@ SEARCHED = 2000
 
 
 def refused_params(error: ErrorBody) -> tuple[str, ...]:
-    """Returns the names of all parameters that an error may mean, each once, in the order in which they are found."""
+    """Returns the names of all parameters that an error may be about, each once."""
     message = _GROQ_PATH.sub(r"property '\1.", error.message[:SEARCHED])
     refused = error.code in ("unsupported_parameter", "unknown_parameter")
     paths = [error.param] if refused or (error.code == "unsupported_value" and error.param in _DEFAULT_ONLY) else []
@@ -161,16 +161,16 @@ def refused_params(error: ErrorBody) -> tuple[str, ...]:
         names[rule] = None
     names |= dict.fromkeys(range_rules(message))
     if "beta" in message or "context_management" in names:
-        found = _BETA_NAME.findall(message) or (["*"] if "beta flag" in message else [])
-        names |= dict.fromkeys(BETA + name for name in found)
+        betas = _BETA_NAME.findall(message) or (["*"] if "beta flag" in message else [])
+        names |= dict.fromkeys(BETA + beta for beta in betas)
     return tuple(names)
 
 
 def most_output(error: ErrorBody) -> int | None:
     """Returns the model's own output limit; None if the error does not name it.
 
-    If input and output together are too long, half of what the input leaves of the context counts, because the next
-    inputs are longer. If it leaves less than a quarter, the input is what is too long.
+    If input and output together are too long, the limit is half of what the input leaves of the context, because the
+    next inputs will be longer. If the input leaves less than a quarter, the input itself is too long.
     """
     message = error.message[:SEARCHED]
     match = _MOST_OUTPUT.search(message)
@@ -181,7 +181,7 @@ def most_output(error: ErrorBody) -> int | None:
 
 
 def _context_and_input(message: str) -> tuple[int, int]:
-    """Returns how many tokens fit into the context, and how many of them the input has; zeros if it does not say it."""
+    """Returns the tokens of the context and of the input, as the message has them; zeros if it has neither."""
     if added := _SUM.search(message):
         return int(added[2]), int(added[1])
     context, inputs = _CONTEXT.search(message), _INPUTS.findall(message)
@@ -189,10 +189,9 @@ def _context_and_input(message: str) -> tuple[int, int]:
 
 
 def _field_name(path: str) -> str:
-    """Returns the name of the field at a path: ``max_tokens`` for ``body.maxTokens``, ``messages[].name`` for
-    ``messages.2.assistant.name``, the last part for other paths.
+    """Returns the name of the field at a path; empty for a field that is nested too deeply in a message.
 
-    Empty for a field that is nested too deeply in a message.
+    It is ``max_tokens`` for ``body.maxTokens``, and ``messages[].name`` for ``messages.2.assistant.name``.
     """
     if path == ROLE:
         return path
@@ -205,11 +204,10 @@ def _field_name(path: str) -> str:
 
 
 def _nested_name(path: str) -> str:
-    """Returns the name of the field at a path inside of contents, calls or tools, such as
-    ``messages[].tool_calls[].index`` for ``messages.1.assistant.tool_calls.0.index``.
+    """Returns the name of a field in contents, calls or tools; empty for schemas, other paths, and what must stay.
 
-    Empty for other paths, for those within schemas, and for fields that must stay. A member of a cache mark has its own
-    name, whatever is marked.
+    It is ``messages[].tool_calls[].index`` for ``messages.1.assistant.tool_calls.0.index``. A member of a cache mark
+    has its own name, whatever is marked.
     """
     root, *inner = _parts(path) or [""]
     if "cache_control" in inner[:-1]:

@@ -1,8 +1,8 @@
-"""Connection: aiohttp's connection, extended: it reports when it is lost, answers broken HTTP in JSON, and is counted.
+"""Connection: aiohttp's connection, which also reports its loss, answers broken HTTP in JSON, and is counted.
 
 Whether a handler should stop when its client leaves depends on the call: a stream should, a plain call may finish and
-be charged. aiohttp cancels all handlers or none, so the handler is informed instead. Errors about bytes that are not a
-request use our own words, because the parser's messages repeat what was sent, such as keys.
+be charged. aiohttp cancels all handlers or none, so the handler is informed instead. Errors about malformed requests
+have our own words, because the parser's messages repeat what was sent, such as keys.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ Result = TypeVar("Result")
 
 
 MAX_LINE = (8 << 10) + 512
-"""Bytes of a header line: 8 KiB and a name."""
+"""The most bytes of a header line: 8 KiB for the value, and the name."""
 MAX_HEADERS = 100
 
 _BAD_HEADER = "a header line is malformed"
@@ -38,7 +38,7 @@ _FAULTS_BY_CLASS: tuple[tuple[type[Exception], str], ...] = (
     (InvalidHeader, _BAD_HEADER),
     (InvalidURLError, "the request target is not a path"),
 )
-"""What is wrong, for the parser's errors whose messages begin with what was sent."""
+"""Texts for the parser's errors whose messages begin with what was sent."""
 _FAULTS_BY_WORD: tuple[tuple[str, str], ...] = (
     ("HTTPS", "it is TLS, and this port speaks plain HTTP: use http:// in the base URL"),
     ("method", "its first line does not begin with a method"),
@@ -51,7 +51,7 @@ _FAULTS_BY_WORD: tuple[tuple[str, str], ...] = (
     ("Transfer-Encoding", _BAD_LENGTH),
     ("header", _BAD_HEADER),
 )
-"""What is wrong, by a word of the parser's message before the colon; what was sent follows the colon."""
+"""Texts by a word of the parser's message before its colon. What was sent follows the colon."""
 
 
 def fault(exc: BaseException | None) -> str:
@@ -73,15 +73,15 @@ CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 class InPlaceLoop:
     """The event loop as a connection sees it: a request is handled in the connection's own task.
 
-    aiohttp makes a task for each request, which copies the context variables and takes one more turn of the loop. There
-    are no such variables here; both tasks are cancelled together in any case.
+    aiohttp makes a task for each request, which copies the context variables and takes one more turn of the loop. This
+    program has no context variables, and both tasks are always cancelled together.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
 
     async def create_task(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Do the work itself, when awaited.
+        """Do the work when it is awaited, without a task.
 
         The connection's task keeps the error that cancels it. That error refers to the frames of the request, these to
         the call and its answer, and the call to the task. So a new error is raised: otherwise all of them would stay in
@@ -135,12 +135,13 @@ class Connection(RequestHandler):
 
     @property
     def last(self) -> bool:
+        """Returns whether the present answer is the last one on this connection."""
         return self.closing or (self._half_closed is not None and not self._messages)
 
     @property
     def _is_idle(self) -> bool:
-        handles_none = self._request_count == 0 or (self._waiter is not None and not self._waiter.done())
-        return handles_none and not self._messages
+        is_waiting = self._request_count == 0 or (self._waiter is not None and not self._waiter.done())
+        return is_waiting and not self._messages
 
     @property
     def answered(self) -> bool:
@@ -150,7 +151,7 @@ class Connection(RequestHandler):
         return self._is_idle or not all(payload.is_eof() for payload in payloads)
 
     def close_when_idle(self) -> None:
-        """Close the connection when it has sent the present answer; at once if it is sending none."""
+        """Close the connection after the present answer, or at once if it is idle."""
         self.closing = True
         if self.on_close is not None:
             self.on_close()
@@ -177,7 +178,7 @@ class Connection(RequestHandler):
             self._limits.leave(self._address)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """See asyncio: notifies the handler."""
+        """Tell the handler that its client has left; see asyncio."""
         self._end_write_check()
         if self._half_closed is not None:
             self._half_closed.end()
@@ -189,10 +190,10 @@ class Connection(RequestHandler):
             callback()
 
     def eof_received(self) -> bool:  # type: ignore[override] # aiohttp's says None, and closes
-        """See asyncio: the client sends no more. Returns whether the connection stays open, for an answer.
+        """Returns whether the connection stays open for an answer, although the client sends no more; see asyncio.
 
         Complete requests are answered; incomplete ones are not. The client of a WebSocket announces that it closes, so
-        one that has not is gone.
+        one that did not is gone.
         """
         if self.answered or self.on_close is not None:
             return False
@@ -206,7 +207,7 @@ class Connection(RequestHandler):
             super().resume_reading(resume_parser)
 
     def pause_writing(self) -> None:
-        """See asyncio: too much waits for the client. Checks from now on whether it reads at all."""
+        """Check from now on whether the client reads at all, because much waits for it; see asyncio."""
         super().pause_writing()
         if self.transport is not None:
             self._check_write(self.transport, sys.maxsize, 0.0)
@@ -216,7 +217,7 @@ class Connection(RequestHandler):
         self._end_write_check()
 
     def _check_write(self, transport: asyncio.Transport, before: int, since: float) -> None:
-        """Drop a client that has read nothing ``since``, when ``before`` bytes waited for it.
+        """Drop the client if it has read nothing ``since`` then, when ``before`` bytes waited for it.
 
         The transport is a parameter because a closed connection forgets it, although bytes may still wait there.
         """
@@ -267,7 +268,7 @@ class _CountedFrames:
 
 
 class GatewayRequest(web.BaseRequest):
-    """aiohttp's request, whose answer knows whether its connection closes after it."""
+    """aiohttp's request, which also knows that its connection closes after the answer."""
 
     _protocol: Connection
 

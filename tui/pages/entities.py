@@ -1,4 +1,6 @@
-"""Entities: their forms, built from tables of fields, and their common actions: create, copy, edit, enable, disable."""
+"""Entities: forms that are built from tables of fields, and the actions that all entities have: create, copy, edit,
+enable and disable.
+"""
 
 import shlex
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -56,7 +58,7 @@ class EntityForm:
         self._source = entity or source or blank
         """The entity whose values fill the inputs."""
         self._known = self.edited
-        """The edited entity as the owner knows it: as it was, or as a message said that it is now."""
+        """The edited entity as the owner last saw it: in the form, or in the message that it was changed meanwhile."""
         if entity is not None and copy:
             self._source = msgspec.structs.replace(entity, name=f"{entity.name}-2")
 

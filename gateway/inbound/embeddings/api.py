@@ -1,7 +1,7 @@
-"""Embeddings (``POST /v1/embeddings``): texts to vectors. Channels of dialect openai get the request unchanged, those
-of dialect gemini a translation; anthropic has no embeddings.
+"""Embeddings (``POST /v1/embeddings``): turns texts into vectors.
 
-Vectors of two models cannot be compared, so no other model ever answers. Only the input is billed and held for.
+Channels of dialect openai get the request unchanged, those of dialect gemini get a translation, and anthropic has no
+embeddings. Vectors of two models cannot be compared, so fallbacks never answer. Only the input is billed and held for.
 """
 
 import re
@@ -39,6 +39,7 @@ class _EmbeddingFields(msgspec.Struct, gc=False):
 
 
 _TOKENS = re.compile(rb"\s*\[\s*[-\d\[]")
+"""Matches an input that is given as numbers of tokens."""
 _ADAPTERS: dict[Dialect, Adapter] = {
     Dialect.OPENAI: OpenAIEmbeddings(),
     Dialect.MOCK: OpenAIEmbeddings(),
