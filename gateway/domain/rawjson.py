@@ -97,6 +97,11 @@ def items(data: bytes | msgspec.Raw) -> list[msgspec.Raw]:
         return [_dump(value) for value in _load_as(list, data)]
 
 
+def maybe_items(data: msgspec.Raw | None) -> list[msgspec.Raw]:
+    """Returns what ``items`` does, or nothing for another value."""
+    return items(data) if data is not None and is_list(data) else []
+
+
 def objects(data: bytes | msgspec.Raw) -> list[Fields]:
     """Returns the fields of each element of an array of objects. Raises ValueError for anything else."""
     try:

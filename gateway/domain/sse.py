@@ -29,6 +29,11 @@ class SSEEvent(msgspec.Struct, frozen=True):
     name: bytes = b""
 
 
+def write_event(name: bytes, data: bytes) -> bytes:
+    """Returns the bytes of an event whose data is one line."""
+    return b"event: %b\ndata: %b\n\n" % (name, data)
+
+
 _BLANK_LINE = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")
 """Matches a blank line and the end of the line before it."""
 _BLANK_LINES = re.compile(rb"(?>\r\n|\n|\r){2,}")

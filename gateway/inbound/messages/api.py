@@ -31,13 +31,14 @@ from gateway.domain.prompt_size import (
     tokens_of,
 )
 from gateway.domain.rawjson import NULL, Fields
+from gateway.domain.sse import write_event
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundApi, InboundRequest, is_large
 from gateway.inbound.chat.api import check_model, error_object, is_plain, missing_input
 from gateway.inbound.chat.conversation import finish_translation
 from gateway.inbound.json_body import Body, read_body
 from gateway.inbound.messages.conversation import SAMPLING, translate_messages
 from gateway.inbound.messages.native import CONTENT_FIELDS, MessagesRelay, native_order, repaired_order
-from gateway.inbound.messages.render import message_adapter, write_event
+from gateway.inbound.messages.render import message_adapter
 from gateway.inbound.relay import forwarded_headers, lower_cap
 from gateway.upstream.adapter import AnswerStream, DialectAdapter
 from gateway.upstream.dialects import chat_limit

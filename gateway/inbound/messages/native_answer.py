@@ -18,9 +18,9 @@ from gateway.domain.failure import AttemptFailed
 from gateway.domain.order import Order
 from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.screen import Screen
-from gateway.domain.sse import BOM, SMALL_NUMBER, PieceDecoder, SSEEvent
+from gateway.domain.sse import BOM, SMALL_NUMBER, PieceDecoder, SSEEvent, write_event
 from gateway.domain.usage import Usage
-from gateway.inbound.messages.render import usage_object, write_event
+from gateway.inbound.messages.render import usage_object
 from gateway.inbound.relay import NativeTap
 from gateway.upstream.adapter import AnswerReader, WholeAnswer, not_an_answer, whole_answer
 from gateway.upstream.answer_errors import failure_in

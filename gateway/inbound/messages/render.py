@@ -31,6 +31,7 @@ from gateway.domain.answer import (
     seal_text,
 )
 from gateway.domain.order import Order
+from gateway.domain.sse import write_event
 from gateway.domain.usage import Usage
 from gateway.inbound.rendering import Renderer, RenderingAdapter, WholeBlock, WholeRenderer
 from gateway.upstream.adapter import DialectAdapter
@@ -61,11 +62,6 @@ _DELTAS = {
     "input": b'"input_json_delta","partial_json"',
     "citation": b'"citations_delta","citation"',
 }
-
-
-def write_event(name: bytes, data: bytes) -> bytes:
-    """Returns one event."""
-    return b"event: %b\ndata: %b\n\n" % (name, data)
 
 
 def usage_object(usage: Usage) -> dict[str, Any]:

@@ -9,7 +9,7 @@ each text and each input of a tool is sent as one delta. If it streamed without 
 
 from collections.abc import Iterator, Mapping
 from operator import itemgetter
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import msgspec
 
@@ -17,37 +17,33 @@ from gateway.domain import rawjson
 from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.sse import SMALL_NUMBER, PieceDecoder
 
-_EventKind = Literal[
-    "response.output_text.delta",
-    "response.output_text.done",
-    "response.refusal.delta",
-    "response.refusal.done",
-    "response.reasoning_text.delta",
-    "response.reasoning_text.done",
-    "response.reasoning.delta",
-    "response.reasoning.done",
-    "response.reasoning_summary_text.delta",
-    "response.reasoning_summary_text.done",
-    "response.function_call_arguments.delta",
-    "response.function_call_arguments.done",
-    "response.custom_tool_call_input.delta",
-    "response.custom_tool_call_input.done",
-    "response.code_interpreter_call_code.delta",
-    "response.code_interpreter_call_code.done",
-    "response.shell_call_command.delta",
-    "response.shell_call_command.done",
-    "response.mcp_call_arguments.delta",
-    "response.mcp_call_arguments.done",
-    "response.content_part.added",
-    "response.content_part.done",
-    "response.reasoning_summary_part.added",
-    "response.reasoning_summary_part.done",
-]
-"""The types of events with a piece or the whole of a text of the model, or with a part of an item."""
-_KINDS = frozenset[str](get_args(_EventKind))
-TEXT_KINDS = frozenset(kind for kind in _KINDS if "_part." not in kind)
-"""The types of events with their content in a field of their own, and not in a part."""
-PIECE_KINDS = frozenset(kind for kind in TEXT_KINDS if kind.endswith(".delta"))
+TypedEvent = tuple[str, dict[str, Any]]
+"""The type without ``response.``, and the fields."""
+_TEXT_EVENTS = {
+    "output_text": ("output_text", "text"),
+    "refusal": ("refusal", "refusal"),
+    "reasoning_text": ("reasoning_text", "text"),
+    "summary_text": ("reasoning_summary_text", "text"),
+}
+"""The name of the events with a part's text, and the part's field with it, by the part's type."""
+_INPUT_EVENTS = {
+    "function_call": ("function_call_arguments", "arguments"),
+    "custom_tool_call": ("custom_tool_call_input", "input"),
+    "mcp_call": ("mcp_call_arguments", "arguments"),
+}
+"""The name of the events with a call's input, and the item's field with it, by the item's type."""
+_PART_LISTS = (("content", "content_part", "content_index"), ("summary", "reasoning_summary_part", "summary_index"))
+"""The fields of items with parts, the name of the parts' events, and the field with a part's number."""
+
+_TEXT_NAMES = (
+    *(event for event, _ in (*_TEXT_EVENTS.values(), *_INPUT_EVENTS.values())),
+    *("reasoning", "code_interpreter_call_code", "shell_call_command"),
+)
+PIECE_KINDS = frozenset(f"response.{name}.delta" for name in _TEXT_NAMES)
+TEXT_KINDS = PIECE_KINDS | {f"response.{name}.done" for name in _TEXT_NAMES}
+"""The types of events with a piece or the whole of a text of the model in a field of their own."""
+_KINDS = (*TEXT_KINDS, *(f"response.{event}.{end}" for _, event, _ in _PART_LISTS for end in ("added", "done")))
+"""These types, and those of events with a part of an item."""
 
 
 class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
@@ -63,7 +59,7 @@ class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
 class _Piece(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """A regular event, with its content and the other fields that the vendor writes."""
 
-    type: _EventKind
+    type: Literal[_KINDS]  # type: ignore[valid-type]  # msgspec reads it at run time
     delta: str = ""
     sequence_number: SMALL_NUMBER | None = None
     item_id: str = ""
@@ -85,24 +81,6 @@ class _Piece(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
 
 PIECES = PieceDecoder(_KINDS, _Piece)
 
-TypedEvent = tuple[str, dict[str, Any]]
-"""The type without ``response.``, and the fields."""
-_TEXT_EVENTS = {
-    "output_text": ("output_text", "text"),
-    "refusal": ("refusal", "refusal"),
-    "reasoning_text": ("reasoning_text", "text"),
-    "summary_text": ("reasoning_summary_text", "text"),
-}
-"""The name of the events with a part's text, and the part's field with it, by the part's type."""
-_INPUT_EVENTS = {
-    "function_call": ("function_call_arguments", "arguments"),
-    "custom_tool_call": ("custom_tool_call_input", "input"),
-    "mcp_call": ("mcp_call_arguments", "arguments"),
-}
-"""The name of the events with a call's input, and the item's field with it, by the item's type."""
-_PART_LISTS = (("content", "content_part", "content_index"), ("summary", "reasoning_summary_part", "summary_index"))
-"""The fields of items with parts, the name of the parts' events, and the field with a part's number."""
-
 
 def item_events(number: int, raw: msgspec.Raw) -> Iterator[TypedEvent]:
     """Yields the events of the item at this place of the output. Raises ValueError unless it is an object."""
@@ -111,12 +89,12 @@ def item_events(number: int, raw: msgspec.Raw) -> Iterator[TypedEvent]:
     place: dict[str, Any] = {"item_id": item.get("id", rawjson.EMPTY_TEXT), **output_index}
     event, field = _INPUT_EVENTS.get(rawjson.text_at(item.get("type")), ("", ""))
     empty = {**item, "status": rawjson.raw("in_progress")} if "status" in item else dict(item)
-    empty |= {name: rawjson.EMPTY_LIST for name, _, _ in _PART_LISTS if _elements(item.get(name))}
+    empty |= {name: rawjson.EMPTY_LIST for name, _, _ in _PART_LISTS if rawjson.maybe_items(item.get(name))}
     if field:
         empty[field] = rawjson.EMPTY_TEXT
     yield "output_item.added", {**output_index, "item": empty}
     for name, part_event, index in _PART_LISTS:
-        for i, part in enumerate(_elements(item.get(name))):
+        for i, part in enumerate(rawjson.maybe_items(item.get(name))):
             yield from _part_events(part_event, {**place, index: i}, rawjson.maybe_fields(part))
     if event:
         text = item.get(field, rawjson.EMPTY_TEXT)
@@ -138,16 +116,11 @@ def _part_events(event: str, place: dict[str, Any], part: Fields) -> Iterator[Ty
         logprobs = {"logprobs": part.get("logprobs", rawjson.EMPTY_LIST)} if name == "output_text" else {}
         text = part.get(field, rawjson.EMPTY_TEXT)
         yield f"{name}.delta", {**place, "delta": text, **logprobs}
-        for number, annotation in enumerate(_elements(part.get("annotations"))):
+        for number, annotation in enumerate(rawjson.maybe_items(part.get("annotations"))):
             yield "output_text.annotation.added", {**place, "annotation_index": number, "annotation": annotation}
         yield f"{name}.done", {**place, field: text, **logprobs}
     if has_frame:
         yield f"{event}.done", {**place, "part": part}
-
-
-def _elements(raw: msgspec.Raw | None) -> list[msgspec.Raw]:
-    """Returns the elements of an array; none for another value."""
-    return rawjson.items(raw) if raw is not None and rawjson.is_list(raw) else []
 
 
 _PIECE_FIELDS = {f"response.{event}": ("", "", field) for event, field in _INPUT_EVENTS.values()} | {

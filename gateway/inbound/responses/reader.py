@@ -18,14 +18,14 @@ from gateway.domain.failure import AttemptFailed, Failure, UpstreamText
 from gateway.domain.order import Order
 from gateway.domain.rawjson import EMPTY_LIST, NULL, Fields
 from gateway.domain.screen import Screen
-from gateway.domain.sse import SSEEvent
+from gateway.domain.sse import SSEEvent, write_event
 from gateway.domain.usage import NOTHING, Usage
 from gateway.inbound.relay import NativeTap
 from gateway.inbound.responses.native_events import PIECE_KINDS, PIECES, TEXT_KINDS, item_events
 from gateway.inbound.responses.render import usage_object
 from gateway.inbound.responses.summary import COMPACTION
 from gateway.upstream.answer_errors import failure_in, reported_failure
-from gateway.upstream.openai.responses_reader import stop_word
+from gateway.upstream.openai.responses_reader import ENDS, ERROR_EVENTS, REPORTS, failure_of, stop_word
 from gateway.upstream.usage_report import UsageReports
 
 _CONTENT = frozenset(
@@ -38,16 +38,8 @@ _CONTENT = frozenset(
 _CONTENT_OR_OUTPUT = _CONTENT | {"output"}
 _HOLDERS = frozenset({"response", "item", "part"})
 """Fields of events with an object that has content."""
-_REPORTS = frozenset({"usage", "service_tier", "cost"})
-"""Fields of a response that tell what it costs."""
 _COUNTS = (b'"input_tokens"', b'"cached_tokens"', b'"output_tokens"', b'"reasoning_tokens"', b'"total_tokens"')
 """Names in a usage without which Codex and Grok Build fail."""
-_ERROR_EVENTS = ("error", "response.error")
-_TERMINAL_EVENTS = {f"response.{status}": status for status in ("completed", "incomplete", "failed", "cancelled")}
-_FAILED = ("failed", "cancelled")
-_REALTIME_END = "response.done"
-"""Realtime's name of the last event, whatever the status."""
-_LAST_EVENTS = frozenset({*_TERMINAL_EVENTS, _REALTIME_END})
 
 
 class ResponsesReader(NativeTap):
@@ -97,15 +89,14 @@ class ResponsesReader(NativeTap):
             is_bare = rawjson.maybe(fields.get("object")) == "response"
             typed = {"response": fields} if is_bare else fields
             data = rawjson.encode({"type": event.name.decode("utf-8", "replace"), **typed})
-            return self.take(SSEEvent(data, event.name)) or b"event: %b\ndata: %b\n\n" % (event.name, data)
+            return self.take(SSEEvent(data, event.name)) or write_event(event.name, data)
         kind = rawjson.text(fields["type"]) if "type" in fields else event.name.decode("utf-8", "replace")
-        holders = _holders_of(fields)
+        holders = {name: rawjson.fields(fields[name]) for name in _HOLDERS if name in fields}
         cleaned = _cleaned_event(fields, holders, kind, self.order.screen, self._response)
         if cleaned == fields:
             return self._read_event(fields, holders, kind, event.data)
         data = rawjson.encode(cleaned)
-        replaced = self._read_event(cleaned, _holders_of(cleaned), kind, data)
-        return replaced or b"event: %b\ndata: %b\n\n" % (event.name or b"message", data)
+        return self._read_event(cleaned, holders, kind, data) or write_event(event.name or b"message", data)
 
     def _read_event(self, fields: Fields, holders: Mapping[str, Fields], kind: str, data: bytes) -> bytes | None:
         """Read an event without secrets. Returns what the client gets instead; None if it passes unchanged."""
@@ -119,9 +110,9 @@ class ResponsesReader(NativeTap):
         elif kind == "response.output_item.done" and "item" in fields:
             place = bytes(fields.get("output_index", NULL))
             self._items.append((int(place) if place.isdigit() else len(self._items), fields["item"]))
-        elif kind in _ERROR_EVENTS and self._begun:
+        elif kind in ERROR_EVENTS and self._begun:
             self.reported_error = reported_failure(self._channel, data)
-        elif kind in _ERROR_EVENTS:  # as the first event, it comes instead of an answer
+        elif kind in ERROR_EVENTS:  # as the first event, it comes instead of an answer
             self.failure = reported_failure(self._channel, data)
         elif "response" in holders:
             return self._read_response(fields, holders["response"], kind)
@@ -173,49 +164,44 @@ class ResponsesReader(NativeTap):
             failure = failure_in(self._channel, fields)
             raise ValueError("not a response") if failure is None else AttemptFailed(failure)
         self._keep_response(fields)
-        if _has_failed(fields):
-            raise AttemptFailed(_failure_of(fields, {}, self.order.model, self._channel))
+        if (failure := _failure_of(fields, {}, "", self.order.model, self._channel)) is not None:
+            raise AttemptFailed(failure)
         for item in rawjson.objects(fields["output"]):
-            self._count_item(item)
-            self.tally.add(_texts_in(item))
-        self.add(StopWord(stop_word(fields, rawjson.text_at(fields.get("status")), has_call=self._has_call)))
+            self._count_item(item, is_whole=True)
+        self.add(StopWord(stop_word(fields, "completed", has_call=self._has_call)))
         requested = self._as_requested(fields)
         return body if requested is fields else rawjson.encode(requested)
 
     def _read_response(self, fields: Fields, response: Fields, kind: str) -> bytes | None:
         """Returns what the client gets instead of an event with a response; None if the event passes unchanged."""
-        sent = response
-        if kind in _LAST_EVENTS and self._items and rawjson.is_nothing(response.get("output", EMPTY_LIST)):
+        sent, missing, is_last, is_renamed = response, b"", kind in ENDS, kind == "response.done"
+        if is_last and self._items and rawjson.is_nothing(response.get("output", EMPTY_LIST)):
             items = [item for _, item in sorted(self._items, key=itemgetter(0))]
             response = {**response, "output": rawjson.raw(items)}
         self._keep_response(response)
-        is_renamed = kind == _REALTIME_END
         if is_renamed:
             status = rawjson.text_at(response.get("status"))
-            kind = f"response.{status if status in _TERMINAL_EVENTS.values() else 'completed'}"
+            kind = f"response.{status if status in ENDS.values() else 'completed'}"
             fields = {**fields, "type": rawjson.raw(kind)}
-        if kind in _TERMINAL_EVENTS and (_TERMINAL_EVENTS[kind] in _FAILED or _has_failed(response)):
-            fields = {**fields, "type": rawjson.raw("response.failed")}
-            self.failure = _failure_of(response, fields, self.order.model, self._channel)
-            return None
-        if kind in _TERMINAL_EVENTS:
-            status = rawjson.text_at(response.get("status")) or _TERMINAL_EVENTS[kind]
+        if is_last:
+            failed = {**fields, "type": rawjson.raw("response.failed")}
+            self.failure = _failure_of(response, failed, ENDS[kind], self.order.model, self._channel)
+            if self.failure is not None:
+                return None
             output = response.get("output", EMPTY_LIST)
             self._next_number -= 1  # this event waits, and may be replaced
             missing = b"" if self._items else self._missing_events(output)
             for item in (rawjson.maybe_objects(output) or ()) if self.tally.empty else ():
-                self._count_item(item)
-                self.tally.add(_texts_in(item))
-            self.add(StopWord(stop_word(response, status, has_call=self._has_call)))
+                self._count_item(item, is_whole=True)
+            self.add(StopWord(stop_word(response, ENDS[kind], has_call=self._has_call)))
             self.done = True
-            if missing:
-                return missing + self._write_event(kind.partition(".")[2], {"response": self._as_requested(response)})
         self._begun = True
         requested = self._as_requested(response)
+        if missing:
+            return missing + self._write_event(kind.partition(".")[2], {"response": requested})
         if requested is sent and not is_renamed:
             return None
-        data = rawjson.encode({**fields, "response": requested})
-        return b"event: %b\ndata: %b\n\n" % (kind.encode("utf-8", "surrogatepass"), data)
+        return write_event(kind.encode("utf-8", "surrogatepass"), rawjson.encode({**fields, "response": requested}))
 
     def _missing_events(self, output: msgspec.Raw) -> bytes:
         """Returns the events of items that only the last event has, as LiteLLM writes it: Codex ignores such calls.
@@ -237,7 +223,7 @@ class ResponsesReader(NativeTap):
             self._response = {n: raw.copy() if n != "output" else EMPTY_LIST for n, raw in response.items()}
         if rawjson.is_null(response.get("usage")):
             return
-        report = {name: raw for name, raw in response.items() if name in _REPORTS}
+        report = {name: raw for name, raw in response.items() if name in REPORTS}
         tools = response.get("tool_usage") or _count_searches(response.get("output", EMPTY_LIST))
         usage = rawjson.maybe(response["usage"]) if tools else None
         if isinstance(usage, dict):  # the counts of the vendor's own tools are next to it
@@ -258,7 +244,8 @@ class ResponsesReader(NativeTap):
             changes["usage"] = rawjson.raw(rawjson.value(usage) | usage_object(self.reported or NOTHING))
         return {**response, **changes} if changes else response
 
-    def _count_item(self, item: Fields) -> None:
+    def _count_item(self, item: Fields, *, is_whole: bool = False) -> None:
+        """Count a call; and the texts of an item that came whole."""
         kind = rawjson.text_at(item.get("type"))
         if kind == COMPACTION:
             self.add_mark(COMPACTION)
@@ -266,22 +253,21 @@ class ResponsesReader(NativeTap):
             self._has_call = self._has_call or kind in ("function_call", "custom_tool_call")
             self.tally.calls += 1
             self.tally.add(rawjson.text_at(item.get("name")))
+        if is_whole:
+            self.tally.add(_texts_in(item))
 
     def _write_event(self, name: str, fields: Mapping[str, Any]) -> bytes:
         number, self._next_number = self._next_number, self._next_number + 1
         kind = f"response.{name}"
         data = rawjson.encode({"type": kind, "sequence_number": number, **fields})
-        return b"event: %b\ndata: %b\n\n" % (kind.encode(), data)
+        return write_event(kind.encode(), data)
 
 
-def _holders_of(fields: Fields) -> dict[str, Fields]:
-    """Returns the objects with content in an event."""
-    return {name: rawjson.fields(fields[name]) for name in _HOLDERS if name in fields}
+def _cleaned_event(fields: Fields, holders: dict[str, Fields], kind: str, screen: Screen, known: Fields) -> Fields:
+    """Returns an event without the secrets around its content, and removes them from its objects with content.
 
-
-def _cleaned_event(fields: Fields, holders: Mapping[str, Fields], kind: str, screen: Screen, known: Fields) -> Fields:
-    """Returns an event without the secrets around its content. All of an unknown event is searched, except values that
-    the ``known`` response has too, because a stream sends its response three times.
+    All of an unknown event is searched, except values that the ``known`` response has too, because a stream sends its
+    response three times.
     """
     if kind in TEXT_KINDS:
         return screen.without_secrets(fields, _CONTENT)
@@ -289,6 +275,7 @@ def _cleaned_event(fields: Fields, holders: Mapping[str, Fields], kind: str, scr
     for name, holder in holders.items():
         cleaned = _cleaned_response(holder, screen, known)
         event[name] = fields[name] if cleaned == holder else rawjson.raw(cleaned)
+        holders[name] = cleaned
     return event
 
 
@@ -312,11 +299,6 @@ def _texts_in(item: Fields) -> str:
     return "".join(text for text in texts if isinstance(text, str))
 
 
-def _has_failed(response: Fields) -> bool:
-    """Returns whether a response has failed, whatever its event is called. Some upstreams write an empty error."""
-    return rawjson.text_at(response.get("status")) in _FAILED or bool(rawjson.maybe(response.get("error")))
-
-
 def _count_searches(output: msgspec.Raw) -> dict[str, int]:
     """Returns how often the vendor searched, counted from the items, because not every upstream reports it."""
     if bytes(output).find(b'_search_call"') < 0:
@@ -331,13 +313,12 @@ def _count_searches(output: msgspec.Raw) -> dict[str, int]:
     return searches
 
 
-def _failure_of(response: Fields, event: Fields, model: str, channel: Channel) -> Failure:
-    """Returns the failure of a response. Some upstreams write the error next to the response."""
-    error = response.get("error", NULL)
-    if rawjson.is_null(error):
-        error = event.get("error", NULL)
-    body = b'{"error":{"message":"it failed"}}' if rawjson.is_null(error) else rawjson.encode({"error": error})
-    whole = rawjson.encode({**event, "response": rawjson.raw({**response, "error": error, "model": model})})
-    return msgspec.structs.replace(
-        reported_failure(channel, body), verbatim=UpstreamText(whole.decode("utf-8", "replace"))
-    )
+def _failure_of(response: Fields, event: Fields, status: str, model: str, channel: Channel) -> Failure | None:
+    """Returns the failure of a response, in the words of its event; ``status`` is that of the event."""
+    failure = failure_of(response, event, status, channel)
+    if failure is None:
+        return None
+    error = event.get("error", NULL) if rawjson.is_null(response.get("error")) else response["error"]
+    failed = rawjson.raw({**response, "error": error, "model": model})
+    whole = rawjson.encode({**event, "response": failed}).decode("utf-8", "replace")
+    return msgspec.structs.replace(failure, verbatim=UpstreamText(whole))

@@ -41,10 +41,12 @@ _PIECES = {
 """The kinds of texts, by the types of their events."""
 _PARTS = {"output_text": BlockKind.TEXT, "text": BlockKind.TEXT, "refusal": BlockKind.REFUSAL}
 """The kinds of texts, by the types of a message's parts."""
-_REPORTS = ("usage", "service_tier", "cost")
+REPORTS = ("usage", "service_tier", "cost")
 """Fields of a response that tell what it costs."""
-_ENDS = {f"response.{status}": status for status in ("completed", "incomplete", "failed", "cancelled", "done")}
-"""The statuses of responses by their last events."""
+ENDS = {f"response.{status}": status for status in ("completed", "incomplete", "failed", "cancelled", "done")}
+"""The statuses of responses by their last events. ``done`` is Realtime's, whatever the status."""
+ERROR_EVENTS = ("error", "response.error")
+_FAILED = frozenset({"failed", "cancelled"})
 _GAP = rb'"\n\n"'
 """What is between the parts of a summary."""
 
@@ -55,8 +57,10 @@ def account_of(channel: Channel) -> str:
 
 
 def stop_word(response: Fields, status: str, *, has_call: bool) -> str:
-    """Returns why a response that has not failed ended, in the words of chat completions."""
-    if status != "incomplete":
+    """Returns why a response that has not failed ended, in the words of chat completions. ``status`` is that of its
+    event, if the response has none.
+    """
+    if (rawjson.text_at(response.get("status")) or status) != "incomplete":
         return "tool_calls" if has_call else "stop"
     reason = rawjson.text_at(response.get("incomplete_details"), "reason")
     return "content_filter" if reason == "content_filter" else "length"
@@ -93,11 +97,11 @@ class OutputReader(AnswerReader):
         kind = rawjson.text_at(fields.get("type")) or event.name.decode("utf-8", "replace")
         if kind in _PIECES:
             yield from self._add_text(_PIECES[kind], fields, self._number(fields))
-        elif kind in _ENDS:
-            yield from self.end_response(rawjson.fields(fields.get("response", NULL)), fields, _ENDS[kind])
+        elif kind in ENDS:
+            yield from self.end_response(rawjson.fields(fields.get("response", NULL)), fields, ENDS[kind])
         elif "response" in fields:
             yield AnswerId(rawjson.text_at(fields["response"], "id"), began=False)
-        elif kind in ("error", "response.error"):
+        elif kind in ERROR_EVENTS:
             self.failure = reported_failure(self._channel, event.data)
         elif kind.startswith("response."):
             yield from self._read_item_event(kind, fields)
@@ -194,7 +198,7 @@ class OutputReader(AnswerReader):
             text = part.get("refusal" if name == "refusal" else "text", NULL)
             if is_new and name in _PARTS and rawjson.is_text(text):
                 yield from self._add_text(_PARTS[name], {**part, "delta": text}, number)
-        annotations = [each for part in parts for each in _elements(part, "annotations")]
+        annotations = [each for part in parts for each in rawjson.maybe_items(part.get("annotations"))]
         yield from self._cite(annotations[self._cited.get(number, 0) :], number)
         yield BlockStop(BlockKind.TEXT, number)
 
@@ -206,13 +210,12 @@ class OutputReader(AnswerReader):
         self._thoughts = []
 
     def end_response(self, response: Fields, event: Fields, status: str) -> Iterator[AnswerPart]:
-        """Yields the end of an answer. ``status`` is that of its event, if the response has none."""
+        """Yields the end of an answer. ``status`` is that of its event."""
         yield AnswerId(rawjson.text_at(response.get("id")), began=False)
         if not rawjson.is_null(response.get("usage")):
-            yield UsageSeen({name: response[name] for name in _REPORTS if name in response})
-        status = rawjson.text_at(response.get("status")) or status
-        if (failure := _failure_of(response, event, status, self._channel)) is not None:
-            self.failure = failure
+            yield UsageSeen({name: response[name] for name in REPORTS if name in response})
+        self.failure = failure_of(response, event, status, self._channel)
+        if self.failure is not None:
             return
         output = response.get("output", NULL)
         if not (self._ended or rawjson.is_null(output)):
@@ -222,10 +225,12 @@ class OutputReader(AnswerReader):
         self.done = True
 
 
-def _failure_of(response: Fields, event: Fields, status: str, channel: Channel) -> Failure | None:
-    """Returns the failure of a response, whatever its event is called. Some upstreams write the error next to it."""
+def failure_of(response: Fields, event: Fields, status: str, channel: Channel) -> Failure | None:
+    """Returns the failure of a response, whatever its event is called; ``status`` is that of the event. Some upstreams
+    write the error next to the response, and some an empty one.
+    """
     errors = [holder["error"] for holder in (response, event) if rawjson.maybe(holder.get("error"))]
-    if not errors and status not in ("failed", "cancelled"):
+    if not errors and _FAILED.isdisjoint((status, rawjson.text_at(response.get("status")))):
         return None
     error = errors[0] if errors else rawjson.raw({"message": "it failed"})
     return reported_failure(channel, rawjson.encode({"error": error}))
@@ -238,14 +243,9 @@ def _name_call(item: Fields, number: int) -> Iterator[AnswerPart]:
 
 
 def _thought_pieces(item: Fields, number: int) -> Iterator[AnswerPart]:
-    parts = [*_elements(item, "summary"), *_elements(item, "content")]
+    parts = [part for name in ("summary", "content") for part in rawjson.maybe_items(item.get(name))]
     texts = [text for part in parts if rawjson.is_text(text := rawjson.maybe_fields(part).get("text", NULL))]
     for position, text in enumerate(texts):
         if position:
             yield Piece(BlockKind.REASONING, _GAP, number)
         yield Piece(BlockKind.REASONING, bytes(text), number)
-
-
-def _elements(holder: Fields, name: str) -> list[msgspec.Raw]:
-    raw = holder.get(name, NULL)
-    return rawjson.items(raw) if rawjson.is_list(raw) else []
