@@ -63,8 +63,10 @@ PUT_TOGETHER: dict[str, Callable[[list[Doc]], None]] = {
 
 
 def is_typed(row: Row, api: str) -> bool:
-    """Whether the SDK has types for all of it: Anthropic's has none for an image in an answer."""
-    return not (api == "messages" and row.image)
+    """Whether the SDK has types for all of it: Anthropic's has none for an image in an answer, OpenAI's none for the
+    vendor's own form of one.
+    """
+    return not ((api == "messages" and row.image) or (api == "chat" and row.own_form))
 
 
 def check_stream(row: Row, api: str, stream: AnswerStream, out: bytes) -> None:

@@ -119,6 +119,6 @@ async def test_every_caller_hears_its_own_words_alone(gateway: Gateway, provider
     await asyncio.gather(*(Caller(gateway, n, counts).work(CALLS // CALLERS) for n in range(CALLERS)))
     await gateway.settled()
     assert counts["cross-talk"] == 0
-    assert counts["own"] + counts["left"] + counts["gone"] == CALLS
+    assert counts["own"] + counts["left"] + counts["gone"] == CALLS, counts
     assert counts["gone"] == 0
     assert min(counts["own"], counts["left"]) > CALLS // 5
