@@ -32,7 +32,7 @@ from gateway.upstream.error_body import ErrorBody, read_error
 from gateway.upstream.failures import REJECTED
 from gateway.upstream.null_values import NULLS
 from gateway.upstream.openai.dialect import endpoint
-from gateway.upstream.openai.responses import LEAST_LIMIT, PATH
+from gateway.upstream.openai.responses import LEAST_LIMIT, PATH, refuses_reasoning
 from gateway.upstream.overrides import with_parameters
 from gateway.upstream.request_rules import fit_request, is_rule
 from gateway.upstream.translation import with_limit
@@ -85,13 +85,6 @@ _COMMON_KINDS = frozenset({"", "function", "message", "function_call", "function
 _ELEMENT = re.compile(r"\b(tools|input)[.\[](\d{1,4})\b")
 """Matches the place of a tool or an item in a refusal."""
 
-_REASONING_REFUSED = re.compile(
-    r"encrypted.content\W.{0,200}?\b(?:not issued|not be (?:verified|decrypted|decoded))"
-    r"|was provided without its required"
-)
-"""Matches refusals of reasoning that another account sealed, which come without OpenAI's code, of reasoning without
-what followed it, and of what followed reasoning without that."""
-
 _FOLLOWED_BY_NOTHING = re.compile(r"Item '([^']{1,100})' of type 'reasoning' was provided without its required")
 """Matches the refusal of one reasoning, which a program keeps of a stream that broke: the others may stay."""
 
@@ -125,12 +118,11 @@ def repaired_order(order: Order, failure: Failure) -> Order | None:
     """Returns the request without what other accounts, makers or models put into its items, as far as the upstream
     refuses it; None if it would not help.
     """
-    code = failure.origin.code.apply(str) if failure.origin is not None else ""
     message = failure.verbatim.apply(str) or failure.text.apply(str)
     items = rawjson.maybe_objects(order.fields.get("input")) or []
     if (lone := _FOLLOWED_BY_NOTHING.search(message)) and any(_has_id(item, lone[1]) for item in items):
         name, kept = "reasoning_dropped", [item for item in items if not _has_id(item, lone[1])]
-    elif code == "invalid_encrypted_content" or _REASONING_REFUSED.search(message):
+    elif refuses_reasoning(failure):
         others = [item for item in items if rawjson.maybe(item.get("type")) != "reasoning"]
         name, kept = "reasoning_dropped", [_without_field(item, "id") for item in others]
     elif field := _FIELD_REFUSED.search(message):
@@ -274,7 +266,7 @@ class ResponsesRelay(Adapter):
         error = read_error(body)
         if not failure.sent or _NOT_CONVERTED.search(f"{error.message} {error.code}"):
             return msgspec.structs.replace(failure, may_lack_api=True, refused_kinds=(model_kind(self._sent),))
-        is_about_items = any(pattern.search(error.message) for pattern in (_FIELD_REFUSED, _REASONING_REFUSED))
+        is_about_items = refuses_reasoning(failure) or _FIELD_REFUSED.search(error.message)
         is_repairable = is_about_items or not {NULLS}.issuperset(failure.parameters)
         if is_repairable or vendor_of(channel.preset, channel.base_url).name in _MAKERS:
             return failure

@@ -40,25 +40,40 @@ from gateway.upstream.openai.request import OPENAI_TOOLS, error_text
 from gateway.upstream.openai.responses_reader import OutputReader, account_of
 from gateway.upstream.request_rules import STREAM
 from gateway.upstream.tool_schemas import SCHEMAS, with_valid_schemas
-from gateway.upstream.translation import NameRules, Parameters, refusal_of, schema_fields, with_limit
+from gateway.upstream.translation import (
+    NameRules,
+    Parameters,
+    conversation_of,
+    refusal_of,
+    schema_fields,
+    with_limit,
+)
 
 PATH = "/responses"
 LEAST_LIMIT = 16
 """The smallest ``max_output_tokens`` that OpenAI accepts."""
 ENCRYPTED = "reasoning.encrypted_content"
 """What ``include`` asks for: reasoning that only its account can read."""
+_REASONING_REFUSED = re.compile(
+    r"encrypted.content\W.{0,200}?\b(?:not issued|not be (?:verified|decrypted|decoded))"
+    r"|was provided without its required"
+)
+"""Matches refusals of reasoning that another account sealed, which come without OpenAI's code, of reasoning without
+what followed it, and of what followed reasoning without that."""
 _CALL_IDS = NameRules(valid=re.compile(".{1,64}", re.DOTALL), invalid_character=re.compile("(?!)"), max_length=64)
 _SAME = (
     *("temperature", "top_p", "top_logprobs", "service_tier", "metadata", "store", "user", "safety_identifier"),
     *("prompt_cache_key", "prompt_cache_retention"),
 )
 """Parameters that are the same in both APIs."""
+_ANY_JSON = {"type": "json_object"}
+"""The form for which OpenAI demands that the input, apart from the instructions, has the word JSON."""
 
 
 class ResponsesDialect(ChannelDialect):
     """Implements ``ChannelDialect`` for chats that a channel of OpenAI's dialect takes only as responses."""
 
-    own_names: Mapping[str, str] = {"effort": EFFORT, "format": "response_format"}
+    own_names: Mapping[str, str] = {"effort": EFFORT, "format": "response_format", "summary": "reasoning.summary"}
 
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
         parameters, served = Parameters(order, learned), with_limit(served, learned)
@@ -92,6 +107,25 @@ class ResponsesDialect(ChannelDialect):
         is_lacking = lacks_path(failure) or not failure.sent
         return msgspec.structs.replace(failure, needs_responses=ResponsesNeed.NOTHING) if is_lacking else failure
 
+    def forget_reasoning(self, order: Order, channel: Channel, failure: Failure) -> bool:
+        """Forget the reasoning before the calls of a conversation if the upstream refuses to read it. Returns whether
+        there was any, so that the request would be another one.
+        """
+        if not refuses_reasoning(failure):
+            return False
+        ids, key = [call.id for turn in conversation_of(order).turns for call in turn.calls], account_of(channel)
+        known = [id for id in ids if self._memory.recall(order.owner, id, key)]
+        for id in known:
+            self._memory.remember(order.owner, id, b"", key)
+        return bool(known)
+
+
+def refuses_reasoning(failure: Failure) -> bool:
+    """Returns whether an upstream refuses sealed reasoning, such as that of another account."""
+    code = failure.origin.code.apply(str) if failure.origin is not None else ""
+    message = failure.verbatim.apply(str) or failure.text.apply(str)
+    return code == "invalid_encrypted_content" or _REASONING_REFUSED.search(message) is not None
+
 
 def _output_limit(parameters: Parameters, cap: int | None, served: ServedModel, budget: int | None) -> int | None:
     """Returns the client's limit, else what the money left pays for, at most the model's own. Raises BadRequest."""
@@ -106,8 +140,8 @@ def _output_limit(parameters: Parameters, cap: int | None, served: ServedModel, 
 def _body(parameters: Parameters, recall: Recall) -> JsonObject:
     """Returns the body without ``model``, ``stream`` and the output limit. Raises BadRequest."""
     _refuse_inexpressible(parameters)
-    conversation = parameters.conversation
-    items = _InputItems(conversation.turns, recall)
+    conversation, text = parameters.conversation, _text(parameters)
+    items = _InputItems(conversation.turns, recall, has_instructions=text.get("format") != _ANY_JSON)
     body: JsonObject = {"instructions": join_texts(items.instructions) if items.instructions else None}
     body["input"] = items.items
     tools, forbids_parallel = conversation.allowed_tools, parameters.take("parallel_tool_calls", bool) is False
@@ -119,7 +153,7 @@ def _body(parameters: Parameters, recall: Recall) -> JsonObject:
         include.append(ENCRYPTED)
     if parameters.take("logprobs", bool):
         include.append("message.output_text.logprobs")
-    body |= {INCLUDE: include or None, "reasoning": _reasoning(parameters), "text": _text(parameters)}
+    body |= {INCLUDE: include or None, "reasoning": _reasoning(parameters), "text": text or None}
     if conversation.cached:
         parameters.drop("cache_control")
     parameters.drop(*conversation.dropped_reasoning(lambda thought: thought.empty))
@@ -143,17 +177,17 @@ def _reasoning(parameters: Parameters) -> JsonObject | None:
     return {name: value for name, value in reasoning.items() if value is not None} or None
 
 
-def _text(parameters: Parameters) -> JsonObject | None:
+def _text(parameters: Parameters) -> JsonObject:
     """Returns the form of the text. A schema is one level higher here, and must have a name."""
     form, text = rawjson.maybe_fields(parameters.take_raw("response_format")), dict[str, Any]()
     kind = rawjson.text_at(form.get("type"))
     if kind == "json_schema":
         text["format"] = {"name": "answer", **rawjson.maybe_fields(form.get("json_schema")), "type": kind}
     elif kind not in ("", "text"):
-        text["format"] = form
+        text["format"] = _ANY_JSON if kind == _ANY_JSON["type"] else form
     if (verbosity := parameters.take("verbosity", str)) is not None:
         text["verbosity"] = verbosity
-    return text or None
+    return text
 
 
 def _tool(tool: ToolOffer) -> JsonObject:
@@ -171,11 +205,11 @@ def _choice(choice: ToolChoice) -> Any:
 
 
 class _InputItems:
-    """The items of a conversation. The system's first texts become the instructions, if anything follows them."""
+    """The items of a conversation. The system's first texts may become the instructions, if anything follows them."""
 
-    def __init__(self, turns: Sequence[Turn], recall: Recall) -> None:
+    def __init__(self, turns: Sequence[Turn], recall: Recall, *, has_instructions: bool) -> None:
         self._recall = recall
-        self._has_more = any(turn.role != "system" for turn in turns)
+        self._has_instructions = has_instructions and any(turn.role != "system" for turn in turns)
         self.instructions: list[msgspec.Raw] = []
         self.items: list[Any] = []
         for turn in turns:
@@ -184,7 +218,7 @@ class _InputItems:
     def _add(self, turn: Turn) -> None:
         texts = [part.raw for part in turn.parts if isinstance(part, TextPart)]
         match turn.role:
-            case "system" if self._has_more and not self.items and len(texts) == len(turn.parts):
+            case "system" if self._has_instructions and not self.items and len(texts) == len(turn.parts):
                 self.instructions += texts
             case "system":
                 self.items += _messages("developer", turn.parts)
@@ -200,8 +234,8 @@ class _InputItems:
         texts: list[JsonObject] = []
         for block in turn.blocks:
             match block:
-                case TextPart():
-                    texts += _messages("assistant", [block])
+                case TextPart() if bytes(block.raw) != b'""':  # as a string: parts of answers need ids in some servers
+                    texts.append({"type": "message", "role": "assistant", "content": block.raw})
                 case MediaPart():  # answers have none
                     texts += _messages("user", [block])
                 case CallPart():
@@ -213,7 +247,7 @@ class _InputItems:
 
 def _messages(role: str, parts: Iterable[TextPart | MediaPart]) -> list[JsonObject]:
     """Returns a message with these parts; none if they are empty."""
-    written = [_part(part, role) for part in parts if not (isinstance(part, TextPart) and bytes(part.raw) == b'""')]
+    written = [_part(part) for part in parts if not (isinstance(part, TextPart) and bytes(part.raw) == b'""')]
     return [{"type": "message", "role": role, "content": written}] if written else []
 
 
@@ -230,17 +264,15 @@ def _result(result: ResultPart) -> JsonObject:
     """Returns a tool's result: a text, or parts if it has media."""
     texts = [part.raw for part in result.parts if isinstance(part, TextPart)]
     content: Any = error_text(join_texts(texts)) if result.failed else join_texts(texts)
-    media = [_part(part, "user") for part in result.parts if isinstance(part, MediaPart)]
+    media = [_part(part) for part in result.parts if isinstance(part, MediaPart)]
     if media:
         content = [{"type": "input_text", "text": content}, *media] if texts else media
     return {"type": "function_call_output", "call_id": _CALL_IDS.valid_name(result.call_id), "output": content}
 
 
-def _part(part: TextPart | MediaPart, role: str) -> JsonObject:
+def _part(part: TextPart | MediaPart) -> JsonObject:
     if isinstance(part, TextPart):
-        if part.refusal:
-            return {"type": "refusal", "refusal": part.raw}
-        return {"type": "output_text" if role == "assistant" else "input_text", "text": part.raw}
+        return {"type": "input_text", "text": part.raw}
     link = part.url or f"data:{part.type};base64,{part.data}"
     if not part.type or part.type.startswith("image/"):
         return {"type": "input_image", "image_url": link, "detail": part.detail or "auto"}
