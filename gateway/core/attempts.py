@@ -164,11 +164,17 @@ class Attempts:
             return await self._answer_translated(call, order, route, failed)
 
     async def _repeat(self, call: Call, order: Order, route: Route) -> Answer:
+        """Returns the answer; to a response if the channel is known to take the chat only so. Raises AttemptFailed."""
+        if (need := self.preparer.response_need(order, route)) is not None:
+            answer = await self._answer_as_response(call, order, route, need)
+            if answer is not None:
+                return answer
+        return await self._send(call, order, route, await self.preparer.plan(call, order, route))
+
+    async def _send(self, call: Call, order: Order, route: Route, plan: AttemptPlan) -> Answer:
         """Returns the answer. The request is sent again as the API repairs it, as a response if the channel takes the
         chat only so, or without parameters that the channel rejects by name. Raises AttemptFailed.
         """
-        plan = await self.preparer.plan(call, order, route)
-        refused: AttemptFailed | None = None
         for _ in range(8):  # some upstreams name one parameter at a time
             used = self.preparer.refusals_of(route)
             try:
@@ -177,19 +183,37 @@ class Attempts:
                 failure = failed.failure
                 if call.delivery.content_sent or failure.lacks_api or failure.may_lack_api:
                     raise
+                if (need := self.preparer.new_need(order, route, failure)) is not None:
+                    call.result.resends += 1
+                    answer = await self._answer_as_response(call, order, route, need)
+                    if answer is not None:
+                        return answer
                 repaired = None
                 if plan.repair is not None:
                     repaired = await self.preparer.run(call, partial(plan.repair, plan.order, failure))
                 if repaired is not None:
                     plan = msgspec.structs.replace(plan, order=repaired)
-                elif self.preparer.learn_responses(route, failure):
-                    if refused is not None and refused.failure.needs_responses is ResponsesNeed.MODEL:
-                        raise refused from None
-                    refused, plan = failed, await self.preparer.plan(call, order, route)
                 elif not await self.preparer.learn(call, plan.order, route, failure, used):
                     raise
                 call.result.resends += 1
         return await self._exchange(call, plan, route, self.preparer.refusals_of(route))
+
+    async def _answer_as_response(self, call: Call, order: Order, route: Route, need: ResponsesNeed) -> Answer | None:
+        """Returns the answer to a chat that is sent as a response. Returns None if it must be a chat after all: the
+        channel lacks Responses, or the chat has what a response cannot have, but the model takes other chats.
+        Raises AttemptFailed.
+        """
+        try:
+            plan = await self.preparer.plan(call, order, route, self.preparer.responses)
+            answer = await self._send(call, order, route, plan)
+        except AttemptFailed as failed:
+            answer, failure = None, failed.failure
+            if failure.needs_responses is ResponsesNeed.NOTHING:
+                need = ResponsesNeed.NOTHING
+            elif failure.sent or failure.kind is not FailureKind.CLIENT or need is ResponsesNeed.MODEL:
+                raise
+        self.preparer.learn_responses(route, need)
+        return answer
 
     async def _answer_translated(self, call: Call, order: Order, route: Route, failed: AttemptFailed) -> Answer:
         """Returns the answer of a channel that lacks the client's API to the translated request.
@@ -285,7 +309,7 @@ class Attempts:
             content = stream.feed(data)
             del data  # while waiting for a slow client, only one copy of the piece is held
             if content:
-                await self._send_content(call, content, stream.held)
+                await _send_content(call, content, stream.held, self.clock)
             if stream.failure is not None or stream.finished:
                 break
             if content:
@@ -294,26 +318,11 @@ class Attempts:
                 await call.share.wait_to_read(SLICE, stream.held)
         else:
             if content := stream.end():
-                await self._send_content(call, content, stream.held)
+                await _send_content(call, content, stream.held, self.clock)
         if stream.failure is not None:
             raise AttemptFailed(stream.failure)
         if stream.reported is None:
             await _read_late_usage(chunks, stream)
-
-    async def _send_content(self, call: Call, content: bytes, held: int) -> None:
-        """Send part of a stream. A large one is sent in slices, each of which shows that the client still reads."""
-        now, delivery = self.clock.mono(), call.delivery
-        if delivery.first_byte is None:
-            delivery.first_byte = now
-        delivery.content_sent = True
-        if len(content) <= UNCOUNTED:
-            await call.send(content, now)
-            return
-        call.share.set_size(held + len(content))
-        view = memoryview(content)  # while waiting for a slow client, no slice is held twice
-        for start in range(0, len(content), SLICE):
-            await call.send(view[start : start + SLICE], self.clock.mono())
-        call.share.set_size(held)
 
     async def _note_failure(self, call: Call, route: Route, failed: AttemptFailed, began: float) -> UpstreamError:
         """Report a failed attempt to its channel's health, add it to the call, and return its error without secrets."""
@@ -355,6 +364,22 @@ class Attempts:
                 model=route.served.name if route.served.name != call.context.request.model else "",
             )
         )
+
+
+async def _send_content(call: Call, content: bytes, held: int, clock: Clock) -> None:
+    """Send part of a stream. A large one is sent in slices, each of which shows that the client still reads."""
+    now, delivery = clock.mono(), call.delivery
+    if delivery.first_byte is None:
+        delivery.first_byte = now
+    delivery.content_sent = True
+    if len(content) <= UNCOUNTED:
+        await call.send(content, now)
+        return
+    call.share.set_size(held + len(content))
+    view = memoryview(content)  # while waiting for a slow client, no slice is held twice
+    for start in range(0, len(content), SLICE):
+        await call.send(view[start : start + SLICE], clock.mono())
+    call.share.set_size(held)
 
 
 async def _read_late_usage(chunks: AsyncIterator[bytes], stream: AnswerStream) -> None:

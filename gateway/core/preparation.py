@@ -61,14 +61,17 @@ class Preparer:
     learned: LearnedParams
     worker: Worker
     wall: Callable[[], Millis]
-    responses: ChannelDialect = field(default_factory=ResponsesDialect)
+    responses: ResponsesDialect = field(default_factory=ResponsesDialect)
 
     def __post_init__(self) -> None:
         self._adapters = (self.responses, *map(self.adapter_of, Dialect))
 
-    async def plan(self, call: Call, order: Order, route: Route) -> AttemptPlan:
-        """Returns how the client's API calls this channel. Raises AttemptFailed if the request cannot be translated."""
-        api, channel, adapter = call.context.origin.api, route.channel, self._chat_adapter(order, route)
+    async def plan(self, call: Call, order: Order, route: Route, dialect: ChannelDialect | None = None) -> AttemptPlan:
+        """Returns how the client's API calls this channel, in its own dialect or another one. Raises AttemptFailed if
+        the request cannot be translated.
+        """
+        api, channel = call.context.origin.api, route.channel
+        adapter = dialect or self.adapter_of(channel.dialect)
         lacks_api = bool(self.learned.missing_apis) and self._lacks(api, order, channel)
         try:
             if call.context.request.input_estimate is None:
@@ -77,20 +80,26 @@ class Preparer:
         except BadRequest as error:
             raise refusal_of(channel, error) from error
 
-    def _chat_adapter(self, order: Order, route: Route) -> ChannelDialect:
-        """Returns the adapter for chats: that of responses for those that the upstream takes only so."""
-        if self.learned.missing_apis:
-            has_tools = any(not is_nothing(order.fields.get(name, NULL)) for name in ("tools", "functions"))
-            needs = (ResponsesNeed.MODEL, *([ResponsesNeed.TOOLS] if has_tools else []))
-            known = partial(self.learned.needs_responses, route.channel.id, route.served, now=self.wall())
-            if any(map(known, needs)) and not known(ResponsesNeed.NOTHING):
-                return self.responses
-        return self.adapter_of(route.channel.dialect)
+    def response_need(self, order: Order, route: Route) -> ResponsesNeed | None:
+        """Returns why the channel takes a chat only as a response, if that was learned."""
+        if not self.learned.missing_apis:
+            return None
+        knows = partial(self.learned.needs_responses, route.channel.id, route.served, now=self.wall())
+        needs = (ResponsesNeed.MODEL, *([ResponsesNeed.TOOLS] if _has_tools(order) else []))
+        return None if knows(ResponsesNeed.NOTHING) else next(filter(knows, needs), None)
 
-    def learn_responses(self, route: Route, failure: Failure) -> bool:
-        """Remember whether chats must be responses, if the failure says so. Returns whether to plan the call again."""
-        need = failure.needs_responses
-        return need is not None and self.learned.learn_responses(route.channel.id, route.served, need, self.wall())
+    def new_need(self, order: Order, route: Route, failure: Failure) -> ResponsesNeed | None:
+        """Returns why a chat that failed may succeed as a response; None if it would not."""
+        need, served = failure.needs_responses, route.served
+        if need is ResponsesNeed.NOTHING or (need is ResponsesNeed.TOOLS and not _has_tools(order)):
+            return None
+        is_impossible = self.learned.needs_responses(route.channel.id, served, ResponsesNeed.NOTHING, self.wall())
+        return None if is_impossible else need
+
+    def learn_responses(self, route: Route, need: ResponsesNeed) -> None:
+        """Remember which chats of a model must be responses, if that is new."""
+        if not self.learned.needs_responses(route.channel.id, route.served, need, self.wall()):
+            self.learned.learn_responses(route.channel.id, route.served, need, self.wall())
 
     def is_native(self, call: Call, channel: Channel) -> bool:
         """Returns whether this channel is known to speak the client's API. It is too slow for large requests."""
@@ -147,9 +156,11 @@ class Preparer:
         return self.learned.of(route.channel.id, route.served, self.wall()) if self.learned.refusals else NOTHING
 
     async def learn(self, call: Call, order: Order, route: Route, failure: Failure, used: LearnedRefusals) -> bool:
-        """Remember parameters that the upstream rejected by name. Returns whether to call again without them. The
-        failed request was written with ``used``.
+        """Remember parameters that the upstream rejected by name, or forget the reasoning that it refused. Returns
+        whether to call again without them. The failed request was written with ``used``.
         """
+        if self.responses.forget_reasoning(order, route.channel, failure):
+            return True
         lesson = await self.run(call, partial(lesson_in, route.channel, order, failure, used))
         return self.learned.learn(route.channel, route.served, lesson, self.wall(), used=used)
 
@@ -164,6 +175,10 @@ class Preparer:
         """Forget what ``learn_lack`` learned from a failure: the channel may have it after all."""
         for name in _lacking_names(call, failure):
             self.learned.missing_apis.pop((route.channel.id, name), None)
+
+
+def _has_tools(order: Order) -> bool:
+    return any(not is_nothing(order.fields.get(name, NULL)) for name in ("tools", "functions"))
 
 
 def _ability_of(api: InboundApi) -> str:

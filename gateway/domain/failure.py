@@ -56,6 +56,8 @@ class ResponsesNeed(StrEnum):
     """All of the model."""
     TOOLS = "tools"
     """Those of the model that have tools."""
+    CALL = "call"
+    """Only the one that was refused, as far as its refusal says."""
     NOTHING = "nothing"
     """None of the model."""
 

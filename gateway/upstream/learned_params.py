@@ -126,12 +126,12 @@ class LearnedParams:
         names = [name for id, name in self.missing_apis if id == channel and name.startswith(api + ":")]
         return [name.removeprefix(api + ":") for name in names if self.lacks(channel, name, now)]
 
-    def learn_responses(self, channel: ChannelId, served: ServedModel, need: ResponsesNeed, now: Millis) -> bool:
-        """Remember which chats must be responses. Returns False if that is known, or that they cannot be."""
-        if any(self.needs_responses(channel, served, known, now) for known in (need, ResponsesNeed.NOTHING)):
-            return False
-        self.learn_lack(channel, _need_name(served, need), now)
-        return True
+    def learn_responses(self, channel: ChannelId, served: ServedModel, need: ResponsesNeed, now: Millis) -> None:
+        """Remember for a day which chats must be responses; for ten minutes that they cannot be, because an upstream
+        that lacks its path may be one that has just restarted.
+        """
+        minutes = 10 if need is ResponsesNeed.NOTHING else 24 * 60
+        self.missing_apis[channel, _need_name(served, need)] = Millis(now + minutes * 60_000)
 
     def needs_responses(self, channel: ChannelId, served: ServedModel, need: ResponsesNeed, now: Millis) -> bool:
         """Returns whether this was learned of a model's chats."""

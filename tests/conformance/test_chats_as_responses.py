@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from gateway.domain.channel import Overrides
 from tests.conformance.sdk import openai
 from tests.fakes.gateway import Gateway
-from tests.fakes.provider import Provider, Script
+from tests.fakes.provider import Exchange, Provider, Script
 from tests.fakes.replies import Doc, choice, fail, reply, speak, usage, whole
 from tests.fakes.responses import (
     either,
@@ -25,6 +26,10 @@ from tests.fakes.responses import (
 
 TOOLS_THERE = (
     "Function tools with reasoning_effort are not supported for m in /v1/chat/completions. Please use /v1/responses."
+)
+THOUGHTLESS_TOOLS = (
+    "Function tools with reasoning_effort are not supported for m in /v1/chat/completions. To use function tools, "
+    "use /v1/responses or set reasoning_effort to 'none'."
 )
 CHAT = reply(whole("m", choice("as a chat"), spent=usage()))
 ONLY_THERE = {
@@ -86,10 +91,67 @@ async def test_only_chats_with_tools_are_responses_if_that_is_what_was_refused(
     assert (await gateway.client.chat(reasoning_effort="high")).text == "as a chat"
 
 
-async def test_a_refusal_that_goes_on_is_not_answered_again_and_again(gateway: Gateway, provider: Provider) -> None:
-    provider.on("m", either(fail(404), fail(400, "Function tools with reasoning_effort are not supported here.")))
-    assert (await gateway.client.chat()).status == 400
+async def thoughtless(exchange: Exchange) -> None:
+    """A model that takes tools in chat completions only if it does not think."""
+    is_refused = exchange.json.get("tools") and exchange.json.get("reasoning_effort") != "none"
+    await (fail(400, THOUGHTLESS_TOOLS) if is_refused else CHAT)(exchange)
+
+
+CUSTOM: Doc = {"type": "custom", "custom": {"name": "patch"}}
+STORED_FILE: Doc = {"role": "user", "content": [{"type": "file", "file": {"file_id": "file-1"}}]}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"n": 2}, {"max_completion_tokens": 9}, {"tools": [WEATHER, CUSTOM]}, {"messages": [STORED_FILE]}],
+    ids=["choices", "limit", "custom tool", "stored file"],
+)
+async def test_tools_in_a_chat_that_a_response_cannot_be_are_offered_without_reasoning(
+    gateway: Gateway, provider: Provider, fields: Doc
+) -> None:
+    provider.on("m", either(respond(), thoughtless))
+    for _ in range(2):
+        assert (await gateway.client.chat(**{"tools": [WEATHER], **fields})).text == "as a chat"
+    assert [exchange.path for exchange in provider.exchanges] == 3 * ["/v1/chat/completions"]
+    provider.on("m", either(respond(), thoughtless))
+    assert (await gateway.client.chat(tools=[WEATHER])).text == "Hello"
+
+
+async def test_without_responses_tools_are_offered_without_reasoning(gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", either(fail(404, "Invalid URL (POST /v1/responses)"), thoughtless))
+    answer = await gateway.client.chat(tools=[WEATHER], reasoning_effort="high")
+    assert (answer.text, answer.head.get("x-gateway-dropped-params")) == ("as a chat", "reasoning_effort")
+    assert len(provider.exchanges) == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "paths"),
+    [
+        (THOUGHTLESS_TOOLS, ["chat/completions", "chat/completions"]),
+        ("Audio is not supported. Please use /v1/responses.", ["chat/completions", "responses", "chat/completions"]),
+    ],
+)
+async def test_what_is_refused_of_one_chat_is_not_learned_of_others(
+    gateway: Gateway, provider: Provider, words: str, paths: list[str]
+) -> None:
+    provider.on("m", either(respond(), fail(400, words)), either(respond(), CHAT))
+    await gateway.client.chat(seed=1)
+    assert (await gateway.client.chat()).text == "as a chat"
+    assert [exchange.path.removeprefix("/v1/") for exchange in provider.exchanges] == paths
+
+
+async def test_tools_of_the_channels_owner_are_offered_once_more(gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", either(respond(), thoughtless))
+    gateway.channel(provider.base_url, "m", name="own", priority=9, overrides=Overrides(set={"tools": [WEATHER]}))
+    assert (await gateway.client.chat()).text == "as a chat"
     assert len(provider.exchanges) == 2
+
+
+async def test_a_chat_stays_one_if_the_response_fails_in_another_way(gateway: Gateway, provider: Provider) -> None:
+    restarting = ONLY_THERE["relay without words"]
+    provider.on("m", either(CHAT, restarting), either(fail(400, "not implemented"), restarting), CHAT)
+    assert "not implemented" in (await gateway.client.chat()).error["message"]
+    assert (await gateway.client.chat()).text == "as a chat"
 
 
 async def test_a_chat_becomes_a_response(gateway: Gateway, provider: Provider) -> None:
@@ -130,7 +192,7 @@ async def test_a_chat_becomes_a_response(gateway: Gateway, provider: Provider) -
                     {"type": "input_image", "image_url": "data:image/png;base64,AAAA", "detail": "low"},
                 ],
             },
-            {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "I look."}]},
+            {"type": "message", "role": "assistant", "content": "I look."},
             {"type": "function_call", "call_id": "c1", "name": "weather", "arguments": '{"at": "Ulm"}'},
             {"type": "function_call_output", "call_id": "c1", "output": "sunny"},
             {
@@ -202,6 +264,42 @@ async def test_the_reasoning_before_a_call_goes_back_with_it(
     kinds = [item["type"] for item in provider.last.json["input"]]
     assert kinds == ["message", "reasoning", "message", "function_call", "function_call_output"]
     assert provider.last.json["input"][1] == {name: SEALED[name] for name in ("type", "encrypted_content", "summary")}
+
+
+@pytest.mark.parametrize("in_stream", [False, True])
+async def test_reasoning_that_the_upstream_refuses_is_forgotten(
+    gateway: Gateway, provider: Provider, *, in_stream: bool
+) -> None:
+    message = "The encrypted content c2Vh could not be verified."
+    refusal = respond_with(event("error", 0, error={"message": message})) if in_stream else fail(400, message)
+    call = {"id": "call_9", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
+    turns = [{"role": "assistant", "tool_calls": [call]}, {"role": "tool", "tool_call_id": "call_9", "content": "x"}]
+    refused = ONLY_THERE["openai"]
+    thinks = only_there(refused, SEALED, function_call("weather", "{}", call="call_9"))
+    provider.on("m", thinks, thinks, either(refusal, refused), only_there(refused))
+    await gateway.client.chat(tools=[WEATHER])
+    for _ in range(2):
+        answer = await gateway.client.chat(tools=[WEATHER], messages=turns, stream=in_stream)
+        assert (answer.status, answer.text) == (200, "Hello")
+    kinds = [{item["type"] for item in exchange.json["input"]} for exchange in provider.exchanges[2:]]
+    assert kinds == [{"reasoning", "function_call", "function_call_output"}, *2 * [set(kinds[0] - {"reasoning"})]]
+
+
+async def test_a_summary_that_the_upstream_refuses_is_left_out(gateway: Gateway, provider: Provider) -> None:
+    error = {"message": "You must be verified.", "param": "reasoning.summary", "code": "unsupported_value"}
+    refused = either(reply({"error": error}, status=400), ONLY_THERE["openai"])
+    provider.on("m", refused, refused, only_there(ONLY_THERE["openai"]))
+    answer = await gateway.client.chat(reasoning={"effort": "low", "summary": "auto"})
+    assert (answer.status, answer.head.get("x-gateway-dropped-params")) == (200, "reasoning.summary")
+    assert provider.last.json["reasoning"] == {"effort": "low"}
+
+
+async def test_the_input_has_the_word_json_that_openai_looks_for_there(gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", only_there(ONLY_THERE["openai"]))
+    messages = [{"role": "system", "content": "Answer in JSON."}, {"role": "user", "content": "hi"}]
+    await gateway.client.chat(messages=messages, response_format={"type": "json_object"})
+    assert provider.last.json["input"][0]["content"] == [{"type": "input_text", "text": "Answer in JSON."}]
+    assert "instructions" not in provider.last.json
 
 
 async def test_a_prompt_of_the_system_alone_is_the_input(gateway: Gateway, provider: Provider) -> None:

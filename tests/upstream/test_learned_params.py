@@ -6,7 +6,7 @@ import pytest
 
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import ServedModel
-from gateway.domain.failure import NO_TEXT, Failure
+from gateway.domain.failure import NO_TEXT, Failure, ResponsesNeed
 from gateway.domain.units import ChannelId, Millis
 from gateway.upstream.answer_formats import NO_JSON, NO_SCHEMAS
 from gateway.upstream.learned_params import NOTHING, LearnedParams
@@ -103,6 +103,19 @@ def test_models_and_channels_are_kept_apart(lessons: LearnedParams) -> None:
     assert lessons.of(UP, SERVED, NOW) is not NOTHING
     lessons.forget(UP)
     assert lessons.of(UP, SERVED, NOW) is NOTHING
+
+
+@pytest.mark.parametrize(
+    ("need", "minutes"), [(ResponsesNeed.MODEL, 1440), (ResponsesNeed.TOOLS, 1440), (ResponsesNeed.NOTHING, 10)]
+)
+def test_what_chats_must_be_is_known_for_a_while(lessons: LearnedParams, need: ResponsesNeed, minutes: int) -> None:
+    lessons.learn_responses(UP, SERVED, need, NOW)
+    ends = NOW + minutes * 60_000
+    assert lessons.needs_responses(UP, SERVED, need, Millis(ends - 1))
+    assert not lessons.needs_responses(UP, SERVED, need, Millis(ends))
+    assert not lessons.needs_responses(UP, ServedModel(name="other"), need, NOW)
+    lessons.forget(UP)
+    assert not lessons.needs_responses(UP, SERVED, need, NOW)
 
 
 def test_a_limit_above_the_models_own_is_lowered_for_an_hour() -> None:

@@ -213,10 +213,15 @@ class OpenAIDialect(ChannelDialect):
             return failure
         message = read_error(body).message
         is_refused = failure.kind is FailureKind.CLIENT and _ONLY_THERE.search(message)
-        if is_refused or not failure.sent or (status in _NO_PATH and failure.kind is FailureKind.SERVER):
-            need = ResponsesNeed.TOOLS if is_refused and "tool" in message else ResponsesNeed.MODEL
-            return msgspec.structs.replace(failure, needs_responses=need)
-        return failure
+        if is_refused and "tool" in message:
+            need = ResponsesNeed.TOOLS
+        elif not failure.sent or (status in _NO_PATH and failure.kind is FailureKind.SERVER):
+            need = ResponsesNeed.MODEL
+        elif is_refused:
+            need = ResponsesNeed.MODEL if "model" in message else ResponsesNeed.CALL
+        else:
+            return failure
+        return msgspec.structs.replace(failure, needs_responses=need)
 
     def output_limit(self, fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
         """See ``ChannelDialect``. What is learned later only drops parameters, lowers the limit, renames it, or gives
