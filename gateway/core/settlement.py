@@ -7,7 +7,6 @@ for, the most it may have cost, up to what was held, is added to the *possible* 
 """
 
 import re
-from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -142,7 +141,7 @@ def record_of(call: Call, status: int, *, mono: float) -> Record:
         outcome=result.outcome,
         code=error.code if error is not None else "",
         error=plain(error.record_message, 300) if error is not None else "",
-        finish=_finish_word(result.finish[:100]),
+        finish=plain(result.finish, 32),
         ms=Millis(max(0, round((mono - origin.began) * 1000))),
         ttft=Millis(max(0, round((first_byte - origin.began) * 1000))) if first_byte is not None else None,
         overhead=result.overhead_us,
@@ -212,12 +211,6 @@ def _possible_costs(call: Call, *, charged: bool) -> dict[str, Nanos]:
             highest = min(highest, highest_cost(price, need.input, need.output, multiplier, need.extras))
         costs[channel] = Nanos(costs.get(channel, 0) + highest)
     return costs
-
-
-@lru_cache(maxsize=256)
-def _finish_word(reason: str) -> str:
-    """Returns a finish reason for the record. There are few of them, so they are cached."""
-    return plain(reason, 32)
 
 
 def recorded_id(id: str, request: InboundRequest) -> str:

@@ -21,7 +21,6 @@ Long: holds, counters and the log are the three parts of one sum.
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from functools import lru_cache
 from types import MappingProxyType
 
 import msgspec
@@ -41,12 +40,7 @@ from gateway.store.sums import Span
 
 def scopes(call: Record | Running) -> tuple[Scope, ...]:
     """Returns the scopes that a call is charged to: account, token, group and channel."""
-    return _scopes(call.token, call.group, call.channel)
-
-
-@lru_cache(maxsize=1024)
-def _scopes(token: str, group: str, channel: str) -> tuple[Scope, ...]:
-    return (ACCOUNT, ("token", token), ("group", group), ("channel", channel))
+    return ACCOUNT, ("token", call.token), ("group", call.group), ("channel", call.channel)
 
 
 class Holds:
@@ -122,9 +116,6 @@ DIMENSION: dict[str, Dimension] = {"account": "group", "token": "token", "group"
 """The dimension of the log's sums for each kind of scope. The account has the sums of all groups."""
 
 
-_NO_SPANS: dict[Span, Amounts] = {}
-
-
 class Counters:
     """What ended calls have used in given spans of time, including those whose records still wait for the disk."""
 
@@ -183,10 +174,10 @@ class Counters:
         if self.total is not None:
             self.total = self.total.plus(nanos, tokens, calls)
         for scope in scopes(record) if self._spent else ():
-            spans = self._spent.get(scope, _NO_SPANS)
-            for span, amounts in spans.items():
-                if span.since <= record.ts < span.until:
-                    spans[span] = amounts.plus(nanos, tokens, calls)
+            if (spans := self._spent.get(scope)) is not None:
+                for span, amounts in spans.items():
+                    if span.since <= record.ts < span.until:
+                        spans[span] = amounts.plus(nanos, tokens, calls)
 
     def cached_totals(self) -> list[tuple[Scope, Span, Amounts]]:
         """Returns every cached total."""

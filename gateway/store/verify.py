@@ -10,7 +10,7 @@ from gateway.domain.budget import Amounts
 from gateway.domain.call import ACCOUNT, Record, Scope
 from gateway.domain.diagnosis import Verdict
 from gateway.domain.units import Nanos
-from gateway.store.books import DIMENSION
+from gateway.store.books import DIMENSION, scopes
 from gateway.store.log import missing_records
 from gateway.store.rollup import DIMENSIONS, Counts, Rollup, SegmentSums, daily_table
 from gateway.store.segment import Segment, read_call
@@ -162,8 +162,7 @@ class _Audit:
         if hashed_id in self._hashed_ids:
             yield f"call {call.id} is recorded twice"
         self._hashed_ids.add(hashed_id)
-        charged: tuple[Scope, ...] = (ACCOUNT, ("token", call.token), ("group", call.group), ("channel", call.channel))
-        for scope in charged:
+        for scope in scopes(call):
             for span, spent in self._spent.get(scope, {}).items():
                 if span.since <= call.ts < span.until:
                     spent.add(call)
