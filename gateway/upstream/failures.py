@@ -72,7 +72,7 @@ _SUSPENDED = lazy_pattern(
     r"account[^.]{0,40}(?:deactivated|suspended)|organi[sz]ation(?:_on_hold| has been disabled)"
     r"|cmek_key_disabled|key_creator_not_member"
 )
-"""The account, whatever the reason is, such as safety."""
+"""The account is suspended, for whatever reason."""
 _NO_MODEL = lazy_pattern(
     r"model_not_(?:found|supported)|not_found_error model|modelnotopen|not a valid model|unknown[_ ]model|no such model"
     r"|not found the model|invalid_model\b|invalid model name passed|provider not provided|specified model is not valid"

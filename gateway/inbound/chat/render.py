@@ -1,6 +1,6 @@
 """Renders answers of other dialects as chat completions: the chunks of a stream, and whole completions.
 
-Beside OpenAI's own fields they have those that clients know from other gateways: ``reasoning_content``, ``images``,
+They have OpenAI's own fields, and those that clients know from other gateways: ``reasoning_content``, ``images``,
 Google's ``extra_content`` with a signature for the next request, and in whole answers Anthropic's ``thinking_blocks``.
 """
 

@@ -1,7 +1,7 @@
 """Ollama's API (``POST /api/chat|generate|embed|embeddings``), for programs that offer nothing else.
 
 Chats are translated for every channel. A prompt with a suffix becomes a request for completions, and a request for
-vectors one for embeddings. Answers are streams of JSON lines unless the request says otherwise; there are no
+vectors one for embeddings. Answers are streams of JSON lines unless the request says otherwise, without
 keep-alives, because every line must be JSON. Names may end with ``:latest``, as Ollama's own clients write them.
 
 Parameters get their names in chat completions. Those that only a model server can use (``num_ctx``, ``keep_alive``) are
@@ -60,7 +60,7 @@ _PARAM_NAMES = {
     "response_format": "format",
     **{name: f"options.{name}" for name in OPTIONS},
 }
-"""The client's names of parameters, by those of chat completions."""
+"""The client's names of parameters, by their names in chat completions."""
 _EFFORTS = frozenset({"low", "medium", "high"})
 _TRUE = msgspec.Raw(b"true")
 
@@ -87,7 +87,7 @@ class _OllamaApi(InboundApi):
     timed = True
 
     def other_names(self, model: str) -> tuple[str, ...]:
-        """Returns the name without ``:latest`` if it has that tag, else the name with it."""
+        """Returns the name without its tag ``:latest``, or with that tag if it has none."""
         return (model.removesuffix(LATEST) if model.endswith(LATEST) else model + LATEST,)
 
     def comment(self, facts: Mapping[str, str]) -> bytes:

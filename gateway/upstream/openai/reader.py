@@ -1,6 +1,6 @@
 """ChatReader: reads chat completions, the chunks of a stream or a whole one, as parts of an answer.
 
-Beside OpenAI's own form it reads what others send: reasoning under several names, content and thoughts in parts
+It reads OpenAI's own form, and what others send: reasoning under several names, content and thoughts in parts
 (Mistral), images in ``images`` (OpenRouter), sources in ``annotations``, ``citations`` or ``search_results``.
 """
 
