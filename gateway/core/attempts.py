@@ -172,8 +172,10 @@ class Attempts:
         return await self._send(call, order, route, await self.preparer.plan(call, order, route))
 
     async def _send(self, call: Call, order: Order, route: Route, plan: AttemptPlan) -> Answer:
-        """Returns the answer. The request is sent again as the API repairs it, as a response if the channel takes the
-        chat only so, or without parameters that the channel rejects by name. Raises AttemptFailed.
+        """Returns the answer. Raises AttemptFailed.
+
+        A refused request is sent again as the API repairs it, as a response if the channel takes the chat only in that
+        form, or without the parameters that the channel named.
         """
         for _ in range(8):  # some upstreams name one parameter at a time
             used = self.preparer.refusals_of(route)
@@ -263,7 +265,7 @@ class Attempts:
     async def _gather(
         self, call: Call, adapter: Adapter, order: Order, route: Route, prepared: PreparedRequest
     ) -> WholeAnswer:
-        """Returns the answer to a request in parts. If one fails, the attempt fails, though others may be billed."""
+        """Returns the answer to a request in parts. If one fails, the attempt fails, although others may be billed."""
         bytes_left, channel, bodies = call.context.origin.api.answer_limit, route.channel, list[bytes]()
         order.screen = self.redaction.screen(channel)
         for part in (prepared, *prepared.more):

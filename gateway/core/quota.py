@@ -45,8 +45,8 @@ from gateway.inbound.api import InboundRequest
 from gateway.upstream.dialects import chat_limit
 
 _EFFORTS = frozenset({"reasoning_effort", "reasoning"})
-_OTHER_MODELS = frozenset({"tools", "fallbacks"})
-"""Fields that may name other models."""
+_BILLED_MODELS = frozenset({"tools", "fallbacks"})
+"""Fields that may name other models, which are billed to the call as well."""
 
 _SUSPENDED: Final = AccountStatus.SUSPENDED
 """Looked up once: Python is slow at looking up members of an enumeration."""
@@ -126,7 +126,7 @@ def need_of(
     extras = PLAIN
     if price is not None and (price.extras or price.rules):
         extras = call_extras(request, effects.offers, price)
-    if not _OTHER_MODELS.isdisjoint(request.fields):
+    if not _BILLED_MODELS.isdisjoint(request.fields):
         context = tokens + output.total
         advice = other_models_cost(request.fields, context, output.total, prices_of, extras.variants)
         extras = msgspec.structs.replace(extras, advisor_cost=advice) if advice else extras

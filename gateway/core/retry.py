@@ -1,4 +1,4 @@
-"""Retries: what a call has tried, what it does next, after which pause, and how many attempts it may make. Pure.
+"""Retries: decides where a call goes after a failed attempt, after which pause, and how often. Pure.
 
 A request that never reached an upstream may be tried elsewhere freely. One that was sent without success may be tried
 once more, elsewhere. The only channel is tried a second time, after a pause, if it could not be reached, failed by
@@ -54,7 +54,7 @@ class RetryBudget:
 MOST_TRIES = 3
 """The most attempts of one call at the channels of one model."""
 MORE_KEYS = 5
-"""Attempts that do not count, because another key of the same channel may work."""
+"""How many failures of a key do not count as attempts, because another key of the same channel may work."""
 PAUSE_MS = 500
 """The pause before a channel is tried again; a random part of up to the same length is added."""
 
@@ -71,7 +71,7 @@ class NextStep(msgspec.Struct, frozen=True):
 
 
 class RetryState:
-    """The failed attempts of one call."""
+    """The failed attempts of one call, and what it may still try."""
 
     def __init__(self, requested: ModelEntry, first: ModelEntry) -> None:
         """``first`` is the model that is tried first: the requested one, or one that may answer for it."""
