@@ -4,6 +4,7 @@ Blocks of Anthropic's API are read as well: Cursor sends those in chats for mode
 """
 
 import base64
+import re
 from collections.abc import Iterable
 
 import msgspec
@@ -107,6 +108,7 @@ class _Part(msgspec.Struct, frozen=True):
         return self.file if link is None else _File(file_data=link.url, filename=self.filename)
 
 
+_IMAGE_IN_TEXT = re.compile(rb'\A"\s*\[.*?\\"image_url\\":\s*\\"data:image/', re.DOTALL)
 _CACHE_MARK = rawjson.raw({"type": "ephemeral"})
 _PARTS = msgspec.json.Decoder(list[_Part])
 
@@ -121,6 +123,15 @@ def read_content(content: msgspec.Raw, where: str, transcript: Transcript, cache
         raise BadRequest(f"{where}: must be a string or an array", code="invalid_type", param=where)
     parts = read_typed(_PARTS, content, where)
     return [_read_block(part, f"{where}[{i}]", transcript) for i, part in enumerate(parts)]
+
+
+def result_content(content: msgspec.Raw) -> msgspec.Raw:
+    """Returns the content of a tool's result. If it is a text with images in JSON, as Codex writes it, these parts."""
+    if not (rawjson.is_text(content) and _IMAGE_IN_TEXT.search(bytes(content))):
+        return content
+    parts = rawjson.maybe_objects(rawjson.text(content).encode("utf-8", "surrogatepass"))
+    has_known_parts = parts and all("type" in part and part.keys() & {"text", "image_url"} for part in parts)
+    return rawjson.raw(parts) if has_known_parts else content
 
 
 def call_arguments(raw: bytes) -> bytes:

@@ -17,7 +17,7 @@ from gateway.domain.json_text import read_typed
 from gateway.domain.rawjson import NULL
 from gateway.domain.text import plain
 from gateway.domain.transcript import Transcript
-from gateway.inbound.chat.contents import call_arguments, read_content, result_parts
+from gateway.inbound.chat.contents import call_arguments, read_content, result_content, result_parts
 from gateway.inbound.responses.relay import REASONING
 from gateway.inbound.responses.summary import COMPACTIONS, summary_in
 from gateway.inbound.responses.tools import ClientTool, ToolKind, ToolTable
@@ -55,6 +55,7 @@ class _InputItem(msgspec.Struct, frozen=True, gc=False):
     summary: msgspec.Raw = NULL
     encrypted_content: msgspec.Raw = NULL
     tools: list[msgspec.Raw] | None = None
+    tool_calls: msgspec.Raw = NULL
     reasoning: msgspec.Raw = NULL
     text: msgspec.Raw = NULL
 
@@ -129,6 +130,8 @@ class InputReader:
             raise BadRequest(f"{where}.role: must be user, assistant, system or developer", param=f"{where}.role")
         if item.role == "assistant" and b'_citation"' in bytes(item.content):
             self.lost["input[].annotations"] = None
+        if not rawjson.is_nothing(item.tool_calls):  # a chat has them there
+            self.lost["input[].tool_calls"] = None
         self.transcript.add(role, read_content(item.content, f"{where}.content", self.transcript))
 
     def _describe(self, kind: str, raw: msgspec.Raw) -> None:
@@ -188,7 +191,7 @@ class InputReader:
         if item.kind == "apply_patch_call_output":
             texts = [raw for raw in (item.status, item.output) if rawjson.is_text(raw)]
             return [TextPart(raw=join_texts(texts, rb"\n"))]
-        return result_parts(read_content(item.output, f"{where}.output", self.transcript))
+        return result_parts(read_content(result_content(item.output), f"{where}.output", self.transcript))
 
 
 def _unreadable_item(item: _InputItem, where: str) -> BadRequest:

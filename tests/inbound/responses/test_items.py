@@ -95,6 +95,22 @@ def test_an_image_in_a_result_follows_as_what_the_user_shows() -> None:
     assert found[3]["content"] == [shown]
 
 
+@pytest.mark.parametrize(
+    ("text", "image"),
+    [
+        ('[{"detail":"high","image_url":"data:image/png;base64,AAAA","type":"input_image"}]', True),
+        ('[{"type": "input_text", "text": "a"}, {"image_url": "data:image/png;base64,AAAA"}]', False),
+        ('[{"type": "input_image", "image_url": "data:image/png;base64,AAAA"}', False),
+        ('[{"image": 1}, {"image_url": "data:image/png;base64,AAAA"}]', False),
+        ("an image_url is data:image/png;base64,AAAA", False),
+    ],
+)
+def test_images_that_codex_writes_into_a_text_are_images(text: str, image: bool) -> None:
+    found = messages(call("a"), output("a", text))
+    assert (found[-1]["role"] == "user") is image
+    assert (found[1]["content"] == text) is not image
+
+
 def test_images_files_and_sounds_of_a_message() -> None:
     parts = [
         {"type": "input_image", "image_url": "https://x.test/a.png"},
@@ -276,8 +292,10 @@ def test_what_cannot_be_sent_back_is_named() -> None:
     image = {"type": "image_generation_call", "id": "ig", "result": "aW1n"}
     screen = {"type": "computer_screenshot", "image_url": "data:image/png;base64,AAAA"}
     shown = {"type": "computer_call_output", "call_id": "c", "output": screen}
-    assert read([USER, said, image, shown])[0].extras == (
+    calling = {"role": "assistant", "content": "", "tool_calls": [chat_call("x")]}
+    assert read([USER, said, calling, image, shown])[0].extras == (
         "input[].annotations",
+        "input[].tool_calls",
         "input[].image_generation_call.result",
         "input[].computer_call_output.output",
     )
