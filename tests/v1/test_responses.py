@@ -1,5 +1,7 @@
 """Which paths of the Responses API exist; input tokens are counted for nothing."""
 
+from typing import Any
+
 import pytest
 
 from gateway.domain.limits import Limits
@@ -63,6 +65,36 @@ async def test_a_server_that_refuses_codex_tools_or_items_gets_chats_in_their_pl
     provider.on("m", obey)
     assert (await gateway.client.ask("POST", "/v1/responses", dumps(plain))).status == 200
     assert (provider.last.path, provider.last.json) == ("/v1/responses", plain)
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        {"error": {"message": "2 validation errors: {'loc': ('body', 'input', 'str'), 'msg': 'not a string'}"}},  # vLLM
+        {"detail": [{"type": "missing", "loc": ["body", "input", 1, "id"], "msg": "Field required"}]},
+        {"error": {"message": "Missing required parameter: 'input[1].id'.", "param": "input[1].id"}},
+        {"error": {"message": "item['content'] is not an array"}},  # llama.cpp
+        {"error": {"message": "unknown input item type: message"}},  # Ollama
+    ],
+)
+async def test_a_server_that_refuses_how_items_are_written_gets_chats_for_what_goes_on(
+    gateway: Gateway, provider: Provider, refusal: dict[str, Any]
+) -> None:
+    gateway.channel(provider.base_url)
+    provider.on("m", reply(dumps(refusal), status=400), reply(whole("m", choice("Hi"), spent=usage())))
+    first = {"model": "m", "input": [{"role": "user", "content": "a"}]}
+    said = {"role": "assistant", "content": [{"type": "output_text", "text": "b"}]}
+    going_on = dumps({"model": "m", "input": [*first["input"], said, *first["input"]]})
+    for count in (2, 3):
+        answer = await gateway.client.ask("POST", "/v1/responses", going_on)
+        assert (answer.status, len(provider.exchanges), provider.last.path) == (200, count, "/v1/chat/completions")
+    provider.on("m", obey)
+    assert (await gateway.client.ask("POST", "/v1/responses", dumps(first))).status == 200
+    assert provider.last.path == "/v1/responses"
+    gateway.channel(provider.base_url, preset="groq")
+    provider.on("m", reply(dumps(refusal), status=400))
+    answer = await gateway.client.ask("POST", "/v1/responses", going_on)
+    assert (answer.status, provider.last.path) == (400, "/v1/responses")
 
 
 async def test_a_refusal_of_what_has_no_translation_is_passed_on(gateway: Gateway, provider: Provider) -> None:

@@ -78,6 +78,10 @@ _UNKNOWN_TOOL = re.compile(
     re.IGNORECASE,
 )
 """Matches refusals of tools that are not functions, or of their results, by llama.cpp, vLLM, Ollama and LM Studio."""
+_ITEMS_REFUSED = re.compile(
+    r"\('body', 'input'|\binput items? (?:must|type)|\bitem\['|\binput(?:[.\[](?:\d|list)|\Z)", re.IGNORECASE
+)
+"""Matches refusals of how usual items are written, by vLLM, llama.cpp, Ollama and relays: a chat may be accepted."""
 KIND_FIELDS = ("tools", "input")
 """Fields whose elements have a type that a server with only a part of the API may refuse."""
 _COMMON_KINDS = frozenset({"", "function", "message", "function_call", "function_call_output", "reasoning"})
@@ -92,8 +96,8 @@ _FIELD_REFUSED = re.compile(r"Invalid 'input\[\d+\]\.(id|content)'|Item with (id
 """Matches refusals of ids and of reasoning that another maker wrote, or that were not stored; Copilot's ids are longer
 than OpenAI's."""
 
-_NOT_CONVERTED = re.compile(r"(?i)not implemented.*convert_request_failed")
-"""Matches what new-api says of a model that its channel has only in another API."""
+_NOT_CONVERTED = re.compile(r"(?i)not implemented.*convert_request_failed|responses api is enabled only for")
+"""Matches what new-api says of a model that its channel has only in another API, and an old version of Azure's."""
 
 _SEALED = b'"' + SEAL_PREFIX.encode()
 
@@ -155,6 +159,12 @@ def _refused_kinds(request: Fields, error: ErrorBody) -> list[str]:
     if _COMMON_KINDS.issuperset(refused) and (error.param == "input" or _UNKNOWN_TOOL.search(words)):
         refused = kinds["input"] if error.param == "input" else every_kind
     return [kind for kind in dict.fromkeys(refused) if kind not in _COMMON_KINDS]
+
+
+def _kinds_of_history(request: Fields) -> list[str]:
+    """Returns what tells a request that continues a conversation from a first one."""
+    content = bytes(request.get("input", NULL))
+    return [kind for kind in ("assistant", "function_call_output") if b'"%b"' % kind.encode() in content]
 
 
 def _without_field(item: Fields, name: str) -> Fields:
@@ -268,11 +278,15 @@ class ResponsesRelay(Adapter):
             return msgspec.structs.replace(failure, may_lack_api=True, refused_kinds=(model_kind(self._sent),))
         is_about_items = refuses_reasoning(failure) or _FIELD_REFUSED.search(error.message)
         is_repairable = is_about_items or not {NULLS}.issuperset(failure.parameters)
-        if is_repairable or vendor_of(channel.preset, channel.base_url).name in _MAKERS:
+        vendor = vendor_of(channel.preset, channel.base_url)
+        if is_repairable or vendor.name in _MAKERS:
             return failure
         lacks_tools = bool(_UNKNOWN_TOOL.search(f"{error.message} {error.param}"))
         is_mistake = failure.kind is FailureKind.CLIENT and failure.code == REJECTED
         kinds = _refused_kinds(self._sent, error) if lacks_tools or is_mistake else []
+        is_known = bool(vendor.key_variable)  # as a vendor with all that such items may contain
+        if is_mistake and not (kinds or is_known) and _ITEMS_REFUSED.search(f"{error.message} {error.param}"):
+            kinds = _kinds_of_history(self._sent)
         if not (kinds or lacks_tools):
             return failure
         return msgspec.structs.replace(failure, may_lack_api=True, refused_kinds=tuple(kinds))
