@@ -30,7 +30,7 @@ _KIND = r"(?:parameter|argument|field|name|key|property|propertie|input)(?:s\b|\
 _UNKNOWN = r"(?:unsupported|unknown|unrecognized|unrecognised|unexpected|extra|extraneous|disallowed)"
 _LACKS = r"(?:does\s+not|doesn'?t|do\s+not|don'?t)\s+support"
 _IS_REFUSED = (
-    r"(?:(?:is|are)\s+(?:unsupported|deprecated|disallowed|unknown|not\s+(?:currently\s+|yet\s+)?"
+    r"(?:(?:is|are)\s+(?:unsupported|deprecated|disallowed|unknown|immutable|not\s+(?:currently\s+|yet\s+)?"
     r"(?:supported|allowed|permitted|recogni[sz]ed|enabled))|extra\s+inputs\s+are\s+not\s+permitted)"
 )
 _NAMED = tuple(
@@ -48,7 +48,7 @@ _NAMED = tuple(
         rf"extraneous\s+key\s+\[{_PATH}\]",
         rf"additionalproperty[`'\"]*\s*:\s*{_PATH}",
         rf"invalid\s+{_PATH}\s*:\s*only\s+.{{1,40}}?\s+(?:is|are)\s+allowed",
-        rf"(?<!\w)\w{{1,60}}[`'\"]?\s+and\s+{_PATH}\s+cannot\s+both\s+be",
+        rf"(?<!\w)\w{{1,60}}[`'\"]?\s+and\s+(?!\W?max_completion){_PATH}\s+cannot\s+both\s+be",
         r"\b(reasoning_effort|verbosity)\b[^.]{0,60}?(?:must\s+be\s+one\s+of|does\s+not\s+support)",
         r"\b(temperature|top_[pk])\b\W.{0,60}?\bwhen thinking is",
         rf"{_PATH}\s+parameter\s+is\s+only\s+allowed\s+when\b",
@@ -99,6 +99,7 @@ _WORDS = {
     "user_id": lazy_pattern(r"(?i)metadata\.user_id: string should|'user_id': string does not"),
     MESSAGES + "reasoning_content": lazy_pattern(r"(?i)cannot pass both content and thinking"),  # gpt-oss
     "tools[].strict": lazy_pattern(r"for function\b.{0,100} is required to be supplied and to be"),  # OpenAI
+    "max_tokens": lazy_pattern(r"max_tokens\W{1,3}and\W{1,3}max_completion_tokens"),  # both of them
     "context_management": lazy_pattern("Anthropic's context management"),  # OpenRouter
     "include": lazy_pattern(r"(?i)encrypted content is not supported"),
     "encoding_format": lazy_pattern(r"(?i)encoding[ _]format"),  # vectors are converted to what was requested

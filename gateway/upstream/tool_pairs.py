@@ -23,7 +23,7 @@ PAIRS_REFUSED = lazy_pattern(
     r"|ids were found without `tool_result`|unexpected `tool_use_id`|`tool_use` ids must be unique"
     r"|must have a single result|no tool (?:output|call) found for|tool (?:call )?result(?: does not follow|'s tool id)"
     r"|missing required parameter: 'input\[\d+\]\.call_id'"
-    r"|toolresult blocks at|function response turn comes immediately after"
+    r"|toolresult blocks at|mismatch between tool calls and|function response turn comes immediately after"
 )
 """Matches refusals of calls without results, results without calls, and ids that occur twice."""
 _OUTPUTS = {"function_call": "function_call_output", "custom_tool_call": "custom_tool_call_output"}

@@ -116,6 +116,9 @@ def _names(error: Any, **outer: Any) -> tuple[str, ...]:
         ("invalid temperature: only 1 is allowed for this model", ("temperature",)),
         ("`temperature` and `top_p` cannot both be specified for this model.", ("top_p",)),
         ("`temperature` is deprecated for this model.", ("temperature",)),
+        ("Validation: top_p is immutable for this model and must be 0.95, got 1", ("top_p",)),  # NVIDIA
+        ("Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported.", ("time", "max_tokens")),
+        ("max_tokens and max_completion_tokens cannot both be specified", ("max_tokens",)),
         ("seed: Extra inputs are not permitted", ("seed",)),
         ("Unknown name \"seed\" at 'generation_config': Cannot find field.", ("seed",)),
         # others

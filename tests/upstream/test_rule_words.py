@@ -23,6 +23,7 @@ WORDS: dict[tuple[str, ...], list[str]] = {
         "Invalid request: the message at position 1 with role 'assistant' must not be empty",
         "Assistant message must have either content or tool_calls, but not none.",  # Mistral
         "Each message must have at least one content element.",  # xAI
+        "text content is empty",  # Moonshot
         "Unable to submit request because it must have a text parameter.",  # Gemini
     ],
     ("messages[].content=some", "messages[].content=text"): [
@@ -94,6 +95,7 @@ WORDS: dict[tuple[str, ...], list[str]] = {
         "invalid params, tool call result does not follow tool call (2013)",
         "invalid params, tool result's tool id(call_function_a_1) not found (2013)",
         "Not the same number of function calls and responses",
+        "Invalid tool usage: mismatch between tool calls and tool results",  # Ollama
         "Unexpected role 'tool' after role 'user'",
         "messages.2: `tool_use` ids were found without `tool_result` blocks immediately after: a",
         "Expected toolResult blocks at messages.2.content for the following Ids: a",
