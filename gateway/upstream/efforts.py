@@ -27,12 +27,16 @@ ADAPTIVE = "thinking=adaptive"
 BUDGET = "thinking=enabled"
 FORMS_REFUSED = {
     ADAPTIVE: lazy_pattern(r"thinking\.type\W{1,4}enabled\W{1,12}(?:is not supported|allowed)"),
-    BUDGET: lazy_pattern(r"(?i)tag 'adaptive' found|adaptive(?: thinking)?\W{1,12}is not supported"),
+    BUDGET: lazy_pattern(
+        r"(?i)tag 'adaptive' found|adaptive(?: thinking)?\W{1,12}is not supported|type must be enabled"
+    ),
 }
 """What a refusal of the other form of thinking says, by the name of the rule."""
 
 _NONE = rawjson.raw("none")
 _RANKS = {"none": 0, "minimal": 1, "low": 2, "medium": 3, "default": 3, "high": 4, "xhigh": 5, "max": 6, "ultra": 7}
+MANDATORY = lazy_pattern(r"(?i)reasoning is mandatory")
+"""Matches OpenRouter's refusal of a request without thinking."""
 _ABOUT_EFFORT = lazy_pattern(r"(?i)effort|(?:think|reasoning) value")
 _LIST_STARTS = lazy_pattern(
     r"(?i)\b(?:supported|allowed|valid|accepted|available)\s+(?:\w+\s+)?(?:values?|types?|levels?|efforts?|options?)\b"
@@ -49,6 +53,8 @@ def effort_rule(text: str) -> str:
     """Returns the name of the rule for the levels that a refusal lists. It is that for the usual levels if the refusal
     only says that the level is invalid, and empty for other refusals.
     """
+    if MANDATORY.search(text):
+        return EFFORTS + ",".join(level for level in _RANKS if level != "none")
     if not _ABOUT_EFFORT.search(text):
         return ""
     lists = (_LIST_END.split(text[match.end() : match.end() + 200])[0] for match in _LIST_STARTS.finditer(text))

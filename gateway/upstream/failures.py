@@ -137,7 +137,7 @@ _BAD_REQUEST = lazy_pattern(
     r"unexpected message role|unknown variant|extra_forbidden|invalid params"
     r"|system messages? must be|roles must alternate|no user query found"
     r"|prefill is incompatible|(?:image|audio|video) input is not|tool call arguments as json|could not process image"
-    r"|requires --jinja|cannot use both json_schema and grammar"
+    r"|toolresult' object has no attribute|requires --jinja|cannot use both json_schema and grammar"
     r"|invalid_prompt|(?:bio|cyber)_policy|policy_violation|(?:empty|invalid|to_download|base64)_image"
     r"|unsupported_image_|image_(?:file_not_|file_too_|parse_error|too_(?:large|small))"
 )

@@ -227,6 +227,13 @@ def _with_objects(message: Fields) -> Fields:
     return message if fixed == calls else {**message, "tool_calls": rawjson.raw(fixed)}
 
 
+def _with_object_input(part: Any) -> Any:
+    """Returns a call of Anthropic's API with an object for its input, which GLM may have made a list."""
+    given = rawjson.at(part, "input")
+    is_wrong = rawjson.at(part, "type") == "tool_use" and not isinstance(given, dict)
+    return {**part, "input": rawjson.maybe(object_text(given).encode())} if is_wrong else part
+
+
 def _short_id(given: Any) -> Any:
     """Returns an id if it is short, else a digest of it."""
     if not isinstance(given, str) or _SHORT_ID.fullmatch(given):
@@ -333,6 +340,11 @@ RULES: Mapping[str, MessageRule] = {
             r"|no attribute 'items'"
         ),
         sign=b'"arguments"',
+    ),
+    MESSAGES + "input": MessageRule(
+        _in_each(lambda message: _with_changes(message, _with_object_input)),
+        lazy_pattern(r"(?i)tool_?use\.input\W{1,3}(?:input should be|is invalid)|toolresult' object has no attribute"),
+        sign=b'"tool_use"',
     ),
     THOUGHTS: MessageRule(_in_each(_with_thought)),
     REASONING_BACK: MessageRule(

@@ -7,7 +7,7 @@ The names are only candidates: a parameter that was not sent is never left out. 
 import re
 
 from gateway.domain.lazy_pattern import lazy_pattern
-from gateway.upstream.efforts import EFFORT, NO_EFFORT, NO_EFFORT_REFUSED, effort_rule
+from gateway.upstream.efforts import EFFORT, MANDATORY, NO_EFFORT, NO_EFFORT_REFUSED, effort_rule
 from gateway.upstream.error_body import ErrorBody
 from gateway.upstream.ranges import range_rules
 
@@ -160,6 +160,8 @@ def refused_params(error: ErrorBody) -> tuple[str, ...]:
     if rule := effort_rule(f"{message} {error.param}"):
         names.pop(EFFORT, None)
         names[rule] = None
+    if MANDATORY.search(message):
+        names["reasoning.enabled"] = None
     names |= dict.fromkeys(range_rules(message))
     if "beta" in message or "context_management" in names:
         betas = _BETA_NAME.findall(message) or (["*"] if "beta flag" in message else [])

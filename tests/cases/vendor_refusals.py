@@ -292,6 +292,7 @@ BAD_REQUEST: list[Said] = [
     (500, {"message": "Could not process image"}),  # Bedrock
     (500, openai("tools param requires --jinja flag", 500, "server_error")),  # llama.cpp
     (500, openai("Cannot use both json_schema and grammar", 500, "server_error")),  # llama.cpp
+    (500, anthropic("api_error", "[500]['ClaudeContentBlockToolResult' object has no attribute 'id'][1]")),  # Zhipu
     (500, openai("audio input is not supported - hint: you may need to provide the mmproj", 500, "server_error")),
     (400, failure("Provider returned error", code=400, metadata={"error_type": "invalid_request"})),
     (400, failure("Provider returned error", code=400, metadata={"error_type": "image_not_found"})),

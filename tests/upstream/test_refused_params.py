@@ -105,6 +105,11 @@ def _names(error: Any, **outer: Any) -> tuple[str, ...]:
             'invalid reasoning value: \'xhigh\' (must be "high", "medium" or "low")',
             ("reasoning_effort in high,medium,low",),
         ),
+        # OpenRouter
+        (
+            "Reasoning is mandatory for this endpoint and cannot be disabled.",
+            ("reasoning_effort in minimal,low,medium,default,high,xhigh,max,ultra", "reasoning.enabled"),
+        ),
         # xAI
         ("Argument not supported on this model: presencePenalty", ("presence_penalty",)),
         ("Model grok-4-latest does not support parameter reasoningEffort.", ("reasoning_effort",)),

@@ -68,6 +68,11 @@ WORDS: dict[tuple[str, ...], list[str]] = {
         "Unsupported content type: image_url",
         "unknown variant `image`, expected one of `text`, `tool_use`",
     ],
+    ("messages[].input",): [
+        "messages.1.content.0.tool_use.input: Input should be an object",
+        "The format of the value at messages.1.content.0.toolUse.input is invalid.",  # Bedrock
+        "[500]['ClaudeContentBlockToolResult' object has no attribute 'id'][2026]",  # Zhipu
+    ],
     ("messages[].image=base64",): ["图片输入格式/解析错误"],
     ("messages[].content=text",): [
         "messages[0].content must be a string",
@@ -142,6 +147,7 @@ WORDS: dict[tuple[str, ...], list[str]] = {
         'invalid params, invalid thinking.type: "enabled" (allowed: adaptive, disabled) (2013)',
     ],
     ("thinking=enabled",): [
+        "Validation: thinking.type must be enabled or disabled",  # MiniMax
         "thinking: Input tag 'adaptive' found using 'type' does not match any of the expected",
         "adaptive thinking is not supported on this model",
     ],

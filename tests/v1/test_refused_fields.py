@@ -308,6 +308,11 @@ _FILLED = _user({**_result()["content"][0], "content": "."})
             [],
         ),
         (
+            "messages.0.content.0.tool_use.input: Input should be an object",
+            [_assistant({**_CALL, "input": ["ls"]}), _result(_SEEN)],
+            [_assistant({**_CALL, "input": {"invalid_arguments": '["ls"]'}}), _result(_SEEN)],
+        ),
+        (
             "The `content[].thinking` in the thinking mode must be passed back to the API.",
             [_assistant(_CALL), _result(_SEEN)],
             [_assistant(_THOUGHT, _CALL), _result(_SEEN)],
