@@ -140,14 +140,14 @@ async def test_a_model_that_thinks_or_calls_tools_is_told_not_to_think_where_it_
     gateway: Gateway, provider: Provider, given: dict[str, Any], dropped: str
 ) -> None:
     refusal = fail(400, TOOLS_WITHOUT_EFFORT)
-    provider.on("m", refusal, fail(404, "Invalid URL (POST /v1/responses)"), refusal, speak())
+    provider.on("m", refusal, fail(404, "Invalid URL (POST /v1/responses)"), speak())
     for _ in range(2):
         answer = await gateway.client.chat(tools=[TOOL], **given)
         assert (answer.status, answer.head.get("x-gateway-dropped-params")) == (200, dropped)
     await gateway.client.chat(reasoning_effort="low")
     chats = [exchange for exchange in provider.exchanges if exchange.path == "/v1/chat/completions"]
     assert [exchange.json.get("reasoning_effort") for exchange in chats] == [
-        *[given.get("reasoning_effort")] * 2,
+        given.get("reasoning_effort"),
         *("none", "none", "low"),
     ]
     assert len(provider.exchanges) == len(chats) + 1
