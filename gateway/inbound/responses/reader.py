@@ -273,14 +273,17 @@ def _cleaned_event(fields: Fields, holders: dict[str, Fields], kind: str, screen
         return screen.without_secrets(fields, _CONTENT)
     event = screen.without_secrets(fields, _HOLDERS)
     for name, holder in holders.items():
-        cleaned = _cleaned_response(holder, screen, known)
+        is_response = name == "response"
+        cleaned = _cleaned_response(holder, screen, known) if is_response else screen.without_secrets(holder, _CONTENT)
         event[name] = fields[name] if cleaned == holder else rawjson.raw(cleaned)
         holders[name] = cleaned
     return event
 
 
 def _cleaned_response(fields: Fields, screen: Screen, known: Fields) -> Fields:
-    """Returns a response, an item or a part of an item without the secrets around its content."""
+    """Returns a response without the secrets around its content."""
+    if fields == known:  # a stream begins with two events that have the same one
+        return fields
     searched = {name for name, value in fields.items() if known.get(name) == value}
     response = screen.without_secrets(fields, _CONTENT_OR_OUTPUT | searched)
     if rawjson.is_list(fields.get("output", NULL)):
