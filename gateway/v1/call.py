@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sized
 
 from aiohttp import hdrs, web
 
-from gateway.core.call import CallOrigin
+from gateway.core.call import CallOrigin, Client
 from gateway.core.engine import Engine
 from gateway.core.memory import BodyShare
 from gateway.domain import rawjson
@@ -31,25 +31,46 @@ MOST_OBSERVED = 8 << 20
 """The most bytes of an answer that ``HttpClient.on_answer`` gets."""
 
 
-class HttpClient:
+class RequestClient(Client):
+    """What the clients of a call over HTTP and over a WebSocket have in common."""
+
+    def __init__(self, request: web.BaseRequest, call_id: CallId, api: InboundApi) -> None:
+        self._request = request
+        self._call_id = call_id
+        self._api = api
+
+    async def fail(self, error: GatewayError, before: bytes = b"", stream: AnswerStream | None = None) -> None:
+        try:
+            await self.write(before + self._api.broken_end(error, self._call_id, stream))
+        except ConnectionError:
+            self.gone = True
+
+    def cut(self) -> None:
+        if self._request.transport is not None:
+            self._request.transport.abort()
+
+    def note_gone(self) -> None:
+        """Note that the connection is lost, and tell the call."""
+        if not self.gone:
+            self.gone = True
+            if self.on_gone is not None:
+                self.on_gone()
+
+
+class HttpClient(RequestClient):
     """The client of one request."""
 
     def __init__(self, request: web.BaseRequest, call_id: CallId, api: InboundApi, running_calls: Sized = ()) -> None:
         """``running_calls`` are the running calls: the answer of a single one is sent without delay."""
-        self._request = request
-        self._call_id = call_id
-        self._api = api
+        super().__init__(request, call_id, api)
         self._running_calls = running_calls
         self.response: Response | None = None
         """The answer; that of a stream is set when it begins."""
         self.on_answer: Callable[[bytes], None] | None = None
         """Gets the whole answer to a plain call, or the last bytes of a stream, before the client does."""
-        self.gone = False
-        self.begun = False
-        self.on_gone: Callable[[], None] | None = None
         connection = request.protocol
         if isinstance(connection, Connection):
-            connection.on_lost = self._on_lost
+            connection.on_lost = self.note_gone
 
     @property
     def may_wait(self) -> bool:
@@ -104,16 +125,6 @@ class HttpClient:
             status, headers, body = error_responses.error_answer(error, self._call_id, self._api)
             self.response.replace(self._request, body, status=status, headers=self._headers(headers))
 
-    async def fail(self, error: GatewayError, before: bytes = b"", stream: AnswerStream | None = None) -> None:
-        try:
-            await self.write(before + self._api.broken_end(error, self._call_id, stream))
-        except ConnectionError:
-            self.gone = True
-
-    def cut(self) -> None:
-        if self._request.transport is not None:
-            self._request.transport.abort()
-
     def leave(self) -> None:
         """Stop watching the connection, because the answer is complete."""
         self.on_answer = None
@@ -128,11 +139,6 @@ class HttpClient:
             headers[name] = self._call_id
         origin = self._request.headers.get(hdrs.ORIGIN)  # it is permitted, or the request had been refused
         return headers if origin is None else {**headers, **cors_headers(origin)}
-
-    def _on_lost(self) -> None:
-        self.gone = True
-        if self.on_gone is not None:
-            self.on_gone()
 
 
 def _replace_model(body: bytes, model: str) -> bytes:

@@ -1,7 +1,5 @@
 """SocketClient: the client of one call over a WebSocket, which gets each event of its answer as a frame."""
 
-from collections.abc import Callable
-from contextlib import suppress
 from typing import Literal
 
 from aiohttp import web
@@ -11,24 +9,20 @@ from gateway.core.engine import Engine
 from gateway.domain.answer import Buffer
 from gateway.domain.errors import GatewayError, InternalError
 from gateway.inbound.responses.socket_turn import TurnEvents
-from gateway.upstream.adapter import AnswerStream
+from gateway.v1.call import RequestClient
 
 Socket = web.WebSocketResponse[Literal[False]]
 
 
-class SocketClient:
-    """The client of one request, as the pipeline sees it. See ``core.call.Client``."""
+class SocketClient(RequestClient):
+    """The client of one request, as the pipeline sees it."""
 
     may_wait = False
 
     def __init__(self, socket: Socket, request: web.BaseRequest, origin: CallOrigin, events: TurnEvents) -> None:
+        super().__init__(request, origin.id, origin.api)
         self._socket = socket
-        self._request = request
-        self._origin = origin
         self._events = events
-        self.gone = False
-        self.begun = False
-        self.on_gone: Callable[[], None] | None = None
 
     async def begin(self, headers: dict[str, str], *, more: bool = False) -> None:
         """See ``Client``. A WebSocket has no head to send."""
@@ -54,10 +48,6 @@ class SocketClient:
         """Send the last events. The connection stays open."""
         await self.write(data)
 
-    async def fail(self, error: GatewayError, before: bytes = b"", stream: AnswerStream | None = None) -> None:
-        with suppress(ConnectionError):
-            await self.write(before + self._origin.api.broken_end(error, self._origin.id, stream))
-
     def answer(self, headers: dict[str, str], parts: tuple[Buffer, ...], *, soon: bool = False) -> None:
         """Raises InternalError: every request is for a stream, so no answer is whole."""
         raise InternalError("a WebSocket was given a whole answer")
@@ -71,15 +61,4 @@ class SocketClient:
     def interrupt(self, response: str, engine: Engine) -> None:
         """End the call if this is its response and it has not ended."""
         if self._events.interrupt(response):
-            engine.cancel(self._origin.id)
-
-    def cut(self) -> None:
-        if self._request.transport is not None:
-            self._request.transport.abort()
-
-    def note_gone(self) -> None:
-        if self.gone:
-            return
-        self.gone = True
-        if self.on_gone is not None:
-            self.on_gone()
+            engine.cancel(self._call_id)
