@@ -83,8 +83,6 @@ _HINT_IN_JSON = re.compile(
     rb'"(?=n|[^"]*?(?:\\u|' + "|".join(_WORDS).encode() + rb'))(?:[^"\\]|\\.)*+"\s*+:', re.IGNORECASE | re.DOTALL
 )
 """Matches JSON text that may contain the name of a limit. It takes linear time, because it begins at quotes only."""
-_LONGEST_NAME = 100
-"""No upstream has a limit with a longer name. The time that ``_CAP`` takes grows with the square of the length."""
 _CHOICES = frozenset(
     {
         *("n", "bestof", "candidatecount", "numreturnsequences", "numgenerations", "numcompletions", "numresponses"),
@@ -279,10 +277,12 @@ def _limit_names(names: set[str]) -> dict[str, _Meaning]:
 
 
 def _meaning_of(name: str) -> _Meaning:
-    return _cached_meaning(name) if len(name) <= _LONGEST_NAME else _Meaning.NONE
+    """Returns what a field limits. No limit has a longer name, and ``_CAP`` takes quadratic time."""
+    return _cached_meaning(name) if len(name) <= 100 else _Meaning.NONE
 
 
-def _meaning(name: str) -> _Meaning:
+@lru_cache(maxsize=1024)
+def _cached_meaning(name: str) -> _Meaning:
     word = name.lower().replace("_", "").replace("-", "")
     if word in _CHOICES:
         return _Meaning.CHOICES
@@ -295,9 +295,6 @@ def _meaning(name: str) -> _Meaning:
     if not _CAP.search(word):
         return _Meaning.NONE
     return _Meaning.THINKING if _THINKING.search(word) else _Meaning.CAP
-
-
-_cached_meaning = lru_cache(maxsize=1024)(_meaning)
 
 
 def _amount(value: Any) -> int | None:

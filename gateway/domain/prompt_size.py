@@ -34,10 +34,6 @@ BOUND_DATED_TOOL = 1_300
 """The most tokens that Anthropic adds for a tool of its own that clients run: the screen, with its system prompt."""
 DATED_TYPE = b"_202"
 """In the type of each such tool, as in ``bash_20250124``."""
-BOUND_TYPE = 10
-"""The most tokens that ``tool_schemas`` adds to an alternative after a refusal: a type with ``items``."""
-BOUND_ITEMS = 4
-"""The most tokens that it adds to a list."""
 _TYPE_KEY = re.compile(rb'(?<!\\)"type"\s*:')
 
 SCHEMAS = ("tools", "functions", "response_format")
@@ -135,9 +131,10 @@ def bound_of(
         tokens += BOUND_DATED_TOOL * schema.count(DATED_TYPE) + BOUND_TOOL * schema.count(b'"name"')
         if b'"$ref"' in schema:  # a translation may write a definition a second time where it is used
             size += len(schema)
-        tokens += BOUND_ITEMS * schema.lower().count(b'"array"')
+        # after a refusal, ``tool_schemas`` adds ``items`` to lists, and a type with ``items`` to alternatives
+        tokens += 4 * schema.lower().count(b'"array"')
         if b'"anyOf"' in schema:
-            tokens += BOUND_TYPE * max(0, schema.count(b"{") - len(_TYPE_KEY.findall(schema)))
+            tokens += 10 * max(0, schema.count(b"{") - len(_TYPE_KEY.findall(schema)))
     with_numbers = [text for text in map(bytes, others.values()) if _NUMBERS.search(text)]
     tokens += sum(text.count(b"[") + text.count(b",") for text in with_numbers)  # one is before each number
     names = [name for name, raw in fields.items() if b"{" in bytes(raw)]

@@ -35,8 +35,6 @@ from gateway.web.response import Response
 
 MAX_RUNNING_COUNTS = 60
 """How many counts may run at the same time for one token."""
-ANSWER_LIMIT = 64 << 10
-"""The most bytes that an upstream's answer may have."""
 
 
 async def answer_count_tokens(engine: Engine, request: web.BaseRequest, origin: CallOrigin) -> Response:
@@ -89,7 +87,7 @@ async def _fetch_upstream_count(
         async with asyncio.timeout(3.0):  # an estimate now is better than a count later
             reply = await engine.upstreams.send(channel, prepared, stream=False)
             try:
-                body = await reply.read(ANSWER_LIMIT, UnlimitedMemory())
+                body = await reply.read(64 << 10, UnlimitedMemory())  # a count or an error is short
             finally:
                 reply.abort()
         answer = rawjson.maybe(body)
