@@ -73,9 +73,8 @@ def _dry_run_state(engine: Engine) -> DryRunState:
         catalog=engine.catalog,
         limiter=engine.limiter,
         books=engine.store.books,
-        first_choice=lambda call, entry, *, waited=False: engine.pipeline.attempts.chooser.first(
-            call, _without_unset(engine, entry), waited=waited, dry=True
-        ),
+        chooser=engine.pipeline.attempts.chooser,
+        usable=lambda model: _without_unset(engine, model),
         closed=engine.pipeline.closed,
         check_memory=lambda: engine.pressure.check(engine.clock.mono()),
     )

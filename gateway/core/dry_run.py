@@ -6,7 +6,7 @@ channel. But no hold is written, and no upstream is called.
 
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
-from typing import Protocol, cast
+from typing import cast
 
 import msgspec
 
@@ -14,6 +14,7 @@ from gateway.core.admission import Admission, admit, affordable_hold, entry_for,
 from gateway.core.auth import current_token, require_usable
 from gateway.core.call import Call, CallContext, CallOrigin, Client
 from gateway.core.catalog import Catalog
+from gateway.core.chooser import Chooser
 from gateway.core.model_entry import ModelEntry
 from gateway.core.quota import CallNeed, MoneyBooks, largest_need
 from gateway.core.ratelimit import Limiter
@@ -38,19 +39,15 @@ class PlannedCall(msgspec.Struct, frozen=True, kw_only=True):
     api: InboundApi = CHAT
 
 
-class RouteLookup(Protocol):
-    """Returns the first channel of an admitted call, or where it may wait for one. See ``Chooser.first``."""
-
-    def __call__(self, call: Call, entry: ModelEntry, *, waited: bool = False) -> RouteChoice: ...
-
-
 class DryRunState(msgspec.Struct, frozen=True, kw_only=True):
     """What a real call goes through."""
 
     catalog: Catalog
     limiter: Limiter
     books: MoneyBooks
-    first_choice: RouteLookup
+    chooser: Chooser
+    usable: Callable[[ModelEntry], ModelEntry]
+    """Returns a model without the channels that cannot be called."""
     closed: GatewayError | None
     """The error while no calls are accepted."""
     check_memory: Callable[[], None]
@@ -76,8 +73,6 @@ class DryRun(msgspec.Struct, frozen=True, kw_only=True):
 
 def dry_run(planned: PlannedCall, state: DryRunState, now: Millis) -> DryRun:
     """Returns how far a call would get, up to the point at which its hold would be written."""
-    admission: Admission | None = None
-    call: Call | None = None
     try:
         require_usable(current_token(planned.token, state.catalog, now), now)
         state.check_memory()
@@ -85,16 +80,15 @@ def dry_run(planned: PlannedCall, state: DryRunState, now: Millis) -> DryRun:
             raise state.closed
         call = _call(planned, state.catalog, now)
         admission = admit(call, state.limiter, state.books)
+    except GatewayError as error:
+        return _refused_run(error, planned, state, now)
+    run = DryRun(error=None, admission=admission, choice=None, need=call.need, unaffordable=admission.unaffordable)
+    try:
         if admission.full is not None:
             state.limiter.concurrency.gates_with_room((admission.full,))
-        choice = _first(call, admission, state)
+        return msgspec.structs.replace(run, choice=_first(call, state.usable(admission.entry), state))
     except GatewayError as error:
-        if call is not None and admission is not None:
-            unaffordable = admission.unaffordable
-            return DryRun(error=error, admission=admission, choice=None, need=call.need, unaffordable=unaffordable)
-        return _refused_run(error, planned, state, now)
-    unaffordable = admission.unaffordable
-    return DryRun(error=None, admission=admission, choice=choice, need=call.need, unaffordable=unaffordable)
+        return msgspec.structs.replace(run, error=error)
 
 
 def _refused_run(error: GatewayError, planned: PlannedCall, state: DryRunState, now: Millis) -> DryRun:
@@ -115,14 +109,14 @@ def _refused_run(error: GatewayError, planned: PlannedCall, state: DryRunState, 
     return msgspec.structs.replace(run, need=call.need, unaffordable=unaffordable)
 
 
-def _first(call: Call, admission: Admission, state: DryRunState) -> RouteChoice:
+def _first(call: Call, entry: ModelEntry, state: DryRunState) -> RouteChoice:
     """Returns the choice of the first channel; without a route if the call may wait for one."""
-    choice = state.first_choice(call, admission.entry)
+    choice = state.chooser.first(call, entry, dry=True)
     if choice.route is None:
         try:
             state.limiter.concurrency.gates_with_room(choice.gates)
         except RateLimited:
-            return state.first_choice(call, admission.entry, waited=True)
+            return state.chooser.first(call, entry, waited=True, dry=True)
     return choice
 
 

@@ -33,7 +33,7 @@ BOUND_TOOL = 30
 BOUND_DATED_TOOL = 1_300
 """The most tokens that Anthropic adds for a tool of its own that clients run: the screen, with its system prompt."""
 DATED_TYPE = b"_202"
-"""In the type of each such tool, as in ``bash_20250124``."""
+"""What the types of these tools contain, as in ``bash_20250124``."""
 _TYPE_KEY = re.compile(rb'(?<!\\)"type"\s*:')
 
 SCHEMAS = ("tools", "functions", "response_format")

@@ -1,7 +1,6 @@
 """What is foretold is what a real call gets, whatever the configuration and whatever happened before."""
 
 import random
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +35,8 @@ def foretold(rig: Rig, model: str = "m", prompt_tokens: int = 1000, max_tokens: 
         catalog=Catalog(rig.store.entities.registry),
         limiter=rig.limiter,
         books=rig.books,
-        first_choice=partial(rig.pipeline.attempts.chooser.first, dry=True),
+        chooser=rig.pipeline.attempts.chooser,
+        usable=lambda model: model,
         closed=rig.pipeline.closed,
         check_memory=lambda: None,
     )
