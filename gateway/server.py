@@ -194,23 +194,20 @@ async def open_engine(
 
 
 def _make_pipeline(engine: Engine) -> Pipeline:
-    channel_limits = ChannelLimits(engine.limiter)
     progress = ProgressReporter(engine.bus, engine.store.books, engine.clock)
     engine.live.report = progress.report_output
     attempts = Attempts(
         sender=engine.upstreams,
         preparer=Preparer(dialects.shared_adapters(), engine.learned, engine.worker, engine.clock.wall),
-        health=engine.health,
-        clock=engine.clock,
-        progress=progress,
         chooser=Chooser(
             health=engine.health,
             draw=secrets.SystemRandom().randrange,
             retries=RetryBudget(engine.clock.mono, engine.live.__len__),
-            channel_limits=channel_limits,
+            channel_limits=ChannelLimits(engine.limiter, progress),
             mono=engine.clock.mono,
         ),
-        channel_limits=channel_limits,
+        progress=progress,
+        clock=engine.clock,
     )
     return Pipeline(
         books=engine.store.books,

@@ -19,7 +19,6 @@ import msgspec
 from gateway.core.answer_memory import UNCOUNTED
 from gateway.core.call import Call
 from gateway.core.channel_health import NO_TRIAL, ChannelHealth
-from gateway.core.channel_limits import ChannelLimits
 from gateway.core.chooser import Chooser, no_channel, unaffordable_text
 from gateway.core.clock import Clock
 from gateway.core.latency import LatencyStats
@@ -72,15 +71,13 @@ class Attempts:
 
     sender: AnswerSender
     preparer: Preparer
-    health: ChannelHealth
-    clock: Clock
-    progress: ProgressReporter
     chooser: Chooser
-    channel_limits: ChannelLimits
+    progress: ProgressReporter
+    clock: Clock
 
     def __post_init__(self) -> None:
         self.redaction = self.sender.redaction
-        self.channel_limits.on_wait = self.progress.report_wait
+        self.health, self.channel_limits = self.chooser.health, self.chooser.channel_limits
 
     async def answer(self, call: Call, entry: ModelEntry, order: Order, choice: RouteChoice) -> Answer:
         """Returns the whole answer, or the stream whose content the client has and whose end is still to be sent.

@@ -5,11 +5,10 @@ with which it was counted are then replaced by those that it used. An attempt af
 used none.
 """
 
-from collections.abc import Callable
-
 from gateway.core.call import Call
 from gateway.core.concurrency import wait_text
 from gateway.core.model_entry import Route
+from gateway.core.progress import ProgressReporter
 from gateway.core.rate_scopes import ConcurrencyGate
 from gateway.core.ratelimit import Limiter
 from gateway.core.routing import LimitCheck, SkippedRoute
@@ -38,10 +37,9 @@ def limit_check(limiter: Limiter, tokens: int, held: tuple[str, str] | None = No
 class ChannelLimits:
     """The limits of all channels."""
 
-    def __init__(self, limiter: Limiter) -> None:
+    def __init__(self, limiter: Limiter, progress: ProgressReporter) -> None:
         self._limiter = limiter
-        self.on_wait: Callable[[Call, str], None] = lambda _call, _what: None
-        """Called when a running call begins to wait, with a text that names what it waits for."""
+        self._progress = progress
 
     def check_for(self, call: Call) -> LimitCheck:
         slot = call.limits.channel_slot
@@ -65,7 +63,7 @@ class ChannelLimits:
     async def wait(self, call: Call, gates: tuple[ConcurrencyGate, ...]) -> bool:
         """Wait until the call gets a slot at one of these gates. Returns False if it got none in time."""
         self.release_slot(call)
-        self.on_wait(call, wait_text(gates))
+        self._progress.report_wait(call, wait_text(gates))
         try:
             call.limits.channel_slot = await self._limiter.concurrency.wait(gates)
         except GatewayError:

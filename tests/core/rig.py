@@ -88,23 +88,20 @@ class Rig:
         self.grant(DOLLAR)
 
     def _attempts(self, clock: Clock) -> Attempts:
-        channel_limits, adapter_of = ChannelLimits(self.limiter), dialects.shared_adapters()
         progress = ProgressReporter(self.bus, self.books, clock)
         self.live.report = progress.report_output
         return Attempts(
             sender=self.upstreams,
-            preparer=Preparer(adapter_of, LearnedParams(), self.worker, clock.wall),
-            health=self.health,
-            clock=clock,
-            progress=progress,
+            preparer=Preparer(dialects.shared_adapters(), LearnedParams(), self.worker, clock.wall),
             chooser=Chooser(
                 health=self.health,
                 draw=self._drawn,
                 retries=RetryBudget(clock.mono, self.live.__len__),
-                channel_limits=channel_limits,
+                channel_limits=ChannelLimits(self.limiter, progress),
                 mono=clock.mono,
             ),
-            channel_limits=channel_limits,
+            progress=progress,
+            clock=clock,
         )
 
     def _drawn(self, tickets: int) -> int:

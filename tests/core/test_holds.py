@@ -142,22 +142,19 @@ class StorelessGateway(GenerousUpstream):
         clock = self.clock = Watch().clock
         self.catalog, self.meter = catalog, Meter()
         self.limiter = Limiter(clock.mono, lambda _: UsedToday(0, 0, 0.0))
-        health, channel_limits = ChannelHealth(clock.mono, lambda: None), ChannelLimits(self.limiter)
-        adapter_of = dialects.shared_adapters()
+        progress = ProgressReporter(EventBus(), Purse(), clock)
         self.attempts = Attempts(
             sender=self.upstreams,
-            preparer=Preparer(adapter_of, LearnedParams(), Worker(), clock.wall),
-            health=health,
-            clock=clock,
-            progress=ProgressReporter(EventBus(), Purse(), clock),
+            preparer=Preparer(dialects.shared_adapters(), LearnedParams(), Worker(), clock.wall),
             chooser=Chooser(
-                health=health,
+                health=ChannelHealth(clock.mono, lambda: None),
                 draw=lambda _: 0,
                 retries=RetryBudget(clock.mono, lambda: 10),
-                channel_limits=channel_limits,
+                channel_limits=ChannelLimits(self.limiter, progress),
                 mono=clock.mono,
             ),
-            channel_limits=channel_limits,
+            progress=progress,
+            clock=clock,
         )
         for made in catalog.registry.channels.values():
             self.upstreams.on(made.name, lambda made=made: self.reply(made, self.upstreams.asked[-1][1]))  # type: ignore[misc]
