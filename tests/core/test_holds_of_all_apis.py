@@ -19,7 +19,7 @@ from gateway.core.settlement import record_of
 from gateway.domain.channel import Channel, Dialect, Overrides
 from gateway.domain.errors import GatewayError
 from gateway.domain.failure import ResponsesNeed
-from gateway.domain.order import PreparedRequest
+from gateway.domain.order import Order, PreparedRequest
 from gateway.domain.price import Price
 from gateway.domain.settings import Settings
 from gateway.domain.units import DOLLAR, MILLION, CallId, Nanos
@@ -188,7 +188,8 @@ class ObedientGateway(StorelessGateway):
         assert choice.route is not None
         call.held, call.held_tokens = admission.hold_plan.nanos, admission.hold_plan.tokens
         call.begin_attempt(choice.route, choice.reason, 1)
-        got = await self.attempts.answer(call, admission.entry, api.order(asked, origin.id, origin.ts), choice)
+        order = msgspec.structs.replace(api.order(asked, origin.id, origin.ts), owner=token.id)
+        got = await self.attempts.answer(call, admission.entry, order, choice)
         assert isinstance(got, WholeAnswer)
         call.result.usage = self.meter.usage(call, got)
         return call.held, record_of(call, 200, mono=self.clock.mono()).cost
@@ -271,3 +272,36 @@ def test_what_a_translation_adds_is_held_for(api: InboundApi, place: tuple[Diale
     middle = ObedientGateway(configured([(place, None, None, None)], [PRICE, PRICE], MILLION), (0, 0))
     held, cost = asyncio.run(middle.cost(api, {**request_, **cap}))
     assert cost <= held
+
+
+CALLED: Doc = {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": {}}}
+USED: Doc = {"type": "tool_use", "id": "call_1", "name": "f", "input": {}}
+
+
+@pytest.mark.parametrize(
+    ("api", "turn"),
+    [
+        (CHAT, {"tool_calls": [CALLED]}),
+        (MESSAGES, {"content": [USED]}),
+        (OLLAMA_CHAT, {"content": "", "tool_calls": [CALLED]}),
+    ],
+    ids=["chat", "messages", "ollama"],
+)
+def test_reasoning_that_goes_back_with_its_calls_is_held_for(api: InboundApi, turn: Doc) -> None:
+    middle = ObedientGateway(configured([(GPT, None, None, None)], [PRICE, PRICE], MILLION), (0, 0))
+    middle.take_chats_as_responses()
+    turns = [{"role": "user", "content": "Hi"}, {"role": "assistant", **turn}]
+    request = {"messages": turns, "max_tokens": 16, "options": {"num_predict": 16}, "stream": False}
+    held_before, _ = asyncio.run(middle.cost(api, request))
+    sealed = "c2Vh" * 30_000
+    items = [
+        {"type": "reasoning", "encrypted_content": sealed},
+        {"type": "function_call", "call_id": "call_1", "name": "f", "arguments": "{}"},
+    ]
+    (channel,), owner = middle.catalog.registry.channels.values(), kit.token().id
+    reader = middle.attempts.preparer.responses.reader(Order(fields={}, model="m", owner=owner), channel)
+    assert list(reader.read_whole(json.dumps({"output": items}).encode()))
+    held, cost = asyncio.run(middle.cost(api, request))
+    assert middle.upstreams.asked[-1][1].body.count(sealed.encode()) == 1
+    assert cost <= held
+    assert held - held_before >= len(sealed) // 3 * PRICE.input // MILLION
