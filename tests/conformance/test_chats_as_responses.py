@@ -1,8 +1,6 @@
 """Chats that a channel takes only as responses: what the client asked for arrives, and it gets a chat completion."""
 
 import json
-import re
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,7 +13,6 @@ from tests.fakes.replies import Doc, choice, fail, reply, speak, usage, whole
 from tests.fakes.responses import (
     either,
     event,
-    events_of,
     function_call,
     message,
     respond,
@@ -358,33 +355,6 @@ async def test_the_sdk_reads_text_reasoning_and_calls(gateway: Gateway, provider
     functions = [(call.id, call.function.name, call.function.arguments) for call in told.tool_calls]
     assert functions == [("call_a", "a", "{}"), ("call_b", "b", '{"x":1}')]
     assert (answer.usage.prompt_tokens, answer.usage.completion_tokens) == (20, 30)
-
-
-def without(*words: bytes) -> Callable[[list[bytes]], list[bytes]]:
-    return lambda events: [each for each in events if not any(word in each for word in words)]
-
-
-BROKEN: dict[str, Callable[[list[bytes]], list[bytes]]] = {
-    "no places": lambda events: [re.sub(rb'"output_index":\d,', b"", each) for each in events],
-    "one place": lambda events: [each.replace(b'"output_index":1', b'"output_index":0') for each in events],
-    "only the last": lambda events: [events[0], events[-1]],
-    "no ends": without(b"output_item.done"),
-    "no beginnings": without(b"output_item.added"),
-    "whole items": without(b".delta"),
-    "pieces of texts only": without(b"output_item", b"function_call_arguments"),
-}
-
-
-@pytest.mark.parametrize("kind", BROKEN)
-async def test_streams_of_relays_lose_nothing(gateway: Gateway, provider: Provider, kind: str) -> None:
-    events = BROKEN[kind](events_of(response(message("Hello"), function_call("f", '{"x":1}'))))
-    provider.on("m", either(respond_with(b"".join(events)), ONLY_THERE["openai"]))
-    answer = await gateway.client.chat(stream=True)
-    deltas = [chunk["choices"][0]["delta"] for chunk in answer.chunks if chunk["choices"]]
-    functions = [call["function"] for delta in deltas for call in delta.get("tool_calls", ())]
-    whole_call = ("".join(function.get(name, "") for function in functions) for name in ("name", "arguments"))
-    assert (answer.text, *whole_call) == ("Hello", "f", '{"x":1}')
-    assert gateway.record.output == 12
 
 
 @pytest.mark.parametrize("stream", [False, True])

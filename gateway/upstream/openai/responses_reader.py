@@ -81,9 +81,12 @@ class OutputReader(AnswerReader):
         """The number of the item that began last."""
         self._numbers: dict[int | None, int] = {}
         """The numbers of items by their places, which some relays leave out, or give to each item alike."""
+        self._used: set[int] = set()
+        """The numbers of all items whose beginning came."""
         self._begun: set[int] = set()
         """The items of which pieces came."""
-        self._ended: set[int] = set()
+        self._ended: dict[int, str] = {}
+        """The items that ended, with their ids."""
         self._cited: dict[int, int] = {}
         """How many sources of an item came."""
         self._has_call = False
@@ -111,9 +114,10 @@ class OutputReader(AnswerReader):
     def _read_item_event(self, kind: str, fields: Fields) -> Iterator[AnswerPart]:
         number = self._number(fields)
         match kind:
-            case "response.function_call_arguments.delta":
-                self._begun.add(number)
-                yield ToolCallPart(number, piece=arguments_text(fields.get("delta")))
+            case "response.function_call_arguments.delta" if number in self._used:  # else the name is not known
+                if not rawjson.is_nothing(fields.get("delta", NULL)):
+                    self._begun.add(number)
+                    yield ToolCallPart(number, piece=arguments_text(fields["delta"]))
             case "response.reasoning_summary_part.added" if number in self._begun:
                 yield Piece(BlockKind.REASONING, _GAP, number)
             case "response.output_text.annotation.added":
@@ -126,9 +130,10 @@ class OutputReader(AnswerReader):
 
     def _begin_item(self, fields: Fields) -> int:
         """Returns the number of a new item: its place, unless another item had that."""
-        place, used = lenient_index(fields.get("output_index")), {*self._numbers.values(), *self._begun}
+        place, used = lenient_index(fields.get("output_index")), self._used | self._begun
         number = max(used, default=-1) + 1 if place is None or place in used else place
         self._numbers[place] = self._newest = number
+        self._used.add(number)
         return number
 
     def _number(self, fields: Fields) -> int:
@@ -153,8 +158,8 @@ class OutputReader(AnswerReader):
             raise not_an_answer(body, self._channel)
 
     def _add_text(self, kind: BlockKind, fields: Fields, number: int) -> Iterator[AnswerPart]:
-        self._begun.add(number)
-        if rawjson.is_text(fields.get("delta", NULL)):
+        if not rawjson.is_nothing(fields.get("delta", NULL)) and rawjson.is_text(fields["delta"]):
+            self._begun.add(number)
             probabilities = fields.get("logprobs", EMPTY_LIST)
             has_any = (
                 kind is BlockKind.TEXT and rawjson.is_list(probabilities) and not rawjson.is_nothing(probabilities)
@@ -171,7 +176,10 @@ class OutputReader(AnswerReader):
 
     def _end_item(self, item: Fields, number: int) -> Iterator[AnswerPart]:
         """Yields what did not come in pieces, and the end of the item."""
-        self._ended.add(number)
+        id = lenient_text(item.get("call_id")) or rawjson.text_at(item.get("id"))
+        if id and id in self._ended.values():  # it came again
+            return
+        self._ended[number] = id
         is_new = number not in self._begun
         match rawjson.text_at(item.get("type")):
             case "message":
@@ -186,7 +194,9 @@ class OutputReader(AnswerReader):
                 self._has_call = True
                 self._remember(lenient_text(item.get("call_id")))
                 yield from _name_call(item, number)
-                yield from [ToolCallPart(number, piece=arguments_text(item.get("arguments")))] if is_new else ()
+                if is_new:
+                    is_empty = rawjson.is_nothing(item.get("arguments", NULL))
+                    yield ToolCallPart(number, piece=b'"{}"' if is_empty else arguments_text(item["arguments"]))
                 yield BlockStop(BlockKind.TOOL_CALL, number)
             case _:
                 yield AnswerMark("block_dropped")

@@ -1,0 +1,62 @@
+"""Streams of responses lose nothing, and repeat nothing, whatever a relay leaves out, repeats or numbers in its way."""
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from gateway.upstream.openai.responses import ResponsesDialect
+from tests.fakes.responses import event, events_of, function_call, message, response
+from tests.upstream.makers import as_chat, body_of, channel, translated
+
+Events = list[bytes]
+
+CALLS = function_call("f", "", "call_1"), function_call("g", '{"x":1}', "call_2", "fc_2")
+SEARCHES = [
+    event(f"response.output_item.{end}", 0, output_index=0, item={"id": id, "type": "web_search_call"})
+    for id in ("ws_1", "ws_2")
+    for end in ("added", "done")
+]
+
+
+def without(*words: bytes) -> Callable[[Events], Events]:
+    return lambda events: [each for each in events if not any(word in each for word in words)]
+
+
+def replacing(pattern: bytes, text: bytes) -> Callable[[Events], Events]:
+    return lambda events: [re.sub(pattern, text, each) for each in events]
+
+
+def twice(word: bytes) -> Callable[[Events], Events]:
+    return lambda events: [each for each in events for _ in range(2 if word in each else 1)]
+
+
+KINDS: dict[str, Callable[[Events], Events]] = {
+    "all": lambda events: events,
+    "no places": replacing(rb'"output_index":\d,', b""),
+    "one place": replacing(rb'"output_index":\d', b'"output_index":0'),
+    "one place, after searches": lambda events: [*SEARCHES, *replacing(rb'_index":\d', b'_index":0')(events)],
+    "places from one": replacing(rb'"output_index":(\d)', rb'"output_index":1\1'),
+    "only the last": lambda events: [events[0], events[-1]],
+    "no ends": without(b"output_item.done"),
+    "no beginnings": without(b"output_item.added"),
+    "whole items": without(b".delta"),
+    "pieces of texts only": without(b"output_item", b"function_call_arguments"),
+    "empty pieces": replacing(rb'"delta":"(?:[^"\\]|\\.)*"', b'"delta":""'),
+    "beginnings again": twice(b"output_item.added"),
+    "ends again": twice(b"output_item.done"),
+    "signs of life": lambda events: [sign for each in events for sign in (event("keepalive", 0), each)],
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_stream_is_read_as_it_was_meant(kind: str) -> None:
+    data = b"".join(KINDS[kind](events_of(response(message("Hello"), *CALLS))))
+    whole = as_chat(ResponsesDialect()).whole(data, translated(), channel())
+    told: dict[str, Any] = json.loads(body_of(whole))["choices"][0]["message"]
+    calls = [(call["id"], call["function"]["name"], call["function"]["arguments"]) for call in told["tool_calls"]]
+    assert (told["content"], calls) == ("Hello", [("call_1", "f", "{}"), ("call_2", "g", '{"x":1}')])
+    assert whole.reported is not None
+    assert (whole.reported.input, whole.reported.output, whole.finish) == (9, 12, "tool_calls")
