@@ -182,7 +182,7 @@ class Attempts:
                 failure = failed.failure
                 if call.delivery.content_sent or failure.lacks_api or failure.may_lack_api:
                     raise
-                if (need := self.preparer.new_need(order, route, failure)) is not None:
+                if (need := self.preparer.response_need(order, route, failure)) is not None:
                     call.result.resends += 1
                     answer = await self._answer_as_response(call, order, route, need)
                     if answer is not None:
@@ -211,7 +211,7 @@ class Attempts:
                 need = ResponsesNeed.NOTHING
             elif failure.sent or failure.kind is not FailureKind.CLIENT or need is ResponsesNeed.MODEL:
                 raise
-        self.preparer.learn_responses(route, need)
+        self.preparer.learned.learn_responses(route.channel.id, route.served, need, self.clock.wall())
         return answer
 
     async def _answer_translated(self, call: Call, order: Order, route: Route, failed: AttemptFailed) -> Answer:

@@ -80,26 +80,17 @@ class Preparer:
         except BadRequest as error:
             raise refusal_of(channel, error) from error
 
-    def response_need(self, order: Order, route: Route) -> ResponsesNeed | None:
-        """Returns why the channel takes a chat only as a response, if that was learned."""
-        if not self.learned.missing_apis:
+    def response_need(self, order: Order, route: Route, failure: Failure | None = None) -> ResponsesNeed | None:
+        """Returns why a chat must be a response: what its failure says, or what was learned before. None if it cannot
+        be one.
+        """
+        if failure is None and not self.learned.missing_apis:
             return None
         knows = partial(self.learned.needs_responses, route.channel.id, route.served, now=self.wall())
-        needs = (ResponsesNeed.MODEL, *([ResponsesNeed.TOOLS] if _has_tools(order) else []))
-        return None if knows(ResponsesNeed.NOTHING) else next(filter(knows, needs), None)
-
-    def new_need(self, order: Order, route: Route, failure: Failure) -> ResponsesNeed | None:
-        """Returns why a chat that failed may succeed as a response; None if it would not."""
-        need, served = failure.needs_responses, route.served
-        if need is ResponsesNeed.NOTHING or (need is ResponsesNeed.TOOLS and not _has_tools(order)):
-            return None
-        is_impossible = self.learned.needs_responses(route.channel.id, served, ResponsesNeed.NOTHING, self.wall())
-        return None if is_impossible else need
-
-    def learn_responses(self, route: Route, need: ResponsesNeed) -> None:
-        """Remember which chats of a model must be responses, if that is new."""
-        if not self.learned.needs_responses(route.channel.id, route.served, need, self.wall()):
-            self.learned.learn_responses(route.channel.id, route.served, need, self.wall())
+        learned = filter(knows, (ResponsesNeed.MODEL, ResponsesNeed.TOOLS))
+        needs = learned if failure is None else [failure.needs_responses]
+        need = next((need for need in needs if need is not ResponsesNeed.TOOLS or _has_tools(order)), None)
+        return None if need is ResponsesNeed.NOTHING or knows(ResponsesNeed.NOTHING) else need
 
     def is_native(self, call: Call, channel: Channel) -> bool:
         """Returns whether this channel is known to speak the client's API. It is too slow for large requests."""

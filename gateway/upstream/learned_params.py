@@ -131,7 +131,8 @@ class LearnedParams:
         that lacks its path may be one that has just restarted.
         """
         minutes = 10 if need is ResponsesNeed.NOTHING else 24 * 60
-        self.missing_apis[channel, _need_name(served, need)] = Millis(now + minutes * 60_000)
+        if not self.needs_responses(channel, served, need, now):
+            self.missing_apis[channel, _need_name(served, need)] = Millis(now + minutes * 60_000)
 
     def needs_responses(self, channel: ChannelId, served: ServedModel, need: ResponsesNeed, now: Millis) -> bool:
         """Returns whether this was learned of a model's chats."""

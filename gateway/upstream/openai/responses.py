@@ -40,14 +40,7 @@ from gateway.upstream.openai.request import OPENAI_TOOLS, error_text
 from gateway.upstream.openai.responses_reader import OutputReader, account_of
 from gateway.upstream.request_rules import STREAM
 from gateway.upstream.tool_schemas import SCHEMAS, with_valid_schemas
-from gateway.upstream.translation import (
-    NameRules,
-    Parameters,
-    conversation_of,
-    refusal_of,
-    schema_fields,
-    with_limit,
-)
+from gateway.upstream.translation import NameRules, Parameters, refusal_of, schema_fields, with_limit
 
 PATH = "/responses"
 LEAST_LIMIT = 16
@@ -111,9 +104,9 @@ class ResponsesDialect(ChannelDialect):
         """Forget the reasoning before the calls of a conversation if the upstream refuses to read it. Returns whether
         there was any, so that the request would be another one.
         """
-        if not refuses_reasoning(failure):
+        if order.conversation is None or not refuses_reasoning(failure):
             return False
-        ids, key = [call.id for turn in conversation_of(order).turns for call in turn.calls], account_of(channel)
+        ids, key = [call.id for turn in order.conversation.turns for call in turn.calls], account_of(channel)
         known = [id for id in ids if self._memory.recall(order.owner, id, key)]
         for id in known:
             self._memory.remember(order.owner, id, b"", key)
