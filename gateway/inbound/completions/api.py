@@ -38,7 +38,7 @@ from gateway.inbound.chat.edits import ChunkEditor, ReadCalls, identity
 from gateway.inbound.chat.native import NativeChat
 from gateway.inbound.chat.render import DONE
 from gateway.inbound.json_body import TOKEN_LIMITS, Body, check_text, read_body
-from gateway.inbound.rendering import Renderer, RenderingAdapter, WholeRenderer
+from gateway.inbound.rendering import RenderingAdapter, WholeRenderer
 from gateway.upstream.adapter import DialectAdapter
 from gateway.upstream.dialects import chat_limit
 from gateway.upstream.openai.completions import DEFAULT_OUTPUT, CompletionsDialect, with_limit
@@ -216,17 +216,29 @@ def _chunk(head: Fields, *choices: Fields, **more: msgspec.Raw) -> bytes:
     return b"data: " + rawjson.encode({**head, "choices": rawjson.raw(choices), **more}) + b"\n\n"
 
 
-class CompletionRenderer(Renderer):
-    """Writes the chunks of a stream."""
+class WholeCompletionRenderer(WholeRenderer):
+    """Writes a whole completion."""
 
     all_choices = True
 
     def __init__(self, order: Order) -> None:
-        self._order = order
+        super().__init__(order)
         self._head = identity({}, "", order, _OBJECT)
 
     def shows(self, event: Medium | Citation) -> bool:
         return False
+
+    def tail(self, usage: Usage) -> bytes:
+        choices = [self._choice(self.finishes[index]) for index in sorted(self.finishes)]
+        return rawjson.encode({**self._head, "choices": choices, "usage": as_object(usage)})
+
+    def _choice(self, finish: AnswerFinished) -> Fields:
+        text = self.text(BlockKind.TEXT, BlockKind.REFUSAL, choice=finish.choice)
+        return _choice_of(finish.choice, rawjson.EMPTY_TEXT if text is None else text, finish.reason)
+
+
+class CompletionRenderer(WholeCompletionRenderer):
+    """Writes the chunks of a stream."""
 
     def take(self, event: AnswerEvent) -> bytes:
         if isinstance(event, Piece) and event.kind in (BlockKind.TEXT, BlockKind.REFUSAL):
@@ -237,23 +249,6 @@ class CompletionRenderer(Renderer):
 
     def tail(self, usage: Usage) -> bytes:
         return (_chunk(self._head, usage=rawjson.raw(as_object(usage))) if self._order.include_usage else b"") + DONE
-
-
-class WholeCompletionRenderer(WholeRenderer):
-    """Writes a whole completion."""
-
-    all_choices = True
-
-    def shows(self, event: Medium | Citation) -> bool:
-        return False
-
-    def tail(self, usage: Usage) -> bytes:
-        choices = [self._choice(self.finishes[index]) for index in sorted(self.finishes)]
-        return rawjson.encode({**identity({}, "", self._order, _OBJECT), "choices": choices, "usage": as_object(usage)})
-
-    def _choice(self, finish: AnswerFinished) -> Fields:
-        text = self.text(BlockKind.TEXT, BlockKind.REFUSAL, choice=finish.choice)
-        return _choice_of(finish.choice, rawjson.EMPTY_TEXT if text is None else text, finish.reason)
 
 
 class CompletionEditor(ChunkEditor):
