@@ -179,7 +179,7 @@ def _cline(target: AppTarget) -> Setup:
     return Setup((Snippet(where="Cline's or Roo Code's panel > the gear", text=text), file_part(where, file)), launch)
 
 
-def _pi(target: AppTarget) -> Setup:
+def _pi_provider(target: AppTarget, key: str) -> Mapping[str, object]:
     no_cost = dict.fromkeys(("input", "output", "cacheRead", "cacheWrite"), 0)
     shared = {"reasoning": False, "input": ["text", "image"], "cost": no_cost}
     models = [
@@ -187,8 +187,11 @@ def _pi(target: AppTarget) -> Setup:
         for name, listed_context in target.chat_models.items()
         for context in (listed_context or 128_000,)
     ]
-    endpoint = {"baseUrl": target.base_url, "apiKey": f"${KEY_VARIABLE}", "api": "openai-completions"}
-    provider = {"name": "Tollkeeper", **endpoint, "models": models}
+    return {"baseUrl": target.base_url, "apiKey": key, "api": "openai-completions", "models": models}
+
+
+def _pi(target: AppTarget) -> Setup:
+    provider = {"name": "Tollkeeper", **_pi_provider(target, f"${KEY_VARIABLE}")}
     model = f"tollkeeper/{target.model}"
     guide = (
         file_part(f"~/.pi/agent/models.json ({HOME_NOTE})", json_text({"providers": {"tollkeeper": provider}})),
@@ -203,6 +206,30 @@ def _pi(target: AppTarget) -> Setup:
         arguments=("--extension", f"{FOLDER}/tollkeeper.js", "--model", model),
     )
     return Setup(guide, launch)
+
+
+def _openclaw(target: AppTarget) -> Setup:
+    """Returns settings whose key is a variable, so that ``tollkeeper run`` can put another one in its place."""
+    provider = {**_pi_provider(target, f"${{{KEY_VARIABLE}}}"), "headers": {"X-App": "OpenClaw"}}
+    models = {"providers": {"tollkeeper": provider}}
+    default = {"defaults": {"model": {"primary": f"tollkeeper/{target.model}"}}}
+    guide = (
+        file_part(f"~/.openclaw/openclaw.json ({HOME_NOTE})", json_text({"models": models, "agents": default})),
+        file_part("~/.openclaw/.env", f"{KEY_VARIABLE}={target.secret}"),
+    )
+    warning = "OpenClaw knows the gateway by its own settings only: tollkeeper env --for openclaw"
+    return Setup(guide, Launch(variables={KEY_VARIABLE: target.secret}, warning=warning))
+
+
+def _kimi(target: AppTarget) -> Setup:
+    variables = {
+        "KIMI_MODEL_PROVIDER_TYPE": "openai",
+        "KIMI_MODEL_BASE_URL": target.base_url,
+        "KIMI_MODEL_API_KEY": target.secret,
+        "KIMI_MODEL_NAME": target.model,
+        "KIMI_MODEL_MAX_CONTEXT_SIZE": str(target.models.get(target.model) or 128_000),
+    }
+    return Setup((shell_part(variables),), Launch(variables=variables, defaults={"KIMI_DISABLE_TELEMETRY": "1"}))
 
 
 def _copilot(target: AppTarget) -> Setup:
@@ -349,5 +376,7 @@ CODING_AGENTS: Mapping[str, App] = {
     "droid": App(title="droid", setup=_droid, programs=("droid",)),
     "mistral-vibe": App(title="Mistral Vibe", setup=_vibe, programs=("vibe", "mistral-vibe")),
     "openhands": App(title="OpenHands CLI", setup=_openhands, programs=("openhands",)),
+    "kimi": App(title="Kimi Code CLI", setup=_kimi, programs=("kimi", "kimi-code"), family=("kimi",)),
+    "openclaw": App(title="OpenClaw", setup=_openclaw, programs=("openclaw",)),
     "grok": App(title="Grok CLI", setup=_grok, programs=("grok", "grok-cli")),
 }

@@ -24,7 +24,8 @@ ADVISED_OUTPUT = 8000
 
 
 STATUSES: Final[Mapping[str, int]] = {
-    **dict.fromkeys(("ai-sdk", "continue", "factory-cli", "kilo code", "mistral vibe", "opencode", "qwencode"), 402),
+    **dict.fromkeys(("ai-sdk", "continue", "factory-cli", "kilo code", "kimi-code", "mistral vibe"), 402),
+    **dict.fromkeys(("opencode", "qwencode"), 402),
     "codex": 400,
 }
 """The HTTP status at which a program stops and shows the message, by the beginning of its name. After a 429 or

@@ -146,7 +146,7 @@ def test_no_library_sends_traces_with_the_key_of_the_gateway(name: str) -> None:
 def test_programs_are_started_without_reports_to_their_vendors() -> None:
     launches = {
         name: APPS[name].launch_for(TARGET, Path("/tmp/x"))
-        for name in ("codex", "qwen-code", "pi", "crush", "kilo", "mistral-vibe")
+        for name in ("codex", "qwen-code", "pi", "crush", "kilo", "kimi", "mistral-vibe")
     }
     assert "analytics.enabled=false" in launches["codex"].arguments
     assert msgspec.json.decode(launches["qwen-code"].files["settings.json"])["privacy"] == {
@@ -154,6 +154,7 @@ def test_programs_are_started_without_reports_to_their_vendors() -> None:
     }
     assert launches["pi"].defaults == {"PI_TELEMETRY": "0"}
     assert launches["crush"].defaults == {"CRUSH_DISABLE_METRICS": "1"}
+    assert launches["kimi"].defaults == {"KIMI_DISABLE_TELEMETRY": "1"}
     assert launches["kilo"].defaults == {"KILO_TELEMETRY_LEVEL": "off"}
     assert launches["mistral-vibe"].variables["VIBE_ENABLE_TELEMETRY"] == "false"
 
@@ -206,6 +207,14 @@ def test_openhands_is_told_to_read_its_variables() -> None:
     launch = APPS["openhands"].launch_for(TARGET, Path())
     assert launch.arguments == ("--override-with-envs",)
     assert launch.variables == {"LLM_BASE_URL": URL, "LLM_API_KEY": KEY, "LLM_MODEL": "openai/qwen3"}
+
+
+def test_openclaw_reads_the_key_from_the_environment_so_that_a_run_has_its_own() -> None:
+    settings, key = APPS["openclaw"].guide(TARGET)
+    provider = msgspec.json.decode(settings.text)["models"]["providers"]["tollkeeper"]
+    assert (provider["baseUrl"], provider["apiKey"]) == (URL, "${TOLLKEEPER_TOKEN}")
+    assert key.text == f"TOLLKEEPER_TOKEN={KEY}"
+    assert APPS["openclaw"].launch_for(TARGET, Path()).variables == {"TOLLKEEPER_TOKEN": KEY}
 
 
 def test_programs_for_ollama_get_an_address_with_the_key_in_it() -> None:

@@ -40,6 +40,7 @@ async def post(client: Client, path: str, headers: dict[str, str | None]) -> Ans
         ("/v1/chat/completions", {"user-agent": "opencode/1.18.33", "x-title": "Kilo Code"}, 402),
         ("/v1/chat/completions", {"user-agent": "factory-cli/0.215.0"}, 402),
         ("/v1/chat/completions", {"user-agent": "python-httpx/0.28.1", "x-app": "Mistral Vibe"}, 402),
+        ("/v1/chat/completions", {"user-agent": "kimi-code-cli/2.1.0"}, 402),
         ("/v1/chat/completions", {"user-agent": "ls/JS 5.23.2"}, 402),
         ("/v1/responses", {"user-agent": "ls/JS 5.23.2"}, 402),
         ("/v1/chat/completions", {"user-agent": "OpenAI/JS 5.23.2", "x-app": "Continue"}, 402),
