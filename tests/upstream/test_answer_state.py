@@ -346,6 +346,14 @@ def test_each_word_has_its_meaning(word: str, reason: str, marks: tuple[str, ...
     assert (state.finish, state.marks) == (reason, marks)
 
 
+@pytest.mark.parametrize(("piece", "reason"), [('{"a": "b', "length"), ('{"a": 1}', "tool_calls"), ("", "tool_calls")])
+def test_a_call_without_its_end_was_cut_if_there_is_no_finish_reason(piece: str, reason: str) -> None:
+    state, reader = AnswerState(order()), ChatReader(order(), channel())
+    for part in reader.read(SSEEvent(dumps(call(0, piece)))):
+        state.add(part)
+    assert state.conclude("stop")[-1] == AnswerFinished(reason, None, 0)
+
+
 @pytest.mark.parametrize("word", ["error", "abort", "ABORT", "insufficient_system_resource"])
 def test_a_failure_is_not_a_good_end(word: str) -> None:
     state = AnswerState(order())
