@@ -177,11 +177,6 @@ class _Choice:
             return self.word
         return finish_reason(self.word, has_calls=has_calls)
 
-    @property
-    def has_cut_call(self) -> bool:
-        """Returns whether the arguments of a call are only the beginning of an object."""
-        return any(call.arguments.size and not call.arguments.complete for call in self.tracker.calls)
-
     def add(self, part: AnswerPart) -> None:
         """Add a part. Raises ValueError if it is invalid."""
         if isinstance(part, ToolCallPart):
@@ -366,7 +361,9 @@ class AnswerState:
     def conclude(self, default: str = "") -> list[AnswerEvent]:
         """Returns the last events. Choices that have not ended get the ``default`` finish word."""
         for choice in self._choices.values():
-            choice.word = choice.word or ("length" if default and choice.has_cut_call else default)
+            if default and not choice.word:
+                is_cut = any(call.arguments.size and not call.arguments.complete for call in choice.tracker.calls)
+                choice.word = "length" if is_cut else default
             if choice.shown:
                 choice.announce_call()
                 choice.blocks.flush()

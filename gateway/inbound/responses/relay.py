@@ -161,12 +161,6 @@ def _refused_kinds(request: Fields, error: ErrorBody) -> list[str]:
     return [kind for kind in dict.fromkeys(refused) if kind not in _COMMON_KINDS]
 
 
-def _kinds_of_history(request: Fields) -> list[str]:
-    """Returns what tells a request that continues a conversation from a first one."""
-    content = bytes(request.get("input", NULL))
-    return [kind for kind in ("assistant", "function_call_output") if b'"%b"' % kind.encode() in content]
-
-
 def _without_field(item: Fields, name: str) -> Fields:
     """Returns an item without its own id, or reasoning without its text."""
     kind = rawjson.maybe(item.get("type"))
@@ -286,7 +280,8 @@ class ResponsesRelay(Adapter):
         kinds = _refused_kinds(self._sent, error) if lacks_tools or is_mistake else []
         is_known = bool(vendor.key_variable)  # as a vendor with all that such items may contain
         if is_mistake and not (kinds or is_known) and _ITEMS_REFUSED.search(f"{error.message} {error.param}"):
-            kinds = _kinds_of_history(self._sent)
+            items = bytes(self._sent.get("input", NULL))  # those of a first request are written in one way only
+            kinds = [kind for kind in ("assistant", "function_call_output") if b'"%b"' % kind.encode() in items]
         if not (kinds or lacks_tools):
             return failure
         return msgspec.structs.replace(failure, may_lack_api=True, refused_kinds=tuple(kinds))
