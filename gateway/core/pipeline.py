@@ -31,7 +31,7 @@ from gateway.core.live_calls import LiveCalls
 from gateway.core.model_entry import ModelEntry
 from gateway.core.preparation import Worker
 from gateway.core.progress import BudgetExhausted
-from gateway.core.queueing import CallQueue, WaitingCalls, until_gone
+from gateway.core.queueing import CallQueue, until_gone
 from gateway.core.quota_refusals import set_program_status
 from gateway.core.ratelimit import Limiter
 from gateway.core.recent_items import BrokenStreams, RecentFailures
@@ -80,8 +80,7 @@ class Pipeline:
             lambda delay_s, work: asyncio.get_running_loop().call_later(delay_s, work),
             lambda token: self.catalog().registry.groups.get(token.group),
         )
-        self.waiting = WaitingCalls(self.bus)
-        self._queue = CallQueue(self.waiting, self.limiter, self.books, self.attempts, self.catalog, self.clock)
+        self.waiting = CallQueue(self.bus, self.limiter, self.books, self.attempts, self.catalog, self.clock)
         self._failures, self._broken_streams = RecentFailures(self.clock.mono), BrokenStreams(self.clock.mono)
         self._due: list[tuple[Call, Record]] = []
         """Calls whose answers are sent in the loop's next turn, after their records are written."""
@@ -165,7 +164,7 @@ class Pipeline:
         admission = admit(call, self.limiter, self.books, self.attempts.preparer.recalled_tokens)
         first = self.attempts.chooser.first(call, admission.entry)
         if admission.full is not None or first.gates:
-            return await self._queue.wait(call, admission, self._commit)
+            return await self.waiting.wait(call, admission, self._commit)
         self._commit(call, admission, first)
         return admission, first
 

@@ -7,7 +7,7 @@ no money and count against no rate. A call that leaves, waits too long, or is ca
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -53,12 +53,20 @@ def until_gone(client: Client) -> Iterator[None]:
         client.on_gone = previous
 
 
-class WaitingCalls:
-    """The waiting calls, which watchers see and the owner may cancel."""
+@dataclass(eq=False)
+class CallQueue:
+    """Lets calls wait for slots. Watchers see the waiting calls, and the owner may cancel them.
 
-    def __init__(self, bus: EventBus) -> None:
-        self._bus = bus
-        self.calls: dict[CallId, Call] = {}
+    Nothing is awaited between a call's last check and its commit.
+    """
+
+    bus: EventBus
+    limiter: Limiter
+    books: MoneyBooks
+    attempts: Attempts
+    catalog: Callable[[], Catalog]
+    clock: Clock
+    calls: dict[CallId, Call] = field(default_factory=dict)
 
     def all(self) -> list[Running]:
         """Returns the waiting calls, oldest first."""
@@ -69,45 +77,10 @@ class WaitingCalls:
         call = self.calls.get(call_id)
         return None if call is None else call.running
 
-    def note(self, call: Call, gates: Iterable[ConcurrencyGate]) -> None:
-        """Note that the call waits at these gates now, in the current task."""
-        call.task = asyncio.current_task()
-        call.running = msgspec.structs.replace(call.running, waits_for=wait_text(gates))
-        self.calls[call.running.id] = call
-        self._bus.publish(CallWaiting(call=call.running))
-
-    @contextmanager
-    def until_admitted(self, call: Call) -> Iterator[None]:
-        """Let the call wait in the block. Raises Unavailable if the owner cancels it."""
-        try:
-            yield
-        except BaseException as error:
-            if call.running.id in self.calls:
-                self._bus.publish(CallLeft(call_id=call.running.id))
-            if isinstance(error, asyncio.CancelledError) and call.result.ended_by is not None and call.task is not None:
-                call.task.uncancel()
-                msg = "the call was cancelled by the gateway's owner while it waited"
-                raise Unavailable(msg, code="call_cancelled") from error
-            raise
-        finally:
-            self.calls.pop(call.running.id, None)
-
-
-@dataclass(eq=False)
-class CallQueue:
-    """Lets calls wait for slots. Nothing is awaited between a call's last check and its commit."""
-
-    calls: WaitingCalls
-    limiter: Limiter
-    books: MoneyBooks
-    attempts: Attempts
-    catalog: Callable[[], Catalog]
-    clock: Clock
-
     async def wait(self, call: Call, admission: Admission, commit: Commit) -> tuple[Admission, RouteChoice]:
         """Wait for the slots that a call needs, give them to it, and commit. Raises GatewayError, ConnectionError."""
         began = self.clock.mono()
-        with self.calls.until_admitted(call), until_gone(call.context.client):
+        with self._until_admitted(call), until_gone(call.context.client):
             try:
                 admission, first = await self._take_places(call, admission)
                 if call.running.waits_for:
@@ -121,6 +94,22 @@ class CallQueue:
                 raise
         return admission, first
 
+    @contextmanager
+    def _until_admitted(self, call: Call) -> Iterator[None]:
+        """Let the call wait in the block. Raises Unavailable if the owner cancels it."""
+        try:
+            yield
+        except BaseException as error:
+            if call.running.id in self.calls:
+                self.bus.publish(CallLeft(call_id=call.running.id))
+            if isinstance(error, asyncio.CancelledError) and call.result.ended_by is not None and call.task is not None:
+                call.task.uncancel()
+                msg = "the call was cancelled by the gateway's owner while it waited"
+                raise Unavailable(msg, code="call_cancelled") from error
+            raise
+        finally:
+            self.calls.pop(call.running.id, None)
+
     async def _take_places(self, call: Call, admission: Admission) -> tuple[Admission, RouteChoice]:
         """Take slots at all gates, then at a channel. Returns the last admission and the first channel."""
         waited = False
@@ -128,7 +117,7 @@ class CallQueue:
             gates, full = admission.gates, admission.full
             if full is not None:  # wait there, with slots at all gates before it
                 self._enter(call, gates[: gates.index(full)])
-                self.calls.note(call, (full,))
+                self._note(call, (full,))
                 call.limits.gates += (await self.limiter.concurrency.wait((full,)),)
             else:
                 self._enter(call, gates)
@@ -136,11 +125,18 @@ class CallQueue:
                 if waited or not first.gates:
                     return admission, first
                 waited = True
-                self.calls.note(call, first.gates)
+                self._note(call, first.gates)
                 with suppress(RateLimited):  # without a slot, the last resort is tried, or the error names the reason
                     call.limits.channel_slot = await self.limiter.concurrency.wait(first.gates)
             current_token(call.context.token, self.catalog(), self.clock.wall())
             admission = admit(call, self.limiter, self.books, self.attempts.preparer.recalled_tokens)
+
+    def _note(self, call: Call, gates: Iterable[ConcurrencyGate]) -> None:
+        """Note that the call waits at these gates now, in the current task."""
+        call.task = asyncio.current_task()
+        call.running = msgspec.structs.replace(call.running, waits_for=wait_text(gates))
+        self.calls[call.running.id] = call
+        self.bus.publish(CallWaiting(call=call.running))
 
     def _enter(self, call: Call, gates: tuple[ConcurrencyGate, ...]) -> None:
         """Take a slot at each gate where the call has none."""
