@@ -198,9 +198,8 @@ class Attempts:
         return await self._exchange(call, plan, route, self.preparer.refusals_of(route))
 
     async def _answer_as_response(self, call: Call, order: Order, route: Route, need: ResponsesNeed) -> Answer | None:
-        """Returns the answer to a chat that is sent as a response. Returns None if it must be a chat after all: the
-        channel lacks Responses, or the chat has what a response cannot have, but the model takes other chats.
-        Raises AttemptFailed.
+        """Returns the answer to a chat that is sent as a response. Returns None if it must be a chat after all: without
+        Responses, or with what a response cannot have, if the model takes other chats. Raises AttemptFailed.
         """
         try:
             plan = await self.preparer.plan(call, order, route, self.preparer.responses)

@@ -81,9 +81,7 @@ class Preparer:
             raise refusal_of(channel, error) from error
 
     def response_need(self, order: Order, route: Route, failure: Failure | None = None) -> ResponsesNeed | None:
-        """Returns why a chat must be a response: what its failure says, or what was learned before. None if it cannot
-        be one.
-        """
+        """Returns why a chat must be a response, as its failure says or was learned; None if it need not or cannot."""
         if failure is None and not self.learned.missing_apis:
             return None
         knows = partial(self.learned.needs_responses, route.channel.id, route.served, now=self.wall())

@@ -101,9 +101,11 @@ class OutputReader(AnswerReader):
         if kind in _PIECES:
             yield from self._add_text(_PIECES[kind], fields, self._number(fields))
         elif kind in ENDS:
-            yield from self.end_response(rawjson.fields(fields.get("response", NULL)), fields, ENDS[kind])
+            response = rawjson.fields(fields["response"]) if "response" in fields else fields  # some write it alone
+            yield from self.end_response(response, fields, ENDS[kind])
         elif "response" in fields:
             yield AnswerId(rawjson.text_at(fields["response"], "id"), began=False)
+            yield from _usage_of(rawjson.maybe_fields(fields["response"]))
         elif kind in ERROR_EVENTS:
             self.failure = reported_failure(self._channel, event.data)
         elif kind.startswith("response."):
@@ -222,8 +224,7 @@ class OutputReader(AnswerReader):
     def end_response(self, response: Fields, event: Fields, status: str) -> Iterator[AnswerPart]:
         """Yields the end of an answer. ``status`` is that of its event."""
         yield AnswerId(rawjson.text_at(response.get("id")), began=False)
-        if not rawjson.is_null(response.get("usage")):
-            yield UsageSeen({name: response[name] for name in REPORTS if name in response})
+        yield from _usage_of(event, response)
         self.failure = failure_of(response, event, status, self._channel)
         if self.failure is not None:
             return
@@ -244,6 +245,13 @@ def failure_of(response: Fields, event: Fields, status: str, channel: Channel) -
         return None
     error = errors[0] if errors else rawjson.raw({"message": "it failed"})
     return reported_failure(channel, rawjson.encode({"error": error}))
+
+
+def _usage_of(*holders: Fields) -> Iterator[AnswerPart]:
+    """Yields the usage in a response, or next to it, with what else tells the cost."""
+    reports = {name: holder[name] for holder in holders for name in REPORTS if not rawjson.is_null(holder.get(name))}
+    if "usage" in reports:
+        yield UsageSeen(reports)
 
 
 def _name_call(item: Fields, number: int) -> Iterator[AnswerPart]:

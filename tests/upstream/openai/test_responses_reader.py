@@ -3,12 +3,12 @@
 import json
 import re
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from gateway.upstream.openai.responses import ResponsesDialect
-from tests.fakes.responses import event, events_of, function_call, message, response
+from tests.fakes.replies import Doc, dumps
+from tests.fakes.responses import event, events_of, function_call, message, response, spent
 from tests.upstream.makers import as_chat, body_of, channel, translated
 
 Events = list[bytes]
@@ -33,6 +33,16 @@ def twice(word: bytes) -> Callable[[Events], Events]:
     return lambda events: [each for each in events for _ in range(2 if word in each else 1)]
 
 
+def last_response(data: bytes) -> Doc:
+    found: Doc = json.loads(data.partition(b"data: ")[2])["response"]
+    return found
+
+
+def with_usage_outside(data: bytes) -> bytes:
+    whole = last_response(data)
+    return event("response.completed", 9, usage=whole.pop("usage"), response=whole)
+
+
 KINDS: dict[str, Callable[[Events], Events]] = {
     "all": lambda events: events,
     "no places": replacing(rb'"output_index":\d,', b""),
@@ -47,6 +57,15 @@ KINDS: dict[str, Callable[[Events], Events]] = {
     "empty pieces": replacing(rb'"delta":"(?:[^"\\]|\\.)*"', b'"delta":""'),
     "beginnings again": twice(b"output_item.added"),
     "ends again": twice(b"output_item.done"),
+    "usage next to the last response": lambda events: [*events[:-1], with_usage_outside(events[-1])],
+    "usage before the end": lambda events: [
+        event("response.in_progress", 1, response={"usage": spent()}),
+        *replacing(rb'"usage":\{"input_tokens":9', b'"usage":{"input_tokens":0')(events),
+    ],
+    "the last response alone": lambda events: [
+        *events[:-1],
+        b"event: response.completed\ndata: " + dumps(last_response(events[-1])) + b"\n\n",
+    ],
     "signs of life": lambda events: [sign for each in events for sign in (event("keepalive", 0), each)],
 }
 
@@ -55,7 +74,7 @@ KINDS: dict[str, Callable[[Events], Events]] = {
 def test_a_stream_is_read_as_it_was_meant(kind: str) -> None:
     data = b"".join(KINDS[kind](events_of(response(message("Hello"), *CALLS))))
     whole = as_chat(ResponsesDialect()).whole(data, translated(), channel())
-    told: dict[str, Any] = json.loads(body_of(whole))["choices"][0]["message"]
+    told: Doc = json.loads(body_of(whole))["choices"][0]["message"]
     calls = [(call["id"], call["function"]["name"], call["function"]["arguments"]) for call in told["tool_calls"]]
     assert (told["content"], calls) == ("Hello", [("call_1", "f", "{}"), ("call_2", "g", '{"x":1}')])
     assert whole.reported is not None
