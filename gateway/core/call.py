@@ -36,10 +36,10 @@ from gateway.upstream.adapter import AnswerStream
 class Client(Protocol):
     """The client that waits for the answer: all that the pipeline sees of the web framework."""
 
-    gone: bool = False
-    begun: bool = False
+    gone: bool
+    begun: bool
     """Whether the response head was sent, so that the status can no longer change."""
-    on_gone: Callable[[], None] | None = None
+    on_gone: Callable[[], None] | None
 
     @property
     def may_wait(self) -> bool:

@@ -38,6 +38,8 @@ class RequestClient(Client):
         self._request = request
         self._call_id = call_id
         self._api = api
+        self.gone = self.begun = False
+        self.on_gone: Callable[[], None] | None = None
 
     async def fail(self, error: GatewayError, before: bytes = b"", stream: AnswerStream | None = None) -> None:
         try:
