@@ -81,6 +81,8 @@ class UpstreamConnection(asyncio.BufferedProtocol):
         self.idle_since = 0.0
         self.closing_s = 0.25
         """The seconds within which one that the upstream closed while it was idle fails; at least a round trip."""
+        self.lost_at = 0.0
+        """The time at which the loop noticed that it was lost; 0 before that. Calls may hear of it later."""
 
     @property
     def alive(self) -> bool:
@@ -148,12 +150,14 @@ class UpstreamConnection(asyncio.BufferedProtocol):
 
     def eof_received(self) -> bool:
         """An upstream that has closed its side does not take the rest of a request either."""
+        self.lost_at = asyncio.get_running_loop().time()
         self.abort()
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
         """A body of unknown length ends with its connection; any other one is incomplete."""
         self._transport, self._unsent = None, b""
+        self.lost_at = self.lost_at or asyncio.get_running_loop().time()
         answer, self._answer = self._answer, None
         if answer is not None:
             if exc is None and self._parser.ends_at_close():

@@ -139,7 +139,7 @@ class Pool:
                 except ConnectionBroken as exc:
                     # one that was closed while it was idle fails within a round trip and before any answer; later,
                     # the upstream may have the request, and may charge for it
-                    late = self._loop.time() - began > connection.closing_s
+                    late = connection.lost_at - began > connection.closing_s
                     if not connection.used or late or exc.answer_started:
                         raise AttemptFailed(_exchange_failure(self.channel, exc)) from exc
                     connection = None

@@ -147,6 +147,25 @@ async def test_a_connection_that_breaks_as_it_is_used_is_replaced_once(ask: Aske
     assert [exchange.reused for exchange in provider.exchanges] == [False, True, False]
 
 
+async def test_a_loop_that_is_late_itself_does_not_make_a_break_late(
+    ask: Asker, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lose = UpstreamConnection.connection_lost
+
+    def lose_in_a_busy_loop(connection: UpstreamConnection, error: Exception | None) -> None:
+        lose(connection, error)
+        time.sleep(0.3)
+
+    monkeypatch.setattr(UpstreamConnection, "connection_lost", lose_in_a_busy_loop)
+    await (await ask(speak())).read(10_000, UnlimitedMemory())
+    turns = iter((slam, speak()))
+
+    async def script(exchange: Exchange) -> None:
+        await next(turns)(exchange)
+
+    assert b"Hello" in await (await ask(script)).read(10_000, UnlimitedMemory())
+
+
 @pytest.mark.hasty(1)
 async def test_a_call_that_breaks_after_a_round_trip_is_not_tried_again(ask: Asker, provider: Provider) -> None:
     async def break_late(exchange: Exchange) -> None:
