@@ -53,12 +53,6 @@ def test_a_new_channel_finishes_what_was_abandoned_and_serves_the_default_group(
     )
 
 
-def test_two_channels_share_no_dictionary() -> None:
-    one, other = (Channel(id=ChannelId(i), name=i, dialect=Dialect.MOCK) for i in "ab")
-    assert one.headers is not other.headers
-    assert one.options is not other.options
-
-
 def test_a_list_that_is_fresh_says_nothing_of_failures() -> None:
     listed = UpstreamModels(channel=ChannelId("ch_1"), time=Millis(5), models=(ServedModel(name="m"),))
     data = msgspec.json.encode(listed)

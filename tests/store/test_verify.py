@@ -8,7 +8,7 @@ import pytest
 
 from gateway.domain.budget import Amounts
 from gateway.domain.units import Millis, Nanos
-from gateway.store.rollup import DAY, Counts, Rollup, SealedSegment
+from gateway.store.rollup import DAY, Rollup, SealedSegment
 from gateway.store.store import Store
 from gateway.store.verify import check, take_snapshot, verify
 from tests.store.samples import HURTS, T0, busy, grant, log_of, record, running, segments, settle, store_of
@@ -164,10 +164,6 @@ def test_a_wrong_balance_is_found(store: Store) -> None:
 def test_a_call_that_is_recorded_twice_is_found(store: Store) -> None:
     store.calls.log.append(store.calls.find(limit=1))
     assert "recorded twice" in verify(store).difference
-
-
-def test_counts_compare_by_value() -> None:
-    assert Counts(calls=1) == Counts(calls=1) != Counts(calls=2)
 
 
 def test_calls_that_changed_places_are_found(store: Store, home: Path) -> None:
