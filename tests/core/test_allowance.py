@@ -19,7 +19,7 @@ from gateway.domain.channel import Channel, Dialect, Overrides, ServedModel
 from gateway.domain.errors import BadRequest, QuotaExceeded
 from gateway.domain.limits import DEFAULT_OUTPUT
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
-from gateway.domain.output_limit import LEAST_OUTPUT, MOST_NAMES, MOST_TOKENS
+from gateway.domain.output_limit import MOST_NAMES, MOST_TOKENS
 from gateway.domain.price import Price, Tier
 from gateway.domain.units import DOLLAR, MILLION, Nanos
 from gateway.upstream.dialects import output_limit
@@ -400,7 +400,7 @@ async def test_a_cap_that_would_be_too_small_to_be_of_use_is_not_chosen(fields: 
     upstream = GenerousUpstream()
     rig.upstreams.on("up", lambda: upstream.reply(up, rig.upstreams.asked[-1][1]))
     need = needed((up, ServedModel(name="m")), **fields)
-    assert (need.capped, need.minimum) == (0, LEAST_OUTPUT + (2000 if fields else 0))
+    assert (need.capped, need.minimum) == (0, 3024 if fields else 1024)
     rig.grant(need.least - 1 - rig.books.available())
     with pytest.raises(QuotaExceeded):
         await rig.call(**fields)
