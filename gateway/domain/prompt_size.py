@@ -131,8 +131,9 @@ def bound_of(
         tokens += BOUND_DATED_TOOL * schema.count(DATED_TYPE) + BOUND_TOOL * schema.count(b'"name"')
         if b'"$ref"' in schema:  # a translation may write a definition a second time where it is used
             size += len(schema)
-        # after a refusal, ``tool_schemas`` adds ``items`` to lists, and a type with ``items`` to alternatives
-        tokens += 4 * schema.lower().count(b'"array"')
+        # after a refusal, ``tool_schemas`` adds ``items`` to lists, types to enums, and types with ``items`` to
+        # alternatives
+        tokens += 4 * schema.lower().count(b'"array"') + 6 * schema.count(b'"enum"')
         if b'"anyOf"' in schema:
             tokens += 10 * max(0, schema.count(b"{") - len(_TYPE_KEY.findall(schema)))
     with_numbers = [text for text in map(bytes, others.values()) if _NUMBERS.search(text)]

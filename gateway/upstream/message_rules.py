@@ -277,11 +277,6 @@ def _with_reasoning(message: Fields) -> Fields:
     )
 
 
-def _with_results(turns: list[Fields]) -> list[Fields]:
-    """Returns the messages of a chat or of Anthropic's API, or items, with one result for each call."""
-    return with_item_pairs(with_block_pairs(with_pairs(turns)))
-
-
 def _in_each(change: Callable[[Fields], Fields]) -> Callable[[list[Fields]], list[Fields]]:
     return lambda messages: [change(message) for message in messages]
 
@@ -289,7 +284,8 @@ def _in_each(change: Callable[[Fields], Fields]) -> Callable[[list[Fields]], lis
 RULES: Mapping[str, MessageRule] = {
     ROLE: MessageRule(_in_each(with_role("developer", "system")), sign=DEVELOPER),
     NO_NULLS: MessageRule(_in_each(_without_nulls), sign=b"null"),
-    PAIRS: MessageRule(_with_results, PAIRS_REFUSED),
+    # messages of a chat or of Anthropic's API, or items
+    PAIRS: MessageRule(lambda turns: with_item_pairs(with_block_pairs(with_pairs(turns))), PAIRS_REFUSED),
     SHORT_IDS: MessageRule(
         _in_each(_with_short_ids),
         lazy_pattern(

@@ -16,6 +16,7 @@ SCHEMAS = "tools[].input_schema=2020-12"
 SCHEMAS_REFUSED = lazy_pattern(
     r"(?i)input_schema: json schema is invalid|must match json schema draft 2020|function parameters is|moonshot flav"
     r"|\b(?:any|one|all)of\W.{0,60}\bat the top level|\b(?:array|object) schema missing \w|\bitems: missing field"
+    r"|\bspecify the schema type field|not defined in the schema properties"
 )
 
 _TYPES = frozenset({"object", "array", "string", "number", "integer", "boolean", "null"})
@@ -63,6 +64,8 @@ def _valid(schema: Any) -> Any:
     for name, value in _newer_names(schema).items():
         if _fits(name, value):
             valid[name] = _with_valid_parts(name, value)
+    if isinstance(properties := valid.get("properties"), dict) and "required" in valid:  # Gemini knows no others
+        valid["required"] = [name for name in valid["required"] if name in properties]
     return valid
 
 
@@ -71,6 +74,8 @@ def _newer_names(schema: dict[str, Any]) -> dict[str, Any]:
     named = dict(schema)
     if isinstance(named.get("type"), str):
         named["type"] = named["type"].lower()
+    elif (values := named.get("enum")) and isinstance(values, list) and all(isinstance(each, str) for each in values):
+        named.setdefault("type", "string")  # as Gemini and Kimi want it
     for excluded, limit in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
         if named.get(excluded) is True and limit in named:
             named[excluded] = named.pop(limit)

@@ -205,6 +205,9 @@ def test_what_is_nested_too_deeply_is_left_to_the_upstream() -> None:
         ({"type": ["string", "null"]}, {"type": ["string", "null"]}),
         ({"type": [{}]}, {}),
         ({"enum": []}, {}),
+        ({"enum": ["a", "b"]}, {"enum": ["a", "b"], "type": "string"}),
+        ({"enum": ["a", 1]}, {"enum": ["a", 1]}),
+        ({"properties": {"b": {}}, "required": ["b", "c"]}, {"properties": {"b": {}}, "required": ["b"]}),
         ({"enum": None, "properties": None, "required": []}, {"required": []}),
         ({"$schema": "http://json-schema.org/draft-07/schema#"}, {}),
         ({"anyOf": [{"type": "file"}, {"type": "null"}]}, {"anyOf": [{}, {"type": "null"}]}),
@@ -250,8 +253,9 @@ def test_alternatives_at_the_top_level_become_properties(name: str) -> None:
         {"type": "array", "anyOf": [{"minItems": 1}, {"enum": ["type", "items"]}] * 900},
         {"anyOf": [{"type": "ARRAY"}] * 900},
         {"prefixItems": [{"type": ["array", "null"]}] * 900},
+        {"prefixItems": [{"enum": ["a"]}] * 900},
     ],
-    ids=["types", "types and items", "items of alternatives", "items of lists"],
+    ids=["types", "types and items", "items of alternatives", "items of lists", "types of enums"],
 )
 def test_what_a_repair_adds_to_schemas_is_held_for(schema: Doc) -> None:
     sent = {"tools": [{"name": "f", "input_schema": {"properties": {"a": schema}}}]}

@@ -129,6 +129,8 @@ WORDS: dict[tuple[str, ...], list[str]] = {
         "tools.0.custom.input_schema: input_schema does not support oneOf, allOf, or anyOf at the top level",
         "* GenerateContentRequest.tools[0].function_declarations[0].parameters.properties[a].items: missing field.",
         "invalid params, function parameters is empty (2013)",
+        "`f` functionDeclaration `parameters.a` schema didn't specify the schema type field. Learn more",  # Gemini
+        "Unable to submit request because required fields ['module'] are not defined in the schema properties.",
         "tools.function.parameters is not a valid moonshot flavored json schema, details: <At path 'root': when using",
     ],
     (f"{FORMAT}=json_object", f"{FORMAT}=text"): [
