@@ -119,7 +119,7 @@ _INVALID_REQUEST = lazy_pattern(r"invalid_request_error")
 _FILTER = lazy_pattern(
     r"content[_ ]filter|data_?inspection|content[_ ]policy|responsibleai|high risk|new_sensitive|sensitive[_ ]?content"
     r"|risk_?detection|inappropriate content|our safety system|prompt injection (?:\w+ )?detected"
-    r"|blocked (?:in|out)put:|敏感|不安全|违规"
+    r"|blocked (?:in|out)put:|violates? (?:\w+ )?usage guidelines|敏感|不安全|违规"
 )
 _FLAGGED = lazy_pattern(_FILTER.pattern + r"|moderation|flagged|safety")
 _TOO_LONG = lazy_pattern(

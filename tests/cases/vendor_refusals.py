@@ -220,6 +220,11 @@ FILTERED: list[tuple[int, Any, str]] = [
     ),
     (
         403,
+        {"code": "The caller does not have permission", "error": "Content violates usage guidelines."},
+        "upstream_rejected",
+    ),
+    (
+        403,
         openai(
             "x requires moderation on OpenAI. Your input was flagged for violence",
             403,

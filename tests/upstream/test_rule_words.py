@@ -24,6 +24,7 @@ WORDS: dict[tuple[str, ...], list[str]] = {
         "Assistant message must have either content or tool_calls, but not none.",  # Mistral
         "Each message must have at least one content element.",  # xAI
         "text content is empty",  # Moonshot
+        "Invalid assistant message: content or tool_calls must be set",  # DeepSeek
         "Unable to submit request because it must have a text parameter.",  # Gemini
     ],
     ("messages[].content=some", "messages[].content=text"): [
