@@ -70,7 +70,7 @@ _BAD_KEY = lazy_pattern(
 )
 _SUSPENDED = lazy_pattern(
     r"account[^.]{0,40}(?:deactivated|suspended)|organi[sz]ation(?:_on_hold| has been disabled)"
-    r"|cmek_key_disabled|key_creator_not_member"
+    r"|cmek_key_disabled|key_creator_not_member|\[user_blocked\]"
 )
 """The account is suspended, for whatever reason."""
 _NO_MODEL = lazy_pattern(

@@ -152,6 +152,7 @@ OUT_OF_CREDIT: list[Said] = [
 ]
 
 KEY_REFUSED: list[Said] = [
+    (400, openai("Upstream request failed: [user_blocked] Your access has been restricted")),  # OpenCode Zen
     (400, google(400, "FAILED_PRECONDITION", "Gemini API free tier is not available in your country.")),
     (401, openai("Incorrect API key provided: sk-x.", "invalid_api_key")),
     (401, anthropic("authentication_error", "invalid x-api-key")),
