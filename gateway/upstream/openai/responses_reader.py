@@ -89,6 +89,10 @@ class OutputReader(AnswerReader):
         """The items that ended, with their ids."""
         self._cited: dict[int, int] = {}
         """How many sources of an item came."""
+        self._comments: dict[int, str] = {}
+        """The beginnings of messages that are commentary."""
+        self._held: list[Piece] = []
+        """The pieces of an answer that repeats the commentary so far."""
         self._has_call = False
         self._thoughts: list[Fields] = []
         """The sealed reasoning since the last call."""
@@ -125,7 +129,9 @@ class OutputReader(AnswerReader):
             case "response.output_text.annotation.added":
                 yield from self._cite([fields.get("annotation", NULL)], number)
             case "response.output_item.added":
-                yield from _name_call(rawjson.maybe_fields(fields.get("item")), self._begin_item(fields))
+                item, number = rawjson.maybe_fields(fields.get("item")), self._begin_item(fields)
+                self._note_phase(item, number)
+                yield from _name_call(item, number)
             case "response.output_item.done":
                 number = self._begin_item(fields) if number in self._ended else number
                 yield from self._end_item(rawjson.maybe_fields(fields.get("item")), number)
@@ -166,7 +172,35 @@ class OutputReader(AnswerReader):
             has_any = (
                 kind is BlockKind.TEXT and rawjson.is_list(probabilities) and not rawjson.is_nothing(probabilities)
             )
-            yield Piece(kind, bytes(fields["delta"]), number, logprobs=bytes(probabilities) if has_any else b"")
+            yield from self._say(
+                Piece(kind, bytes(fields["delta"]), number, logprobs=bytes(probabilities) if has_any else b"")
+            )
+
+    def _note_phase(self, item: Fields, number: int) -> None:
+        if rawjson.text_at(item.get("phase")) == "commentary":
+            self._comments.setdefault(number, "")
+
+    def _say(self, piece: Piece) -> Iterator[AnswerPart]:
+        """Yields a piece, but no text that repeats the commentary: GPT-5.4 may say all of it again as its answer."""
+        if piece.kind is not BlockKind.TEXT or not self._comments:
+            yield piece
+        elif piece.number in self._comments:
+            self._comments[piece.number] = (self._comments[piece.number] + rawjson.text(piece.piece))[:4096]
+            yield piece
+        else:
+            self._held.append(piece)
+            yield from self._release(is_end=False)
+
+    def _release(self, *, is_end: bool) -> Iterator[AnswerPart]:
+        """Yields what is held, after a gap, if it is not the commentary; at its end, if it is not all of it."""
+        held, comment = self._held, "".join(self._comments.values())
+        said = "".join([rawjson.text(piece.piece) for piece in held])
+        is_repeated = said == comment if is_end else comment.startswith(said)
+        if is_end or not is_repeated:
+            self._held, self._comments = [], {}
+        if held and not is_repeated:
+            yield from [Piece(BlockKind.TEXT, _GAP, held[0].number)] if comment else ()
+            yield from held
 
     def _cite(self, annotations: list[msgspec.Raw], number: int) -> Iterator[AnswerPart]:
         for annotation in annotations:
@@ -204,12 +238,14 @@ class OutputReader(AnswerReader):
                 yield AnswerMark("block_dropped")
 
     def _end_message(self, item: Fields, number: int, *, is_new: bool) -> Iterator[AnswerPart]:
+        self._note_phase(item, number)
         parts = rawjson.maybe_objects(item.get("content")) or []
         for part in parts:
             name = rawjson.text_at(part.get("type"))
             text = part.get("refusal" if name == "refusal" else "text", NULL)
             if is_new and name in _PARTS and rawjson.is_text(text):
                 yield from self._add_text(_PARTS[name], {**part, "delta": text}, number)
+        yield from self._release(is_end=True) if self._held else ()
         annotations = [each for part in parts for each in rawjson.maybe_items(part.get("annotations"))]
         yield from self._cite(annotations[self._cited.get(number, 0) :], number)
         yield BlockStop(BlockKind.TEXT, number)
@@ -223,6 +259,7 @@ class OutputReader(AnswerReader):
 
     def end_response(self, response: Fields, event: Fields, status: str) -> Iterator[AnswerPart]:
         """Yields the end of an answer. ``status`` is that of its event."""
+        yield from self._release(is_end=True)
         yield AnswerId(rawjson.text_at(response.get("id")), began=False)
         yield from _usage_of(event, response)
         self.failure = failure_of(response, event, status, self._channel)

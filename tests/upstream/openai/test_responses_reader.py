@@ -79,3 +79,21 @@ def test_a_stream_is_read_as_it_was_meant(kind: str) -> None:
     assert (told["content"], calls) == ("Hello", [("call_1", "f", "{}"), ("call_2", "g", '{"x":1}')])
     assert whole.reported is not None
     assert (whole.reported.input, whole.reported.output, whole.finish) == (9, 12, "tool_calls")
+
+
+@pytest.mark.parametrize(
+    ("comment", "answer", "told"),
+    [
+        ("I look.", "I look.", "I look."),
+        ("I look.", "I look. Found.", "I look.\n\nI look. Found."),
+        ("I look.", "I", "I look.\n\nI"),
+        ("I look.", "Found.", "I look.\n\nFound."),
+        ("", "Found.", "Found."),
+    ],
+)
+@pytest.mark.parametrize("kind", ["all", "no ends", "only the last", "no places"])
+def test_an_answer_that_is_the_commentary_again_is_told_once(kind: str, comment: str, answer: str, told: str) -> None:
+    messages = {**message(comment), "phase": "commentary"}, {**message(answer, id="msg_2"), "phase": "final_answer"}
+    data = b"".join(KINDS[kind](events_of(response(*messages))))
+    whole = as_chat(ResponsesDialect()).whole(data, translated(), channel())
+    assert json.loads(body_of(whole))["choices"][0]["message"]["content"] == told
