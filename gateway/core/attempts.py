@@ -206,7 +206,8 @@ class Attempts:
             answer = await self._send(call, order, route, plan)
         except AttemptFailed as failed:
             answer, failure = None, failed.failure
-            if failure.needs_responses is ResponsesNeed.NOTHING:
+            is_missing = failure.kind is FailureKind.MISSING and need is not ResponsesNeed.MODEL
+            if failure.needs_responses is ResponsesNeed.NOTHING or is_missing:
                 need = ResponsesNeed.NOTHING
             elif failure.sent or failure.kind is not FailureKind.CLIENT or need is ResponsesNeed.MODEL:
                 raise

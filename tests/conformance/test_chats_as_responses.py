@@ -94,6 +94,10 @@ async def thoughtless(exchange: Exchange) -> None:
     await (fail(400, THOUGHTLESS_TOOLS) if is_refused else CHAT)(exchange)
 
 
+def developer(text: str) -> Doc:
+    return {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": text}]}
+
+
 CUSTOM: Doc = {"type": "custom", "custom": {"name": "patch"}}
 STORED_FILE: Doc = {"role": "user", "content": [{"type": "file", "file": {"file_id": "file-1"}}]}
 
@@ -114,8 +118,20 @@ async def test_tools_in_a_chat_that_a_response_cannot_be_are_offered_without_rea
     assert (await gateway.client.chat(tools=[WEATHER])).text == "Hello"
 
 
-async def test_without_responses_tools_are_offered_without_reasoning(gateway: Gateway, provider: Provider) -> None:
-    provider.on("m", either(fail(404, "Invalid URL (POST /v1/responses)"), thoughtless))
+@pytest.mark.parametrize(
+    "lacking",
+    [
+        fail(404, "Invalid URL (POST /v1/responses)"),
+        fail(400, "Azure OpenAI Responses API is enabled only for api-version 2025-03-01-preview and later"),
+        fail(500, "not implemented", code="convert_request_failed"),
+        fail(404, "The model m does not exist.", code="model_not_found"),
+    ],
+    ids=["no path", "an old version", "a relay's", "no model"],
+)
+async def test_without_responses_tools_are_offered_without_reasoning(
+    gateway: Gateway, provider: Provider, lacking: Script
+) -> None:
+    provider.on("m", either(lacking, thoughtless))
     answer = await gateway.client.chat(tools=[WEATHER], reasoning_effort="high")
     assert (answer.text, answer.head.get("x-gateway-dropped-params")) == ("as a chat", "reasoning_effort")
     assert len(provider.exchanges) == 3
@@ -179,8 +195,9 @@ async def test_a_chat_becomes_a_response(gateway: Gateway, provider: Provider) -
     assert (answer.status, answer.head.get("x-gateway-dropped-params")) == (200, "seed")
     assert provider.last.json == {
         "model": "m",
-        "instructions": "Be brief.\n\nBe kind.",
         "input": [
+            developer("Be brief."),
+            developer("Be kind."),
             {
                 "type": "message",
                 "role": "user",
@@ -192,11 +209,7 @@ async def test_a_chat_becomes_a_response(gateway: Gateway, provider: Provider) -
             {"type": "message", "role": "assistant", "content": "I look."},
             {"type": "function_call", "call_id": "c1", "name": "weather", "arguments": '{"at": "Ulm"}'},
             {"type": "function_call_output", "call_id": "c1", "output": "sunny"},
-            {
-                "type": "message",
-                "role": "developer",
-                "content": [{"type": "input_text", "text": "Now in German."}],
-            },
+            developer("Now in German."),
         ],
         "tools": [
             {
@@ -289,22 +302,6 @@ async def test_a_summary_that_the_upstream_refuses_is_left_out(gateway: Gateway,
     answer = await gateway.client.chat(reasoning={"effort": "low", "summary": "auto"})
     assert (answer.status, answer.head.get("x-gateway-dropped-params")) == (200, "reasoning.summary")
     assert provider.last.json["reasoning"] == {"effort": "low"}
-
-
-async def test_the_input_has_the_word_json_that_openai_looks_for_there(gateway: Gateway, provider: Provider) -> None:
-    provider.on("m", only_there(ONLY_THERE["openai"]))
-    messages = [{"role": "system", "content": "Answer in JSON."}, {"role": "user", "content": "hi"}]
-    await gateway.client.chat(messages=messages, response_format={"type": "json_object"})
-    assert provider.last.json["input"][0]["content"] == [{"type": "input_text", "text": "Answer in JSON."}]
-    assert "instructions" not in provider.last.json
-
-
-async def test_a_prompt_of_the_system_alone_is_the_input(gateway: Gateway, provider: Provider) -> None:
-    provider.on("m", only_there(ONLY_THERE["openai"]))
-    await gateway.client.chat(messages=[{"role": "system", "content": "Say hello."}])
-    content = [{"type": "input_text", "text": "Say hello."}]
-    assert provider.last.json["input"] == [{"type": "message", "role": "developer", "content": content}]
-    assert "instructions" not in provider.last.json
 
 
 async def test_another_account_does_not_get_the_reasoning(gateway: Gateway, provider: Provider) -> None:

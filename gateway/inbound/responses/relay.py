@@ -32,7 +32,7 @@ from gateway.upstream.error_body import ErrorBody, read_error
 from gateway.upstream.failures import REJECTED
 from gateway.upstream.null_values import NULLS
 from gateway.upstream.openai.dialect import endpoint
-from gateway.upstream.openai.responses import LEAST_LIMIT, PATH, refuses_reasoning
+from gateway.upstream.openai.responses import LEAST_LIMIT, NOT_CONVERTED, PATH, refuses_reasoning
 from gateway.upstream.overrides import with_parameters
 from gateway.upstream.request_rules import fit_request, is_rule
 from gateway.upstream.translation import with_limit
@@ -95,9 +95,6 @@ _FOLLOWED_BY_NOTHING = re.compile(r"Item '([^']{1,100})' of type 'reasoning' was
 _FIELD_REFUSED = re.compile(r"Invalid 'input\[\d+\]\.(id|content)'|Item with (id) '[^']{1,100}' not found")
 """Matches refusals of ids and of reasoning that another maker wrote, or that were not stored; Copilot's ids are longer
 than OpenAI's."""
-
-_NOT_CONVERTED = re.compile(r"(?i)not implemented.*convert_request_failed|responses api is enabled only for")
-"""Matches what new-api says of a model that its channel has only in another API, and an old version of Azure's."""
 
 _SEALED = b'"' + SEAL_PREFIX.encode()
 
@@ -268,7 +265,7 @@ class ResponsesRelay(Adapter):
         failure = self._dialect.failure(channel, status, headers, body)
         failure = native_failure(failure, body, _OPTIONAL, self._may_change)
         error = read_error(body)
-        if not failure.sent or _NOT_CONVERTED.search(f"{error.message} {error.code}"):
+        if not failure.sent or NOT_CONVERTED.search(f"{error.message} {error.code}"):
             return msgspec.structs.replace(failure, may_lack_api=True, refused_kinds=(model_kind(self._sent),))
         is_about_items = refuses_reasoning(failure) or _FIELD_REFUSED.search(error.message)
         is_repairable = is_about_items or not {NULLS}.issuperset(failure.parameters)

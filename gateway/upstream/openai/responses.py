@@ -33,6 +33,7 @@ from gateway.domain.rawjson import JsonObject
 from gateway.upstream.adapter import ChannelDialect
 from gateway.upstream.call_memory import Recall
 from gateway.upstream.efforts import EFFORT
+from gateway.upstream.error_body import read_error
 from gateway.upstream.failures import lacks_path
 from gateway.upstream.learned_params import INCLUDE
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, endpoint
@@ -59,8 +60,8 @@ _SAME = (
     *("prompt_cache_key", "prompt_cache_retention"),
 )
 """Parameters that are the same in both APIs."""
-_ANY_JSON = {"type": "json_object"}
-"""The form for which OpenAI demands that the input, apart from the instructions, has the word JSON."""
+NOT_CONVERTED = re.compile(r"(?i)not implemented.*convert_request_failed|responses api is enabled only for")
+"""Matches what new-api says of a model that its channel has only in another API, and an old version of Azure's."""
 
 
 class ResponsesDialect(ChannelDialect):
@@ -78,11 +79,10 @@ class ResponsesDialect(ChannelDialect):
             body = {"max_output_tokens": limit, "store": False, **_body(parameters, recall)}
         except BadRequest as fault:
             raise refusal_of(channel, fault) from fault
-        if INCLUDE in learned.dropped:
-            body.pop(INCLUDE, None)
         if SCHEMAS in learned.dropped and "tools" in body:
             body["tools"] = with_valid_schemas(rawjson.value(rawjson.encode(body["tools"])))
-        body = {name: value for name, value in body.items() if value is not None}
+        refused = {INCLUDE}.intersection(learned.dropped)
+        body = {name: value for name, value in body.items() if value is not None and name not in refused}
         return PreparedRequest(
             url=endpoint(channel.base_url, PATH),
             headers=STREAM_HEADERS if streams else PLAIN_HEADERS,
@@ -97,13 +97,12 @@ class ResponsesDialect(ChannelDialect):
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         """See ``ChannelDialect``. The upstream lacks the API if it does not know the path, or the model there."""
         failure = super().failure(channel, status, headers, body)
-        is_lacking = lacks_path(failure) or not failure.sent
+        error = read_error(body)
+        is_lacking = lacks_path(failure) or not failure.sent or NOT_CONVERTED.search(f"{error.message} {error.code}")
         return msgspec.structs.replace(failure, needs_responses=ResponsesNeed.NOTHING) if is_lacking else failure
 
     def forget_reasoning(self, order: Order, channel: Channel, failure: Failure) -> bool:
-        """Forget the reasoning before the calls of a conversation if the upstream refuses to read it. Returns whether
-        there was any, so that the request would be another one.
-        """
+        """Forget the reasoning before a conversation's calls if it is refused. Returns whether there was any."""
         if order.conversation is None or not refuses_reasoning(failure):
             return False
         ids, key = [call.id for turn in order.conversation.turns for call in turn.calls], account_of(channel)
@@ -133,10 +132,8 @@ def _output_limit(parameters: Parameters, cap: int | None, served: ServedModel, 
 def _body(parameters: Parameters, recall: Recall) -> JsonObject:
     """Returns the body without ``model``, ``stream`` and the output limit. Raises BadRequest."""
     _refuse_inexpressible(parameters)
-    conversation, text = parameters.conversation, _text(parameters)
-    items = _InputItems(conversation.turns, recall, has_instructions=text.get("format") != _ANY_JSON)
-    body: JsonObject = {"instructions": join_texts(items.instructions) if items.instructions else None}
-    body["input"] = items.items
+    conversation = parameters.conversation
+    body: JsonObject = {"input": _input_items(conversation.turns, recall)}
     tools, forbids_parallel = conversation.allowed_tools, parameters.take("parallel_tool_calls", bool) is False
     include = []
     if tools:
@@ -146,7 +143,7 @@ def _body(parameters: Parameters, recall: Recall) -> JsonObject:
         include.append(ENCRYPTED)
     if parameters.take("logprobs", bool):
         include.append("message.output_text.logprobs")
-    body |= {INCLUDE: include or None, "reasoning": _reasoning(parameters), "text": text or None}
+    body |= {INCLUDE: include or None, "reasoning": _reasoning(parameters), "text": _text(parameters)}
     if conversation.cached:
         parameters.drop("cache_control")
     parameters.drop(*conversation.dropped_reasoning(lambda thought: thought.empty))
@@ -170,17 +167,17 @@ def _reasoning(parameters: Parameters) -> JsonObject | None:
     return {name: value for name, value in reasoning.items() if value is not None} or None
 
 
-def _text(parameters: Parameters) -> JsonObject:
+def _text(parameters: Parameters) -> JsonObject | None:
     """Returns the form of the text. A schema is one level higher here, and must have a name."""
     form, text = rawjson.maybe_fields(parameters.take_raw("response_format")), dict[str, Any]()
     kind = rawjson.text_at(form.get("type"))
     if kind == "json_schema":
         text["format"] = {"name": "answer", **rawjson.maybe_fields(form.get("json_schema")), "type": kind}
     elif kind not in ("", "text"):
-        text["format"] = _ANY_JSON if kind == _ANY_JSON["type"] else form
+        text["format"] = form
     if (verbosity := parameters.take("verbosity", str)) is not None:
         text["verbosity"] = verbosity
-    return text
+    return text or None
 
 
 def _tool(tool: ToolOffer) -> JsonObject:
@@ -197,45 +194,33 @@ def _choice(choice: ToolChoice) -> Any:
     return choice.mode or None
 
 
-class _InputItems:
-    """The items of a conversation. The system's first texts may become the instructions, if anything follows them."""
-
-    def __init__(self, turns: Sequence[Turn], recall: Recall, *, has_instructions: bool) -> None:
-        self._recall = recall
-        self._has_instructions = has_instructions and any(turn.role != "system" for turn in turns)
-        self.instructions: list[msgspec.Raw] = []
-        self.items: list[Any] = []
-        for turn in turns:
-            self._add(turn)
-
-    def _add(self, turn: Turn) -> None:
-        texts = [part.raw for part in turn.parts if isinstance(part, TextPart)]
+def _input_items(turns: Sequence[Turn], recall: Recall) -> list[Any]:
+    """Returns a conversation. The system's texts are among it, because OpenAI looks for the word JSON there."""
+    items: list[Any] = []
+    for turn in turns:
         match turn.role:
-            case "system" if self._has_instructions and not self.items and len(texts) == len(turn.parts):
-                self.instructions += texts
-            case "system":
-                self.items += _messages("developer", turn.parts)
             case "tool":
-                self.items += [_result(block) for block in turn.blocks if isinstance(block, ResultPart)]
+                items += [_result(block) for block in turn.blocks if isinstance(block, ResultPart)]
             case "assistant":
-                self._add_answer(turn)
-            case _:
-                self.items += _messages("user", turn.parts)
+                items += _answer_items(turn, recall)
+            case role:
+                items += _messages("developer" if role == "system" else role, turn.parts)
+    return items
 
-    def _add_answer(self, turn: Turn) -> None:
-        """Add texts and calls. The reasoning before a call is put before the text in front of it, as it came."""
-        texts: list[JsonObject] = []
-        for block in turn.blocks:
-            match block:
-                case TextPart() if bytes(block.raw) != b'""':  # as a string: parts of answers need ids in some servers
-                    texts.append({"type": "message", "role": "assistant", "content": block.raw})
-                case MediaPart():  # answers have none
-                    texts += _messages("user", [block])
-                case CallPart():
-                    thoughts = rawjson.items(self._recall(block.id) or rawjson.EMPTY_LIST)
-                    self.items += [*thoughts, *texts, _call(block)]
-                    texts = []
-        self.items += texts
+
+def _answer_items(turn: Turn, recall: Recall) -> list[Any]:
+    """Returns texts and calls. The reasoning before a call is put before the text in front of it, as it came."""
+    items, texts = list[Any](), list[JsonObject]()
+    for block in turn.blocks:
+        match block:
+            case TextPart() if bytes(block.raw) != b'""':  # as a string: parts of answers need ids in some servers
+                texts.append({"type": "message", "role": "assistant", "content": block.raw})
+            case MediaPart():  # answers have none
+                texts += _messages("user", [block])
+            case CallPart():
+                items += [*rawjson.items(recall(block.id) or rawjson.EMPTY_LIST), *texts, _call(block)]
+                texts = []
+    return items + texts
 
 
 def _messages(role: str, parts: Iterable[TextPart | MediaPart]) -> list[JsonObject]:
