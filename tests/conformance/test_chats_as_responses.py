@@ -234,7 +234,7 @@ async def test_a_chat_becomes_a_response(gateway: Gateway, provider: Provider) -
 
 @pytest.mark.parametrize(
     ("fields", "param"),
-    [({"n": 2}, "n"), ({"modalities": ["text", "audio"]}, "modalities"), ({"max_tokens": 15}, "max_completion_tokens")],
+    [({"n": 2}, "n"), ({"modalities": ["text", "audio"]}, "modalities"), ({"max_tokens": 15}, "max_tokens")],
 )
 async def test_what_would_change_the_answer_is_refused(
     gateway: Gateway, provider: Provider, fields: Doc, param: str

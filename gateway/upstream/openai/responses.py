@@ -29,6 +29,7 @@ from gateway.domain.conversation import (
 from gateway.domain.errors import BadRequest
 from gateway.domain.failure import Failure, ResponsesNeed
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
+from gateway.domain.output_limit import CAPS
 from gateway.domain.rawjson import JsonObject
 from gateway.upstream.adapter import ChannelDialect
 from gateway.upstream.call_memory import Recall
@@ -74,7 +75,10 @@ class ResponsesDialect(ChannelDialect):
         streams = order.stream or STREAM in learned.dropped
         try:
             cap = parameters.take_output_cap()
-            limit = _output_limit(parameters, cap, served, order.output_budget)
+            limit = _output_limit(cap, served, order.output_budget)
+            if limit is not None and limit < LEAST_LIMIT:
+                name = next((name for name in CAPS if name in order.fields), CAPS[0])
+                raise parameters.refusal(name, f"it must be at least {LEAST_LIMIT} for this model")
             recall = partial(self._memory.recall, order.owner, key=account_of(channel))
             body = {"max_output_tokens": limit, "store": False, **_body(parameters, recall)}
         except BadRequest as fault:
@@ -119,14 +123,10 @@ def refuses_reasoning(failure: Failure) -> bool:
     return code == "invalid_encrypted_content" or _REASONING_REFUSED.search(message) is not None
 
 
-def _output_limit(parameters: Parameters, cap: int | None, served: ServedModel, budget: int | None) -> int | None:
-    """Returns the client's limit, else what the money left pays for, at most the model's own. Raises BadRequest."""
-    limit = budget if cap is None else cap
-    if limit is None:
-        return None
-    if limit < LEAST_LIMIT:
-        raise parameters.refusal("max_completion_tokens", f"it must be at least {LEAST_LIMIT} for this model")
-    return limit if served.max_output is None else min(limit, served.max_output)
+def _output_limit(cap: int | None, served: ServedModel, budget: int | None) -> int | None:
+    """Returns the client's limit, else what the money left pays for, at most the model's own."""
+    limits = [limit for limit in (budget if cap is None else cap, served.max_output) if limit is not None]
+    return None if cap is None and budget is None else min(limits)
 
 
 def _body(parameters: Parameters, recall: Recall) -> JsonObject:

@@ -269,6 +269,8 @@ class OutputReader(AnswerReader):
         if not (self._ended or rawjson.is_null(output)):
             for number, item in enumerate(rawjson.objects(output)):
                 yield from self._end_item(item, number)
+        if self._memory is not None:
+            yield AnswerMark("as_response")
         yield StopWord(stop_word(response, status, has_call=self._has_call))
         self.done = True
 
