@@ -41,10 +41,6 @@ def _call(event: ToolCallBegan, arguments: msgspec.Raw) -> JsonObject:
     return call
 
 
-def _image(event: Medium) -> JsonObject:
-    return {"type": "image_url", "image_url": {"url": event.link}}
-
-
 _TEXT_FIELDS = {BlockKind.TEXT: "content", BlockKind.REFUSAL: "refusal", BlockKind.REASONING: "reasoning_content"}
 
 
@@ -57,8 +53,9 @@ def _delta(event: AnswerEvent) -> JsonObject:
         case ToolCallBegan():
             return {"tool_calls": [{"index": event.number, **_call(event, rawjson.EMPTY_TEXT)}]}
         case Medium():
+            image = {"type": "image_url", "image_url": {"url": event.link}}
             audio = {"id": "audio_0", "data": event.data, "expires_at": 0, "transcript": ""}
-            return {"images": [_image(event)]} if event.is_image else {"audio": audio}
+            return {"images": [image]} if event.is_image else {"audio": audio}
         case Citation():
             place = {"start_index": event.start or 0, "end_index": event.end or event.start or 0}
             cited = {"content": event.cited} if event.cited else {}
