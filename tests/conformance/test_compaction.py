@@ -126,6 +126,13 @@ async def test_the_model_reads_the_whole_conversation_and_calls_nothing(gateway:
     assert (sent["tool_choice"], sent["store"], sent["tools"]) == ("none", False, [WEATHER])
 
 
+async def test_nor_a_tool_that_an_item_adds(gateway: Gateway, provider: Provider) -> None:
+    at(gateway, provider, "chat")
+    await ask(gateway, input=[{"type": "additional_tools", "tools": [WEATHER]}, *TALK, TRIGGER])
+    sent = provider.last.json
+    assert (sent["tool_choice"], len(sent["tools"])) == ("none", 1)
+
+
 @pytest.mark.parametrize("kind", ["chat", "native"])
 async def test_an_answer_without_summary_fails(gateway: Gateway, provider: Provider, kind: str, stream: bool) -> None:
     empty = {"chat": reply(whole("m", choice(""), spent=usage())), "native": reply(response(model="m-1"))}

@@ -64,7 +64,7 @@ def summary_order(order: Order) -> Order:
         items += [raw for raw in rawjson.items(content) if not _is_trigger(raw)]
     fields["input"] = rawjson.raw([*items, {"type": "message", "role": "user", "content": PROMPT}])
     fields["store"] = msgspec.Raw(b"false")
-    if not rawjson.is_null(fields.get("tools")):
+    if b'"additional_tools"' in bytes(content) or not rawjson.is_null(fields.get("tools")):
         fields["tool_choice"] = msgspec.Raw(b'"none"')
     form = msgspec.structs.replace(order.form, compacts=False)
     return msgspec.structs.replace(order, fields=fields, body=b"", form=form)
