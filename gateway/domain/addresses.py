@@ -68,9 +68,18 @@ _RULES: Final = (
         harmless=True,
     ),
     _Rule(
+        r"/(?:props|slots|version|info|model/info|(?:get_)?server_info|get_model_info)|/api/v0/models",
+        "the program asks which kind of local server this is, and works without an answer; the base URL is {base}",
+        harmless=True,
+    ),
+    _Rule(
         r"/(?:favicon\.ico|robots\.txt|apple-touch-icon.*|metrics|index\.html?)",
         "a browser or a monitor sent the request, and works without an answer",
         harmless=True,
+    ),
+    _Rule(
+        r"/api/v1/models",
+        "the base URL has an extra part: set it to {base}; a program that looks for LM Studio works without an answer",
     ),
     _Rule(
         rf"/.*?/(?:(?:v1/)?(?:{_TAILS})(?:/count_tokens)?|api/(?:chat|embed|generate|ps|show|tags|version))",

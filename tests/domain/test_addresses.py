@@ -89,6 +89,10 @@ def test_a_models_tag_is_not_geminis_api(path: str) -> None:
         "/v1/organizations/o/usage",
         "/api/claude_cli/bootstrap",
         "/.well-known/x",
+        "/api/v0/models",
+        "/v1/props",
+        "/version",
+        "/v1/model/info",
     ],
 )
 def test_what_needs_no_answer_is_known(path: str) -> None:
