@@ -179,7 +179,7 @@ def _sentences(kind: str, entity_edits: Sequence[EntityEdit], names: Sequence[st
     elif common is not None and [*common] == ["name"]:
         done = f"renamed {subject} to '{plain(str(common['name']))}'"
     else:
-        fields = sorted({plain(name, 40) for patch in patches for name in patch})
+        fields = sorted({plain(name, 40).replace("_", " ") for patch in patches for name in patch})
         changed = f"changed {', '.join(fields)} of" if fields else "changed"
         done = f"{'set' if kind == 'prices' else changed} {subject}{listed}"
     state = "back" if all(patch is None for patch in patches) else "as before"
