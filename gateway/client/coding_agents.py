@@ -222,12 +222,14 @@ def _openclaw(target: AppTarget) -> Setup:
 
 
 def _kimi(target: AppTarget) -> Setup:
+    context = target.models.get(target.model) or 128_000
     variables = {
         "KIMI_MODEL_PROVIDER_TYPE": "openai",
         "KIMI_MODEL_BASE_URL": target.base_url,
         "KIMI_MODEL_API_KEY": target.secret,
         "KIMI_MODEL_NAME": target.model,
-        "KIMI_MODEL_MAX_CONTEXT_SIZE": str(target.models.get(target.model) or 128_000),
+        "KIMI_MODEL_MAX_CONTEXT_SIZE": str(context),
+        "KIMI_MODEL_MAX_OUTPUT_SIZE": str(min(32_000, context // 4)),  # else each call holds for all of the context
     }
     return Setup((shell_part(variables),), Launch(variables=variables, defaults={"KIMI_DISABLE_TELEMETRY": "1"}))
 
