@@ -72,18 +72,6 @@ async def test_places_go_to_who_came_first(lines: ConcurrencyLimiter) -> None:
     lines.leave([one])
 
 
-async def test_who_comes_later_cannot_take_what_comes_free(lines: ConcurrencyLimiter) -> None:
-    one = gate()
-    lines.enter([one])
-    (first,) = waiters(lines, [one])
-    await turns()
-    lines.leave([one])
-    assert not lines.has_room(one)
-    assert lines.full([one]) == one
-    assert await first == one
-    lines.leave([one])
-
-
 async def test_who_leaves_the_line_takes_nothing(lines: ConcurrencyLimiter) -> None:
     one = gate()
     lines.enter([one])

@@ -75,23 +75,6 @@ def test_requests_a_minute_slide(limiter: Limiter, mono: Mono) -> None:
     assert refusal(limiter, one).retry_after_s == 20
 
 
-def test_a_refused_call_takes_nothing(limiter: Limiter, mono: Mono) -> None:
-    one = bound(rpm=1, tpm=100)
-    spend(limiter, one, tokens=10)
-    for _ in range(50):
-        refusal(limiter, one, tokens=10)
-    mono.now += 60
-    spend(limiter, one, tokens=100)
-
-
-def test_one_partys_refusal_takes_nothing_from_the_other(limiter: Limiter) -> None:
-    tight, wide = bound("tight", rpm=1), bound("wide", rpm=2)
-    spend(limiter, tight, wide)
-    for _ in range(5):
-        refusal(limiter, tight, wide)
-    spend(limiter, wide)
-
-
 def test_the_longest_wait_is_reported(limiter: Limiter, mono: Mono) -> None:
     early, late = bound("early", rpm=1), bound("late", rpm=1)
     spend(limiter, early)
@@ -99,34 +82,6 @@ def test_the_longest_wait_is_reported(limiter: Limiter, mono: Mono) -> None:
     spend(limiter, late)
     found = refusal(limiter, early, late)
     assert (found.retry_after_s, "late" in found.message) == (60, True)
-
-
-def test_credit_of_a_cheap_call_goes_back(limiter: Limiter) -> None:
-    one = bound(tpm=100)
-    for _ in range(11):
-        spend(limiter, one, tokens=90, real=1)
-    refusal(limiter, one, tokens=90)
-
-
-def test_excess_of_a_dear_call_is_debt(limiter: Limiter, mono: Mono) -> None:
-    one = bound(tpm=100)
-    spend(limiter, one, tokens=10, real=500)
-    assert refusal(limiter, one, tokens=1).retry_after_s == 60
-    mono.now += 60
-    spend(limiter, one, tokens=100)
-
-
-@pytest.mark.parametrize("real", [0, 5, 500])
-def test_a_call_longer_than_a_minute_leaves_no_trace(limiter: Limiter, mono: Mono, real: int) -> None:
-    """Its minute was over when it told what it had used."""
-    one = bound(tpm=100)
-    counted = limiter.take([one], 50)
-    mono.now += 61
-    limiter.check([one], 100)
-    _correct(counted, real)
-    limiter.check([one], 100)
-    spend(limiter, one, tokens=100)
-    refusal(limiter, one, tokens=1)
 
 
 def test_a_call_larger_than_the_window_is_reported(limiter: Limiter) -> None:
