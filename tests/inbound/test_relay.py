@@ -107,11 +107,6 @@ def test_a_body_that_came_instead_of_events_is_rendered(stream: relay.NativeStre
     assert stream.tail(NOTHING).endswith(b"data: [DONE]\n\n")
 
 
-def test_a_body_that_is_not_an_answer_is_a_failure(stream: relay.NativeStream) -> None:
-    assert stream.feed(b"{}") + stream.end() == b""
-    assert (stream.finished, stream.failure is not None) == (False, True)
-
-
 def test_an_answer_that_is_cut_short_has_one_terminal_event(stream: relay.NativeStream) -> None:
     stream.feed(b"data: one\n\n")
     assert (stream.cut_short(), stream.tail(NOTHING)) == (b"data: cut\n\n", b"data: closing\n\n")

@@ -56,23 +56,6 @@ def test_who_says_what(message: Any, role: str, texts: list[str]) -> None:
     assert (turn.role, _texts(turn)) == (role, texts)
 
 
-def test_content_in_parts() -> None:
-    parts = [{"type": "text", "text": "a"}, {"type": "refusal", "refusal": "b"}]
-    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}, "cache_control": {"x": 1}}
-    (turn,) = _turns({"role": "user", "content": [*parts, image]})
-    assert _texts(turn) == ["a", "b"]
-    medium = turn.parts[2]
-    assert isinstance(medium, MediaPart)
-    assert (medium.type, rawjson.value(medium.cache)) == ("image/png", {"x": 1})
-
-
-def test_images_of_an_answer_come_back() -> None:
-    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}}
-    turn = _read({"role": "assistant", "content": "a", "images": [image]}).turns[0]
-    assert [part.data for part in turn.parts if isinstance(part, MediaPart)] == ["AA"]
-    assert _texts(turn) == ["a"]
-
-
 def test_a_breakpoint_of_the_message_is_one_of_its_text() -> None:
     (turn,) = _turns({"role": "system", "content": "a", "cache_control": {"type": "ephemeral"}})
     assert isinstance(turn.parts[0], TextPart)

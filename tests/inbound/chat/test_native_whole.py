@@ -102,36 +102,8 @@ def test_content_is_null_beside_tool_calls() -> None:
     assert (repaired["message"], repaired["finish_reason"]) == ({**message, "content": None}, "tool_calls")
 
 
-def test_calls_get_id_type_and_text_arguments() -> None:
-    (call,) = _body(whole("m", choice(None, tool_calls=[{"function": {"name": "f", "arguments": {"x": 1}}}])))[
-        "choices"
-    ][0]["message"]["tool_calls"]
-    assert (call["type"], call["function"]) == ("function", {"name": "f", "arguments": '{"x":1}'})
-    assert call["id"].startswith("call_")
-
-
-def test_parts_become_texts() -> None:
-    parts = [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}, {"type": "text", "text": "Hi"}]
-    message = _body(whole("m", {**choice(), "message": {"role": "assistant", "content": parts}}))["choices"][0][
-        "message"
-    ]
-    assert (message["content"], message["reasoning_content"]) == ("Hi", "hm")
-
-
 def test_a_lone_surrogate_passes() -> None:
     assert b'"\\ud83d"' in _read(b'{"choices":[{"message":{"role":"assistant","content":"\\ud83d"}}]}').body
-
-
-def test_usage_is_reported() -> None:
-    answer = _read(whole("m", choice("Hi"), spent=usage(9, 2)))
-    assert answer.reported == Usage(input=9, output=2, source=UsageSource.REPORTED)
-    assert answer.parts(Usage()) == (answer.body,)
-
-
-def test_usage_in_another_place_is_where_clients_look_too() -> None:
-    groq = {**whole("m", choice("Hi")), "x_groq": {"usage": usage(9, 2)}}
-    groq.pop("usage", None)
-    assert _body(groq) == {**groq, "usage": usage(9, 2)}
 
 
 def test_usage_that_leaves_thoughts_out_is_corrected() -> None:
@@ -150,12 +122,6 @@ def test_without_usage_there_is_an_estimate(spent: Any) -> None:
     assert answer.reported is None
     filled = json.loads(b"".join(answer.parts(Usage(input=5, output=answer.tally.tokens()))))
     assert (set(filled["usage"]) == set(as_object(Usage())), filled["usage"]["completion_tokens"]) == (True, 2)
-
-
-def test_half_a_report_is_completed_and_marked() -> None:
-    answer = _read(whole("m", choice("Hello there"), spent={"prompt_tokens": 9}))
-    assert answer.reported == Usage(input=9, output=2, source=UsageSource.PARTIAL)
-    assert json.loads(answer.body)["usage"] == as_object(answer.reported)
 
 
 def test_llama_cpps_timings_are_usage() -> None:

@@ -108,11 +108,6 @@ def test_system_texts_become_one_message_without_the_billing_line(system: Any, s
     assert translated(system=system)["messages"][0] == {"role": "system", "content": said}
 
 
-def test_a_system_message_among_the_others_stays_there() -> None:
-    inner = {"role": "system", "content": "now"}
-    assert turns(*HELLO, inner, assistant(text("a")))[1] == inner
-
-
 def test_a_system_message_may_end_with_the_users_turn() -> None:
     """Its effort does so always, its text if it says so."""
     low, high = (
@@ -131,11 +126,6 @@ def test_a_local_server_gets_it_at_the_top() -> None:
     found = turns(*HELLO, inner, system="You are", preset="llamacpp")
     assert found == [{"role": "system", "content": "You are\n\nnow"}, *HELLO]
     assert turns(*HELLO, inner, preset="llamacpp") == [{"role": "system", "content": "now"}, *HELLO]
-
-
-def test_texts_of_a_message_become_one_unless_there_is_more() -> None:
-    assert turns(user(text("a"), text(""), text("b"))) == [{"role": "user", "content": "a\n\nb"}]
-    assert turns(user(text("a"), IMAGE)) == [user(text("a"), IMAGE_PART)]
 
 
 def test_cache_marks_go_where_they_are_understood() -> None:
@@ -504,12 +494,6 @@ def test_what_is_lost_is_named_or_refused() -> None:
     ):
         with pytest.raises(BadRequest, match="anthropic"):
             translation(**more)
-
-
-def test_a_lone_surrogate_is_translated() -> None:
-    body = b'{"model":"m","max_tokens":9,"messages":[{"role":"user","content":[{"type":"text","text":"\\ud83d"}]}]}'
-    request = MESSAGES.parse(HttpRequest(body=body, target="/", headers={}))
-    assert b"\\ufffd" in bytes(put_to(request).fields["messages"])
 
 
 @pytest.mark.parametrize(

@@ -76,16 +76,6 @@ def test_text_and_parallel_calls_are_one_message_and_results_follow() -> None:
     ]
 
 
-def test_calls_one_after_the_other_are_messages_of_their_own() -> None:
-    roles = [one["role"] for one in messages(call("a"), output("a"), call("b"), output("b"))]
-    assert roles == ["assistant", "tool", "assistant", "tool"]
-
-
-def test_text_after_a_call_joins_its_message() -> None:
-    found = messages(call("a"), {"role": "assistant", "content": "working"}, output("a"))
-    assert found[0] == {"role": "assistant", "content": "working", "tool_calls": [chat_call("a")]}
-
-
 def test_an_image_in_a_result_follows_as_what_the_user_shows() -> None:
     image = {"type": "input_image", "image_url": "data:image/png;base64,AAAA", "detail": "original"}
     found = messages(call("a"), call("b"), output("a", [{"type": "input_text", "text": "see"}, image]), output("b"))
@@ -150,13 +140,6 @@ def test_what_only_the_vendor_has_is_a_fault_with_its_place(item: Any, param: st
     with pytest.raises(BadRequest) as caught:
         read([USER, item])
     assert (caught.value.param, caught.value.code) == (param, code)
-
-
-@pytest.mark.parametrize("id", [None, "", 7])
-def test_calls_without_a_proper_id_have_their_results(id: Any) -> None:
-    made = {"type": "function_call", "call_id": id, "name": "f", "arguments": "{}"}
-    calling, answer = messages(made, {"type": "function_call_output", "call_id": id, "output": "r"})
-    assert answer == {"role": "tool", "tool_call_id": calling["tool_calls"][0]["id"], "content": "r"}
 
 
 def test_a_call_in_a_namespace_has_its_flat_name() -> None:

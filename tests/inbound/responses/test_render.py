@@ -5,7 +5,6 @@ from itertools import groupby
 from typing import Any
 
 import pytest
-from openai.types.responses import Response
 
 from gateway.domain.answer import SealKind, parse_seal
 from gateway.domain.channel import Dialect, ServedModel
@@ -15,9 +14,9 @@ from gateway.upstream.learned_params import NOTHING
 from tests.cases import streams as chat
 from tests.cases.anthropic import streams as anthropic
 from tests.cases.gemini import streams as gemini
-from tests.fakes.replies import choice as plain_choice, chunk, delta, dumps, event, tool_call, usage, whole as plain
+from tests.fakes.replies import chunk, delta, event, tool_call, usage
 from tests.inbound.responses.grammar import StreamedResponse, checked
-from tests.inbound.responses.rendering import SPENT, of_dialect, planned, rendered, whole
+from tests.inbound.responses.rendering import SPENT, of_dialect, planned, rendered
 
 RECORDED = [
     *((Dialect.OPENAI, case) for case in chat.STREAMS),
@@ -88,22 +87,6 @@ def test_text_and_two_calls_are_three_items() -> None:
     assert [item["call_id"] for item in found.items[1:]] == ["a", "b"]
     assert [item["arguments"] for item in found.items[1:]] == ['{"x":1}', '{"y":2}']
     assert found.response["status"] == "completed"
-
-
-def test_calls_alone_bring_no_message() -> None:
-    found = answer(say(tool_calls=[tool_call(0, "a", "f", "{}")]), finish("tool_calls"))
-    assert [item["type"] for item in found.items] == ["function_call"]
-
-
-def test_reasoning_and_text_in_their_order() -> None:
-    found = answer(
-        say(reasoning_content="one"),
-        chat.HI,
-        say(reasoning_content="two"),
-        say(tool_calls=[tool_call(0, "a", "f", "{}")]),
-        finish("tool_calls"),
-    )
-    assert [item["type"] for item in found.items] == ["reasoning", "message", "reasoning", "function_call"]
 
 
 @pytest.mark.parametrize("reasoning", [{"summary": "auto"}, {}, None])
@@ -318,33 +301,9 @@ def test_probabilities_are_on_the_pieces_and_on_the_part() -> None:
     assert (bytes(plan.order.fields["logprobs"]), bytes(plan.order.fields["top_logprobs"])) == (b"true", b"1")
 
 
-@pytest.mark.parametrize(
-    "calls", [None, [{"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}]]
-)
-def test_a_plain_answer_is_what_the_stream_ends_with(calls: Any) -> None:
-    more = {} if calls is None else {"tool_calls": calls}
-    body = dumps(
-        plain(
-            "m",
-            plain_choice("Hi", reasoning_content="why", finish="tool_calls" if calls else "stop", **more),
-            spent=usage(),
-        )
-    )
-    found = whole(body)
-    Response.model_validate(found)
-    kinds = ["reasoning", "message"] + (["function_call"] if calls else [])
-    assert [item["type"] for item in found["output"]] == kinds
-    assert (found["status"], found["usage"]["total_tokens"]) == ("completed", 21)
-
-
 def test_ids_of_items_are_the_same_when_the_answer_is_rendered_again() -> None:
     first, second = (rendered(chat.GOOD).ended for _ in range(2))
     assert first == second
-
-
-def test_a_plain_answer_without_usage_has_an_estimate() -> None:
-    found = whole(dumps(plain("m", plain_choice("Hi"))))
-    assert found["usage"]["input_tokens"] == 9
 
 
 def _messages(items: list[Any], dialect: Dialect) -> list[dict[str, Any]]:
