@@ -2,14 +2,9 @@
 
 from gateway.domain.call import FailureKind
 from gateway.domain.failure import AttemptFailed, Failure, UpstreamText
-from gateway.domain.usage import Usage, UsageSource, as_object
-from gateway.upstream.adapter import OutputCounter, WholeAnswer
+from gateway.domain.usage import Usage, as_object
 
 USAGE = Usage(input=9, cached=4, cache_write=1, output=5, reasoning=2)
-
-
-def _whole(reported: Usage | None) -> WholeAnswer:
-    return WholeAnswer(body=b'{"id":"x"}', reported=reported, finish="stop", upstream_id="", tally=OutputCounter())
 
 
 def test_text_of_an_upstream_cannot_be_read_by_accident() -> None:
@@ -27,8 +22,3 @@ def test_usage_as_clients_read_it() -> None:
         "prompt_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 1},
         "completion_tokens_details": {"reasoning_tokens": 2},
     }
-
-
-def test_a_reported_usage_stands() -> None:
-    whole = _whole(Usage(input=1, source=UsageSource.REPORTED))
-    assert whole.parts(USAGE) == (whole.body,)

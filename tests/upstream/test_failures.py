@@ -89,11 +89,6 @@ def test_classes(status: int, error: object, kind: FailureKind, code: str) -> No
     assert isinstance(error_of(failure), UpstreamTimeout) == (kind is K.SLOW)
 
 
-def test_the_upstreams_words_reach_the_client() -> None:
-    assert "it broke" in error_of(_failure(500)).message
-    assert "too long" in error_of(_failure(400, {"message": "too long"})).message
-
-
 @pytest.mark.parametrize("status", [401, 402, 403])
 def test_words_about_our_account_do_not(status: int) -> None:
     error = error_of(_failure(status))
@@ -112,11 +107,6 @@ def test_a_redirect_is_refused() -> None:
 def test_a_page_shows_as_its_title() -> None:
     error = error_of(classify(UP, 502, read_error(b"<html><title>Bad gateway</title></html>"), {}))
     assert "HTTP 502: Bad gateway" in error.message
-
-
-def test_the_origin_is_kept_for_the_curious() -> None:
-    error = error_of(_failure(429, {"message": "m", "type": "t", "code": "c"}, {"x-request-id": "r1"}))
-    assert error.details["upstream"] == {"name": "up", "status": 429, "type": "t", "code": "c", "request_id": "r1"}
 
 
 def test_the_param_is_the_upstreams_or_the_model() -> None:

@@ -41,11 +41,6 @@ def test_a_refused_parameter_is_dropped_for_an_hour(lessons: LearnedParams) -> N
     assert lessons.of(UP, SERVED, Millis(NOW + 3_600_000)) is NOTHING
 
 
-def test_lessons_add_up(lessons: LearnedParams) -> None:
-    assert [_learn(lessons, name) for name in ("seed", "temperature")] == [True, True]
-    assert lessons.of(UP, SERVED, NOW).dropped == ("seed", "temperature")
-
-
 def test_what_is_refused_although_it_was_left_out_is_not_learned_twice_but_forgotten(lessons: LearnedParams) -> None:
     """The upstream minds something else, and repeats words of the client's."""
     assert [_learn(lessons, name) for name in ("seed", "temperature", "seed")] == [True, True, False]
@@ -157,11 +152,6 @@ def test_what_a_model_that_thinks_refuses_goes_together(lessons: LearnedParams, 
         others,
         False,
     )
-
-
-def test_a_refusal_of_something_else_says_nothing_about_that(lessons: LearnedParams) -> None:
-    assert learn(lessons, channel(preset="cerebras"), order({"model": "m", "seed": 1}), _refusal("seed"), used=NOTHING)
-    assert lessons.of(UP, SERVED, NOW).dropped == ("seed",)
 
 
 @pytest.mark.parametrize("strict", [False, True])

@@ -30,16 +30,6 @@ def test_a_parameter_has_its_type() -> None:
     assert parameters.left_out == ()
 
 
-@pytest.mark.parametrize(
-    ("fields", "name", "kind", "param"),
-    [({"max_tokens": "x"}, "max_tokens", int, "max_tokens"), ({"stop": [1]}, "stop", list[str], "stop[0]")],
-)
-def test_another_type_is_named(fields: dict[str, Any], name: str, kind: Any, param: str) -> None:
-    with pytest.raises(BadRequest) as caught:
-        _parameters(**fields).take(name, kind)
-    assert (caught.value.code, caught.value.param) == ("invalid_type", param)
-
-
 def test_errors_and_what_is_left_out_are_in_the_clients_words() -> None:
     words = Conversation(
         turns=(), param_names={"stop": "stop_sequences", "seed": "options.seed"}, extras=("keep_alive",)
@@ -126,7 +116,3 @@ def test_a_fault_becomes_a_failure() -> None:
     )
     assert failed.message.startswith("channel 'up' cannot take this request: n: only one")
     assert "\x1b" not in failed.message
-
-
-def test_clients_get_status_400() -> None:
-    assert error_of(refusal_of(channel(), unsupported_param("n", "x")).failure).http_status == 400

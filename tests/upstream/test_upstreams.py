@@ -61,13 +61,6 @@ async def test_a_plain_answer_may_take_nine_minutes(
     assert asked == [600, 120]
 
 
-async def test_headers_are_read_in_lower_case(upstreams: Upstreams, provider: Provider) -> None:
-    provider.on("m", reply({}, headers={"X-Request-ID": "r1"}))
-    answer = await _send(upstreams, channel(provider.base_url))
-    assert answer.headers["x-request-id"] == "r1"
-    await answer.read(100, UnlimitedMemory())
-
-
 async def test_keys_may_be_in_the_environment(upstreams: Upstreams, provider: Provider) -> None:
     await (await _send(upstreams, channel(provider.base_url, key="env:UP_KEY"))).read(10_000, UnlimitedMemory())
     assert provider.last.head.get("authorization") == "Bearer sk-from-environment"

@@ -58,13 +58,6 @@ def test_what_concerns_the_account_is_for_the_owner_without_the_key() -> None:
     assert ("invalid x-api-key" in kept, "secret" in kept) == (True, False)
 
 
-def test_the_upstreams_own_words_are_kept_beside() -> None:
-    error = error_of(_failure(400, "invalid_request_error", "messages: at least one"))
-    upstream = {"name": "up", "status": 400, "type": "invalid_request_error", "code": None, "request_id": "req_1"}
-    assert error.details == {"upstream": upstream}
-    assert "messages: at least one" in error.message
-
-
 def test_retry_after_is_kept() -> None:
     found = AnthropicDialect().failure(WITH_KEY, 429, {"retry-after": "7"}, _body("rate_limit_error"))
     assert (found.retry_after_s, error_of(found).retry_after_s) == (7, 7)

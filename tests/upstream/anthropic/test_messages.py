@@ -63,19 +63,6 @@ def test_a_whole_conversation() -> None:
     ]
 
 
-def test_one_role_speaks_once_and_results_come_first() -> None:
-    found = _messages(
-        {"role": "user", "content": "a"},
-        {"role": "user", "content": "b"},
-        LOOK,
-        RESULTS[0],
-        {"role": "user", "content": "c"},
-        RESULTS[1],
-    )
-    assert [message["role"] for message in found] == ["user", "assistant", "user"]
-    assert found[2]["content"] == [_result("t1", "t1"), _result("t2", "t2"), _text("c")]
-
-
 def test_what_is_empty_is_filled_or_left_out() -> None:
     found = _messages(
         {"role": "assistant", "content": "Hello"},

@@ -10,7 +10,6 @@ from gateway.domain.call import FailureKind
 from gateway.domain.usage import Usage, UsageSource
 from gateway.upstream.adapter import OutputCounter, WholeAnswer
 from gateway.upstream.anthropic.dialect import AnthropicDialect
-from gateway.upstream.anthropic.messages import TOOLS
 from gateway.upstream.call_memory import CallMemory
 from gateway.upstream.usage_report import UsageReports
 from tests.cases.anthropic.streams import block, end, start, text, tool
@@ -114,12 +113,6 @@ def test_an_error_inside_has_its_own_kind() -> None:
     with attempt_fails() as caught:
         _whole(dumps(error))
     assert (caught.value.kind, "sk-ant" in caught.value.message) == (FailureKind.AUTH, False)
-
-
-def test_a_changed_name_is_changed_back() -> None:
-    use = {"type": "tool_use", "id": "t", "name": TOOLS.valid_name("dot.ted"), "input": {}}
-    message, _ = _said(_answer(use), tools=[{"type": "function", "function": {"name": "dot.ted"}}])
-    assert message["tool_calls"][0]["function"]["name"] == "dot.ted"
 
 
 def test_thoughts_belong_to_the_call_after_them() -> None:

@@ -24,13 +24,6 @@ def test_cache_reads_and_writes_are_input_and_the_last_output_count_stands() -> 
     assert (usage.input, usage.cached, usage.cache_write, usage.output) == (33, 20, 3, 55)
 
 
-def test_usage_is_known_from_the_beginning() -> None:
-    stream = _stream()
-    stream.feed(TWO_TOOLS[: TWO_TOOLS.index(b"event: content_block_start")])
-    assert stream.reported is not None
-    assert (stream.reported.input, stream.started) == (33, True)
-
-
 def test_what_cannot_be_true_is_marked() -> None:
     stream = _stream()
     stream.feed(start({"input_tokens": -5, "output_tokens": 1}) + text("Hi") + end(input_tokens=4))

@@ -220,16 +220,6 @@ def test_a_whole_conversation() -> None:
     ]
 
 
-def test_empty_messages_are_left_out_and_one_role_speaks_once() -> None:
-    messages = [("user", "a"), ("assistant", ""), ("user", "b"), ("assistant", "c"), ("system", "S"), ("user", "")]
-    system, contents = _talk(*({"role": role, "content": text} for role, text in messages))
-    assert system == [{"text": "S"}]
-    assert contents == [
-        {"role": "user", "parts": [{"text": "a"}, {"text": "b"}]},
-        {"role": "model", "parts": [{"text": "c"}]},
-    ]
-
-
 def test_system_words_alone_are_followed_by_a_user() -> None:
     assert _talk({"role": "system", "content": "S"})[1] == [{"role": "user", "parts": [{"text": "."}]}]
 

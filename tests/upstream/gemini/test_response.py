@@ -11,9 +11,7 @@ from gateway.upstream.call_memory import CallMemory
 from gateway.upstream.gemini.dialect import GeminiDialect
 from gateway.upstream.gemini.partial_call import PartialCall
 from gateway.upstream.gemini.reader import read_logprobs
-from gateway.upstream.gemini.request import TOOLS
 from tests.cases.answers import chunks_in
-from tests.cases.conversations import function
 from tests.cases.gemini.streams import event, response, say, spent, use
 from tests.conformance.shapes import completion_faults
 from tests.fakes.replies import dumps
@@ -152,16 +150,6 @@ def test_the_first_id_counts() -> None:
 
 def _message(*parts: Any, **fields: Any) -> Any:
     return _doc(response(*parts, finish="STOP"), **fields)["choices"][0]["message"]
-
-
-def test_calls_are_numbered_across_responses() -> None:
-    body = [response(use("f", id="a"), use("f", id="b")), response(use("g", id="c"), finish="STOP")]
-    calls = _doc(body)["choices"][0]["message"]["tool_calls"]
-    assert [(call["id"], call["function"]["name"]) for call in calls] == [("a", "f"), ("b", "f"), ("c", "g")]
-
-
-def test_calls_have_the_clients_names() -> None:
-    assert _message(use(TOOLS.valid_name("1st")), tools=[function("1st")])["tool_calls"][0]["function"]["name"] == "1st"
 
 
 def test_arguments_that_come_in_pieces_are_put_together() -> None:

@@ -8,7 +8,7 @@ from gateway.domain.usage import Usage, UsageSource
 from gateway.upstream.adapter import AnswerStream
 from gateway.upstream.call_memory import CallMemory
 from gateway.upstream.gemini.dialect import GeminiDialect
-from tests.cases.answers import chunks_in, said_in
+from tests.cases.answers import said_in
 from tests.cases.gemini.streams import TWO_CALLS, event, response, say, spent, use
 from tests.upstream.makers import as_chat, channel, translated
 
@@ -34,15 +34,6 @@ def test_calls_without_an_id_get_one_that_differs_from_answer_to_answer() -> Non
     calls = said_in(_stream().feed(data)).calls[0]
     assert len({id for id, _, _ in calls}) == 2
     assert all(id.startswith("call_") and len(id) == 29 for id, _, _ in calls)
-
-
-def test_a_signature_goes_to_the_client_and_is_kept() -> None:
-    memory = CallMemory()
-    stream = _stream(memory)
-    chunks = chunks_in(stream.feed(TWO_CALLS))
-    made = [call for chunk in chunks for call in chunk["choices"][0]["delta"].get("tool_calls", []) if "id" in call]
-    assert [call.get("extra_content") for call in made] == [{"google": {"thought_signature": "U0lH"}}, None]
-    assert (memory.recall("", "fc_1"), memory.recall("", "fc_2")) == (b"U0lH", b"")
 
 
 def _used(*reports: dict[str, Any]) -> AnswerStream:

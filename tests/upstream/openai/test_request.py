@@ -181,13 +181,6 @@ def test_a_limit_above_the_models_own_is_lowered(field: str, given: Doc, sent: D
     assert prepared.lowered_cap == lowered
 
 
-def test_lessons_are_left_out_and_named() -> None:
-    prepared = _prepared(
-        {"model": "m", "temperature": 1, "seed": 2}, learned=LearnedRefusals(dropped=("temperature", "top_p"))
-    )
-    assert (json.loads(prepared.body), prepared.dropped) == ({"model": "m", "seed": 2}, ("temperature",))
-
-
 def test_mistral_takes_what_it_knows_by_its_own_names() -> None:
     body = {"user": "u", "seed": 1, "store": True, "logit_bias": {}, "tool_choice": "required", "temperature": 0}
     prepared = _prepared({"model": "m", "messages": [], **body}, "mistral")
@@ -273,14 +266,6 @@ def test_a_body_with_that_role_is_not_passed_on_unopened_there() -> None:
     )
     quoted = '{"model":"m","messages":[{"role":"user","content":"a \\"developer\\" role"}]}'
     assert prepare(_whole(quoted), channel(preset="vllm"), SERVED, NOTHING).body == quoted.encode()
-
-
-def test_it_is_learned_where_nothing_is_known() -> None:
-    body = {"model": "m", "messages": [DEVELOPER]}
-    lesson = LearnedRefusals(dropped=("messages[].role",))
-    prepared = prepare(order(body), channel(), SERVED, lesson)
-    assert json.loads(prepared.body)["messages"] == [{**DEVELOPER, "role": "system"}]
-    assert prepared.dropped == ()
 
 
 def test_a_field_of_messages_that_was_refused_is_left_out_of_all_of_them() -> None:

@@ -51,19 +51,6 @@ def test_one_passes_texts_and_nothing_else(middle: str) -> None:
         assert out is None or out.size < len(_event(middle))
 
 
-def test_good_events_are_one_run() -> None:
-    events = b"".join(_event(m) for m in ("a", "\\u0041", "é", ""))
-    run = TEMPLATE.run(events, 0)
-    assert run is not None
-    assert (run.size, len(run.texts), run.out.count(b"mine")) == (len(events), 4, 4)
-
-
-def test_a_run_begins_at_the_given_place() -> None:
-    run = TEMPLATE.run(b": x\n\n" + _event("a") + _event("b"), 5)
-    assert run is not None
-    assert (run.size, len(run.texts)) == (2 * len(_event("a")), 2)
-
-
 @pytest.mark.parametrize("odd", [b": x\n\n", b"data: [DONE]\n\n", HEAD.replace(b"a", b"b") + b'"}\n\n'])
 def test_a_run_ends_before_another_event(odd: bytes) -> None:
     for after in (b"", _event("c") + _event("d")):
@@ -86,14 +73,6 @@ def test_bytes_that_are_not_utf8_do_not_fit() -> None:
     event = HEAD + b"\xff" + FOOT + b"\n\n"
     assert SAME.run(event, 0) is None
     assert SAME.run(event * 2, 0) is None
-
-
-@pytest.mark.parametrize("count", [1, 3])
-def test_a_read_that_needs_no_change_is_passed_as_it_is(count: int) -> None:
-    events = _event("a") * count
-    run = SAME.run(events, 0)
-    assert run is not None
-    assert run.out is events
 
 
 def test_learns_where_the_text_is() -> None:

@@ -44,13 +44,6 @@ def _messages(*turns: tuple[str, tuple[Block, ...]], vendor: Vendor = PLAIN) -> 
 CALL = CallPart(id="c", name="f", arguments=msgspec.Raw(b'{ "x": 1.0 }'), signature="sig")
 
 
-def test_texts_become_one() -> None:
-    assert _messages(("user", (_text("a"), _text(""), _text("b"))), ("user", ())) == [
-        {"role": "user", "content": "a\n\nb"},
-        {"role": "user", "content": ""},
-    ]
-
-
 @pytest.mark.parametrize(
     ("part", "written"),
     [
@@ -72,16 +65,6 @@ def test_texts_become_one() -> None:
 )
 def test_parts_that_are_not_texts(part: Any, written: Any) -> None:
     assert _messages(("user", (part,)))[0]["content"] == [written]
-
-
-def test_arguments_keep_their_bytes() -> None:
-    assert _messages(("assistant", (CALL,))) == [
-        {
-            "role": "assistant",
-            "content": None,
-            "tool_calls": [{"id": "c", "type": "function", "function": {"name": "f", "arguments": '{ "x": 1.0 }'}}],
-        }
-    ]
 
 
 @pytest.mark.parametrize(
