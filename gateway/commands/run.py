@@ -261,6 +261,8 @@ async def _end_token(client: ControlClient, token: TokenView) -> str:
     error = plain(newest.error.partition("; ")[0]) if newest else ""
     if newest and newest.code.startswith("token_quota"):  # a budget of this token
         calls += f"; a call was rejected: {error}. To allow more: tollkeeper run --budget DOLLARS"
+    elif newest and newest.state == "running":  # the program was stopped in the middle of it
+        calls += "; the last call had not ended yet"
     elif not view.calls:
         calls = f"no call was accepted: {error}"
     return f"{plain(view.name)}: {calls}; see tollkeeper usage list --token {word(view.name)}"

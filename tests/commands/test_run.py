@@ -121,6 +121,13 @@ def test_its_calls_are_paid_with_a_token_that_then_expires(served: Served) -> No
     assert f"usage list --token {token['name']}" in ran.err
 
 
+def test_a_call_in_the_middle_of_which_the_program_ends_is_not_called_rejected(served: Served) -> None:
+    body = CALL.replace('"hi"', '"!latency=4000"').replace("demo-echo", "demo-flaky")
+    body = body.replace("body, headers))", "body, headers), timeout=1)")
+    ran = tollkeeper(served.home, "run", "--", sys.executable, "-c", body)
+    assert ": 0 calls, $0.00; the last call had not ended yet; see tollkeeper usage list" in ran.err
+
+
 def test_a_token_that_was_removed_meanwhile_is_not_said_to_expire(served: Served) -> None:
     with started(served, sys.executable, "-c", "input()", stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         (token,) = _awaited(served)
