@@ -68,13 +68,9 @@ _RULES: Final = (
         harmless=True,
     ),
     _Rule(
-        r"/(?:props|slots|version|info|model/info|(?:get_)?server_info|get_model_info)|/api/v0/models",
-        "the program asks which kind of local server this is, and works without an answer; the base URL is {base}",
-        harmless=True,
-    ),
-    _Rule(
-        r"/(?:favicon\.ico|robots\.txt|apple-touch-icon.*|metrics|index\.html?)",
-        "a browser or a monitor sent the request, and works without an answer",
+        r"/(?:favicon\.ico|robots\.txt|apple-touch-icon.*|metrics|index\.html?|props|slots|version|info|model/info|"
+        r"(?:get_)?server_info|get_model_info)|/api/v0/models",
+        "a browser, a monitor or a program that looks for local servers sent the request, and works without an answer",
         harmless=True,
     ),
     _Rule(
