@@ -6,6 +6,7 @@ Blocks of Anthropic's API are read as well: Cursor sends those in chats for mode
 import base64
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 
 import msgspec
 
@@ -125,13 +126,13 @@ def read_content(content: msgspec.Raw, where: str, transcript: Transcript, cache
     return [_read_block(part, f"{where}[{i}]", transcript) for i, part in enumerate(parts)]
 
 
-def result_content(content: msgspec.Raw) -> msgspec.Raw:
-    """Returns the content of a tool's result. If it is a text with images in JSON, as Codex writes it, these parts."""
-    if not (rawjson.is_text(content) and _IMAGE_IN_TEXT.search(bytes(content))):
-        return content
-    parts = rawjson.maybe_objects(rawjson.text(content).encode("utf-8", "surrogatepass"))
-    has_known_parts = parts and all("type" in part and part.keys() & {"text", "image_url"} for part in parts)
-    return rawjson.raw(parts) if has_known_parts else content
+def read_result(content: msgspec.Raw, where: str, transcript: Transcript, cache: msgspec.Raw = NULL) -> list[Block]:
+    """Returns the blocks of a tool's result. Codex writes images as JSON in a text; other such JSON stays a text."""
+    if rawjson.is_text(content) and _IMAGE_IN_TEXT.search(bytes(content)):
+        with suppress(BadRequest):
+            parts = rawjson.text(content).encode("utf-8", "surrogatepass")
+            return read_content(msgspec.Raw(parts), where, transcript, cache)
+    return read_content(content, where, transcript, cache)
 
 
 def call_arguments(raw: bytes) -> bytes:

@@ -26,7 +26,7 @@ from gateway.domain.order import Order
 from gateway.domain.rawjson import NULL, Fields, is_nothing
 from gateway.domain.text import plain
 from gateway.domain.transcript import Transcript
-from gateway.inbound.chat.contents import call_arguments, read_content, result_content, result_parts
+from gateway.inbound.chat.contents import call_arguments, read_content, read_result, result_parts
 from gateway.inbound.json_body import check_text, unread_members
 from gateway.upstream.adapter import DialectAdapter
 from gateway.upstream.efforts import EFFORT, chat_effort
@@ -267,8 +267,8 @@ class _MessageReader:
     def read(self, message: _Message, where: str) -> None:
         """Read a message. Raises BadRequest naming the place of what has no counterpart anywhere."""
         role = message.role
-        content = result_content(message.content) if role in _RESULT_ROLES else message.content
-        parts = read_content(content, f"{where}.content", self.transcript, message.cache_control)
+        read = read_result if role in _RESULT_ROLES else read_content
+        parts = read(message.content, f"{where}.content", self.transcript, message.cache_control)
         parts += read_content(message.images, f"{where}.images", self.transcript)
         if role in _RESULT_ROLES:  # in the legacy spelling a result has no id, but the function's name
             failed = bytes(message.is_error) == b"true" or bytes(message.status) == b'"error"'

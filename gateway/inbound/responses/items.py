@@ -17,7 +17,7 @@ from gateway.domain.json_text import read_typed
 from gateway.domain.rawjson import NULL
 from gateway.domain.text import plain
 from gateway.domain.transcript import Transcript
-from gateway.inbound.chat.contents import call_arguments, read_content, result_content, result_parts
+from gateway.inbound.chat.contents import call_arguments, read_content, read_result, result_parts
 from gateway.inbound.responses.relay import REASONING
 from gateway.inbound.responses.summary import COMPACTIONS, summary_in
 from gateway.inbound.responses.tools import ClientTool, ToolKind, ToolTable
@@ -191,7 +191,7 @@ class InputReader:
         if item.kind == "apply_patch_call_output":
             texts = [raw for raw in (item.status, item.output) if rawjson.is_text(raw)]
             return [TextPart(raw=join_texts(texts, rb"\n"))]
-        return result_parts(read_content(result_content(item.output), f"{where}.output", self.transcript))
+        return result_parts(read_result(item.output, f"{where}.output", self.transcript))
 
 
 def _unreadable_item(item: _InputItem, where: str) -> BadRequest:

@@ -93,6 +93,9 @@ def test_an_image_in_a_result_follows_as_what_the_user_shows() -> None:
         ('[{"type": "input_image", "image_url": "data:image/png;base64,AAAA"}', False),
         ('[{"image": 1}, {"image_url": "data:image/png;base64,AAAA"}]', False),
         ("an image_url is data:image/png;base64,AAAA", False),
+        ('[{"type": "row", "image_url": "data:image/png;base64,AAAA"}]', False),
+        ('[{"type": "input_image", "image_url": "data:image/svg+xml;utf8,<svg/>"}]', False),
+        ('[{"type": "input_image", "image_url": "data:image/png;base64,AAAA", "detail": 5}]', False),
     ],
 )
 def test_images_that_codex_writes_into_a_text_are_images(text: str, image: bool) -> None:
