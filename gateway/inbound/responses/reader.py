@@ -91,7 +91,7 @@ class ResponsesReader(NativeTap):
             data = rawjson.encode({"type": event.name.decode("utf-8", "replace"), **typed})
             return self.take(SSEEvent(data, event.name)) or write_event(event.name, data)
         kind = rawjson.text(fields["type"]) if "type" in fields else event.name.decode("utf-8", "replace")
-        holders = {name: rawjson.fields(fields[name]) for name in _HOLDERS if name in fields}
+        holders = {name: rawjson.fields(fields[name]) for name in _HOLDERS if not rawjson.is_null(fields.get(name))}
         cleaned = _cleaned_event(fields, holders, kind, self.order.screen, self._response)
         if cleaned == fields:
             return self._read_event(fields, holders, kind, event.data)
@@ -107,7 +107,7 @@ class ResponsesReader(NativeTap):
         elif kind == "response.output_item.added":
             self._has_begun_items = True
             self._count_item(holders.get("item", {}))
-        elif kind == "response.output_item.done" and "item" in fields:
+        elif kind == "response.output_item.done" and "item" in holders:
             place = bytes(fields.get("output_index", NULL))
             self._items.append((int(place) if place.isdigit() else len(self._items), fields["item"]))
         elif kind in ERROR_EVENTS and self._begun:

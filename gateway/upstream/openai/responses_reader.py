@@ -93,6 +93,8 @@ class OutputReader(AnswerReader):
         """The beginnings of messages that are commentary."""
         self._held: list[Piece] = []
         """The pieces of an answer that repeats the commentary so far."""
+        self._repeated = ""
+        """The text of the held pieces."""
         self._has_call = False
         self._thoughts: list[Fields] = []
         """The sealed reasoning since the last call."""
@@ -102,14 +104,14 @@ class OutputReader(AnswerReader):
             return
         fields = rawjson.fields(event.data)
         kind = rawjson.text_at(fields.get("type")) or event.name.decode("utf-8", "replace")
+        response = rawjson.maybe_fields(fields.get("response"))
         if kind in _PIECES:
             yield from self._add_text(_PIECES[kind], fields, self._number(fields))
         elif kind in ENDS:
-            response = rawjson.fields(fields["response"]) if "response" in fields else fields  # some write it alone
-            yield from self.end_response(response, fields, ENDS[kind])
-        elif "response" in fields:
-            yield AnswerId(rawjson.text_at(fields["response"], "id"), began=False)
-            yield from _usage_of(rawjson.maybe_fields(fields["response"]))
+            yield from self.end_response(response or fields, fields, ENDS[kind])  # some write it alone
+        elif response:
+            yield AnswerId(rawjson.text_at(response.get("id")), began=False)
+            yield from _usage_of(response)
         elif kind in ERROR_EVENTS:
             self.failure = reported_failure(self._channel, event.data)
         elif kind.startswith("response."):
@@ -189,15 +191,15 @@ class OutputReader(AnswerReader):
             yield piece
         else:
             self._held.append(piece)
+            self._repeated += rawjson.text(piece.piece)
             yield from self._release(is_end=False)
 
     def _release(self, *, is_end: bool) -> Iterator[AnswerPart]:
         """Yields what is held, after a gap, if it is not the commentary; at its end, if it is not all of it."""
         held, comment = self._held, "".join(self._comments.values())
-        said = "".join([rawjson.text(piece.piece) for piece in held])
-        is_repeated = said == comment if is_end else comment.startswith(said)
+        is_repeated = self._repeated == comment if is_end else comment.startswith(self._repeated)
         if is_end or not is_repeated:
-            self._held, self._comments = [], {}
+            self._held, self._repeated, self._comments = [], "", {}
         if held and not is_repeated:
             yield from [Piece(BlockKind.TEXT, _GAP, held[0].number)] if comment else ()
             yield from held

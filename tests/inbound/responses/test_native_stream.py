@@ -65,6 +65,15 @@ def test_random_streams_pass_the_same_however_they_are_read(seed: int) -> None:
     assert plain == opened(data)
 
 
+def test_fields_with_nothing_in_them_pass() -> None:
+    events = b"".join(events_of(response(message("Hello"), function_call("f", "{}"))))
+    nothing = b'data: {"response":null,"item":null,"part":null,'
+    data = b"".join(
+        each if b'"response":{' in each else each.replace(b"data: {", nothing) for each in events.splitlines(True)
+    )
+    assert fed(data, [])[0] == data
+
+
 def test_signs_of_life_before_the_first_piece_do_not_pass() -> None:
     made = stream()
     assert made.feed(b": hello\n\n") == b""

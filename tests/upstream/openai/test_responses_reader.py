@@ -66,6 +66,9 @@ KINDS: dict[str, Callable[[Events], Events]] = {
         *events[:-1],
         b"event: response.completed\ndata: " + dumps(last_response(events[-1])) + b"\n\n",
     ],
+    "nothing in all other fields": lambda events: [
+        each.replace(b"data: {", b'data: {"response":null,"item":null,"part":null,"delta":null,') for each in events
+    ],
     "signs of life": lambda events: [sign for each in events for sign in (event("keepalive", 0), each)],
 }
 
