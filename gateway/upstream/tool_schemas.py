@@ -65,7 +65,7 @@ def _valid(schema: Any) -> Any:
         if _fits(name, value):
             valid[name] = _with_valid_parts(name, value)
     if isinstance(properties := valid.get("properties"), dict) and "required" in valid:  # Gemini knows no others
-        valid["required"] = [name for name in valid["required"] if name in properties]
+        valid["required"] = [name for name in valid["required"] if isinstance(name, str) and name in properties]
     return valid
 
 

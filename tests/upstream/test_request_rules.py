@@ -207,7 +207,7 @@ def test_what_is_nested_too_deeply_is_left_to_the_upstream() -> None:
         ({"enum": []}, {}),
         ({"enum": ["a", "b"]}, {"enum": ["a", "b"], "type": "string"}),
         ({"enum": ["a", 1]}, {"enum": ["a", 1]}),
-        ({"properties": {"b": {}}, "required": ["b", "c"]}, {"properties": {"b": {}}, "required": ["b"]}),
+        ({"properties": {"b": {}}, "required": ["b", "c", {}]}, {"properties": {"b": {}}, "required": ["b"]}),
         ({"enum": None, "properties": None, "required": []}, {"required": []}),
         ({"$schema": "http://json-schema.org/draft-07/schema#"}, {}),
         ({"anyOf": [{"type": "file"}, {"type": "null"}]}, {"anyOf": [{}, {"type": "null"}]}),
