@@ -153,6 +153,15 @@ async def test_what_is_refused_of_one_chat_is_not_learned_of_others(
     assert [exchange.path.removeprefix("/v1/") for exchange in provider.exchanges] == paths
 
 
+@pytest.mark.parametrize("status", [400, 401])
+async def test_a_response_that_is_refused_for_itself_is_not_tried_as_a_chat_again(
+    gateway: Gateway, provider: Provider, status: int
+) -> None:
+    provider.on("m", either(fail(status, "The image is too blurry."), thoughtless))
+    answer = await gateway.client.chat(tools=[WEATHER])
+    assert (answer.status, len(provider.exchanges)) == (502 if status == 401 else status, 2)
+
+
 async def test_tools_of_the_channels_owner_are_offered_once_more(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", either(respond(), thoughtless))
     gateway.channel(provider.base_url, "m", name="own", priority=9, overrides=Overrides(set={"tools": [WEATHER]}))

@@ -7,7 +7,7 @@ import ssl
 
 import pytest
 
-from gateway.upstream.http.dial import error_text
+from gateway.upstream.http.dial import error_text, is_lasting
 
 CASES: list[tuple[Exception, str]] = [
     (OSError(errno.ECONNREFUSED, "Connect call failed ('127.0.0.1', 1)"), os.strerror(errno.ECONNREFUSED)),
@@ -26,16 +26,16 @@ def test_words(exc: Exception, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("reason", "text"),
+    ("reason", "text", "lasting"),
     [
-        ("WRONG_VERSION_NUMBER", "it does not speak TLS there; a base URL without TLS begins with http://"),
-        ("TLSV1_ALERT_PROTOCOL_VERSION", "TLS failed: TLSV1_ALERT_PROTOCOL_VERSION"),
+        ("WRONG_VERSION_NUMBER", "it does not speak TLS there; a base URL without TLS begins with http://", True),
+        ("TLSV1_ALERT_PROTOCOL_VERSION", "TLS failed: TLSV1_ALERT_PROTOCOL_VERSION", False),
     ],
 )
-def test_tls_is_reported_with_its_reason(reason: str, text: str) -> None:
+def test_tls_is_reported_with_its_reason(reason: str, text: str, *, lasting: bool) -> None:
     exc = ssl.SSLError(1, "[SSL] wrong")
     exc.reason = reason
-    assert error_text(exc) == text
+    assert (error_text(exc), is_lasting(exc)) == (text, lasting)
 
 
 def test_a_certificate_is_reported_with_its_reason() -> None:
