@@ -192,7 +192,8 @@ class ObjectEnd:
 
     def __init__(self) -> None:
         self._begun = False
-        self._depth = 0
+        self.depth = 0
+        """How many objects and arrays are open; less than 0 if the text is not an object."""
         self._quoted = False
         self._escaped = False
         self.reached = False
@@ -203,8 +204,8 @@ class ObjectEnd:
         if not self._begun or self.reached:
             text = text.lstrip(" \t\r\n")
         if text and (self.reached or (not self._begun and text[0] != "{")):
-            self.reached, self._depth = False, -1
-        if not text or self._depth < 0:
+            self.reached, self.depth = False, -1
+        if not text or self.depth < 0:
             return
         self._begun = True
         start = 0
@@ -216,7 +217,7 @@ class ObjectEnd:
             if self.reached:
                 break
         if self.reached and text[start:].strip(" \t\r\n"):
-            self.reached, self._depth = False, -1
+            self.reached, self.depth = False, -1
 
     def _handle_mark(self, mark: str, position: int, size: int) -> int:
         """Handle a quote, backslash or bracket. Returns the position at which to continue."""
@@ -226,6 +227,6 @@ class ObjectEnd:
         if mark == '"':
             self._quoted = not self._quoted
         elif not self._quoted:
-            self._depth += 1 if mark in "{[" else -1
-            self.reached = self._depth == 0
+            self.depth += 1 if mark in "{[" else -1
+            self.reached = self.depth == 0
         return position + 1

@@ -362,8 +362,7 @@ class AnswerState:
         """Returns the last events. Choices that have not ended get the ``default`` finish word."""
         for choice in self._choices.values():
             if default and not choice.word:
-                is_cut = any(call.arguments.size and not call.arguments.complete for call in choice.tracker.calls)
-                choice.word = "length" if is_cut else default
+                choice.word = "length" if any(call.arguments.is_cut for call in choice.tracker.calls) else default
             if choice.shown:
                 choice.announce_call()
                 choice.blocks.flush()

@@ -65,6 +65,12 @@ class Arguments:
         self._read()
         return self.empty_object or self._end.reached
 
+    @property
+    def is_cut(self) -> bool:
+        """Returns whether they are only the beginning of a JSON object."""
+        self._read()
+        return self._end.depth > 0
+
     def equals(self, text: str) -> bool:
         """Returns whether they are this text."""
         if self.empty_object or self.size != len(text):

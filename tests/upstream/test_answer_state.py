@@ -312,7 +312,13 @@ def test_each_word_has_its_meaning(word: str, reason: str, marks: tuple[str, ...
     assert (state.finish, state.marks) == (reason, marks)
 
 
-@pytest.mark.parametrize(("piece", "reason"), [('{"a": "b', "length"), ('{"a": 1}', "tool_calls"), ("", "tool_calls")])
+@pytest.mark.parametrize(
+    ("piece", "reason"),
+    [
+        *((piece, "length") for piece in ("{", '{"a": "b', '{"a": [1]', '{"a": "}')),
+        *((piece, "tool_calls") for piece in ('{"a": 1}', "", " ", "null", "[]", '"x"', "{}{}")),
+    ],
+)
 def test_a_call_without_its_end_was_cut_if_there_is_no_finish_reason(piece: str, reason: str) -> None:
     state, reader = AnswerState(order()), ChatReader(order(), channel())
     for part in reader.read(SSEEvent(dumps(call(0, piece)))):
