@@ -212,10 +212,11 @@ class OpenAIDialect(ChannelDialect):
         if vendor_of(channel.preset, channel.base_url).responses is False:
             return failure
         message = read_error(body).message
+        is_other_api = not failure.sent and status != HTTPStatus.NOT_IMPLEMENTED  # which is about a part of the request
         is_refused = failure.kind is FailureKind.CLIENT and _ONLY_THERE.search(message)
         if is_refused and "tool" in message:
             need = ResponsesNeed.TOOLS
-        elif not failure.sent or (status in _NO_PATH and failure.kind is FailureKind.SERVER):
+        elif is_other_api or (status in _NO_PATH and failure.kind is FailureKind.SERVER):
             need = ResponsesNeed.MODEL
         elif is_refused:
             need = ResponsesNeed.MODEL if "model" in message else ResponsesNeed.CALL
