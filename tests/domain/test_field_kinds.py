@@ -73,15 +73,19 @@ def test_wrong_limits_of_a_channel_are_refused(text: str) -> None:
         ("timeouts", "hat=3"),
         ("timeouts", "head=x"),
         ("proxy", "http://proxy"),
-        *(("headers", text) for text in ("x", "=x", "x=", "a=b c", "a='b", 'a="', "X-A=1 X-A=2", "X-A=1 x-a=2")),
+        *(
+            ("headers", text)
+            for text in ("x", "sk-secret", "=x", "x=", "a=b c", "a='b", 'a="', "X-A=1 X-A=2", "X-A=1 x-a=2")
+        ),
         *(("options", text) for text in ("latency", "=2", "latency=", 'latency="2')),
         *(("fallbacks", text) for text in ("gpt", "=a", "gpt=", "gpt=,", "gpt=gpt")),
         *(("parameters", text) for text in ("temperature", "=1", "?x", "'a=1")),
     ],
 )
 def test_what_cannot_be_read_is_refused(name: str, text: str) -> None:
-    with pytest.raises(BadRequest):
+    with pytest.raises(BadRequest) as caught:
         FIELDS[name].kind.read(text, Millis(0))
+    assert "secret" not in caught.value.message
 
 
 def test_parameters_are_json_where_they_are_valid_json() -> None:

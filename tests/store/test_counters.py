@@ -54,6 +54,8 @@ def test_a_window_has_an_end(tmp_path: Path) -> None:
     counters.add(record(10, ts=T0 + 7))
     counters.add(record(11, ts=T0 + 8))
     assert counters.spent(ACCOUNT, Millis(T0 + 4), Millis(T0 + 8)).calls == 5
+    waiting = counters_of(calls, record(10, ts=T0 + 7), record(11, ts=T0 + 8))
+    assert waiting.spent(ACCOUNT, Millis(T0 + 4), Millis(T0 + 8)).calls == 5
 
 
 def test_records_that_wait_for_the_disk_count(tmp_path: Path) -> None:

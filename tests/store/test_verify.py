@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from gateway.domain.budget import Amounts
+from gateway.domain.call import ACCOUNT
 from gateway.domain.units import Millis, Nanos
 from gateway.store.rollup import DAY, Rollup, SealedSegment
 from gateway.store.store import Store
@@ -23,6 +24,8 @@ def store(home: Path) -> Iterator[Store]:
         opened.books.settle(msgspec.structs.replace(call, id=running(i).id))
     opened.books.sync()
     opened.books.spent(("token", "tok_1"), Millis(T0 + DAY + 5))
+    for day in (0, 1):  # of sealed calls and of others, with calls after its end
+        opened.books.spent(ACCOUNT, Millis(T0 + day * DAY), Millis(T0 + day * DAY + DAY // 2))
     yield opened
     opened.close()
 

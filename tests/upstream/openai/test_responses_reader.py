@@ -67,7 +67,11 @@ KINDS: dict[str, Callable[[Events], Events]] = {
         b"event: response.completed\ndata: " + dumps(last_response(events[-1])) + b"\n\n",
     ],
     "nothing in all other fields": lambda events: [
-        each.replace(b"data: {", b'data: {"response":null,"item":null,"part":null,"delta":null,') for each in events
+        *(
+            each.replace(b"data: {", b'data: {"response":null,"item":null,"part":null,"delta":null,')
+            for each in events[:-1]
+        ),
+        event("response.completed", 9, response={**last_response(events[-1]), "output": []}),
     ],
     "signs of life": lambda events: [sign for each in events for sign in (event("keepalive", 0), each)],
 }
