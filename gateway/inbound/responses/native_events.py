@@ -1,6 +1,6 @@
-"""Events of native responses: regular pieces, and the events of an item that came whole.
+"""Events of native responses: which of them are regular, and the events of an item that came whole.
 
-Nearly all of a vendor's events are pieces of a text with nothing else in them. Consecutive ones are decoded together,
+Nearly all of a vendor's events are regular: they have content and nothing else. Consecutive ones are decoded together,
 and pass unchanged. An event with another field, or of another kind, is decoded by itself.
 
 If an upstream did not stream, its items are written as the events of a stream. Clients read texts from their deltas, so
@@ -42,12 +42,24 @@ _TEXT_NAMES = (
 PIECE_KINDS = frozenset(f"response.{name}.delta" for name in _TEXT_NAMES)
 TEXT_KINDS = PIECE_KINDS | {f"response.{name}.done" for name in _TEXT_NAMES}
 """The types of events with a piece or the whole of a text of the model in a field of their own."""
+_KINDS = (*TEXT_KINDS, *(f"response.{event}.{end}" for _, event, _ in _PART_LISTS for end in ("added", "done")))
+"""These types, and those of events with a part of an item."""
+
+
+class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+    """A part with its content, and nothing else."""
+
+    type: Literal["output_text", "refusal", "reasoning_text", "summary_text"]
+    text: msgspec.Raw = NULL
+    refusal: msgspec.Raw = NULL
+    annotations: msgspec.Raw = NULL
+    logprobs: msgspec.Raw = NULL
 
 
 class _Piece(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
-    """A regular piece, with its text and the other fields that the vendor writes."""
+    """A regular event, with its content and the other fields that the vendor writes."""
 
-    type: Literal[*PIECE_KINDS]  # type: ignore[valid-type]  # msgspec reads it at run time
+    type: Literal[_KINDS]  # type: ignore[valid-type]  # msgspec reads it at run time
     delta: str = ""
     sequence_number: SMALL_NUMBER | None = None
     item_id: str = ""
@@ -57,9 +69,17 @@ class _Piece(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     command_index: SMALL_NUMBER = 0
     logprobs: msgspec.Raw = NULL
     obfuscation: str = ""
+    text: msgspec.Raw = NULL
+    refusal: msgspec.Raw = NULL
+    name: msgspec.Raw = NULL
+    arguments: msgspec.Raw = NULL
+    input: msgspec.Raw = NULL
+    code: msgspec.Raw = NULL
+    command: msgspec.Raw = NULL
+    part: _Part | None = None
 
 
-PIECES = PieceDecoder(PIECE_KINDS, _Piece)
+PIECES = PieceDecoder(_KINDS, _Piece)
 
 
 def item_events(number: int, raw: msgspec.Raw) -> Iterator[TypedEvent]:
