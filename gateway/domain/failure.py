@@ -59,7 +59,7 @@ class ResponsesNeed(StrEnum):
     CALL = "call"
     """Only the one that was refused, as far as its refusal says."""
     NOTHING = "nothing"
-    """None of the model."""
+    """No chat, because the upstream lacks Responses for the model."""
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):

@@ -85,14 +85,18 @@ async def test_the_owners_parameters_go_along(gateway: Gateway, provider: Provid
 
 
 @pytest.mark.parametrize(
-    ("native", "ok"), [(respond(message("ok")), True), (fail(404, "Invalid URL (POST /v1/responses)"), False)]
+    ("native", "status", "ok"),
+    [
+        *((respond(message("ok")), status, True) for status in (400, 404)),
+        (fail(404, "Invalid URL (POST /v1/responses)"), 404, False),
+    ],
 )
 async def test_a_model_that_is_only_in_responses_answers(
-    gateway: Gateway, provider: Provider, native: Script, *, ok: bool
+    gateway: Gateway, provider: Provider, native: Script, status: int, *, ok: bool
 ) -> None:
     channel = gateway.channel(provider.base_url)
     provider.on("/v1/models", LIST)
-    provider.on("m", either(native, fail(404, "This model is only supported in v1/responses.")))
+    provider.on("m", either(native, fail(status, "This model is only supported in v1/responses.")))
     check = await probe(gateway.engine, channel, "m")
     assert (check.ok, "only supported in v1/responses" in check.text) == (ok, not ok)
 

@@ -279,10 +279,12 @@ class OutputReader(AnswerReader):
 
 def failure_of(response: Fields, event: Fields, status: str, channel: Channel) -> Failure | None:
     """Returns the failure of a response, whatever its event is called; ``status`` is that of the event. Some upstreams
-    write the error next to the response, and some an empty one.
+    write the error of a failed one next to it, and some an empty one.
     """
-    errors = [holder["error"] for holder in (response, event) if rawjson.maybe(holder.get("error"))]
-    if not errors and _FAILED.isdisjoint((status, rawjson.text_at(response.get("status")))):
+    has_failed = not _FAILED.isdisjoint((status, rawjson.text_at(response.get("status"))))
+    holders = (response, event) if has_failed else (response,)
+    errors = [holder["error"] for holder in holders if rawjson.maybe(holder.get("error"))]
+    if not (errors or has_failed):
         return None
     error = errors[0] if errors else rawjson.raw({"message": "it failed"})
     return reported_failure(channel, rawjson.encode({"error": error}))

@@ -74,6 +74,14 @@ def test_fields_with_nothing_in_them_pass() -> None:
     assert fed(data, [])[0] == data
 
 
+@pytest.mark.parametrize(("error", "is_within"), [({"message": "x"}, False), ({}, True), (None, True)])
+def test_a_response_that_has_not_failed_passes_with_what_is_next_to_it(error: Any, *, is_within: bool) -> None:
+    whole = response(message("Hello"), **({"error": error} if is_within else {}))
+    last = event("response.completed", 9, response=whole, **({} if is_within else {"error": error}))
+    data = b"".join([*events_of(whole)[:-1], last])
+    assert fed(data, [])[0] == data
+
+
 def test_signs_of_life_before_the_first_piece_do_not_pass() -> None:
     made = stream()
     assert made.feed(b": hello\n\n") == b""
