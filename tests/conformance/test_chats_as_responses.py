@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gateway.domain.channel import Overrides
+from gateway.domain.channel import Overrides, ServedModel
 from tests.conformance.sdk import openai
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Exchange, Provider, Script
@@ -68,6 +68,7 @@ async def test_a_chat_with_a_model_of_responses_is_answered(
         assert (answer.status, answer.text) == (200, "Hello")
         record = gateway.records[-1]
         assert (record.input, record.output, record.finish) == (9, 12, "stop")
+        assert "as_response" in record.marks
     paths = [exchange.path for exchange in provider.exchanges]
     assert paths == ["/v1/chat/completions", "/v1/responses", "/v1/responses"]
     assert not gateway.engine.health.failing
@@ -162,6 +163,20 @@ async def test_a_response_that_is_refused_for_itself_is_not_tried_as_a_chat_agai
     provider.on("m", either(fail(status, "The image is too blurry."), thoughtless))
     answer = await gateway.client.chat(tools=[WEATHER])
     assert (answer.status, len(provider.exchanges)) == (502 if status == 401 else status, 2)
+
+
+async def test_the_models_own_limit_holds_for_responses(gateway: Gateway, provider: Provider) -> None:
+    gateway.channel(provider.base_url, models=(ServedModel(name="m", max_output=100),))
+    provider.on("m", only_there(ONLY_THERE["openai"], message("Hello")))
+    answer = await gateway.client.chat(max_tokens=5000)
+    assert (provider.last.json["max_output_tokens"], answer.head.get("x-gateway-output-limit")) == (100, "100")
+
+
+async def test_a_missing_model_is_missing_as_responses_too(gateway: Gateway, provider: Provider) -> None:
+    lacking = fail(404, "The model m does not exist.", code="model_not_found")
+    provider.on("m", either(lacking, ONLY_THERE["openai"]))
+    answer = await gateway.client.chat()
+    assert (answer.status, answer.error["code"]) == (404, "model_not_found")
 
 
 async def test_tools_of_the_channels_owner_are_offered_once_more(gateway: Gateway, provider: Provider) -> None:
