@@ -30,9 +30,11 @@ async def test_commands(home: Path, provider: Provider, monkeypatch: pytest.Monk
     statuses = itertools.cycle((400, 500, 404, 429, 503, 422))
 
     async def script(exchange: Exchange) -> None:
-        place = error_places(Dialect.OPENAI)[next(places)]
+        is_response = exchange.path.endswith("/responses")
+        place = error_places(Dialect.OPENAI)[PLACES[0] if is_response else next(places)]
         prompt = PROMPT if b"WHALES" in exchange.body else ""
-        await place(f"{next(secrets)} {prompt}".strip()).give(exchange, next(statuses))
+        status = 404 if is_response else next(statuses)
+        await place(f"{next(secrets)} {prompt}".strip()).give(exchange, status)
         exchange.socket.close()
 
     provider.other = script

@@ -23,21 +23,8 @@ PATIENCE_S = 150.0
 
 PROGRAMS = (
     *("aider", "claude", "cline", "cn", "codex", "copilot", "crush", "droid", "git", "goose", "gptme", "grok", "kilo"),
-    *(
-        "llm",
-        "mini",
-        "node",
-        "ollama",
-        "open-webui",
-        "opencode",
-        "openhands",
-        "oterm",
-        "pi",
-        "python",
-        "qwen",
-        "sgpt",
-        "vibe",
-    ),
+    *("kimi", "llm", "mini", "node", "ollama", "open-webui", "openclaw", "opencode", "openhands", "oterm", "pi"),
+    *("python", "qwen", "sgpt", "vibe"),
 )
 
 ELSEWHERE = re.compile(
