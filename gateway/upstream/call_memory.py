@@ -43,7 +43,7 @@ class CallMemory:
     def remember(self, owner: str, call_id: str, value: bytes, key: str = "") -> None:
         """Keep a value in place of an earlier one, unless it is larger than the whole memory.
 
-        Nor is it kept if the id of the call is longer than that of any vendor, because ids are not counted.
+        Nor is it kept if the id of the call is longer than any vendor's, because ids are not counted.
         """
         place = owner, call_id, key
         self._size -= len(self._values.pop(place, b""))

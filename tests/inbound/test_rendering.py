@@ -84,9 +84,9 @@ def test_an_answer_that_is_nothing_but_an_image_fails_where_there_is_no_place_fo
     stream.feed(said("*", "."))
     assert stream.failure is not None
     assert "no place for" in error_of(stream.failure).message
-    beside = RenderedStream(Sayings(), asked, channel(), CompletionRenderer(asked))
-    beside.feed(said("*", "Hi", "."))
-    assert (beside.finished, beside.marks) == (True, ("medium_dropped",))
+    with_text = RenderedStream(Sayings(), asked, channel(), CompletionRenderer(asked))
+    with_text.feed(said("*", "Hi", "."))
+    assert (with_text.finished, with_text.marks) == (True, ("medium_dropped",))
 
 
 @pytest.mark.parametrize(

@@ -178,8 +178,8 @@ _MESSAGES = msgspec.json.Decoder(list[_Message])
 
 
 def finish_translation(order: Order, channel: Channel, chat: DialectAdapter) -> Order:
-    """Returns a translated order with the overrides of the channel's owner. If its dialect is that of chat completions,
-    the order becomes such a request; otherwise it keeps its conversation. Raises BadRequest.
+    """Returns a translated order with the overrides of the channel's owner. If ``chat`` writes chat completions, the
+    order becomes such a request; otherwise it keeps its conversation. Raises BadRequest.
     """
     if channel.overrides is not None:
         order = _with_own_tools(apply_overrides(order, channel.overrides), channel.overrides)

@@ -317,7 +317,7 @@ def _count_searches(output: msgspec.Raw) -> dict[str, int]:
 
 
 def _failure_of(response: Fields, event: Fields, status: str, model: str, channel: Channel) -> Failure | None:
-    """Returns the failure of a response, in the words of its event; ``status`` is that of the event."""
+    """Returns the failure of a response, in the words of its event, which has this ``status``."""
     failure = failure_of(response, event, status, channel)
     if failure is None:
         return None

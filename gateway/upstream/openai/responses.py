@@ -117,7 +117,7 @@ class ResponsesDialect(ChannelDialect):
 
 
 def refuses_reasoning(failure: Failure) -> bool:
-    """Returns whether an upstream refuses sealed reasoning, such as that of another account."""
+    """Returns whether an upstream refuses sealed reasoning, such as another account's."""
     code = failure.origin.code.apply(str) if failure.origin is not None else ""
     message = failure.verbatim.apply(str) or failure.text.apply(str)
     return code == "invalid_encrypted_content" or _REASONING_REFUSED.search(message) is not None

@@ -57,8 +57,8 @@ def account_of(channel: Channel) -> str:
 
 
 def stop_word(response: Fields, status: str, *, has_call: bool) -> str:
-    """Returns why a response that has not failed ended, in the words of chat completions. ``status`` is that of its
-    event, if the response has none.
+    """Returns why a response that has not failed ended, in the words of chat completions. ``status`` is the one
+    in its event, which counts if the response has none.
     """
     if (rawjson.text_at(response.get("status")) or status) != "incomplete":
         return "tool_calls" if has_call else "stop"
@@ -147,7 +147,7 @@ class OutputReader(AnswerReader):
         return number
 
     def _number(self, fields: Fields) -> int:
-        """Returns the number of the item that an event belongs to: without a known place, that of the newest item."""
+        """Returns the number of the item that an event belongs to: the newest item, unless the place is known."""
         place = lenient_index(fields.get("output_index"))
         if place in self._numbers:
             return self._numbers[place]
@@ -260,7 +260,7 @@ class OutputReader(AnswerReader):
         self._thoughts = []
 
     def end_response(self, response: Fields, event: Fields, status: str) -> Iterator[AnswerPart]:
-        """Yields the end of an answer. ``status`` is that of its event."""
+        """Yields the end of an answer. ``status`` is the one in its event."""
         yield from self._release(is_end=True)
         yield AnswerId(rawjson.text_at(response.get("id")), began=False)
         yield from _usage_of(event, response)
@@ -278,7 +278,7 @@ class OutputReader(AnswerReader):
 
 
 def failure_of(response: Fields, event: Fields, status: str, channel: Channel) -> Failure | None:
-    """Returns the failure of a response, whatever its event is called; ``status`` is that of the event. Some upstreams
+    """Returns the failure of a response, whatever its event is called. ``status`` is the one in the event. Some upstreams
     write the error of a failed one next to it, and some an empty one.
     """
     has_failed = not _FAILED.isdisjoint((status, rawjson.text_at(response.get("status"))))
