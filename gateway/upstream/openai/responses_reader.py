@@ -278,8 +278,9 @@ class OutputReader(AnswerReader):
 
 
 def failure_of(response: Fields, event: Fields, status: str, channel: Channel) -> Failure | None:
-    """Returns the failure of a response, whatever its event is called. ``status`` is the one in the event. Some upstreams
-    write the error of a failed one next to it, and some an empty one.
+    """Returns the failure of a response, whatever its event is called. ``status`` is the one in the event.
+
+    Some upstreams write the error of a failed one next to it, and some an empty one.
     """
     has_failed = not _FAILED.isdisjoint((status, rawjson.text_at(response.get("status"))))
     holders = (response, event) if has_failed else (response,)
