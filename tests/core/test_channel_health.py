@@ -38,10 +38,6 @@ def fail(health: ChannelHealth, kind: FailureKind, times: int = 1, *, retry_afte
         health.note_failure(UP.id, kind, "it broke", retry_after_s)
 
 
-def test_an_unknown_channel_is_well(health: ChannelHealth) -> None:
-    assert health.state(UP) == HealthState("ok")
-
-
 def test_off_is_the_owners_and_says_nothing_else(health: ChannelHealth) -> None:
     fail(health, FailureKind.AUTH)
     assert health.state(channel(enabled=False)) == HealthState("off")
@@ -53,15 +49,6 @@ def test_three_failures_in_a_row_open_the_breaker(health: ChannelHealth, kind: F
     assert health.state(UP).name == "ok"
     fail(health, kind)
     assert health.state(UP) == HealthState("cooling", "it broke", STEPS_S[0], kind)
-
-
-def test_a_success_breaks_the_row(health: ChannelHealth) -> None:
-    for _ in range(3):
-        health.note_success(UP.id)
-        fail(health, FailureKind.SERVER, 2)
-        for _ in range(4):
-            health.note_success(UP.id)
-    assert health.state(UP).name == "ok"
 
 
 def alternate(health: ChannelHealth, mono: Mono, calls: int, gap_s: float = 1.0) -> None:
@@ -261,12 +248,6 @@ def test_a_missing_model_is_paused_alone(health: ChannelHealth, mono: Mono) -> N
 def test_channels_are_apart(health: ChannelHealth) -> None:
     fail(health, FailureKind.AUTH)
     assert health.state(channel("other")) == HealthState("ok")
-
-
-def test_clearing_forgets_models_too(health: ChannelHealth) -> None:
-    health.note_missing(UP.id, "m")
-    health.clear(UP.id)
-    assert health.missing(UP.id).get("m", 0.0) == 0.0
 
 
 def test_a_watcher_gets_only_changes(health: ChannelHealth, bell: Bell) -> None:

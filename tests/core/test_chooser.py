@@ -30,12 +30,6 @@ async def test_without_a_channel_every_reason_is_reported(rig: Rig) -> None:
     assert caught.value.skipped == ("a",)
 
 
-async def test_the_reason_of_the_choice_is_reported(rig: Rig) -> None:
-    for name in ("a", "b"):
-        rig.channel(name, priority=3, answer=good)
-    assert (await rig.call()).headers["x-gateway-route"] == "priority 3, drawn from 2"
-
-
 async def test_a_full_channel_is_left_for_another(rig: Rig) -> None:
     for name, most in (("a", 1), ("b", None)):
         rig.channel(name, priority=1 if most else 0, limits=Limits(concurrent=most))

@@ -78,11 +78,6 @@ async def test_changes_are_reported_once_however_many_there_were(bus: EventBus) 
         assert await watcher.next_batch(0) == Batch()
 
 
-async def test_patience_ends_with_an_empty_batch(bus: EventBus) -> None:
-    with bus.watch() as watcher:
-        assert await watcher.next_batch(0.01) == Batch()
-
-
 async def test_a_waiting_watcher_wakes_up(bus: EventBus) -> None:
     with bus.watch() as watcher:
         waiting = asyncio.create_task(watcher.next_batch(60))

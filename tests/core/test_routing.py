@@ -185,10 +185,6 @@ def test_weights_of_zero_are_equal_among_themselves(health: ChannelHealth) -> No
     assert abs(counts["a"] - 5000) <= 150
 
 
-def test_a_single_channel_of_weight_zero_is_chosen(health: ChannelHealth) -> None:
-    assert choose([route(weight=0)], NONE, health, first).route == route(weight=0)
-
-
 def test_priority_is_strict(health: ChannelHealth) -> None:
     assert shares([route("a", priority=1, weight=1), route("b", priority=0, weight=1000)], health, 1000) == {"a": 1000}
 
