@@ -238,12 +238,6 @@ def test_a_rejected_key_of_several_is_an_incident_until_it_is_accepted_or_replac
     ]
 
 
-def test_a_key_that_a_test_found_rejected_is_one_incident_with_the_calls_that_it_fails(found: Incidents) -> None:
-    look(found, 0, wrong(FailureKind.AUTH))
-    found.add_failures(failed(FailureKind.AUTH, 401, NOW + 1_000))
-    assert [(cause_text(one), one.status, one.failures) for one in found.newest()] == [("key rejected", 401, 1)]
-
-
 def test_a_model_that_is_missing_is_an_incident_until_it_is_tried_again_whatever_else_fails(found: Incidents) -> None:
     found.add_failures(failed(FailureKind.MISSING, 404))
     (missing,) = found.newest()
