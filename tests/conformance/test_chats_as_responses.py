@@ -321,6 +321,19 @@ async def test_reasoning_that_the_upstream_refuses_is_forgotten(
     assert kinds == [{"reasoning", "function_call", "function_call_output"}, *2 * [set(kinds[0] - {"reasoning"})]]
 
 
+async def test_sealed_reasoning_that_the_upstream_does_not_have_is_not_requested(
+    gateway: Gateway, provider: Provider
+) -> None:
+    async def unsealed(exchange: Exchange) -> None:
+        refusal = fail(400, "Encrypted content is not supported with this model.")
+        await (refusal if "include" in exchange.json else respond())(exchange)
+
+    provider.on("m", either(unsealed, fail(400, TOOLS_THERE)))
+    for _ in range(2):
+        assert (await gateway.client.chat(tools=[WEATHER])).text == "Hello"
+    assert len(provider.exchanges) == 4
+
+
 async def test_a_summary_that_the_upstream_refuses_is_left_out(gateway: Gateway, provider: Provider) -> None:
     error = {"message": "You must be verified.", "param": "reasoning.summary", "code": "unsupported_value"}
     refused = either(reply({"error": error}, status=400), ONLY_THERE["openai"])
