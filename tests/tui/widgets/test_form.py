@@ -180,14 +180,6 @@ async def test_a_click_beside_an_untouched_form_leaves_it_and_one_inside_does_no
         assert app.answers == [None]
 
 
-async def test_a_choice_alone_is_left_without_a_question() -> None:
-    field = FormField(id="a", label="A", options=("x", "y"))
-    made = FormPlan(title="T", fields=[field], save=nothing, confirms=False)
-    async with asked(lambda: Form(made)) as (app, pilot):
-        await press_keys(pilot, "right", "escape")
-        assert app.answers == [None]
-
-
 def folded(**changes: Any) -> list[FormField]:
     return [
         FormField(id="a", label="A"),
@@ -249,11 +241,6 @@ async def test_keys_lead_to_a_field(fields: list[FormField], keys: str, focused:
         await press_keys(pilot, *keys.split())
         assert app.screen.query_one(f"#{focused}").has_focus
         assert any(one.display for one in app.screen.query(".advanced")) == unfolded
-
-
-async def test_an_advanced_field_that_is_not_as_by_default_is_unfolded() -> None:
-    async with asked(lambda: Form(FormPlan(title="T", fields=folded(value="7"), save=nothing))) as (app, _):
-        assert is_unfolded(app)
 
 
 async def test_an_advanced_field_that_is_wrong_is_unfolded_and_gone_to() -> None:
