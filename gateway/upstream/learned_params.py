@@ -127,8 +127,8 @@ class LearnedParams:
         return [name.removeprefix(api + ":") for name in names if self.lacks(channel, name, now)]
 
     def learn_responses(self, channel: ChannelId, served: ServedModel, need: ResponsesNeed, now: Millis) -> None:
-        """Remember for a day which chats must be responses, and for ten minutes that they cannot be: it may pass."""
-        minutes = 10 if need is ResponsesNeed.NOTHING else 24 * 60
+        """Remember for a day which chats must be responses, and for a minute that they cannot be: it may pass."""
+        minutes = 1 if need is ResponsesNeed.NOTHING else 24 * 60
         if not self.needs_responses(channel, served, need, now):
             self.missing_apis[channel, _need_name(served, need)] = Millis(now + minutes * 60_000)
 

@@ -101,7 +101,7 @@ def test_models_and_channels_are_kept_apart(lessons: LearnedParams) -> None:
 
 
 @pytest.mark.parametrize(
-    ("need", "minutes"), [(ResponsesNeed.MODEL, 1440), (ResponsesNeed.TOOLS, 1440), (ResponsesNeed.NOTHING, 10)]
+    ("need", "minutes"), [(ResponsesNeed.MODEL, 1440), (ResponsesNeed.TOOLS, 1440), (ResponsesNeed.NOTHING, 1)]
 )
 def test_what_chats_must_be_is_known_for_a_while(lessons: LearnedParams, need: ResponsesNeed, minutes: int) -> None:
     lessons.learn_responses(UP, SERVED, need, NOW)
