@@ -181,7 +181,7 @@ def _text(parameters: Parameters) -> JsonObject | None:
 
 
 def _tool(tool: ToolOffer) -> JsonObject:
-    """Returns a function. Unlike in chat completions, one that does not say it would be strict."""
+    """Returns a function. Here it would be strict if it did not say; in chat completions it would not."""
     schema = {"type": "object", "properties": {}, **schema_fields(tool)}
     written = {"type": "function", "name": OPENAI_TOOLS.valid_name(tool.name), "parameters": schema}
     description = {"description": tool.description} if tool.description else {}
@@ -195,7 +195,7 @@ def _choice(choice: ToolChoice) -> Any:
 
 
 def _input_items(turns: Sequence[Turn], recall: Recall) -> list[Any]:
-    """Returns a conversation. The system's texts are among it, because OpenAI looks for the word JSON there."""
+    """Returns a conversation as items, the system's texts too, because OpenAI looks for the word JSON in them."""
     items: list[Any] = []
     for turn in turns:
         match turn.role:
