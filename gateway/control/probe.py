@@ -9,7 +9,6 @@ import asyncio
 from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from http import HTTPStatus
 
 import msgspec
 from aiohttp import web
@@ -20,7 +19,7 @@ from gateway.core.auth import new_call_id
 from gateway.core.engine import Engine
 from gateway.domain.advice import advice
 from gateway.domain.call import CHAT_API, FailureKind
-from gateway.domain.channel import Channel, Check, Dialect, ServedModel, key_id
+from gateway.domain.channel import Channel, Check, ServedModel, key_id
 from gateway.domain.diagnosis import Checkup
 from gateway.domain.errors import NotFound, UpstreamError
 from gateway.domain.human_values import count_text
@@ -182,8 +181,7 @@ async def _answer(
             return await engine.upstreams.complete(channel, plan.order, served, learned, 1 << 20, plan.adapter)
         except UpstreamError as error:
             errors.append(error)
-        may_be_response = errors[0].status == HTTPStatus.NOT_FOUND or not errors[0].sent
-        if not (channel.dialect is Dialect.OPENAI and api.name == CHAT_API and may_be_response):
+        if not errors[0].may_be_response:
             break
     return errors[0]
 

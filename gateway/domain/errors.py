@@ -245,6 +245,8 @@ class UpstreamError(GatewayError):
         """Whether the request may have reached the upstream."""
         self.lasting = False
         """Whether another attempt in a moment would fail in the same way."""
+        self.may_be_response = False
+        """Whether the upstream refused a chat that it may take as a response."""
         self.verbatim = ""
         """The upstream's body without secrets, if the client speaks the upstream's own API."""
 

@@ -127,9 +127,11 @@ class LearnedParams:
         return [name.removeprefix(api + ":") for name in names if self.lacks(channel, name, now)]
 
     def learn_responses(self, channel: ChannelId, served: ServedModel, need: ResponsesNeed, now: Millis) -> None:
-        """Remember for a day which chats must be responses, and for a minute that they cannot be: it may pass."""
+        """Remember for a day which chats must be responses, and for a minute that they cannot be: it may pass. A need
+        of one call says nothing about others.
+        """
         minutes = 1 if need is ResponsesNeed.NOTHING else 24 * 60
-        if not self.needs_responses(channel, served, need, now):
+        if need is not ResponsesNeed.CALL and not self.needs_responses(channel, served, need, now):
             self.missing_apis[channel, _need_name(served, need)] = Millis(now + minutes * 60_000)
 
     def needs_responses(self, channel: ChannelId, served: ServedModel, need: ResponsesNeed, now: Millis) -> bool:

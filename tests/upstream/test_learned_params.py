@@ -101,12 +101,13 @@ def test_models_and_channels_are_kept_apart(lessons: LearnedParams) -> None:
 
 
 @pytest.mark.parametrize(
-    ("need", "minutes"), [(ResponsesNeed.MODEL, 1440), (ResponsesNeed.TOOLS, 1440), (ResponsesNeed.NOTHING, 1)]
+    ("need", "minutes"),
+    [(ResponsesNeed.MODEL, 1440), (ResponsesNeed.TOOLS, 1440), (ResponsesNeed.NOTHING, 1), (ResponsesNeed.CALL, 0)],
 )
 def test_what_chats_must_be_is_known_for_a_while(lessons: LearnedParams, need: ResponsesNeed, minutes: int) -> None:
     lessons.learn_responses(UP, SERVED, need, NOW)
     ends = NOW + minutes * 60_000
-    assert lessons.needs_responses(UP, SERVED, need, Millis(ends - 1))
+    assert lessons.needs_responses(UP, SERVED, need, Millis(ends - 1)) is bool(minutes)
     assert not lessons.needs_responses(UP, SERVED, need, Millis(ends))
     assert not lessons.needs_responses(UP, ServedModel(name="other"), need, NOW)
     lessons.forget(UP)

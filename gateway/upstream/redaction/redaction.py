@@ -25,7 +25,7 @@ from gateway.domain import rawjson
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import BadRequest, UpstreamError, UpstreamTimeout
-from gateway.domain.failure import AttemptFailed, Failure, FailureOrigin, UpstreamText
+from gateway.domain.failure import AttemptFailed, Failure, FailureOrigin, ResponsesNeed, UpstreamText
 from gateway.domain.screen import NO_SCREEN, Screen
 from gateway.domain.secret_search import Needles, blank_spans, join_needles, needles
 from gateway.domain.text import REFERENCE, bare_key, plain
@@ -242,6 +242,7 @@ def _error(failure: Failure, channel: Channel, fields: Fields, secrets: Sequence
         status = failure.origin.status
         error.details["upstream"] = {"name": channel.name, "status": status, **identifiers}
     error.kind, error.sent, error.lasting = failure.kind, failure.sent, failure.lasting
+    error.may_be_response = failure.needs_responses not in (None, ResponsesNeed.NOTHING)
     error.verbatim = _redact(failure.verbatim, channel, secrets)
     return error
 

@@ -136,14 +136,18 @@ async def test_a_connection_closed_while_idle_is_replaced_unseen(ask: Asker, pro
     assert len(provider.exchanges) == 2
 
 
-async def test_a_connection_that_breaks_as_it_is_used_is_replaced_once(ask: Asker, provider: Provider) -> None:
-    await (await ask(speak())).read(10_000, UnlimitedMemory())
-    turns = iter((slam, speak()))
+def in_turn(*scripts: Script) -> Script:
+    turns = iter(scripts)
 
     async def script(exchange: Exchange) -> None:
         await next(turns)(exchange)
 
-    assert b"Hello" in await (await ask(script)).read(10_000, UnlimitedMemory())
+    return script
+
+
+async def test_a_connection_that_breaks_as_it_is_used_is_replaced_once(ask: Asker, provider: Provider) -> None:
+    await (await ask(speak())).read(10_000, UnlimitedMemory())
+    assert b"Hello" in await (await ask(in_turn(slam, speak()))).read(10_000, UnlimitedMemory())
     assert [exchange.reused for exchange in provider.exchanges] == [False, True, False]
 
 
@@ -158,12 +162,7 @@ async def test_a_loop_that_is_late_itself_does_not_make_a_break_late(
 
     monkeypatch.setattr(UpstreamConnection, "connection_lost", lose_in_a_busy_loop)
     await (await ask(speak())).read(10_000, UnlimitedMemory())
-    turns = iter((slam, speak()))
-
-    async def script(exchange: Exchange) -> None:
-        await next(turns)(exchange)
-
-    assert b"Hello" in await (await ask(script)).read(10_000, UnlimitedMemory())
+    assert b"Hello" in await (await ask(in_turn(slam, speak()))).read(10_000, UnlimitedMemory())
 
 
 @pytest.mark.hasty(1)
@@ -193,12 +192,7 @@ async def test_a_far_upstream_may_take_as_long_as_it_took_to_connect(
 
     monkeypatch.setattr(Dialer, "dial", far)
     await (await ask(speak())).read(10_000, UnlimitedMemory())
-    turns = iter((break_later, speak()))
-
-    async def script(exchange: Exchange) -> None:
-        await next(turns)(exchange)
-
-    assert b"Hello" in await (await ask(script)).read(10_000, UnlimitedMemory())
+    assert b"Hello" in await (await ask(in_turn(break_later, speak()))).read(10_000, UnlimitedMemory())
 
 
 async def test_a_fresh_connection_that_breaks_is_not_tried_again(ask: Asker, provider: Provider) -> None:
