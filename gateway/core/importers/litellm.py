@@ -82,13 +82,28 @@ def convert(source: Mapping[str, Any], environ: Mapping[str, str]) -> ImportedCo
     config = ImportedConfig()
     channels = _SharedChannels(config)
     variables = {**environ, **table(source.get("environment_variables"))}
+    credentials = {
+        str(credential.get("credential_name")): table(credential.get("credential_values"))
+        for credential in map(table, _as_list(source.get("credential_list")))
+    }
     first: dict[str, int] = {}
     for number, entry in enumerate(_as_list(source.get("model_list"))):
         if first.setdefault(repr(entry), number) == number:  # the same deployment twice is one for LiteLLM too
-            _DeploymentImport(config, table(entry), variables, f"model_list[{number}]").add(channels)
+            deployment = _with_credential(table(entry), credentials)
+            _DeploymentImport(config, deployment, variables, f"model_list[{number}]").add(channels)
     _add_routing(config, table(source.get("litellm_settings")), table(source.get("router_settings")))
     _note_other_sections(config, source)
     return config
+
+
+def _with_credential(entry: Mapping[str, Any], credentials: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns the deployment with what the credential that it names gives. Its own parameters come first."""
+    params = dict(table(entry.get("litellm_params")))
+    name = str(params.get("litellm_credential_name"))
+    if name not in credentials:
+        return entry
+    del params["litellm_credential_name"]
+    return {**entry, "litellm_params": {**credentials[name], **params}}
 
 
 class _SharedChannels:
@@ -336,4 +351,4 @@ def _note_other_sections(config: ImportedConfig, source: Mapping[str, Any]) -> N
     if "include" in source:
         config.note("not imported: include; import the files that it names too")
     known = {"model_list", "litellm_settings", "router_settings", "general_settings", "environment_variables"}
-    config.note_fields(set(source) - known - {"include"}, "")
+    config.note_fields(set(source) - known - {"credential_list", "include"}, "")

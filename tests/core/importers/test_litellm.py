@@ -121,6 +121,19 @@ def test_limits_beside_the_parameters_count_too() -> None:
     assert found.channels["litellm-openai"]["limits"] == {"rpm": 7}
 
 
+def test_a_named_credential_gives_what_the_deployment_does_not_say() -> None:
+    credentials = [{"credential_name": "lab", "credential_values": {"api_key": "sk-lab", "api_base": "http://h:1/v1"}}]
+    named = deployment("a", litellm_credential_name="lab")
+    own_key = deployment("b", litellm_credential_name="lab", api_key="sk-own")
+    found = of(named, own_key, deployment("c", litellm_credential_name="other"), credential_list=[*credentials, None])
+    assert found.notes == ["not imported: litellm_params.litellm_credential_name (model_list[2])"]
+    assert [(channel.get("base_url"), channel.get("key")) for channel in found.channels.values()] == [
+        ("http://h:1/v1", "sk-lab"),
+        ("http://h:1/v1", "sk-own"),
+        (None, "env:OPENAI_API_KEY"),
+    ]
+
+
 def test_parameters_headers_and_refusals() -> None:
     headers = {"X-A": "os.environ/A", "X-B": "b"}
     found = only(deployment(temperature=0, max_tokens=5, organization="org", extra_headers=headers, drop_params=False))
