@@ -8,9 +8,10 @@ import codecs
 import json
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import TypeVar
+from functools import lru_cache
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -119,16 +120,28 @@ def _ends_in_escape(text: bytes) -> bool:
     return text.endswith(b"\\") and (len(text) - len(text.rstrip(b"\\"))) % 2 == 1
 
 
-def read_typed(decoder: "msgspec.json.Decoder[Value]", raw: bytes | msgspec.Raw, where: str) -> Value:
-    """Returns a decoded value, which is at ``where`` in a request. Raises BadRequest that names the wrong place."""
+def read_optional(kind: Callable[..., Value], raw: bytes | msgspec.Raw, where: str) -> Value | None:
+    """Returns what ``read_typed`` returns; None for null."""
+    value: Value | None = read_typed(cast("Any", kind) | None, raw, where)
+    return value
+
+
+def read_typed(kind: Callable[..., Value], raw: bytes | msgspec.Raw, where: str) -> Value:
+    """Returns a value of a type, which is at ``where`` in a request. Raises BadRequest that names the wrong place."""
     try:
-        return decoder.decode(raw)
+        value: Value = _decoder(kind).decode(raw)
     except msgspec.ValidationError as error:
         raise wrong_type(error, where) from error
     except RecursionError as error:
         raise BadRequest("the body is nested too deeply", code="too_deep") from error
     except msgspec.DecodeError as error:
         raise BadRequest(f"{where} is not valid JSON: {error}", code="invalid_json", param=where) from error
+    return value
+
+
+@lru_cache(maxsize=128)
+def _decoder(kind: Any) -> "msgspec.json.Decoder[Any]":
+    return msgspec.json.Decoder(kind)
 
 
 def wrong_type(error: msgspec.ValidationError, where: str = "") -> BadRequest:

@@ -11,7 +11,6 @@ digest of the original is appended, so that two names never become one, and a na
 import hashlib
 import re
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -22,7 +21,7 @@ from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.conversation import Conversation, MediaPart, ToolChoice, ToolOffer
 from gateway.domain.errors import BadRequest, unsupported_param
 from gateway.domain.failure import AttemptFailed, Failure, UpstreamText
-from gateway.domain.json_text import read_typed
+from gateway.domain.json_text import read_optional
 from gateway.domain.order import LearnedRefusals, Order
 from gateway.domain.rawjson import NULL, is_nothing
 from gateway.domain.text import plain
@@ -57,8 +56,7 @@ class Parameters:
         raw = self._fields.pop(name, None)
         if raw is None:
             return None
-        value: T | None = read_typed(_decoder(kind), raw, self._client_name(name))
-        return value
+        return read_optional(kind, raw, self._client_name(name))
 
     def drop(self, *names: str) -> None:
         """Mark taken parameters as left out after all."""
@@ -98,11 +96,6 @@ class Parameters:
         if form.type not in ("text", "json_object") and rawjson.is_null(form.schema):
             self.drop("response_format")
         return form
-
-
-@lru_cache(maxsize=64)
-def _decoder(kind: Any) -> "msgspec.json.Decoder[Any]":
-    return msgspec.json.Decoder(kind | None)
 
 
 def conversation_of(order: Order) -> Conversation:

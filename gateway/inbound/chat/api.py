@@ -14,7 +14,7 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.channel import Channel
 from gateway.domain.errors import BadRequest, GatewayError
-from gateway.domain.json_text import read_typed
+from gateway.domain.json_text import read_optional
 from gateway.domain.order import Order
 from gateway.domain.output_limit import CAPS, CHAT_CONTENT, MOST_CHOICES, MOST_TOKENS, may_limit
 from gateway.domain.prompt_size import SCHEMAS, InputBound, bound_of, count_tokens
@@ -65,7 +65,7 @@ _COUNTED = _CHECKED - CHAT_CONTENT | {"model", "messages", "stream_options"}
 """The messages, and the fields of which the model reads nothing."""
 _TEXT_STARTS = (b'"', b"[", b"{")
 """The first bytes of values that may contain text."""
-_TEXTS_OR_TOKENS = msgspec.json.Decoder(str | list[str | int | list[int]] | None)
+_TEXTS_OR_TOKENS: Any = str | list[str | int | list[int]]
 
 
 def read_chat(text: bytes, body: Body) -> InboundRequest:
@@ -150,7 +150,7 @@ def missing_input(fields: Fields, name: str) -> BadRequest:
 
 def count_sent_tokens(fields: Fields, name: str) -> int:
     """Returns the number of tokens in a field whose texts may be sent as tokens; 0 for texts. Raises BadRequest."""
-    value = read_typed(_TEXTS_OR_TOKENS, fields.get(name, rawjson.NULL), name)
+    value = read_optional(_TEXTS_OR_TOKENS, fields.get(name, rawjson.NULL), name)
     if isinstance(value, list) and (not value or len({type(item) for item in value}) > 1):
         raise BadRequest(f"{name}: must have elements, all of one type", code="invalid_type", param=name)
     return count_tokens(value)

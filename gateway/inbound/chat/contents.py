@@ -111,7 +111,6 @@ class _Part(msgspec.Struct, frozen=True):
 
 _IMAGE_IN_TEXT = re.compile(rb'\A"\s*\[.*?\\"image_url\\":\s*\\"data:image/', re.DOTALL)
 _CACHE_MARK = rawjson.raw({"type": "ephemeral"})
-_PARTS = msgspec.json.Decoder(list[_Part])
 
 
 def read_content(content: msgspec.Raw, where: str, transcript: Transcript, cache: msgspec.Raw = NULL) -> list[Block]:
@@ -122,7 +121,7 @@ def read_content(content: msgspec.Raw, where: str, transcript: Transcript, cache
         return []
     if not rawjson.is_list(content):
         raise BadRequest(f"{where}: must be a string or an array", code="invalid_type", param=where)
-    parts = read_typed(_PARTS, content, where)
+    parts = read_typed(list[_Part], content, where)
     return [_read_block(part, f"{where}[{i}]", transcript) for i, part in enumerate(parts)]
 
 

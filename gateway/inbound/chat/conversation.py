@@ -5,6 +5,8 @@ completions have no field for the failure of a tool: a result counts as failed o
 that servers and frameworks have added. The model reads what the result says in any case.
 """
 
+from typing import Any
+
 import msgspec
 
 from gateway.domain import rawjson
@@ -21,7 +23,7 @@ from gateway.domain.conversation import (
     ToolOffer,
 )
 from gateway.domain.errors import BadRequest, unsupported_param
-from gateway.domain.json_text import read_typed
+from gateway.domain.json_text import read_optional, read_typed
 from gateway.domain.order import Order
 from gateway.domain.rawjson import NULL, Fields, is_nothing
 from gateway.domain.text import plain
@@ -84,23 +86,21 @@ class _Choice(msgspec.Struct, frozen=True):
     allowed_tools: _AllowedTools | None = None
 
 
-_TOOLS = msgspec.json.Decoder(list[ChatTool | None] | None)
-_FUNCTIONS = msgspec.json.Decoder(list[ChatFunction] | None)
-_CHOICE = msgspec.json.Decoder(_Choice | str | None)
+_CHOICE: Any = _Choice | str
 _MODES = {"auto": "auto", "none": "none", "required": "required", "any": "required", "validated": "auto"}
 """``any`` is Mistral's word; Copilot CLI sends ``validated`` to models of Gemini."""
 
 
 def read_tools(fields: Fields) -> tuple[tuple[ToolOffer, ...], ToolChoice]:
     """Returns the offered functions and the choice, in the legacy spelling without a newer one. Raises BadRequest."""
-    tools = read_typed(_TOOLS, fields.get("tools", NULL), "tools") or []
+    tools = read_optional(list[ChatTool | None], fields.get("tools", NULL), "tools") or []
     raw_tools = rawjson.items(fields["tools"]) if tools else []
     offers = [_tool_offer(tool, raw, f"tools[{i}]") for i, (tool, raw) in enumerate(zip(tools, raw_tools, strict=True))]
-    for i, function in enumerate(read_typed(_FUNCTIONS, fields.get("functions", NULL), "functions") or ()):
+    for i, function in enumerate(read_optional(list[ChatFunction], fields.get("functions", NULL), "functions") or ()):
         offers.append(_function_offer(function, NULL, f"functions[{i}]"))
     legacy = rawjson.is_null(fields.get("tool_choice")) and not rawjson.is_null(fields.get("function_call"))
     param = "function_call" if legacy else "tool_choice"
-    return tuple(offers), _read_choice(read_typed(_CHOICE, fields.get(param, NULL), param), param)
+    return tuple(offers), _read_choice(read_optional(_CHOICE, fields.get(param, NULL), param), param)
 
 
 def _tool_offer(tool: ChatTool | None, raw: msgspec.Raw, where: str) -> ToolOffer:
@@ -174,8 +174,6 @@ _MESSAGE_FIELDS = frozenset(_Message.__struct_fields__)
 _RESULT_ROLES = ("tool", "function")
 """Roles whose ``name`` is that of a tool. In other roles it is that of a person, and has no counterpart."""
 
-_MESSAGES = msgspec.json.Decoder(list[_Message])
-
 
 def finish_translation(order: Order, channel: Channel, chat: DialectAdapter) -> Order:
     """Returns a translated order with the overrides of the channel's owner. If ``chat`` writes chat completions, the
@@ -215,7 +213,7 @@ def translate_chat(order: Order) -> Order:
     fields = {name: raw for name, raw in order.fields.items() if name != "messages" and name not in TOOL_FIELDS}
     param_names = _move_effort(fields)
     reader, raw_messages = _MessageReader(), order.fields["messages"]
-    messages = read_typed(_MESSAGES, raw_messages, "messages")
+    messages = read_typed(list[_Message], raw_messages, "messages")
     for number, message in enumerate(messages):
         reader.read(message, f"messages[{number}]")
     tools, choice = read_tools(order.fields)

@@ -18,7 +18,7 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.errors import BadRequest, GatewayError, InvalidToken, NotFound, QuotaExceeded, UpstreamError
-from gateway.domain.json_text import plain_escapes, read_typed
+from gateway.domain.json_text import plain_escapes, read_optional
 from gateway.domain.order import Order
 from gateway.domain.output_limit import MOST_TOKENS, OutputLimit, read_limit
 from gateway.domain.prompt_size import (
@@ -83,7 +83,6 @@ class _Thread(msgspec.Struct, gc=False):
 
 
 _THINKING = msgspec.json.Decoder(_Thinking | None)
-_THREAD = msgspec.json.Decoder(_Thread | None)
 _CHECKED = CONTENT_FIELDS | {"max_tokens", "stream", "thinking"}
 """Fields that are checked one by one."""
 
@@ -93,7 +92,7 @@ def parse_messages_request(request: HttpRequest, *, only_counts: bool = False) -
     body = read_body(request.body)
     fields, typed = body.fields, body.read_as(_MessagesFields)
     model = check_model(typed.model)
-    thread = read_typed(_THREAD, fields.get("thread", NULL), "thread")
+    thread = read_optional(_Thread, fields.get("thread", NULL), "thread")
     continued_id = "" if thread is None else thread.previous_message_id or ""
     if typed.messages is msgspec.UNSET:
         raise missing_input(fields, "messages")

@@ -80,11 +80,6 @@ class _Message(msgspec.Struct, gc=False):
     """In a system message, the effort for the answers until the user writes again."""
 
 
-_BLOCK = msgspec.json.Decoder(_ContentBlock)
-_BLOCKS = msgspec.json.Decoder(list[_ContentBlock])
-_MESSAGES = msgspec.json.Decoder(list[_Message])
-_SOURCE = msgspec.json.Decoder(_Source)
-
 SAMPLING = ("temperature", "top_p", "top_k")
 """Fields that chat completions have under the same name. Their values are passed on unread."""
 _READ_FIELDS = frozenset(
@@ -109,7 +104,6 @@ _READ_MEMBERS = {
     "tool_choice": {"type", "name", "disable_parallel_tool_use"},
 }
 """The members that are read, by the field that has them."""
-_LIST = msgspec.json.Decoder(list[msgspec.Raw])
 _TIERS = {"auto": "auto", "standard_only": "default"}
 _UNTRANSLATABLE = {
     "mcp_servers": "can call MCP servers",
@@ -125,7 +119,7 @@ def translate_messages(order: Order) -> tuple[Order, MessageStyle]:
     _refuse_untranslatable(request)
     reader = _MessageReader()
     reader.read_system(request.get("system", NULL))
-    messages = read_typed(_MESSAGES, request["messages"], "messages")
+    messages = read_typed(list[_Message], request["messages"], "messages")
     last_user = max((i for i, message in enumerate(messages) if message.role == "user"), default=-1)
     for position, message in enumerate(messages):
         reader.read(message, f"messages.{position}", is_current=position > last_user)
@@ -241,7 +235,7 @@ def _read_blocks(content: msgspec.Raw, where: str) -> list[_ContentBlock]:
         return []
     if rawjson.is_text(content):
         return [_ContentBlock("text", text=content)]
-    return read_typed(_BLOCKS, content, where)
+    return read_typed(list[_ContentBlock], content, where)
 
 
 def _user_parts(block: _ContentBlock, where: str) -> list[Block]:
@@ -272,7 +266,7 @@ def _content_parts(block: _ContentBlock, where: str) -> list[TextPart | MediaPar
 
 def described_block(raw: msgspec.Raw) -> msgspec.Raw:
     """Returns the text that stands for a block of an unusual type. Raises BadRequest."""
-    return _described_part(read_typed(_BLOCK, raw, "content")).raw
+    return _described_part(read_typed(_ContentBlock, raw, "content")).raw
 
 
 def _described_part(block: _ContentBlock) -> TextPart:
@@ -294,7 +288,7 @@ def _thought_part(block: _ContentBlock, seal: Seal | None) -> ThoughtPart:
 
 
 def _document_parts(block: _ContentBlock, where: str) -> list[TextPart | MediaPart]:
-    source = read_typed(_SOURCE, block.source, f"{where}.source")
+    source = read_typed(_Source, block.source, f"{where}.source")
     heading = [_text_or_empty(block.title), _text_or_empty(block.context)]
     if source.type == "text":
         text = TextPart(raw=check_text(source.data, f"{where}.source.data"))
@@ -320,7 +314,7 @@ def _inner_parts(content: msgspec.Raw, where: str) -> list[TextPart | MediaPart]
 
 def _media_part(block: _ContentBlock, where: str, name: str = "") -> MediaPart:
     """Returns an image, or a document with a name. Raises BadRequest for what only the vendor can open."""
-    source = read_typed(_SOURCE, block.source, f"{where}.source")
+    source = read_typed(_Source, block.source, f"{where}.source")
     if source.type == "url":
         place = f"{where}.source.url"
         url, cache = rawjson.text(check_text(source.url, place)), block.cache_control
@@ -356,7 +350,7 @@ def _translate_parameters(request: Fields) -> tuple[Fields, dict[str, str], list
         if not rawjson.is_null(request.get(name)):
             fields[name] = request[name]
     stops = request.get("stop_sequences", NULL)
-    if not is_nothing(stops) and read_typed(_LIST, stops, "stop_sequences"):
+    if not is_nothing(stops) and read_typed(list[msgspec.Raw], stops, "stop_sequences"):
         fields["stop"] = stops
     names = dict(_PARAM_NAMES)
     if (effort := sent_effort(request)) is not None:

@@ -13,7 +13,7 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.conversation import ToolChoice, ToolOffer, object_schema
 from gateway.domain.errors import BadRequest, unsupported_param
-from gateway.domain.json_text import read_typed
+from gateway.domain.json_text import read_optional, read_typed
 from gateway.domain.prompt_size import DATED_TYPE
 from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.text import plain
@@ -98,10 +98,6 @@ class _ToolChange(msgspec.Struct, gc=False):
     definition: msgspec.Raw = NULL
 
 
-_CHANGE = msgspec.json.Decoder(_ToolChange)
-_RAW_TOOLS = msgspec.json.Decoder(list[msgspec.Raw] | None)
-_TOOLS = msgspec.json.Decoder(list[_Tool] | None)
-_CHOICE = msgspec.json.Decoder(_Choice | None)
 _MODES = {"auto": "auto", "none": "none", "any": "required", "tool": "named"}
 
 
@@ -117,8 +113,8 @@ class ReadTools(msgspec.Struct, frozen=True):
 
 def read_tools(fields: Fields) -> ReadTools:
     """Returns the tools and the choice among them. Raises BadRequest for a tool that cannot be left out."""
-    tools = read_typed(_TOOLS, fields.get("tools", NULL), "tools") or []
-    choice = read_typed(_CHOICE, fields.get("tool_choice", NULL), "tool_choice")
+    tools = read_optional(list[_Tool], fields.get("tools", NULL), "tools") or []
+    choice = read_optional(_Choice, fields.get("tool_choice", NULL), "tool_choice")
     found = [_offer(tool, f"tools.{position}") for position, tool in enumerate(tools)]
     offers = tuple(offer for offer in found if offer is not None)
     server_tools = [tool for tool, offer in zip(tools, found, strict=True) if offer is None]
@@ -148,10 +144,10 @@ def changed_tools(tools: msgspec.Raw, changes: list[tuple[str, msgspec.Raw]]) ->
     """Returns the tools after these changes, each of a type in ``TOOL_CHANGE_TYPES`` and a tool. Raises BadRequest."""
     if not changes:
         return tools
-    definitions = {_name_of(tool): tool for tool in read_typed(_RAW_TOOLS, tools, "tools") or ()}
+    definitions = {_name_of(tool): tool for tool in read_optional(list[msgspec.Raw], tools, "tools") or ()}
     offered = dict(definitions)
     for change_type, raw in changes:
-        change = read_typed(_CHANGE, raw, f"messages[].{change_type}.tool")
+        change = read_typed(_ToolChange, raw, f"messages[].{change_type}.tool")
         name = change.name or _name_of(change.definition)
         if change_type == "tool_removal":
             offered.pop(name, None)
@@ -163,7 +159,7 @@ def changed_tools(tools: msgspec.Raw, changes: list[tuple[str, msgspec.Raw]]) ->
 
 
 def _name_of(tool: msgspec.Raw) -> str:
-    return read_typed(_CHANGE, tool, "tools").name
+    return read_typed(_ToolChange, tool, "tools").name
 
 
 def _offer(tool: _Tool, where: str) -> ToolOffer | None:

@@ -20,7 +20,7 @@ from gateway.domain.answer import AnswerForm, SealKind
 from gateway.domain.channel import Channel
 from gateway.domain.conversation import CallPart, Conversation, MediaPart, ResultPart, TextPart, ThoughtPart
 from gateway.domain.errors import BadRequest, GatewayError
-from gateway.domain.json_text import read_typed
+from gateway.domain.json_text import read_optional, read_typed
 from gateway.domain.limits import DEFAULT_OUTPUT
 from gateway.domain.order import Order
 from gateway.domain.output_limit import CAPS
@@ -73,11 +73,6 @@ class _Message(msgspec.Struct, frozen=True, gc=False):
     tool_calls: list[ChatTool] | None = None
     tool_call_id: str | int | None = None
     tool_name: str | None = None
-
-
-_MESSAGES = msgspec.json.Decoder(list[_Message])
-_OPTIONS = msgspec.json.Decoder(Fields | None)
-_LIMIT = msgspec.json.Decoder(int | float | None)
 
 
 class _OllamaApi(InboundApi):
@@ -238,7 +233,7 @@ def _parameters(request: Fields) -> Fields:
     stream, options = request.get("stream", NULL), _options(request)
     fields: Fields = {"model": request.get("model", NULL), "stream": _TRUE if rawjson.is_null(stream) else stream}
     fields |= {name: options[name] for name in OPTIONS if not rawjson.is_null(options.get(name))}
-    limit = read_typed(_LIMIT, options.get(OUTPUT_LIMIT, NULL), f"options.{OUTPUT_LIMIT}")
+    limit = read_optional(float, options.get(OUTPUT_LIMIT, NULL), f"options.{OUTPUT_LIMIT}")
     if limit is not None and limit >= 1:  # -1 and -2 mean no limit
         fields["max_tokens"] = rawjson.raw(int(limit))
     response_format = _response_format(rawjson.maybe(request.get("format")))
@@ -251,7 +246,7 @@ def _parameters(request: Fields) -> Fields:
 
 
 def _options(request: Fields) -> Fields:
-    return read_typed(_OPTIONS, request.get("options", NULL), "options") or {}
+    return read_optional(Fields, request.get("options", NULL), "options") or {}
 
 
 def _response_format(ollama_format: object) -> dict[str, Any] | None:
@@ -285,7 +280,7 @@ def _transcript_of(raw_messages: msgspec.Raw) -> Transcript:
     """Returns the turns of the messages. Raises BadRequest."""
     transcript = Transcript()
     ids, names = set[str](), set[str]()  # of all calls
-    messages = read_typed(_MESSAGES, raw_messages, "messages")
+    messages = read_typed(list[_Message], raw_messages, "messages")
     for number, message in enumerate(messages):
         contents = _content_parts(message)
         match message.role:

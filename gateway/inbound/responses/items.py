@@ -70,9 +70,6 @@ class _InputItem(msgspec.Struct, frozen=True, gc=False):
         return str(self.call_id or self.id or "")
 
 
-_ITEM = msgspec.json.Decoder(_InputItem)
-
-
 class InputReader:
     """Reads the items of one request into its attributes. Some items add to ``tools``."""
 
@@ -93,7 +90,7 @@ class InputReader:
             return
         for number, raw in enumerate(rawjson.items(content)):
             place = f"{where}[{number}]"
-            self._read_item(read_typed(_ITEM, raw, place), raw, place)
+            self._read_item(read_typed(_InputItem, raw, place), raw, place)
 
     def _read_item(self, item: _InputItem, raw: msgspec.Raw, where: str) -> None:
         kind = item.kind

@@ -126,12 +126,6 @@ class ResponsesFields(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return next(name for name in _KEPT_ELSEWHERE if getattr(self, name) not in (None, NULL))
 
 
-_FIELDS = msgspec.json.Decoder(ResponsesFields)
-_REASONING = msgspec.json.Decoder(_Reasoning)
-_TEXT = msgspec.json.Decoder(_TextOptions)
-_FORMAT = msgspec.json.Decoder(_TextFormat)
-
-
 def parse_responses_request(request: HttpRequest) -> InboundRequest:
     """Returns a checked request. Raises BadRequest, whose ``param`` names the field at fault."""
     body = request.body.removeprefix(BOM)
@@ -178,7 +172,7 @@ def prompt_tokens_of(fields: Fields) -> int:
 def read_fields(fields: Mapping[str, msgspec.Raw]) -> ResponsesFields:
     """Returns the fields with their types. Raises BadRequest. The input, which may be long, is not searched again."""
     short = {name: raw for name, raw in fields.items() if name not in _INPUT}
-    typed = read_typed(_FIELDS, rawjson.encode(short), "")
+    typed = read_typed(ResponsesFields, rawjson.encode(short), "")
     return msgspec.structs.replace(typed, **{name: fields[name] for name in _INPUT if name in fields})
 
 
@@ -266,10 +260,10 @@ def _with_updates(params: ResponsesFields, updates: Mapping[str, msgspec.Raw]) -
     """Returns the fields with the effort and the format that items of the input set last."""
     reasoning, text = params.reasoning or _Reasoning(), params.text or _TextOptions()
     if "reasoning" in updates:
-        effort = read_typed(_REASONING, updates["reasoning"], "input[].reasoning").effort
+        effort = read_typed(_Reasoning, updates["reasoning"], "input[].reasoning").effort
         reasoning = msgspec.structs.replace(reasoning, effort=effort)
     if "text" in updates:
-        text = msgspec.structs.replace(text, format=read_typed(_TEXT, updates["text"], "input[].text").format)
+        text = msgspec.structs.replace(text, format=read_typed(_TextOptions, updates["text"], "input[].text").format)
     return msgspec.structs.replace(params, reasoning=reasoning, text=text) if updates else params
 
 
@@ -280,7 +274,7 @@ def _parameters(params: ResponsesFields, request: Fields) -> Fields:
     options = params.text or _TextOptions()
     if not rawjson.is_null(options.verbosity):
         fields["verbosity"] = options.verbosity
-    kind = "text" if rawjson.is_null(options.format) else read_typed(_FORMAT, options.format, "text.format").type
+    kind = "text" if rawjson.is_null(options.format) else read_typed(_TextFormat, options.format, "text.format").type
     if kind == "json_schema":  # chat completions nest the schema one level deeper
         schema = {name: raw for name, raw in rawjson.fields(options.format).items() if name != "type"}
         fields["response_format"] = rawjson.raw({"type": kind, "json_schema": schema})

@@ -117,9 +117,6 @@ class _Environment(msgspec.Struct, frozen=True):
 
 TOOL_FIELDS = frozenset({*_ToolFields.__struct_fields__, "defer_loading"})
 """Fields of tools that are read, or change nothing."""
-_TOOL = msgspec.json.Decoder(_ToolFields)
-_GRAMMAR = msgspec.json.Decoder(_Grammar)
-_ENVIRONMENT = msgspec.json.Decoder(_Environment)
 _MODES = ("auto", "none", "required")
 
 
@@ -139,7 +136,7 @@ class ToolTable:
         """Add the tools of a list in the request. No tool is offered twice. Raises BadRequest."""
         for number, raw in enumerate(tools):
             place = f"{where}[{number}]"
-            tool = read_typed(_TOOL, raw, place)
+            tool = read_typed(_ToolFields, raw, place)
             if tool.type == "namespace":
                 self._add_namespace(tool, place)
             else:
@@ -159,7 +156,7 @@ class ToolTable:
             return ToolChoice()
         if rawjson.is_text(raw):
             return self._read_mode(rawjson.maybe(raw))
-        choice = read_typed(_TOOL, raw, "tool_choice")
+        choice = read_typed(_ToolFields, raw, "tool_choice")
         if choice.type == "allowed_tools":
             return self._read_allowed(choice)
         if choice.type in _MODES:
@@ -184,7 +181,7 @@ class ToolTable:
         """Returns a choice among those of the tools that have a counterpart. Raises BadRequest if none has."""
         if choice.mode not in _MODES:
             raise BadRequest(f"tool_choice.mode: must be one of {', '.join(_MODES)}", param="tool_choice.mode")
-        allowed = [read_typed(_TOOL, raw, f"tool_choice.tools[{i}]") for i, raw in enumerate(choice.tools or ())]
+        allowed = [read_typed(_ToolFields, raw, f"tool_choice.tools[{i}]") for i, raw in enumerate(choice.tools or ())]
         names = tuple(name for name in map(self._chosen_name, allowed) if name is not None)
         if not names and choice.mode != "none":
             raise _vendor_tool_error(allowed[0].type if allowed else "allowed_tools")
@@ -206,7 +203,7 @@ class ToolTable:
         description = namespace.description
         for number, raw in enumerate(namespace.tools or ()):
             place = f"{where}.tools[{number}]"
-            tool = read_typed(_TOOL, raw, place)
+            tool = read_typed(_ToolFields, raw, place)
             if description:
                 texts = filter(None, (description, tool.description))
                 tool, description = msgspec.structs.replace(tool, description="\n\n".join(texts)), None
@@ -254,7 +251,7 @@ def _tool_offer(tool: _ToolFields, kind: ToolKind, name: str, where: str) -> Too
     description, parameters = tool.description or "", tool.parameters
     if kind is ToolKind.CUSTOM:
         parameters = rawjson.raw(_CUSTOM_PARAMETERS)
-        grammar = _Grammar() if rawjson.is_null(tool.format) else read_typed(_GRAMMAR, tool.format, "tools[].format")
+        grammar = _Grammar() if rawjson.is_null(tool.format) else read_typed(_Grammar, tool.format, "tools[].format")
         if grammar.type == "grammar":  # only OpenAI enforces it
             rule = f"Input must match this {grammar.syntax} grammar:\n{grammar.definition}"
             description = "\n\n".join(filter(None, (description, rule)))
@@ -271,7 +268,7 @@ def _runs_at_vendor(tool: _ToolFields) -> bool:
     if tool.type == ToolKind.TOOL_SEARCH:
         return tool.execution != "client"
     if tool.type == ToolKind.SHELL and not rawjson.is_null(tool.environment):
-        return read_typed(_ENVIRONMENT, tool.environment, "tools[].environment").type != "local"
+        return read_typed(_Environment, tool.environment, "tools[].environment").type != "local"
     return False
 
 
