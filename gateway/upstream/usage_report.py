@@ -13,7 +13,7 @@ itself is suspect too. This is how it is settled:
 - A total below its parts: the parts count.
 - More cached tokens than input: they are not part of the input if the total says so, or, without a total, if the report
   calls its input ``input_tokens`` and the request allows that much. Otherwise the input counts, and its parts are cut.
-- More reasoning than output: the output counts.
+- More reasoning than output: the output counts, because servers guess the reasoning. Vercel's gateway bills both.
 - A missing part is what the total leaves for it, if the request allows that much.
 """
 
@@ -131,7 +131,8 @@ def _settle(report: Mapping[str, Any], counts: Mapping[str, int], limits: Limits
     inputs, suspect = _settle_input(report, counts, reported_input, limits)
     reasoning = counts.get("reasoning", 0)
     if outputs is not None and (billed_apart := _billed_apart(report, counts)):
-        outputs, reasoning, total = outputs + billed_apart, counts.get("reasoning_apart", 0), None
+        suspect = suspect or reasoning > outputs
+        outputs, reasoning, total = outputs + billed_apart, counts.get("reasoning_apart", reasoning), None
     if outputs is None and total is not None and total > inputs:
         outputs = total - inputs if total - inputs <= limits().most_output else None
         suspect = suspect or outputs is None
@@ -168,7 +169,11 @@ def _left_out(gap: int, outputs: int, counts: Mapping[str, int], limits: LimitsO
 
 
 def _billed_apart(report: Mapping[str, Any], counts: Mapping[str, int]) -> int:
-    """Returns Perplexity's reasoning and citations, which are billed on top of the output and of the total."""
+    """Returns Perplexity's reasoning and citations, or the reasoning of Gemini at Vercel's gateway, which are billed on
+    top of the output and of the total.
+    """
+    if "market_cost" in report and counts.get("reasoning", 0) > counts.get("output", 0):  # Vercel's field
+        return counts["reasoning"]
     if CITATION_TOKENS not in report and "num_search_queries" not in report:
         return 0
     return counts.get("reasoning_apart", 0) + counts.get(CITATIONS, 0)

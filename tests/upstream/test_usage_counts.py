@@ -161,6 +161,17 @@ def test_citations_and_thoughts_of_a_search_are_billed_beside_the_answer() -> No
     assert (reading.usage.output, reading.usage.reasoning) == (1700, 500)
 
 
+@pytest.mark.parametrize(
+    ("more", "output"),
+    [({"market_cost": 0.0002833}, 106), ({}, 10), ({"cost": 0.0000433}, 10)],  # Vercel's gateway, and guesses of others
+)
+def test_reasoning_above_the_output_is_billed_beside_it_only_at_vercel(more: dict[str, Any], output: int) -> None:
+    details = {"reasoning_tokens": 96, "image_tokens": 0}
+    reading = read_report(_chat(61, 10, total_tokens=71, completion_tokens_details=details, **more))
+    assert reading is not None
+    assert (reading.usage.input, reading.usage.output, reading.suspect) == (61, output, True)
+
+
 COUNTS = _chat(3, 2, total_tokens=5)
 
 
