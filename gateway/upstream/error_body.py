@@ -22,7 +22,6 @@ _QUERY = re.compile(r"(https?://[^\s?\"']{1,500})\?[^\s\"']*")
 _KEY = re.compile(r"\b(?:sk|gsk|pk|xai|rk|AIza|Bearer)[-_ ][\w*.-]{6,}|\bAIza[\w-]{10,}")
 _REPEATED_INPUT = re.compile(r"['\"]input['\"]: .*?(?=, ['\"](?:ctx|url|type)['\"]: |\}, \{['\"]type|$)", re.DOTALL)
 """Matches the refused value that pydantic repeats."""
-_DELAY = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s?")
 
 _MESSAGES = (
     *("message", "detail", "msg", "error_msg", "error_message", "errmsg", "errorMessage", "status_msg", "Message"),
@@ -30,7 +29,13 @@ _MESSAGES = (
 )
 _CODES = ("code", "Code", "error_code", "status_code", "errcode")
 _STATUSES = ("http_code", "statusCode", "status_code", "status")
-_DELAYS = ("retryDelay", "retry_after", "retryAfter", "retry_after_seconds", "estimated_time")
+_DELAYS = {
+    **dict.fromkeys(("retryDelay", "retry_after", "retryAfter", "retry_after_seconds"), "retry-after"),
+    **dict.fromkeys(("quotaResetDelay", "resets_in_seconds", "reset_seconds", "resets_at"), "retry-after"),
+    "estimated_time": "retry-after",
+    **dict.fromkeys(("retry_after_ms", "retryAfterMs"), "retry-after-ms"),
+}
+"""Fields with the time to wait, as Google, Codex's plans and others write them, and the header that means the same."""
 _MINIMAX = {
     **dict.fromkeys((1002, 1039, 1041), 429),
     **dict.fromkeys((1004, 2049), 401),
@@ -53,10 +58,8 @@ class ErrorBody(msgspec.Struct, frozen=True, kw_only=True):
     status: int = 0
     """The HTTP status in the body."""
     request_id: str = ""
-    delay_s: float | None = None
-    """The number of seconds that the body asks to wait."""
     headers: Mapping[str, str] = {}
-    """Headers of another upstream behind this one, which the body repeats."""
+    """Headers of another upstream behind this one, which the body repeats, and how long the body asks to wait."""
     refused: tuple[str, ...] = ()
     """Paths of fields that the upstream does not know."""
     hints: str = ""
@@ -111,7 +114,8 @@ def error_part(body: Mapping[str, Any]) -> Any:
         error = _first(error) if isinstance(error, list) else error
         if (isinstance(error, str) and error.strip()) or (isinstance(error, dict) and any(error.values())):
             return error
-    if isinstance(error := _first(body.get("errors")), dict | str):
+    errors = body.get("errors")  # ModelScope's is one object
+    if isinstance(error := errors if isinstance(errors, dict) else _first(errors), dict | str) and error:
         return error
     return body["base_resp"] if rawjson.at(body, "base_resp", "status_code") else None
 
@@ -142,8 +146,7 @@ def _read_fields(fields: Mapping[str, Any]) -> ErrorBody:
         param=_text(fields.get("param")),
         status=status,
         request_id=_text(fields.get("request_id")),
-        delay_s=_delay_s(fields),
-        headers={name.lower(): str(value) for name, value in pairs if isinstance(value, str | int)},
+        headers=_delay(fields) | {name.lower(): str(value) for name, value in pairs if isinstance(value, str | int)},
         hints=rawjson.encode(hints)[:2000].decode("utf-8", "replace") if hints else "",
         refused=_refused_fields(message) or _refused_fields(fields.get("detail")),
     )
@@ -180,8 +183,7 @@ def _with_nested(outer: ErrorBody, nested: ErrorBody) -> ErrorBody:
         code=nested.code or outer.code,
         param=nested.param or outer.param,
         status=outer.status or nested.status,
-        delay_s=nested.delay_s if outer.delay_s is None else outer.delay_s,
-        headers=outer.headers or nested.headers,
+        headers={**nested.headers, **outer.headers},
         refused=outer.refused or nested.refused,
         hints=outer.hints + nested.hints,
     )
@@ -219,14 +221,16 @@ def _refused_fields(details: Any) -> tuple[str, ...]:
     return tuple(".".join(str(part) for part in path) for path in paths if isinstance(path, list))
 
 
-def _delay_s(fields: Mapping[str, Any]) -> float | None:
-    """Returns the seconds to wait, as Google (``"retryDelay": "34s"`` in the details) and others write them."""
-    details, metadata = fields.get("details"), fields.get("metadata")
-    for holder in (*(details if isinstance(details, list) else (details,)), metadata, fields):
-        for name in _DELAYS:
-            if match := _DELAY.fullmatch(str(rawjson.at(holder, name)).strip()):
-                return float(match[1])
-    return None
+def _delay(fields: Mapping[str, Any]) -> dict[str, str]:
+    """Returns how long to wait as a header; empty if the error does not say it."""
+    details = fields.get("details")
+    holders = details if isinstance(details, list) else [details]
+    for holder in (*holders, *(rawjson.at(each, "metadata") for each in holders), fields.get("metadata"), fields):
+        for name, header in _DELAYS.items():
+            text = str(rawjson.at(holder, name)).strip()
+            if text[:1].isdigit():
+                return {header: text}
+    return {}
 
 
 def _text(value: Any) -> str:

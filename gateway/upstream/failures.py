@@ -17,7 +17,7 @@ from gateway.domain.lazy_pattern import lazy_pattern
 from gateway.domain.screen import ID_HEADERS
 from gateway.domain.text import plain
 from gateway.upstream.error_body import ErrorBody
-from gateway.upstream.pauses import PAUSE_LIMIT_S, pause_in_words, reset_s, retry_after_s
+from gateway.upstream.pauses import pause_in_words, reset_s, retry_after_s
 from gateway.upstream.refused_params import most_output, refused_params
 from gateway.upstream.request_rules import rules_in
 
@@ -44,7 +44,7 @@ _NO_MONEY = lazy_pattern(
     r"|余额(?:不足|已)|欠费|请充值|额度(?:不足|失败|已用|已耗)|配额(?:不足|已用)|资源包|使用上限|套餐已(?:过期|到期)"
 )
 _ALLOWANCE = lazy_pattern(
-    r"exceeded (?:your |the |its )?(?:(?:current|monthly|daily|weekly|\d+-hour|usage) ){0,2}quota"
+    r"exceeded (?:your |the |its |today's )?(?:(?:current|monthly|daily|weekly|\d+-hour|usage) ){0,2}quota"
     r"|(?:daily|weekly|monthly) (?:\w+ )?(?:limit|allocation)"
     r"|per[-_ ]day\b|(?:calls|requests|tokens) (?:/|per) month\b|plan_(?:hour|week|month)_quota_exceeded"
     r"|每[日天周月].{0,8}(?:上限|限额)"
@@ -223,11 +223,9 @@ def _text_for_owner(kind: FailureKind, text: str, error: ErrorBody) -> UpstreamT
 
 
 def _requested_pause_s(error: ErrorBody, headers: Mapping[str, str]) -> float | None:
-    """Returns how many seconds the upstream asks to wait: in the headers, the body's fields or its words."""
+    """Returns how many seconds the upstream asks to wait: in the headers, the body's among them, or in its words."""
     if (pause_s := retry_after_s(headers)) is not None:
         return pause_s
-    if error.delay_s is not None:
-        return min(error.delay_s, PAUSE_LIMIT_S)
     if error.headers and (pause_s := reset_s(headers)) is not None:  # they are about the limit that was reached
         return pause_s
     return pause_in_words(error.message.lower(), headers)

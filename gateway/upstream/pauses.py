@@ -14,9 +14,6 @@ from gateway.domain.lazy_pattern import lazy_pattern
 
 PAUSE_LIMIT_S = 600.0
 
-_MILLIS = ("retry-after-ms", "x-retry-after-ms", "x-ms-retry-after-ms")
-_RETRY = (*_MILLIS, "retry-after", "x-retry-after", "x-ratelimit-retry-after", "ratelimit-retry-after")
-
 _EPOCH_S, _EPOCH_MS = 1.5e9, 1.5e12
 """Larger numbers are times since the epoch, not durations. They are after the middle of 2017."""
 
@@ -48,9 +45,10 @@ _RATELIMIT_RESET = lazy_pattern(r"(?:\breset|;\s*t)\s*=\s*\"?(\d+(?:\.\d+)?)")
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Returns the seconds in ``retry-after`` or a header like it; None without a valid one."""
-    for name in _RETRY:
-        pause_s = _parse_pause(headers.get(name, ""), headers, unit_s=0.001 if name in _MILLIS else 1.0)
+    """Returns the seconds in ``retry-after`` or a header whose name has that in it; None without a valid one."""
+    names = [name for name in headers if "retry-after" in name]
+    for name in sorted(names, key=lambda name: (not name.endswith("-ms"), len(name))):
+        pause_s = _parse_pause(headers[name], headers, unit_s=0.001 if name.endswith("-ms") else 1.0)
         if pause_s is not None:
             return pause_s
     return None

@@ -149,6 +149,7 @@ OUT_OF_CREDIT: list[Said] = [
         {"error": {"message": "Key limit exceeded (total limit). Manage it using https://openrouter.ai", "code": 403}},
         {"detail": "User is locked. Reason: Exhausted balance."},  # fal
     ),
+    (429, {"errors": {"message": "You have exceeded today's quota for model Qwen/Qwen3, please try again tomorrow"}}),
 ]
 
 KEY_REFUSED: list[Said] = [

@@ -78,15 +78,15 @@ def test_a_vendors_number_is_a_code_and_statuses_have_names(error: dict[str, obj
 
 def test_googles_delay_is_found() -> None:
     details = [{"@type": "x"}, {"retryDelay": "34s"}]
-    assert _read({"error": {"message": "m", "details": details}}).delay_s == 34
-    assert _read({"error": {"message": "m", "details": [{"retryDelay": "soon"}]}}).delay_s is None
+    assert _read({"error": {"message": "m", "details": details}}).headers == {"retry-after": "34s"}
+    assert _read({"error": {"message": "m", "details": [{"retryDelay": "soon"}]}}).headers == {}
 
 
 @pytest.mark.parametrize("name", ["retry_after", "retryAfter", "retry_after_seconds", "estimated_time"])
 def test_a_delay_has_many_names(name: str) -> None:
-    assert _read({"error": {"message": "m", name: 7}}).delay_s == 7
-    assert _read({"error": "m", name: "7.5"}).delay_s == 7.5
-    assert _read({"error": {"message": "m", "metadata": {name: 7}}}).delay_s == 7
+    assert _read({"error": {"message": "m", name: 7}}).headers == {"retry-after": "7"}
+    assert _read({"error": "m", name: "7.5"}).headers == {"retry-after": "7.5"}
+    assert _read({"error": {"message": "m", "metadata": {name: 7}}}).headers == {"retry-after": "7"}
 
 
 def test_the_body_may_be_an_event_or_the_first_of_some_lines() -> None:

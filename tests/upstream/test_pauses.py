@@ -1,11 +1,12 @@
 """The pause an upstream asks for is found in every spelling, within reason."""
 
+import json
 from collections.abc import Mapping
 
 import pytest
 
 from gateway.domain.call import FailureKind
-from gateway.upstream.error_body import ErrorBody
+from gateway.upstream.error_body import ErrorBody, read_error
 from gateway.upstream.failures import classify
 from tests.upstream.makers import channel
 
@@ -38,6 +39,10 @@ def _pause(headers: Mapping[str, str], message: str = "m", status: int = 429) ->
         ({"x-ms-retry-after-ms": "1500"}, 1.5),
         ({"x-retry-after": "3"}, 3),
         ({"x-ratelimit-retry-after": "4"}, 4),
+        ({"x-ratelimit-user-retry-after": "171", "x-ratelimit-exceeded": "user_model_rate_limited"}, 171),  # Copilot
+        ({"x-ai-ratelimit-retry-after-minute-openai": "17"}, 17),  # Kong
+        ({"llm_provider-retry-after": "20"}, 20),  # LiteLLM repeats those of the upstream behind it
+        ({"llm_provider-retry-after-ms": "20", "retry-after": "9"}, 0.02),
         ({"retry-after": "Wed, 21 Oct 2026 07:28:30 GMT", **DATE}, 30),
         ({"retry-after": "Wed, 21 Oct 2099 07:28:30 GMT", **DATE}, 600),
         ({"retry-after": "Wed, 21 Oct 2020 07:28:30 GMT", **DATE}, None),
@@ -123,6 +128,26 @@ def test_limits_that_were_not_reached_are_ignored() -> None:
 )
 def test_words_are_enough(message: str, seconds: float | None) -> None:
     assert _pause(DATE, message) == seconds
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "seconds"),
+    [
+        ({"details": [{"retryDelay": "857.6ms"}]}, FailureKind.RATE, 0.8576),
+        ({"details": [{"metadata": {"quotaResetDelay": "2m3.5s"}}]}, FailureKind.RATE, 123.5),  # Code Assist
+        ({"type": "usage_limit_reached", "resets_in_seconds": 300}, FailureKind.QUOTA, 300),  # Codex's plans
+        ({"type": "usage_limit_reached", "resets_at": NOW + 310}, FailureKind.QUOTA, 310),
+        ({"code": "model_cooldown", "reset_seconds": 88}, FailureKind.RATE, 88),  # CLIProxyAPI
+        ({"retry_after_ms": 2500}, FailureKind.RATE, 2.5),
+        ({"metadata": {"headers": {"Retry-After": "3.5"}, "retry_after_seconds": 9}}, FailureKind.RATE, 3.5),
+        ({"retry_after": "1e999"}, FailureKind.RATE, 600),
+    ],
+)
+def test_fields_of_the_body_are_enough(error: dict[str, object], kind: FailureKind, seconds: float) -> None:
+    body = read_error(json.dumps({"error": {"message": "m", **error}}).encode())
+    failure = classify(channel(), 429, body, DATE)
+    assert failure.kind is kind
+    assert failure.retry_after_s == pytest.approx(seconds)
 
 
 def test_a_pause_in_words_makes_a_quota_a_rate() -> None:
