@@ -14,7 +14,7 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.lazy_pattern import lazy_pattern
-from gateway.domain.rawjson import NULL, Fields
+from gateway.domain.rawjson import Fields, JsonObject
 from gateway.domain.transcript import object_of
 from gateway.upstream.message_shapes import (
     FILLER,
@@ -54,7 +54,7 @@ _SHORT_ID = re.compile(r"[a-zA-Z0-9]{9}")
 """What Mistral takes, and every other vendor, too."""
 _IDS = {"tool_use": "id", "tool_result": "tool_use_id"}
 """The field with the id of a call, by the type of a block of Anthropic's API."""
-_PLACEHOLDER = rawjson.raw({"google": {"thought_signature": UNSIGNED}})
+_PLACEHOLDER = {"google": {"thought_signature": UNSIGNED}}
 _EMPTY_THOUGHT = {"type": "thinking", "thinking": "", "signature": "none"}
 _ITEM_RULES = frozenset({ROLE, SHORT_IDS, OBJECTS, PAIRS})
 """Rules that hold for items of the Responses API, too."""
@@ -66,7 +66,7 @@ LEFT_OUT = "[An image was here. This model reads text only.]"
 class MessageRule(msgspec.Struct, frozen=True):
     """What a server demands of messages, and how it says so."""
 
-    change: Callable[[list[Fields]], list[Fields]]
+    change: Callable[[list[JsonObject]], list[JsonObject]]
     """Returns the messages as the server wants them."""
     refused: re.Pattern[str] | None = None
     """Matches what a refusal says. None for what is refused in other words, or known of vendors."""
@@ -74,7 +74,7 @@ class MessageRule(msgspec.Struct, frozen=True):
     """What the JSON of messages has if they do not comply."""
 
 
-def with_rules(messages: list[Fields], rules: Collection[str]) -> list[Fields]:
+def with_rules(messages: list[JsonObject], rules: Collection[str]) -> list[JsonObject]:
     """Returns the messages as the rules with these names want them."""
     for name, rule in RULES.items():
         messages = rule.change(messages) if name in rules else messages
@@ -91,8 +91,8 @@ def fit_messages(fields: Fields, rules: Collection[str]) -> list[str]:
         named = [name for name in rules if name in known] if holder in fields else []
         data = bytes(fields[holder]) if named else b""
         needed = [name for name in named if RULES[name].sign in data]
-        messages = rawjson.maybe_objects(data) if needed else None
-        if messages is None:
+        messages = rawjson.maybe(data) if needed else None
+        if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
             continue
         if (fitting := with_rules(messages, needed)) != messages:
             fields[holder] = rawjson.raw(fitting)
@@ -100,48 +100,46 @@ def fit_messages(fields: Fields, rules: Collection[str]) -> list[str]:
     return [NO_IMAGES] if loses_images else []
 
 
-_ASSISTANT, _USER = map(rawjson.raw, ("assistant", "user"))
-
-
-def _without_nulls(message: Fields) -> Fields:
+def _without_nulls(message: JsonObject) -> JsonObject:
     """Returns a message without nulls, and with an empty text if it has no content, unless it calls tools."""
-    kept = {name: raw for name, raw in message.items() if not rawjson.is_null(raw)}
-    return kept if "tool_calls" in kept else {"content": rawjson.EMPTY_TEXT, **kept}
+    kept = {name: value for name, value in message.items() if value is not None}
+    return kept if "tool_calls" in kept else {"content": "", **kept}
 
 
-def _with_some_content(message: Fields) -> Fields:
+def _with_some_content(message: JsonObject) -> JsonObject:
     """Returns a message with an empty text if it has no content, even if it has calls."""
-    return {"content": rawjson.EMPTY_TEXT, **_without_nulls(message)}
+    return {"content": "", **_without_nulls(message)}
 
 
-def _assistant_after_tools(messages: list[Fields]) -> list[Fields]:
-    fitting: list[Fields] = []
+def _assistant_after_tools(messages: list[JsonObject]) -> list[JsonObject]:
+    fitting: list[JsonObject] = []
     for message in messages:
         if fitting and role_of(fitting[-1]) == "tool" and role_of(message) == "user":
-            fitting.append({"role": _ASSISTANT, "content": rawjson.raw(FILLER)})
+            fitting.append({"role": "assistant", "content": FILLER})
         fitting.append(message)
     return fitting
 
 
-def _user_last(messages: list[Fields]) -> list[Fields]:
+def _user_last(messages: list[JsonObject]) -> list[JsonObject]:
     ends_with_other = bool(messages) and role_of(messages[-1]) in ("assistant", *SYSTEM_ROLES)
-    return [*messages, {"role": _USER, "content": rawjson.raw(GO_ON)}] if ends_with_other else messages
+    return [*messages, {"role": "user", "content": GO_ON}] if ends_with_other else messages
 
 
-def _changed_parts(parts: list[Any], change: Callable[[Any], Any]) -> list[Any]:
-    """Returns the parts of a content, and those of the results among them, as ``change`` does; without its nulls."""
-    changed = []
-    for part in parts:
-        inner = rawjson.list_at(part, "content")
-        changed.append(change({**part, "content": _changed_parts(inner, change)} if inner else part))
-    return [part for part in changed if part is not None]
+def _with_parts(holder: JsonObject, change: Callable[[Any], Any]) -> JsonObject:
+    """Returns a message, or a result in one, with the parts of its content as ``change`` returns them, without nulls.
+
+    The parts of a result are changed before the result.
+    """
+    parts = rawjson.list_at(holder, "content")
+    changed = [change(_with_parts(part, change) if isinstance(part, dict) else part) for part in parts]
+    return {**holder, "content": [part for part in changed if part is not None]} if parts else holder
 
 
-def _with_changes(message: Fields, change: Callable[[Any], Any]) -> Fields:
-    """Returns a message with the parts of its content as ``change`` returns them."""
-    parts = rawjson.list_at(message.get("content"))
-    changed = _changed_parts(parts, change)
-    return message if changed == parts else {**message, "content": rawjson.raw(changed)}
+def with_each_part(messages: list[JsonObject], change: Callable[[Any], Any]) -> list[JsonObject]:
+    """Returns the messages with changed parts, without those that became null, and without messages of no others."""
+    fitting = [_with_parts(message, change) for message in messages]
+    pairs = zip(fitting, messages, strict=True)
+    return [message for message, sent in pairs if message.get("content") != [] or sent.get("content") == []]
 
 
 def _unless_image(part: Any) -> Any:
@@ -164,40 +162,26 @@ def _unless_blank(part: Any) -> Any:
     return None if is_blank else part
 
 
-def with_each_part(messages: list[Fields], change: Callable[[Any], Any]) -> list[Fields]:
-    """Returns the messages with changed parts, without those that became null, and without messages of no others."""
-    fitting = [_with_changes(message, change) for message in messages]
-    return [
-        message
-        for message, sent in zip(fitting, messages, strict=True)
-        if message is sent or rawjson.list_at(message["content"])
-    ]
-
-
-def _without_blanks(messages: list[Fields]) -> list[Fields]:
+def _without_blanks(messages: list[JsonObject]) -> list[JsonObject]:
     """Returns the messages without blank texts, and without those that have nothing else. A result has a filler."""
-    kept: list[Fields] = []
-    for message in (_with_changes(message, _unless_blank) for message in messages):
-        content = message.get("content", NULL)
-        has_none = bytes(content) in (b"[]", b"null") or (
-            rawjson.is_text(content) and not rawjson.text(content).strip()
-        )
-        if not has_none:
+    kept: list[JsonObject] = []
+    for message in (_with_parts(message, _unless_blank) for message in messages):
+        content = message.get("content")
+        if not (content in (None, []) or (isinstance(content, str) and not content.strip())):
             kept.append(message)
-        elif any(not rawjson.is_nothing(message.get(name, NULL)) for name in _OTHER_CONTENT):
-            kept.append({**message, "content": NULL})
+        elif any(message.get(name) not in (None, False, [], "") for name in _OTHER_CONTENT):
+            kept.append({**message, "content": None})
         elif role_of(message) == "tool":
-            kept.append({**message, "content": rawjson.raw(FILLER)})
+            kept.append({**message, "content": FILLER})
     return kept
 
 
-def _with_signature(message: Fields) -> Fields:
+def _with_signature(message: JsonObject) -> JsonObject:
     """Returns a message with Google's placeholder for the signature that the client did not send back."""
-    calls = rawjson.maybe_objects(message.get("tool_calls"))
-    if not calls or any("extra_content" in call for call in calls):
+    calls = rawjson.list_at(message, "tool_calls")
+    if not calls or not all(isinstance(call, dict) and "extra_content" not in call for call in calls):
         return message
-    first = {**calls[0], "extra_content": _PLACEHOLDER}
-    return {**message, "tool_calls": rawjson.raw([first, *calls[1:]])}
+    return {**message, "tool_calls": [{**calls[0], "extra_content": _PLACEHOLDER}, *calls[1:]]}
 
 
 def object_text(arguments: Any) -> str:
@@ -216,15 +200,12 @@ def _with_object(call: Any) -> Any:
     return {**call, "function": {**function, "arguments": object_text(function.get("arguments"))}}
 
 
-def _with_objects(message: Fields) -> Fields:
+def _with_objects(message: JsonObject) -> JsonObject:
     """Returns a message or an item without the broken arguments that would fail each later call, as at vLLM."""
-    if rawjson.text_at(message.get("type")) == "function_call":
-        given = rawjson.maybe(message.get("arguments"))
-        fitting = object_text(given)
-        return message if fitting == given else {**message, "arguments": rawjson.raw(fitting)}
-    calls = rawjson.list_at(message.get("tool_calls"))
-    fixed = [_with_object(call) for call in calls]
-    return message if fixed == calls else {**message, "tool_calls": rawjson.raw(fixed)}
+    if message.get("type") == "function_call":
+        return {**message, "arguments": object_text(message.get("arguments"))}
+    calls = rawjson.list_at(message, "tool_calls")
+    return {**message, "tool_calls": [_with_object(call) for call in calls]} if calls else message
 
 
 def _with_object_input(part: Any) -> Any:
@@ -234,51 +215,48 @@ def _with_object_input(part: Any) -> Any:
     return {**part, "input": rawjson.maybe(object_text(given).encode())} if is_wrong else part
 
 
-def _short_id(given: Any) -> Any:
-    """Returns an id if it is short, else a digest of it."""
-    if not isinstance(given, str) or _SHORT_ID.fullmatch(given):
-        return given
-    return hashlib.sha256(given.encode("utf-8", "surrogatepass")).hexdigest()[:9]
+def _with_short_id(holder: Any, *names: str) -> Any:
+    """Returns an object in which an id with one of these names, unless it is short, is a digest of it."""
+    for name in names:
+        given = rawjson.at(holder, name)
+        if isinstance(given, str) and not _SHORT_ID.fullmatch(given):
+            digest = hashlib.sha256(given.encode("utf-8", "surrogatepass")).hexdigest()
+            holder = {**holder, name: digest[:9]}
+    return holder
 
 
-def _with_short_id(part: Any, name: str = "id") -> Any:
-    return {**part, name: _short_id(part[name])} if isinstance(part, dict) and name in part else part
-
-
-def _with_short_ids(message: Fields) -> Fields:
+def _with_short_ids(message: JsonObject) -> JsonObject:
     """Returns a message of a chat or of Anthropic's API, or an item of a response's input, with short ids of calls: the
     same ones in calls and in results.
     """
-    if b'"tool_' in bytes(message.get("content", NULL)):  # most contents are only text
-        message = _with_changes(message, lambda part: _with_short_id(part, _IDS.get(rawjson.text_at(part, "type"), "")))
-    names = [name for name in ("tool_call_id", "call_id") if name in message]
-    own: dict[str, Any] = {name: _short_id(rawjson.maybe(message[name])) for name in names}
-    if calls := rawjson.list_at(message.get("tool_calls")):
-        own["tool_calls"] = [_with_short_id(call) for call in calls]
-    return {**message, **{name: rawjson.raw(value) for name, value in own.items()}}
+    message = _with_parts(message, lambda part: _with_short_id(part, _IDS.get(rawjson.text_at(part, "type"), "")))
+    message = _with_short_id(message, "tool_call_id", "call_id")
+    calls = rawjson.list_at(message, "tool_calls")
+    return {**message, "tool_calls": [_with_short_id(call, "id") for call in calls]} if calls else message
 
 
-def _with_thought(message: Fields) -> Fields:
+def _with_thought(message: JsonObject) -> JsonObject:
     """Returns a message of Anthropic's API with an empty thought if it is the assistant's and has none.
 
     DeepSeek demands one before calls, and before texts as well while the model thinks.
     """
     blocks = blocks_of(message)
-    kinds = [rawjson.text_at(block, "type") for block in blocks]
-    lacks_one = role_of(message) == "assistant" and "thinking" not in kinds
-    return {**message, "content": rawjson.raw([_EMPTY_THOUGHT, *blocks])} if lacks_one else message
+    has_one = any(rawjson.at(block, "type") == "thinking" for block in blocks)
+    return message if has_one or role_of(message) != "assistant" else {**message, "content": [_EMPTY_THOUGHT, *blocks]}
 
 
-def _with_reasoning(message: Fields) -> Fields:
+def _with_reasoning(message: JsonObject) -> JsonObject:
     """Returns a message of the assistant with an empty reasoning if it has none, which DeepSeek and Kimi accept."""
-    has_it = message.get("reasoning_content", NULL) != NULL
-    return (
-        message if has_it or role_of(message) != "assistant" else {**message, "reasoning_content": rawjson.EMPTY_TEXT}
-    )
+    has_it = message.get("reasoning_content") is not None
+    return message if has_it or role_of(message) != "assistant" else {**message, "reasoning_content": ""}
 
 
-def _in_each(change: Callable[[Fields], Fields]) -> Callable[[list[Fields]], list[Fields]]:
+def _in_each(change: Callable[[JsonObject], JsonObject]) -> Callable[[list[JsonObject]], list[JsonObject]]:
     return lambda messages: [change(message) for message in messages]
+
+
+def _in_parts(change: Callable[[Any], Any]) -> Callable[[list[JsonObject]], list[JsonObject]]:
+    return lambda messages: [_with_parts(message, change) for message in messages]
 
 
 RULES: Mapping[str, MessageRule] = {
@@ -295,7 +273,7 @@ RULES: Mapping[str, MessageRule] = {
         sign=b'id"',
     ),
     NO_IMAGES: MessageRule(
-        _in_each(lambda message: _with_changes(message, _unless_image)),
+        _in_parts(_unless_image),
         lazy_pattern(
             r"(?i)unknown variant .?image(?:_url)?\b(?!.*\bexpected\b.*\bimage)"
             r"|image input is not (?:supported|enabled)|not a multimodal model|at most 0 image|not support vision"
@@ -307,7 +285,7 @@ RULES: Mapping[str, MessageRule] = {
     ),
     MESSAGES + "image=user": MessageRule(with_images_apart, RESULTS_REFUSED, sign=b"image"),
     MESSAGES + "image=base64": MessageRule(
-        _in_each(lambda message: _with_changes(message, _with_raw_image)),
+        _in_parts(_with_raw_image),
         lazy_pattern("图片输入格式"),  # Zhipu's GLM
         sign=b"image",
     ),
@@ -338,7 +316,7 @@ RULES: Mapping[str, MessageRule] = {
         sign=b'"arguments"',
     ),
     MESSAGES + "input": MessageRule(
-        _in_each(lambda message: _with_changes(message, _with_object_input)),
+        _in_parts(_with_object_input),
         lazy_pattern(r"(?i)tool_?use\.input\W{1,3}(?:input should be|is invalid)|toolresult' object has no attribute"),
         sign=b'"tool_use"',
     ),

@@ -12,7 +12,7 @@ from typing import Any
 
 from gateway.domain import rawjson
 from gateway.domain.lazy_pattern import lazy_pattern
-from gateway.domain.rawjson import NULL, Fields
+from gateway.domain.rawjson import JsonObject
 from gateway.domain.transcript import NO_OUTPUT
 from gateway.upstream.message_shapes import blocks_of, join_contents, role_of
 
@@ -29,119 +29,106 @@ PAIRS_REFUSED = lazy_pattern(
 _OUTPUTS = {"function_call": "function_call_output", "custom_tool_call": "custom_tool_call_output"}
 """The type of an output by that of its call."""
 _LABEL = "[tool result]"
-_TOOL, _USER = rawjson.raw("tool"), rawjson.raw("user")
+_NO_OUTPUT = rawjson.text(NO_OUTPUT.raw)
 
 
 class _Results:
     """The results that no call has yet, in order by the ids of their calls."""
 
-    def __init__(self, results: Iterable[tuple[str, dict[str, Any]]]) -> None:
-        self._waiting: dict[str, deque[dict[str, Any]]] = {}
+    def __init__(self, id_field: str, results: Iterable[JsonObject], **empty: str) -> None:
+        """``id_field`` has the id of a result's call. ``empty`` is the result of a call without one."""
+        self._id_field = id_field
+        self._empty = empty
+        self._waiting: dict[str, deque[JsonObject]] = {}
         self._ids = set[str]()
         """The ids of the calls so far."""
-        for call_id, result in results:
-            self._waiting.setdefault(call_id, deque()).append(result)
+        for result in results:
+            self._waiting.setdefault(rawjson.text_at(result, id_field), deque()).append(result)
 
-    def take(self, call_id: str) -> tuple[str, dict[str, Any]]:
-        """Returns the id that a call has from now on, which no other call has, and its result; empty without one."""
+    def take(self, call: JsonObject, id_field: str = "id") -> tuple[JsonObject, JsonObject]:
+        """Returns a call with an id that no other call has, and its result."""
+        call_id = rawjson.text_at(call, id_field)
         own_id, number = call_id, 0
         while not own_id or own_id in self._ids:
             number += 1
             own_id = f"{call_id or 'call'}_{number}"
         self._ids.add(own_id)
         waiting = self._waiting.get(call_id)
-        return own_id, waiting.popleft() if waiting else {}
+        result = waiting.popleft() if waiting else {}
+        return {**call, id_field: own_id}, {**self._empty, **result, self._id_field: own_id}
 
-    def drop(self, call_id: str, result: dict[str, Any]) -> bool:
+    def drop(self, result: JsonObject) -> bool:
         """Returns whether a result still waits for a call, for which it then waits no longer."""
-        waiting = self._waiting.get(call_id, deque())
+        waiting = self._waiting.get(rawjson.text_at(result, self._id_field), deque())
         waits = any(result is other for other in waiting)
         if waits:
             waiting.popleft()
         return waits
 
 
-def with_pairs(messages: list[Fields]) -> list[Fields]:
+def with_pairs(messages: list[JsonObject]) -> list[JsonObject]:
     """Returns a chat's messages with the results of calls directly after them, in their order. Ids occur once."""
-    results = _Results((_text(message, "tool_call_id"), message) for message in messages if role_of(message) == "tool")
-    fitting: list[Fields] = []
+    tool_messages = (message for message in messages if role_of(message) == "tool")
+    results = _Results("tool_call_id", tool_messages, role="tool", content=_NO_OUTPUT)
+    fitting: list[JsonObject] = []
     for message in messages:
+        calls = rawjson.list_at(message, "tool_calls")
         if role_of(message) == "tool":
-            if results.drop(_text(message, "tool_call_id"), message):
-                content = join_contents([rawjson.raw(_LABEL), message.get("content", NULL)])
-                fitting.append({"role": _USER, "content": content})
-            continue
-        calls = rawjson.list_at(message.get("tool_calls"))
-        calls = calls if all(isinstance(call, dict) for call in calls) else []
-        pairs = [results.take(rawjson.text_at(call, "id")) for call in calls]
-        own_calls = [{**call, "id": own_id} for call, (own_id, _) in zip(calls, pairs, strict=True)]
-        fitting.append(message if own_calls == calls else {**message, "tool_calls": rawjson.raw(own_calls)})
-        empty = {"role": _TOOL, "content": NO_OUTPUT.raw}
-        fitting += [{**empty, **result, "tool_call_id": rawjson.raw(own_id)} for own_id, result in pairs]
+            if results.drop(message):
+                fitting.append({"role": "user", "content": join_contents([_LABEL, message.get("content")])})
+        elif calls and all(isinstance(call, dict) for call in calls):
+            pairs = [results.take(call) for call in calls]
+            fitting.append({**message, "tool_calls": [call for call, _ in pairs]})
+            fitting += [result for _, result in pairs]
+        else:
+            fitting.append(message)
     return fitting
 
 
-def with_block_pairs(messages: list[Fields]) -> list[Fields]:
+def with_block_pairs(messages: list[JsonObject]) -> list[JsonObject]:
     """Returns messages of Anthropic's API with the results of calls at the beginning of the next one."""
     contents = [blocks_of(message) for message in messages]
     blocks = (block for said in contents for block in said if _type(block) == "tool_result")
-    results = _Results((rawjson.text_at(block, "tool_use_id"), block) for block in blocks)
-    fitting: list[Fields] = []
+    results = _Results("tool_use_id", blocks, type="tool_result", content=_NO_OUTPUT)
+    fitting: list[JsonObject] = []
     due: list[Any] = []  # the results of the last calls
     for message, said in zip(messages, contents, strict=True):
         if role_of(message) == "assistant":
-            fitting += [{"role": _USER, "content": rawjson.raw(due)}] if due else []
-            kept, due = _with_own_results(said, results)
+            fitting += [{"role": "user", "content": due}] if due else []
+            pairs = [results.take(block) if _type(block) == "tool_use" else (block, None) for block in said]
+            kept, due = [block for block, _ in pairs], [result for _, result in pairs if result is not None]
         else:
             kept, due = [*due, *_without_results(said, results)], []
         if kept or not said:
-            fitting.append(message if kept == said else {**message, "content": rawjson.raw(kept)})
-    return [*fitting, {"role": _USER, "content": rawjson.raw(due)}] if due else fitting
+            fitting.append(message if kept == said else {**message, "content": kept})
+    return [*fitting, {"role": "user", "content": due}] if due else fitting
 
 
-def with_item_pairs(items: list[Fields]) -> list[Fields]:
+def with_item_pairs(items: list[JsonObject]) -> list[JsonObject]:
     """Returns items of the Responses API with the outputs of calls directly after them."""
-    results = _Results((_text(item, "call_id"), item) for item in items if _text(item, "type") in _OUTPUTS.values())
-    fitting: list[Fields] = []
-    due: list[Fields] = []
+    outputs = (item for item in items if _type(item) in _OUTPUTS.values())
+    results = _Results("call_id", outputs, output=_NO_OUTPUT)
+    fitting: list[JsonObject] = []
+    due: list[JsonObject] = []
     for item in items:
-        kind, call_id = _text(item, "type"), _text(item, "call_id")
+        kind = _type(item)
         if kind in _OUTPUTS:
-            own_id, result = results.take(call_id)
-            id_field = {"call_id": rawjson.raw(own_id)}
-            due.append({"output": NO_OUTPUT.raw, **result, "type": rawjson.raw(_OUTPUTS[kind]), **id_field})
-            fitting.append({**item, **id_field})
+            call, result = results.take(item, "call_id")
+            fitting.append(call)
+            due.append({**result, "type": _OUTPUTS[kind]})
             continue
         fitting += due
         due = []
         if kind not in _OUTPUTS.values():
             fitting.append(item)
-        elif results.drop(call_id, item):
-            parts = rawjson.raw(_as_texts(rawjson.maybe(item.get("output")), "input_text"))
-            fitting.append({"type": rawjson.raw("message"), "role": _USER, "content": parts})
+        elif results.drop(item):
+            parts = _as_texts(item.get("output"), "input_text")
+            fitting.append({"type": "message", "role": "user", "content": parts})
     return fitting + due
-
-
-def _text(fields: Fields, name: str) -> str:
-    return rawjson.text_at(fields.get(name))
 
 
 def _type(block: Any) -> str:
     return rawjson.text_at(block, "type")
-
-
-def _with_own_results(said: list[Any], results: _Results) -> tuple[list[Any], list[Any]]:
-    """Returns the blocks of the assistant with ids that occur once, and the results of their calls."""
-    blocks, due = list[Any](), list[Any]()
-    for block in said:
-        if _type(block) != "tool_use":
-            blocks.append(block)
-            continue
-        own_id, result = results.take(rawjson.text_at(block, "id"))
-        blocks.append({**block, "id": own_id})
-        empty = {"type": "tool_result", "content": rawjson.value(NO_OUTPUT.raw)}
-        due.append({**empty, **result, "tool_use_id": own_id})
-    return blocks, due
 
 
 def _without_results(said: list[Any], results: _Results) -> list[Any]:
@@ -150,7 +137,7 @@ def _without_results(said: list[Any], results: _Results) -> list[Any]:
     for block in said:
         if _type(block) != "tool_result":
             others.append(block)
-        elif results.drop(rawjson.text_at(block, "tool_use_id"), block):
+        elif results.drop(block):
             lost += _as_texts(block.get("content"), "text")
     return [*lost, *others]
 

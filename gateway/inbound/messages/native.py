@@ -105,8 +105,8 @@ def _with_system(system: msgspec.Raw, overrides: Overrides) -> msgspec.Raw:
 
 
 def _with_blocks(messages: msgspec.Raw, change: Callable[[Any], Any]) -> msgspec.Raw:
-    """Returns the messages with changed blocks. What is not a list of objects is left to the upstream."""
-    sent = rawjson.maybe_objects(messages) or []
+    """Returns the messages with changed blocks."""
+    sent = rawjson.list_at(messages)
     changed = with_each_part(sent, change)
     return messages if changed == sent else rawjson.raw(changed)
 
@@ -364,7 +364,7 @@ def _with_plain_tools(fields: Fields) -> Fields:
         changes.append((kind, rawjson.raw(block.get("tool"))))
         return None
 
-    plain_fields = {"messages": rawjson.raw(with_each_part(rawjson.objects(fields["messages"]), plain))}
+    plain_fields = {"messages": _with_blocks(fields["messages"], plain)}
     if "tools" in fields or changes:
         tools = rawjson.objects(changed_tools(fields.get("tools", rawjson.NULL), changes))
         unmarked = [{name: value for name, value in tool.items() if name != _DEFERRED} for tool in tools]
