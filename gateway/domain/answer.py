@@ -279,6 +279,8 @@ class AnswerForm(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Whether the answer is a summary that replaces the conversation."""
     repeats: Mapping[str, msgspec.Raw] = {}
     """Fields of the request that the answer repeats, instead of those with the same names in ``Order.fields``."""
+    has_functions: bool = False
+    """Whether the client offers ``functions``, not ``tools``, so that a chat completion has a ``function_call``."""
     image_objects: bool = False
     """Whether images are written as ``{"value": ...}``, for Ollama's Python client, instead of as strings."""
 

@@ -122,3 +122,32 @@ async def test_the_hold_pays_for_the_whole_prompt_written_to_the_cache(gateway: 
     record = gateway.record
     assert (record.input, record.cache_write, record.cost) == (1203, 1200, 3 * 4000 + 1200 * 5000 + 4 * 20_000)
     assert record.held >= record.cost
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("dialect", [Dialect.ANTHROPIC, Dialect.GEMINI])
+async def test_a_client_that_offers_functions_gets_a_function_call(
+    gateway: Gateway, provider: Provider, dialect: Dialect, *, stream: bool
+) -> None:
+    """The field has a place for one call: no parallel calls are asked for, and a second one stays in the list."""
+    _channel(gateway, provider, dialect)
+    provider.other = _answers((STREAMED if stream else PLAIN)[dialect], stream=stream)
+    offered: Any = [tool["function"] for tool in TOOLS_AND_IMAGE["tools"]]
+    async with openai(gateway) as client:
+        chat = client.chat.completions
+        asked: Any = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "functions": offered}
+        if stream:
+            parts = [chunk.choices[0] async for chunk in await chat.create(**asked, stream=True)]
+            pieces = [part.delta.function_call for part in parts if part.delta.function_call]
+            called = ("".join(piece.name or "" for piece in pieces), "".join(piece.arguments or "" for piece in pieces))
+            others = [call.function for part in parts for call in part.delta.tool_calls or () if call.function]
+            finish: str | None = parts[-1].finish_reason
+        else:
+            (choice,) = (await chat.create(**asked)).choices
+            assert choice.message.function_call
+            called = choice.message.function_call.name, choice.message.function_call.arguments
+            others = [call.function for call in choice.message.tool_calls or () if call.type == "function"]
+            finish = choice.finish_reason
+    assert (called, finish, [call.name for call in others if call.name]) == (CALLS[0], "function_call", ["weather"])
+    if dialect is Dialect.ANTHROPIC:
+        assert provider.last.json["tool_choice"] == {"type": "auto", "disable_parallel_tool_use": True}

@@ -12,13 +12,14 @@ from typing import Any
 import msgspec
 
 from gateway.domain import rawjson
+from gateway.domain.answer import DEFAULT_FORM, AnswerForm
 from gateway.domain.channel import Channel
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.json_text import read_optional
 from gateway.domain.order import Order
 from gateway.domain.output_limit import CAPS, CHAT_CONTENT, MOST_CHOICES, MOST_TOKENS, may_limit
 from gateway.domain.prompt_size import SCHEMAS, InputBound, bound_of, count_tokens
-from gateway.domain.rawjson import Fields, is_null
+from gateway.domain.rawjson import NULL, Fields, is_nothing, is_null
 from gateway.domain.sse import BOM
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundApi, InboundRequest
 from gateway.inbound.chat.conversation import translate_chat
@@ -95,7 +96,13 @@ def read_chat(text: bytes, body: Body) -> InboundRequest:
         input_bound=bound.tokens,
         media=bound.media,
         calls=bound.calls,
+        form=_form_of(fields) if "functions" in fields else DEFAULT_FORM,
     )
+
+
+def _form_of(fields: Fields) -> AnswerForm:
+    """Returns the form of the answer to a client that may know only the legacy spelling of tools."""
+    return AnswerForm(has_functions=is_nothing(fields.get("tools", NULL)) and not is_nothing(fields["functions"]))
 
 
 def wants_usage(options: StreamOptions | None, *, stream: bool) -> bool:

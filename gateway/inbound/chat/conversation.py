@@ -212,6 +212,8 @@ def translate_chat(order: Order) -> Order:
     """Returns the order with its messages and tools as a conversation. Raises BadRequest."""
     fields = {name: raw for name, raw in order.fields.items() if name != "messages" and name not in TOOL_FIELDS}
     param_names = _move_effort(fields)
+    if order.form.has_functions:  # the answer has a place for one call only
+        fields["parallel_tool_calls"] = rawjson.raw(False)
     reader, raw_messages = _MessageReader(), order.fields["messages"]
     messages = read_typed(list[_Message], raw_messages, "messages")
     for number, message in enumerate(messages):

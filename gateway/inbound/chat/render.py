@@ -41,6 +41,19 @@ def _call(event: ToolCallBegan, arguments: msgspec.Raw) -> JsonObject:
     return call
 
 
+def _with_function_call(said: JsonObject) -> JsonObject:
+    """Returns a message or delta in the legacy spelling, which has one call. Further ones stay in ``tool_calls``."""
+    first, *others = said.get("tool_calls") or [{"index": 1}]
+    if first.get("index"):
+        return said
+    said = {**said, "tool_calls": others, "function_call": first["function"]}
+    return said if others else {name: value for name, value in said.items() if name != "tool_calls"}
+
+
+def _finish_word(reason: str | None, order: Order) -> str | None:
+    return "function_call" if reason == "tool_calls" and order.form.has_functions else reason
+
+
 _TEXT_FIELDS = {BlockKind.TEXT: "content", BlockKind.REFUSAL: "refusal", BlockKind.REASONING: "reasoning_content"}
 
 
@@ -116,7 +129,10 @@ class ChatRenderer(Renderer):
     def _chunk(
         self, choice: int, delta: JsonObject, *, finish: str | None = None, logprobs: JsonObject | None = None
     ) -> bytes:
-        choices = [{"index": choice, "delta": delta, "logprobs": logprobs, "finish_reason": finish}]
+        if self._order.form.has_functions:
+            delta = _with_function_call(delta)
+        word = _finish_word(finish, self._order)
+        choices = [{"index": choice, "delta": delta, "logprobs": logprobs, "finish_reason": word}]
         return b"data: " + rawjson.encode({**self._head, "choices": choices}) + b"\n\n"
 
 
@@ -133,11 +149,12 @@ class WholeChatRenderer(WholeRenderer):
     def _choice(self, finish: AnswerFinished) -> JsonObject:
         blocks = [block for block in self.blocks if block.choice == finish.choice]
         logprobs = self.logprobs(finish.choice)
+        message = self._message(finish, blocks)
         return {
             "index": finish.choice,
-            "message": self._message(finish, blocks),
+            "message": _with_function_call(message) if self._order.form.has_functions else message,
             "logprobs": None if logprobs is None else {"content": logprobs, "refusal": None},
-            "finish_reason": finish.reason,
+            "finish_reason": _finish_word(finish.reason, self._order),
         }
 
     def _message(self, finish: AnswerFinished, blocks: list[WholeBlock]) -> JsonObject:
