@@ -321,6 +321,23 @@ async def test_reasoning_that_the_upstream_refuses_is_forgotten(
     assert kinds == [{"reasoning", "function_call", "function_call_output"}, *2 * [set(kinds[0] - {"reasoning"})]]
 
 
+@pytest.mark.parametrize("phase", ["commentary", None])
+async def test_a_model_that_knows_phases_gets_them_back(
+    gateway: Gateway, provider: Provider, phase: str | None
+) -> None:
+    """OpenAI: send ``phase`` back with all messages of the assistant; without it, models may stop too early."""
+    look = message("I look.") | ({"phase": phase} if phase else {})
+    provider.on("m", only_there(ONLY_THERE["openai"], look, function_call("weather", "{}", call="call_9")))
+    told = (await gateway.client.chat(tools=[WEATHER])).json["choices"][0]["message"]
+    result = {"role": "tool", "tool_call_id": "call_9", "content": "x"}
+    turns = [told, result, {"role": "assistant", "content": "4 degrees"}, {"role": "user", "content": "Thanks"}]
+    await gateway.client.chat(tools=[WEATHER], messages=turns)
+    sent = provider.last.json["input"]
+    assert [item["type"] for item in sent] == ["message", "function_call", "function_call_output", "message", "message"]
+    expected = ["commentary", None, None, "final_answer", None] if phase else [None] * 5
+    assert [item.get("phase") for item in sent] == expected
+
+
 async def test_sealed_reasoning_that_the_upstream_does_not_have_is_not_requested(
     gateway: Gateway, provider: Provider
 ) -> None:

@@ -39,7 +39,7 @@ from gateway.upstream.failures import lacks_path
 from gateway.upstream.learned_params import INCLUDE
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, endpoint
 from gateway.upstream.openai.request import OPENAI_TOOLS, error_text
-from gateway.upstream.openai.responses_reader import OutputReader, account_of
+from gateway.upstream.openai.responses_reader import COMMENTARY, OutputReader, account_of
 from gateway.upstream.request_rules import STREAM
 from gateway.upstream.tool_schemas import SCHEMAS, with_valid_schemas
 from gateway.upstream.translation import NameRules, Parameters, refusal_of, schema_fields, with_limit
@@ -205,6 +205,10 @@ def _input_items(turns: Sequence[Turn], recall: Recall) -> list[Any]:
                 items += _answer_items(turn, recall)
             case role:
                 items += _messages("developer" if role == "system" else role, turn.parts)
+    if any("phase" in item for item in items):  # models that know phases want them in all of their messages
+        for item in items:
+            if item.get("role") == "assistant":
+                item.setdefault("phase", "final_answer")
     return items
 
 
@@ -218,7 +222,10 @@ def _answer_items(turn: Turn, recall: Recall) -> list[Any]:
             case MediaPart():  # answers have none
                 texts += _messages("user", [block])
             case CallPart():
-                items += [*rawjson.items(recall(block.id) or rawjson.EMPTY_LIST), *texts, _call(block)]
+                kept = rawjson.objects(msgspec.Raw(recall(block.id) or rawjson.EMPTY_LIST))
+                phase = COMMENTARY if COMMENTARY in kept else {}
+                items += [item for item in kept if item != COMMENTARY]
+                items += [*(text | phase for text in texts), _call(block)]
                 texts = []
     return items + texts
 

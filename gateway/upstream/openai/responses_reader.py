@@ -47,6 +47,8 @@ ENDS = {f"response.{status}": status for status in ("completed", "incomplete", "
 """The statuses of responses by their last events. ``done`` is Realtime's, whatever the status."""
 ERROR_EVENTS = ("error", "response.error")
 _FAILED = frozenset({"failed", "cancelled"})
+COMMENTARY: Fields = {"phase": rawjson.raw("commentary")}
+"""What is remembered of the texts before a call if the model calls them commentary."""
 _GAP = rb'"\n\n"'
 """What is between the parts of a summary."""
 
@@ -98,6 +100,8 @@ class OutputReader(AnswerReader):
         self._has_call = False
         self._thoughts: list[Fields] = []
         """The sealed reasoning since the last call."""
+        self._has_phases = False
+        """Whether the model distinguishes its commentary from its answer."""
 
     def read(self, event: SSEEvent) -> Iterator[AnswerPart]:
         if event.data.strip() == b"[DONE]":
@@ -181,6 +185,7 @@ class OutputReader(AnswerReader):
     def _note_phase(self, item: Fields, number: int) -> None:
         if rawjson.text_at(item.get("phase")) == "commentary":
             self._comments.setdefault(number, "")
+            self._has_phases = True
 
     def _say(self, piece: Piece) -> Iterator[AnswerPart]:
         """Yields a piece, but no text that repeats the commentary: GPT-5.4 may say all of it again as its answer."""
@@ -253,9 +258,10 @@ class OutputReader(AnswerReader):
         yield BlockStop(BlockKind.TEXT, number)
 
     def _remember(self, call_id: str) -> None:
-        """Remember the reasoning since the last call, by this one."""
-        if self._thoughts and self._memory is not None and self._order.owner:
-            value = rawjson.encode(self._thoughts)
+        """Remember the reasoning since the last call, by this one, and whether the texts before it are commentary."""
+        kept = self._thoughts + [COMMENTARY] * self._has_phases
+        if kept and self._memory is not None and self._order.owner:
+            value = rawjson.encode(kept)
             self._memory.remember(self._order.owner, call_id, value, account_of(self._channel))
         self._thoughts = []
 
