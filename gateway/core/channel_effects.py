@@ -26,6 +26,8 @@ class ChannelEffects(msgspec.Struct, frozen=True, kw_only=True):
     """The model's own output limit, the highest of several; None if it is unknown at some channel."""
     prices: tuple[Price, ...] = ()
     """The prices of the model at these channels, each once."""
+    least_output: int = 0
+    """The output that some channel may allow at least, because a client's lower cap is raised to it."""
     uncapped_output: int = 0
     """The output tokens to hold for each choice of a request without a cap."""
     uncapped_minimum: int = 0
@@ -56,6 +58,7 @@ def effects_of(offers: Iterable[tuple[Channel, ServedModel]]) -> ChannelEffects:
         added_input=max(map(_added_input, overrides), default=0),
         plain=all(map(_keeps_output_length, overrides)),
         max_output=max(limits) if limits and len(limits) == len(offers) else None,
+        least_output=max((DIALECTS[channel.dialect].least_output(channel) for channel, _ in offers), default=0),
         uncapped_output=max((limit.expected for limit in uncapped), default=0),
         uncapped_minimum=max((limit.minimum for limit in uncapped), default=0),
         effort_counts=any(info.effort_counts for info in dialects),

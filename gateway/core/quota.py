@@ -157,6 +157,7 @@ def _output_need(request: InboundRequest, effects: ChannelEffects) -> OutputNeed
         cap = request.output_cap
         if cap is not None:
             total = request.choices * (cap if effects.max_output is None else min(cap, effects.max_output))
+            total = max(total, effects.least_output)
             return OutputNeed(total, total, total)
         if not effects.effort_counts or _EFFORTS.isdisjoint(request.fields):
             least = max(effects.uncapped_minimum, request.least_cap)
@@ -166,6 +167,8 @@ def _output_need(request: InboundRequest, effects: ChannelEffects) -> OutputNeed
     capped = max([limit.capped_total for limit in limits], default=0)
     minimum = max([limit.minimum_total for limit in limits], default=0)
     total = max([limit.total for limit in limits], default=0)
+    if capped:
+        capped, minimum, total = (max(each, effects.least_output) for each in (capped, minimum, total))
     return OutputNeed(capped, max(minimum, min(request.least_cap, total)), total)
 
 

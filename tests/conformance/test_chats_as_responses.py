@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from gateway.domain.channel import Overrides, ServedModel
+from gateway.domain.units import MILLION
 from tests.conformance.sdk import openai
-from tests.fakes.gateway import Gateway
+from tests.fakes.gateway import OUTPUT, Gateway
 from tests.fakes.provider import Exchange, Provider, Script
 from tests.fakes.replies import Doc, choice, fail, reply, speak, usage, whole
 from tests.fakes.responses import (
@@ -105,8 +106,8 @@ STORED_FILE: Doc = {"role": "user", "content": [{"type": "file", "file": {"file_
 
 @pytest.mark.parametrize(
     "fields",
-    [{"n": 2}, {"max_completion_tokens": 9}, {"tools": [WEATHER, CUSTOM]}, {"messages": [STORED_FILE]}],
-    ids=["choices", "limit", "custom tool", "stored file"],
+    [{"n": 2}, {"tools": [WEATHER, CUSTOM]}, {"messages": [STORED_FILE]}],
+    ids=["choices", "custom tool", "stored file"],
 )
 async def test_tools_in_a_chat_that_a_response_cannot_be_are_offered_without_reasoning(
     gateway: Gateway, provider: Provider, fields: Doc
@@ -170,6 +171,21 @@ async def test_the_models_own_limit_holds_for_responses(gateway: Gateway, provid
     provider.on("m", only_there(ONLY_THERE["openai"], message("Hello")))
     answer = await gateway.client.chat(max_tokens=5000)
     assert (provider.last.json["max_output_tokens"], answer.head.get("x-gateway-output-limit")) == (100, "100")
+
+
+async def test_a_limit_below_the_vendors_least_is_raised_and_held_for(gateway: Gateway, provider: Provider) -> None:
+    """Programs check a key or a model with an answer of one token."""
+    gateway.price()
+    held: list[int] = []
+
+    async def script(exchange: Exchange) -> None:
+        held.append(sum(hold.held for hold in gateway.engine.store.books.running.values()))
+        await only_there(ONLY_THERE["openai"], message("Hello"))(exchange)
+
+    provider.on("m", script)
+    answer = await gateway.client.chat(max_tokens=1)
+    assert (provider.last.json["max_output_tokens"], answer.head.get("x-gateway-output-limit")) == (16, "16")
+    assert min(held) >= 16 * OUTPUT // MILLION
 
 
 async def test_a_missing_model_is_missing_as_responses_too(gateway: Gateway, provider: Provider) -> None:
@@ -260,7 +276,7 @@ async def test_a_chat_becomes_a_response(gateway: Gateway, provider: Provider) -
 
 @pytest.mark.parametrize(
     ("fields", "param"),
-    [({"n": 2}, "n"), ({"modalities": ["text", "audio"]}, "modalities"), ({"max_tokens": 15}, "max_tokens")],
+    [({"n": 2}, "n"), ({"modalities": ["text", "audio"]}, "modalities")],
 )
 async def test_what_would_change_the_answer_is_refused(
     gateway: Gateway, provider: Provider, fields: Doc, param: str

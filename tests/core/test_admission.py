@@ -63,10 +63,10 @@ def test_what_a_channel_s_owner_adds_is_held_too(limiter: Limiter) -> None:
 
 def test_an_advisor_without_a_price_is_held_for_at_the_price_of_the_model(limiter: Limiter) -> None:
     tools = [{"type": "advisor_20260301", "name": "advisor", "model": "big", "max_uses": 1, "max_tokens": 100}]
-    call = call_of(kit.token(), offered(), max_tokens=10, tools=tools)
+    call = call_of(kit.token(), offered(), max_tokens=20, tools=tools)
     found = admit(call, limiter, Purse(10**9))
     read = call.need.input
-    assert found.hold_plan.nanos == read * 2500 + 10 * 10_000 + (read + 10) * 2500 + 100 * 10_000
+    assert found.hold_plan.nanos == read * 2500 + 20 * 10_000 + (read + 20) * 2500 + 100 * 10_000
 
 
 def test_nothing_is_taken_by_checking(limiter: Limiter) -> None:

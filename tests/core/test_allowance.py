@@ -35,7 +35,7 @@ OLD_OPUS = ServedModel(name="m", upstream="claude-3-opus")
 
 def needed(*offers: tuple[Channel, ServedModel], price: Price | None = kit.PRICE, **fields: Any) -> CallNeed:
     """What a call needs at these channels, or at one of OpenAI's dialect."""
-    found = offers or ((kit.channel(), ServedModel(name="m")),)
+    found = offers or (edited(),)
     return need_of(kit.ask(**fields), effects_of(found), price, MILLION)
 
 
@@ -57,7 +57,13 @@ def test_the_larger_of_two_caps_is_held_for() -> None:
 @pytest.mark.parametrize("preset", ["ollama", "mistral", "deepseek"])
 def test_where_one_of_two_caps_goes_out_that_one_is_held_for(preset: str) -> None:
     offer = (kit.channel(preset=preset), ServedModel(name="m"))
-    assert output(offer, max_completion_tokens=10, max_tokens=50_000) == capped(10)
+    assert output(offer, max_completion_tokens=20, max_tokens=50_000) == capped(20)
+
+
+@pytest.mark.parametrize("options", [{}, {"options": {"num_predict": 9}}])
+def test_a_limit_that_may_be_raised_is_held_for_as_it_goes_out(options: dict[str, Any]) -> None:
+    offer = (kit.channel(), ServedModel(name="m"))
+    assert output(offer, max_tokens=10, **options) == capped(16)
 
 
 @pytest.mark.parametrize("dialect", [Dialect.ANTHROPIC, Dialect.GEMINI])
@@ -166,7 +172,8 @@ def test_thinking_that_the_gateway_allows_in_tokens_is_held_for(effort: str, bud
 
 
 def edited(**edits: Any) -> tuple[Channel, ServedModel]:
-    return kit.channel(overrides=Overrides(**edits)), ServedModel(name="m")
+    """A vendor without Responses, where lower limits are raised."""
+    return kit.channel(preset="anthropic", overrides=Overrides(**edits)), ServedModel(name="m")
 
 
 @pytest.mark.parametrize(
@@ -198,7 +205,7 @@ def test_a_default_of_the_owner_is_a_cap() -> None:
 
 def test_of_several_channels_the_one_that_allows_most_counts() -> None:
     plain, free, long = (
-        (kit.channel(), ServedModel(name="m")),
+        edited(),
         edited(remove=("max_tokens",)),
         edited(set={"max_tokens": 70}),
     )

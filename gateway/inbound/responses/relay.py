@@ -31,8 +31,8 @@ from gateway.upstream.adapter import Adapter, RequestWriter, WholeAnswer, whole_
 from gateway.upstream.error_body import ErrorBody, read_error
 from gateway.upstream.failures import REJECTED
 from gateway.upstream.null_values import NULLS
-from gateway.upstream.openai.dialect import endpoint
-from gateway.upstream.openai.responses import LEAST_LIMIT, NOT_CONVERTED, PATH, refuses_reasoning
+from gateway.upstream.openai.dialect import LEAST_LIMIT, endpoint
+from gateway.upstream.openai.responses import NOT_CONVERTED, PATH, refuses_reasoning
 from gateway.upstream.overrides import with_parameters
 from gateway.upstream.request_rules import fit_request, is_rule
 from gateway.upstream.translation import with_limit

@@ -31,7 +31,8 @@ from gateway.inbound.responses.render import ResponsePlan
 from gateway.inbound.responses.summary import PROMPT_BOUND, TRIGGER
 from gateway.inbound.responses.tools import TOOL_FIELDS, ToolKind, ToolTable, written_tools_bound
 from gateway.upstream.dialects import chat_limit
-from gateway.upstream.openai.responses import ENCRYPTED, LEAST_LIMIT
+from gateway.upstream.openai.dialect import LEAST_LIMIT
+from gateway.upstream.openai.responses import ENCRYPTED
 
 _SHARED_NAMES = (
     *("temperature", "top_p", "top_logprobs", "prompt_cache_key", "prompt_cache_retention", "safety_identifier"),

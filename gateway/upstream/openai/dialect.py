@@ -43,6 +43,8 @@ _OTHER_NAMES = dict(zip(CAPS, (TokenLimitField.MAX_TOKENS, TokenLimitField.MAX_C
 _TOOL = msgspec.Raw(b'"tool"')
 _ONLY_THERE = re.compile(r"(?i)function tools with reasoning_effort|\buse (?:the )?`?/?(?:v1/)?responses\b")
 """Matches OpenAI's refusals of what chat completions lack."""
+LEAST_LIMIT = 16
+"""The smallest ``max_output_tokens`` of a response that OpenAI accepts."""
 _NO_PATH = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED})
 
 
@@ -237,11 +239,20 @@ class OpenAIDialect(ChannelDialect):
         return read_limit(sent)
 
     def remembers(self, channel: Channel) -> bool:
-        """See ``ChannelDialect``. Chats may become responses, whose reasoning is remembered."""
+        """See ``ChannelDialect``. The reasoning of responses is remembered."""
         vendor = vendor_of(channel.preset, channel.base_url)
-        return vendor.reasoning_back or (channel.dialect is Dialect.OPENAI and vendor.responses is not False)
+        return vendor.reasoning_back or _may_be_responses(channel)
+
+    def least_output(self, channel: Channel) -> int:
+        """See ``ChannelDialect``. Lower limits of responses are raised."""
+        return LEAST_LIMIT if _may_be_responses(channel) else 0
 
     def models_request(self, channel: Channel, after: str) -> PreparedRequest | None:
         """Returns the request for all models at once."""
         url = endpoint(channel.base_url, "/models")
         return None if after else PreparedRequest(url=url, headers=LIST_HEADERS, body=b"")
+
+
+def _may_be_responses(channel: Channel) -> bool:
+    """Returns whether a chat may be sent as a response, see ``ResponsesDialect``."""
+    return channel.dialect is Dialect.OPENAI and vendor_of(channel.preset, channel.base_url).responses is not False

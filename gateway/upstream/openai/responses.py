@@ -29,7 +29,6 @@ from gateway.domain.conversation import (
 from gateway.domain.errors import BadRequest
 from gateway.domain.failure import Failure, ResponsesNeed
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
-from gateway.domain.output_limit import CAPS
 from gateway.domain.rawjson import JsonObject
 from gateway.upstream.adapter import ChannelDialect
 from gateway.upstream.call_memory import Recall
@@ -37,7 +36,7 @@ from gateway.upstream.efforts import EFFORT
 from gateway.upstream.error_body import read_error
 from gateway.upstream.failures import lacks_path
 from gateway.upstream.learned_params import INCLUDE
-from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, endpoint
+from gateway.upstream.openai.dialect import LEAST_LIMIT, PLAIN_HEADERS, STREAM_HEADERS, endpoint
 from gateway.upstream.openai.request import OPENAI_TOOLS, error_text
 from gateway.upstream.openai.responses_reader import COMMENTARY, OutputReader, account_of
 from gateway.upstream.request_rules import STREAM
@@ -45,8 +44,6 @@ from gateway.upstream.tool_schemas import SCHEMAS, with_valid_schemas
 from gateway.upstream.translation import NameRules, Parameters, refusal_of, schema_fields, with_limit
 
 PATH = "/responses"
-LEAST_LIMIT = 16
-"""The smallest ``max_output_tokens`` that OpenAI accepts."""
 ENCRYPTED = "reasoning.encrypted_content"
 """What ``include`` asks for: reasoning that only its account can read."""
 _REASONING_REFUSED = re.compile(
@@ -76,9 +73,6 @@ class ResponsesDialect(ChannelDialect):
         try:
             cap = parameters.take_output_cap()
             limit = _output_limit(cap, served, order.output_budget)
-            if limit is not None and limit < LEAST_LIMIT:
-                name = next((name for name in CAPS if name in order.fields), CAPS[0])
-                raise parameters.refusal(name, f"it must be at least {LEAST_LIMIT} for this model")
             recall = partial(self._memory.recall, order.owner, key=account_of(channel))
             body = {"max_output_tokens": limit, "store": False, **_body(parameters, recall)}
         except BadRequest as fault:
@@ -124,9 +118,12 @@ def refuses_reasoning(failure: Failure) -> bool:
 
 
 def _output_limit(cap: int | None, served: ServedModel, budget: int | None) -> int | None:
-    """Returns the client's limit, else what the money left pays for, at most the model's own."""
+    """Returns the client's limit, else what the money left pays for, at most the model's own.
+
+    A lower one than OpenAI accepts is raised: programs check a key or a model with an answer of one token.
+    """
     limits = [limit for limit in (budget if cap is None else cap, served.max_output) if limit is not None]
-    return None if cap is None and budget is None else min(limits)
+    return None if cap is None and budget is None else max(LEAST_LIMIT, min(limits))
 
 
 def _body(parameters: Parameters, recall: Recall) -> JsonObject:
