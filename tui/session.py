@@ -51,6 +51,8 @@ class ConsoleSession:
         self.temporary_filters: dict[str, str] = {}
         """Filters that are not saved, by page, such as a time span that was opened from a chart."""
         self._client: control.ControlClient | None = None
+        self._instance = ""
+        """The id of the server that was attached last."""
 
     @property
     def lasting_state(self) -> SavedState:
@@ -119,9 +121,9 @@ class ConsoleSession:
 
     def attach(self, client: control.ControlClient, *, started_here: bool) -> None:
         """Use the server that answered, which may be the same as before."""
-        is_same = self._client is not None and self._client.endpoint.instance == client.endpoint.instance
+        is_same = self._instance == client.endpoint.instance
         self.started_here = started_here or (is_same and self.started_here)
-        self._client = client
+        self._client, self._instance = client, client.endpoint.instance
         self.link, self.reason = "attached", ""
 
     def mark_server_gone(self, reason: str) -> None:
@@ -143,6 +145,7 @@ class ServerLauncher:
     def __init__(self, config: Config) -> None:
         self._config = config
         self._session_id = os.urandom(4).hex()
+        self._client: control.ControlClient | None = None
 
     async def find(self) -> AttachedServer | None:
         """Returns the running server; None if none runs."""
@@ -158,5 +161,8 @@ class ServerLauncher:
         if port := urlsplit(endpoint.address).port:
             host = endpoint.host_option or self._config.host
             self._config = msgspec.structs.replace(self._config, host=host, port=port)
-        source = ChangeSource(via="console", session=self._session_id, place=request.terminal_name())
-        return AttachedServer(control.ControlClient(endpoint, source=source), started_here=started_here)
+        if self._client is None:
+            source = ChangeSource(via="console", session=self._session_id, place=request.terminal_name())
+            self._client = control.ControlClient(endpoint, source=source)
+        self._client.endpoint = endpoint  # an open form holds the client, and saves at the new server
+        return AttachedServer(self._client, started_here=started_here)

@@ -25,10 +25,13 @@ class Caller:
         """``source`` says in the history who makes the changes."""
         self.endpoint = endpoint
         self.source = source
-        self.server_address = Address(socket=endpoint.socket, host=endpoint.host, port=endpoint.port)
         self._timeout_s = timeout_s
         self.confirm: Confirm | None = None
         """Asks the owner whether a key or token may work again, for these reasons. If it is None, the request fails."""
+
+    @property
+    def server_address(self) -> Address:
+        return Address(socket=self.endpoint.socket, host=self.endpoint.host, port=self.endpoint.port)
 
     async def change(
         self, method: str, path: str, kind: type[Value], body: Body | None = None, *, timeout_s: float = 0

@@ -76,6 +76,23 @@ async def test_on_an_empty_home_no_server_is_found(tmp_path: Path) -> None:
     assert await ServerLauncher(Config(home=tmp_path)).find() is None
 
 
+async def test_a_client_that_a_form_holds_asks_the_server_that_follows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    servers = [Endpoint(instance=name, secret=name, address=ADDRESS, socket=f"/{name}") for name in ("one", "two")]
+
+    async def find(_: Config) -> Endpoint | None:
+        return servers.pop(0)
+
+    monkeypatch.setattr(launch, "find", find)
+    launcher = ServerLauncher(Config(home=tmp_path))
+    attached = await launcher.find()
+    assert attached is not None
+    await launcher.find()
+    assert attached.client.build_request("GET", "/tokens").headers["Authorization"] == "Bearer two"
+    assert attached.client.server_address.socket == "/two"
+
+
 async def test_a_server_is_started_again_where_it_listened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = Endpoint(instance="1", secret="s", address="http://127.0.0.1:9001/v1", host_option="0.0.0.0")
     wanted: list[Config] = []
