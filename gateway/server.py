@@ -39,6 +39,7 @@ from gateway.core.settlement import Meter
 from gateway.core.tasks import Tasks
 from gateway.domain.views import Step
 from gateway.runfile import Endpoint
+from gateway.store.errors import cannot_open
 from gateway.store.files import Folder, ordinary_path
 from gateway.store.store import Store
 from gateway.upstream import dialects
@@ -94,9 +95,12 @@ async def serve(config: Config, *, ready: Callable[[Welcome], None]) -> int:
         await stack.enter_async_context(open_ollama_port(engine))
         endpoint = await stack.enter_async_context(_open_control(engine, config, private=False))
         folder = engine.store.folder.path
-        runfile.write(folder / config.runfile.name, endpoint)
         stack.callback(runfile.remove, folder / config.runfile.name, engine.instance)
-        runfile.keep_address(folder / config.last_address.name, engine.address)
+        try:
+            runfile.write(folder / config.runfile.name, endpoint)
+            runfile.keep_address(folder / config.last_address.name, engine.address)
+        except OSError as exc:  # the disk is full
+            raise cannot_open(config.home, exc) from exc
         key = _fill_home(engine)  # last, because the key of a first token is shown only once
         engine.on_stop = stop_requests.request
         stop_requests.handle_signals()

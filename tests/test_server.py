@@ -181,6 +181,16 @@ async def test_a_home_that_cannot_be_is_reported(tmp_path: Path) -> None:
             pass
 
 
+async def test_a_runfile_that_cannot_be_written_is_reported_like_a_store_that_cannot_be_opened(home: Path) -> None:
+    async with embedded_server(Config(home=home)):
+        pass
+    (home / "run.json").mkdir()
+    async with serving(home) as server:
+        assert server.said["code"] == "store_failed"
+        assert server.said["message"].startswith(f"the store in {home} cannot be opened: Is a directory")
+        assert await server.ended() == 3
+
+
 @pytest.mark.parametrize(
     ("old", "new", "why"),
     [

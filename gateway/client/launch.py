@@ -33,26 +33,27 @@ class Child(subprocess.Popen[bytes]):
 
 
 def spawn(config: Config) -> Child:
-    """Start a server in a process of its own. Raises Unavailable if the program cannot be started."""
+    """Start a server in a process of its own. Raises Unavailable if home, log or program cannot be used."""
     cache = cache_folder()
-    if is_frozen():
-        cache.mkdir(mode=0o700, parents=True, exist_ok=True)
-    log = os.open(config.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0), 0o600)
     try:
-        return Child(
-            command(config),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,  # results, such as a first token's key, need a reader
-            stderr=log,
-            cwd=config.home,
-            env=environment(os.environ, cache),
-            start_new_session=os.name != "nt",
-            creationflags=_windows_flags(),
-        )
+        make_home(config.home)
+        if is_frozen():
+            cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+        log = os.open(config.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0), 0o600)
+        with os.fdopen(log, "ab") as stderr:
+            return Child(
+                command(config),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,  # results, such as a first token's key, need a reader
+                stderr=stderr,
+                cwd=config.home,
+                env=environment(os.environ, cache),
+                start_new_session=os.name != "nt",
+                creationflags=_windows_flags(),
+            )
     except OSError as exc:
-        raise Unavailable(f"the server cannot be started: {exc}", code="start_failed") from exc
-    finally:
-        os.close(log)
+        where = f" ({exc.filename})" if exc.filename else ""
+        raise Unavailable(f"the server cannot be started: {exc.strerror}{where}", code="start_failed") from exc
 
 
 def kill(child: Child) -> None:
@@ -209,7 +210,6 @@ async def start(config: Config) -> Server:
 
     Raises Unavailable with the end of the log if the server ends at once, or does not answer within ``START_S``.
     """
-    make_home(config.home)
     deadline = asyncio.get_running_loop().time() + BUSY_S
     while True:
         begin = log_size(config.log)

@@ -1,5 +1,6 @@
 """Exit codes: what they mean, and the line on stderr that reports a failure."""
 
+from contextlib import suppress
 from enum import IntEnum
 from typing import Self
 
@@ -88,7 +89,8 @@ def line_of(error: BaseException) -> str:
 def report(error: BaseException) -> Exit:
     """Print a failure on stderr, or the help if no command is named. Returns the exit code."""
     text = error.format_message() if isinstance(error, click.exceptions.NoArgsIsHelpError) else line_of(error)
-    click.echo(text, err=True)
+    with suppress(OSError):  # the log of a server may be on a full disk
+        click.echo(text, err=True)
     return exit_of(error)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from gateway.domain.errors import GatewayError, Unavailable
 from gateway.domain.text import plain, word
+from gateway.store.disk_reserve import NO_SPACE
 from gateway.store.files import ordinary_path, reason
 
 RETRY_AFTER_S = 5.0
@@ -50,7 +51,9 @@ def cannot_open(home: Path, exc: OSError) -> StoreError:
     where = f" ({plain(file.name)})" if is_inside and home not in (file, ordinary_path(file)) else ""
     elsewhere = "or name another folder with --home"
     fix = ""
-    if exc.errno == errno.EROFS:
+    if exc.errno in NO_SPACE:
+        fix = f"; free some disk space, {elsewhere}"
+    elif exc.errno == errno.EROFS:
         fix = f"; mount its file system writable, {elsewhere}"
     elif exc.errno in (errno.EACCES, errno.EPERM):
         fix = f"; make it yours: sudo chown -R $(id -u) {word(str(home))}, {elsewhere}"

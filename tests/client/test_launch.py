@@ -1,6 +1,7 @@
 import asyncio
 import errno
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -100,8 +101,15 @@ def test_a_child_has_a_session_of_its_own_and_nothing_to_read(config: Config, mo
 @pytest.mark.skipif(os.name == "nt", reason="needs a right on Windows")
 def test_a_log_that_is_a_link_is_not_written_to(config: Config) -> None:
     config.log.symlink_to(config.home / "elsewhere")
-    with pytest.raises(OSError, match=r"symbolic|links"):
+    with pytest.raises(Unavailable, match=r"cannot be started: .*(symbolic|links)"):
         spawn(config)
+
+
+def test_a_home_that_cannot_be_created_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    home = tmp_path / "file" / "home"
+    with pytest.raises(Unavailable, match=rf"^the server cannot be started: .*{re.escape(str(home))}"):
+        spawn(Config(home=home))
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows ends processes otherwise")

@@ -73,3 +73,11 @@ def test_a_usage_error_points_at_the_help() -> None:
 def test_a_command_may_quit_with_its_own_code(capsys: pytest.CaptureFixture[str]) -> None:
     assert report(Quit("nothing was changed", Exit.CONFLICT)) is Exit.CONFLICT
     assert capsys.readouterr().err == "tollkeeper: nothing was changed\n"
+
+
+def test_a_failure_that_cannot_be_written_keeps_its_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    def echo(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(click, "echo", echo)
+    assert report(Quit("nothing was changed", Exit.CONFLICT)) is Exit.CONFLICT

@@ -27,6 +27,7 @@ def test_a_refusing_disk_makes_the_gateway_unavailable_for_a_while() -> None:
     [
         (errno.EROFS, "/h o/lock", " (lock); mount its file system writable, or name another folder with --home"),
         (errno.EACCES, None, "; make it yours: sudo chown -R $(id -u) '/h o', or name another folder with --home"),
+        (errno.ENOSPC, None, "; free some disk space, or name another folder with --home"),
         (errno.EIO, "/h o/usage/calls-1.json", " (calls-1.json)"),
     ],
 )
