@@ -37,7 +37,7 @@ from tui import global_actions, preferences, saved_state, themes
 from tui.actions import PAGE_IDS, PAGES, Action, actions_in, bindings
 from tui.console_app import ConsoleApp
 from tui.exit_status import ExitStatus, write_report
-from tui.feed import ConsoleFeed
+from tui.feed import STOPPED, ConsoleFeed
 from tui.glyphs import Asciify, wants_ascii
 from tui.key_queue import DIALOG_WORKERS
 from tui.keymap import Keymap
@@ -71,7 +71,7 @@ class Console(ConsoleApp):
     COMMANDS = {palette}  # noqa: RUF012 - never changed
     # Textual declares these two as instance variables.
     HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (60, "-narrow"), (90, "-normal"), (130, "-wide")]  # noqa: RUF012 - never changed
-    VERTICAL_BREAKPOINTS = [(0, "-low"), (18, "-short"), (28, "-tall")]  # noqa: RUF012 - never changed
+    VERTICAL_BREAKPOINTS = [(0, "-flat"), (10, "-low"), (18, "-short"), (28, "-tall")]  # noqa: RUF012 - never changed
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings("app"),
         *(Binding(str(i), f"page('{page.id}')", page.name, show=False) for i, page in enumerate(PAGES, 1)),
@@ -166,6 +166,8 @@ class Console(ConsoleApp):
         if event.fatal is not None:
             self.failure = event.fatal
             self.exit()
+        elif event.reason != STOPPED:
+            toast(self, event.reason, bad=True)  # the header has room for its beginning only
 
     def action_go_to(self, page: str, row: str) -> None:
         opening = global_actions.go_to(self, page, row) if row else self.action_page(page)

@@ -25,7 +25,7 @@ class ConsoleApp(KeyQueueApp[ExitStatus]):
     """The saved state, encoded, as it was last loaded or saved."""
     crash: Exception | None = None
     """The uncaught exception that ended the console, for its caller."""
-    _drawn = _page_drawn = (-1, -1)
+    _drawn = (-1, -1)
     """The board's version and the time when header and page were last drawn."""
 
     @property
@@ -45,7 +45,7 @@ class ConsoleApp(KeyQueueApp[ExitStatus]):
         footer = self.query_one(Footer)
         footer.actions = available_actions(self.page, self.session.keymap)
         footer.refresh()
-        self._drawn = self._page_drawn = (-1, -1)
+        self._drawn = (-1, -1)
         self.page.take_focus()
         self.renew()
 
@@ -59,8 +59,6 @@ class ConsoleApp(KeyQueueApp[ExitStatus]):
         if stamp != self._drawn:
             self._drawn = stamp
             headers.first().renew()
-        if stamp != self._page_drawn and not self.screen.is_modal:
-            self._page_drawn = stamp
             self.page.renew()
 
     def open_page(self, page: str) -> None:

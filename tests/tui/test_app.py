@@ -113,6 +113,10 @@ async def test_a_server_that_goes_away_is_reported_and_the_rows_stay() -> None:
         await until(app, pilot, lambda: app.session.link == "gone")
         assert "no server" in head(app)
         assert len(app.session.board.calls.order) == 32
+        link.there = False
+        await pilot.press("r")
+        await until(app, pilot, lambda: words(app) == ["the server ended with status 1 before it answered"])
+        link.there = True
         await pilot.press("r")
         await until(app, pilot, lambda: app.session.link == "attached")
         assert "no server" not in head(app)
@@ -277,18 +281,13 @@ async def test_every_page_offers_the_actions_it_has_verbs_for() -> None:
         assert "entity.new" not in ids
 
 
-async def test_what_changed_below_a_dialog_is_drawn_as_soon_as_that_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is not on the page before its next second: who acts at once acts on what was shown before."""
+async def test_what_changes_below_a_dialog_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     async with shown() as (app, pilot):
         drawn: list[int] = []
         monkeypatch.setattr(app.page, "renew", lambda: drawn.append(app.session.board.version))
         await pilot.press("question_mark")
         await until(app, pilot, lambda: app.screen.is_modal)
         app.session.board.tables_version += 1
-        app.renew()
-        assert drawn == []
-        await pilot.press("escape")
-        await until(app, pilot, lambda: not app.screen.is_modal)
         app.renew()
         assert drawn[-1:] == [app.session.board.version]
 

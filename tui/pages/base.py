@@ -46,7 +46,9 @@ def selection(page: AnyPage) -> Any:
     """Returns the selected entity of the board, as its row may be older; None, after a toast, if none is selected."""
     row = page.table.current
     if row is None:
-        report_no_selection(page, f"No {page.noun} selected. {page.creation_hint}")
+        filter_hint = f"Press {page.session.key('list.back')} to clear the filter."
+        hint = filter_hint if page.shown_count == 0 else page.creation_hint
+        report_no_selection(page, f"No {page.noun} selected. {hint}")
         return None
     key, views = page.key(row), getattr(page.session.board, page.id)
     return next((view for view in views if getattr(view, page.key_field) == key), row.view)

@@ -332,8 +332,13 @@ async def test_without_a_row_there_is_nothing_to_do(page: str, keys: tuple[str, 
             app.clear_notifications()
 
 
+async def test_without_a_row_that_matches_the_filter_can_be_cleared() -> None:
+    async with shown("tokens") as (app, pilot, _):
+        await press(app, pilot, "slash", "=nobody", "enter", "e")
+        assert words(app) == ["No token selected. Press esc to clear the filter."]
+
+
 async def test_a_row_is_selected_however_late_it_comes() -> None:
-    """A dialog may be open for minutes meanwhile, and then the page is not refreshed."""
     async with shown("tokens") as (app, _, owner):
         select_row(app.page, "tok_zebra")
         owner.tokens_now.append(token("zebra", last_used_ms=Millis(1)))

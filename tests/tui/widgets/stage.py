@@ -17,6 +17,7 @@ class WidgetStage(App[Any]):
     """Shows a widget, or asks with a dialog and keeps the answer."""
 
     CSS_PATH = STYLESHEET
+    HORIZONTAL_BREAKPOINTS = Console.HORIZONTAL_BREAKPOINTS
     VERTICAL_BREAKPOINTS = Console.VERTICAL_BREAKPOINTS
 
     def __init__(self, *widgets: Widget) -> None:

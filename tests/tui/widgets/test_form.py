@@ -398,6 +398,19 @@ async def test_a_long_command_is_whole_where_there_is_room_or_ends_with_an_ellip
         assert lines[-1].endswith("\N{HORIZONTAL ELLIPSIS}") == (rows == 1)
 
 
+async def test_on_the_lowest_screen_the_field_and_the_buttons_are_seen() -> None:
+    made = FormPlan(
+        title="First steps, 1 of 4: your balance",
+        intro="Every call is charged. " * 5,
+        save=nothing,
+        fields=[FormField(id="a", label="Balance, dollars")],
+        preview=lambda _: "it will be $10",
+    )
+    async with asked(lambda: Form(made), size=(20, 5)) as (app, _):
+        rows = {name: app.screen.query_one(name).region.y for name in (".title", "#field-a", ".preview", "#save")}
+        assert rows == {".title": 0, "#field-a": 2, ".preview": 3, "#save": 4}
+
+
 async def test_a_form_for_one_line_checks_it_and_returns_its_text() -> None:
     async with asked(lambda: Form(line_plan("How many?", "Number", "12", parse_count))) as (app, pilot):
         await pilot.press("enter")
