@@ -10,8 +10,11 @@ import binascii
 import re
 import zlib
 from contextlib import suppress
+from typing import Any
 
 import msgspec
+
+from gateway.domain import rawjson
 
 _PICTURES = (
     (re.compile(r"gpt-4o-mini"), 48_169),  # 2,833 and 5,667 for each of eight tiles
@@ -24,6 +27,8 @@ _PICTURES = (
     (re.compile(r"qwen|qvq|glm|kimi|llama|nova|grok|phi|internvl|minicpm|command-a|aya|ernie|doubao"), 16_384),
 )
 """The most tokens of one picture, by the name of the model. The first matching row counts."""
+GENERATED = ("image_generation_call", "result")
+"""The type of the object with a picture that OpenAI generated, and the field with its base64 text."""
 TEXT_BYTES = 3
 """The bytes per token of what counts as text."""
 PAGE_BYTES = 2_000
@@ -97,3 +102,24 @@ def _inflate(document: bytes, start: int, most: int) -> tuple[bytes, int]:
             inflated += decompressor.decompress(memoryview(document)[end : end + _PIECE])
             end += _PIECE
     return bytes(inflated), end - begin - len(decompressor.unused_data)
+
+
+def type_in_url(text: str) -> str | None:
+    """Returns the media type in a base64 ``data:`` URL, which may be in capitals; None for any other text."""
+    if text[:5].lower() != "data:":
+        return None
+    head = text[5 : text.find(",") + 1].lower()
+    return head.partition(";")[0] if head.endswith(";base64,") else None
+
+
+def media_type_of(text: str, item: dict[str, Any], key: str) -> str:
+    """Returns the media type of base64 text in an object; empty if it is unknown."""
+    if item.get("type") == GENERATED[0]:
+        return "image/"
+    if (embedded_type := type_in_url(text)) is not None:
+        return embedded_type
+    if isinstance(media_type := item.get("media_type"), str):
+        return media_type.lower()
+    if rawjson.text_at(item, "filename").lower().endswith(".pdf"):
+        return "application/pdf"
+    return "audio/" if key == "input_audio" or isinstance(item.get("format"), str) else ""

@@ -8,15 +8,15 @@ arguments of tool calls are always text.
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from gateway.domain import estimate, rawjson
 from gateway.domain.answer import SEAL_PREFIX, SealKind
 from gateway.domain.errors import BadRequest
-from gateway.domain.json_text import count_braces, plain_escapes
-from gateway.domain.media_size import NO_MEDIA, PromptMedia, count_pages
+from gateway.domain.json_text import may_have_more_objects, objects_and_texts, plain_escapes
+from gateway.domain.media_size import GENERATED, NO_MEDIA, PromptMedia, count_pages, media_type_of, type_in_url
 from gateway.domain.rawjson import Fields
 
 MESSAGE_TOKENS = 4
@@ -63,7 +63,9 @@ _MEDIA_TEXTS = frozenset({"title", "context", "content", "filename", "name", "te
 _MEDIA = _PICTURES | _FETCHED
 _MEDIA_URLS = _MEDIA | {"url", "file_id"}
 """Names of fields that may have a ``data:`` URL. In any other field it is text, which the model reads."""
-_SPECIAL_NAMES = _MEDIA_URLS | {"images", "data", *_SEALS.values()}
+_MEDIA_NAMES = _MEDIA_URLS | {"images", "data"}
+"""Names of which one is in each object that has media, unless its own type is in ``_MEDIA``."""
+_SPECIAL_NAMES = _MEDIA_NAMES | {*_SEALS.values()}
 """Names of which one is in each object that has media or seals, unless its own name or type is in ``_MEDIA``."""
 _QUOTED_NAMES = tuple(b'"%b"' % name.encode() for name in _SPECIAL_NAMES)
 _ARGUMENTS = frozenset({"input", "arguments", "action", "operation"})
@@ -72,8 +74,8 @@ _LABELS = frozenset(
     {"role", "type", "id", "tool_call_id", "tool_use_id", "call_id", "media_type", "status", "detail", "format"}
 )
 """Fields that no model reads as text."""
-_GENERATED = ("image_generation_call", "result")
-"""The type of the object with a picture that OpenAI generated, and the field with its base64 text."""
+_TYPE, _ROLE = frozenset({"type"}), frozenset({"role"})
+_IDS = frozenset(name for name in _LABELS if name.endswith("id"))
 _NUMBERS = re.compile(rb"[\[,]\s*-?[0-9]")
 _CALLS = frozenset({"tool_calls", "function_call"})
 """Fields with calls of chats. Those of Messages and Responses have a type."""
@@ -138,43 +140,17 @@ def bound_of(
             tokens += 10 * max(0, schema.count(b"{") - len(_TYPE_KEY.findall(schema)))
     with_numbers = [text for text in map(bytes, others.values()) if _NUMBERS.search(text)]
     tokens += sum(text.count(b"[") + text.count(b",") for text in with_numbers)  # one is before each number
-    names = [name for name, raw in fields.items() if b"{" in bytes(raw)]
-    pairs = [(fields[name], values[name] if name in values else rawjson.maybe(fields[name])) for name in names]
-    pairs = [(raw, value) for raw, value in pairs if not _has_only_texts(bytes(raw), value)]
-    if not pairs:
-        return InputBound(max(least, -(-size // BOUND_BYTES_PER_TOKEN) + tokens))
-    parts = PromptParts()
-    for raw, value in pairs:
-        parts.add_checked(raw, value)
+    parts, media = PromptParts(), NO_MEDIA
+    for name, raw in fields.items():
+        if b"{" in bytes(raw):
+            value = values[name] if name in values else rawjson.maybe(raw)
+            if not parts.add_without_media(raw, value):
+                parts.add_checked(raw, value)
+                media = parts.media
     size -= parts.skipped_bytes
     tokens -= -parts.sealed_bytes // SEAL_BYTES_PER_TOKEN
     calls = CallCounts(parts.calls, parts.results, parts.long_id_bytes)
-    return InputBound(max(least, -(-size // BOUND_BYTES_PER_TOKEN) + tokens), parts.media, calls)
-
-
-class _TextMessage(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """A message of a chat with nothing but a text."""
-
-    role: Literal["system", "developer", "user", "assistant"]
-    content: str
-
-
-class _TextMessages(msgspec.Struct, gc=False):
-    messages: list[_TextMessage]
-
-
-_TEXT_MESSAGES = msgspec.json.Decoder(list[_TextMessage])
-
-
-def _has_only_texts(text: bytes, value: Any) -> bool:
-    """Returns whether a value is a list of messages without media, seals or calls, faster than to look at each."""
-    try:
-        msgspec.convert({"messages": value}, _TextMessages)
-        if count_braces(text) > len(value):  # in a text, or in a value whose key comes twice
-            _TEXT_MESSAGES.decode(text)
-    except (ValueError, RecursionError):
-        return False
-    return True
+    return InputBound(max(least, -(-size // BOUND_BYTES_PER_TOKEN) + tokens), media, calls)
 
 
 def prompt_tokens(fields: Mapping[str, msgspec.Raw]) -> int:
@@ -248,6 +224,31 @@ class PromptParts(msgspec.Struct):
     def media(self) -> PromptMedia:
         return PromptMedia(**{name: getattr(self, name) for name in PromptMedia.__struct_fields__})
 
+    def add_without_media(self, raw: msgspec.Raw, value: Any) -> bool:
+        """Add all but the texts of a value, in a third of the time of ``add``, if it certainly has no media.
+
+        Returns False if it may have media, or an object that ``value`` does not have because its key comes twice.
+        """
+        objects, texts = objects_and_texts([value])
+        if may_have_more_objects(bytes(raw), len(objects), texts):
+            return False
+        own, names = objects, set().union(*objects)
+        if arguments := _values_of(objects, names & _ARGUMENTS):
+            in_arguments = set(map(id, objects_and_texts(arguments)[0]))
+            own = [item for item in objects if id(item) not in in_arguments]
+            names = set().union(*own)
+        kinds = [kind for kind in _values_of(own, names & _TYPE) if isinstance(kind, str)]
+        if not (_MEDIA_NAMES.isdisjoint(names) and _MEDIA.isdisjoint(kinds)):
+            return False
+        self.calls += sum(map(_is_call, kinds)) + sum(map(_call_count, _values_of(own, names & _CALLS)))
+        self.results += _values_of(own, names & _ROLE).count("tool")
+        self.long_id_bytes += sum(map(_long_id_bytes, _values_of(own, names & _IDS)))
+        if not _SEALS.keys().isdisjoint(kinds):
+            for item in own:
+                if (kind := rawjson.text_at(item, "type")) in _SEALS:
+                    self._add_special_fields(item, "", kind)
+        return True
+
     def add_checked(self, raw: msgspec.Raw, value: Any) -> None:
         """Add a value. Raises BadRequest if it may have media or seals, and an object in it has a key twice."""
         self.add([value])
@@ -272,7 +273,7 @@ class PromptParts(msgspec.Struct):
         """Add an object. Returns the values in it that are not texts."""
         kind = item.get("type")
         kind = kind if isinstance(kind, str) else ""
-        self.calls += kind == "tool_use" or kind.endswith("_call")
+        self.calls += not in_arguments and _is_call(kind)
         special: Collection[str] = ()
         if not (in_arguments or (_SPECIAL_NAMES.isdisjoint(item) and _MEDIA.isdisjoint((key, kind)))):
             special = self._add_special_fields(item, key, kind)
@@ -286,15 +287,15 @@ class PromptParts(msgspec.Struct):
                 self.texts.append(value)
             else:
                 inner.append((kind if name == "source" else name, value, in_arguments or name in _ARGUMENTS))
-                if name in _CALLS and isinstance(value, list | dict):
-                    self.calls += len(value) if isinstance(value, list) else 1
+                if name in _CALLS and not in_arguments:
+                    self.calls += _call_count(value)
         return inner
 
     def _add_label(self, name: str, value: Any) -> None:
         if name == "role":
             self.results += value == "tool"
-        elif name.endswith("id") and isinstance(value, str) and not (len(value) <= 40 and value.isascii()):
-            self.long_id_bytes += max(0, len(rawjson.encode(value)) - 42)
+        elif name in _IDS:
+            self.long_id_bytes += _long_id_bytes(value)
 
     def _add_special_fields(self, item: dict[str, Any], key: str, kind: str) -> list[str]:
         """Add the fields of an object that are media, their addresses, or seals. Returns the names of these fields.
@@ -313,7 +314,7 @@ class PromptParts(msgspec.Struct):
                 self.skipped_bytes += len(value)
                 names.append(name)
             elif _is_data(name, value, key, kind):
-                if self._add_medium(value, _media_type(value, item, key)):
+                if self._add_medium(value, media_type_of(value, item, key)):
                     names.append(name)
             elif self._add_address(name, value, key, kind):
                 names.append(name)
@@ -359,40 +360,41 @@ class PromptParts(msgspec.Struct):
         if not all(isinstance(text, str) and " " not in text and text.isascii() for text in images):
             return False
         for image in images:
-            if not self._add_medium(image, _media_type(image, {}, "") or "image/"):
+            if not self._add_medium(image, media_type_of(image, {}, "") or "image/"):
                 self.texts.append(image)
         return True
 
 
+def _values_of(objects: list[dict[str, Any]], names: Collection[str]) -> list[Any]:
+    """Returns the values that objects have under these names."""
+    return [item[name] for name in names for item in objects if name in item]
+
+
+def _is_call(kind: str) -> bool:
+    """Returns whether an object of this type is a tool call."""
+    return kind == "tool_use" or kind.endswith("_call")
+
+
+def _call_count(value: Any) -> int:
+    """Returns how many calls the value of a field with calls has."""
+    return len(value) if isinstance(value, list) else int(isinstance(value, dict))
+
+
+def _long_id_bytes(value: Any) -> int:
+    """Returns the bytes of an id beyond its first 40; 0 for another value."""
+    if not isinstance(value, str) or (len(value) <= 40 and value.isascii()):
+        return 0
+    return max(0, len(rawjson.encode(value)) - 42)
+
+
 def _is_data(name: str, text: str, key: str, kind: str) -> bool:
     """Returns whether a field has the content of a medium, in an object ``key`` of type ``kind``."""
-    if (kind, name) == _GENERATED:
+    if (kind, name) == GENERATED:
         return True
     may_be_base64 = name == "file_data" or (name == "data" and (kind == "base64" or key == "input_audio"))
-    if _type_in_url(text) is not None:
+    if type_in_url(text) is not None:
         return may_be_base64 or name in _MEDIA_URLS
     if not may_be_base64 or _ADDRESS.match(text) is not None:
         return False
     is_certain = name == "file_data" or kind == "base64"
     return is_certain or (len(text) > 256 and " " not in text and text.isascii())  # a shorter one counts as text
-
-
-def _type_in_url(text: str) -> str | None:
-    """Returns the media type in a base64 ``data:`` URL, which may be in capitals; None for any other text."""
-    if text[:5].lower() != "data:":
-        return None
-    head = text[5 : text.find(",") + 1].lower()
-    return head.partition(";")[0] if head.endswith(";base64,") else None
-
-
-def _media_type(text: str, item: dict[str, Any], key: str) -> str:
-    """Returns the media type of base64 text in an object; empty if it is unknown."""
-    if item.get("type") == _GENERATED[0]:
-        return "image/"
-    if (embedded_type := _type_in_url(text)) is not None:
-        return embedded_type
-    if isinstance(media_type := item.get("media_type"), str):
-        return media_type.lower()
-    if rawjson.text_at(item, "filename").lower().endswith(".pdf"):
-        return "application/pdf"
-    return "audio/" if key == "input_audio" or isinstance(item.get("format"), str) else ""

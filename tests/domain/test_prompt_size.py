@@ -8,10 +8,11 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import example, given, strategies as st
 
 from gateway.domain.errors import BadRequest
 from gateway.domain.estimate import estimate
-from gateway.domain.prompt_size import bound_of, prompt_tokens, tokens_of
+from gateway.domain.prompt_size import PromptParts, bound_of, prompt_tokens, tokens_of
 
 ENGLISH = (
     "The quick brown fox jumps over the lazy dog. Reading a ledger takes patience, and writing one takes more: every"
@@ -242,6 +243,50 @@ def test_calls_of_tools_are_found_however_their_names_are_written() -> None:
     ):
         assert bound_of({"messages": msgspec.Raw(messages)}).calls.calls == 1
     assert bound_of({"messages": raw(user("Hi"))}).calls.calls == 0
+
+
+_NAMES = ("content", "text", "tool_calls", "function_call", "input", "arguments", "signature", "source", "data", "url")
+_SCALARS = st.sampled_from(["hi", "a{b", "x" * 60, "é" * 50, "https://h/a", None, 1])
+_LABELED = st.fixed_dictionaries(
+    {},
+    optional={
+        "type": st.sampled_from(["text", "tool_use", "thinking", "reasoning", "custom_tool_call", "image", None]),
+        "role": st.sampled_from(["tool", "user"]),
+        "call_id": _SCALARS,
+    },
+)
+_VALUES = st.recursive(
+    _SCALARS | _LABELED,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.builds(dict.__or__, _LABELED, st.dictionaries(st.sampled_from(_NAMES), inner, max_size=3))
+    ),
+)
+
+
+@example([{"arguments": {"call_id": "x" * 60}}], (",", ":"))
+@example([{"type": "image", "address": "https://h/a"}], (",", ":"))
+@given(_VALUES, st.sampled_from([(",", ":"), (", ", ": ")]))
+def test_values_without_media_are_counted_like_all_others(value: object, separators: tuple[str, str]) -> None:
+    counted, all_parts = PromptParts(), PromptParts()
+    if counted.add_without_media(msgspec.Raw(json.dumps(value, separators=separators).encode()), value):
+        all_parts.add([value])
+        all_parts.texts = []
+    assert counted == all_parts
+
+
+def test_an_agent_s_conversation_is_counted_without_a_look_at_each_value() -> None:
+    call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": '{"url":"https://h/a"}'}}
+    use = {"type": "tool_use", "id": "2", "name": "f", "input": {"url": "https://h/a", "images": [{"data": "x"}]}}
+    thinking = {"type": "thinking", "thinking": "", "signature": LONG}
+    messages = [{"role": "assistant", "content": [thinking, use]}, {"role": "assistant", "tool_calls": [call]}]
+    assert PromptParts().add_without_media(raw(messages), messages)
+
+
+@pytest.mark.parametrize("call", [b'{"name":"f{"}', rb'{"name":"f\u007b"}'])
+def test_an_object_that_comes_twice_is_found_beside_texts_with_braces(call: bytes) -> None:
+    message = b'{"content":{"a":1},"content":"","tool_calls":[%b]}' % call
+    assert not PromptParts().add_without_media(msgspec.Raw(message), msgspec.json.decode(message))
 
 
 def test_the_bound_has_a_least_value() -> None:
