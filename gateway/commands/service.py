@@ -4,13 +4,12 @@ It writes only to the user's own folders, needs no special rights, and runs noth
 """
 
 import os
+import plistlib
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from xml.sax.saxutils import escape
 
 import click
 import msgspec
@@ -44,57 +43,101 @@ class ServiceState(msgspec.Struct, frozen=True, kw_only=True):
     """The file that describes the service; empty on Windows."""
 
 
-class Systemd:
-    """A unit of the user's systemd."""
+class FileService(msgspec.Struct, frozen=True, kw_only=True):
+    """A service that is a file, which a tool of the system registers. Its methods raise ServiceFailed."""
 
-    system = "systemd"
-
-    def __init__(self) -> None:
-        base = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
-        self.file = Path(base).expanduser() / "systemd" / "user" / f"{NAME}.service"
-        self.link = self.file.parent / "default.target.wants" / self.file.name
-        """The link that makes systemd start the unit at login."""
+    system: str
+    file: Path
+    link: Path | None = None
+    """The link to the file that the tool makes."""
+    text: Callable[[Config], str]
+    """Returns the content of the file."""
+    start: Sequence[str]
+    """The command lines that start the service now and at every login."""
+    stop: str
+    reload: str = ""
+    """The command line after the file was deleted; empty if none is needed."""
+    test: str
+    """The command line that succeeds if the service is running."""
+    arguments: Sequence[str] = ()
+    """The last arguments of ``start`` and ``stop``, which may contain spaces."""
 
     def install(self, config: Config) -> ServiceState:
-        """Start the gateway now and at every login. Raises ServiceFailed."""
-        with _write_unit(unit(command(config)), self.file, self.link):
-            _run_or_fail("systemctl --user daemon-reload")
-            _run_or_fail(f"systemctl --user enable --now {NAME}")
+        """Start the gateway now and at every login. If that fails, restore the old file, or delete the new one.
+
+        Raises Conflict if there is a file of another program.
+        """
+        file = self.file
+        before = file.read_text(encoding="utf-8", errors="replace") if file.exists() else None
+        if before is not None and NAME not in before.lower():
+            raise Conflict(f"{file} exists already and was not created by Tollkeeper; move it away first")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(self.text(config), encoding="utf-8")
+        try:
+            for line in self.start:
+                _run_or_fail(line, *self.arguments)
+        except ServiceFailed as error:
+            if before is None:
+                self._delete()
+            else:
+                file.write_text(before, encoding="utf-8")
+            alternative = "'tollkeeper serve' runs the gateway without a service"
+            raise ServiceFailed(f"{error.message}; nothing was installed. {alternative}") from error
         return self.state()
 
     def remove(self) -> ServiceState:
-        """Stop and remove the service. Raises ServiceFailed."""
+        """Stop and remove the service. Its file is deleted even if it cannot be stopped."""
         if self.file.exists():
-            with _delete_unit(self.file, self.link):
-                _run_or_fail(f"systemctl --user disable --now {NAME}")
-            _run_or_fail("systemctl --user daemon-reload")
+            try:
+                _run_or_fail(self.stop, *self.arguments)
+            except ServiceFailed as error:
+                deleted = f"{self.file} was deleted, so the gateway does not start again at login"
+                advice = "if it is still running, 'tollkeeper stop' stops it"
+                raise ServiceFailed(f"{error.message}; {deleted}; {advice}") from error
+            finally:
+                self._delete()
+            if self.reload:
+                _run_or_fail(self.reload)
         return self.state()
 
     def state(self) -> ServiceState:
-        return _state_of(self.file, self.system, f"systemctl --user is-active --quiet {NAME}")
+        installed = self.file.exists()
+        running = installed and _run(self.test.split()).returncode == 0
+        return ServiceState(system=self.system, installed=installed, running=running, file=str(self.file))
+
+    def _delete(self) -> None:
+        for file in filter(None, (self.file, self.link)):
+            file.unlink(missing_ok=True)
 
 
-class Launchd:
-    """A user agent of launchd."""
+def systemd() -> FileService:
+    """Returns the unit of the user's systemd."""
+    base = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
+    file = Path(base).expanduser() / "systemd" / "user" / f"{NAME}.service"
+    return FileService(
+        system="systemd",
+        file=file,
+        link=file.parent / "default.target.wants" / file.name,
+        text=lambda config: unit(command(config)),
+        start=("systemctl --user daemon-reload", f"systemctl --user enable --now {NAME}"),
+        stop=f"systemctl --user disable --now {NAME}",
+        reload="systemctl --user daemon-reload",
+        test=f"systemctl --user is-active --quiet {NAME}",
+    )
 
-    system = "launchd"
 
-    def __init__(self) -> None:
-        self.file = Path("~/Library/LaunchAgents").expanduser() / f"{LABEL}.plist"
-
-    def install(self, config: Config) -> ServiceState:
-        with _write_unit(plist(command(config), config), self.file):
-            _run_or_fail("launchctl load -w", str(self.file))
-        return self.state()
-
-    def remove(self) -> ServiceState:
-        if self.file.exists():
-            with _delete_unit(self.file):
-                _run_or_fail("launchctl unload -w", str(self.file))
-        return self.state()
-
-    def state(self) -> ServiceState:
-        return _state_of(self.file, self.system, f"launchctl list {LABEL}")
+def launchd() -> FileService:
+    """Returns the user agent of launchd."""
+    file = Path("~/Library/LaunchAgents").expanduser() / f"{LABEL}.plist"
+    return FileService(
+        system="launchd",
+        file=file,
+        text=lambda config: plist(command(config), config),
+        start=("launchctl load -w",),
+        stop="launchctl unload -w",
+        test=f"launchctl list {LABEL}",
+        arguments=(str(file),),
+    )
 
 
 class Scheduler:
@@ -120,11 +163,11 @@ class Scheduler:
         return ServiceState(system=self.system, installed=result.returncode == 0, running=running, file="")
 
 
-def service_manager() -> Systemd | Launchd | Scheduler:
+def service_manager() -> FileService | Scheduler:
     """Returns this system's service manager."""
     if sys.platform == "win32":
         return Scheduler()
-    return Launchd() if sys.platform == "darwin" else Systemd()
+    return launchd() if sys.platform == "darwin" else systemd()
 
 
 def unit(words: Sequence[str]) -> str:
@@ -150,74 +193,21 @@ WantedBy=default.target
 
 def plist(words: Sequence[str], config: Config) -> str:
     """Returns the launchd agent that runs this command line: launchd.plist(5)."""
-    arguments = "\n".join(f"    <string>{escape(word)}</string>" for word in words)
-    log = escape(str(config.log))
-    return f"""<?xml version="1.0" encoding="UTF-8"?>
-<!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">
-<plist version="1.0">
-<dict>
-  <key>Label</key><string>{LABEL}</string>
-  <key>ProgramArguments</key>
-  <array>
-{arguments}
-  </array>
-  <key>RunAtLoad</key><true/>
-  <key>KeepAlive</key><dict><key>SuccessfulExit</key><false/></dict>
-  <key>StandardOutPath</key><string>/dev/null</string>
-  <key>StandardErrorPath</key><string>{log}</string>
-</dict>
-</plist>
-"""
+    agent = {
+        "Label": LABEL,
+        "ProgramArguments": [*words],
+        "RunAtLoad": True,
+        "KeepAlive": {"SuccessfulExit": False},
+        "StandardOutPath": "/dev/null",
+        "StandardErrorPath": str(config.log),
+    }
+    return plistlib.dumps(agent, sort_keys=False).decode()
 
 
 def _quote(word: str) -> str:
     """Returns a word of a command line as systemd reads it."""
     escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
     return f'"{escaped}"' if escaped != word or " " in word or not word else word
-
-
-@contextmanager
-def _write_unit(text: str, file: Path, *links: Path) -> Iterator[None]:
-    """Write a unit before the block, which registers it. If that fails, restore the old file, or delete the new one.
-
-    Raises Conflict if there is a file of another program.
-    """
-    before = file.read_text(encoding="utf-8", errors="replace") if file.exists() else None
-    if before is not None and NAME not in before.lower():
-        raise Conflict(f"{file} exists already and was not created by Tollkeeper; move it away first")
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(text, encoding="utf-8")
-    try:
-        yield
-    except ServiceFailed as error:
-        if before is None:
-            for new in (file, *links):
-                new.unlink(missing_ok=True)
-        else:
-            file.write_text(before, encoding="utf-8")
-        alternative = "'tollkeeper serve' runs the gateway without a service"
-        raise ServiceFailed(f"{error.message}; nothing was installed. {alternative}") from error
-
-
-@contextmanager
-def _delete_unit(*files: Path) -> Iterator[None]:
-    """Delete the files after the block, which stops the service, even if that fails."""
-    try:
-        yield
-    except ServiceFailed as error:
-        deleted = f"{files[0]} was deleted, so the gateway does not start again at login"
-        advice = "if it is still running, 'tollkeeper stop' stops it"
-        raise ServiceFailed(f"{error.message}; {deleted}; {advice}") from error
-    finally:
-        for file in files:
-            file.unlink(missing_ok=True)
-
-
-def _state_of(file: Path, system: str, test: str) -> ServiceState:
-    """Returns the state of a service that has a file. ``test`` is a command line that succeeds if it is running."""
-    installed = file.exists()
-    running = installed and _run(test.split()).returncode == 0
-    return ServiceState(system=system, installed=installed, running=running, file=str(file))
 
 
 def _run_or_fail(line: str, *arguments: str) -> None:

@@ -1,12 +1,13 @@
 """The gateway at login. A script that notes how it was called replaces the systems' own tools."""
 
 import os
+import plistlib
 import sys
 from pathlib import Path
 
 import pytest
 
-from gateway.commands.service import Launchd, ServiceFailed, Systemd, plist, unit
+from gateway.commands.service import ServiceFailed, launchd, plist, systemd, unit
 from gateway.config import Config
 from gateway.domain.errors import Conflict
 
@@ -35,27 +36,27 @@ def config(tmp_path: Path) -> Config:
 
 
 def test_a_unit_is_written_enabled_and_started(calls: Path, config: Config) -> None:
-    state = Systemd().install(config)
+    state = systemd().install(config)
     assert calls.read_text().splitlines()[:2] == ["--user daemon-reload", "--user enable --now tollkeeper"]
     assert (state.installed, state.running) == (True, True)
     assert f'"{config.home}"' in Path(state.file).read_text()
 
 
 def test_a_removed_unit_is_stopped_and_gone(calls: Path, config: Config) -> None:
-    Systemd().install(config)
-    state = Systemd().remove()
+    systemd().install(config)
+    state = systemd().remove()
     assert "--user disable --now tollkeeper" in calls.read_text()
     assert (state.installed, Path(state.file).exists()) == (False, False)
 
 
 def test_nothing_installed_is_removed_in_silence(calls: Path) -> None:
-    assert not Systemd().remove().installed
+    assert not systemd().remove().installed
     assert calls.read_text() == ""
 
 
 def test_a_tool_that_refuses_is_quoted_and_leaves_nothing_behind(calls: Path, config: Config) -> None:
     (calls.parent / "refuse").touch()
-    for keeper, words in ((Systemd(), "daemon-reload failed: no"), (Launchd(), "load -w failed: no")):
+    for keeper, words in ((systemd(), "daemon-reload failed: no"), (launchd(), "load -w failed: no")):
         with pytest.raises(ServiceFailed, match=f"{words}; nothing was installed"):
             keeper.install(config)
         assert not keeper.file.exists()
@@ -63,15 +64,15 @@ def test_a_tool_that_refuses_is_quoted_and_leaves_nothing_behind(calls: Path, co
 
 
 def test_a_service_that_was_installed_stays_as_it_was_if_the_tool_refuses(calls: Path, config: Config) -> None:
-    before = Path(Systemd().install(config).file).read_text()
+    before = Path(systemd().install(config).file).read_text()
     (calls.parent / "refuse").touch()
     with pytest.raises(ServiceFailed):
-        Systemd().install(Config(home=config.home / "another"))
-    assert Systemd().file.read_text() == before
+        systemd().install(Config(home=config.home / "another"))
+    assert systemd().file.read_text() == before
 
 
 def test_a_service_is_removed_although_the_tool_refuses(calls: Path, config: Config) -> None:
-    for keeper in (Systemd(), Launchd()):
+    for keeper in (systemd(), launchd()):
         keeper.install(config)
         wants = keeper.file.parent / "default.target.wants" / keeper.file.name
         wants.parent.mkdir()
@@ -80,13 +81,13 @@ def test_a_service_is_removed_although_the_tool_refuses(calls: Path, config: Con
         with pytest.raises(ServiceFailed, match=r"failed: no; .* was deleted, so the gateway does not start again"):
             keeper.remove()
         assert not keeper.file.exists()
-        assert wants.is_symlink() is isinstance(keeper, Launchd)
+        assert wants.is_symlink() is (keeper.system == "launchd")
         assert not keeper.state().installed
         (calls.parent / "refuse").unlink()
 
 
 def test_somebody_elses_file_is_not_overwritten(calls: Path, config: Config) -> None:
-    keeper = Systemd()
+    keeper = systemd()
     keeper.file.parent.mkdir(parents=True)
     keeper.file.write_text("[Unit]\n")
     with pytest.raises(Conflict):
@@ -98,13 +99,13 @@ def test_a_system_without_the_tool_says_so(monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     with pytest.raises(ServiceFailed, match="no systemctl"):
-        Systemd().install(config)
+        systemd().install(config)
 
 
 def test_an_agent_of_launchd_is_loaded_and_unloaded(calls: Path, config: Config) -> None:
-    file = Path(Launchd().install(config).file)
+    file = Path(launchd().install(config).file)
     assert file.exists()
-    Launchd().remove()
+    launchd().remove()
     assert [line.split()[0] for line in calls.read_text().splitlines()] == ["load", "list", "unload"]
     assert not file.exists()
 
@@ -125,8 +126,9 @@ def test_words_of_a_unit_mean_themselves(word: str, written: str) -> None:
 
 def test_words_of_an_agent_are_escaped(config: Config) -> None:
     assert "<string>/a&amp;b</string>" in plist(["/a&b"], config)
+    assert plistlib.loads(plist(["/a&b"], config).encode())["ProgramArguments"] == ["/a&b"]
 
 
 def test_the_first_key_gets_into_no_journal(config: Config) -> None:
     assert "StandardOutput=null" in unit(["serve"])
-    assert "<key>StandardOutPath</key><string>/dev/null</string>" in plist(["serve"], config)
+    assert plistlib.loads(plist(["serve"], config).encode())["StandardOutPath"] == "/dev/null"

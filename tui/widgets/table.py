@@ -254,11 +254,10 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
     def _line(self, y: int) -> Strip:
         index = y + self.scroll_offset.y
         if index >= self.source.count:
-            return self._painter.blank()
+            return self._painter.row(None, None, None)
         key = self.source.key(index)
         state = RowState(index == self.cursor and not self.lost, self.has_focus, key in self.marks)
-        row = self.source.row(index)
-        return self._painter.missing(state) if row is None else self._painter.row(key, row, state)
+        return self._painter.row(key, self.source.row(index), state)
 
     def _restore_cursor(self, *, new_filter: bool) -> int:
         """Put the cursor where its row is now. Returns the number of lines by which the view must move with it."""
@@ -309,8 +308,7 @@ class RowPainter(Generic[R]):
     def __init__(self, style: Callable[[str], Style]) -> None:
         self._make_style = style
         self._styles: dict[str, Style] = {}
-        self._strips: LRUCache[Hashable, tuple[R, RowState, Strip]] = LRUCache(512)  # rows of a few screens
-        self._empty: dict[RowState | None, Strip] = {}
+        self._strips: LRUCache[Hashable, tuple[R | None, RowState | None, Strip]] = LRUCache(512)  # a few screens
         self.placed: Sequence[Column[R]] = ()
         self.cut_widths: dict[str, int] = {}
         """The widths of the widest texts that were cut since the columns were placed, by column."""
@@ -324,7 +322,6 @@ class RowPainter(Generic[R]):
     def clear(self) -> None:
         """Forget all strips and styles, because styles or columns have changed."""
         self._strips.clear()
-        self._empty.clear()
         self._styles.clear()
 
     def head(self, sort: str, *, descending: bool) -> Strip:
@@ -340,8 +337,10 @@ class RowPainter(Generic[R]):
             segments += [Segment(title, bold if is_sorted else plain), Segment(" ", plain)]
         return Strip(segments).adjust_cell_length(self.width, plain)
 
-    def row(self, key: Hashable, row: R, state: RowState) -> Strip:
-        """Returns the line of a row; the same strip as before if nothing changed."""
+    def row(self, key: Hashable, row: R | None, state: RowState | None) -> Strip:
+        """Returns the line of a row, which is None if it is not loaded yet; without a state, the line of no row. It is
+        the same strip as before if nothing changed.
+        """
         cached = self._strips.get(key)
         if cached is not None and cached[1] == state and cached[0] == row:
             return cached[2]
@@ -350,19 +349,12 @@ class RowPainter(Generic[R]):
         self._strips[key] = (row, state, strip)
         return strip
 
-    def missing(self, state: RowState) -> Strip:
-        if state not in self._empty:
+    def _paint(self, row: R | None, state: RowState | None) -> Strip:
+        if state is None:
+            return Strip.blank(self.width, self._style("base"))
+        if row is None:
             base = self._style("cursor" if state.cursor else "dim")
-            strip = Strip([Segment(" " + glyphs.ELLIPSIS, base)])
-            self._empty[state] = strip.adjust_cell_length(self.width, base)
-        return self._empty[state]
-
-    def blank(self) -> Strip:
-        if None not in self._empty:
-            self._empty[None] = Strip.blank(self.width, self._style("base"))
-        return self._empty[None]
-
-    def _paint(self, row: R, state: RowState) -> Strip:
+            return Strip([Segment(" " + glyphs.ELLIPSIS, base)]).adjust_cell_length(self.width, base)
         base = self._style(("cursor" if state.focus else "rest") if state.cursor else "base")
         segments = [Segment(glyphs.MARKED if state.marked else " ", base)]
         for column in self.placed:

@@ -303,8 +303,8 @@ def test_the_same_row_is_painted_once() -> None:
 
 
 def test_a_row_that_is_not_here_yet_is_an_ellipsis() -> None:
-    assert painter().missing(RowState()).text.strip() == "…"
-    assert painter().blank().text.strip() == ""
+    assert painter().row(7, None, RowState()).text.strip() == "…"
+    assert painter().row(None, None, None).text.strip() == ""
 
 
 def test_a_selection_is_a_span_of_cells() -> None:
