@@ -26,10 +26,9 @@ from gateway.commands.base import (
     HOME,
     HOST,
     PORT,
+    SuggestingGroup,
     address_options,
     home_option,
-    no_such_command,
-    refuse_repeated_options,
     show_help,
 )
 from gateway.commands.exit_codes import PROGRAM, Exit, report
@@ -101,12 +100,8 @@ SUGGESTIONS: Mapping[str, str] = {
 """The commands to suggest for words that are not commands."""
 
 
-class LazyGroup(click.Group):
+class LazyGroup(SuggestingGroup):
     """A group that imports a command when it is called, and none for its help."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        refuse_repeated_options(self, ctx, args)
-        return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -122,15 +117,9 @@ class LazyGroup(click.Group):
         names = [CompletionItem(name, help=text) for name, (_, text) in COMMANDS.items() if name.startswith(incomplete)]
         return names + click.Command.shell_complete(self, ctx, incomplete)
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
-            if suggestion := SUGGESTIONS.get(args[0]):
-                command = suggestion if suggestion == PROGRAM else f"{PROGRAM} {suggestion}"
-                raise click.UsageError(f"No such command '{args[0]}'. Did you mean '{command}'?", ctx)
-            raise no_such_command(args[0], COMMANDS, ctx)
-        return super().resolve_command(ctx, args)
+    def suggestion(self, ctx: click.Context, args: list[str]) -> str:
+        command = SUGGESTIONS.get(args[0], "")
+        return f"{PROGRAM} {command}" if command not in ("", PROGRAM) else command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -137,7 +137,28 @@ def refuse_repeated_options(command: click.Command, ctx: click.Context, args: Se
             raise click.UsageError(f"{name} is given {order.count(param)} times; it takes one value", ctx)
 
 
-class Noun(click.Group):
+class SuggestingGroup(click.Group):
+    """A group whose error for an unknown word suggests a command."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        refuse_repeated_options(self, ctx, args)
+        return super().parse_args(ctx, args)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            if suggestion := self.suggestion(ctx, args):
+                raise click.UsageError(f"No such command '{args[0]}'. Did you mean '{suggestion}'?", ctx)
+            raise no_such_command(args[0], self.list_commands(ctx), ctx)
+        return super().resolve_command(ctx, args)
+
+    def suggestion(self, ctx: click.Context, args: list[str]) -> str:
+        """Returns the command line to suggest instead of an unknown word, or an empty string."""
+        raise NotImplementedError
+
+
+class Noun(SuggestingGroup):
     """A group of commands about one thing, listed in the order of their definition, after the usual ones."""
 
     command_class = Command
@@ -151,7 +172,6 @@ class Noun(click.Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if self.bare and not ctx.resilient_parsing and self._names_no_command(args):
             args = [self.bare, *args]
-        refuse_repeated_options(self, ctx, args)
         return super().parse_args(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -159,17 +179,11 @@ class Noun(click.Group):
             return show_help
         return super().get_command(ctx, cmd_name) or super().get_command(ctx, ALIASES.get(cmd_name, ""))
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
-            names, suggestion = self.list_commands(ctx), SUGGESTIONS.get(f"{self.name} {args[0]}")
-            if not suggestion and len(args) == 1 and not get_close_matches(args[0], names) and self._may_show(args[0]):
-                suggestion = f"{self.name} show {word(args[0])}"
-            if suggestion:
-                raise click.UsageError(f"No such command '{args[0]}'. Did you mean 'tollkeeper {suggestion}'?", ctx)
-            raise no_such_command(args[0], names, ctx)
-        return super().resolve_command(ctx, args)
+    def suggestion(self, ctx: click.Context, args: list[str]) -> str:
+        names, suggestion = self.list_commands(ctx), SUGGESTIONS.get(f"{self.name} {args[0]}")
+        if not suggestion and len(args) == 1 and not get_close_matches(args[0], names) and self._may_show(args[0]):
+            suggestion = f"{self.name} show {word(args[0])}"
+        return f"tollkeeper {suggestion}" if suggestion else ""
 
     def _may_show(self, typed: str) -> bool:
         """Returns whether ``show`` could show something with this name or number."""

@@ -30,9 +30,9 @@ from tui.pages.usage_panels import (
     BudgetSource,
     budget_chart,
     budget_sources,
-    budget_window,
     heat_map,
     heat_width,
+    new_course,
 )
 from tui.session import ConsoleSession
 from tui.text import Part, content, lines, safe, side_by_side
@@ -86,11 +86,10 @@ async def fetch_sums(
     heat = await client.summary(since=heat_starts[0], step="hour", words=filter_words)
     course = None
     if budget is not None:
-        window = budget_window(budget, now)
-        summary = await client.summary(by=budget.by, since=window.start, step=window.step)
-        number = MEASURES["cost" if budget.budget.nanos is not None else "tokens"].number
-        used = [(point.start_ms, number(point.row)) for point in summary.series if point.key == budget.key]
-        course = BudgetCourse(budget, window, used)
+        new = new_course(budget, now)
+        summary = await client.summary(by=budget.by, since=new.start, step=new.step)
+        rows = [(point.start_ms, point.row) for point in summary.series if point.key == budget.key]
+        course = msgspec.structs.replace(new, used=[(start, new.value.number(row)) for start, row in rows])
     return UsageSums(
         with_all(trends(main, starts), trends(overall, starts)),
         overall.total,

@@ -3,6 +3,7 @@
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -47,31 +48,20 @@ class Measure(msgspec.Struct, frozen=True):
         return self.show(round(number))
 
 
+def _time_measure(name: str, field: str) -> Measure:
+    """Returns the measure of a time, whose fields in a row contain ``field``."""
+    percentiles = {percent: attrgetter(f"{field}_{percent}_ms") for percent in ("p50", "p95")}
+    mean = attrgetter(f"mean_{field}_ms")
+    return Measure(name, lambda row: mean(row) or 0, fmt.seconds, {**percentiles, "avg": mean})
+
+
 MEASURES: Mapping[str, Measure] = {
     "cost": Measure("cost", lambda row: row.cost_nanos, fmt.short_cost, unit=DOLLAR),
     "calls": Measure("calls", lambda row: row.calls, fmt.brief_count, integers=True),
     "tokens": Measure("tokens", lambda row: row.input_tokens + row.output_tokens, fmt.brief_count, integers=True),
     "errors": Measure("errors", lambda row: row.errors, fmt.brief_count, integers=True, words="st:err"),
-    "duration": Measure(
-        "duration",
-        lambda row: row.mean_duration_ms or 0,
-        fmt.seconds,
-        {
-            "p50": lambda row: row.duration_p50_ms,
-            "p95": lambda row: row.duration_p95_ms,
-            "avg": lambda row: row.mean_duration_ms,
-        },
-    ),
-    "first token": Measure(
-        "time to the first token",
-        lambda row: row.mean_first_byte_ms or 0,
-        fmt.seconds,
-        {
-            "p50": lambda row: row.first_byte_p50_ms,
-            "p95": lambda row: row.first_byte_p95_ms,
-            "avg": lambda row: row.mean_first_byte_ms,
-        },
-    ),
+    "duration": _time_measure("duration", "duration"),
+    "first token": _time_measure("time to the first token", "first_byte"),
 }
 
 

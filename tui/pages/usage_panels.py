@@ -136,32 +136,19 @@ class BudgetSource(msgspec.Struct, frozen=True):
         return self.kind if self.kind == "account" else f"{self.kind} {self.name}"
 
 
-class BudgetWindow(msgspec.Struct, frozen=True):
-    """The time span of the axis."""
-
-    start: Millis
-    end: Millis
-    step: str
-
-
-def budget_window(source: BudgetSource, now: Millis) -> BudgetWindow:
-    """Returns the current window of a budget; without an end, the last weeks and the next ones."""
-    window = source.budget.window
-    step = window.info.chart_step
-    ends = window_end(window, now)
-    if ends is None:
-        start = max(source.since, Millis(window_start(Window.DAY, now) - 30 * DAY_MS))
-        return BudgetWindow(Millis(min(start, now - DAY_MS)), Millis(now + 30 * DAY_MS), step)
-    return BudgetWindow(window_start(window, now), ends, step)
-
-
 class BudgetCourse(msgspec.Struct, frozen=True):
-    """The use of a budget up to now."""
+    """The use of a budget up to now, on an axis of time."""
 
     source: BudgetSource
-    window: BudgetWindow
-    used: Sequence[tuple[Millis, float]]
+    start: Millis
+    end: Millis
+    used: Sequence[tuple[Millis, float]] = ()
     """The start of an hour or day, and the amount used in it."""
+
+    @property
+    def step(self) -> str:
+        """Returns ``hour`` or ``day``."""
+        return self.source.budget.window.info.chart_step
 
     @property
     def value(self) -> Measure:
@@ -183,7 +170,7 @@ class BudgetCourse(msgspec.Struct, frozen=True):
         if moment >= now:
             return self.spent + self.pace(now) * (moment - now)
         used = float(self.spent) - sum(amount for _, amount in self.used)
-        step_ms = HOUR_MS if self.window.step == "hour" else DAY_MS
+        step_ms = HOUR_MS if self.step == "hour" else DAY_MS
         for start, amount in self.used:
             length = max(1, min(step_ms, now - start))
             used += amount * max(0.0, min(1.0, (moment - start) / length))
@@ -192,12 +179,12 @@ class BudgetCourse(msgspec.Struct, frozen=True):
     def with_current(self, sources: Sequence[BudgetSource], fetched: Millis, now: Millis) -> "BudgetCourse":
         """Returns the course with the current amounts of its budget. What was used since is added as one piece."""
         source = next((other for other in sources if other.identity == self.source.identity), self.source)
-        window = budget_window(source, now)
-        if window.start > self.window.start and source.budget.window is not Window.EVER:
-            return BudgetCourse(source, window, [])
-        current = BudgetCourse(source, self.window, self.used)
-        added = current.spent - self.spent
-        return BudgetCourse(source, self.window, [*self.used, (fetched, float(added))]) if added > 0 else current
+        new = new_course(source, now)
+        if new.start > self.start and source.budget.window is not Window.EVER:
+            return new
+        added = new.spent - self.spent
+        used = [*self.used, (fetched, float(added))] if added > 0 else self.used
+        return msgspec.structs.replace(self, source=source, used=used)
 
     def pace(self, now: Millis) -> float:
         """Returns the amount used per millisecond; 0 while it is too early to tell."""
@@ -205,12 +192,23 @@ class BudgetCourse(msgspec.Struct, frozen=True):
         return self.spent / span if span else 0.0
 
 
+def new_course(source: BudgetSource, now: Millis) -> BudgetCourse:
+    """Returns the course of a budget in its window, before anything was used; without an end, in the last weeks and the
+    next ones.
+    """
+    window = source.budget.window
+    if (ends := window_end(window, now)) is not None:
+        return BudgetCourse(source, window_start(window, now), ends)
+    start = max(source.since, Millis(window_start(Window.DAY, now) - 30 * DAY_MS))
+    return BudgetCourse(source, Millis(min(start, now - DAY_MS)), Millis(now + 30 * DAY_MS))
+
+
 def budget_chart(course: BudgetCourse, now: Millis, size: tuple[int, int], more: Sequence[Part] = ()) -> list[Content]:
     """Returns the used amount as an area, the limit as a line, and the expected amount. ``more`` ends it."""
     width, height = size
     columns = max(8, width - AXIS - EDGE)
-    length = course.window.end - course.window.start
-    moments = [course.window.start + length * (x + 1) / columns for x in range(columns)]
+    length = course.end - course.start
+    moments = [course.start + length * (x + 1) / columns for x in range(columns)]
     past = [moment - length / columns < now for moment in moments]
     values = [course.at(min(at, now) if gone else at, now) for at, gone in zip(moments, past, strict=True)]
     has_forecast = course.pace(now) > 0
@@ -247,7 +245,7 @@ def _budget_axis(course: BudgetCourse, past: Sequence[bool], columns: int) -> It
     now_column = max(0, sum(past) - 1)
     line = glyphs.AXIS[3] * now_column + glyphs.TICK + glyphs.AXIS[3] * (columns - now_column - 1)
     yield content((f"{cell('0', AXIS, right=True)} {glyphs.AXIS[2]}{line}", "dim"))
-    start_text, end_text = (_moment(at, course.window.step) for at in (course.window.start, course.window.end))
+    start_text, end_text = (_moment(at, course.step) for at in (course.start, course.end))
     text = " " * columns
     for column, label in ((max(0, now_column - 1), "now"), (0, start_text), (columns - len(end_text), end_text)):
         if not text[max(0, column - 1) : column + len(label) + 1].strip():

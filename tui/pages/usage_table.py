@@ -3,7 +3,7 @@
 A bar and a series are selected by keys or mouse, and their calls are opened on the Live page.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from functools import partial
 
@@ -43,8 +43,15 @@ def _numbers(title: str, width: int, text: Callable[[SumRow], str], measure: str
     return Column(f"{measure}:{title}", title, width, lambda row: text(row.row), right=True)
 
 
-def _ms(ms: float | None) -> str:
-    return fmt.seconds(None if ms is None else round(ms))
+def _times(title: str, measure: str) -> Iterator[Column[SeriesRow]]:
+    """Yields the columns of a time: its percentiles, of which the first has the ``title``, and its average."""
+
+    def text(number: Callable[[SumRow], float | None], row: SumRow) -> str:
+        ms = number(row)
+        return fmt.seconds(None if ms is None else round(ms))
+
+    for name, number in zip((title, "p95", "avg"), MEASURES[measure].lines.values(), strict=True):
+        yield _numbers(name, max(7, len(name)), partial(text, number), measure)
 
 
 NUMBERS = (
@@ -52,12 +59,8 @@ NUMBERS = (
     _numbers("calls", 7, lambda row: fmt.count(row.calls), "calls"),
     _numbers("tokens", 7, lambda row: fmt.brief_count(row.input_tokens + row.output_tokens), "tokens"),
     _numbers("errors", 7, lambda row: fmt.count(row.errors), "errors"),
-    _numbers("dur p50", 7, lambda row: _ms(row.duration_p50_ms), "duration"),
-    _numbers("p95", 7, lambda row: _ms(row.duration_p95_ms), "duration"),
-    _numbers("avg", 7, lambda row: _ms(row.mean_duration_ms), "duration"),
-    _numbers("first p50", 9, lambda row: _ms(row.first_byte_p50_ms), "first token"),
-    _numbers("p95", 7, lambda row: _ms(row.first_byte_p95_ms), "first token"),
-    _numbers("avg", 7, lambda row: _ms(row.mean_first_byte_ms), "first token"),
+    *_times("dur p50", "duration"),
+    *_times("first p50", "first token"),
 )
 
 MARKS = 3

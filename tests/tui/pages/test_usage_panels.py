@@ -11,11 +11,10 @@ from tui.pages.usage_bars import MEASURES
 from tui.pages.usage_panels import (
     BudgetCourse,
     BudgetSource,
-    BudgetWindow,
     budget_chart,
-    budget_window,
     heat_map,
     heat_width,
+    new_course,
 )
 from tui.trends import DAY_MS, HOUR_MS, Trends
 
@@ -84,18 +83,18 @@ def source(spent: float, limit: float, window: Window = Window.WEEK) -> BudgetSo
 
 HALF = Millis(MONDAY + 84 * HOUR_MS)
 """The middle of the week."""
-SPAN = BudgetWindow(Millis(MONDAY), Millis(MONDAY + 7 * DAY_MS), "hour")
+SPAN = (Millis(MONDAY), Millis(MONDAY + 7 * DAY_MS))
 
 
 def course(spent: float, limit: float) -> BudgetCourse:
     """Half of it was used in the first hour, the rest a day later."""
     used = [(Millis(MONDAY), spent * DOLLAR / 2), (Millis(MONDAY + DAY_MS), spent * DOLLAR / 2)]
-    return BudgetCourse(source(spent, limit), SPAN, used)
+    return BudgetCourse(source(spent, limit), *SPAN, used)
 
 
 def test_use_adds_up_and_goes_on_at_its_pace() -> None:
     half = course(6, 20)
-    moments = (MONDAY, MONDAY + HOUR_MS, MONDAY + DAY_MS, MONDAY + 2 * DAY_MS, HALF, SPAN.end)
+    moments = (MONDAY, MONDAY + HOUR_MS, MONDAY + DAY_MS, MONDAY + 2 * DAY_MS, HALF, SPAN[1])
     assert [half.at(at, HALF) / DOLLAR for at in moments] == [0, 3, 3, 6, 6, 12]
     assert half.pace(Millis(MONDAY + HOUR_MS)) == 0
 
@@ -121,9 +120,9 @@ def test_what_was_used_after_the_fetch_moves_the_end_of_the_course() -> None:
 
 
 def test_a_new_window_of_the_budget_begins_at_nothing() -> None:
-    next_week = Millis(SPAN.end + HOUR_MS)
+    next_week = Millis(SPAN[1] + HOUR_MS)
     later = course(6, 20).with_current([source(0, 20)], HALF, next_week)
-    assert (later.window.start, later.spent, later.used) == (SPAN.end, 0, [])
+    assert (later.start, later.spent, later.used) == (SPAN[1], 0, ())
 
 
 def test_the_cost_so_far_stands_against_the_limit_with_a_forecast() -> None:
@@ -168,18 +167,18 @@ def test_the_chart_is_as_wide_as_it_may_be() -> None:
 
 
 def test_windows_are_those_of_the_budget() -> None:
-    day = budget_window(source(1, 5, Window.DAY), NOW)
+    day = new_course(source(1, 5, Window.DAY), NOW)
     assert (day.end - day.start, day.step) == (DAY_MS, "hour")
-    month = budget_window(source(1, 5, Window.MONTH), NOW)
+    month = new_course(source(1, 5, Window.MONTH), NOW)
     assert month.start <= NOW < month.end
     assert month.step == "day"
-    ever = budget_window(source(1, 5, Window.EVER), NOW)
+    ever = new_course(source(1, 5, Window.EVER), NOW)
     assert ever.start < NOW < ever.end
 
 
 def test_a_budget_of_tokens_is_counted_in_tokens() -> None:
     tokens = msgspec.structs.replace(budget(0, None), tokens=2_000_000, spent_tokens=500_000)
-    found = BudgetCourse(msgspec.structs.replace(source(0, 1), budget=tokens), SPAN, [(Millis(MONDAY), 500_000.0)])
+    found = BudgetCourse(msgspec.structs.replace(source(0, 1), budget=tokens), *SPAN, [(Millis(MONDAY), 500_000.0)])
     lines = text(budget_chart(found, HALF, (60, 9)))
     assert "500k/2M tok" in lines[0]
     assert lines[1].split()[0] == "2M"
