@@ -18,6 +18,7 @@ from gateway.domain.rawjson import NULL
 from gateway.domain.text import plain
 from gateway.domain.transcript import Transcript
 from gateway.inbound.chat.contents import call_arguments, read_content, read_result, result_parts
+from gateway.inbound.media import image_part
 from gateway.inbound.responses.relay import REASONING
 from gateway.inbound.responses.summary import COMPACTIONS, summary_in
 from gateway.inbound.responses.tools import ClientTool, ToolKind, ToolTable
@@ -98,7 +99,7 @@ class InputReader:
             self._read_message(item, where)
         elif kind in _SEARCH_TYPES and item.call_id is None:  # OpenAI's servers made it
             self.tools.add(item.tools or (), f"{where}.tools")
-            self._describe(kind, raw)
+            self._describe(kind, raw, where)
         elif kind in _CALL_KINDS:
             self.transcript.add("assistant", [self._call_part(item, _CALL_KINDS[kind])])
         elif kind in _OUTPUT_TYPES:
@@ -117,7 +118,7 @@ class InputReader:
             settings = {"reasoning": item.reasoning, "text": item.text}
             self.updates |= {name: raw for name, raw in settings.items() if not rawjson.is_null(raw)}
         elif kind in _DESCRIBED_TYPES:
-            self._describe(kind, raw)
+            self._describe(kind, raw, where)
         else:
             raise _unreadable_item(item, where)
 
@@ -131,12 +132,12 @@ class InputReader:
             self.lost["input[].tool_calls"] = None
         self.transcript.add(role, read_content(item.content, f"{where}.content", self.transcript))
 
-    def _describe(self, kind: str, raw: msgspec.Raw) -> None:
-        """Add what an item says to the transcript, as a text, and what that leaves out to ``lost``."""
-        name = _LOST_FIELDS.get(kind, "")
-        if name and b'"%b"' % name.encode() in bytes(raw):
-            self.lost[f"input[].{kind}.{name}"] = None
+    def _describe(self, kind: str, raw: msgspec.Raw, where: str) -> None:
+        """Add what an item says to the transcript, as a text with its picture, and what they leave out to ``lost``."""
         item = rawjson.value(raw)
+        picture, name = _picture_in(kind, item), _LOST_FIELDS.get(kind, "")
+        if name and not picture and b'"%b"' % name.encode() in bytes(raw):
+            self.lost[f"input[].{kind}.{name}"] = None
         for name in ("action", *_ENCODED) if kind == "computer_call" else _ENCODED:
             if not isinstance(item.get(name), str | None):
                 item[name] = rawjson.encode(item[name]).decode()
@@ -149,7 +150,8 @@ class InputReader:
             item.pop("result", None)
         lines += _texts([item], ("output", "result", "error", "reason"))
         role = "user" if kind == "agent_message" else "assistant"
-        self.transcript.add(role, [TextPart(raw=rawjson.raw("\n".join(lines)))])
+        shown = [image_part(picture, where)] if picture else []
+        self.transcript.add(role, [TextPart(raw=rawjson.raw("\n".join(lines))), *shown])
 
     def _call_part(self, item: _InputItem, kind: ToolKind) -> CallPart:
         return CallPart(
@@ -218,13 +220,20 @@ _INPUT_FIELDS = (
 _ENCODED = ("actions", "approve", "error")
 """Fields of an item that its description shows as JSON; MCP servers report errors as objects."""
 _LOST_FIELDS = {
-    "image_generation_call": "result",
     "mcp_list_tools": "tools",
     "agent_message": "encrypted_content",
     "computer_call_output": "output",
 }
 """The field of an item that its description leaves out."""
 _RESULT_FIELDS = ("filename", "title", "url", "text", "logs")
+
+
+def _picture_in(kind: str, item: dict[str, Any]) -> str:
+    """Returns the address of the picture that a tool made, or its data as an address; empty without one."""
+    if kind == "computer_call_output":
+        return rawjson.text_at(item, "output", "image_url")
+    result = rawjson.text_at(item, "result") if kind == "image_generation_call" else ""
+    return f"data:image/png;base64,{result}" if result and not result.startswith("http") else result
 
 
 def _texts(holders: list[Any], names: tuple[str, ...]) -> list[str]:

@@ -234,7 +234,7 @@ def test_the_clients_own_tools_and_their_outputs() -> None:
         ),
         ({"type": "program_output", "id": "po", "call_id": "c", "result": "4"}, "[program_output]\n4"),
         (
-            {"type": "image_generation_call", "id": "ig", "result": "aW1n", "revised_prompt": "a toll"},
+            {"type": "image_generation_call", "id": "ig", "result": None, "revised_prompt": "a toll"},
             "[image_generation_call] a toll",
         ),
         *(
@@ -249,6 +249,26 @@ def test_the_clients_own_tools_and_their_outputs() -> None:
 )
 def test_what_a_vendors_tool_did_is_reported_in_a_line(item: dict[str, Any], line: str) -> None:
     assert messages(item) == [{"role": "assistant", "content": line}]
+
+
+@pytest.mark.parametrize(
+    ("item", "url"),
+    [
+        ({"type": "image_generation_call", "id": "ig", "result": "iVBORw0KGgo="}, "data:image/png;base64,iVBORw0KGgo="),
+        ({"type": "image_generation_call", "id": "ig", "result": "https://x/a.png"}, "https://x/a.png"),
+        (
+            {"type": "computer_call_output", "call_id": "c", "output": {"image_url": "data:image/png;base64,AAAA"}},
+            "data:image/png;base64,AAAA",
+        ),
+    ],
+)
+def test_the_picture_that_a_vendors_tool_made_is_shown(item: dict[str, Any], url: str) -> None:
+    """A client that has an image changed sends the last one back with the items of the conversation."""
+    conversation, found = read([USER, item, USER])
+    picture = {"type": "image_url", "image_url": {"url": url}}
+    asked = {"role": "user", "content": [picture, {"type": "text", "text": "go"}]}
+    assert found == [USER, {"role": "assistant", "content": f"[{item['type']}]"}, asked]
+    assert conversation.extras == ()
 
 
 def test_what_another_agent_wrote_is_what_the_user_says() -> None:
@@ -275,14 +295,12 @@ def test_the_last_update_of_the_configuration_counts() -> None:
 def test_what_cannot_be_sent_back_is_named() -> None:
     cited = {"type": "file_citation", "file_id": "f", "filename": "a.pdf", "index": 0}
     said = {"role": "assistant", "content": [{"type": "output_text", "text": "a", "annotations": [cited]}]}
-    image = {"type": "image_generation_call", "id": "ig", "result": "aW1n"}
-    screen = {"type": "computer_screenshot", "image_url": "data:image/png;base64,AAAA"}
+    screen = {"type": "computer_screenshot", "file_id": "file_1"}
     shown = {"type": "computer_call_output", "call_id": "c", "output": screen}
     calling = {"role": "assistant", "content": "", "tool_calls": [chat_call("x")]}
-    assert read([USER, said, calling, image, shown])[0].extras == (
+    assert read([USER, said, calling, shown])[0].extras == (
         "input[].annotations",
         "input[].tool_calls",
-        "input[].image_generation_call.result",
         "input[].computer_call_output.output",
     )
 
