@@ -214,10 +214,11 @@ def test_every_row_is_tried() -> None:
         (CHAT, {"messages": HELLO, "functions": [WRONG]}, "functions[0].parameters"),
         (MESSAGES, {"messages": HELLO, "max_tokens": 9, "tools": [WRONG]}, "tools.0.input_schema"),
         (RESPONSES, {"input": "a", "tools": [{"type": "function", **WRONG}]}, "tools[0].parameters"),
+        (RESPONSES, {"input": "a", "include": ["message.output_text.logprobs"]}, "include"),
     ],
 )
-def test_a_wrong_schema_is_named_in_the_clients_words(api: InboundApi, body: Doc, param: str) -> None:
-    made = channel(dialect=Dialect.GEMINI)
+def test_what_is_refused_is_named_in_the_clients_words(api: InboundApi, body: Doc, param: str) -> None:
+    made = channel(dialect=Dialect.GEMINI if api is MESSAGES else Dialect.ANTHROPIC)
     request = HttpRequest(body=dumps({"model": "m", **body}), target="/", headers={})
     order = api.order(api.parse(request), CallId("req_0123456789abcdef01234567"), Millis(0))
     plan = api.plan(order, made, new_adapter(made.dialect), lacks_api=True)

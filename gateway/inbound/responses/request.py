@@ -45,6 +45,7 @@ _PARAM_NAMES = {
     "response_format": "text.format",
     "verbosity": "text.verbosity",
     "cache_control": "input[].prompt_cache_breakpoint",
+    "logprobs": "include",
 }
 """The client's names of parameters, by those of chat completions."""
 _TRANSLATED = frozenset(
