@@ -168,9 +168,9 @@ def _input_kinds(counts: Mapping[str, int], whole: Usage) -> dict[str, int]:
 
 
 def as_object(usage: Usage) -> dict[str, object]:
-    """Returns the usage with OpenAI's names and all details, for clients."""
+    """Returns the usage with OpenAI's names and all details, for clients. MacPaw's needs ``audio_tokens``."""
     long = {"cache_write_long_tokens": usage.cache_write_long} if usage.cache_write_long else {}
-    details = {"cached_tokens": usage.cached, "cache_write_tokens": usage.cache_write, **long}
+    details = {"cached_tokens": usage.cached, "audio_tokens": 0, "cache_write_tokens": usage.cache_write, **long}
     return {
         "prompt_tokens": usage.input,
         "completion_tokens": usage.output,

@@ -19,6 +19,6 @@ def test_usage_as_clients_read_it() -> None:
         "prompt_tokens": 9,
         "completion_tokens": 5,
         "total_tokens": 14,
-        "prompt_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 1},
+        "prompt_tokens_details": {"cached_tokens": 4, "audio_tokens": 0, "cache_write_tokens": 1},
         "completion_tokens_details": {"reasoning_tokens": 2},
     }

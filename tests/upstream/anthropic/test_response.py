@@ -46,7 +46,7 @@ def test_text() -> None:
     assert (doc["id"], doc["model"], doc["created"], whole.upstream_id) == ("msg_1", "mine", 77, "msg_1")
     usage = doc["usage"]
     assert (usage["prompt_tokens"], usage["completion_tokens"], usage["total_tokens"]) == (30, 7, 37)
-    assert usage["prompt_tokens_details"] == {"cached_tokens": 20, "cache_write_tokens": 0}
+    assert usage["prompt_tokens_details"] == {"cached_tokens": 20, "audio_tokens": 0, "cache_write_tokens": 0}
 
 
 @pytest.mark.parametrize(
