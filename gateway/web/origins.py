@@ -113,7 +113,7 @@ def preflight_headers(requested: str, *, private: bool = False) -> dict[str, str
     """
     names = requested if _HEADER_NAMES.fullmatch(requested) else "authorization, content-type, api-key, x-api-key"
     headers = {
-        "Access-Control-Allow-Methods": "GET, POST",
+        "Access-Control-Allow-Methods": "GET, POST, DELETE",
         "Access-Control-Allow-Headers": names,
         "Access-Control-Max-Age": "600",
         "Vary": "Origin, Access-Control-Request-Method, Access-Control-Request-Headers",
