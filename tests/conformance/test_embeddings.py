@@ -204,6 +204,15 @@ async def test_shortened_vectors_of_gemini_have_length_one(google: Gateway, prov
     assert provider.last.json == {"content": {"parts": [{"text": "text"}]}, "outputDimensionality": 256}
 
 
+@pytest.mark.parametrize(("user", "named"), [(None, ""), ("ann", "user")])
+async def test_what_gemini_has_no_place_for_is_named(
+    google: Gateway, provider: Provider, user: str | None, named: str
+) -> None:
+    provider.other = gemini([3.0])
+    answer = await embed(google.client, {"model": "e", "input": "text", "user": user})
+    assert (answer.status, answer.head.get("x-gateway-dropped-params")) == (200, named)
+
+
 async def test_many_texts_are_three_requests_and_one_record(google: Gateway, provider: Provider) -> None:
     provider.other = gemini([0.5], used=11)
     async with openai(google) as client:

@@ -48,7 +48,8 @@ class GeminiEmbeddings(EmbeddingsAdapter):
             url += ":embedContent"
             bodies = [rawjson.encode(_request(text, order.fields))]
         first, *others = [PreparedRequest(url=url, headers=PLAIN_HEADERS, body=body) for body in bodies]
-        dropped = tuple(field for field in order.fields if field not in _ACCEPTED)
+        unknown = [field for field in order.fields if field not in _ACCEPTED]
+        dropped = tuple(field for field in unknown if not rawjson.is_nothing(order.fields[field]))
         return msgspec.structs.replace(first, more=tuple(others), dropped=dropped)
 
     def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
