@@ -44,20 +44,6 @@ def count_braces(text: bytes) -> int:
     return len(text) - len(text.replace(b"{", b""))
 
 
-def objects_and_texts(values: list[Any]) -> tuple[list[dict[str, Any]], list[str]]:
-    """Returns all objects and all texts in decoded values."""
-    texts: list[str] = []
-    containers: list[Any] = [values]
-    for container in containers:  # it grows meanwhile
-        for value in container.values() if type(container) is dict else container:
-            kind = type(value)
-            if kind is str:
-                texts.append(value)
-            elif kind is dict or kind is list:
-                containers.append(value)
-    return [container for container in containers if type(container) is dict], texts
-
-
 def may_have_more_objects(text: bytes, objects: int, texts: list[str]) -> bool:
     """Returns whether JSON text may have more objects than were decoded, because a key comes twice.
 

@@ -15,7 +15,8 @@ import msgspec
 from gateway.domain import estimate, rawjson
 from gateway.domain.answer import SEAL_PREFIX, SealKind
 from gateway.domain.errors import BadRequest
-from gateway.domain.json_text import may_have_more_objects, objects_and_texts, plain_escapes
+from gateway.domain.json_elements import Elements, elements_of
+from gateway.domain.json_text import may_have_more_objects, plain_escapes
 from gateway.domain.media_size import GENERATED, NO_MEDIA, PromptMedia, count_pages, media_type_of, type_in_url
 from gateway.domain.rawjson import Fields
 
@@ -74,7 +75,6 @@ _LABELS = frozenset(
     {"role", "type", "id", "tool_call_id", "tool_use_id", "call_id", "media_type", "status", "detail", "format"}
 )
 """Fields that no model reads as text."""
-_TYPE, _ROLE = frozenset({"type"}), frozenset({"role"})
 _IDS = frozenset(name for name in _LABELS if name.endswith("id"))
 _NUMBERS = re.compile(rb"[\[,]\s*-?[0-9]")
 _CALLS = frozenset({"tool_calls", "function_call"})
@@ -115,17 +115,17 @@ def bound_of(
     schemas: Iterable[msgspec.Raw] = (),
     others: Fields | None = None,
     *,
-    values: Mapping[str, Any] | None = None,
+    elements: Mapping[str, Elements] | None = None,
     least: int = 16,
 ) -> InputBound:
     """Returns what to hold for the input of a request with these fields, by default at least 16 tokens.
 
     ``contents`` are what the model reads. ``schemas`` are tools and forms of the answer, about which vendors add texts.
-    ``others`` are fields that an upstream may show to the model; arrays of numbers in them may be texts. ``values`` has
-    the decoded fields, as far as they are known. Raises BadRequest if an object that may have media or seals has a key
-    twice, because an upstream may read the other value.
+    ``others`` are fields that an upstream may show to the model; arrays of numbers in them may be texts. ``elements``
+    are those of the fields, as far as they are known. Raises BadRequest if an object that may have media or seals has a
+    key twice, because an upstream may read the other value.
     """
-    others, schemas, values = others or {}, [*schemas], values or {}
+    others, schemas, elements = others or {}, [*schemas], elements or {}
     fields = {**contents, **others}
     size = sum([len(memoryview(raw)) for raw in (*fields.values(), *schemas)])
     tokens = BOUND_TOOLS_TOKENS if schemas else 0
@@ -143,9 +143,9 @@ def bound_of(
     parts, media = PromptParts(), NO_MEDIA
     for name, raw in fields.items():
         if b"{" in bytes(raw):
-            value = values[name] if name in values else rawjson.maybe(raw)
-            if not parts.add_without_media(raw, value):
-                parts.add_checked(raw, value)
+            found = elements.get(name) or elements_of(rawjson.maybe(raw))
+            if not parts.add_without_media(raw, found):
+                parts.add_checked(raw, found.value)
                 media = parts.media
     size -= parts.skipped_bytes
     tokens -= -parts.sealed_bytes // SEAL_BYTES_PER_TOKEN
@@ -224,24 +224,24 @@ class PromptParts(msgspec.Struct):
     def media(self) -> PromptMedia:
         return PromptMedia(**{name: getattr(self, name) for name in PromptMedia.__struct_fields__})
 
-    def add_without_media(self, raw: msgspec.Raw, value: Any) -> bool:
+    def add_without_media(self, raw: msgspec.Raw, elements: Elements) -> bool:
         """Add all but the texts of a value, in a third of the time of ``add``, if it certainly has no media.
 
-        Returns False if it may have media, or an object that ``value`` does not have because its key comes twice.
+        Returns False if it may have media, or an object that was not decoded because its key comes twice.
         """
-        objects, texts = objects_and_texts([value])
-        if may_have_more_objects(bytes(raw), len(objects), texts):
+        own = elements.objects
+        if may_have_more_objects(bytes(raw), len(own), elements.texts):
             return False
-        own, names = objects, set().union(*objects)
-        if arguments := _values_of(objects, names & _ARGUMENTS):
-            in_arguments = set(map(id, objects_and_texts(arguments)[0]))
-            own = [item for item in objects if id(item) not in in_arguments]
+        names = set().union(*own)
+        if arguments := _values_of(own, names & _ARGUMENTS):
+            in_arguments = set(map(id, elements_of(arguments).objects))
+            own = [item for item in own if id(item) not in in_arguments]
             names = set().union(*own)
-        kinds = [kind for kind in _values_of(own, names & _TYPE) if isinstance(kind, str)]
+        kinds = [kind for kind in _values_of(own, names & {"type"}) if isinstance(kind, str)]
         if not (_MEDIA_NAMES.isdisjoint(names) and _MEDIA.isdisjoint(kinds)):
             return False
         self.calls += sum(map(_is_call, kinds)) + sum(map(_call_count, _values_of(own, names & _CALLS)))
-        self.results += _values_of(own, names & _ROLE).count("tool")
+        self.results += _values_of(own, names & {"role"}).count("tool")
         self.long_id_bytes += sum(map(_long_id_bytes, _values_of(own, names & _IDS)))
         if not _SEALS.keys().isdisjoint(kinds):
             for item in own:

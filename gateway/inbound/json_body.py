@@ -12,6 +12,7 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.errors import BadRequest
+from gateway.domain.json_elements import Elements, elements_of
 from gateway.domain.json_text import outside_strings, replace_lone_surrogates, wrong_type
 from gateway.domain.rawjson import Fields
 from gateway.domain.sse import BOM
@@ -49,6 +50,8 @@ class Body(msgspec.Struct, frozen=True):
 
     fields: Fields
     values: dict[str, Any]
+    elements: dict[str, Elements]
+    """The elements of each value."""
 
     def read_as(self, kind: type[Typed]) -> Typed:
         """Returns the decoded fields as a struct. Raises BadRequest that names the wrong field."""
@@ -77,7 +80,8 @@ def read_body(text: bytes, limits: BodyLimits = DEFAULT_LIMITS) -> Body:
 
 def body_of(fields: Fields) -> Body:
     """Returns the body that these fields make, which need not have been sent."""
-    return Body(fields, {name: rawjson.value(raw) for name, raw in fields.items()})
+    values = {name: rawjson.value(raw) for name, raw in fields.items()}
+    return Body(fields, values, {name: elements_of(value) for name, value in values.items()})
 
 
 def unread_names(fields: Fields, read_names: Mapping[str, Collection[str]]) -> list[str]:
@@ -118,7 +122,7 @@ def _parse(body: bytes, limits: BodyLimits) -> Body:
         if len(fields) > MAX_FIELDS:
             raise BadRequest(f"the body has {len(fields)} fields; the limit is {MAX_FIELDS}", code="too_complex")
         values = msgspec.json.decode(body)
-        _check_values(values, limits)
+        elements = _elements_of_all(values, limits)
     except UnicodeDecodeError as error:
         raise BadRequest("the body is not UTF-8", code="invalid_json") from error
     except RecursionError as error:
@@ -129,29 +133,23 @@ def _parse(body: bytes, limits: BodyLimits) -> Body:
         raise BadRequest("the body must be one JSON object", code="invalid_type") from error
     except msgspec.DecodeError as error:
         raise BadRequest(f"the body is not valid JSON: {error}", code="invalid_json") from error
-    return Body(fields, values)
+    return Body(fields, values, elements)
 
 
-def _check_values(values: dict[str, Any], limits: BodyLimits) -> None:
-    """Raises BadRequest for too many values, for values nested too deeply, and for numbers that are too large."""
-    level: list[Any] = [values]
-    size = 0
-    for _ in range(MAX_DEPTH):
-        inner = []
-        for container in level:
-            size += len(container) or 1
-            if size > limits.structure:
-                raise _too_many_elements(limits)
-            for value in container.values() if type(container) is dict else container:
-                kind = type(value)
-                if kind is dict or kind is list:
-                    inner.append(value)
-                elif (kind is int and abs(value) >= _MAX_INTEGER) or (kind is float and abs(value) >= _MAX_NUMBER):
-                    raise _too_large(f"the number {str(value)[:24]}")
-        if not inner:
-            return
-        level = inner
-    raise _too_deep()
+def _elements_of_all(values: dict[str, Any], limits: BodyLimits) -> dict[str, Elements]:
+    """Returns the elements of each value. Raises BadRequest for too many, nested too deeply, or too large numbers."""
+    size, elements = 0, {}
+    for name, value in values.items():
+        found = elements[name] = elements_of(value, limits.structure - size)
+        size += found.size
+        if size > limits.structure:
+            raise _too_many_elements(limits)
+        if found.depth > MAX_DEPTH:
+            raise _too_deep()
+        for number in found.numbers:
+            if abs(number) >= (_MAX_INTEGER if type(number) is int else _MAX_NUMBER):
+                raise _too_large(f"the number {str(number)[:24]}")
+    return elements
 
 
 def _too_many_elements(limits: BodyLimits) -> BadRequest:

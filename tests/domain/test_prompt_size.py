@@ -12,6 +12,7 @@ from hypothesis import example, given, strategies as st
 
 from gateway.domain.errors import BadRequest
 from gateway.domain.estimate import estimate
+from gateway.domain.json_elements import elements_of
 from gateway.domain.prompt_size import PromptParts, bound_of, prompt_tokens, tokens_of
 
 ENGLISH = (
@@ -269,7 +270,7 @@ _VALUES = st.recursive(
 @given(_VALUES, st.sampled_from([(",", ":"), (", ", ": ")]))
 def test_values_without_media_are_counted_like_all_others(value: object, separators: tuple[str, str]) -> None:
     counted, all_parts = PromptParts(), PromptParts()
-    if counted.add_without_media(msgspec.Raw(json.dumps(value, separators=separators).encode()), value):
+    if counted.add_without_media(msgspec.Raw(json.dumps(value, separators=separators).encode()), elements_of(value)):
         all_parts.add([value])
         all_parts.texts = []
     assert counted == all_parts
@@ -280,13 +281,13 @@ def test_an_agent_s_conversation_is_counted_without_a_look_at_each_value() -> No
     use = {"type": "tool_use", "id": "2", "name": "f", "input": {"url": "https://h/a", "images": [{"data": "x"}]}}
     thinking = {"type": "thinking", "thinking": "", "signature": LONG}
     messages = [{"role": "assistant", "content": [thinking, use]}, {"role": "assistant", "tool_calls": [call]}]
-    assert PromptParts().add_without_media(raw(messages), messages)
+    assert PromptParts().add_without_media(raw(messages), elements_of(messages))
 
 
 @pytest.mark.parametrize("call", [b'{"name":"f{"}', rb'{"name":"f\u007b"}'])
 def test_an_object_that_comes_twice_is_found_beside_texts_with_braces(call: bytes) -> None:
     message = b'{"content":{"a":1},"content":"","tool_calls":[%b]}' % call
-    assert not PromptParts().add_without_media(msgspec.Raw(message), msgspec.json.decode(message))
+    assert not PromptParts().add_without_media(msgspec.Raw(message), elements_of(msgspec.json.decode(message)))
 
 
 def test_the_bound_has_a_least_value() -> None:

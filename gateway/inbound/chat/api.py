@@ -124,11 +124,11 @@ def _input_bound(body: Body) -> InputBound:
     fields = body.fields
     messages = {"messages": fields["messages"]}
     if _COUNTED.issuperset(fields):
-        return bound_of(messages, values=body.values)
+        return bound_of(messages, elements=body.elements)
     schemas = [fields[name] for name in SCHEMAS if name in fields]
     uncounted = fields.keys() - _COUNTED - set(SCHEMAS)
     others = {name: fields[name] for name in uncounted if bytes(fields[name]).startswith(_TEXT_STARTS)}
-    return bound_of(messages, schemas, others, values=body.values)
+    return bound_of(messages, schemas, others, elements=body.elements)
 
 
 def check_model(model: str | None) -> str:

@@ -139,7 +139,7 @@ def _input_bound(body: Body) -> InputBound:
     if prompts > 1 and "suffix" in fields:  # the suffix goes with each prompt
         tokens += -(-(prompts - 1) * len(memoryview(fields["suffix"])) // BOUND_BYTES_PER_TOKEN)
     others = {name: fields[name] for name in fields.keys() - _CHECKED}
-    bound = bound_of(texts, (), others, values=body.values)
+    bound = bound_of(texts, (), others, elements=body.elements)
     return msgspec.structs.replace(bound, tokens=tokens + bound.tokens)
 
 

@@ -68,7 +68,7 @@ class Embeddings(ChatCompletions):
         repeated = sum(len(memoryview(check_text(raw, name))) for name, raw in texts.items())
         repeated *= text_count(fields["input"]) if repeated else 0
         others = {name: fields[name] for name in fields.keys() - _CHECKED} | contents
-        bound = bound_of({} if tokens or contents else {"input": fields["input"]}, (), others, values=body.values)
+        bound = bound_of({} if tokens or contents else {"input": fields["input"]}, (), others, elements=body.elements)
         return InboundRequest(
             body=request.body,
             fields=fields,

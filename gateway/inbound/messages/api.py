@@ -169,7 +169,7 @@ def _input_bound(body: Body) -> InputBound:
     messages = plain_escapes(fields.get("messages", NULL))
     texts, schemas, others = _prompt_parts(fields, messages)
     others |= {name: fields[name] for name in _SETTINGS if name in fields}
-    bound = bound_of(texts, schemas, others, values=body.values)
+    bound = bound_of(texts, schemas, others, elements=body.elements)
     tokens = bound.tokens + bound.calls.tokens(25)
     if b'"citations"' in messages:
         tokens += _CITATIONS_BOUND

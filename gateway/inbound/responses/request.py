@@ -139,7 +139,7 @@ def parse_responses_request(request: HttpRequest) -> InboundRequest:
     others = {name: fields[name] for name in fields.keys() - _COUNTED}
     texts = {name: fields[name] for name in _INPUT if name in fields}
     schemas = [fields[name] for name in _SCHEMAS if name in fields]
-    bound = bound_of(texts, schemas, others, values=sent.values)
+    bound = bound_of(texts, schemas, others, elements=sent.elements)
     content = b"".join(texts.values())
     added = PROMPT_BOUND * compacts + written_tools_bound(fields.get("tools", NULL), content)
     added += bound.calls.tokens(25)
