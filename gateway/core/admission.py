@@ -13,6 +13,7 @@ import msgspec
 from gateway.core.call import Call
 from gateway.core.call_extras import other_models
 from gateway.core.catalog import Catalog
+from gateway.core.channel_effects import ChannelEffects
 from gateway.core.model_entry import ModelEntry
 from gateway.core.model_prices import upstream_model_price
 from gateway.core.quota import (
@@ -28,6 +29,7 @@ from gateway.core.quota import (
 )
 from gateway.core.rate_scopes import ConcurrencyGate, RateScope
 from gateway.core.ratelimit import Limiter, Today, UsedToday
+from gateway.domain import rawjson
 from gateway.domain.budget import Window, window_end, window_start
 from gateway.domain.call import RequestSize, Scope
 from gateway.domain.errors import BadRequest, GatewayError, InternalError, NotFound, QuotaExceeded
@@ -183,9 +185,17 @@ def _hold_for(call: Call, model: ModelNeed, need: CallNeed, books: MoneyBooks) -
         tokens = need.input + need.output if error.left_tokens is None else error.left_tokens
         limit = affordable_output(need, nanos, tokens, model.price, group.multiplier)
         error.affordable_output = limit or 0
-        if limit and model.plain and context.request.plain and context.request.choices == 1:
+        if limit and context.request.choices == 1 and _can_limit(call, model.effects, limit):
             error.message += f"; or send it with an output limit of at most {count_text(limit, 'token')}"
         raise
+
+
+def _can_limit(call: Call, effects: ChannelEffects, limit: int) -> bool:
+    """Returns whether no more output is held for if the client sets this output limit."""
+    request, caps = call.context.request, call.context.origin.api.caps
+    sent = [name for name in caps if name in request.fields] or caps[-1:]
+    fields = {**request.fields, **dict.fromkeys(sent, rawjson.raw(limit))}
+    return bool(sent) and effects.output_need(msgspec.structs.replace(request, fields=fields)).total <= limit
 
 
 def needs_by_model(call: Call, entry: ModelEntry, recall: Recall = lambda _: 0) -> tuple[ModelNeed, ...]:
@@ -207,7 +217,7 @@ def _need_at(call: Call, model: ModelEntry, recall: Recall) -> ModelNeed:
         return [other for other in prices if other is not None]
 
     need = need_of(context.request, effects, price, multiplier, recall, hold_output=hold, prices_of=prices_of)
-    return ModelNeed(model.name, need, price, effects.plain)
+    return ModelNeed(model.name, need, price, effects)
 
 
 def entry_for(call: Call) -> ModelEntry:

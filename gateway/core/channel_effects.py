@@ -1,17 +1,26 @@
 """Channel effects: what the channels of one model do to its calls."""
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.channel import Channel, Overrides, ServedModel
-from gateway.domain.output_limit import CHAT_CONTENT, STANDARD_FIELDS
 from gateway.domain.price import Price
 from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN, MESSAGE_TOKENS, SCHEMAS, bound_of
-from gateway.upstream.dialects import DIALECTS, output_limit
+from gateway.domain.rawjson import Fields
+from gateway.inbound.api import InboundRequest
+from gateway.upstream.dialects import DIALECTS, chat_limit
 
-_NO_EFFECT_ON_OUTPUT = STANDARD_FIELDS - {"max_completion_tokens", "max_tokens", "n", "reasoning_effort"}
-"""Parameters that do not change the length of the output."""
+
+class OutputNeed(NamedTuple):
+    """Output tokens of all choices; see the fields of ``quota.CallNeed``."""
+
+    capped: int
+    minimum: int
+    total: int
+    """``CallNeed.output``."""
 
 
 class ChannelEffects(msgspec.Struct, frozen=True, kw_only=True):
@@ -20,26 +29,48 @@ class ChannelEffects(msgspec.Struct, frozen=True, kw_only=True):
     offers: tuple[tuple[Channel, ServedModel], ...] = ()
     added_input: int = 0
     """The most tokens that an owner adds: a system prompt, tools."""
-    plain: bool = True
-    """Whether no owner changes the output's length: a client's only cap is sent, at most lowered to ``max_output``."""
     max_output: int | None = None
     """The model's own output limit, the highest of several; None if it is unknown at some channel."""
     prices: tuple[Price, ...] = ()
     """The prices of the model at these channels, each once."""
     least_output: int = 0
     """The output that some channel may allow at least, because a client's lower cap is raised to it."""
-    uncapped_output: int = 0
-    """The output tokens to hold for each choice of a request without a cap."""
-    uncapped_minimum: int = 0
-    """The output tokens of each of these choices that must be affordable."""
-    effort_counts: bool = False
-    """Whether ``reasoning_effort`` limits the output at some channel, as Gemini's dialect has it."""
     adds_tools: bool = False
     """Whether some channel adds tools to a conversation with tool calls but no tools, as Anthropic's dialect does."""
     names_results: bool = False
     """Whether some channel adds a function's name to each of its results, as Gemini's dialect does."""
     remembers: bool = False
     """Whether some channel may add to a request what its vendor requires with earlier tool calls."""
+    _output_needs: dict[tuple[object, int, bytes], OutputNeed] = {}
+    """The last results of ``output_need``."""
+
+    def output_need(self, request: InboundRequest) -> OutputNeed:
+        """Returns the output that a request may use. Raises BadRequest if it has too many limits to read.
+
+        It depends on the parameters only, which most calls of a client have alike. To read them takes a twentieth of a
+        call.
+        """
+        parameters = {name: raw for name, raw in request.fields.items() if name not in request.content}
+        text = rawjson.encode(parameters)
+        key = (request.output_rule, request.least_cap, text)
+        need = self._output_needs.get(key)
+        if need is None:
+            need = self._read_need(request, parameters)
+            if len(self._output_needs) >= 16:
+                self._output_needs.clear()
+            if len(text) <= 1024:  # bytes
+                self._output_needs[key] = need
+        return need
+
+    def _read_need(self, request: InboundRequest, parameters: Fields) -> OutputNeed:
+        rule = request.output_rule or chat_limit
+        limits = [rule(parameters, channel, served) for channel, served in self.offers]
+        capped = max([limit.capped_total for limit in limits], default=0)
+        minimum = max([limit.minimum_total for limit in limits], default=0)
+        total = max([limit.total for limit in limits], default=0)
+        if capped:
+            capped, minimum, total = (max(each, self.least_output) for each in (capped, minimum, total))
+        return OutputNeed(capped, max(minimum, min(request.least_cap, total)), total)
 
 
 NO_EFFECTS = ChannelEffects()
@@ -50,34 +81,17 @@ def effects_of(offers: Iterable[tuple[Channel, ServedModel]]) -> ChannelEffects:
     offers = tuple(offers)
     limits = [served.max_output for _, served in offers if served.max_output is not None]
     overrides = [channel.overrides for channel, _ in offers if channel.overrides is not None]
-    uncapped = [output_limit({}, *offer) for offer in offers]
     dialects = {channel.dialect.info for channel, _ in offers}
     return ChannelEffects(
         offers=offers,
         prices=tuple({id(served.price): served.price for _, served in offers if served.price is not None}.values()),
         added_input=max(map(_added_input, overrides), default=0),
-        plain=all(map(_keeps_output_length, overrides)),
         max_output=max(limits) if limits and len(limits) == len(offers) else None,
         least_output=max((DIALECTS[channel.dialect].least_output(channel) for channel, _ in offers), default=0),
-        uncapped_output=max((limit.expected for limit in uncapped), default=0),
-        uncapped_minimum=max((limit.minimum for limit in uncapped), default=0),
-        effort_counts=any(info.effort_counts for info in dialects),
         adds_tools=any(info.adds_tools for info in dialects),
         names_results=any(info.names_results for info in dialects),
         remembers=any(DIALECTS[channel.dialect].remembers(channel) for channel, _ in offers),
     )
-
-
-def _keeps_output_length(overrides: Overrides) -> bool:
-    parameters = [*overrides.set.items(), *overrides.default.items()]
-    return _NO_EFFECT_ON_OUTPUT.issuperset(overrides.remove) and all(
-        name in _NO_EFFECT_ON_OUTPUT and (name in CHAT_CONTENT or not _has_fields(value)) for name, value in parameters
-    )
-
-
-def _has_fields(value: object) -> bool:
-    """Returns whether a JSON value contains an object, whose fields might change the output's length."""
-    return isinstance(value, dict) or (isinstance(value, list) and any(map(_has_fields, value)))
 
 
 def _added_input(overrides: Overrides) -> int:

@@ -23,12 +23,12 @@ ask for far more than they use. Their caps are sent unchanged, so such a call ma
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 import msgspec
 
 from gateway.core.call_extras import call_extras, other_models_cost
-from gateway.core.channel_effects import ChannelEffects
+from gateway.core.channel_effects import ChannelEffects, OutputNeed
 from gateway.core.quota_refusals import Headroom, Shortage, budget_warning, lasts_until, quota_exceeded
 from gateway.domain.account import Account, AccountStatus
 from gateway.domain.budget import EVER, Amounts, Budget, budget_name, window_end, window_start
@@ -42,9 +42,7 @@ from gateway.domain.prompt_size import BOUND_TOOLS_TOKENS
 from gateway.domain.token import Token
 from gateway.domain.units import Millis, Nanos
 from gateway.inbound.api import InboundRequest
-from gateway.upstream.dialects import chat_limit
 
-_EFFORTS = frozenset({"reasoning_effort", "reasoning"})
 _BILLED_MODELS = frozenset({"tools", "fallbacks"})
 """Fields that may name other models, which are billed to the call as well."""
 
@@ -87,17 +85,7 @@ class ModelNeed(msgspec.Struct, frozen=True, gc=False):
     model: str
     need: CallNeed
     price: Price | None
-    plain: bool
-    """Whether the client's cap is sent unchanged; see ``ChannelEffects.plain``."""
-
-
-class OutputNeed(NamedTuple):
-    """Output tokens of all choices; see the fields of ``CallNeed``."""
-
-    capped: int
-    minimum: int
-    total: int
-    """``CallNeed.output``."""
+    effects: ChannelEffects
 
 
 UNKNOWN_INPUT = 128_000
@@ -122,7 +110,7 @@ def need_of(
     ``hold_output`` is the token's. ``prices_of`` returns the prices of another model at these channels.
     """
     tokens = _input_need(request, effects, recall)
-    output = _output_need(request, effects)
+    output = effects.output_need(request)
     extras = PLAIN
     if price is not None and (price.extras or price.rules):
         extras = call_extras(request, effects.offers, price)
@@ -150,26 +138,6 @@ def _input_need(request: InboundRequest, effects: ChannelEffects, recall: Recall
     if request.media is not NO_MEDIA:
         tokens += max([request.media.bound(served.upstream_name) for _, served in effects.offers], default=0)
     return tokens
-
-
-def _output_need(request: InboundRequest, effects: ChannelEffects) -> OutputNeed:
-    if request.plain and effects.plain:
-        cap = request.output_cap
-        if cap is not None:
-            total = request.choices * (cap if effects.max_output is None else min(cap, effects.max_output))
-            total = max(total, effects.least_output)
-            return OutputNeed(total, total, total)
-        if not effects.effort_counts or _EFFORTS.isdisjoint(request.fields):
-            least = max(effects.uncapped_minimum, request.least_cap)
-            return OutputNeed(0, request.choices * least, request.choices * effects.uncapped_output)
-    rule = request.output_rule or chat_limit
-    limits = [rule(request.fields, channel, served) for channel, served in effects.offers]
-    capped = max([limit.capped_total for limit in limits], default=0)
-    minimum = max([limit.minimum_total for limit in limits], default=0)
-    total = max([limit.total for limit in limits], default=0)
-    if capped:
-        capped, minimum, total = (max(each, effects.least_output) for each in (capped, minimum, total))
-    return OutputNeed(capped, max(minimum, min(request.least_cap, total)), total)
 
 
 def _priced_need(tokens: int, output: OutputNeed, price: Price | None, multiplier: int, extras: CallExtras) -> CallNeed:

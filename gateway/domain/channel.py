@@ -100,8 +100,6 @@ class DialectInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Whether requests get tools if the conversation has tool calls but no tools."""
     names_results: bool = False
     """Whether requests get a tool's name in each of its results."""
-    effort_counts: bool = False
-    """Whether the requested reasoning effort limits the output."""
 
 
 class Dialect(StrEnum):
@@ -120,7 +118,7 @@ class Dialect(StrEnum):
 _DIALECTS = {
     Dialect.OPENAI: DialectInfo(root_may_vary=True),
     Dialect.ANTHROPIC: DialectInfo(key_header="x-api-key", adds_tools=True),
-    Dialect.GEMINI: DialectInfo(key_header="x-goog-api-key", names_results=True, effort_counts=True),
+    Dialect.GEMINI: DialectInfo(key_header="x-goog-api-key", names_results=True),
     Dialect.MOCK: DialectInfo(needs_url=False, lists_models=False, has_options=True),
 }
 

@@ -28,7 +28,7 @@ from gateway.domain.failure import Failure
 from gateway.domain.json_text import count_braces
 from gateway.domain.media_size import NO_MEDIA, PromptMedia
 from gateway.domain.order import Order
-from gateway.domain.output_limit import LEAST_OUTPUT, OutputLimit
+from gateway.domain.output_limit import CHAT_CONTENT, LEAST_OUTPUT, OutputLimit
 from gateway.domain.prompt_size import NO_CALLS, CallCounts, prompt_tokens
 from gateway.domain.rawjson import Fields
 from gateway.domain.units import CallId, Millis
@@ -70,8 +70,8 @@ class InboundRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     choices: int = 1
     output_cap: int | None = None
     """The client's own limit of output tokens per choice."""
-    plain: bool = False
-    """Whether only ``output_cap`` and ``choices`` affect the length of the output."""
+    content: frozenset[str] = CHAT_CONTENT
+    """Fields that the model reads. Nothing in them limits the output."""
     least_cap: int = 1
     """The smallest limit that the API accepts."""
     input_bound: int

@@ -34,12 +34,7 @@ def new_adapter(dialect: Dialect) -> ChannelDialect:
     return type(DIALECTS[dialect])()
 
 
-def output_limit(fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
-    """Returns the most output that a request allows; ``fields`` include the parameters of the channel's owner."""
-    return DIALECTS[channel.dialect].output_limit(fields, channel, served)
-
-
 def chat_limit(fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
     """Returns the most output that a chat completion request of a client allows at this channel."""
     sent = with_parameters(Order(fields=fields, model=""), channel.overrides)
-    return output_limit(sent.fields, channel, served)
+    return DIALECTS[channel.dialect].output_limit(sent.fields, channel, served)

@@ -22,7 +22,7 @@ from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.output_limit import MOST_NAMES, MOST_TOKENS
 from gateway.domain.price import Price, Tier
 from gateway.domain.units import DOLLAR, MILLION, Nanos
-from gateway.upstream.dialects import output_limit
+from gateway.upstream.dialects import chat_limit
 from gateway.upstream.openai.dialect import OpenAIDialect
 from tests.core import kit
 from tests.core.ends import FakeReply
@@ -286,7 +286,7 @@ def test_a_name_that_occurs_twice_in_an_object_is_refused(options: bytes) -> Non
     """One upstream would obey the first, another the last."""
     fields = kit.ask(max_tokens=1).fields | {"options": msgspec.Raw(options)}
     with pytest.raises(BadRequest, match="twice"):
-        output_limit(fields, kit.channel(), ServedModel(name="m"))
+        chat_limit(fields, kit.channel(), ServedModel(name="m"))
 
 
 def test_colons_and_braces_in_texts_are_not_names() -> None:
@@ -455,16 +455,6 @@ async def test_thoughts_that_are_put_back_into_a_request_are_held_for(times: int
     assert rig.upstreams.asked[-1][1].body.count(b'"signature"') == times
     assert rig.records[-1].input > 400 * times
     assert rig.records[-1].cost <= rig.records[-1].held
-
-
-@pytest.mark.parametrize("dialect", list(Dialect))
-@pytest.mark.parametrize("cap", [None, 70, 70_000])
-@pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens"])
-def test_the_quick_way_to_the_limit_is_the_same_as_the_long_one(dialect: Dialect, cap: int | None, name: str) -> None:
-    offer = (kit.channel(dialect=dialect), ServedModel(name="m", max_output=5000))
-    fields: dict[str, Any] = {name: cap}
-    limit = output_limit(kit.ask(**fields).fields, *offer)
-    assert output(offer, **fields) == (limit.capped_total, limit.total)
 
 
 @pytest.mark.parametrize(

@@ -158,7 +158,8 @@ async def test_the_advised_limit_is_one_that_is_admitted(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize(
-    "fields", [{"n": 2}, {"messages": [{"role": "user", "content": "x" * 13_000}]}, {"num_predict": 1}]
+    "fields",
+    [{"n": 2}, {"messages": [{"role": "user", "content": "x" * 13_000}]}, {"thinking": {"budget_tokens": 9000}}],
 )
 async def test_no_limit_is_advised_where_none_would_help(rig: Rig, fields: dict[str, Any]) -> None:
     three_models(rig, CENT)

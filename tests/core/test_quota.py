@@ -363,6 +363,18 @@ def test_without_output_nothing_is_held_for_it() -> None:
     assert need_of(request, effects, PRICE, MILLION, hold_output=8000).output == 0
 
 
+def test_each_request_needs_what_its_own_parameters_allow() -> None:
+    effects = effects_of([(kit.channel(), ServedModel(name="m"))])
+    asked = [
+        kit.ask(max_tokens=30),
+        kit.ask(max_tokens=20, n=2),
+        kit.ask(messages=kit.MESSAGES * 2, max_tokens=30),
+        kit.ask(),
+    ]
+    asked += [kit.ask(metadata={str(n): "x" * 99}, max_tokens=n) for n in (50, 70)]
+    assert [effects.output_need(request).capped for request in asked * 2] == [30, 40, 30, 0, 50, 70] * 2
+
+
 def test_a_suspended_account_refuses_all() -> None:
     token = Token(id=TokenId("tok_1"), name="laptop", group="home", digest="", hint="")
     with pytest.raises(QuotaExceeded) as caught:

@@ -17,7 +17,7 @@ from gateway.domain.channel import Channel
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.json_text import read_optional
 from gateway.domain.order import Order
-from gateway.domain.output_limit import CAPS, CHAT_CONTENT, MOST_CHOICES, MOST_TOKENS, may_limit
+from gateway.domain.output_limit import CAPS, CHAT_CONTENT, MOST_CHOICES, MOST_TOKENS
 from gateway.domain.prompt_size import SCHEMAS, InputBound, bound_of, count_tokens
 from gateway.domain.rawjson import NULL, Fields, is_nothing, is_null
 from gateway.domain.sse import BOM
@@ -60,9 +60,7 @@ class _ChatFields(msgspec.Struct, gc=False):
     max_tokens: int | None = None
 
 
-_CHECKED = CHAT_CONTENT | frozenset(_ChatFields.__struct_fields__) - {"stream_options"}
-"""Fields that are checked one by one."""
-_COUNTED = _CHECKED - CHAT_CONTENT | {"model", "messages", "stream_options"}
+_COUNTED = frozenset(_ChatFields.__struct_fields__) - CHAT_CONTENT | {"model", "messages"}
 """The messages, and the fields of which the model reads nothing."""
 _TEXT_STARTS = (b'"', b"[", b"{")
 """The first bytes of values that may contain text."""
@@ -92,7 +90,6 @@ def read_chat(text: bytes, body: Body) -> InboundRequest:
         include_usage=include_usage,
         choices=check_range("n", chat.n, MOST_CHOICES) or 1,
         output_cap=new_cap or old_cap,
-        plain=is_plain(fields, _CHECKED) and None in (new_cap, old_cap),
         input_bound=bound.tokens,
         media=bound.media,
         calls=bound.calls,
@@ -110,13 +107,6 @@ def wants_usage(options: StreamOptions | None, *, stream: bool) -> bool:
     if options is not None and not stream:
         raise BadRequest("stream_options is only allowed when stream is true", param="stream_options")
     return options is not None and bool(options.include_usage)
-
-
-def is_plain(fields: Fields, known: frozenset[str]) -> bool:
-    """Returns whether only the known fields may affect the length of the output."""
-    if known.issuperset(fields):
-        return True
-    return not may_limit({name: raw for name, raw in fields.items() if name not in known})
 
 
 def _input_bound(body: Body) -> InputBound:

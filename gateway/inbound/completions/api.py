@@ -106,6 +106,7 @@ class Completions(ChatCompletions):
             output_cap=check_range("max_tokens", completion.max_tokens or None, MOST_TOKENS) or DEFAULT_OUTPUT,
             input_bound=bound.tokens + MESSAGE_TOKENS,
             media=bound.media,
+            content=_CONTENT_FIELDS - {"prompt"},  # each of several prompts gets an answer
             output_rule=completions_limit,
         )
 

@@ -47,6 +47,11 @@ _ADAPTERS: dict[Dialect, Adapter] = {
 }
 
 
+def _no_output(*_: object) -> OutputLimit:
+    """Returns no output: vectors are not billed as output, however many there are."""
+    return OutputLimit()
+
+
 class Embeddings(ChatCompletions):
     """Embeddings as an ``InboundApi``. Errors look like those of chat completions."""
 
@@ -75,7 +80,8 @@ class Embeddings(ChatCompletions):
             model=model,
             input_bound=tokens + bound.tokens - (-repeated // BOUND_BYTES_PER_TOKEN),
             media=bound.media,
-            output_rule=lambda *_: OutputLimit(),  # vectors are not billed as output, however many there are
+            content=frozenset({"model", "input"}),
+            output_rule=_no_output,
         )
 
     def obstacle(self, request: InboundRequest, channel: Channel) -> str:

@@ -33,7 +33,7 @@ from gateway.domain.prompt_size import (
 from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.sse import write_event
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundApi, InboundRequest, is_large
-from gateway.inbound.chat.api import check_model, error_object, is_plain, missing_input
+from gateway.inbound.chat.api import check_model, error_object, missing_input
 from gateway.inbound.chat.conversation import finish_translation
 from gateway.inbound.json_body import Body, read_body
 from gateway.inbound.messages.conversation import SAMPLING, translate_messages
@@ -61,12 +61,6 @@ class _Message(msgspec.Struct, gc=False):
     role: str
 
 
-class _Thinking(msgspec.Struct, gc=False, forbid_unknown_fields=True):
-    type: str
-    budget_tokens: int = 0
-    display: str | None = None
-
-
 class _MessagesFields(msgspec.Struct, gc=False):
     model: str | None = None
     messages: list[_Message] | msgspec.UnsetType = msgspec.UNSET
@@ -80,11 +74,6 @@ class _Thread(msgspec.Struct, gc=False):
 
     previous_message_id: str | None = None
     """The message that the request continues; None if everything is in the request."""
-
-
-_THINKING = msgspec.json.Decoder(_Thinking | None)
-_CHECKED = CONTENT_FIELDS | {"max_tokens", "stream", "thinking"}
-"""Fields that are checked one by one."""
 
 
 def parse_messages_request(request: HttpRequest, *, only_counts: bool = False) -> InboundRequest:
@@ -107,7 +96,7 @@ def parse_messages_request(request: HttpRequest, *, only_counts: bool = False) -
         model=model,
         stream=bool(typed.stream) and not only_counts,
         output_cap=max(1, cap),
-        plain=_thinks_within(fields.get("thinking", NULL), cap) and is_plain(fields, _CHECKED),
+        content=CONTENT_FIELDS,
         input_bound=bound.tokens + MESSAGE_TOKENS * ("system" in fields),
         media=bound.media,
         calls=bound.calls,
@@ -127,15 +116,6 @@ def _check_cap(cap: int | None) -> int:
     if not 0 <= cap <= MOST_TOKENS:
         raise BadRequest(f"max_tokens is {cap}; it must be from 0 to {MOST_TOKENS}", param="max_tokens")
     return cap
-
-
-def _thinks_within(thinking: msgspec.Raw, cap: int) -> bool:
-    """Returns whether the thinking budget, if any, is within the output limit; False if its form is unknown."""
-    try:
-        options = None if rawjson.is_null(thinking) else _THINKING.decode(thinking)
-    except msgspec.DecodeError:
-        return False
-    return options is None or options.budget_tokens <= cap
 
 
 def messages_limit(fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:

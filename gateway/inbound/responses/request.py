@@ -22,7 +22,7 @@ from gateway.domain.prompt_size import MESSAGE_TOKENS, bound_of, tokens_of
 from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.sse import BOM
 from gateway.inbound.api import HttpRequest, InboundRequest
-from gateway.inbound.chat.api import check_model, check_range, is_plain, missing_input
+from gateway.inbound.chat.api import check_model, check_range, missing_input
 from gateway.inbound.json_body import check_text, read_body, unread_members, unread_names
 from gateway.inbound.relay import forwarded_headers, lower_cap
 from gateway.inbound.responses.items import InputReader
@@ -60,13 +60,6 @@ _NOT_MISSED = frozenset({"store", "stream_options", "background"})
 """Fields that may be left out without a mark: answers say that they are not stored, and nothing is obfuscated here."""
 _COUNTED = frozenset({"model", "input", "instructions", "tools", "text", "stream", "max_output_tokens"})
 """The input and the schemas, which are counted separately, and fields of which the model reads nothing."""
-_CHECKED = frozenset(
-    {
-        *("model", "input", "instructions", "stream", "max_output_tokens", "tools", "tool_choice", "include", "store"),
-        *("parallel_tool_calls", "temperature", "top_p", "top_logprobs", "prompt_cache_key", "previous_response_id"),
-    }
-)
-"""Fields of which only ``max_output_tokens`` limits the output."""
 _INPUT = ("instructions", "input")
 _SCHEMAS = ("tools", "text")
 _EMPTY_VALUES = (b"null", b"false", b"[]", b"{}")
@@ -149,7 +142,7 @@ def parse_responses_request(request: HttpRequest) -> InboundRequest:
         model=model,
         stream=bool(typed.stream),
         output_cap=typed.max_output_tokens,
-        plain=is_plain(fields, _CHECKED),
+        content=CONTENT_FIELDS,
         least_cap=LEAST_LIMIT,
         input_bound=bound.tokens + MESSAGE_TOKENS * len(texts) + added,
         media=bound.media,
