@@ -67,11 +67,6 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
     reads_signatures: bool = False
     """Whether tool calls may have Google's thought signatures."""
 
-    @property
-    def changes_requests(self) -> bool:
-        """Returns whether more of a request may change than its model, its output limit and what streams need."""
-        return bool(self.rules or self.allow or self.rename or self.swaps or self.reasoning_back)
-
     def accepts(self, name: str) -> bool:
         """Returns whether it accepts a top-level field."""
         return name not in self.rules and (not self.allow or name in self.allow)

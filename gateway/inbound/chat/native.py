@@ -7,6 +7,7 @@ are opened one level at a time. Most whole answers need no edit, which one typed
 
 from copy import copy
 from functools import partial
+from typing import Literal
 
 import msgspec
 
@@ -191,18 +192,15 @@ def _read_regular(body: bytes, order: Order) -> WholeAnswer | None:
     )
 
 
-class _RegularMessage(msgspec.Struct, gc=False):
-    role: str
+class _RegularMessage(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    role: Literal["assistant"]
     content: str | None
     refusal: str | None = None
+    annotations: msgspec.Raw = rawjson.NULL
+    audio: msgspec.Raw = rawjson.NULL
     reasoning_content: str | None = None
     reasoning: str | msgspec.UnsetType | None = msgspec.UNSET
     reasoning_details: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    reasoning_text: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    reasoning_steps: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    thinking: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    tool_calls: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    function_call: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
 class _RegularChoice(msgspec.Struct, gc=False):
@@ -213,7 +211,6 @@ class _RegularChoice(msgspec.Struct, gc=False):
     logprobs: msgspec.Raw = rawjson.NULL
 
 
-_ABSENT = (msgspec.UNSET,) * 5
 _CHOICES = msgspec.json.Decoder(list[_RegularChoice])
 
 
@@ -226,9 +223,8 @@ def _read_choices(choices: msgspec.Raw, tally: OutputCounter, order: Order) -> s
         return ""
     if has_secret or (len(regular) > 1 and order.wants_one_choice):
         return ""
-    for position, choice in enumerate(regular):
-        if not _is_regular(choice, position):
-            return ""
+    if not all(_is_regular(choice, position) for position, choice in enumerate(regular)):
+        return ""
     for choice in regular:
         message = choice.message
         for text in (message.content, message.reasoning_content, message.reasoning, message.refusal):
@@ -240,13 +236,8 @@ def _read_choices(choices: msgspec.Raw, tally: OutputCounter, order: Order) -> s
 def _is_regular(choice: _RegularChoice, position: int) -> bool:
     """Returns whether a choice has nothing that would have to be edited."""
     message = choice.message
-    if choice.index != position or message.role != "assistant" or choice.finish_reason not in REASONS:
+    has_reasoning_twice = message.reasoning_content is not None and message.reasoning is not msgspec.UNSET
+    has_only_details = message.reasoning_details is not msgspec.UNSET and not message.reasoning
+    if choice.index != position or choice.finish_reason not in REASONS or has_reasoning_twice or has_only_details:
         return False
-    if meaning_of(choice.native_finish_reason or "") == "broken":
-        return False
-    texts = (message.reasoning_text, message.reasoning_steps, message.thinking)
-    if (message.tool_calls, message.function_call, *texts) != _ABSENT:
-        return False
-    if message.reasoning_content is not None and message.reasoning is not msgspec.UNSET:
-        return False  # it may be the same text twice
-    return message.reasoning_details is msgspec.UNSET or bool(message.reasoning)
+    return meaning_of(choice.native_finish_reason or "") != "broken"

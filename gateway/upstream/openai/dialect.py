@@ -36,8 +36,6 @@ STREAM_HEADERS = {"Accept": "text/event-stream", "Accept-Encoding": "identity", 
 PLAIN_HEADERS = {"Accept": "application/json", "Accept-Encoding": "gzip, deflate", "Content-Type": "application/json"}
 
 _INCLUDE_USAGE = msgspec.Raw(b'{"include_usage":true}')
-_CHANGED = {*CAPS, "stream_options"}
-"""Fields that may be written in another way."""
 _OTHER_NAMES = dict(zip(CAPS, (TokenLimitField.MAX_TOKENS, TokenLimitField.MAX_COMPLETION_TOKENS), strict=True))
 """The other name of an output limit, by its name."""
 _TOOL = msgspec.Raw(b'"tool"')
@@ -76,13 +74,6 @@ class _Target(msgspec.Struct, frozen=True, gc=False):
         """Returns whether the channel's owner lets a request have an output limit."""
         removed = self.channel.overrides.remove if self.channel.overrides is not None else ()
         return not set(CAPS).intersection(removed)
-
-
-def _passes_unchanged(order: Order, target: _Target) -> bool:
-    """Returns whether a plain request certainly needs no change, so that its body goes out as it came."""
-    if not order.body or order.stream or order.output_budget is not None or order.model != target.served.upstream_name:
-        return False
-    return not (target.vendor.changes_requests or target.learned.dropped or order.fields.keys() & _CHANGED)
 
 
 @lru_cache(maxsize=256)
@@ -179,8 +170,6 @@ class OpenAIDialect(ChannelDialect):
         vendor = vendor_of(channel.preset, channel.base_url)
         target = _Target(vendor, channel, with_limit(served, learned), learned)
         url = endpoint(channel.base_url, "/chat/completions")
-        if _passes_unchanged(order, target):
-            return PreparedRequest(url=url, headers=PLAIN_HEADERS, body=order.body)
         fields, dropped = fit_request(order.fields, target.rules)
         fields["model"] = rawjson.raw(served.upstream_name)
         limited = "max_tokens" in fields or "max_completion_tokens" in fields
@@ -189,8 +178,7 @@ class OpenAIDialect(ChannelDialect):
             lowered = _limit_to_budget(fields, order.output_budget, target) or lowered
         streams = rawjson.maybe(fields.get("stream")) is True  # as the server wants it
         request_usage(fields, requested=streams and "stream_options" not in target.rules)
-        if vendor.changes_requests:
-            dropped += _fit_parameters(fields, vendor) + _keep_known_fields(fields, vendor)
+        dropped += _fit_parameters(fields, vendor) + _keep_known_fields(fields, vendor)
         if vendor.reasoning_back:
             restore_reasoning(fields, order.owner, self._memory)
         is_as_sent = bool(order.body) and not order.stream and fields == order.fields
