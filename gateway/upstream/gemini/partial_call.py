@@ -27,17 +27,23 @@ class PartialCall:
         """The number of items that paths added to lists."""
 
     def add_pieces(self, call: dict[str, Any]) -> None:
-        """Add the pieces of arguments in one part of the answer. Raises ValueError for too many or too deep ones."""
+        """Add the pieces of arguments in one part of the answer. Raises ValueError for too many or too deep ones.
+
+        A piece without a value is the end of one, or an empty list, ``$.tags[]``, or an empty object.
+        """
         for piece in rawjson.list_at(call.get("partialArgs")):
             path = rawjson.text_at(piece, "jsonPath")
             kind = next((kind for kind in _VALUES if isinstance(piece, dict) and kind in piece), "")
-            if path and kind:
+            if path and (kind or not rawjson.at(piece, "willContinue")):
                 matches = _STEP.finditer(path.removeprefix("$"))
                 steps = [int(match[2]) if match[2] else match[1] or match[3] or match[4] or "" for match in matches]
-                self._set(steps, None if kind == "nullValue" else piece[kind])
+                empty: Any = [] if path.endswith("[]") else {}
+                self._set(steps, None if kind == "nullValue" else piece[kind] if kind else empty)
 
     def _set(self, steps: list[str | int], value: Any) -> None:
-        """Set the value at these steps. A text is appended to the text that is already there."""
+        """Set the value at these steps. A text is appended to the text that is already there, an empty list or object
+        leaves what is there.
+        """
         if len(steps) > 100:
             raise ValueError("a path of arguments is too long")
         root: dict[str, Any] = {"": self.arguments}
@@ -47,6 +53,8 @@ class PartialCall:
             holder[place] = self._container(holder[place], step)
             holder, place = holder[place], step
         before = holder[place]
+        if isinstance(value, list | dict) and before is not None:
+            return
         holder[place] = before + value if isinstance(before, str) and isinstance(value, str) else value
         self.arguments = root[""]
 

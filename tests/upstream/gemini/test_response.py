@@ -157,7 +157,15 @@ def test_arguments_that_come_in_pieces_are_put_together() -> None:
         {"name": "f", "id": "a", "willContinue": True},
         {"partialArgs": [{"jsonPath": "$.city", "stringValue": "New ", "willContinue": True}], "willContinue": True},
         {"partialArgs": [{"jsonPath": "$.city", "stringValue": "York"}], "willContinue": True},
-        {"partialArgs": [{"jsonPath": "$.days[1].n", "numberValue": 2}, {"jsonPath": "$['x y']", "boolValue": True}]},
+        {
+            "partialArgs": [{"jsonPath": "$.city"}, {"jsonPath": "$.tags[]"}, {"jsonPath": "$.map"}],
+            "willContinue": True,
+        },
+        {
+            "partialArgs": [{"jsonPath": "$.days[1].n", "numberValue": 2}, {"jsonPath": "$.days[]"}],
+            "willContinue": True,
+        },
+        {"partialArgs": [{"jsonPath": "$['x y']", "boolValue": True}, {"jsonPath": "$.late", "willContinue": True}]},
     ]
     stream = as_chat(GeminiDialect()).stream(translated(), channel())
     out = b"".join(stream.feed(event(response({"functionCall": part}))) for part in parts)
@@ -165,7 +173,8 @@ def test_arguments_that_come_in_pieces_are_put_together() -> None:
     calls = [call for chunk in chunks_in(out) for call in chunk["choices"][0]["delta"].get("tool_calls", ())]
     arguments = "".join(call["function"].get("arguments", "") for call in calls)
     assert (calls[0]["id"], stream.finish) == ("a", "tool_calls")
-    assert json.loads(arguments) == {"city": "New York", "days": [None, {"n": 2}], "x y": True}
+    lists = {"tags": [], "map": {}, "days": [None, {"n": 2}]}
+    assert json.loads(arguments) == {"city": "New York", **lists, "x y": True}
 
 
 @pytest.mark.parametrize("path", ["$" + ".a" * 2000, "$" + "[9000]" * 90])
