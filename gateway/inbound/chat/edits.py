@@ -62,7 +62,8 @@ class ChunkEditor(Renderer):
         self._head: Fields = {}
         """The client's id, object, created and model, fixed by the client's first chunk."""
         self._begun: set[int] = set()
-        self._ended: set[int] = set()
+        self._ended: dict[int, str] = {}
+        """The finish reason that the client has of each choice."""
         self._list_sizes: dict[tuple[int, str], int] = {}
         """How many items each list has so far, by the choice and the name of the list."""
         self.changed = False
@@ -73,11 +74,17 @@ class ChunkEditor(Renderer):
         return True
 
     def take(self, event: AnswerEvent) -> bytes:
-        """Returns a chunk for the end of a choice, if no chunk of the upstream had it. All else is in the chunks."""
-        if not isinstance(event, AnswerFinished) or event.choice in self._ended:
+        """Returns a chunk for the end of a choice, unless the upstream's chunks had it. All else is in the chunks.
+
+        Some relays send a reason after each chunk: the last one comes again if there were calls after the first.
+        """
+        if not isinstance(event, AnswerFinished):
             return b""
-        self._ended.add(event.choice)
-        choice = {"index": event.choice, "logprobs": None, **self.last_fields(event.choice, event.reason)}
+        fields = self.last_fields(event.choice, event.reason)
+        if self._ended.get(event.choice) == event.reason and not fields.get("delta"):
+            return b""
+        self._ended[event.choice] = event.reason
+        choice = {"index": event.choice, "logprobs": None, **fields}
         return b"data: %b" % rawjson.encode({**self._head, "choices": [choice]}) + BLANK
 
     def last_fields(self, index: int, reason: str) -> JsonObject:
@@ -103,7 +110,7 @@ class ChunkEditor(Renderer):
             message["role"] = "assistant"
         ends = bool(reason) and not (is_first or has_content or index in self._ended)  # else more may follow
         if ends:
-            self._ended.add(index)
+            self._ended[index] = reason
             self.changed = True
             message = self._with_empty_arguments(index, message)
         fields["finish_reason"] = reason if ends else None
@@ -113,8 +120,10 @@ class ChunkEditor(Renderer):
         return True
 
     def _with_empty_arguments(self, index: int, delta: JsonObject) -> JsonObject:
-        """Returns the last delta of a choice, with the ``{}`` of its calls that were not continued."""
+        """Returns the last delta of a choice, with the ``{}`` of its calls that were not continued, each once."""
         empty = [call for call in self.state.tracker(index).calls if call.arguments.empty_object]
+        for call in empty:
+            call.arguments.add("{}")
         added = [{"index": call.number, "function": {"arguments": "{}"}} for call in empty]
         return {**delta, "tool_calls": [*delta.get("tool_calls", ()), *added]} if added else delta
 

@@ -264,7 +264,7 @@ class CompletionEditor(ChunkEditor):
     def edit(self, choice: ParsedChoice, calls: ReadCalls, *, has_content: bool) -> bool:
         reason, is_over = self.state.reason(choice.index), choice.index in self._ended
         if reason and not is_over:
-            self._ended.add(choice.index)
+            self._ended[choice.index] = reason
             self.changed = True
         self._write_text(choice, "" if is_over else reason)
         return has_content or not is_over

@@ -263,6 +263,22 @@ def test_a_stream_that_is_cut_short_ends_what_is_open(stream: NativeChatStream) 
     assert (last["id"], last["choices"][0]["index"], last["choices"][0]["finish_reason"]) == ("chatcmpl-1", 0, "length")
 
 
+def test_after_an_early_finish_reason_another_one_comes_at_the_end(stream: NativeChatStream) -> None:
+    """Open WebUI sends one after each chunk. OpenAI's SDK keeps the last one."""
+    first, second = (event(chunk(delta(tool_calls=[tool_call(n, id, "f", "{}")]))) for n, id in enumerate("ab"))
+    out = stream.feed(HI + STOP + HI + STOP + STOP + first + STOP + second + STOP + DONE)
+    said = said_in(out)
+    calls = [("a", "f", "{}"), ("b", "f", "{}")]
+    assert (said.text, said.calls, said.finish) == ({0: "HiHi"}, {0: calls}, {0: "tool_calls"})
+    reasons = [doc["choices"][0]["finish_reason"] for doc in chunks_in(out)]
+    assert reasons == [None, "stop", None, None, None, "tool_calls"]
+
+
+def test_an_early_finish_reason_of_a_text_is_the_only_one(stream: NativeChatStream) -> None:
+    assert said_in(stream.feed(HI + STOP + HI + STOP + DONE)).text == {0: "HiHi"}
+    assert stream.tail(Usage()) == DONE
+
+
 def test_a_stream_fails_unless_both_choices_end() -> None:
     stream, out = _fed(GOOD.replace(STOP, event(chunk(delta("x", index=1))) + STOP), 1 << 20)
     assert stream.failure is not None
