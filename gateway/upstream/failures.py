@@ -83,7 +83,8 @@ _NO_MODEL = lazy_pattern(
     r"|no endpoints (?:found|available) (?:for|matching)|not (?:activated|opened) the model"
     r"|function '[^']*': not found for account|specified function in account|check the model you provided"
     r"|endpoint with name '[^']*' does not exist|given endpoint does not exist|unsupported_?model\b|unsupported model:"
-    r"|supported (?:api )?model names are|model_(?:terms_required|permission_blocked)"
+    r"|supported (?:api )?model names are|repository not found|model type \S+ not supported"
+    r"|model_(?:terms_required|permission_blocked)"
     r"|模型.{0,40}(?:不存在|无可用|未开通)"
 )
 _CERTAINLY_NO_MODEL = lazy_pattern(
@@ -112,6 +113,7 @@ _NO_STATE = lazy_pattern(
 )
 _NO_ITEM = lazy_pattern(
     r"\b(?:item|conversation|container|vector store)\b[^.]{0,80}not (?:found|exist)|no endpoints found that support"
+    r"|image_not_found"
 )
 _NO_PATH = lazy_pattern(r"invalid url|unknown_url")
 _WANTS_TLS = lazy_pattern(r"plain http request was sent to https|http request to an https server")
@@ -121,7 +123,7 @@ _FILTER = lazy_pattern(
     r"|risk_?detection|inappropriate content|our safety system|prompt injection (?:\w+ )?detected"
     r"|blocked (?:in|out)put:|violates? (?:\w+ )?usage guidelines|敏感|不安全|违规"
 )
-_FLAGGED = lazy_pattern(_FILTER.pattern + r"|moderation|flagged|safety")
+_FLAGGED = lazy_pattern(_FILTER.pattern + r"|moderation|flagged|safety|\brefusal\b")
 _TOO_LONG = lazy_pattern(
     r"context[_ ]?(?:length|window|size|limit)|context_exceeded|maximum context|max(?:imum)? (?:model )?context"
     r"|prompt(?:s|_tokens)? (?:is |are )?(?:too long|超长)|maximum prompt length|prompt contains \d+ tokens"
@@ -135,8 +137,9 @@ _TOO_LONG = lazy_pattern(
 _BLOCKED = lazy_pattern(r"cloudflare|just a moment|attention required|been blocked|captcha")
 _BAD_REQUEST = lazy_pattern(
     r"unexpected message role|unknown variant|extra_forbidden|invalid params"
-    r"|system messages? must be|roles must alternate|no user query found"
-    r"|prefill is incompatible|(?:image|audio|video) input is not|tool call arguments as json|could not process image"
+    r"|system messages? must be|roles must alternate|system role not supported|no user query found"
+    r"|prefill is incompatible|(?:image|audio|video) input is not|only 'text' content type|could not process image"
+    r"|tool call arguments as json"
     r"|toolresult' object has no attribute|requires --jinja|cannot use both json_schema and grammar"
     r"|invalid_prompt|(?:bio|cyber)_policy|policy_violation|(?:empty|invalid|to_download|base64)_image"
     r"|unsupported_image_|image_(?:file_not_|file_too_|parse_error|too_(?:large|small))"
@@ -174,7 +177,7 @@ _RULES: tuple[tuple[FailureKind, frozenset[int], re.Pattern[str] | None], ...] =
     (FailureKind.CLIENT, frozenset({404}), _NO_ITEM),
     (FailureKind.SERVER, frozenset({404}), _NO_PATH),
     (FailureKind.CLIENT, frozenset({404}), _INVALID_REQUEST),
-    (FailureKind.CLIENT, _FAULT, _BAD_REQUEST),
+    (FailureKind.CLIENT, frozenset({404, *_FAULT}), _BAD_REQUEST),
     (FailureKind.SERVER, frozenset({400, 422}), _OWN_FAULT),
     (FailureKind.SLOW, frozenset({408, 504, 524}), None),
     (FailureKind.CLIENT, frozenset({400, 413, 415, 422, 451}), None),

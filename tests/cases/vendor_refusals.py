@@ -50,6 +50,8 @@ NO_SUCH_MODEL: list[Said] = [
         ),
     ),
     (404, {"error": 'model "x" not found, try pulling it first'}),
+    (404, {"error": "404 Client Error. Repository Not Found for url: https://huggingface.co/api/models/x"}),  # mlx-lm
+    (404, {"error": "Model type x not supported."}),
     (404, {"message": "model 'x' not found, make sure the correct model ID was used"}),
     (503, openai("分组 default 下模型 x 无可用渠道（distributor）", "model_not_found", "new_api_error")),
     (403, openai("Project `p` does not have access to model `x`", "model_not_found")),
@@ -303,6 +305,11 @@ BAD_REQUEST: list[Said] = [
     (400, failure("Provider returned error", code=400, metadata={"error_type": "image_not_found"})),
     (400, openai("Invalid schema for function 'bill': 'cost per month' is not valid")),
     (400, openai("No endpoint with name 'x' in the description")),
+    (403, failure("The model refused to answer", code=403, metadata={"error_type": "refusal"})),  # OpenRouter
+    (404, failure("Provider returned error", code=404, metadata={"error_type": "image_not_found"})),
+    (404, {"error": "System role not supported"}),  # mlx-lm answers 404 to all it cannot do
+    (404, {"error": "Conversation roles must alternate user/assistant/user/assistant/..."}),
+    (404, {"error": "Only 'text' content type is supported."}),
 ]
 
 OWN_FAILURE: list[Said] = [
