@@ -741,6 +741,7 @@ ENDS = [
         {"code": 0, "message": "success", "data": completion(said("Hi"))},
         **HI,
     ),
+    openai_row("an answer in OpenRouter's provider", plain={"choices": None, "provider": completion(said("Hi"))}, **HI),
 ]
 THOUGHT: Doc = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm"}]}
 REASONING = [

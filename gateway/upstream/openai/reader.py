@@ -48,6 +48,8 @@ _SIGNED_FIELDS = ("type", "thinking", "signature", "data")
 """Fields of a thought that Anthropic takes back."""
 _NO_WORDS = frozenset({"", "none", "null"})
 """Finish words of a choice that goes on. SGLang wrote the name of Python's None."""
+_PLACES = ("result", "data", "provider")
+"""Fields with a whole answer in them: Cloudflare's, others', and OpenRouter's, which also has the provider's name."""
 _HEAD_FIELDS = frozenset({"id", "object", "created", "model", "choices", "system_fingerprint", "obfuscation"})
 _REGULAR_FIELDS = _HEAD_FIELDS | {"usage", "service_tier"}
 """A chunk with only these fields is not an error, unless it contains the word."""
@@ -283,12 +285,12 @@ def _parse_chunk(data: bytes) -> Fields:
             raise ValueError("an array")
         return errors[0]
     chunk = rawjson.fields(data)
-    if "choices" in chunk:
+    if not rawjson.is_null(chunk.get("choices")):
         return chunk
     if not rawjson.is_null(chunk.get("stop_reason")):  # Copilot sends Claude's message
         message = {name: chunk[name] for name in ("role", "content") if name in chunk}
         return {**chunk, "choices": rawjson.raw([{"message": message, "finish_reason": chunk["stop_reason"]}])}
-    inner = (rawjson.maybe_fields(chunk.get(name)) for name in ("result", "data"))  # Cloudflare's place, and others'
+    inner = (rawjson.maybe_fields(chunk.get(name)) for name in _PLACES)
     return next((fields for fields in inner if "choices" in fields), chunk)
 
 
