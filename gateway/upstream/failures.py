@@ -84,7 +84,8 @@ _NO_MODEL = lazy_pattern(
     r"|function '[^']*': not found for account|specified function in account|check the model you provided"
     r"|endpoint with name '[^']*' does not exist|given endpoint does not exist|unsupported_?model\b|unsupported model:"
     r"|supported (?:api )?model names are|repository not found|model type \S+ not supported"
-    r"|model_(?:terms_required|permission_blocked)"
+    r"|model_(?:terms_required|permission_blocked)|marked by provider as legacy|use case details have not been"
+    r"|marketplace subscription for this model"
     r"|模型.{0,40}(?:不存在|无可用|未开通)"
 )
 _CERTAINLY_NO_MODEL = lazy_pattern(
@@ -100,6 +101,7 @@ _DENIED = lazy_pattern(
     r"|no permission to use the model|not support the model|\bmodel requires a subscription"
 )
 """The key is valid, but not for this model."""
+_NOT_IN_PLAN = lazy_pattern(r"plan does not (?:yet )?include access to")
 _OTHER_API = lazy_pattern(
     r"unsupported_api_for_model|\bmodel\b.{0,200}? not (?:support the '[^']*' api|supported for format)"
     r"|\bmodel (?:\S+ )?(?:is not supported|does not support)\b.{0,12}\bresponses api"
@@ -162,6 +164,7 @@ _RULES: tuple[tuple[FailureKind, frozenset[int], re.Pattern[str] | None], ...] =
     (FailureKind.CLIENT, frozenset({400, 403}), _FLAGGED),
     (FailureKind.CLIENT, frozenset({422, 451, 498, *_FAULT}), _FILTER),
     (FailureKind.SERVER, frozenset({400}), _WANTS_TLS),
+    (FailureKind.MISSING, frozenset({429}), _NOT_IN_PLAN),
     (FailureKind.RATE, frozenset({429}), None),
     (FailureKind.CLIENT, frozenset({400, 422, *_FAULT}), _TOO_LONG),
     (FailureKind.RATE, frozenset({400, 403, *_FAULT}), _RATE),

@@ -52,6 +52,10 @@ NO_SUCH_MODEL: list[Said] = [
     (404, {"error": 'model "x" not found, try pulling it first'}),
     (404, {"error": "404 Client Error. Repository Not Found for url: https://huggingface.co/api/models/x"}),  # mlx-lm
     (404, {"error": "Model type x not supported."}),
+    (429, openai("Your current subscription plan does not yet include access to GLM-5", "1311", None)),  # Z.ai
+    (404, {"message": "Access denied. This Model is marked by provider as Legacy and you have not used it"}),  # Bedrock
+    (404, {"message": "Model use case details have not been submitted for this account. Try again in 15 minutes."}),
+    (403, {"message": "Your AWS Marketplace subscription for this model cannot be completed at this time."}),
     (404, {"message": "model 'x' not found, make sure the correct model ID was used"}),
     (503, openai("分组 default 下模型 x 无可用渠道（distributor）", "model_not_found", "new_api_error")),
     (403, openai("Project `p` does not have access to model `x`", "model_not_found")),
