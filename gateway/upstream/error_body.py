@@ -27,6 +27,7 @@ _MESSAGES = (
     *("message", "detail", "msg", "error_msg", "error_message", "errmsg", "errorMessage", "status_msg", "Message"),
     *("title", "reason"),
 )
+_ERROR_HOLDERS = ("x_groq", "response", "Response", "ResponseMetadata")
 _CODES = ("code", "Code", "error_code", "status_code", "errcode")
 _STATUSES = ("http_code", "statusCode", "status_code", "status")
 _DELAYS = {
@@ -108,7 +109,7 @@ def read_object(body: Mapping[str, Any]) -> ErrorBody:
 
 def error_part(body: Mapping[str, Any]) -> Any:
     """Returns the object or text that is an answer's error, wherever it is, or None."""
-    holders = [body, *map(body.get, ("x_groq", "response", "ResponseMetadata")), _first(body.get("choices"))]
+    holders = [body, *map(body.get, _ERROR_HOLDERS), _first(body.get("choices"))]
     for holder in holders:
         error = rawjson.at(holder, "error") or rawjson.at(holder, "Error")
         error = _first(error) if isinstance(error, list) else error
@@ -139,11 +140,14 @@ def _read_fields(fields: Mapping[str, Any]) -> ErrorBody:
     pairs = list(headers.items())[:32] if isinstance(headers, dict) else []
     hints = {name: fields[name] for name in ("details", "innererror") if isinstance(fields.get(name), list | dict)}
     kinds = (*map(fields.get, ("type", "status", "__type")), rawjson.at(fields, "metadata", "error_type"))
+    text, param = _message_text(message, fields), _text(fields.get("param"))
+    if param.count(" ") > 2:  # Xiaomi writes there what is wrong
+        text, param = f"{text}: {param}", ""
     error = ErrorBody(
-        message=_message_text(message, fields),
+        message=text,
         type=next(filter(None, map(_text, kinds)), ""),
         code=code,
-        param=_text(fields.get("param")),
+        param=param,
         status=status,
         request_id=_text(fields.get("request_id")),
         headers=_delay(fields) | {name.lower(): str(value) for name, value in pairs if isinstance(value, str | int)},

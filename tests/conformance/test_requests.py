@@ -10,7 +10,7 @@ from tests.conformance.shapes import completion_faults
 from tests.fakes.client import HELLO, Doc
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Provider
-from tests.fakes.replies import fail, speak
+from tests.fakes.replies import fail, reply, speak
 
 ODD: dict[str, Any] = {"x": {"y": [1, 1.0, 1e-7, None, "\u2028", {"z": []}]}}
 
@@ -155,14 +155,16 @@ async def test_a_model_that_thinks_or_calls_tools_is_told_not_to_think_where_it_
 
 @pytest.mark.parametrize("has_call", [True, False])
 @pytest.mark.parametrize(
-    "message",
+    "refused",
     [
-        "The `reasoning_content` in the thinking mode must be passed back to the API.",  # DeepSeek, also behind others
-        "thinking is enabled but reasoning_content is missing in assistant tool call message at index 1",  # Moonshot
+        {"message": "The `reasoning_content` in the thinking mode must be passed back to the API."},  # DeepSeek
+        {"message": "thinking is enabled but reasoning_content is missing in assistant tool call message at index 1"},
+        {"message": "Param Incorrect", "param": "The reasoning_content in the thinking mode must be passed back."},
     ],
+    ids=["DeepSeek", "Moonshot", "Xiaomi"],
 )
 async def test_an_upstream_that_wants_reasoning_back_gets_an_empty_one(
-    gateway: Gateway, provider: Provider, message: str, *, has_call: bool
+    gateway: Gateway, provider: Provider, refused: dict[str, str], *, has_call: bool
 ) -> None:
     """OpenCode Zen refuses also texts without it, in conversations without calls."""
     call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
@@ -173,7 +175,7 @@ async def test_an_upstream_that_wants_reasoning_back_gets_an_empty_one(
         {"role": "assistant", **({"content": None, "tool_calls": [call]} if has_call else {"content": "I did."})},
         {"role": "tool", "tool_call_id": "c1", "content": "x"} if has_call else {"role": "user", "content": "x"},
     ]
-    provider.on("m", fail(400, message), speak())
+    provider.on("m", reply({"error": refused}, status=400), speak())
     for count in (2, 3):
         assert (await gateway.client.chat(messages=turns)).status == 200
         assert len(provider.exchanges) == count

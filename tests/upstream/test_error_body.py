@@ -98,7 +98,6 @@ def test_the_body_may_be_an_event_or_the_first_of_some_lines() -> None:
     "body",
     [
         {"fault": {"faultstring": "Rate limit quota violation", "detail": {"errorcode": "policies.ratelimit"}}},
-        {"Response": {"Error": {"Code": "LimitExceeded", "Message": "too many"}, "RequestId": "r"}},
         {"detail": {"error": {"message": "bad", "code": "context_length_exceeded"}}},
         {"error": {"type": "x", "errors": [{"message": "bad"}]}},
     ],
