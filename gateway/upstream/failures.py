@@ -45,7 +45,7 @@ _NO_MONEY = lazy_pattern(
 )
 _ALLOWANCE = lazy_pattern(
     r"exceeded (?:your |the |its |today's )?(?:(?:current|monthly|daily|weekly|\d+-hour|usage) ){0,2}quota"
-    r"|(?:daily|weekly|monthly) (?:\w+ )?(?:limit|allocation)"
+    r"|(?:daily|weekly|monthly) (?:\w+ )?(?:limit|allocation|quota)"
     r"|per[-_ ]day\b|(?:calls|requests|tokens) (?:/|per) month\b|plan_(?:hour|week|month)_quota_exceeded"
     r"|每[日天周月].{0,8}(?:上限|限额)"
 )
@@ -122,7 +122,7 @@ _WANTS_TLS = lazy_pattern(r"plain http request was sent to https|http request to
 _INVALID_REQUEST = lazy_pattern(r"invalid_request_error")
 _FILTER = lazy_pattern(
     r"content[_ ]filter|data_?inspection|content[_ ]policy|responsibleai|high risk|new_sensitive|sensitive[_ ]?content"
-    r"|risk_?detection|inappropriate content|our safety system|prompt injection (?:\w+ )?detected"
+    r"|risk_?detection|censorship|inappropriate content|our safety system|prompt injection (?:\w+ )?detected"
     r"|blocked (?:in|out)put:|violates? (?:\w+ )?usage guidelines|敏感|不安全|违规"
 )
 _FLAGGED = lazy_pattern(_FILTER.pattern + r"|moderation|flagged|safety|\brefusal\b")
@@ -131,7 +131,8 @@ _TOO_LONG = lazy_pattern(
     r"|prompt(?:s|_tokens)? (?:is |are )?(?:too long|超长)|maximum prompt length|prompt contains \d+ tokens"
     r"|input (?:context )?(?:is )?too long|too many (?:input )?tokens(?!, please wait)|exceeded model token limit"
     r"|max_seq_len|max message tokens|max_tokens must be at least ?1, got -|n_keep[^.]{0,20}>= n_ctx"
-    r"|prompt exceeds max length|max_prompt_tokens_exceeded|tokens_limit_reached|input request: expected maxlength"
+    r"|(?:tokens|characters)_too_long|prompt exceeds max length|max_prompt_tokens_exceeded|tokens_limit_reached"
+    r"|input request: expected maxlength"
     r"|input[_ ](?:length|token count|tokens?)[^.]{0,60}(?:exceed|too long|should be)|token count[^.]{0,40}exceed"
     r"|input \(\d+ tokens\) is too large|reduce the length of|`inputs` tokens|supported sequence length"
     r"|上下文.{0,8}(?:长度|超)|输入.{0,12}(?:超长|过长)"
@@ -161,7 +162,7 @@ _RULES: tuple[tuple[FailureKind, frozenset[int], re.Pattern[str] | None], ...] =
     (FailureKind.QUOTA, frozenset({402}), None),
     (FailureKind.QUOTA, frozenset({400, 401, 403, 404, 412, 422, 429, *_FAULT}), _NO_MONEY),
     (FailureKind.AUTH, frozenset({400, 403, *_FAULT}), _SUSPENDED),
-    (FailureKind.CLIENT, frozenset({400, 403}), _FLAGGED),
+    (FailureKind.CLIENT, frozenset({400, 403, 421}), _FLAGGED),
     (FailureKind.CLIENT, frozenset({422, 451, 498, *_FAULT}), _FILTER),
     (FailureKind.SERVER, frozenset({400}), _WANTS_TLS),
     (FailureKind.MISSING, frozenset({429}), _NOT_IN_PLAN),

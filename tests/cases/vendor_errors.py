@@ -149,6 +149,8 @@ OUT_OF_CREDIT: list[Said] = [
         {"error": {"message": "Key limit exceeded (total limit). Manage it using https://openrouter.ai", "code": 403}},
         {"detail": "User is locked. Reason: Exhausted balance."},  # fal
     ),
+    (429, {"code": "QUOTA_USER_DAILY_REQUEST", "message": "Daily request quota per user for AI Search exceeded"}),
+    (429, {"Response": {"Error": {"Code": "x", "Message": "免费资源包余量已用尽"}, "RequestId": "r"}}),  # Tencent
     (429, {"errors": {"message": "You have exceeded today's quota for model Qwen/Qwen3, please try again tomorrow"}}),
 ]
 

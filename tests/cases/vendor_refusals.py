@@ -100,6 +100,8 @@ OTHER_API: list[Said] = [
 """The upstream has the model in another API alone."""
 
 TOO_LONG: list[Said] = [
+    (400, openai("the max input characters is 20000", "characters_too_long")),  # Baidu
+    (400, openai("Prompt tokens too long", "tokens_too_long")),
     (400, openai("a sequence length of 9001, but the maximum supported sequence length is just 8192!")),  # SambaNova
     (500, google(500, "INTERNAL", "Your input context is too long.")),
     (
@@ -202,6 +204,8 @@ FILTERED: list[tuple[int, Any, str]] = [
     ),
     filtered(zhipu("1301", "系统检测到输入或生成内容可能包含不安全或敏感内容，请您避免输入易产生敏感内容的提示语。")),
     (400, minimax(1026, "input new_sensitive"), "content_filter"),
+    (421, openai("Content Filter: moderation and blocking", "421", ""), "content_filter"),  # Xiaomi
+    (451, failure("The content you provided is blocked.", type="censorship_blocked"), "content_filter"),  # StepFun
     (500, anthropic("api_error", "input new_sensitive (1026)"), "content_filter"),
     filtered(openai("The request was rejected because it was considered high risk", None, "content_filter")),
     filtered(
