@@ -47,7 +47,7 @@ _ALLOWANCE = lazy_pattern(
     r"exceeded (?:your |the |its |today's )?(?:(?:current|monthly|daily|weekly|\d+-hour|usage) ){0,2}quota"
     r"|(?:daily|weekly|monthly) (?:\w+ )?(?:limit|allocation|quota)"
     r"|per[-_ ]day\b|(?:calls|requests|tokens) (?:/|per) month\b|plan_(?:hour|week|month)_quota_exceeded"
-    r"|每[日天周月].{0,8}(?:上限|限额)"
+    r"|[每今][日天周月].{0,8}(?:上限|限额)"
 )
 """Limits that last for hours, unless the upstream says how long to wait."""
 _RATE = lazy_pattern(
@@ -64,8 +64,8 @@ _BUSY = lazy_pattern(
 _BAD_KEY = lazy_pattern(
     r"invalid[_ ](?:api|iam|access|auth)[_ ](?:key|token)|incorrect api key"
     r"|api[_ ]?key[^.]{0,20}(?:not valid|invalid|incorrect|expired|无效)|(?:authentication|permission)[_ ]error"
-    r"|invalid[_ ]authentication|unauthori[sz]ed|login fail|\bnot authorized|authorization token"
-    r"|token (?:is )?(?:invalid|expired|not match)|令牌.{0,8}(?:无效|过期|不可用)"
+    r"|invalid[_ ]authentication|unauthori[sz]ed|login fail|\bnot authorized|authorization (?:request )?header"
+    r"|authorization token|token (?:is )?(?:invalid|expired|not match)|令牌.{0,8}(?:无效|过期|不可用)"
     r"|location is not supported|free tier is not available|(?:country|region)[^.]{0,20}not supported"
 )
 _SUSPENDED = lazy_pattern(
@@ -75,8 +75,9 @@ _SUSPENDED = lazy_pattern(
 """The account is suspended, for whatever reason."""
 _NO_MODEL = lazy_pattern(
     r"model_not_(?:found|supported)|not_found_error model|modelnotopen|not a valid model|unknown[_ ]model|no such model"
-    r"|not found the model|invalid_model\b|invalid model name passed|provider not provided|specified model is not valid"
-    r"|deploymentnotfound|deployment[^.]{0,60}not exist|no 'model_name' with this string"
+    r"|not found the model|invalid_model\b|invalid model(?:\.| name passed)|provider not provided"
+    r"|specified model is not valid|requested service \S+ is unavailable|deploymentnotfound"
+    r"|deployment[^.]{0,60}not exist|no 'model_name' with this string"
     r"|model(?:s|code)?\b.{0,200}?(?:not found|not exist|is not available|not supported for generatecontent)"
     r"|models?\b.{0,200}?(?:decommissioned|end of (?:its )?life|no longer available)|no allowed providers"
     r"|model (?:id|identifier)[^.]{0,20} is invalid|on-demand throughput|model is not supported when using"
@@ -99,9 +100,10 @@ _DENIED = lazy_pattern(
     r"|\bmodels?\b.{0,120}?(?:not have access|no access|access denied)"
     r"|\bmodels?\b.{0,120}?not (?:enabled|supported|allowed|authorized|permitted)"
     r"|no permission to use the model|not support the model|\bmodel requires a subscription"
+    r"|by api key model allowlist|modelarts\.81004"
 )
 """The key is valid, but not for this model."""
-_NOT_IN_PLAN = lazy_pattern(r"plan does not (?:yet )?include access to")
+_NOT_IN_PLAN = lazy_pattern(r"plan does not (?:yet )?include access to|套餐暂未开放")
 _OTHER_API = lazy_pattern(
     r"unsupported_api_for_model|\bmodel\b.{0,200}? not (?:support the '[^']*' api|supported for format)"
     r"|\bmodel (?:\S+ )?(?:is not supported|does not support)\b.{0,12}\bresponses api"
@@ -121,14 +123,14 @@ _NO_PATH = lazy_pattern(r"invalid url|unknown_url")
 _WANTS_TLS = lazy_pattern(r"plain http request was sent to https|http request to an https server")
 _INVALID_REQUEST = lazy_pattern(r"invalid_request_error")
 _FILTER = lazy_pattern(
-    r"content[_ ]filter|data_?inspection|content[_ ]policy|responsibleai|high risk|new_sensitive|sensitive[_ ]?content"
-    r"|risk_?detection|censorship|inappropriate content|our safety system|prompt injection (?:\w+ )?detected"
-    r"|blocked (?:in|out)put:|violates? (?:\w+ )?usage guidelines|敏感|不安全|违规"
+    r"content[_ ]filter|data_?inspection|content[_ ]policy|contain sensi?tive|responsibleai|high risk|new_sensitive"
+    r"|sensitive[_ ]?content|risk_?detection|censorship|inappropriate content|our safety system"
+    r"|prompt injection (?:\w+ )?detected|blocked (?:in|out)put:|violates? (?:\w+ )?usage guidelines|敏感|不安全|违规"
 )
 _FLAGGED = lazy_pattern(_FILTER.pattern + r"|moderation|flagged|safety|\brefusal\b")
 _TOO_LONG = lazy_pattern(
     r"context[_ ]?(?:length|window|size|limit)|context_exceeded|maximum context|max(?:imum)? (?:model )?context"
-    r"|prompt(?:s|_tokens)? (?:is |are )?(?:too long|超长)|maximum prompt length|prompt contains \d+ tokens"
+    r"|prompt(?:s|_tokens)? (?:is |are )?(?:too long|超长)|maximum (?:prompt|input) length|prompt contains \d+ tokens"
     r"|input (?:context )?(?:is )?too long|too many (?:input )?tokens(?!, please wait)|exceeded model token limit"
     r"|max_seq_len|max message tokens|max_tokens must be at least ?1, got -|n_keep[^.]{0,20}>= n_ctx"
     r"|(?:tokens|characters)_too_long|prompt exceeds max length|max_prompt_tokens_exceeded|tokens_limit_reached"

@@ -35,6 +35,10 @@ def on_hold(code: str, message: str) -> Any:
     return {"type": "error", "error": {**fields, "message": message}}
 
 
+def huawei(number: str, message: str) -> Any:
+    return {"error": {"code": f"ModelArts.{number}", "message": message}}
+
+
 def google(code: int, status: str, message: str, *details: Any) -> Any:
     return {"error": {"code": code, "message": message, "status": status, "details": list(details)}}
 
@@ -149,12 +153,14 @@ OUT_OF_CREDIT: list[Said] = [
         {"error": {"message": "Key limit exceeded (total limit). Manage it using https://openrouter.ai", "code": 403}},
         {"detail": "User is locked. Reason: Exhausted balance."},  # fal
     ),
+    (429, zhipu("1304", "该 API 已达今日调用次数限额,如有更多需求,请联系客服购买")),
     (429, {"code": "QUOTA_USER_DAILY_REQUEST", "message": "Daily request quota per user for AI Search exceeded"}),
     (429, {"Response": {"Error": {"Code": "x", "Message": "免费资源包余量已用尽"}, "RequestId": "r"}}),  # Tencent
     (429, {"errors": {"message": "You have exceeded today's quota for model Qwen/Qwen3, please try again tomorrow"}}),
 ]
 
 KEY_REFUSED: list[Said] = [
+    (400, huawei("81002", "Failed to get the authorization header.")),
     (400, openai("Upstream request failed: [user_blocked] Your access has been restricted")),  # OpenCode Zen
     (400, google(400, "FAILED_PRECONDITION", "Gemini API free tier is not available in your country.")),
     (401, openai("Incorrect API key provided: sk-x.", "invalid_api_key")),

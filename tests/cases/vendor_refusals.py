@@ -4,7 +4,7 @@
 
 from typing import Any
 
-from tests.cases.vendor_errors import Said, anthropic, at, failure, google, minimax, openai, siliconflow, zhipu
+from tests.cases.vendor_errors import Said, anthropic, at, failure, google, huawei, minimax, openai, siliconflow, zhipu
 
 NO_SUCH_MODEL: list[Said] = [
     (400, openai("The model `x` requires terms acceptance. Please have the org admin", "model_terms_required")),  # Groq
@@ -52,6 +52,11 @@ NO_SUCH_MODEL: list[Said] = [
     (404, {"error": 'model "x" not found, try pulling it first'}),
     (404, {"error": "404 Client Error. Repository Not Found for url: https://huggingface.co/api/models/x"}),  # mlx-lm
     (404, {"error": "Model type x not supported."}),
+    (404, huawei("81009", "Invalid model.")),
+    (401, huawei("81015", "Invalid model x, rejected by api key model allowlist setting.")),
+    (403, huawei("81004", "Invalid request because you do not have access to it.")),
+    (400, huawei("4203", "Invalid request because requested service 5a6a is unavailable.")),
+    (429, zhipu("1311", "当前订阅套餐暂未开放GLM-5权限")),
     (429, openai("Your current subscription plan does not yet include access to GLM-5", "1311", None)),  # Z.ai
     (404, {"message": "Access denied. This Model is marked by provider as Legacy and you have not used it"}),  # Bedrock
     (404, {"message": "Model use case details have not been submitted for this account. Try again in 15 minutes."}),
@@ -100,6 +105,7 @@ OTHER_API: list[Said] = [
 """The upstream has the model in another API alone."""
 
 TOO_LONG: list[Said] = [
+    (400, huawei("81001", "the prompt length 151499 must less than the maximum input length 129024.")),
     (400, openai("the max input characters is 20000", "characters_too_long")),  # Baidu
     (400, openai("Prompt tokens too long", "tokens_too_long")),
     (400, openai("a sequence length of 9001, but the maximum supported sequence length is just 8192!")),  # SambaNova
@@ -204,6 +210,7 @@ FILTERED: list[tuple[int, Any, str]] = [
     ),
     filtered(zhipu("1301", "系统检测到输入或生成内容可能包含不安全或敏感内容，请您避免输入易产生敏感内容的提示语。")),
     (400, minimax(1026, "input new_sensitive"), "content_filter"),
+    (403, huawei("81011", "May contain senstive information."), "ModelArts.81011"),
     (421, openai("Content Filter: moderation and blocking", "421", ""), "content_filter"),  # Xiaomi
     (451, failure("The content you provided is blocked.", type="censorship_blocked"), "content_filter"),  # StepFun
     (500, anthropic("api_error", "input new_sensitive (1026)"), "content_filter"),
