@@ -11,7 +11,7 @@ from gateway.control.views import budget_views, price_view, until_ms
 from gateway.core.admission import group_of
 from gateway.core.catalog import Catalog
 from gateway.core.channel_limits import limit_check
-from gateway.core.dry_run import DryRun, DryRunState, PlannedCall, dry_run, native_channels
+from gateway.core.dry_run import DryRun, PlannedCall, dry_run, native_channels
 from gateway.core.engine import Engine
 from gateway.core.model_entry import ModelEntry, Route, answering_model
 from gateway.core.model_prices import different_prices
@@ -68,21 +68,22 @@ def _token_of(engine: Engine, ref: str) -> Token:
     return token
 
 
-def _dry_run_state(engine: Engine) -> DryRunState:
-    return DryRunState(
-        catalog=engine.catalog,
-        limiter=engine.limiter,
-        books=engine.store.books,
-        chooser=engine.pipeline.attempts.chooser,
-        usable=lambda model: _without_unset(engine, model),
-        closed=engine.pipeline.closed,
-        check_memory=lambda: engine.pressure.check(engine.clock.mono()),
-    )
+def _dry_run(engine: Engine, call: PlannedCall, now: Millis) -> DryRun:
+    def check_open() -> None:
+        engine.pressure.check(engine.clock.mono())
+        if engine.pipeline.closed is not None:
+            raise engine.pipeline.closed
+
+    def usable(model: ModelEntry) -> ModelEntry:
+        return _without_unset(engine, model)
+
+    books, chooser = engine.store.books, engine.pipeline.attempts.chooser
+    return dry_run(call, engine.catalog, books, chooser, now, check_open=check_open, usable=usable)
 
 
 def _why(engine: Engine, call: PlannedCall) -> Why:
     now, catalog, token = engine.now(), engine.catalog, call.token
-    outcome = dry_run(call, _dry_run_state(engine), now)
+    outcome = _dry_run(engine, call, now)
     admission, need, group = outcome.admission, outcome.need, group_of(token, catalog)
     entry = admission.entry if admission is not None else catalog.visible(token).get(call.model)
     visibility = visibility_of(call.model, token, group, catalog)

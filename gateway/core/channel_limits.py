@@ -38,12 +38,12 @@ class ChannelLimits:
     """The limits of all channels."""
 
     def __init__(self, limiter: Limiter, progress: ProgressReporter) -> None:
-        self._limiter = limiter
+        self.limiter = limiter
         self._progress = progress
 
     def check_for(self, call: Call) -> LimitCheck:
         slot = call.limits.channel_slot
-        return limit_check(self._limiter, call.need.rate_tokens, None if slot is None else slot.key)
+        return limit_check(self.limiter, call.need.rate_tokens, None if slot is None else slot.key)
 
     def enter(self, call: Call, route: Route) -> None:
         """Begin an attempt, in the same moment in which its channel was chosen."""
@@ -55,17 +55,17 @@ class ChannelLimits:
         if limits.channel_slot is None or gate is None or limits.channel_slot.key != gate.key:
             self.release_slot(call)
             if gate is not None:
-                self._limiter.concurrency.enter((gate,))
+                self.limiter.concurrency.enter((gate,))
                 limits.channel_slot = gate
         if scope is not None and scope.has_rates:
-            attempt.counted_calls = self._limiter.take((scope,), call.need.rate_tokens)
+            attempt.counted_calls = self.limiter.take((scope,), call.need.rate_tokens)
 
     async def wait(self, call: Call, gates: tuple[ConcurrencyGate, ...]) -> bool:
         """Wait until the call gets a slot at one of these gates. Returns False if it got none in time."""
         self.release_slot(call)
         self._progress.report_wait(call, wait_text(gates))
         try:
-            call.limits.channel_slot = await self._limiter.concurrency.wait(gates)
+            call.limits.channel_slot = await self.limiter.concurrency.wait(gates)
         except GatewayError:
             return False
         return True
@@ -84,4 +84,4 @@ class ChannelLimits:
         """Free the call's slot at a channel: its attempt has ended, or is not made."""
         slot, call.limits.channel_slot = call.limits.channel_slot, None
         if slot is not None:
-            self._limiter.concurrency.leave((slot,))
+            self.limiter.concurrency.leave((slot,))

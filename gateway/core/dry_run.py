@@ -17,7 +17,6 @@ from gateway.core.catalog import Catalog
 from gateway.core.chooser import Chooser
 from gateway.core.model_entry import ModelEntry
 from gateway.core.quota import CallNeed, MoneyBooks, largest_need
-from gateway.core.ratelimit import Limiter
 from gateway.core.routing import RouteChoice
 from gateway.domain.channel import Channel
 from gateway.domain.errors import GatewayError, QuotaExceeded, RateLimited
@@ -39,21 +38,6 @@ class PlannedCall(msgspec.Struct, frozen=True, kw_only=True):
     api: InboundApi = CHAT
 
 
-class DryRunState(msgspec.Struct, frozen=True, kw_only=True):
-    """What a real call goes through."""
-
-    catalog: Catalog
-    limiter: Limiter
-    books: MoneyBooks
-    chooser: Chooser
-    usable: Callable[[ModelEntry], ModelEntry]
-    """Returns a model without the channels that cannot be called."""
-    closed: GatewayError | None
-    """The error while no calls are accepted."""
-    check_memory: Callable[[], None]
-    """Raises Unavailable while one more call does not fit into memory."""
-
-
 class DryRun(msgspec.Struct, frozen=True, kw_only=True):
     """How far the call would get."""
 
@@ -71,37 +55,49 @@ class DryRun(msgspec.Struct, frozen=True, kw_only=True):
     """The fallbacks left out because what is left does not pay for them."""
 
 
-def dry_run(planned: PlannedCall, state: DryRunState, now: Millis) -> DryRun:
-    """Returns how far a call would get, up to the point at which its hold would be written."""
+def dry_run(
+    planned: PlannedCall,
+    catalog: Catalog,
+    books: MoneyBooks,
+    chooser: Chooser,
+    now: Millis,
+    *,
+    check_open: Callable[[], None],
+    usable: Callable[[ModelEntry], ModelEntry],
+) -> DryRun:
+    """Returns how far a call would get, up to the point at which its hold would be written.
+
+    ``check_open`` raises the error of calls while none are accepted. ``usable`` returns a model without the channels
+    that cannot be called.
+    """
+    limiter = chooser.channel_limits.limiter
     try:
-        require_usable(current_token(planned.token, state.catalog, now), now)
-        state.check_memory()
-        if state.closed is not None:
-            raise state.closed
-        call = _call(planned, state.catalog, now)
-        admission = admit(call, state.limiter, state.books)
+        require_usable(current_token(planned.token, catalog, now), now)
+        check_open()
+        call = _call(planned, catalog, now)
+        admission = admit(call, limiter, books)
     except GatewayError as error:
-        return _refused_run(error, planned, state, now)
+        return _refused_run(error, planned, catalog, books, now)
     run = DryRun(error=None, admission=admission, choice=None, need=call.need, unaffordable=admission.unaffordable)
     try:
         if admission.full is not None:
-            state.limiter.concurrency.gates_with_room((admission.full,))
-        return msgspec.structs.replace(run, choice=_first(call, state.usable(admission.entry), state))
+            limiter.concurrency.gates_with_room((admission.full,))
+        return msgspec.structs.replace(run, choice=_first(call, usable(admission.entry), chooser))
     except GatewayError as error:
         return msgspec.structs.replace(run, error=error)
 
 
-def _refused_run(error: GatewayError, planned: PlannedCall, state: DryRunState, now: Millis) -> DryRun:
+def _refused_run(error: GatewayError, planned: PlannedCall, catalog: Catalog, books: MoneyBooks, now: Millis) -> DryRun:
     """Returns the run of a call that is not admitted, with its need and whether too little is left for it."""
     run = DryRun(error=error, admission=None, choice=None)
     try:
-        call = _call(planned, state.catalog, now)
+        call = _call(planned, catalog, now)
         needs = needs_by_model(call, entry_for(call))
     except GatewayError:
         return run
     call.need = largest_need(needs, call.context.group.multiplier)
     try:
-        _, unaffordable = affordable_hold(call, needs, state.books)
+        _, unaffordable = affordable_hold(call, needs, books)
     except QuotaExceeded as quota_error:
         return msgspec.structs.replace(
             run, need=call.need, quota_error=None if isinstance(error, QuotaExceeded) else quota_error
@@ -109,14 +105,14 @@ def _refused_run(error: GatewayError, planned: PlannedCall, state: DryRunState, 
     return msgspec.structs.replace(run, need=call.need, unaffordable=unaffordable)
 
 
-def _first(call: Call, entry: ModelEntry, state: DryRunState) -> RouteChoice:
+def _first(call: Call, entry: ModelEntry, chooser: Chooser) -> RouteChoice:
     """Returns the choice of the first channel; without a route if the call may wait for one."""
-    choice = state.chooser.first(call, entry, dry=True)
+    choice = chooser.first(call, entry, dry=True)
     if choice.route is None:
         try:
-            state.limiter.concurrency.gates_with_room(choice.gates)
+            chooser.channel_limits.limiter.concurrency.gates_with_room(choice.gates)
         except RateLimited:
-            return state.chooser.first(call, entry, waited=True, dry=True)
+            return chooser.first(call, entry, waited=True, dry=True)
     return choice
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from gateway.core.auth import require_usable
 from gateway.core.catalog import Catalog
-from gateway.core.dry_run import DryRun, DryRunState, PlannedCall, dry_run
+from gateway.core.dry_run import DryRun, PlannedCall, dry_run
 from gateway.domain.account import Account, AccountStatus
 from gateway.domain.budget import Budget, Window
 from gateway.domain.call import FailureKind, Outcome
@@ -31,16 +31,14 @@ CHANNELS = ("a", "b", "c")
 
 def foretold(rig: Rig, model: str = "m", prompt_tokens: int = 1000, max_tokens: int | None = None) -> DryRun:
     wanted = PlannedCall(token=rig.token, model=model, prompt_tokens=prompt_tokens, max_tokens=max_tokens)
-    ways = DryRunState(
-        catalog=Catalog(rig.store.entities.registry),
-        limiter=rig.limiter,
-        books=rig.books,
-        chooser=rig.pipeline.attempts.chooser,
-        usable=lambda model: model,
-        closed=rig.pipeline.closed,
-        check_memory=lambda: None,
-    )
-    return dry_run(wanted, ways, rig.watch.clock.wall())
+    catalog, chooser = Catalog(rig.store.entities.registry), rig.pipeline.attempts.chooser
+
+    def check_open() -> None:
+        if rig.pipeline.closed is not None:
+            raise rig.pipeline.closed
+
+    now = rig.watch.clock.wall()
+    return dry_run(wanted, catalog, rig.books, chooser, now, check_open=check_open, usable=lambda model: model)
 
 
 async def test_closed_doors(rig: Rig) -> None:
