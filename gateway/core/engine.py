@@ -35,6 +35,7 @@ from gateway.domain.call import Outcome
 from gateway.domain.channel import Channel
 from gateway.domain.errors import Unavailable
 from gateway.domain.events import StatusChanged
+from gateway.domain.incidents import Incidents
 from gateway.domain.key_owners import retirements
 from gateway.domain.registry import Change, with_changes
 from gateway.domain.settings import Settings
@@ -97,7 +98,8 @@ class Engine:
         live.on_tick = self._on_tick
         bus.on_noteworthy = live.wake
         self.incident_watch = IncidentWatch(
-            store=store.incidents,
+            incidents=Incidents(store.incidents.load()),
+            write=store.incidents.save,
             bus=bus,
             books=store.books,
             health=self.health,

@@ -6,7 +6,7 @@ that the ``EventBus`` keeps. Changes are written at most every two seconds, and 
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Protocol
+from dataclasses import dataclass
 
 import msgspec
 
@@ -47,38 +47,26 @@ from gateway.upstream.credentials import ChannelVariables, unset_text
 _log = logging.getLogger("tollkeeper")
 
 
-class IncidentStore(Protocol):
-    """Keeps incidents across restarts."""
-
-    def load(self) -> list[Incident]:
-        """Returns the incidents, oldest first."""
-
-    def save(self, incidents: Sequence[Incident]) -> bool:
-        """Write the incidents. Returns whether that succeeded."""
-
-
+@dataclass(kw_only=True, eq=False)
 class IncidentWatch:
     """Finds the present incidents."""
 
-    def __init__(
-        self,
-        *,
-        store: IncidentStore,
-        bus: EventBus,
-        books: MoneyBooks,
-        health: ChannelHealth,
-        variables: ChannelVariables,
-        catalog: Callable[[], Catalog],
-        trouble: Callable[[], str],
-        clock: Clock,
-    ) -> None:
-        """``trouble`` returns what is wrong with the store; empty if nothing is."""
-        self._store, self._bus, self._books, self._health = store, bus, books, health
-        self._variables, self._catalog, self._trouble, self._clock = variables, catalog, trouble, clock
-        self.incidents = Incidents(store.load())
+    incidents: Incidents
+    write: Callable[[Sequence[Incident]], object]
+    """Writes the incidents, oldest first."""
+    bus: EventBus
+    books: MoneyBooks
+    health: ChannelHealth
+    variables: ChannelVariables
+    catalog: Callable[[], Catalog]
+    trouble: Callable[[], str]
+    """Returns what is wrong with the store; empty if nothing is."""
+    clock: Clock
+
+    def __post_init__(self) -> None:
         self.serving = False
         """Set once the public port listens. Before, as in a command, the environment may not be that of the calls."""
-        self._saved = (self.incidents.copies(), clock.mono())
+        self._saved = (self.incidents.copies(), self.clock.mono())
         """What was written, and when."""
         self._examined: tuple[int, Catalog] | None = None
         """How many calls were settled when the budgets were last examined, and the configuration at that time."""
@@ -88,23 +76,23 @@ class IncidentWatch:
         """The budgets that were too small for a call, by id: when that was, and the budget at that time."""
 
     def refresh(self) -> Incidents:
-        incidents, now = self.incidents, self._clock.wall()
-        records = [self._bus.noteworthy.popleft() for _ in range(len(self._bus.noteworthy))]
+        incidents, now = self.incidents, self.clock.wall()
+        records = [self.bus.noteworthy.popleft() for _ in range(len(self.bus.noteworthy))]
         calls = [call_view(record) for record in records]
         budgets = self._spent_budgets({exceeded_budget(call.marks) for call in calls} - {""}, now)
         for call in calls:
             incidents.add_failures(call)
         for record in records:
             self._report_price_gap(record, now)
-        channels = [channel for channel in self._catalog().registry.channels.values() if channel.enabled]
+        channels = [channel for channel in self.catalog().registry.channels.values() if channel.enabled]
         conditions = [*budgets, *self._unset(channels), *self._channel_conditions(channels)]
-        if trouble := self._trouble():
-            conditions.append(Condition(reason=trouble))
+        if trouble := self.trouble():
+            conditions.append(Condition(channel=STORE, reason=trouble))
         for warning in incidents.update(conditions, set(self._failing(channels)), now):
             _log.warning("%s: %s", warning.budget, warning.reason)
         for call in calls:
             incidents.add_refusal(call)
-        if self._clock.mono() - self._saved[1] >= 2.0:
+        if self.clock.mono() - self._saved[1] >= 2.0:
             self.save()
         return incidents
 
@@ -121,27 +109,26 @@ class IncidentWatch:
             return
         name = f"reported cost of '{plain(record.model)}' at channel '{plain(record.channel_name)}'"
         reason = f"its price gives {dollars(gap[0])}, the upstream reports {dollars(gap[1])}"
-        self.incidents.begin(
-            channel=STORE, budget=name, subject_id=subject, reason=reason, began=now, last=now, ended=now
-        )
+        gap_condition = Condition(channel=STORE, budget=name, subject_id=subject, reason=reason)
+        self.incidents.begin(gap_condition, now).ended = now
 
     def save(self) -> None:
         """Write the incidents if they changed."""
         if self.incidents.changed_since(self._saved[0]):
-            self._store.save(self.incidents.newest()[::-1])
-            self._saved = (self.incidents.copies(), self._clock.mono())
+            self.write(self.incidents.newest()[::-1])
+            self._saved = (self.incidents.copies(), self.clock.mono())
 
     def _spent_budgets(self, refused: set[str], now: Millis) -> list[Condition]:
         """Returns the budgets that are nearly spent or too small. ``refused`` are the latest too small ones (ids)."""
-        spent = self._books.spent(ACCOUNT, Millis(0))
-        registry, examined = self._catalog().registry, (spent.calls, self._catalog())
+        spent = self.books.spent(ACCOUNT, Millis(0))
+        registry, examined = self.catalog().registry, (spent.calls, self.catalog())
         if examined == self._examined and not (refused or self._too_small):
             return self._spent
         self._examined = examined
         budgets = {
             budget_id(view.window, *scope): (budget_name(view.window, owner), view)
             for scope, owner, owner_budgets in self._owners(now)
-            for view in budget_use(self._books, scope, owner_budgets, now)
+            for view in budget_use(self.books, scope, owner_budgets, now)
         }
         names = {channel.id: channel.name for channel in registry.channels.values()}
         self.incidents.follow_names(names | {subject: name for subject, (name, _) in budgets.items()})
@@ -152,7 +139,10 @@ class IncidentWatch:
             if subject in self._too_small or spent_share(view) >= WARN_SHARE
         ]
         if spent.nanos and spent.nanos >= registry.granted:
-            self._spent.append(Condition(subject_id=BALANCE_ID, budget=BALANCE_NAME, reason=ALL_SPENT, refusing=True))
+            spent_balance = Condition(
+                channel=STORE, subject_id=BALANCE_ID, budget=BALANCE_NAME, reason=ALL_SPENT, refusing=True
+            )
+            self._spent.append(spent_balance)
         return self._spent
 
     def _still_too_small(
@@ -167,7 +157,7 @@ class IncidentWatch:
         }
 
     def _owners(self, now: Millis) -> Iterator[tuple[Scope, str, Sequence[Budget]]]:
-        registry = self._catalog().registry
+        registry = self.catalog().registry
         yield ACCOUNT, "the account", registry.account.budgets
         for group in registry.groups.values():
             yield ("group", group.id), f"group '{plain(group.name)}'", group.budgets
@@ -182,17 +172,17 @@ class IncidentWatch:
         ]
         known_reasons = {incident.subject_id: incident.reason for incident in unset_incidents}
         for channel in channels:
-            reason = unset_text(self._variables.missing(channel)) if self.serving else known_reasons.get(channel.id, "")
+            reason = unset_text(self.variables.missing(channel)) if self.serving else known_reasons.get(channel.id, "")
             if reason:
                 yield _condition(channel, FailureKind.UNSET, reason)
 
     def _channel_conditions(self, channels: Iterable[Channel]) -> Iterator[Condition]:
         for channel in channels:
-            if missing := self._health.missing(channel.id):
+            if missing := self.health.missing(channel.id):
                 yield _condition(channel, FailureKind.MISSING, "", until=self._until(max(missing.values())))
-            yield from self._pause(channel, "", self._health.state(channel))
+            yield from self._pause(channel, "", self.health.state(channel))
             for key, id in _keys(channel):
-                yield from self._pause(channel, key, self._health.state_of(id))
+                yield from self._pause(channel, key, self.health.state_of(id))
 
     def _pause(self, channel: Channel, key: str, state: HealthState) -> Iterator[Condition]:
         """Yields the pause of a channel or key, if it has one. A refusal lasts until a key is accepted."""
@@ -205,11 +195,11 @@ class IncidentWatch:
         """Yields the channels and keys that had no success since their last failure."""
         for channel in channels:
             for key, id in (("", channel.id), *_keys(channel)):
-                if self._health.failed_last(id):
+                if self.health.failed_last(id):
                     yield channel.id, key
 
     def _until(self, left_s: float) -> Millis:
-        return Millis(self._clock.wall() + round(left_s * 1000))
+        return Millis(self.clock.wall() + round(left_s * 1000))
 
 
 def _condition(
@@ -221,7 +211,9 @@ def _condition(
 def _spent_condition(subject: str, name: str, view: BudgetView, *, too_small: bool) -> Condition:
     reason = spent_text(view)
     refusing = too_small or reason == ALL_SPENT
-    return Condition(subject_id=subject, budget=name, reason=reason, until=view.resets_at_ms, refusing=refusing)
+    return Condition(
+        channel=STORE, subject_id=subject, budget=name, reason=reason, until=view.resets_at_ms, refusing=refusing
+    )
 
 
 def _keys(channel: Channel) -> Iterator[tuple[str, ChannelId]]:

@@ -49,11 +49,9 @@ _CAUSES = {
 _CHANNEL = re.compile(r"channel '.*?': ")
 
 
-class Incident(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """One period of failures for one cause."""
+class Condition(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """Something that is wrong now. Its incident lasts as long as ``Incidents.update`` gets it."""
 
-    id: int
-    """Its number, from 1, in order of beginning."""
     channel: str
     """``STORE`` for the store and for budgets."""
     subject_id: str = ""
@@ -65,10 +63,21 @@ class Incident(msgspec.Struct, kw_only=True, omit_defaults=True):
     Empty for failures."""
     kind: FailureKind | None = None
     """The kind of failure; None for the store and for budgets."""
-    status: int = 0
-    """The upstream's HTTP status; 0 without an answer."""
     reason: str = ""
     """The reason of the last failure."""
+    until: Millis | None = msgspec.field(name="until_ms", default=None)
+    """When the channel is tried again, or the budget is reset. None while paused means when the owner resumes it."""
+    refusing: bool = False
+    """Whether the budget rejects calls, because all of it is spent or it was recently too small for one."""
+
+
+class Incident(Condition, kw_only=True, omit_defaults=True):
+    """One period of failures for one cause."""
+
+    id: int
+    """Its number, from 1, in order of beginning."""
+    status: int = 0
+    """The upstream's HTTP status; 0 without an answer."""
     began: Millis = msgspec.field(name="began_ms")
     last: Millis = msgspec.field(name="last_ms")
     """When the last failure was; for a pause without failures, when it began."""
@@ -82,10 +91,6 @@ class Incident(msgspec.Struct, kw_only=True, omit_defaults=True):
     moved: dict[str, int] = msgspec.field(default_factory=dict)
     """The numbers of calls that failed here and were then answered by other channels, by the names of those. Calls that
     skipped a paused channel are not among them."""
-    until: Millis | None = msgspec.field(name="until_ms", default=None)
-    """When the channel is tried again, or the budget is reset. None while paused means when the owner resumes it."""
-    refusing: bool = False
-    """Whether the budget rejects calls, because all of it is spent or it was recently too small for one."""
     paused: bool = False
     """Whether its condition lasts: the channel is paused, the store rejects calls, or a variable is not set."""
     ended: Millis | None = msgspec.field(name="ended_ms", default=None)
@@ -120,23 +125,9 @@ class Incident(msgspec.Struct, kw_only=True, omit_defaults=True):
     def refuses(self, now: int) -> bool:
         return self.refusing and self.lasts(now)
 
-    def has_cause(self, subject: str, key: str, kind: FailureKind | None) -> bool:
-        """Returns whether it has this cause. The number of the key is ignored, because it may have changed."""
-        return (self.subject_id, self.kind, _mask(self.key)) == (subject, kind, _mask(key))
-
-
-class Condition(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that is wrong now. Its incident lasts as long as ``Incidents.update`` gets it."""
-
-    channel: str = STORE
-    subject_id: str = ""
-    key: str = ""
-    budget: str = ""
-    kind: FailureKind | None = None
-    reason: str = ""
-    until: Millis | None = None
-    """When it ends; None if that is unknown or has not changed."""
-    refusing: bool = False
+    def has_cause_of(self, other: Condition) -> bool:
+        """Returns whether both have one cause. The number of the key is ignored, because it may have changed."""
+        return (self.subject_id, self.kind, _mask(self.key)) == (other.subject_id, other.kind, _mask(other.key))
 
 
 class Incidents:
@@ -182,8 +173,9 @@ class Incidents:
     def _present_name(self, name: str) -> str:
         return self._names.get(self._ids.get(name, ""), name)
 
-    def begin(self, **fields: object) -> Incident:
-        incident = Incident(id=max((other.id for other in self._all), default=0) + 1, **fields)  # type: ignore[arg-type]
+    def begin(self, cause: Condition, at: Millis) -> Incident:
+        number = max((other.id for other in self._all), default=0) + 1
+        incident = Incident(**msgspec.structs.asdict(cause), id=number, began=at, last=at)
         self._all.append(incident)
         return incident
 
@@ -210,16 +202,16 @@ class Incidents:
         """Returns the incident of a failure, or a new one: the newest that had begun, else the oldest."""
         name = self._present_name(attempt.channel)
         key = attempt.key if attempt.kind in _KEY_CAUSES else ""
-        subject = self._ids.get(name, name)
+        cause = Condition(channel=name, subject_id=self._ids.get(name, name), key=key, kind=attempt.kind)
         candidates = [
             other
             for other in self.newest()
-            if other.has_cause(subject, key, attempt.kind)
+            if other.has_cause_of(cause)
             and (other.status == attempt.status or not other.failures)
             and other.includes(at)
         ]
         incident = next((other for other in candidates if other.began <= at), candidates[-1] if candidates else None)
-        return incident or self.begin(channel=name, subject_id=subject, key=key, kind=attempt.kind, began=at, last=at)
+        return incident or self.begin(cause, at)
 
     def add_refusal(self, call: CallView) -> None:
         """Count a call that was refused because a budget was too small, or because channels were paused."""
@@ -243,17 +235,10 @@ class Incidents:
         """
         lasting, warnings = set[int](), list[Incident]()
         for condition in conditions:
-            incident = self._incident_of_condition(condition, now) or self.begin(
-                channel=condition.channel,
-                subject_id=condition.subject_id,
-                budget=condition.budget,
-                kind=condition.kind,
-                began=now,
-                last=now,
-            )
-            has_just_begun = not incident.reason
+            present = self._incident_of_condition(condition, now)
+            incident = present or self.begin(condition, now)
             was_just_spent = condition.reason == ALL_SPENT and incident.reason != ALL_SPENT
-            if incident.budget and (has_just_begun or was_just_spent):
+            if incident.budget and (present is None or was_just_spent):
                 incident.last = now
                 warnings.append(incident)
             _apply_condition(incident, condition)
@@ -273,8 +258,7 @@ class Incidents:
 
     def _incident_of_condition(self, condition: Condition, now: Millis) -> Incident | None:
         """Returns the incident of a condition. If there are several, it is the one with the latest failure."""
-        subject, key, kind = condition.subject_id, condition.key, condition.kind
-        incidents = [incident for incident in self._all if incident.has_cause(subject, key, kind)]
+        incidents = [incident for incident in self._all if incident.has_cause_of(condition)]
         if condition.channel == STORE:  # the incident of a budget lasts one window
             incidents = [other for other in incidents if other.ended is None and other.until == condition.until]
         else:

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from gateway.domain.budget import Window, budget_name, window_end
 from gateway.domain.call import Attempt, FailureKind
-from gateway.domain.incidents import Condition, Incident, Incidents, cause_text, reason_text, spent_text
+from gateway.domain.incidents import STORE, Condition, Incident, Incidents, cause_text, reason_text, spent_text
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import BudgetView, CallView
 from tests.tui.stage import NOW, call
@@ -257,7 +257,7 @@ def test_only_so_many_are_kept(found: Incidents) -> None:
 
 def test_a_store_that_fails_twice_is_two_incidents_and_no_channels(found: Incidents) -> None:
     for at, error in enumerate(("full", "full still", "", "", "broken")):
-        look(found, at, *([Condition(reason=error)] if error else ()))
+        look(found, at, *([Condition(channel=STORE, reason=error)] if error else ()))
     assert [(one.reason, one.began, one.ended) for one in found.newest()] == [
         ("broken", NOW + 4, None),
         ("full still", NOW, NOW + 2),
@@ -349,6 +349,7 @@ def warn(found: Incidents, *budgets: BudgetView, at: int = NOW) -> list[Incident
     """What is warned of, given the budgets of a token that are nearly spent."""
     spent = [
         Condition(
+            channel=STORE,
             subject_id=f"{one.window}:token:1",
             budget=budget_name(one.window, "token 'ci'"),
             reason=spent_text(one),
