@@ -6,9 +6,10 @@ A view never contains a secret. Money is in nano-dollars (``*_nanos``), moments 
 Long: the views that all front ends share, one after another.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 from itertools import chain, count
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -489,60 +490,47 @@ def iso(ms: Millis) -> str:
     return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _shared_fields(call: Record | Running) -> dict[str, Any]:
-    """Returns the fields of the view of a call that are the same for settled and running ones."""
-    return {
-        "id": call.id,
-        "time": iso(call.ts),
-        "time_ms": call.ts,
-        "token": call.token_name,
-        "token_id": call.token,
-        "group": call.group_name or call.group,
-        "group_id": call.group,
-        "model": call.model,
-        "upstream_model": call.upstream_model,
-        "channel": call.channel_name,
-        "channel_id": call.channel,
-        "app": call.app,
-        "stream": call.stream,
-        "first_byte_ms": call.ttft,
-        "input_tokens": call.input,
-        "output_tokens": call.output,
-        "cost_nanos": call.cost,
-        "held_nanos": call.held,
-        "api": call.api,
-        "native": call.native,
-    }
+_VIEW_NAMES: Mapping[str, str] = {
+    "ts": "time_ms",
+    "token": "token_id",
+    "token_name": "token",
+    "group": "group_id",
+    "channel": "channel_id",
+    "channel_name": "channel",
+    "finish": "finish_reason",
+    "ms": "duration_ms",
+    "ttft": "first_byte_ms",
+    "overhead": "overhead_us",
+    **{name: f"{name}_tokens" for name in ("input", "cached", "cache_write", "cache_write_long")},
+    **{name: f"{name}_tokens" for name in ("output", "reasoning")},
+    "source": "usage_source",
+    **{name: f"{name}_nanos" for name in ("cost", "held", "balance", "possible")},
+}
+"""The names in views of fields of records and running calls that have other names there."""
+
+
+def _shared_fields(kind: type[Record | Running]) -> Callable[[Any], dict[str, Any]]:
+    """Returns a function that returns the fields of a call that its view has too, by their names in the view."""
+    names = {name: _VIEW_NAMES.get(name, name) for name in kind.__struct_fields__}
+    shared = {name: view_name for name, view_name in names.items() if view_name in CallView.__struct_fields__}
+    values = attrgetter(*shared)
+    return lambda call: dict(zip(shared.values(), values(call), strict=True))
+
+
+_record_fields, _running_fields = _shared_fields(Record), _shared_fields(Running)
 
 
 def call_view(record: Record) -> CallView:
     """Returns a settled call as front ends see it."""
-    return CallView(
-        **_shared_fields(record),
-        state="settled",
-        status=record.status,
-        outcome=record.outcome.value,
-        code=record.code,
-        error=record.error,
-        finish_reason=record.finish,
-        duration_ms=record.ms,
-        overhead_us=record.overhead,
-        cached_tokens=record.cached,
-        cache_write_tokens=record.cache_write,
-        cache_write_long_tokens=record.cache_write_long,
-        reasoning_tokens=record.reasoning,
-        usage_source=record.source.value,
-        rates=record.rates,
-        balance_nanos=record.balance,
-        possible_nanos=Nanos(record.possible + sum(record.possible_elsewhere.values())),
-        attempts=list(record.attempts),
-        upstream_id=record.upstream_id,
-        retry=record.retry,
-        marks=list(record.marks),
-        request=record.request,
-        parts=dict(record.parts),
-        variant=record.variant,
-    )
+    others = {
+        "time": iso(record.ts),
+        "state": "settled",
+        "group": record.group_name or record.group,
+        "possible_nanos": record.possible + sum(record.possible_elsewhere.values()),
+        "attempts": list(record.attempts),
+        "marks": list(record.marks),
+    }
+    return CallView(**_record_fields(record) | others)
 
 
 class RunningView(CallView, frozen=True, kw_only=True):
@@ -561,11 +549,12 @@ class RunningView(CallView, frozen=True, kw_only=True):
 def running_view(call: Running, now: Millis) -> RunningView:
     """Returns a running call as front ends see it."""
     return RunningView(
-        **_shared_fields(call),
+        **_running_fields(call),
+        time=iso(call.ts),
+        group=call.group_name or call.group,
         state="running",
         duration_ms=Millis(max(0, now - call.ts)),
         usage_source=UsageSource.ESTIMATED.value,
-        waits_for=call.waits_for,
         attempt=call.attempt,
         substitute=call.fallback,
     )
