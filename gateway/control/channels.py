@@ -112,11 +112,6 @@ def _with_matching_url(edited: Channel, old: Channel) -> Channel:
     return msgspec.structs.replace(edited, base_url=url)
 
 
-def _channel_of(changes: Sequence[Change]) -> Channel:
-    """Returns the channel that is saved: it is the first of the changes."""
-    return cast("Channel", changes[0].value)
-
-
 async def _changes_to_save(channel: Channel, old: Channel | None, edits: ConfigEdits) -> list[Change]:
     """Returns the changes that save the channel, with known prices for its new models and for renamed ones, and its
     list of models if that was fetched.
@@ -124,7 +119,7 @@ async def _changes_to_save(channel: Channel, old: Channel | None, edits: ConfigE
     All models get known prices if the channel did not use them before, or if it may belong to another vendor now.
     """
     changes = await model_lists.changes_to_save(_date_models(_check(channel, edits), old, edits), old, edits)
-    channel = _channel_of(changes)
+    channel = cast("Channel", changes[0].value)
     offered = {(model.name, model.upstream_name) for model in channel.models}
     if old is not None and old.known_prices and not _may_change_vendor(channel, old):
         offered -= {(model.name, model.upstream_name) for model in old.models}

@@ -41,10 +41,6 @@ class RateScope(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits
     has_rates: bool
     """Whether it has a limit per minute or per day."""
-    per_minute: bool
-    """Whether it has a limit per minute."""
-    per_day: bool
-    """Whether it has a limit per day."""
     gate: ConcurrencyGate | None
     """The gate for every call."""
     stream_gate: ConcurrencyGate | None
@@ -87,15 +83,12 @@ def combine_scopes(scopes: Sequence[RateScope]) -> CallScopes:
 
 
 def _rate_scope(key: Scope, label: str, limits: Limits, settings: Settings) -> RateScope:
-    per_minute = limits.rpm is not None or limits.tpm is not None
-    per_day = limits.rpd is not None or limits.tpd is not None
+    rates = (limits.rpm, limits.tpm, limits.rpd, limits.tpd)
     return RateScope(
         key=key,
         label=label,
         limits=limits,
-        has_rates=per_minute or per_day,
-        per_minute=per_minute,
-        per_day=per_day,
+        has_rates=any(rate is not None for rate in rates),
         gate=_gate(key, label, "calls in flight", limits.concurrent, limits, settings),
         stream_gate=_gate((f"{key[0]} streams", key[1]), label, "streams", limits.streams, limits, settings),
     )

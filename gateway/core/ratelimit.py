@@ -108,14 +108,13 @@ class Limiter:
 
     def _uses(self, scope: RateScope, now: float) -> Iterator["_LimitUse"]:
         limits = scope.limits
-        if scope.per_minute:
-            log = self._logs.get(scope.key) or _MinuteLog()
-            log.expire(now)
-            reset_s = log.calls[-1].at + MINUTE_S - now if log.calls else 0.0
-            for of_tokens, limit, used in ((False, limits.rpm, len(log.calls)), (True, limits.tpm, log.tokens)):
-                if limit is not None:
-                    yield _LimitUse("minute", of_tokens, limit, used, reset_s, log)
-        if scope.per_day:
+        log = self._logs.get(scope.key) or _MinuteLog()
+        log.expire(now)
+        reset_s = log.calls[-1].at + MINUTE_S - now if log.calls else 0.0
+        for of_tokens, limit, used in ((False, limits.rpm, len(log.calls)), (True, limits.tpm, log.tokens)):
+            if limit is not None:
+                yield _LimitUse("minute", of_tokens, limit, used, reset_s, log)
+        if limits.rpd is not None or limits.tpd is not None:
             today = self._today(scope.key)
             for of_tokens, limit, used in ((False, limits.rpd, today.requests), (True, limits.tpd, today.tokens)):
                 if limit is not None:
@@ -124,7 +123,8 @@ class Limiter:
     def take(self, scopes: Iterable[RateScope], tokens: int) -> list[CountedCall]:
         """Count a call, with its estimated tokens, in the minute of each of these scopes."""
         now = self._mono()
-        return [self._logs[scope.key].add(now, tokens) for scope in scopes if scope.per_minute]
+        per_minute = (scope for scope in scopes if scope.limits.rpm is not None or scope.limits.tpm is not None)
+        return [self._logs[scope.key].add(now, tokens) for scope in per_minute]
 
     def readings(self, scopes: Iterable[RateScope]) -> Readings:
         """Returns the limits of requests and of tokens of which the least is left, for ``x-ratelimit-*`` headers."""
