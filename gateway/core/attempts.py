@@ -107,7 +107,7 @@ class Attempts:
             route = step.route
             if step.entry is not current:
                 current, order = step.entry, _order_of(step.entry, order)
-            call.begin_attempt(route, step.choice.reason, len(tries.failures) + 1)
+            call.begin_attempt(route, step.choice.reason)
             self.progress.report_route(call)
 
     async def _wait_before(self, step: NextStep, call: Call, entry: ModelEntry) -> bool:
@@ -146,7 +146,7 @@ class Attempts:
             _note_latency(health.latency, call, route, answer, began, self.clock.mono())
         if call.conversation:
             self.chooser.note_conversation(call.conversation, route)
-        if call.attempt.native and call.context.origin.api.keeps_answer(call.context.request):
+        if call.running.native and call.context.origin.api.keeps_answer(call.context.request):
             self.chooser.note_answer(answer.upstream_id, route)
         self._note_attempt(call, route, began, status=200)
         return answer
@@ -239,7 +239,7 @@ class Attempts:
     async def _exchange(self, call: Call, plan: AttemptPlan, route: Route, refused: LearnedRefusals) -> Answer:
         """Prepare the request, send it once, and return the answer. Raises AttemptFailed."""
         adapter, order = plan.adapter, plan.order
-        if plan.native is not call.attempt.native and call.context.origin.api.name != CHAT_API:
+        if plan.native is not call.running.native and call.context.origin.api.name != CHAT_API:
             call.note_native(native=plan.native)
             self.progress.report_route(call)
         prepared = await self.preparer.prepare(call, plan, route, refused)

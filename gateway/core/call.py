@@ -153,11 +153,11 @@ class Call:
         if self.context.request.stream or (route is not None and not route.channel.finish_abandoned):
             self.end(Outcome.CLIENT_CLOSED)
 
-    def begin_attempt(self, route: Route, reason: str, number: int) -> None:
+    def begin_attempt(self, route: Route, reason: str) -> None:
         attempt = self.attempt
-        if attempt.number:  # forget the answer of the attempt before
-            attempt.stream, attempt.reply_headers, attempt.parts, attempt.native = None, {}, 0, False
-        attempt.route, attempt.route_reason, attempt.number = route, reason, number
+        if attempt.route is not None:  # forget the answer of the attempt before
+            attempt.stream, attempt.reply_headers, attempt.parts = None, {}, 0
+        attempt.route, attempt.route_reason = route, reason
         model, price = route.served.name, route.served.price
         if price is not None and price.rules:
             price = self.context.catalog.prices_at((price,), self.context.origin.ts)
@@ -170,13 +170,13 @@ class Call:
             channel_name=route.channel.name,
             upstream_model=route.served.upstream or model,
             fallback=model if model != self.running.model else "",
-            attempt=number,
+            attempt=self.running.attempt + 1,
             native=False,
             waits_for="",
         )
 
     def note_native(self, *, native: bool) -> None:
-        self.attempt.native = native
+        """Note whether request and answer pass unchanged; see ``Record.native``."""
         self.running = msgspec.structs.replace(self.running, native=native)
 
     def answer_headers(self) -> dict[str, str]:
@@ -190,7 +190,7 @@ class Call:
             headers["x-gateway-route"] = _header(attempt.route_reason)
             if attempt.price is None:
                 headers["x-gateway-price"] = "unpriced"
-        headers["x-gateway-attempts"] = str(max(1, attempt.number))
+        headers["x-gateway-attempts"] = str(max(1, self.running.attempt))
         headers["x-gateway-overhead-ms"] = f"{self.result.overhead_us / 1000:.2f}"
         if limits.budget_warning:
             headers["x-gateway-budget-warning"] = _header(limits.budget_warning)

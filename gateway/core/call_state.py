@@ -22,8 +22,6 @@ from gateway.upstream.adapter import AnswerStream
 class AttemptState(msgspec.Struct):
     """The present or last attempt."""
 
-    number: int = 0
-    """The number of the attempt, from 1; 0 before the first one."""
     price: Price | None = None
     """The price of the model that is called: of a fallback, if that is called."""
     route: Route | None = None
@@ -37,9 +35,6 @@ class AttemptState(msgspec.Struct):
     """What the attempt adds to its channel's rates."""
     dropped: str = ""
     """The client's names of the parameters that were left out, with commas between them."""
-    native: bool = False
-    """Whether request and answer pass unchanged, except for the model's name, because the channel speaks the client's
-    API. False for chat completions, see ``Record.native``."""
     lowered_cap: int | None = None
     """The output limit that was sent, if it is lower than the client's: the model or the hold allows no more."""
     repairs: tuple[str, ...] = ()

@@ -178,7 +178,7 @@ class Pipeline:
             call.limits.budget_warning = admission.hold_plan.warning
             call.limits.marks += (BUDGET_MARK + plain(admission.hold_plan.warning, 160),)
         if first.route is not None:
-            call.begin_attempt(first.route, first.reason, 1)
+            call.begin_attempt(first.route, first.reason)
         self.books.open(call.running)
         if self.bus.watchers:
             self.bus.publish(CallStarted(call=call.running))

@@ -31,7 +31,7 @@ def client_of(made: Call) -> FakeClient:
 def test_a_new_call_runs_as_its_visitor_asked() -> None:
     made = call(stream=True)
     made.held, made.held_tokens = Nanos(7), 8
-    made.begin_attempt(kit.route("a"), "priority 1", 1)
+    made.begin_attempt(kit.route("a"), "priority 1")
     running = made.running
     assert (running.id, running.ts, running.token_name, running.group) == ("req_1", NOON, "laptop", "home")
     assert (running.model, running.app, running.stream, running.attempt) == ("m", "curl", True, 1)
@@ -40,18 +40,18 @@ def test_a_new_call_runs_as_its_visitor_asked() -> None:
 
 def test_a_new_route_forgets_the_last_one() -> None:
     made = call()
-    made.begin_attempt(kit.route("a"), "priority 1", 1)
+    made.begin_attempt(kit.route("a"), "priority 1")
     made.attempt.reply_headers = {"retry-after": "5"}
-    made.begin_attempt(kit.route("b", "m=n"), "priority 0, after 1 failed", 2)
+    made.begin_attempt(kit.route("b", "m=n"), "priority 0, after 1 failed")
     assert (made.running.channel_name, made.running.upstream_model, made.running.attempt) == ("b", "n", 2)
     assert (made.attempt.reply_headers, made.attempt.stream) == ({}, None)
 
 
 def test_a_fallback_is_known_while_it_answers() -> None:
     made = call()
-    made.begin_attempt(kit.route("a", "other=n"), "fallback", 1)
+    made.begin_attempt(kit.route("a", "other=n"), "fallback")
     assert (made.running.fallback, made.running.upstream_model) == ("other", "n")
-    made.begin_attempt(kit.route("b", "m=n"), "priority 0", 2)
+    made.begin_attempt(kit.route("b", "m=n"), "priority 0")
     assert made.running.fallback == ""
 
 
@@ -61,7 +61,7 @@ def test_headers_before_any_channel() -> None:
 
 def test_headers_name_the_channel_and_pass_on_a_few_of_the_upstreams() -> None:
     made = call()
-    made.begin_attempt(kit.route("up", "m=n"), "priority 0", 2)
+    made.begin_attempt(kit.route("up", "m=n"), "priority 0")
     made.result.overhead_us = 1234
     made.attempt.price = kit.PRICE
     made.attempt.dropped = "seed,top_k"
@@ -84,7 +84,7 @@ def test_headers_name_the_channel_and_pass_on_a_few_of_the_upstreams() -> None:
         "x-gateway-channel": "up",
         "x-gateway-model": "n",
         "x-gateway-route": "priority 0",
-        "x-gateway-attempts": "2",
+        "x-gateway-attempts": "1",
         "x-gateway-overhead-ms": "1.23",
         "x-gateway-dropped-params": "seed,top_k",
     }
@@ -92,7 +92,7 @@ def test_headers_name_the_channel_and_pass_on_a_few_of_the_upstreams() -> None:
 
 def test_a_call_to_a_model_without_a_price_says_so() -> None:
     made, route = call(), kit.route("up", "m")
-    made.begin_attempt(replace(route, served=replace(route.served, price=None)), "priority 0", 1)
+    made.begin_attempt(replace(route, served=replace(route.served, price=None)), "priority 0")
     assert made.answer_headers()["x-gateway-price"] == "unpriced"
 
 
@@ -106,7 +106,7 @@ def test_our_own_limits_win() -> None:
 @pytest.mark.parametrize("value", ["käse", "\udcff", "a\r\nset-cookie: x", "\x00", "😀" * 1000])
 def test_headers_are_printable_ascii_whatever_a_name_or_an_upstream_says(value: str) -> None:
     made = call()
-    made.begin_attempt(kit.route(value, f"m={value}"), value, 1)
+    made.begin_attempt(kit.route(value, f"m={value}"), value)
     made.attempt.reply_headers = {"retry-after": value, "x-ratelimit-x": value, "x-request-id": value}
     assert all(header.isascii() and header.isprintable() for header in made.answer_headers().values())
 
@@ -150,7 +150,7 @@ async def ended(made: Call, *, stream: bool) -> bool:
 async def test_whom_the_loss_of_a_client_ends(stream: bool, routed: bool, finish: bool, ends: bool) -> None:
     made = call(stream=stream)
     if routed:
-        made.begin_attempt(kit.route(finish_abandoned=finish), "", 1)
+        made.begin_attempt(kit.route(finish_abandoned=finish), "")
     assert await ended(made, stream=stream) is ends
     assert made.result.ended_by is (Outcome.CLIENT_CLOSED if ends else None)
 

@@ -180,7 +180,7 @@ class StorelessGateway(GenerousUpstream):
         choice = self.attempts.chooser.first(call, admission.entry)
         assert choice.route is not None
         call.held, call.held_tokens = admission.hold_plan.nanos, admission.hold_plan.tokens
-        call.begin_attempt(choice.route, choice.reason, 1)
+        call.begin_attempt(choice.route, choice.reason)
         order = Order(fields=asked.fields, body=asked.body, model=asked.model)
         got = await self.attempts.answer(call, admission.entry, order, choice)
         assert isinstance(got, WholeAnswer)

@@ -187,7 +187,7 @@ class ObedientGateway(StorelessGateway):
         choice = self.attempts.chooser.first(call, admission.entry)
         assert choice.route is not None
         call.held, call.held_tokens = admission.hold_plan.nanos, admission.hold_plan.tokens
-        call.begin_attempt(choice.route, choice.reason, 1)
+        call.begin_attempt(choice.route, choice.reason)
         order = msgspec.structs.replace(api.order(asked, origin.id, origin.ts), owner=token.id)
         got = await self.attempts.answer(call, admission.entry, order, choice)
         assert isinstance(got, WholeAnswer)

@@ -305,7 +305,7 @@ class Desk:
         catalog = kit.catalog(account=account)
         asked = kit.ask(stream=True)
         self.call = Call(CallContext(origin, asked, FakeClient(), catalog, token or kit.token(), Group(name="home")))
-        self.call.begin_attempt(kit.route(), "", 1)
+        self.call.begin_attempt(kit.route(), "")
         self.call.attempt.stream = as_chat(new_adapter(kit.channel().dialect)).stream(
             Order(fields=asked.fields, model="m", stream=True), kit.channel()
         )

@@ -37,7 +37,7 @@ def call(prompt: str = "Say hello.", channel: Channel = UP, **fields: Any) -> Ca
     origin = CallOrigin(id=CallId("req_1"), api=CHAT, key="", app="", retry=0, ts=NOON, began=0.0)
     asked = kit.ask(messages=[{"role": "user", "content": prompt}], **fields)
     made = Call(CallContext(origin, asked, FakeClient(), kit.catalog(), kit.token(), Group(name="home")))
-    made.begin_attempt(kit.route(channel.name), "", 1)
+    made.begin_attempt(kit.route(channel.name), "")
     made.need = need_of(asked, effects_of([(channel, channel.models[0])]), kit.PRICE, MILLION)
     return made
 
@@ -181,7 +181,7 @@ def test_a_record_keeps_what_is_known() -> None:
     found = settled_call(
         usage=USAGE, finish="stop", upstream_id="up-1", marks=("no_done",), first_byte=100.25, overhead_us=321
     )
-    found.begin_attempt(kit.route("up", "m=m-2026"), "priority 0", 1)
+    found.begin_attempt(kit.route("up", "m=m-2026"), "priority 0")
     record = record_of(found, 200, mono=101.5)
     assert (record.id, record.ts, record.ms, record.ttft, record.overhead) == ("req_1", NOON, 1500, 250, 321)
     assert (record.token, record.token_name, record.group, record.app) == ("tok_laptop", "laptop", "home", "curl")
@@ -253,7 +253,7 @@ def test_a_possible_cost_is_that_of_each_channel_at_the_price_of_the_model_that_
     """What is held is for the most expensive of the models that might have answered."""
     price = Price(model="m", input=Nanos(1_000_000), output=Nanos(2_000_000))
     found = settled_call(price=price, attempts=[Attempt(channel=name, billed=name != "answered") for name in tries])
-    found.begin_attempt(kit.route("up", "m"), "priority 0", 1)
+    found.begin_attempt(kit.route("up", "m"), "priority 0")
     billed = [(name, None if name == "unpriced" else price) for name in tries if name != "answered"]
     found.result.billed = billed  # type: ignore[assignment]
     found.held = Nanos(777)
