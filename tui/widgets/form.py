@@ -18,6 +18,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
+from textual.geometry import Offset, Region
 from textual.reactive import reactive
 from textual.strip import Strip
 from textual.widget import Widget
@@ -254,6 +255,10 @@ class FormFields(VerticalScroll, inherit_bindings=False):
 
     async def on_mount(self) -> None:
         await self.unfold(is_open=any(row.field.value != row.field.default for row in self._advanced_rows()))
+
+    def scroll_to_region(self, region: Region, **options: Any) -> Offset:
+        """Scroll at once: the input's row is scrolled into view next, and an animation would undo that."""
+        return super().scroll_to_region(region, **options | {"animate": False, "immediate": True})
 
     def texts(self) -> dict[str, str]:
         """Returns all texts. A field that does not apply to them is hidden, and keeps its original text."""

@@ -398,17 +398,16 @@ async def test_a_long_command_is_whole_where_there_is_room_or_ends_with_an_ellip
         assert lines[-1].endswith("\N{HORIZONTAL ELLIPSIS}") == (rows == 1)
 
 
-async def test_on_the_lowest_screen_the_field_and_the_buttons_are_seen() -> None:
+async def test_on_the_lowest_screen_a_field_its_label_and_the_buttons_are_seen() -> None:
+    fields = [FormField(id=name, label=f"Field {name}, dollars") for name in "abc"]
     made = FormPlan(
-        title="First steps, 1 of 4: your balance",
-        intro="Every call is charged. " * 5,
-        save=nothing,
-        fields=[FormField(id="a", label="Balance, dollars")],
-        preview=lambda _: "it will be $10",
+        title="First steps, 1 of 4: your balance", intro="Every call is charged. " * 5, fields=fields, save=nothing
     )
-    async with asked(lambda: Form(made), size=(20, 5)) as (app, _):
-        rows = {name: app.screen.query_one(name).region.y for name in (".title", "#field-a", ".preview", "#save")}
-        assert rows == {".title": 0, "#field-a": 2, ".preview": 3, "#save": 4}
+    async with asked(lambda: Form(made), size=(20, 5)) as (app, pilot):
+        for key, name in (("", "a"), ("down", "b"), ("up", "a")):
+            await press_keys(pilot, *([key] if key else []))
+            places = (".title", f"#field-{name}", "#save")
+            assert [app.screen.query_one(place).region.y for place in places] == [0, 2, 4]
 
 
 async def test_a_form_for_one_line_checks_it_and_returns_its_text() -> None:
