@@ -33,7 +33,7 @@ _OPTIONS: Sequence[Callable[[Any], Any]] = (
         "keys",
         multiple=True,
         metavar="KEY",
-        help="The key, or env:NAME for a variable of the server's environment, or - to read it from stdin. Repeat it "
+        help="The key, or env:NAME for a variable of the server's environment, or - to read a line of stdin. Repeat it "
         "for several keys; they replace the present ones.",
     ),
     click.option(

@@ -31,7 +31,7 @@ KEY = click.option(
     metavar="KEY",
     default="-",
     show_default=True,
-    help="The key, or env:NAME for a variable of the server's environment, or - to read it from stdin.",
+    help="The key, or env:NAME for a variable of the server's environment, or - to read a line of stdin.",
 )
 
 

@@ -49,7 +49,7 @@ SHELLS: dict[str, Shell] = {"bash": "sh", "zsh": "sh", "sh": "sh", "fish": "fish
     help="The model to start with (default: the one that the token called last; see docs/apps.md).",
 )
 @click.option("--shell", type=click.Choice(list(SHELLS)), help="The shell to write for (default: the one in SHELL).")
-@click.option("--key", metavar="KEY", help="The token's key; - reads it from stdin.")
+@click.option("--key", metavar="KEY", help="The token's key; - reads a line of stdin.")
 @click.option("--token", metavar="NAME", shell_complete=TOKENS, help="The token, if --key is not given.")
 @click.option(
     "--only", type=click.Choice(("variables", "file")), help="With --for: print only the variables, or only the file."
