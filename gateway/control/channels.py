@@ -20,7 +20,7 @@ from gateway.core.offered_models import chosen_by_hand, fix_models
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, ChannelFields, Check, Dialect, UpstreamModels
 from gateway.domain.errors import BadRequest, Conflict, NotFound, UpstreamError
-from gateway.domain.human_values import count_text
+from gateway.domain.human_values import count_text, plural
 from gateway.domain.registry import Change, Registry
 from gateway.domain.text import plain
 from gateway.domain.units import ChannelId
@@ -134,7 +134,7 @@ def _may_change_vendor(channel: Channel, old: Channel) -> bool:
 
 
 def price_texts(changes: Iterable[Change], before: Registry) -> tuple[str, str]:
-    """Returns how the prices that new models get end the sentences of the history: ``" with 3 known prices"``."""
+    """Returns how the prices that new models get end the sentences of the history: ``" with 3 list prices"``."""
     count = added_count = 0
     for change in changes:
         if isinstance(channel := change.value, Channel):
@@ -144,7 +144,7 @@ def price_texts(changes: Iterable[Change], before: Registry) -> tuple[str, str]:
             count += len(new)
             added_count += sum(price.model not in priced for price in new)
     added = f", without {count_text(added_count, 'price')} that it added" if added_count else ""
-    return f" with {count_text(count, 'known price')}" if count else "", added
+    return f" with {count:,} list {plural(count, 'price')}" if count else "", added
 
 
 async def saved_view(

@@ -31,6 +31,7 @@ async def rates(owner: ControlClient) -> dict[str, int | None]:
 @pytest.mark.parametrize("more", [{}, {"base_url": "http://127.0.0.1:9/v1"}], ids=["its own place", "another place"])
 async def test_a_new_channel_s_models_get_its_preset_s_prices(owner: ControlClient, more: dict[str, str]) -> None:
     saved = await owner.add_channel({**OPENAI, **more, "models": named("gpt-4.1", "unheard-of")})
+    assert (await owner.history())[0].text == "added channel 'openai' with 1 list price"
     assert [(price.model, price.input_nanos) for price in saved.new_prices] == [("gpt-4.1", 2 * DOLLAR)]
     assert saved.new_prices[0].source.startswith("genai-prices")
     assert saved.unpriced == ("unheard-of",)

@@ -54,7 +54,7 @@ def price_options(proposals: Sequence[PriceProposal]) -> list[tuple[str, str]]:
         change = CHANGE_NAMES.get(first.change, safe(first.change, 12))
         channels = safe(first.channel, 24)
         if others:
-            channels += f", and at {fmt.count_text(len(others), 'other channel')}"
+            channels += f", and {len(others)} more"
         text = f"{change:<8}{safe(model)}   {current} > {_rates(first.listed)}   {channels}{warnings}"
         options.append((model, text))
     return options
