@@ -165,5 +165,5 @@ def _read_proxy(text: str) -> str:
 def warn_about_unset_variables(view: ChannelView) -> None:
     """Warn about variables that the channel refers to but the server's environment lacks."""
     if missing := ", ".join(view.missing_variables):
-        verb = "is" if len(view.missing_variables) == 1 else "are"
-        notify(f"note: {missing} {verb} not set where the server runs; set it there and restart the server")
+        verb, them = ("is", "it") if len(view.missing_variables) == 1 else ("are", "them")
+        notify(f"note: {missing} {verb} not set where the server runs; set {them} there and restart the server")
