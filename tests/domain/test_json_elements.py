@@ -6,7 +6,7 @@ import pytest
 
 from gateway.domain.json_elements import elements_of
 
-INNER = {"b": "x", "c": [1, 2.5, True, None, {}]}
+INNER: dict[str, Any] = {"b": "x", "c": [1, 2.5, True, None, {}]}
 VALUE: list[Any] = ["text", INNER]
 
 
