@@ -3,54 +3,22 @@ from msgspec.structs import replace
 
 from gateway.commands import output
 from gateway.commands.exit_codes import Exit
-from gateway.domain.diagnosis import LimitView, PartyView, RouteView, UnusedFallback, Why
+from gateway.domain.diagnosis import LimitView, PartyView, UnusedFallback, Why
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import CallPage
 from tests.commands.runner import Control, run
 from tests.commands.samples import BUDGET, CALL, HOSTILE
+from tests.fakes.verdicts import route, verdict
 
-ROUTE = RouteView(
-    channel="demo",
-    model="gpt-4o",
-    upstream_model="echo",
-    priority=5,
-    weight=1,
-    place="priority 5",
-    chance=0.25,
-    state="ok",
-    reason="",
-    until_ms=None,
-    in_flight=2,
-    passed="",
-    cache_marks=False,
-    conversion="",
-    last_resort=False,
-)
-FOUND = Why(
-    token="laptop",
+ROUTE = route(channel="demo", upstream_model="echo", chance=0.25)
+FOUND = verdict(
     group="default",
     model="gpt-4o",
-    prompt_tokens=1000,
-    max_tokens=None,
-    stream=False,
-    api="chat",
-    works=True,
-    status=200,
-    code="",
     message="channel 'demo' would be tried first: priority 5",
-    fix="",
-    retry_after_s=None,
-    then=None,
-    visible=True,
     rule="group 'default' has it from demo",
-    price=None,
-    prices=[],
-    refuses_unpriced=False,
     multiplier=1_500_000,
     hold_nanos=Nanos(1_738_400),
     hold_tokens=5_096,
-    holds_rest=False,
-    hold_output=0,
     available_nanos=Nanos(9_000_000_000),
     parties=[
         PartyView(kind="account", name="", budgets=[], limits=[]),
@@ -63,7 +31,6 @@ FOUND = Why(
         ),
     ],
     fallbacks=["small", "tiny"],
-    sticky=False,
     unused_fallbacks=[
         UnusedFallback(model="huge", rule="the token may not use it", fix="'tollkeeper token edit laptop'")
     ],

@@ -22,9 +22,10 @@ from gateway.domain.price_view import PriceNews, PriceView
 from gateway.domain.settings import ExpiringRecords, Settings
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.upstream_views import ListedModel, ListingView, PresetView, PriceProposal, SavedChannel
-from gateway.domain.views import AccountView, CallView, ChannelView, GroupView, NewToken, Offer, Status, Step, TokenView
+from gateway.domain.views import AccountView, ChannelView, GroupView, NewToken, Offer, Status, Step
+from tests.fakes.verdicts import route, verdict
 from tests.house import FULL
-from tests.tui.stage import ADDRESS, DOLLAR, NOW, FakeClient, budget, calls, channel, console, group, model, token
+from tests.tui.stage import ADDRESS, NOW, FakeClient, budget, calls, channel, console, group, model, token
 from tui.app import Console
 from tui.exit_status import ExitStatus
 from tui.keymap import Keymap
@@ -47,6 +48,15 @@ def _answering(table: str) -> Any:
 
     async def answer(self: "Owner", *_: object) -> Any:
         return getattr(self, table)
+
+    return answer
+
+
+def _finding(table: str) -> Any:
+    """Returns a method that answers with the entity of this id or name."""
+
+    async def answer(self: "Owner", ref: str) -> Any:
+        return next(one for one in getattr(self, table) if ref in (getattr(one, "id", ""), getattr(one, "name", "")))
 
     return answer
 
@@ -84,6 +94,7 @@ class Owner(FakeClient):
         self.single_prices: list[PriceView] = []
         """Those of models at single channels."""
         self.unpriced: tuple[str, ...] = ()
+        self.passed_key = "sk-tk-pass"
         self.removal_note = ""
         """What ends with the token that is removed next."""
         self.address = ADDRESS
@@ -133,31 +144,10 @@ class Owner(FakeClient):
     add_key, remove_key, clear_key, clear_channel = (
         _noting(name, "channels_now") for name in ("add_key", "remove_key", "clear_key", "clear_channel")
     )
-    refresh_channel = _noting("refresh_channel", "listing")
-
-    async def remove_group(self, name: str, move: str = "") -> dict[str, str]:
-        self.note("remove_group", name, move)
-        return {}
-
-    async def test_channel(self, ref: str, model: str = "") -> Check:
-        self.note("test_channel", ref, model)
-        return self.check
-
-    async def token_pass(self, ref: str) -> str:
-        self.note("token_pass", ref)
-        return "sk-tk-pass"
-
-    async def token(self, ref: str) -> TokenView:
-        return next(one for one in self.tokens_now if ref in (one.id, one.name))
-
-    async def group(self, name: str) -> GroupView:
-        return next(one for one in self.groups_now if one.name == name)
-
-    async def channel(self, ref: str) -> ChannelView:
-        return next(one for one in self.channels_now if ref in (one.id, one.name))
-
-    async def call(self, call_id: str) -> CallView:
-        return next(one for one in self.records if one.id == call_id)
+    refresh_channel, test_channel = _noting("refresh_channel", "listing"), _noting("test_channel", "check")
+    remove_group, remove_channel = _noting("remove_group"), _noting("remove_channel")
+    token_pass = _noting("token_pass", "passed_key")
+    token, group, channel, call = map(_finding, ("tokens_now", "groups_now", "channels_now", "records"))
 
     async def add_token(self, body: Any) -> NewToken:
         self.note("add_token", body)
@@ -199,10 +189,6 @@ class Owner(FakeClient):
         return SavedChannel(
             **fields, new_prices=self.new_prices, unpriced=self.unpriced, refuses_unpriced=self.refuses_unpriced
         )
-
-    async def remove_channel(self, ref: str) -> dict[str, str]:
-        self.note("remove_channel", ref)
-        return {}
 
     async def presets(self) -> list[PresetView]:
         return [
@@ -326,22 +312,15 @@ def typed_form(make: Any, view: Any = None, copy: Any = False, **typed: str) -> 
 
 def limited_route() -> RouteView:
     """A channel that is paused for a rate limit."""
-    return RouteView(
+    return route(
         channel="anthropic",
         model="claude-sonnet-4-5",
         upstream_model="claude-sonnet-4-5",
-        priority=5,
-        weight=1,
-        place="priority 5",
-        chance=0.0,
         state="cooling",
         reason="429",
         until_ms=Millis(NOW + 30_000),
-        in_flight=2,
         passed="it is cooling for 30 s: 429",
         cache_marks=True,
-        conversion="",
-        last_resort=False,
     )
 
 
@@ -353,42 +332,27 @@ def refused(**changes: Any) -> Why:
     )
     limits = [LimitView(name="requests", limit=60, left=0, whole_in_ms=Millis(30_000))]
     fields: dict[str, Any] = {
-        "token": "laptop",
         "group": "batch",
-        "api": "chat",
         "model": "claude-sonnet-4-5",
-        "prompt_tokens": 1000,
-        "max_tokens": None,
-        "stream": False,
         "works": False,
         "status": 503,
         "code": "no_channel_available",
         "message": "no channel can serve it now: anthropic is cooling",
         "fix": "'tollkeeper channel list' shows the state of each",
         "retry_after_s": 30.0,
-        "then": None,
-        "visible": True,
         "rule": "group 'batch' has it from anthropic",
         "price": model("claude-sonnet-4-5").price,
-        "prices": [],
-        "refuses_unpriced": False,
         "multiplier": 500_000,
         "hold_nanos": Nanos(9_000_000),
         "hold_tokens": 5_000,
-        "holds_rest": False,
-        "hold_output": 0,
-        "available_nanos": Nanos(12 * DOLLAR),
         "parties": [
             PartyView(kind="account", name="", budgets=[budget(16.4, 40)], limits=[]),
             PartyView(kind="group", name="batch", budgets=[], limits=[]),
             PartyView(kind="token", name="laptop", budgets=[], limits=limits),
         ],
-        "fallbacks": [],
-        "unused_fallbacks": [],
-        "sticky": False,
         "routes": [rests, other],
     }
-    return Why(**(fields | changes))
+    return verdict(**(fields | changes))
 
 
 @asynccontextmanager
