@@ -61,11 +61,6 @@ class Column(msgspec.Struct, Generic[R], frozen=True):
         """Returns the width that its texts usually need, and its whole title."""
         return max(self.width, self.max_width, len(self.title) if self.short_title else 0)
 
-    @property
-    def can_lend(self) -> bool:
-        """Returns whether it may give cells to others. A column of numbers may not, because numbers change often."""
-        return not self.right or self.max_width > 0 or bool(self.short_title)
-
     def fitted_text(self, row: R) -> str:
         """Returns the text of a row for the column's width. It may still be too long."""
         return self.text(row) if self.fit_text is None else self.fit_text(row, self.width)
@@ -147,7 +142,8 @@ def _grow(shown: Sequence[Column[R]], spare: int) -> list[Column[R]]:
 def _lend_cells(placed: Sequence[Column[R]], needs: Mapping[str, int]) -> list[Column[R]]:
     """Returns the columns after empty cells were moved to those whose texts are cut, extra ones last."""
     widths = {c.id: c.width for c in placed}
-    lenders = [c for c in placed if c.can_lend and c.id in needs]
+    # a column of numbers lends only what it has grown by, because numbers change often
+    lenders = [c for c in placed if (not c.right or c.max_width or c.short_title) and c.id in needs]
     # a column needs cells itself for its texts, and for its title with a sort mark
     own_needs = {c.id: max(needs[c.id], len(c.short_title or c.title) + 1) for c in lenders}
     for extra in (False, True):

@@ -24,13 +24,10 @@ def cost(nanos: int) -> str:
     sign = "-" if nanos < 0 else ""
     if amount == 0:
         return "$0"
-    if amount >= 100 * DOLLAR:
-        return f"{sign}${_rounded_dollars(amount, 2):,.2f}"
-    if amount >= DOLLAR // 1000:
-        return f"{sign}${_rounded_dollars(amount, 4):.4f}"
-    if amount >= 500:
-        return f"{sign}${_rounded_dollars(amount, 6):.6f}"
-    return f"{sign}<$0.00001"
+    if amount < 500:
+        return f"{sign}<$0.00001"
+    digits = 2 if amount >= 100 * DOLLAR else 4 if amount >= DOLLAR // 1000 else 6
+    return f"{sign}${_rounded_dollars(amount, digits):,.{digits}f}"
 
 
 def dollar_amount(nanos: int) -> str:

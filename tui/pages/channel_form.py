@@ -206,6 +206,7 @@ def headers_hint(headers: Mapping[str, str], *, copy: bool) -> str:
 
 
 KEEP, RESUME, REMOVE = "keep", "resume", "remove"
+"""The choices for a key. All but the first are verbs of ``channel key``."""
 
 
 def keys_plan(session: ConsoleSession, channel: ChannelView) -> FormPlan:
@@ -228,28 +229,24 @@ async def save_keys(session: ConsoleSession, channel: ChannelView, values: Value
     if values["key"]:
         added = (await session.client.add_key(channel.id, values["key"])).keys[-1]
         changes.append("key added" if added.state != "unset" else f"key added; {safe(added.reason)}")
+    send = {REMOVE: session.client.remove_key, RESUME: session.client.clear_key}
     for key in reversed(channel.keys):
-        choice = values[_field_id(key)]
-        if choice == REMOVE:
-            await session.client.remove_key(channel.id, key.number)
-            changes.append(f"key {key.number} removed")
-        elif choice == RESUME:
-            await session.client.clear_key(channel.id, key.number)
-            changes.append(f"key {key.number} resumed")
+        if (choice := values[_field_id(key)]) != KEEP:
+            await send[choice](channel.id, key.number)
+            changes.append(f"key {key.number} {choice}d")
     return ", ".join(changes) or "No changes."
 
 
 def keys_command(channel: ChannelView, values: Mapping[str, str]) -> str:
     """Returns the equivalent commands, joined by semicolons."""
-    verbs = {REMOVE: "remove", RESUME: "resume"}
     parts = []
     if values["key"]:
         shown_key = values["key"] if values["key"].startswith(REFERENCE) else "-"
         parts.append(fmt.cli_command("channel", "key", "add", channel.name, key=shown_key))
     parts += [
-        fmt.cli_command("channel", "key", verbs[values[_field_id(key)]], channel.name, str(key.number))
+        fmt.cli_command("channel", "key", choice, channel.name, str(key.number))
         for key in reversed(channel.keys)
-        if values[_field_id(key)] in verbs
+        if (choice := values[_field_id(key)]) != KEEP
     ]
     return "; tollkeeper ".join(parts)
 

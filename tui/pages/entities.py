@@ -88,7 +88,7 @@ class EntityForm:
         return [msgspec.structs.replace(self._input(field), **changes.get(field.id, {})) for field in self._table]
 
     def body(self, values: Values) -> dict[str, Any]:
-        entity = self._entity(values)
+        entity = self._entity(values, self._table)
         return {name: json_value(value) for name, value in entity.items() if value != getattr(self._before, name)}
 
     def _check_changed_meanwhile(self, body: Mapping[str, Any]) -> None:
@@ -109,14 +109,15 @@ class EntityForm:
         """Returns the equivalent command; ``more`` are additional options. Raises BadRequest for invalid texts."""
         if self.edited is None:
             words = [self._noun, "add", texts["name"] or "NAME"]
-            return shlex.join([*words, *more, *self.arguments(texts, excluded=["name"])])
+            return shlex.join([*words, *more, *self.arguments(texts)])
         name = getattr(self.edited, "name", None)
         words = [self._noun, "set"] if name is None else [self._noun, "edit", name]
         return shlex.join([*words, *more, *self.arguments(texts)])
 
-    def arguments(self, texts: Mapping[str, str], excluded: Sequence[str] = ()) -> list[str]:
-        fields = [field for field in self._table if field.name not in excluded]
-        after = self._entity({field.id: self._parse(field, texts[field.id]) for field in fields}, excluded)
+    def arguments(self, texts: Mapping[str, str]) -> list[str]:
+        """Returns the options of the command. The name of a new entity is not one of them."""
+        fields = [field for field in self._table if self.edited is not None or field.name != "name"]
+        after = self._entity({field.id: self._parse(field, texts[field.id]) for field in fields}, fields)
         options = (field.arguments(getattr(self._before, field.name), after[field.name]) for field in fields)
         return [*chain.from_iterable(options)]
 
@@ -144,8 +145,7 @@ class EntityForm:
             return field.kind.content(value)
         return field.kind.read(text, self.session.now())
 
-    def _entity(self, values: Values, excluded: Sequence[str] = ()) -> dict[str, Any]:
-        fields = [field for field in self._table if field.name not in excluded]
+    def _entity(self, values: Values, fields: Table) -> dict[str, Any]:
         entity = {field.name: getattr(self._source, field.name) for field in fields}
         for field in fields:
             value = entity[field.name]

@@ -245,7 +245,7 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
             self._painter.head(self.sort, descending=self.descending),
             *map(self._line, range(self.size.height - HEAD)),
         ]
-        return selection.extract("\n".join(map(text_of, lines))), "\n"
+        return selection.extract("\n".join(line.text.rstrip() for line in lines)), "\n"
 
     def notify_style_update(self) -> None:
         super().notify_style_update()
@@ -383,8 +383,3 @@ def select_span(strip: Strip, span: tuple[int, int], style: Style) -> Strip:
     parts = [strip.crop(0, start), strip.crop(start, end), strip.crop(end, width)]
     parts[1] = Strip([Segment(s.text, (s.style or Style()) + style) for s in parts[1]], parts[1].cell_length)
     return Strip.join(parts)
-
-
-def text_of(strip: Strip) -> str:
-    """Returns the text of a line."""
-    return strip.text.rstrip()

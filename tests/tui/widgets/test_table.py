@@ -12,7 +12,7 @@ from textual.strip import Strip
 from tui.columns import Column, fit_columns
 from tui.listing import ListRows
 from tui.themes import DARK
-from tui.widgets.table import LiveTable, RowPainter, RowState, select_span, text_of
+from tui.widgets.table import LiveTable, RowPainter, RowState, select_span
 
 COLUMNS = [Column[int]("name", "Name", 8, lambda row: f"row {row}", flex=True)]
 
@@ -313,7 +313,3 @@ def test_a_selection_is_a_span_of_cells() -> None:
     assert [segment.text for segment in chosen if segment.style and segment.style.reverse] == ["bcd"]
     assert chosen.text == strip.text
     assert select_span(strip, (2, -1), Style(reverse=True)).text == strip.text
-
-
-def test_the_text_of_a_line_has_no_space_at_its_end() -> None:
-    assert text_of(painter().row(1, ("a", 42), RowState())) == " a          42"
