@@ -5,7 +5,7 @@ full. The test call is a tiny streamed call through /v1, like that of a client; 
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 import msgspec
@@ -36,7 +36,8 @@ from tui.widgets.form import Form, FormField, field_plan
 
 APP_NAMES = tuple(APPS)
 OWN_SHELL: Shell = "powershell" if os.name == "nt" else "sh"
-KINDS = ("Shell", "fish", "PowerShell", "Python", "Node", "curl", "Apps")
+APPS_KIND = "Apps"
+KINDS = ("Shell", "fish", "PowerShell", "Python", "Node", "curl", APPS_KIND)
 
 
 class Connect(DialogScreen[str]):
@@ -70,9 +71,8 @@ class Connect(DialogScreen[str]):
         self._session = session
         self._token = token
         self._key = key
-        self._kind = 0
         self._first = first
-        self._guide = AppGuide(session, token, key, first)
+        self._texts = ConnectTexts(session, token, key, first)
 
     def compose(self) -> ComposeResult:
         with Dialog(classes="dialog big"):
@@ -95,87 +95,70 @@ class Connect(DialogScreen[str]):
 
     def on_mount(self) -> None:
         self.draw_text()
-        self.run_worker(self._guide.read_models(self.draw_text), exit_on_error=True)
+        self.run_worker(self._read_models(), exit_on_error=True)
         if self._first:
             self.action_try()
 
     def draw_text(self) -> None:
-        guide, seen = self._guide, self._token.sees
-        guide.shown = KINDS[self._kind] == "Apps"
-        model = guide.model
+        texts, seen = self._texts, self._token.sees
         hint = "m for the next" if len(seen) <= MAX_PICKER_OPTIONS else "m searches"
-        position = f"   {seen.index(model) + 1} of {len(seen)}, {hint}" if seen else ""
-        name = safe(model) or "none: this token sees no model"
+        position = f"   {seen.index(texts.model) + 1} of {len(seen)}, {hint}" if seen else ""
+        name = safe(texts.model) or "none: this token sees no model"
         self.query_one(".model", Static).update(content(("model  ", "dim"), (name, "bold"), (position, "dim")))
         kinds: list[Part | str | Content] = []
         for number, kind in enumerate(KINDS):
-            is_chosen = number == self._kind
+            is_chosen = number == texts.kind
             tab = Content.styled(f" {kind} ", "reverse bold") if is_chosen else content((f" {kind} ", "dim"))
             kinds += [link(tab, "screen.kind", number), " "]
         self.query_one(".kinds", Static).update(content(*kinds))
-        for part, draw in ((".apps", guide.names), (".where", guide.about_part)):
-            self.query_one(part).display = guide.shown
-            if guide.shown:
+        for part, draw in ((".apps", texts.app_names), (".where", texts.about_part)):
+            self.query_one(part).display = texts.is_of_app
+            if texts.is_of_app:
                 self.query_one(part, Static).update(draw())
-        text = self.text()
-        if self._key and not guide.shows_key:
+        text = texts.text()
+        if self._key and not texts.shows_key:
             text = text.replace(self._key, mask(self._key))
         # many lines, because a settings file may name every model
         self.query_one(".text", Static).update(Content(safe_lines(text, lines=400)))
 
-    def text(self) -> str:
-        """Returns the text in the box, which is copied with the key in full."""
-        url, model = self._session.address, self._guide.model_text
-        if (kind := KINDS[self._kind]) == "Apps":
-            return self._guide.text()
-        texts = {
-            "Shell": connect_card.environment(url, self._key, "sh"),
-            "fish": connect_card.environment(url, self._key, "fish"),
-            "PowerShell": connect_card.environment(url, self._key, "powershell"),
-            "Python": connect_card.python(model),
-            "Node": connect_card.node(model),
-            "curl": connect_card.curl(url, model, self._key),
-        }
-        return texts[kind]
-
     def action_guide(self, what: str) -> None:
         """Show the next or previous program, or the next part of its texts, or show or mask the key."""
-        guide = self._guide
+        texts = self._texts
         if what == "key":
-            guide.shows_key = not guide.shows_key
+            texts.shows_key = not texts.shows_key
         elif what == "next part":
-            guide.part += 1
+            texts.part += 1
         else:
-            if guide.shown:  # otherwise the current program will be
-                guide.app, guide.part = guide.app + (1 if what == "next app" else -1), 0
-            self._kind = KINDS.index("Apps")
+            if texts.is_of_app:  # otherwise the current program will be shown
+                texts.app, texts.part = texts.app + (1 if what == "next app" else -1), 0
+            texts.kind = KINDS.index(APPS_KIND)
         self.draw_text()
 
     def action_kind(self, number: int) -> None:
-        self._kind = number
+        self._texts.kind = number
         self.draw_text()
 
     def action_turn(self, by: int) -> None:
-        self.action_kind((self._kind + by) % len(KINDS))
+        self.action_kind((self._texts.kind + by) % len(KINDS))
 
     def action_model(self) -> None:
         """Choose the next model that the token sees; if there are many, ask for one."""
-        seen, guide = list(self._token.sees), self._guide
+        seen, texts = list(self._token.sees), self._texts
 
         def use(model: str | None) -> None:
-            guide.chosen_model = model or guide.chosen_model
+            texts.chosen_model = model or texts.chosen_model
             self.draw_text()
 
         if len(seen) > MAX_PICKER_OPTIONS:
-            field = FormField(id="model", label="Model", value=guide.model, options=seen)
+            field = FormField(id="model", label="Model", value=texts.model, options=seen)
             self.app.push_screen(Form(field_plan("Model", field, "Use")), use)
         elif seen:
-            use(seen[(seen.index(guide.model) + 1) % len(seen)])
+            use(seen[(seen.index(texts.model) + 1) % len(seen)])
 
     def action_copy(self) -> None:
-        kind = KINDS[self._kind]
-        name = APPS[self._guide.app_name].title if kind == "Apps" else kind
-        copy_text(self, self.text(), f"Copied: {name}")
+        texts = self._texts
+        name = APPS[texts.app_name].title if texts.is_of_app else KINDS[texts.kind]
+        copy_text(self, texts.text(), f"Copied: {name}")
 
     def action_copy_key(self) -> None:
         if self._key:
@@ -191,7 +174,15 @@ class Connect(DialogScreen[str]):
         self.dismiss(self.query_one(TokenTest).failure)
 
     def action_try(self) -> None:
-        self.query_one(TokenTest).call(self._guide.model)
+        self.query_one(TokenTest).call(self._texts.model)
+
+    async def _read_models(self) -> None:
+        """Fetch the models and the calls of the token, which some programs need for their texts."""
+        with suppress(GatewayError):  # the texts are also valid for the chosen model alone
+            client = self._session.client
+            self._texts.models = await client.models(self._token.id)
+            self._texts.calls = await RecentCalls.fetch(client, self._token.id)
+        self.draw_text()
 
 
 def _about_key(session: ConsoleSession, token: TokenView, key: str) -> Content:
@@ -264,8 +255,8 @@ async def make_test_call(session: ConsoleSession, token: TokenView, model: str, 
     return await client.call(call_id)
 
 
-class AppGuide:
-    """What each known program needs to use a token: the chosen program and part of its texts, and the model in them."""
+class ConnectTexts:
+    """The texts of the card: the chosen kind, program, part of the program's texts and model, and the text for them."""
 
     def __init__(self, session: ConsoleSession, token: TokenView, key: str, model: str = "") -> None:
         """``key``: the token's key, empty if it is not known; ``model``: the chosen one, empty for the default."""
@@ -273,24 +264,20 @@ class AppGuide:
         self._token = token
         self._key = key
         self.shows_key = False
-        self._models: Sequence[ModelView] = ()
-        self._calls = RecentCalls()
+        self.models: Sequence[ModelView] = ()
+        self.calls = RecentCalls()
         self.chosen_model = model if model in token.sees else ""
         """The chosen model; empty: the default."""
-        self.shown = False
-        """Whether the card shows the texts of a program now."""
+        self.kind = 0
         self.app = 0
         """The number of the program. The first one follows the last one again."""
         self.part = 0
         """The number of the part of its texts. The first one follows the last one again."""
 
-    async def read_models(self, then: Callable[[], None]) -> None:
-        """Fetch the models and the calls of the token, which some programs need for their texts; then call ``then``."""
-        with suppress(GatewayError):  # the texts are also valid for the chosen model alone
-            client = self._session.client
-            self._models = await client.models(self._token.id)
-            self._calls = await RecentCalls.fetch(client, self._token.id)
-        then()
+    @property
+    def is_of_app(self) -> bool:
+        """Returns whether the text is for a program."""
+        return KINDS[self.kind] == APPS_KIND
 
     @property
     def app_name(self) -> str:
@@ -299,33 +286,39 @@ class AppGuide:
     @property
     def model(self) -> str:
         """Returns the chosen model, otherwise the best one for the program; empty if the token sees none."""
-        if self.chosen_model or not self.shown:
+        if self.chosen_model or not self.is_of_app:
             return self.chosen_model or best_model(self._token.sees)
-        return choose_model(self._token.sees, self._calls, APPS[self.app_name].family).model
-
-    @property
-    def model_text(self) -> str:
-        return safe(self.model, 200) or "MODEL"
+        return choose_model(self._token.sees, self.calls, APPS[self.app_name].family).model
 
     def text(self) -> str:
-        """Returns the text of the chosen part, with the key in full."""
-        parts = self._parts()
-        return parts[self.part % len(parts)].lines(OWN_SHELL)
+        """Returns the chosen text, with the key in full."""
+        url, key, model = self._session.address, self._key, safe(self.model, 200) or "MODEL"
+        texts: Mapping[str, Callable[[], str]] = {
+            "Shell": lambda: connect_card.environment(url, key, "sh"),
+            "fish": lambda: connect_card.environment(url, key, "fish"),
+            "PowerShell": lambda: connect_card.environment(url, key, "powershell"),
+            "Python": lambda: connect_card.python(model),
+            "Node": lambda: connect_card.node(model),
+            "curl": lambda: connect_card.curl(url, model, key),
+            APPS_KIND: lambda: self._part()[1].lines(OWN_SHELL),
+        }
+        return texts[KINDS[self.kind]]()
 
-    def names(self) -> Content:
+    def app_names(self) -> Content:
         names = [Content.styled(name, "reverse bold" if name == self.app_name else "dim") for name in APP_NAMES]
         return Content("  ").join(names)
 
     def about_part(self) -> Content:
-        parts = self._parts()
-        number = self.part % len(parts)
-        title: list[Part] = [(APPS[self.app_name].title, "bold"), ("   ", "")]
-        if len(parts) > 1:
-            title.append((f"part {number + 1} of {len(parts)}, n for the next: ", "dim"))
-        return content(*title, (parts[number].where, ""))
+        position, part = self._part()
+        return content((APPS[self.app_name].title, "bold"), ("   ", ""), (position, "dim"), (part.where, ""))
 
-    def _parts(self) -> Sequence[Snippet]:
-        target = AppTarget.of(self._session.address, self._models, model=self.model_text, key=self._key)
+    def _part(self) -> tuple[str, Snippet]:
+        """Returns the chosen part, after a text that says which one it is, if there are several."""
+        model = safe(self.model, 200) or "MODEL"
+        target = AppTarget.of(self._session.address, self.models, model=model, key=self._key)
         if not target.models:
             target = msgspec.structs.replace(target, models={target.model: None})
-        return APPS[self.app_name].guide(target)
+        parts = APPS[self.app_name].guide(target)
+        number = self.part % len(parts)
+        position = f"part {number + 1} of {len(parts)}, n for the next: " if len(parts) > 1 else ""
+        return position, parts[number]
