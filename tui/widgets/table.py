@@ -16,6 +16,7 @@ from functools import partial
 from typing import ClassVar, Generic, TypeVar
 
 import msgspec
+import textual.style
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
@@ -32,6 +33,7 @@ from gateway.client.cells import cell, cut
 from tui import glyphs
 from tui.columns import Column, fit_columns
 from tui.listing import RowSource
+from tui.text import TONES
 
 R = TypeVar("R")
 
@@ -43,8 +45,7 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
     """The rows of a ``RowSource`` below a line of titles."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
-        *("table--base", "table--head", "table--sort", "table--cursor", "table--rest", "table--selection"),
-        *("table--ok", "table--bad", "table--warn", "table--live", "table--dim"),
+        f"table--{part}" for part in ("head", "sort", "cursor", "rest", "selection")
     }
     DEFAULT_CSS = """
     LiveTable { height: 1fr; scrollbar-size-vertical: 1; overflow-x: hidden; overflow-y: scroll; }
@@ -55,11 +56,6 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
     }
     LiveTable .table--rest { background: $panel; color: $foreground; }
     LiveTable .table--selection { background: $screen-selection-background; color: $screen-selection-foreground; }
-    LiveTable .table--ok { color: $text-success; }
-    LiveTable .table--bad { color: $text-error; }
-    LiveTable .table--warn { color: $text-warning; }
-    LiveTable .table--live { color: $text-accent; text-style: bold; }
-    LiveTable .table--dim { color: $muted; }
     LiveTable:nocolor .table--head { text-style: bold underline; }
     LiveTable:nocolor .table--cursor { text-style: reverse; }
     LiveTable:nocolor .table--rest { text-style: underline; }
@@ -288,10 +284,11 @@ def _has_cut_text(placed: Sequence[Column[R]], widths: Mapping[str, int]) -> boo
 
 def style_of(table: LiveTable[R], name: str) -> Style:
     """Returns the style of a part of the table, or of a tone."""
+    if name in TONES:
+        return textual.style.Style.parse(TONES[name]).rich_style
     if name == "base":
         return table.rich_style
-    is_partial = name in ("ok", "bad", "warn", "live", "dim", "selection")
-    return table.get_component_rich_style(f"table--{name}", partial=is_partial)
+    return table.get_component_rich_style(f"table--{name}", partial=name == "selection")
 
 
 class RowState(msgspec.Struct, frozen=True):
