@@ -129,8 +129,11 @@ def test_a_call_in_the_middle_of_which_the_program_ends_is_not_called_rejected(s
 
 
 def test_a_token_that_was_removed_meanwhile_is_not_said_to_expire(served: Served) -> None:
-    with started(served, sys.executable, "-c", "input()", stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        (token,) = _awaited(served)
+    body = "print('ready', flush=True); input()"
+    with started(served, sys.executable, "-c", body, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"  # before it, run itself needs the token
+        (token,) = tokens(served)
         run("token", "remove", "--yes", token["name"], env=environment(served.home))
         _, err = process.communicate("\n", timeout=PATIENCE_S)
     assert err == f"the token '{token['name']}' was removed before the program ended\n"
