@@ -19,7 +19,7 @@ from tui.charts import spark
 from tui.columns import Column, number_column, text_column
 from tui.incidents import incident_line
 from tui.pages import channel_actions, list_page
-from tui.pages.base import AnyPage, Verb, on_selected
+from tui.pages.base import Verb, on_selected
 from tui.pages.channel_form import key_trouble
 from tui.pages.list_page import TrendPage
 from tui.session import ConsoleSession
@@ -183,11 +183,6 @@ def _speed(row: ChannelRow) -> str:
     return f"{spark(row.hourly_ms, 12)} {fmt.seconds(row.first_byte_ms)}"
 
 
-@on_selected
-async def _why(page: AnyPage, channel: ChannelView) -> None:
-    await explain_for_groups(page, channel.groups, [model.name for model in channel.models])
-
-
 class ChannelsPage(TrendPage[ChannelRow]):
     """The page with a table of channels."""
 
@@ -198,7 +193,13 @@ class ChannelsPage(TrendPage[ChannelRow]):
         "A channel is an upstream account: a base URL, a key, and the models it offers.",
         "{entity.new} creates one   {channels.discover} discovers what is on this machine   {:} First steps",
     )
-    verbs: ClassVar[Mapping[str, Verb]] = {**list_page.VERBS, **channel_actions.VERBS, "why": _why}
+    verbs: ClassVar[Mapping[str, Verb]] = {
+        **list_page.VERBS,
+        **channel_actions.VERBS,
+        "why": on_selected(
+            lambda page, channel: explain_for_groups(page, channel.groups, [model.name for model in channel.models])
+        ),
+    }
     by = "channel"
     hourly = True
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from gateway.client.control import ControlClient
 from gateway.domain.errors import BadRequest
 from gateway.domain.field_kinds import Field, json_value
 from gateway.domain.fields import Table
@@ -175,6 +176,17 @@ async def ask_changes(page: AnyPage, form: EntityForm, edit: Send) -> Any:
     view: Any = form.edited
     title = f"{page.noun.capitalize()} {view.name}"
     return await page.ask(Form(form.plan(title, partial(edit, getattr(view, page.key_field)))))
+
+
+def edit_verb(form: Callable[[ConsoleSession, Any], EntityForm], edit: Callable[[ControlClient], Send]) -> Verb:
+    """Returns the verb that edits the selected entity in its form."""
+
+    @on_selected
+    async def show_form(page: AnyPage, view: Any) -> None:
+        saved = await ask_changes(page, form(page.session, view), edit(page.session.client))
+        page.report_edit(saved, f"{page.noun.capitalize()} {view.name} saved.")
+
+    return show_form
 
 
 def toggle_verb(edit: Callable[[AnyPage], Send], effect: str = "") -> Verb:

@@ -22,7 +22,7 @@ from tui.budgets import budget_column, budget_parts, by_unit
 from tui.columns import Column, number_column, text_column
 from tui.pages import list_page, marked
 from tui.pages.base import AnyPage, Verb, on_selected
-from tui.pages.entities import EntityForm, ask_changes, ask_new, creating_verbs
+from tui.pages.entities import EntityForm, ask_new, creating_verbs, edit_verb
 from tui.pages.list_page import ListPage, select_row
 from tui.session import ConsoleSession
 from tui.text import Part, TextCard, add_details, content, fit_groups, safe
@@ -116,12 +116,6 @@ def no_channel(session: ConsoleSession) -> str:
     return f"no channel lists this group; add it on page 4 ({session.key('entity.edit')})"
 
 
-@on_selected
-async def _edit(page: AnyPage, group: GroupView) -> None:
-    saved = await ask_changes(page, GroupForm(page.session, group), page.session.client.edit_group)
-    page.report_edit(saved, f"Group {group.name} saved.")
-
-
 @marked.on_selected_or_marked("delete")
 async def _delete(page: AnyPage, group: GroupView) -> None:
     """Delete the group; its tokens and channels move to another group."""
@@ -164,12 +158,6 @@ async def _create(page: AnyPage, template: GroupView | None) -> None:
         page.report_change(f"Group {created.name} created.")
 
 
-@on_selected
-async def _why(page: AnyPage, group: GroupView) -> None:
-    """Show what would happen to a call of one of its tokens."""
-    await explain_for_groups(page, [group.name], group.sees)
-
-
 class GroupsPage(ListPage[GroupRow]):
     """The page with a table of groups."""
 
@@ -179,9 +167,9 @@ class GroupsPage(ListPage[GroupRow]):
     key_field = "name"
     verbs: ClassVar[Mapping[str, Verb]] = {
         **list_page.VERBS,
-        "why": _why,
+        "why": on_selected(lambda page, group: explain_for_groups(page, [group.name], group.sees)),
         **creating_verbs(_create),
-        "edit": _edit,
+        "edit": edit_verb(GroupForm, lambda client: client.edit_group),
         "delete": _delete,
         "bulk": marked.bulk,
     }

@@ -131,7 +131,7 @@ def _price_fields(form: EntityForm, priced_models: Sequence[str], channels: Sequ
     )
     for field in form.inputs():
         parse = optional(field.parse) if field.id in ("input", "output") else field.parse
-        applies = field.applies if field.advanced else _has_amounts
+        applies = field.applies if field.advanced else lambda texts: not texts["like"].strip()
         yield msgspec.structs.replace(field, parse=parse, applies=applies)
     if len(channels) > 1:
         yield FormField(
@@ -141,10 +141,6 @@ def _price_fields(form: EntityForm, priced_models: Sequence[str], channels: Sequ
             suggest=[Suggestion(name) for name in channels],
             advanced=True,
         )
-
-
-def _has_amounts(texts: Mapping[str, str]) -> bool:
-    return not texts["like"].strip()
 
 
 @marked.on_selected_or_marked("free")

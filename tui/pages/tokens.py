@@ -22,7 +22,7 @@ from tui.charts import spark
 from tui.columns import Column, number_column, text_column
 from tui.pages import list_page, marked
 from tui.pages.base import AnyPage, Verb, on_selected
-from tui.pages.entities import EntityForm, ask_changes, ask_new, creating_verbs, toggle_verb
+from tui.pages.entities import EntityForm, ask_new, creating_verbs, edit_verb, toggle_verb
 from tui.pages.list_page import TrendPage, select_row
 from tui.session import ConsoleSession
 from tui.text import TextCard, add_details, content, fit_groups, safe
@@ -80,7 +80,9 @@ def _columns() -> Iterator[Column[TokenRow]]:
     yield text_column("key", "Key", 15, lambda r: r.view.hint, rank=5, dim=True)
     yield text_column("group", "Group", 9, lambda r: r.view.group, rank=2, max_width=14)
     yield budget_column(lambda r: r.view.budgets)
-    yield text_column("window", "Window", 6, lambda r: _window(r.view), rank=6, dim=True)
+    yield text_column(
+        "window", "Window", 6, lambda r: b.window.value if (b := tightest(r.view.budgets)) else "", rank=6, dim=True
+    )
     yield number_column("today", "Today", 9, lambda r: r.today or None, fmt.short_cost)
     yield Column(
         "expires",
@@ -99,11 +101,6 @@ def _columns() -> Iterator[Column[TokenRow]]:
         "limits", "Limits", 16, lambda r: limits_text(r.view.limits), rank=9, dim=True, max_width=40, extra=True
     )
     yield text_column("note", "Note", 10, lambda r: r.view.note, rank=10, dim=True, max_width=40, extra=True)
-
-
-def _window(token: TokenView) -> str:
-    tight = tightest(token.budgets)
-    return "" if tight is None else tight.window.value
 
 
 class TokenForm(EntityForm):
@@ -149,12 +146,6 @@ def _missing_fallbacks(group: GroupView, allowed: Sequence[str]) -> str:
 
 
 @on_selected
-async def _edit(page: AnyPage, token: TokenView) -> None:
-    saved = await ask_changes(page, TokenForm(page.session, token), page.session.client.edit_token)
-    page.report_edit(saved, f"Token {token.name} saved.")
-
-
-@on_selected
 async def _rotate(page: AnyPage, token: TokenView) -> None:
     """Create a new key for the token; the old one stops working immediately."""
     consequences = f"The old key stops working immediately. {_usage_warning(page, token)}"
@@ -169,11 +160,6 @@ async def _delete(page: AnyPage, token: TokenView) -> None:
     if await page.confirm(f"Delete {token.name}?", consequences, "Delete"):
         note = await page.session.client.remove_token(token.id)
         page.report_change(f"Token {token.name} deleted.{f' Also, {note}.' if note else ''}")
-
-
-@on_selected
-async def _connect(page: AnyPage, token: TokenView) -> None:
-    await page.ask(Connect(page.session, token))
 
 
 async def _create(page: AnyPage, template: TokenView | None) -> None:
@@ -202,12 +188,6 @@ def _show_ended(page: AnyPage) -> None:
     page.renew()
 
 
-@on_selected
-async def _why(page: AnyPage, token: TokenView) -> None:
-    """Show what would happen to a call of the token."""
-    await page.ask(WhyScreen(page.session, token.name, token.sees[0] if token.sees else ""))
-
-
 class TokensPage(TrendPage[TokenRow]):
     """The page with a table of tokens."""
 
@@ -220,13 +200,13 @@ class TokensPage(TrendPage[TokenRow]):
     )
     verbs: ClassVar[Mapping[str, Verb]] = {
         **list_page.VERBS,
-        "why": _why,
+        "why": on_selected(lambda page, t: page.ask(WhyScreen(page.session, t.name, t.sees[0] if t.sees else ""))),
         "bulk": marked.bulk,
         **creating_verbs(_create),
-        "edit": _edit,
+        "edit": edit_verb(TokenForm, lambda client: client.edit_token),
         "toggle": toggle_verb(lambda page: page.session.client.edit_token, ": its clients get 401"),
         "delete": _delete,
-        "connect": _connect,
+        "connect": on_selected(lambda page, token: page.ask(Connect(page.session, token))),
         "rotate": _rotate,
         "ended": _show_ended,
     }
