@@ -30,10 +30,15 @@ _PIECE = 4 << 10
 _ASCII_ESCAPE = re.compile(rb"\\u00([2-7][0-9a-fA-F])")
 
 
+def contains(text: bytes | msgspec.Raw, word: bytes) -> bool:
+    """Returns whether a word is in a large text, in a fifth of the time that ``in`` takes."""
+    return bytes(text).rfind(word) >= 0
+
+
 def plain_escapes(data: bytes | msgspec.Raw) -> bytes:
     """Returns JSON text for searching, in which letters, digits and punctuation are not escaped."""
     text = bytes(data)
-    for digits in {match[1] for match in _ASCII_ESCAPE.finditer(text)} if b"\\u00" in text else ():
+    for digits in {match[1] for match in _ASCII_ESCAPE.finditer(text)} if contains(text, b"\\u00") else ():
         char = bytes.fromhex(digits.decode())
         text = text if char in b'"\\' else text.replace(b"\\u00" + digits, char)
     return text
@@ -53,7 +58,7 @@ def may_have_more_objects(text: bytes, objects: int, texts: list[str]) -> bool:
     if braces == objects:
         return False
     in_texts = count_braces("".join(texts).encode("utf-8", "replace"))
-    return braces != objects + in_texts or text.rfind(b"\\u007") >= 0  # ``in`` takes five times as long
+    return braces != objects + in_texts or contains(text, b"\\u007")
 
 
 def as_utf8(text: bytes) -> bytes:

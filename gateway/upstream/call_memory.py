@@ -14,7 +14,7 @@ from contextlib import suppress
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.domain.json_text import plain_escapes
+from gateway.domain.json_text import contains, plain_escapes
 from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN
 
 _CALL_WORDS = (b'"tool_calls"', b'"tool_use"', b'"function_call"')
@@ -69,7 +69,7 @@ class CallMemory:
     def tokens_for(self, fields: Mapping[str, msgspec.Raw]) -> int:
         """Returns the most input tokens that the values of a request's tool calls add, counted once for each call."""
         messages = plain_escapes(fields.get("messages", b"")) if self._values else b""
-        if not any(word in messages for word in _CALL_WORDS):
+        if not any(contains(messages, word) for word in _CALL_WORDS):
             return 0
         call_ids = (rawjson.maybe(match[1]) for match in _CALL_ID.finditer(messages))
         size = sum(self._longest.get(call_id, 0) for call_id in call_ids if isinstance(call_id, str))

@@ -18,7 +18,7 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.errors import BadRequest, GatewayError, InvalidToken, NotFound, QuotaExceeded, UpstreamError
-from gateway.domain.json_text import plain_escapes, read_optional
+from gateway.domain.json_text import contains, plain_escapes, read_optional
 from gateway.domain.order import Order
 from gateway.domain.output_limit import MOST_TOKENS, OutputLimit, read_limit
 from gateway.domain.prompt_size import (
@@ -151,9 +151,10 @@ def _input_bound(body: Body) -> InputBound:
     others |= {name: fields[name] for name in _SETTINGS if name in fields}
     bound = bound_of(texts, schemas, others, elements=body.elements)
     tokens = bound.tokens + bound.calls.tokens(25)
-    if b'"citations"' in messages:
+    if contains(messages, b'"citations"'):
         tokens += _CITATIONS_BOUND
-    if additions := messages.count(_TOOL_ADDITION):
+    if contains(messages, _TOOL_ADDITION):
+        additions = messages.count(_TOOL_ADDITION)
         tokens += BOUND_TOOL * additions + BOUND_DATED_TOOL * min(additions, messages.count(DATED_TYPE))
     return msgspec.structs.replace(bound, tokens=tokens)
 
@@ -164,12 +165,12 @@ def _prompt_parts(fields: Fields, messages: bytes) -> tuple[Fields, list[msgspec
     ``messages`` are the messages without escapes.
     """
     texts: Fields = {name: fields[name] for name in ("system", "messages") if name in fields}
-    has_tools = "tools" in fields or _TOOL_ADDITION in messages
+    has_tools = "tools" in fields or contains(messages, _TOOL_ADDITION)
     schemas = [fields.get("tools", NULL)] if has_tools else []
     others: Fields = {}
     for name in fields.keys() - _KNOWN_FIELDS:
         text = plain_escapes(fields[name])
-        if any(sign in text for sign in _SCHEMA_SIGNS):
+        if any(contains(text, sign) for sign in _SCHEMA_SIGNS):
             schemas.append(fields[name])
         else:
             others[name] = fields[name]

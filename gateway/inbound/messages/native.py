@@ -26,7 +26,7 @@ from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Overrides, ServedModel
 from gateway.domain.errors import BadRequest
 from gateway.domain.failure import Failure, UpstreamText
-from gateway.domain.json_text import as_utf8
+from gateway.domain.json_text import as_utf8, contains
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.output_limit import STANDARD_FIELDS
 from gateway.domain.rawjson import Fields
@@ -122,7 +122,7 @@ def native_request(order: Order, channel: Channel, served: ServedModel, path: st
     changes: Fields = {"model": rawjson.raw(served.upstream_name)}
     dropped: tuple[str, ...] = ()
     messages = order.fields["messages"]
-    has_marks = any(mark in bytes(messages) for mark in (b'""', SEAL_PREFIX.encode()))  # faster than the pattern
+    has_marks = any(contains(messages, mark) for mark in (b'""', SEAL_PREFIX.encode()))  # faster than the pattern
     if has_marks and _FOREIGN_SEAL.search(memoryview(messages)):
         changes["messages"] = _with_blocks(messages, _unless_foreign)
         if changes["messages"] != messages:

@@ -17,6 +17,7 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.channel import Channel
 from gateway.domain.errors import PASSED_STATUS, BadRequest, GatewayError, QuotaExceeded, TooLarge, UpstreamError
+from gateway.domain.json_text import contains
 from gateway.domain.order import Order
 from gateway.domain.rawjson import Fields
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundApi, InboundRequest
@@ -87,7 +88,7 @@ class Responses(InboundApi):
             return True
         written_kinds = [b'"%b"' % kind.encode() for kind in kinds]
         content = b"".join(fields.get(name, rawjson.NULL) for name in KIND_FIELDS) if written_kinds else b""
-        return any(kind in content for kind in written_kinds)
+        return any(contains(content, kind) for kind in written_kinds)
 
     def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacks_api: bool) -> AttemptPlan:
         if order.form.compacts:

@@ -11,6 +11,7 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.errors import BadRequest
+from gateway.domain.json_text import contains
 from gateway.domain.order import Order
 from gateway.domain.output_limit import STANDARD_FIELDS
 from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN
@@ -97,7 +98,7 @@ def _with_nested_tools(request: InboundRequest) -> InboundRequest:
     choice = rawjson.maybe(fields.get("tool_choice"))
     if isinstance(choice, dict) and (word := _as_chat_choice(choice)) is not None:
         fields["tool_choice"] = rawjson.raw(word)
-    if any(kind in bytes(fields["messages"]) for kind in _ANTHROPIC_BLOCKS):
+    if any(contains(fields["messages"], kind) for kind in _ANTHROPIC_BLOCKS):
         chat = write_chat(translate_chat(Order(fields=fields, model="")), OPENROUTER)  # which has cache marks
         fields["messages"] = chat.fields["messages"]
         request = msgspec.structs.replace(request, removed=chat.removed)

@@ -14,7 +14,7 @@ from gateway.domain import rawjson
 from gateway.domain.answer import PLAIN_SEAL, seal_text
 from gateway.domain.conversation import KeptResponse
 from gateway.domain.errors import BadRequest, TooLarge
-from gateway.domain.json_text import replace_lone_surrogates
+from gateway.domain.json_text import contains, replace_lone_surrogates
 from gateway.domain.rawjson import NULL
 from gateway.domain.sse import BOM, parse
 from gateway.inbound.json_body import read_body
@@ -116,7 +116,7 @@ def recall(body: bytes, remembered: ItemMemory, most: int) -> RecalledRequest:
     try:
         head = _decode(_HEAD, body)
         items = _input_items(head.input)
-        has_references = b'"id"' in items and any(item.is_reference for item in _ITEMS.decode(b"[%b]" % items))
+        has_references = contains(items, b'"id"') and any(item.is_reference for item in _ITEMS.decode(b"[%b]" % items))
     except (ValueError, RecursionError):
         return RecalledRequest(body=body)
     previous = head.previous_response_id or ""

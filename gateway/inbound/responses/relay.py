@@ -18,7 +18,7 @@ from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Dialect, Overrides, ServedModel
 from gateway.domain.conversation import join_texts
 from gateway.domain.failure import AttemptFailed, Failure
-from gateway.domain.json_text import as_utf8, refuse_many_elements
+from gateway.domain.json_text import as_utf8, contains, refuse_many_elements
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.sse import BLANK, is_stream, parse, with_line_feeds
@@ -106,7 +106,7 @@ def native_order(order: Order, overrides: Overrides | None) -> Order:
     if overrides is not None and overrides.system:
         changes["instructions"] = _with_system(order.fields.get("instructions", NULL), overrides)
     content = order.fields.get("input", NULL)
-    if _SEALED in bytes(content):
+    if contains(content, _SEALED):
         readable = [_readable_items(raw) for raw in rawjson.items(content)]
         changes["input"] = rawjson.raw([item for items in readable for item in items])
         removed = removed if all(readable) else (*removed, REASONING)
@@ -178,7 +178,7 @@ def _with_system(instructions: msgspec.Raw, overrides: Overrides) -> msgspec.Raw
 
 def _readable_items(raw: msgspec.Raw) -> list[Any]:
     """Returns what the upstream gets for an item: nothing for reasoning sealed here, a message for a summary."""
-    if _SEALED not in bytes(raw):
+    if not contains(raw, _SEALED):
         return [raw]
     item = rawjson.fields(raw)
     content = item.get("encrypted_content", NULL)

@@ -15,7 +15,7 @@ from gateway.domain.answer import AnswerForm
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.conversation import Conversation
 from gateway.domain.errors import BadRequest
-from gateway.domain.json_text import read_typed
+from gateway.domain.json_text import contains, read_typed
 from gateway.domain.order import Order
 from gateway.domain.output_limit import MOST_TOKENS, OutputLimit, larger, read_limit
 from gateway.domain.prompt_size import MESSAGE_TOKENS, bound_of, tokens_of
@@ -128,7 +128,7 @@ def parse_responses_request(request: HttpRequest) -> InboundRequest:
     fields, typed = sent.fields, read_fields(sent.fields)
     model = check_model(typed.model)
     check_fields(typed, fields)
-    compacts = TRIGGER in bytes(typed.input)
+    compacts = contains(typed.input, TRIGGER)
     others = {name: fields[name] for name in fields.keys() - _COUNTED}
     texts = {name: fields[name] for name in _INPUT if name in fields}
     schemas = [fields[name] for name in _SCHEMAS if name in fields]

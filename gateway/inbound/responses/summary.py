@@ -10,6 +10,7 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.answer import Seal, SealKind, parse_seal, seal_text
+from gateway.domain.json_text import contains
 from gateway.domain.order import Order
 from gateway.domain.rawjson import NULL
 
@@ -64,11 +65,11 @@ def summary_order(order: Order) -> Order:
         items += [raw for raw in rawjson.items(content) if not _is_trigger(raw)]
     fields["input"] = rawjson.raw([*items, {"type": "message", "role": "user", "content": PROMPT}])
     fields["store"] = msgspec.Raw(b"false")
-    if b'"additional_tools"' in bytes(content) or not rawjson.is_null(fields.get("tools")):
+    if contains(content, b'"additional_tools"') or not rawjson.is_null(fields.get("tools")):
         fields["tool_choice"] = msgspec.Raw(b'"none"')
     form = msgspec.structs.replace(order.form, compacts=False)
     return msgspec.structs.replace(order, fields=fields, body=b"", form=form)
 
 
 def _is_trigger(raw: msgspec.Raw) -> bool:
-    return TRIGGER in bytes(raw) and rawjson.maybe(rawjson.fields(raw).get("type")) == "compaction_trigger"
+    return contains(raw, TRIGGER) and rawjson.maybe(rawjson.fields(raw).get("type")) == "compaction_trigger"

@@ -15,7 +15,7 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.conversation import ToolChoice, ToolOffer, object_schema
 from gateway.domain.errors import BadRequest
-from gateway.domain.json_text import plain_escapes, read_typed
+from gateway.domain.json_text import contains, plain_escapes, read_typed
 from gateway.domain.prompt_size import BOUND_TOOL, BOUND_TOOLS_TOKENS
 from gateway.domain.rawjson import NULL
 from gateway.domain.text import plain
@@ -234,7 +234,7 @@ def written_tools_bound(tools: msgspec.Raw, content: bytes) -> int:
     """
     has_lists = content.find(b"[", 1) > 0  # items with nothing but texts have none
     content = plain_escapes(content) if has_lists else b""
-    has_tools = b'"tools"' in content
+    has_tools = contains(content, b'"tools"')
     definitions = plain_escapes(tools) + (content if has_tools else b"")
     tokens = BOUND_TOOLS_TOKENS + BOUND_TOOL * content.count(b'"name"') if has_tools else 0
     tokens += 150 * sum(map(definitions.count, _WRITTEN_KINDS))  # the longest schema has 450 bytes
