@@ -274,9 +274,21 @@ async def test_a_chat_becomes_a_response(gateway: Gateway, provider: Provider) -
     }
 
 
+async def test_a_schema_next_to_the_type_and_an_empty_message_arrive(gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", only_there(ONLY_THERE["openai"]))
+    form = {"type": "json_schema", "schema": {"type": "object"}}
+    assert (await gateway.client.chat(messages=[{"role": "user", "content": ""}], response_format=form)).status == 200
+    assert provider.last.json["text"] == {"format": {"name": "answer", **form}}
+    assert provider.last.json["input"] == [{"type": "message", "role": "user", "content": "."}]
+
+
 @pytest.mark.parametrize(
     ("fields", "param"),
-    [({"n": 2}, "n"), ({"modalities": ["text", "audio"]}, "modalities")],
+    [
+        ({"n": 2}, "n"),
+        ({"modalities": ["text", "audio"]}, "modalities"),
+        ({"response_format": "json"}, "response_format"),
+    ],
 )
 async def test_what_would_change_the_answer_is_refused(
     gateway: Gateway, provider: Provider, fields: Doc, param: str

@@ -36,6 +36,7 @@ from gateway.upstream.efforts import EFFORT
 from gateway.upstream.error_body import read_error
 from gateway.upstream.failures import lacks_path
 from gateway.upstream.learned_params import INCLUDE
+from gateway.upstream.message_shapes import FILLER
 from gateway.upstream.openai.dialect import LEAST_LIMIT, PLAIN_HEADERS, STREAM_HEADERS, endpoint
 from gateway.upstream.openai.request import OPENAI_TOOLS, error_text
 from gateway.upstream.openai.responses_reader import COMMENTARY, OutputReader, account_of
@@ -130,7 +131,8 @@ def _body(parameters: Parameters, recall: Recall) -> JsonObject:
     """Returns the body without ``model``, ``stream`` and the output limit. Raises BadRequest."""
     _refuse_inexpressible(parameters)
     conversation = parameters.conversation
-    body: JsonObject = {"input": _input_items(conversation.turns, recall)}
+    nothing = {"type": "message", "role": "user", "content": FILLER}  # OpenAI refuses an empty input
+    body: JsonObject = {"input": _input_items(conversation.turns, recall) or [nothing]}
     tools, forbids_parallel = conversation.allowed_tools, parameters.take("parallel_tool_calls", bool) is False
     include = []
     if tools:
@@ -165,11 +167,12 @@ def _reasoning(parameters: Parameters) -> JsonObject | None:
 
 
 def _text(parameters: Parameters) -> JsonObject | None:
-    """Returns the form of the text. A schema is one level higher here, and must have a name."""
-    form, text = rawjson.maybe_fields(parameters.take_raw("response_format")), dict[str, Any]()
+    """Returns the form of the text. A schema is one level higher, as some clients have it, and must have a name."""
+    form, text = parameters.take("response_format", dict[str, msgspec.Raw]) or {}, dict[str, Any]()
     kind = rawjson.text_at(form.get("type"))
     if kind == "json_schema":
-        text["format"] = {"name": "answer", **rawjson.maybe_fields(form.get("json_schema")), "type": kind}
+        schema = rawjson.maybe_fields(form.pop("json_schema", rawjson.NULL))
+        text["format"] = {"name": "answer", **form, **schema, "type": kind}
     elif kind not in ("", "text"):
         text["format"] = form
     if (verbosity := parameters.take("verbosity", str)) is not None:
