@@ -56,6 +56,7 @@ async def answer_tags(engine: Engine, _: web.BaseRequest, origin: CallOrigin) ->
             "size": 0,
             "digest": hashlib.sha256(entry.name.encode("utf-8", "surrogatepass")).hexdigest(),
             "details": _details(entry),
+            "capabilities": capabilities(entry.name),
         }
         for entry in engine.catalog.visible(token).values()
     ]

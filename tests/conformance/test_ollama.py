@@ -111,7 +111,8 @@ async def test_the_python_client_lists_and_shows(gateway: Gateway, provider: Pro
     gateway.channel(provider.base_url, "m", "text-embedding-3-small", "gpt-5")
     assert [model.model for model in (await client.list()).models] == ["gpt-5", "m", "text-embedding-3-small"]
     shown = await client.show("gpt-5")
-    assert shown.capabilities == ["completion", "tools", "vision", "thinking"]
+    listed = (await gateway.client.ask("GET", "/api/tags")).json["models"][0]
+    assert shown.capabilities == listed["capabilities"] == ["completion", "tools", "vision", "thinking"]
     assert "tk.context_length" not in (shown.modelinfo or {})
     assert (await client.show("text-embedding-3-small")).capabilities == ["embedding"]
     assert (await client.ps()).models == []
@@ -218,7 +219,9 @@ async def test_thoughts_come_before_the_text(gateway: Gateway, provider: Provide
     assert provider.last.json["thinking"]["type"] == "enabled"
 
 
-@pytest.mark.parametrize(("think", "effort"), [(True, "medium"), (False, "none"), ("low", "low"), (None, None)])
+@pytest.mark.parametrize(
+    ("think", "effort"), [(True, "medium"), (False, "none"), ("max", "max"), ("", None), (None, None)]
+)
 async def test_how_much_to_think(gateway: Gateway, provider: Provider, think: Any, effort: str | None) -> None:
     await post(gateway.client, "/api/generate", {"model": "m", "prompt": "p", "think": think})
     assert provider.last.json.get("reasoning_effort") == effort

@@ -33,7 +33,7 @@ from gateway.inbound.chat.contents import call_arguments
 from gateway.inbound.chat.conversation import ChatFunction, ChatTool, finish_translation, read_tools
 from gateway.inbound.completions.api import COMPLETIONS
 from gateway.inbound.embeddings.api import EMBEDDINGS
-from gateway.inbound.json_body import body_of, check_text, read_body
+from gateway.inbound.json_body import body_of, check_text, read_body, unread_members
 from gateway.inbound.media import image_part, image_type_of
 from gateway.inbound.ollama.render import EmbeddingLines, LineRenderer, WholeLineRenderer
 from gateway.inbound.rendering import RenderingAdapter
@@ -61,7 +61,6 @@ _PARAM_NAMES = {
     **{name: f"options.{name}" for name in OPTIONS},
 }
 """The client's names of parameters, by their names in chat completions."""
-_EFFORTS = frozenset({"low", "medium", "high"})
 _TRUE = msgspec.Raw(b"true")
 
 
@@ -225,6 +224,8 @@ def _read_as_chat(request: Fields, chat: Fields, read_names: frozenset[str]) -> 
 def _unread(request: Fields, read_names: frozenset[str]) -> tuple[str, ...]:
     """Returns the names of what is left out of a request."""
     options = [f"options.{name}" for name in _options(request) if name not in OPTIONS and name != OUTPUT_LIMIT]
+    messages = rawjson.maybe_objects(request.get("messages")) or ()
+    options += unread_members(messages, "messages[].", _Message.__struct_fields__)
     return (*(name for name, raw in request.items() if name not in read_names and not is_nothing(raw)), *options)
 
 
@@ -266,9 +267,9 @@ def _effort(think: object) -> str | None:
         return None
     if isinstance(think, bool):
         return "medium" if think else "none"
-    if isinstance(think, str) and think in _EFFORTS:
-        return think
-    raise BadRequest("think must be true, false, low, medium or high", param="think")
+    if isinstance(think, str):  # a word of the model
+        return think or None
+    raise BadRequest("think must be true, false or a text", param="think")
 
 
 def _text(raw: msgspec.Raw | None, name: str) -> msgspec.Raw:
@@ -283,9 +284,9 @@ def _transcript_of(raw_messages: msgspec.Raw) -> Transcript:
     messages = read_typed(list[_Message], raw_messages, "messages")
     for number, message in enumerate(messages):
         contents = _content_parts(message)
-        match message.role:
-            case "system" | "user":
-                transcript.add(message.role, contents)
+        match message.role.lower():
+            case "system" | "user" as role:
+                transcript.add(role, contents)
             case "assistant":
                 calls = [_call_part(call, transcript) for call in message.tool_calls or ()]
                 ids.update(call.id for call in calls)

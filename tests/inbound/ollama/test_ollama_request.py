@@ -46,7 +46,7 @@ def translated(request: InboundRequest) -> Order:
         ({"messages": [TURN], "options": []}, "options"),
         ({"messages": [TURN], "options": {"num_predict": "5"}}, "options.num_predict"),
         ({"messages": [TURN], "format": "xml"}, "format"),
-        ({"messages": [TURN], "think": "a lot"}, "think"),
+        ({"messages": [TURN], "think": 5}, "think"),
         ({"messages": [{**TURN, "images": "x"}]}, "messages[0].images"),
         ({"messages": [{**TURN, "images": ["?"]}]}, "images"),
         ({"messages": [{**TURN, "images": ["é"]}]}, "images"),
@@ -127,10 +127,16 @@ def test_an_image_is_held_for_as_a_picture() -> None:
     assert api.OLLAMA_CHAT.prompt_tokens(found) < 1000
 
 
+def test_roles_may_be_in_capitals() -> None:
+    order = translated(chat({"messages": [{"role": "User", "content": "Hi"}]}))
+    assert order.conversation is not None
+    assert [turn.role for turn in order.conversation.turns] == ["user"]
+
+
 def test_what_only_a_model_server_can_use_is_named() -> None:
     options = {"num_ctx": 9, "num_predict": 5, "top_p": 1}
-    doc = {"messages": [TURN], "keep_alive": "5m", "truncate": False, "options": options}
-    assert chat(doc).removed == ("keep_alive", "options.num_ctx")
+    doc = {"messages": [{**TURN, "mood": "good"}], "keep_alive": "5m", "truncate": False, "options": options}
+    assert chat(doc).removed == ("keep_alive", "options.num_ctx", "messages[].mood")
 
 
 def test_a_prompt_is_a_chat_or_a_completion() -> None:
