@@ -105,6 +105,12 @@ def test_links_lead_to_files_and_headings(path: Path) -> None:
     assert [link for link in links if not _leads_somewhere(path, link)] == []
 
 
+@pytest.mark.parametrize("path", [*DOCUMENTS, ROOT / "CHANGELOG.md"], ids=lambda path: str(path.relative_to(ROOT)))
+def test_lines_of_prose_fit_120_characters(path: Path) -> None:
+    prose = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    assert [line for line in prose.splitlines() if len(line) > 120 and not line.startswith("|")] == []
+
+
 def _leads_somewhere(path: Path, link: str) -> bool:
     name, _, heading = link.partition("#")
     target = path.parent / name if name else path
