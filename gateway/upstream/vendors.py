@@ -12,6 +12,8 @@ from urllib.parse import urlsplit
 import msgspec
 
 from gateway.domain.channel import Dialect, TokenLimitField
+from gateway.upstream.answer_formats import NO_JSON
+from gateway.upstream.efforts import EFFORTS
 from gateway.upstream.message_rules import NO_NULLS, SHORT_IDS
 from gateway.upstream.refused_params import MESSAGES, ROLE
 
@@ -50,8 +52,6 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
     """Pairs of a top-level field and its name at the vendor."""
     suspects: tuple[frozenset[str], ...] = (_OPENAI_ONLY,)
     """Sets of top-level fields. If it refuses one of a set for a model, the whole set is left out for a while."""
-    swaps: tuple[tuple[str, bytes, bytes], ...] = ()
-    """Triples of a top-level field, a value, and the vendor's name of that value. Values are JSON texts."""
     message_allow: frozenset[str] = frozenset()
     """If not empty, the only fields of a message that it accepts."""
     strict_messages: bool = False
@@ -107,7 +107,7 @@ OPENAI = _remote(
 OPENROUTER = _remote(
     "openrouter",
     "https://openrouter.ai/api/v1",
-    swaps=(("reasoning_effort", b'"max"', b'"xhigh"'),),
+    rules=(EFFORTS + "none,minimal,low,medium,high,xhigh",),
     responses=True,
 )
 
@@ -151,7 +151,6 @@ PRESETS = {
             hosts=("api.mistral.ai", "codestral.mistral.ai"),
             token_limit_field=TokenLimitField.MAX_TOKENS,
             rename=(("seed", "random_seed"),),
-            swaps=(("tool_choice", b'"required"', b'"any"'),),
             rules=("stream_options", ROLE, SHORT_IDS),  # usage comes on the last chunk, unasked
             allow=frozenset(
                 {
@@ -230,8 +229,7 @@ PRESETS = {
         _local(
             "lmstudio",
             1234,
-            swaps=(("response_format", b'{"type":"json_object"}', b'{"type":"text"}'),),
-            rules=(ROLE,),
+            rules=(ROLE, NO_JSON),
             responses=True,
         ),
         _local("llamacpp", 8080, rules=(ROLE,)),

@@ -138,9 +138,6 @@ def _fit_parameters(fields: Fields, vendor: Vendor) -> list[str]:
     for name, vendor_name in vendor.rename:
         if name in fields:
             fields[vendor_name] = fields.pop(name)
-    for name, value, vendor_value in vendor.swaps:
-        if name in fields and rawjson.maybe(fields[name]) == rawjson.value(value):
-            fields[name] = msgspec.Raw(vendor_value)
     client_names = {vendor_name: name for name, vendor_name in vendor.rename}
     unknown = [name for name in fields if vendor.allow and name not in vendor.allow]
     for name in unknown:

@@ -8,6 +8,7 @@ import pytest
 
 from gateway.domain.channel import ServedModel
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
+from gateway.upstream.answer_formats import JSON_LINE
 from gateway.upstream.learned_params import NOTHING
 from gateway.upstream.openai.dialect import OpenAIDialect
 from tests.upstream.makers import SERVED, channel, order
@@ -185,7 +186,7 @@ def test_mistral_takes_what_it_knows_by_its_own_names() -> None:
     body = {"user": "u", "seed": 1, "store": True, "logit_bias": {}, "tool_choice": "required", "temperature": 0}
     prepared = _prepared({"model": "m", "messages": [], **body}, "mistral")
     assert json.loads(prepared.body) == {
-        "model": "m", "messages": [], "temperature": 0, "random_seed": 1, "tool_choice": "any"
+        "model": "m", "messages": [], "temperature": 0, "random_seed": 1, "tool_choice": "required"
     }  # fmt: skip
     assert prepared.dropped == ("user", "store", "logit_bias")
 
@@ -223,9 +224,15 @@ def test_ollama_gets_an_empty_text_for_none() -> None:
     assert _messages({**called, "content": None}, "ollama") == called
 
 
-def test_some_values_have_other_names() -> None:
+def test_openrouter_gets_the_highest_effort_that_it_knows() -> None:
     assert _sent({"reasoning_effort": "max"}, "openrouter") == {"reasoning_effort": "xhigh"}
-    assert _sent({"response_format": {"type": "json_object"}}, "lmstudio") == {"response_format": {"type": "text"}}
+    assert _sent({"reasoning_effort": "none"}, "openrouter") == {"reasoning_effort": "none"}
+
+
+def test_lm_studio_is_told_in_words_to_write_json() -> None:
+    body = {"model": "m", "messages": [], "response_format": {"type": "json_object"}}
+    sent = json.loads(_prepared(body, "lmstudio").body)
+    assert sent == {"model": "m", "messages": [{"role": "system", "content": JSON_LINE}]}
     schema = {"response_format": {"type": "json_schema"}}
     assert _sent(schema, "lmstudio") == schema
 
