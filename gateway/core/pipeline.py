@@ -28,7 +28,6 @@ from gateway.core.catalog import Catalog
 from gateway.core.clock import Clock
 from gateway.core.event_bus import EventBus
 from gateway.core.live_calls import LiveCalls
-from gateway.core.model_entry import ModelEntry
 from gateway.core.preparation import Worker
 from gateway.core.progress import BudgetExhausted
 from gateway.core.queueing import CallQueue, until_gone
@@ -235,7 +234,7 @@ class Pipeline:
         if scopes := admission.scopes + entry.scopes:
             call.limits.headers = partial(self.limiter.headers, scopes)
         try:
-            answer = await self.attempts.answer(call, entry, _order_of(call, entry, self.clock), first)
+            answer = await self.attempts.answer(call, entry, _order_of(call, self.clock), first)
         except BudgetExhausted:
             await self._finish_exhausted(call)
             return
@@ -336,16 +335,15 @@ class Pipeline:
             bus.publish_record(stored)
 
 
-def _order_of(call: Call, entry: ModelEntry, clock: Clock) -> Order:
+def _order_of(call: Call, clock: Clock) -> Order:
     context, origin = call.context, call.context.origin
-    order = origin.api.order(context.request, origin.id, origin.ts)
-    if origin.api.timed:
-        order = msgspec.structs.replace(order, clock=clock.wall, began=origin.ts)
-    if entry.effects.remembers or entry.fallbacks:
-        order = msgspec.structs.replace(order, owner=context.token.id)
-    if context.catalog.registry.settings.strict_streams:
-        order = msgspec.structs.replace(order, strict_events=True)
-    return order
+    return msgspec.structs.replace(
+        origin.api.order(context.request, origin.id, origin.ts),
+        clock=clock.wall,
+        began=origin.ts,
+        owner=context.token.id,
+        strict_events=context.catalog.registry.settings.strict_streams,
+    )
 
 
 def _end_of_stream(call: Call, stream: AnswerStream) -> bytes:

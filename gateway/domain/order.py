@@ -37,7 +37,7 @@ class Order(msgspec.Struct, kw_only=True, gc=False):
     strict_events: bool = False
     """Whether an unreadable event fails the stream; otherwise one such event is skipped."""
     owner: str = ""
-    """The id of the client's token, if a channel may add what it has seen before; else empty."""
+    """The id of the client's token; empty if nothing is to be remembered of the answer."""
     screen: Screen = NO_SCREEN
     """The check of the answer for secrets. It is set when an answer has begun, because it depends on the channel."""
     forward: Mapping[str, str] = {}
@@ -47,7 +47,7 @@ class Order(msgspec.Struct, kw_only=True, gc=False):
     input_hint: int = 0
     """The input tokens that a client gets before they are reported. It may be too small, but hardly too large."""
     clock: Callable[[], int] = int
-    """Returns milliseconds since the epoch, for an API whose answers say how long they took."""
+    """Returns milliseconds since the epoch, for answers that say how long they took."""
     began: int = 0
     """When the request was received, by the same clock."""
     form: AnswerForm = DEFAULT_FORM

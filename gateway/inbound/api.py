@@ -150,8 +150,6 @@ class InboundApi(Protocol):
     """The part of the API that a channel may lack; empty if a channel lacks all of it or nothing."""
     caps: tuple[str, ...] = ()
     """Fields that limit the output of each choice."""
-    timed: bool = False
-    """Whether answers say how long they took: orders then have a clock."""
     count_prompt: Callable[[Fields], int] = staticmethod(prompt_tokens)
     """Returns about how many input tokens a request with these fields has."""
 

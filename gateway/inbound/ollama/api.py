@@ -78,7 +78,6 @@ class _OllamaApi(InboundApi):
     name = "ollama"
     stream_type = "application/x-ndjson"
     keep_alive = b""
-    timed = True
 
     def other_names(self, model: str) -> tuple[str, ...]:
         """Returns the name without its tag ``:latest``, or with that tag if it has none."""

@@ -73,7 +73,6 @@ class Responses(InboundApi):
     sticky = True
     caps = ("max_output_tokens",)
     repeats_blindly = True
-    timed = True
     count_prompt = staticmethod(prompt_tokens_of)
 
     def parse(self, request: HttpRequest) -> InboundRequest:
