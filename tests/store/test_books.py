@@ -172,17 +172,19 @@ def test_the_client_gets_what_the_record_says() -> None:
     assert "(Input/output error), so its answer is withheld and nothing is charged" in kept.error
 
 
-async def test_an_unsynced_record_stands_and_no_call_begins(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also if the reason is a bug."""
+@pytest.mark.parametrize("error", [ValueError("a bug"), OSError(5, "refused")])
+async def test_an_unsynced_record_stands_and_no_call_begins(
+    store: Store, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
     store.books.open(running(1))
     store.books.settle(record(1, cost=500))
     with monkeypatch.context() as patch:
-        patch.setattr(store.calls.log, "sync", lambda: (_ for _ in ()).throw(ValueError("a bug")))
+        patch.setattr(store.calls.log, "sync", lambda: (_ for _ in ()).throw(error))
         with pytest.raises(Unavailable):
             await store.books.wait_until_synced()
         with pytest.raises(Unavailable):
             store.books.open(running(2))
-    store.books.sync()
+    await store.books.wait_until_synced()
     assert (store.books.healthy, store.books.balance(), verify(store).equal) == (True, 10 * DOLLAR - 500, True)
 
 
@@ -223,20 +225,6 @@ def test_a_crash_between_the_record_and_the_end_of_the_hold_doubles_nothing(home
     assert [call.outcome for call in again.calls.find(limit=9)] == [Outcome.LOST, Outcome.DONE]
     again.close()
     store.close()
-
-
-async def test_waiting_for_the_disk_fails_if_the_disk_does(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    settle(store, 1)
-    with monkeypatch.context() as patch:
-        unsynced(patch)
-        with pytest.raises(Unavailable):
-            await store.books.wait_until_synced()
-    await store.books.wait_until_synced()
-
-
-def unsynced(patch: pytest.MonkeyPatch) -> None:
-    for name in ("os.fdatasync", "os.fsync"):
-        patch.setattr(name, lambda _: (_ for _ in ()).throw(OSError(5, "refused")))
 
 
 def crashed(home: Path) -> Path:

@@ -1,7 +1,6 @@
 """Sums of picked calls are those of the calls themselves, by any dimension and over time."""
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
@@ -19,11 +18,9 @@ CALLS = list(busy(11, 600, days=4))
 EVEN = CALLS[0].model
 
 
-@pytest.fixture
-def calls(tmp_path: Path) -> Iterator[CallLog]:
-    found = sealed_log(tmp_path, CALLS)
-    yield found
-    found.log.close()
+@pytest.fixture(scope="module")
+def calls(tmp_path_factory: pytest.TempPathFactory) -> CallLog:
+    return sealed_log(tmp_path_factory.mktemp("log"), CALLS)
 
 
 SELECTIONS: list[tuple[Query, Callable[[Record], bool]]] = [

@@ -7,7 +7,7 @@ import pytest
 from tinydb import TinyDB
 
 from gateway.store import files
-from gateway.store.errors import StoreDamaged, StoreTooNew
+from gateway.store.errors import StoreDamaged
 from gateway.store.ledger import Ledger, check_complete
 from gateway.store.rollup import DAY, SealedSegment
 from gateway.store.segment import Segment
@@ -100,11 +100,3 @@ def test_sums_of_deleted_calls_that_are_nowhere_are_missed(tmp_path: Path) -> No
         check_complete(path, [part(tmp_path, 1)])
     with pytest.raises(StoreDamaged, match="sums of calls 11 to 20 are lost"):
         check_complete(path, [part(tmp_path, 0, deleted=True), part(tmp_path, 2)])
-
-
-def test_a_newer_format_is_refused(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path)
-    ledger.put(sealed(tmp_path))
-    ledger.path.write_bytes(ledger.path.read_bytes().replace(b'"format":1', b'"format":2'))
-    with pytest.raises(StoreTooNew, match="format 2"):
-        Ledger(tmp_path)

@@ -45,12 +45,6 @@ def test_a_new_day_begins_a_new_segment(tmp_path: Path) -> None:
     assert names(tmp_path) == [f"calls-202511{day}-0000.json" for day in (20, 21, 23)]
 
 
-def test_a_full_segment_begins_a_new_one_of_the_same_day(tmp_path: Path) -> None:
-    log_of(tmp_path, 25, limit=SMALL).log.close()
-    assert names(tmp_path) == [f"calls-20251120-000{number}.json" for number in range(3)]
-    assert sum(len(stock(path)) for path in segments(tmp_path)) == 25
-
-
 def test_a_clock_set_back_does_not_reorder_the_files(tmp_path: Path) -> None:
     calls = log_of(tmp_path, limit=SMALL)
     for i in range(30):
@@ -188,18 +182,6 @@ def test_what_is_deleted_is_known_before(tmp_path: Path) -> None:
     assert (kept.count, expiring_records(kept, T0 + 15)) == (13, ExpiringRecords())
 
 
-def test_an_edited_sealed_segment_is_reverted_and_changes_no_sum(tmp_path: Path) -> None:
-    calls = log_of(tmp_path, 25, limit=SMALL)
-    calls.log.close()
-    path = segments(tmp_path)[0]
-    path.write_bytes(path.read_bytes()[:-300])
-    again = reopened(tmp_path)
-    assert "Sums and balances stay" in again.log.notes[0]
-    assert again.count < 25
-    assert sums_of(again, "group").total.calls == 25
-    assert reopened(tmp_path).log.notes == []
-
-
 @pytest.mark.parametrize("hurt", HURTS)
 def test_whatever_happens_to_a_sealed_segment_its_sums_stay(tmp_path: Path, hurt: str) -> None:
     calls = log_of(tmp_path, 25, limit=SMALL)
@@ -210,7 +192,7 @@ def test_whatever_happens_to_a_sealed_segment_its_sums_stay(tmp_path: Path, hurt
     for start in range(3):
         again = reopened(tmp_path)
         assert all_sums(again) == before
-        assert len(again.log.notes) == (start == 0)
+        assert ["Sums and balances stay" in note for note in again.log.notes] == [True] * (start == 0)
         assert again.count == len(again.find(limit=99)) == sum(len(stock(one)) for one in segments(tmp_path))
         again.log.close()
 

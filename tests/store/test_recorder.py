@@ -4,6 +4,7 @@ import errno
 import os
 import shutil
 from pathlib import Path
+from threading import current_thread
 
 import msgspec
 import pytest
@@ -68,9 +69,9 @@ def recorder(tmp_path: Path, disk: Disk) -> Recorder:
     return recorder_of(tmp_path)
 
 
-def recorder_of(home: Path) -> Recorder:
+def recorder_of(home: Path, sync_s: float = 0) -> Recorder:
     inflight = Inflight(home / "inflight.log")
-    return Recorder(Log(home / "usage"), inflight, DiskReserve(home / "reserve", 10_000), sync_s=0)
+    return Recorder(Log(home / "usage"), inflight, DiskReserve(home / "reserve", 10_000), sync_s=sync_s)
 
 
 def end(recorder: Recorder, i: int) -> None:
@@ -327,19 +328,6 @@ def test_records_wait_in_memory_while_there_is_no_room_at_all(recorder: Recorder
     assert len(still_running(tmp_path)) == 3
 
 
-def test_no_call_begins_before_what_waits_is_written(recorder: Recorder, disk: Disk, tmp_path: Path) -> None:
-    recorder.begin(running(0))
-    disk.full = True
-    end(recorder, 0)
-    with pytest.raises(OSError, match="full"):
-        recorder.begin(running(1))
-    disk.full = False
-    recorder.begin(running(1))
-    recorder.sync()
-    assert (on_disk(tmp_path), still_running(tmp_path)) == ([record(0).id], [running(1).id])
-    assert (recorder.disk_errors.text, recorder.waiting()) == ("", [])
-
-
 def test_syncing_writes_what_waits(recorder: Recorder, disk: Disk, tmp_path: Path) -> None:
     recorder.begin(running(0))
     disk.full = True
@@ -349,13 +337,6 @@ def test_syncing_writes_what_waits(recorder: Recorder, disk: Disk, tmp_path: Pat
     assert not recorder.sync()
     assert recorder.sync()
     assert (on_disk(tmp_path), recorder.disk_errors.text) == ([record(0).id], "")
-
-
-def test_what_a_crash_took_from_memory_is_still_running_on_disk(recorder: Recorder, disk: Disk, tmp_path: Path) -> None:
-    recorder.begin(running(0))
-    disk.full = True
-    end(recorder, 0)
-    assert still_running(tmp_path) == [running(0).id]
 
 
 def test_a_disk_that_does_not_sync_admits_no_call_until_it_does(recorder: Recorder, disk: Disk) -> None:
@@ -381,21 +362,12 @@ def test_a_store_on_a_full_disk_opens_and_admits_nothing(disk: Disk, tmp_path: P
         recorder.begin(running(0))
 
 
-async def test_waiting_without_a_thread_syncs_at_once(recorder: Recorder, disk: Disk) -> None:
-    recorder.begin(running(0))
-    await recorder.wait_until_synced()
-    disk.unsynced = True
-    end(recorder, 0)
-    with pytest.raises(OSError, match="no sync"):
-        await recorder.wait_until_synced()
-
-
-async def test_with_a_thread_it_syncs_there(disk: Disk, tmp_path: Path) -> None:
-    inflight = Inflight(tmp_path / "inflight.log")
-    calls = CallLog(Log(tmp_path / "usage"))
-    recorder = Recorder(calls.log, inflight, DiskReserve(tmp_path / "reserve"), sync_s=60.0)
+async def test_with_a_thread_it_syncs_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: set[str] = set()
+    monkeypatch.setattr(os, "fdatasync", lambda _: threads.add(current_thread().name))
+    recorder = recorder_of(tmp_path, sync_s=60.0)
     recorder.begin(running(0))
     end(recorder, 0)
     await recorder.wait_until_synced()
+    assert threads == {"tollkeeper-sync"}
     recorder.close()
-    calls.log.close()

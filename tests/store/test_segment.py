@@ -7,10 +7,9 @@ import pytest
 from tinydb import TinyDB
 
 from gateway.store import segment as module
-from gateway.store.errors import StoreTooNew
 from gateway.store.line_format import TAIL, id_of, is_intact, join_lines, pack
 from gateway.store.rollup import Rollup
-from gateway.store.segment import EMPTY, HEAD, Segment, convert_foreign_layout
+from gateway.store.segment import HEAD, Segment, convert_foreign_layout
 from tests.store.samples import T0, log_of, segments, stock
 
 
@@ -55,12 +54,6 @@ def test_lines_are_whole_and_ordered_in_any_blocks(tmp_path: Path, monkeypatch: 
     assert [id_of(line) for line in segment.lines(b'"token":"tok_3"')] == [39, 34, 29, 24, 19, 14, 9, 4]
 
 
-def test_a_text_that_is_in_no_line_finds_none(tmp_path: Path) -> None:
-    segment = segment_of(tmp_path, 40)
-    segment.scan()
-    assert list(segment.lines(b'"token":"nobody"')) == []
-
-
 def test_a_damaged_line_is_recognized(tmp_path: Path) -> None:
     segment = segment_of(tmp_path, 5)
     segment.scan()
@@ -81,13 +74,6 @@ def test_another_layout_is_read_as_lines(tmp_path: Path) -> None:
     assert (
         convert_foreign_layout(b"[]") == convert_foreign_layout(b'{"calls": 5}') == convert_foreign_layout(b"{") == b""
     )
-
-
-def test_a_newer_format_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "calls-20251120-0000.json"
-    path.write_bytes(EMPTY.replace(b'"format":1', b'"format":2'))
-    with pytest.raises(StoreTooNew, match="format 2"):
-        Segment(path).scan()
 
 
 def test_stock_tinydb_reads_it(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """Opening a store: what is made, what is repaired, who is let in."""
 
-import json
 import os
 import stat
 from pathlib import Path
@@ -111,7 +110,7 @@ def test_a_newer_format_of_any_file_is_refused_and_nothing_is_changed(home: Path
     path = home / name
     path.write_bytes(path.read_bytes().replace(b'"format":', b'"format":9', 1))
     before = {found: found.read_bytes() for found in home.rglob("*.json")}
-    with pytest.raises(StoreTooNew, match="newer version"):
+    with pytest.raises(StoreTooNew, match=r"has format 9\d.*newer version"):
         store_of(home)
     assert {found: found.read_bytes() for found in home.rglob("*.json")} == before
 
@@ -147,12 +146,6 @@ def test_records_are_kept_as_long_as_the_settings_say(home: Path) -> None:
     assert (later.calls.get(record(0).id), later.books.spent(("account", "")).calls) == (None, 20)
     assert verify(later).equal
     later.close()
-
-
-def test_the_configuration_is_readable_json(home: Path) -> None:
-    store = funded_store(home)
-    store.close()
-    assert json.loads((home / "config.json").read_bytes())["grants"]["1"]["nanos"] == 10 * DOLLAR
 
 
 def test_a_last_sync_that_fails_is_reported_and_the_lock_is_let_go(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

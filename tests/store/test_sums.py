@@ -8,10 +8,17 @@ import pytest
 from gateway.store.calls import CallLog
 from gateway.store.rollup import DAY, DIMENSIONS, HOUR, Counts, Dimension
 from gateway.store.sums import FOREVER, Span, by_value, over_time, total, value_of
+from tests.house import amount
 from tests.store.samples import T0, busy, log_of, seal, sealed_log
 
 CALLS = list(busy(11, 600, days=4))
 HALF = HOUR // 2
+
+
+def random_span(number: int) -> Span:
+    since = T0 + random.Random(number).randrange(4 * DAY)
+    return Span(since, since + 1 + 977_777 * number * number)
+
 
 SPANS = [
     Span(),
@@ -21,10 +28,7 @@ SPANS = [
     Span(T0 + DAY + HALF + 1, T0 + DAY + HALF + 7),
     Span(T0 + 1, T0 + 3 * DAY + 12_345),
     Span(T0 + 9 * DAY, FOREVER),
-    *(
-        Span(since, since + length)
-        for since, length in ((T0 + random.Random(i).randrange(4 * DAY), 1 + 977_777 * i * i) for i in range(12))
-    ),
+    *(random_span(number) for number in range(amount(4, 12))),
 ]
 
 

@@ -64,20 +64,6 @@ async def test_all_who_wait_are_served_by_one_round(work: Work, syncer: Syncer) 
     assert work.rounds == 2
 
 
-async def test_who_comes_during_a_round_waits_for_the_next(work: Work, syncer: Syncer) -> None:
-    work.go_on.clear()
-    first = asyncio.ensure_future(syncer.wait())
-    await asyncio.to_thread(work.begun.wait, LONG)
-    work.begun.clear()
-    second = asyncio.ensure_future(syncer.wait())
-    await asyncio.sleep(0)
-    work.go_on.set()
-    await first
-    assert not second.done() or work.rounds == 2
-    await second
-    assert work.rounds == 2
-
-
 @pytest.mark.parametrize("error", [OSError(5, "refused"), ValueError("a bug")])
 async def test_an_error_reaches_the_waiting_ones_and_the_next_round_may_succeed(
     work: Work, syncer: Syncer, error: Exception

@@ -210,13 +210,6 @@ def test_a_damaged_call_is_left_out_and_the_original_kept(segment: Segment) -> N
     assert Segment(segment.path).scan()
 
 
-def test_every_damaged_original_has_a_name_of_its_own(segment: Segment) -> None:
-    for _ in range(3):
-        segment.path.write_bytes(segment.path.read_bytes() + b"x")
-        repair(Segment(segment.path), 0, 7)
-    assert len(damaged(segment)) == 3
-
-
 @pytest.mark.parametrize("end", range(len(EMPTY)))
 def test_no_segment_is_ever_without_its_head_and_end_so_that_is_damage(segment: Segment, end: int) -> None:
     segment.path.write_bytes(EMPTY[:end])
@@ -249,9 +242,3 @@ def test_what_stock_tinydb_wrote_is_read(segment: Segment) -> None:
     fresh = Segment(segment.path)
     assert fresh.scan()
     assert sum(counts.cost for counts in fresh.sums.totals("app").values()) == sum(range(1000, 1010)) - 1004 - 1006 + 7
-
-
-def test_nothing_readable_leaves_an_empty_segment_and_the_original(segment: Segment) -> None:
-    segment.path.write_bytes(b"\x00" * 5000)
-    assert repair(segment, 0, 7)
-    assert (segment.path.read_bytes(), damaged(segment)) == (HEAD + TAIL, [b"\x00" * 5000])
