@@ -11,13 +11,6 @@ async def test_the_account_is_shown(owner: ControlClient) -> None:
     assert (await owner.set_account({"status": "suspended"})).status == "suspended"
 
 
-async def test_a_call_is_seen_in_the_account(owner: ControlClient, gateway: Gateway) -> None:
-    record = await gateway.call()
-    account = await owner.account()
-    assert account.spent_nanos == record.cost > 0
-    assert account.balance_nanos == GRANTED - record.cost
-
-
 async def test_a_grant_tops_up_and_a_negative_one_corrects(owner: ControlClient) -> None:
     assert (await owner.grant(5 * DOLLAR, "birthday")).balance_nanos == GRANTED + 5 * DOLLAR
     assert [(grant.nanos, grant.note) for grant in await owner.grants()] == [(GRANTED, ""), (5 * DOLLAR, "birthday")]

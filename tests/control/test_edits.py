@@ -27,11 +27,6 @@ async def undo(edits: ConfigEdits, number: int = 0, *, redo: bool = False) -> st
     return (await edits.undo(entry, undo_plan(entry, edits.history, edits.registry))).text
 
 
-async def test_a_change_holds_at_once(edits: ConfigEdits) -> None:
-    assert await edits.commit("added group 'a'", "group 'a' is removed", group("a")) == {"done": "added group 'a'"}
-    assert edits.registry.groups["a"] == Group(name="a")
-
-
 async def test_undoing_goes_back_step_by_step_and_redoing_forth(edits: ConfigEdits) -> None:
     before = edits.registry
     await edits.commit("one", "not one", group("a"))

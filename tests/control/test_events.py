@@ -39,7 +39,7 @@ from gateway.domain.events import (
 )
 from gateway.domain.history import ChangeSource
 from gateway.domain.registry import Change
-from gateway.domain.units import CallId, Millis, Nanos
+from gateway.domain.units import CallId, Millis
 from gateway.domain.views import call_view
 from tests.control.conftest import Surface
 from tests.core.clocks import Mono
@@ -397,11 +397,6 @@ async def test_a_bug_while_telling_ends_the_stream_and_is_logged(
         with contextlib.suppress(GatewayError):
             assert [event async for event in stream] == []
     assert "insides" in caplog.text
-
-
-async def test_amounts_stay_integers(feed: WatcherStream, gateway: Gateway) -> None:
-    gateway.grant(Nanos(10**15 + 1))
-    assert only(await feed.snapshot(), Snapshot).account.granted_nanos % 10 == 1
 
 
 async def test_a_watcher_that_leaves_during_a_write_is_no_error(

@@ -17,12 +17,6 @@ async def test_prices_are_listed_by_model(owner: ControlClient) -> None:
     assert [(price.model, price.input_nanos) for price in await owner.prices()] == [("a/b:c", DOLLAR), ("m", INPUT)]
 
 
-async def test_a_new_price_holds_for_the_next_call(owner: ControlClient, gateway: Gateway) -> None:
-    await owner.set_price("m", {"input": 0, "output": 0, "per_call": 7})
-    record = await gateway.call()
-    assert record.cost == 7
-
-
 async def test_a_price_tells_whether_it_is_free(owner: ControlClient) -> None:
     price = await owner.set_price("m", {"input": 0, "output": 0, "tiers": [{"above": 9, "input": 0, "output": 0}]})
     assert (price.free, price.tiers, price.source) == (True, 1, "manual")

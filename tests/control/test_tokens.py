@@ -55,11 +55,6 @@ async def test_a_renamed_token_keeps_its_key_and_its_past(owner: ControlClient, 
     assert await status_with(gateway, gateway.client.key) == 200
 
 
-async def test_a_disabled_token_is_refused_at_once(owner: ControlClient, gateway: Gateway) -> None:
-    assert (await owner.edit_token("laptop", {"enabled": False})).state == "disabled"
-    assert await status_with(gateway, gateway.client.key) == 401
-
-
 async def test_an_expired_token_is_shown_as_such(owner: ControlClient) -> None:
     assert (await owner.edit_token("laptop", {"expires": 1})).state == "expired"
     assert (await owner.edit_token("laptop", {"expires": None})).state == "active"
