@@ -13,7 +13,6 @@ from textual.command import CommandPalette
 from textual.css.stylesheet import Stylesheet
 from textual.pilot import Pilot
 
-from gateway.domain.errors import Unavailable
 from gateway.domain.events import CallSettled, IncidentChanged, Stopping
 from gateway.domain.incidents import Incident
 from gateway.domain.settings import Settings
@@ -206,26 +205,16 @@ async def test_a_budget_that_is_nearly_spent_is_announced_once() -> None:
         client.tell(warning())
         await until(app, pilot, lambda: words(app))
         assert words(app) == ["Of the daily budget of token 'ci', 80% is spent."]
+        app.clear_notifications()
         client.tell(warning(ended=Millis(NOW + 1)))
-        await until(app, pilot, lambda: not words(app))
         client.tell(warning(id=2, reason="all is spent"))
         await until(app, pilot, lambda: words(app))
+        assert words(app) == ["Of the daily budget of token 'ci', all is spent."]
         app.clear_notifications()
         client.tell(warning(id=2, reason="all is spent", refused=1))
         await until(app, pilot, lambda: app.session.board.incidents.newest()[0].refused)
         await pilot.pause()
         assert words(app) == []
-
-
-async def test_the_message_about_a_missing_server_goes_when_there_is_one() -> None:
-    client = FakeClient(calls(3))
-    async with shown(console(client)) as (app, pilot):
-        app.session.mark_server_gone("it stopped")
-        app.page.report_error(Unavailable("The server is not running. Press r to start it.", code="server_gone"))
-        await until(app, pilot, lambda: words(app))
-        app.session.link = "attached"
-        client.tell(Stopping(until_ms=Millis(NOW + 30_000), running=[]))
-        await until(app, pilot, lambda: not words(app))
 
 
 async def test_the_farewell_names_the_data_folder_if_it_is_not_the_usual_one(tmp_path: Path) -> None:

@@ -76,13 +76,10 @@ def test_the_pane_shows_what_is_not_usual(changes: dict[str, Any], told: str) ->
     assert [told in text for text in shown] == [True, False]
 
 
-def test_no_channels_say_what_to_do() -> None:
-    assert "n creates one" in listing().empty().plain
-
-
 def test_the_command_shows_the_channel() -> None:
     made = listing(channel("x"))
     assert made.command(made.rows()[0]) == "tollkeeper channel show x"
+    assert "n creates one" in made.empty().plain
 
 
 async def test_a_call_that_its_client_ended_is_not_an_error_of_the_channel() -> None:

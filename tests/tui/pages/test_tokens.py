@@ -51,6 +51,7 @@ def test_the_last_day_of_a_token_is_the_one_that_was_given() -> None:
 def test_the_command_shows_the_token() -> None:
     made = listing(token("my box"))
     assert made.command(made.rows()[0]) == "tollkeeper token show 'my box'"
+    assert "n creates one" in made.empty().plain
 
 
 def test_a_token_that_sees_nothing_says_why() -> None:
@@ -64,10 +65,6 @@ def test_a_token_that_sees_nothing_says_why() -> None:
 def test_the_filter_looks_at_names_groups_and_states() -> None:
     made = listing(token("ci", state="expired", group="batch"))
     assert made.words(made.rows()[0]).startswith("ci batch expired")
-
-
-def test_no_tokens_say_what_to_do() -> None:
-    assert "n creates one" in listing().empty().plain
 
 
 async def test_tokens_of_ended_runs_are_counted_and_shown_on_request() -> None:

@@ -106,14 +106,14 @@ async def test_the_row_under_the_cursor_stays_on_the_screen_when_the_table_gets_
         assert app.lines() == [" Name", " row 97", " row 96"]
 
 
-async def test_at_the_top_it_follows_the_newest() -> None:
-    async with shown(100) as (app, pilot):
+@pytest.mark.parametrize(("follows", "current"), [(True, 105), (False, 100)])
+async def test_at_the_top_it_follows_the_newest_unless_nothing_is_followed(follows: bool, current: int) -> None:
+    async with shown(100, follows=follows) as (app, pilot):
         app.source.count += 5
         app.table.renew()
         await pilot.pause()
-        assert app.table.following
-        assert app.table.current == 105
-        assert app.lines()[1] == " row 105"
+        assert (app.table.following, app.table.current) == (follows, current)
+        assert app.lines()[1] == f" row {current}"
 
 
 @pytest.mark.parametrize(("down", "more"), [(8, 50), (1, 3)], ids=["elsewhere", "at the top, not on the first row"])
@@ -126,14 +126,6 @@ async def test_below_the_first_row_all_keep_their_place_on_the_screen(down: int,
         await pilot.pause()
         assert app.lines() == before
         assert app.table.current == 100 - down
-
-
-async def test_where_nothing_is_followed_the_cursor_keeps_its_row() -> None:
-    async with shown(100, follows=False) as (app, pilot):
-        app.source.count += 3
-        app.table.renew()
-        await pilot.pause()
-        assert app.table.current == 100
 
 
 async def test_of_a_row_that_is_gone_no_other_takes_the_place() -> None:
