@@ -10,15 +10,15 @@ CHAT: Doc = {"messages": [{"role": "user", "content": "Hi"}]}
 VERSION = "?api-version=2024-10-21"
 
 
-@pytest.mark.parametrize("sent", [{}, {"model": "gpt-35-turbo"}, {"model": "m"}])
 @pytest.mark.parametrize(
-    "path",
+    ("path", "sent"),
     [
-        "/openai/deployments/m/chat/completions",
-        "/v1/openai/deployments/m/chat/completions/",
-        "/v1/deployments/m/chat/completions",
-        "/deployments/m/chat/completions",
-        "/k/{key}/openai/deployments/m/chat/completions",
+        ("/openai/deployments/m/chat/completions", {}),
+        ("/openai/deployments/m/chat/completions", {"model": "gpt-35-turbo"}),
+        ("/v1/openai/deployments/m/chat/completions/", {}),
+        ("/v1/deployments/m/chat/completions", {"model": "m"}),
+        ("/deployments/m/chat/completions", {}),
+        ("/k/{key}/openai/deployments/m/chat/completions", {"model": "gpt-35-turbo"}),
     ],
 )
 async def test_a_deployment_is_a_model(

@@ -180,15 +180,6 @@ async def test_an_old_client_gets_no_chunks_and_the_end_of_the_connection(wish: 
     assert "keep-alive" not in answer.head.get("connection")
 
 
-async def test_a_listed_origin_may_read_the_stream() -> None:
-    async def act(client: HttpClient) -> None:
-        await client.begin({})
-
-    answer = await acted(act, Origin="https://app.example")
-    assert answer.head.get("access-control-allow-origin") == "https://app.example"
-    assert answer.head.get("vary") == "Origin"
-
-
 async def test_the_head_goes_out_once() -> None:
     async def act(client: HttpClient) -> None:
         assert not client.begun
