@@ -88,6 +88,7 @@ CHANNELS = {
 }
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("order", permutations(CHANNELS))
 async def test_a_second_import_changes_nothing(owner: ControlClient, gateway: Gateway, order: tuple[str, ...]) -> None:
     """In any order of the channels, whether they are imported one by one or together."""
