@@ -51,7 +51,7 @@ class Body(msgspec.Struct, frozen=True):
     fields: Fields
     values: dict[str, Any]
     elements: dict[str, Elements]
-    """The elements of each value."""
+    """The elements of the values, but those of texts may be missing."""
 
     def read_as(self, kind: type[Typed]) -> Typed:
         """Returns the decoded fields as a struct. Raises BadRequest that names the wrong field."""
@@ -137,19 +137,32 @@ def _parse(body: bytes, limits: BodyLimits) -> Body:
 
 
 def _elements_of_all(values: dict[str, Any], limits: BodyLimits) -> dict[str, Elements]:
-    """Returns the elements of each value. Raises BadRequest for too many, nested too deeply, or too large numbers."""
+    """Returns the elements of each value that is no text.
+
+    Raises BadRequest for too many, nested too deeply, or too large numbers.
+    """
     size, elements = 0, {}
     for name, value in values.items():
+        if type(value) is str:
+            size += 1
+            continue
         found = elements[name] = elements_of(value, limits.structure - size)
         size += found.size
         if size > limits.structure:
             raise _too_many_elements(limits)
         if found.depth > MAX_DEPTH:
             raise _too_deep()
-        for number in found.numbers:
-            if abs(number) >= (_MAX_INTEGER if type(number) is int else _MAX_NUMBER):
-                raise _too_large(f"the number {str(number)[:24]}")
+        if found.numbers and (number := _too_large_number(found.numbers)) is not None:
+            raise _too_large(f"the number {str(number)[:24]}")
     return elements
+
+
+def _too_large_number(numbers: list[int | float]) -> int | float | None:
+    """Returns the first number that other parsers read differently, or None. Most lists have only small ones."""
+    if max(map(abs, numbers)) < _MAX_INTEGER:
+        return None
+    limits = {int: _MAX_INTEGER, float: _MAX_NUMBER}
+    return next((number for number in numbers if abs(number) >= limits[type(number)]), None)
 
 
 def _too_many_elements(limits: BodyLimits) -> BadRequest:
