@@ -41,17 +41,14 @@ def _call(event: ToolCallBegan, arguments: msgspec.Raw) -> JsonObject:
     return call
 
 
-def _with_function_call(said: JsonObject) -> JsonObject:
-    """Returns a message or delta in the legacy spelling, which has one call. Further ones stay in ``tool_calls``."""
-    first, *others = said.get("tool_calls") or [{"index": 1}]
-    if first.get("index"):
-        return said
-    said = {**said, "tool_calls": others, "function_call": first["function"]}
-    return said if others else {name: value for name, value in said.items() if name != "tool_calls"}
-
-
-def _finish_word(reason: str | None, order: Order) -> str | None:
-    return "function_call" if reason == "tool_calls" and order.form.has_functions else reason
+def _with_function_call(choice: JsonObject, name: str) -> JsonObject:
+    """Returns a choice in the legacy spelling, which has one call. Further ones stay in ``tool_calls``."""
+    said = dict(choice[name])
+    first, *others = said.pop("tool_calls", [{"index": 1}])
+    if not first.get("index"):
+        said |= {"function_call": first["function"], **({"tool_calls": others} if others else {})}
+        choice = {**choice, name: said}
+    return {**choice, "finish_reason": "function_call"} if choice["finish_reason"] == "tool_calls" else choice
 
 
 _TEXT_FIELDS = {BlockKind.TEXT: "content", BlockKind.REFUSAL: "refusal", BlockKind.REASONING: "reasoning_content"}
@@ -129,11 +126,10 @@ class ChatRenderer(Renderer):
     def _chunk(
         self, choice: int, delta: JsonObject, *, finish: str | None = None, logprobs: JsonObject | None = None
     ) -> bytes:
+        said = {"index": choice, "delta": delta, "logprobs": logprobs, "finish_reason": finish}
         if self._order.form.has_functions:
-            delta = _with_function_call(delta)
-        word = _finish_word(finish, self._order)
-        choices = [{"index": choice, "delta": delta, "logprobs": logprobs, "finish_reason": word}]
-        return b"data: " + rawjson.encode({**self._head, "choices": choices}) + b"\n\n"
+            said = _with_function_call(said, "delta")
+        return b"data: " + rawjson.encode({**self._head, "choices": [said]}) + b"\n\n"
 
 
 class WholeChatRenderer(WholeRenderer):
@@ -149,13 +145,13 @@ class WholeChatRenderer(WholeRenderer):
     def _choice(self, finish: AnswerFinished) -> JsonObject:
         blocks = [block for block in self.blocks if block.choice == finish.choice]
         logprobs = self.logprobs(finish.choice)
-        message = self._message(finish, blocks)
-        return {
+        choice = {
             "index": finish.choice,
-            "message": _with_function_call(message) if self._order.form.has_functions else message,
+            "message": self._message(finish, blocks),
             "logprobs": None if logprobs is None else {"content": logprobs, "refusal": None},
-            "finish_reason": _finish_word(finish.reason, self._order),
+            "finish_reason": finish.reason,
         }
+        return _with_function_call(choice, "message") if self._order.form.has_functions else choice
 
     def _message(self, finish: AnswerFinished, blocks: list[WholeBlock]) -> JsonObject:
         """Returns the message of a choice. If it has no text, its ``content`` is null if it has calls, else empty."""
