@@ -12,6 +12,7 @@ import pytest
 from gateway.core.response_memory import ResponseMemory, TokenMemory
 from gateway.domain.conversation import KeptResponse
 from gateway.domain.units import TokenId
+from tests.cases.gemini import streams as gemini
 from tests.conformance.open_responses import faults
 from tests.conformance.test_open_responses import KINDS, NATIVE, WEATHER, ask, at
 from tests.fakes.client import Answer
@@ -139,6 +140,16 @@ async def test_a_reference_needs_no_type(gateway: Gateway, provider: Provider, k
     answer = await ask(gateway, input=[{**reference, "id": item["id"]}, question], store=False)
     assert (answer.status, "Four" in sent(provider)) == (200, True)
     assert item["id"] not in sent(provider) or kind == "native"
+
+
+async def test_a_picture_is_referred_to_by_its_id(gateway: Gateway, provider: Provider) -> None:
+    """As OpenAI documents it for changing a picture; the kind that a model of Gemini made."""
+    picture = {"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo="}}
+    at(gateway, provider, "gemini", reply(gemini.response(picture, finish="STOP", **gemini.spent(30, 7))))
+    (item,) = (await ask(gateway, input="a cat")).json["output"]
+    question = {"role": "user", "content": "with a hat"}
+    await ask(gateway, input=[{"type": "image_generation_call", "id": item["id"]}, question])
+    assert picture in provider.last.json["contents"][1]["parts"]
 
 
 async def test_a_lone_surrogate_is_remembered(gateway: Gateway, provider: Provider) -> None:

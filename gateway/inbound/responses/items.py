@@ -220,6 +220,7 @@ _INPUT_FIELDS = (
 _ENCODED = ("actions", "approve", "error")
 """Fields of an item that its description shows as JSON; MCP servers report errors as objects."""
 _LOST_FIELDS = {
+    "image_generation_call": "id",
     "mcp_list_tools": "tools",
     "agent_message": "encrypted_content",
     "computer_call_output": "output",

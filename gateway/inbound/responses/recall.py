@@ -70,10 +70,13 @@ class _Item(msgspec.Struct, frozen=True, gc=False):
     call_id: str | None = None
     encrypted_content: msgspec.Raw = NULL
     content: msgspec.Raw = NULL
+    result: msgspec.Raw = NULL
 
     @property
     def is_reference(self) -> bool:
-        """Returns whether it refers to another item. The type of a reference may be omitted."""
+        """Returns whether it refers to another item: the type may be omitted, or be that of a picture without data."""
+        if self.type == "image_generation_call":
+            return rawjson.is_null(self.result)
         return self.type == "item_reference" or (self.type is None and self.role is None)
 
     @property

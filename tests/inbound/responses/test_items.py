@@ -298,9 +298,11 @@ def test_what_cannot_be_sent_back_is_named() -> None:
     screen = {"type": "computer_screenshot", "file_id": "file_1"}
     shown = {"type": "computer_call_output", "call_id": "c", "output": screen}
     calling = {"role": "assistant", "content": "", "tool_calls": [chat_call("x")]}
-    assert read([USER, said, calling, shown])[0].extras == (
+    forgotten = {"type": "image_generation_call", "id": "ig"}
+    assert read([USER, said, calling, forgotten, shown])[0].extras == (
         "input[].annotations",
         "input[].tool_calls",
+        "input[].image_generation_call.id",
         "input[].computer_call_output.output",
     )
 
