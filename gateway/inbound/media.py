@@ -11,7 +11,7 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.rawjson import NULL
 
 _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w.+-]+=[^;,]*)*;base64,", re.IGNORECASE)
-_MEDIA_TYPE_ALIASES = {"image/jpg": "image/jpeg"}
+_MEDIA_TYPE_ALIASES = {"image/jpg": "image/jpeg", "audio/mpeg": "audio/mp3", "audio/x-wav": "audio/wav"}
 _MAGIC_BYTES = (
     (b"\x89PNG", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
@@ -22,8 +22,8 @@ _MAGIC_BYTES = (
 _AUDIO_FORMAT = re.compile(r"[a-z0-9]{2,8}")
 _WEB_SCHEMES = ("https://", "http://")
 PDF = "application/pdf"
-VIDEO = "video/*"
-"""The type of a video that is only linked to."""
+VIDEO, AUDIO = "video/*", "audio/*"
+"""The types of videos and sounds that are only linked to."""
 
 
 def image_part(

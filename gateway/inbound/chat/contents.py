@@ -18,7 +18,7 @@ from gateway.domain.rawjson import NULL
 from gateway.domain.text import plain
 from gateway.domain.transcript import Transcript
 from gateway.inbound.json_body import check_text
-from gateway.inbound.media import VIDEO, audio_part, document_part, image_part
+from gateway.inbound.media import AUDIO, VIDEO, audio_part, document_part, image_part
 
 
 class _Image(msgspec.Struct, frozen=True):
@@ -68,6 +68,7 @@ class _Part(msgspec.Struct, frozen=True):
     refusal: msgspec.Raw = NULL
     image_url: _Image | str | None = None
     video_url: _Image | str | None = None
+    audio_url: _Image | str | None = None
     document_url: _Image | str | None = None
     file_url: _Image | str | None = None
     input_audio: _Audio | None = None
@@ -94,8 +95,8 @@ class _Part(msgspec.Struct, frozen=True):
 
     @property
     def link(self) -> _Image | None:
-        """Returns the image, the film or the document."""
-        links = (self.image_url, self.video_url, self.document_url, self.file_url)
+        """Returns the image, the film, the sound or the document."""
+        links = (self.image_url, self.video_url, self.audio_url, self.document_url, self.file_url)
         link = next((link for link in links if link is not None), None)
         detail = "high" if self.detail == "original" else self.detail
         return _Image(link, detail) if isinstance(link, str) else link
@@ -110,6 +111,8 @@ class _Part(msgspec.Struct, frozen=True):
 
 
 _IMAGE_IN_TEXT = re.compile(rb'\A"\s*\[.*?\\"image_url\\":\s*\\"data:image/', re.DOTALL)
+_LINKED = {"image_url": "", "input_image": "", "video_url": VIDEO, "audio_url": AUDIO, "input_audio": AUDIO}
+"""The types of what parts link to. Clients of vLLM and Codex link to sounds."""
 _CACHE_MARK = rawjson.raw({"type": "ephemeral"})
 
 
@@ -170,14 +173,14 @@ def _read_part(part: _Part, where: str) -> TextPart | MediaPart:
             refuses = part.type == "refusal"
             raw, name = (part.refusal, "refusal") if refuses else (part.text, "text")
             return TextPart(raw=check_text(raw, f"{where}.{name}"), cache=part.cache, refusal=refuses)
-        case "image_url" | "input_image" | "video_url" if (image := part.link) is not None:
-            field, linked_type = ("video_url", VIDEO) if part.type == "video_url" else ("image_url", "")
+        case kind if kind in _LINKED and (image := part.link) is not None:
+            name = kind.removeprefix("input_").removesuffix("_url")
             return image_part(
                 image.url,
-                f"{where}.{field}",
+                f"{where}.{name}_url",
                 detail=image.detail or "",
                 cache=part.cache,
-                linked_type=linked_type,
+                linked_type=_LINKED[kind],
             )
         case "input_audio" if (audio := part.input_audio) is not None:
             return audio_part(audio.data, audio.format, f"{where}.input_audio")

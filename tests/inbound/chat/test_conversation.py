@@ -224,6 +224,8 @@ ANTHROPIC_TEXT = {"type": "text", "media_type": "text/plain", "data": "h\u00e9"}
         (_picture("data:video/mp4;base64,iVBORw0KGgo="), {"type": "video/mp4", "data": "iVBORw0KGgo="}),
         ({"type": "video_url", "video_url": {"url": "https://h/a.mp4"}}, {"type": "video/*", "url": "https://h/a.mp4"}),
         ({"type": "video_url", "video_url": "data:video/mp4;base64,AA"}, {"type": "video/mp4", "url": ""}),
+        ({"type": "audio_url", "audio_url": {"url": "https://h/a"}}, {"type": "audio/*", "url": "https://h/a"}),
+        ({"type": "input_audio", "audio_url": "data:audio/mpeg;base64,AA"}, {"type": "audio/mp3", "data": "AA"}),
         (_sound(format="wav"), {"type": "audio/wav", "data": "AA"}),
         (_sound(format="mp3"), {"type": "audio/mp3"}),
         (_sound(format="ogg"), {"type": "audio/ogg"}),
