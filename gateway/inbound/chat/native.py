@@ -192,15 +192,20 @@ def _read_regular(body: bytes, order: Order) -> WholeAnswer | None:
     )
 
 
-class _RegularMessage(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+class _RegularMessage(msgspec.Struct, gc=False):
+    """A message that need not be edited. A field that can only be unset fails if it is there."""
+
     role: Literal["assistant"]
     content: str | None
     refusal: str | None = None
-    annotations: msgspec.Raw = rawjson.NULL
-    audio: msgspec.Raw = rawjson.NULL
     reasoning_content: str | None = None
     reasoning: str | msgspec.UnsetType | None = msgspec.UNSET
     reasoning_details: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    reasoning_text: msgspec.UnsetType = msgspec.UNSET
+    reasoning_steps: msgspec.UnsetType = msgspec.UNSET
+    thinking: msgspec.UnsetType = msgspec.UNSET
+    tool_calls: msgspec.UnsetType = msgspec.UNSET
+    function_call: msgspec.UnsetType = msgspec.UNSET
 
 
 class _RegularChoice(msgspec.Struct, gc=False):
