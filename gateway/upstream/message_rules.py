@@ -276,9 +276,9 @@ RULES: Mapping[str, MessageRule] = {
         _in_parts(_unless_image),
         lazy_pattern(
             r"(?i)unknown variant .?image(?:_url)?\b(?!.*\bexpected\b.*\bimage)"
-            r"|image input is not (?:supported|enabled)|not a multimodal model|at most 0 image|not support vision"
-            r"|content type:? .?image_url\b(?!.*\bexpected\b)"
-            r"|no endpoints found that support image input|image_url is only supported by"
+            r"|image inputs? (?:is|are) not (?:supported|enabled)|not a multimodal model|at most 0 image"
+            r"|not support vision|content type:? .?image_url\b(?!.*\bexpected\b)"
+            r"|no endpoints found that support image input|image_url is only supported by|allowed values: \['text'\]"
             r"|does not support (?:images|image (?:inputs?|content))(?=[.,;:'\")]| \(|\s*\Z)"
         ),
         sign=b"image",

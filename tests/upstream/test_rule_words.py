@@ -66,6 +66,8 @@ WORDS: dict[tuple[str, ...], list[str]] = {
         "grok-3 does not support image inputs (request id: 7)",
         "This model does not support image input",
         "At most 0 image(s) may be provided in one prompt.",  # vLLM
+        "messages.content.type is invalid, allowed values: ['text']",  # Zhipu
+        "Image inputs are not supported by this model.",
         "Unsupported content type: image_url",
         "unknown variant `image`, expected one of `text`, `tool_use`",
     ],
