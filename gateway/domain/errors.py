@@ -263,6 +263,8 @@ class UpstreamError(GatewayError):
         if self.kind is FailureKind.MISSING:
             return CODE_STATUS["model_not_found"]
         is_clients_mistake = not self.code.startswith("upstream_") or self.code == "upstream_rejected"
+        if (self.status, self.code) == (403, "context_length_exceeded"):  # Together's
+            return 400, PASSED_STATUS[400]
         if is_clients_mistake and (http_type := PASSED_STATUS.get(self.status)) is not None:
             return self.status, http_type
         if self.kind is FailureKind.CLIENT and self.status:  # the client's mistake, reported as another failure

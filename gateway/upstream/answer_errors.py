@@ -99,7 +99,7 @@ def _is_error(body: Mapping[str, Any]) -> bool:
         return True
     if any(body.get(name) and not (name == "message" and isinstance(body[name], str)) for name in _ANSWERS):
         return False
-    if body.get("success") is False or body.get("status") in ("error", "failed"):
+    if body.get("success") is False or body.get("status") in ("error", "failed", "failure"):
         return True
     has_message = any(isinstance(body.get(name), str | list) and body[name] for name in _MESSAGES)
     codes = [body[name] for name in _CODES if body.get(name) is not None]

@@ -34,7 +34,7 @@ _NO_MONEY = lazy_pattern(
     r"insufficient[_ ](?:[\w-]+[_ ]){0,4}(?:quota|balance|credits?|funds?)\b|credit[_ ]balance|out[_ ]of[_ ]credit"
     r"|\b(?:balance|credits?|quota)\b[^.]{0,30}(?:insufficient|not enough|too low|exhausted|depleted|used up)"
     r"|spend(?:ing)?[_ ]limit|billing_(?:hard_limit_reached|not_active)|usage[_ ]?limit|perday|exceeded_current_quota"
-    r"|(?<!thinking )\bbudget[_ ](?:has been |limit )?exceeded|key limit exceeded|credit ?limit|extra usage"
+    r"|(?<!thinking )\bbudget[_ ](?:has been |limit )?ex(?:ceed|haust)ed|key limit exceeded|credit ?limit|extra usage"
     r"|exhausted balance|user is locked"
     r"|insufficientbalance|quota_(?:exhausted|reached)|overdue|arrear|in good standing|payment[_ ]required"
     r"|please (?:recharge|top up)|exceeds the service quota|token quota is exceeded|invalidsubscription"
@@ -125,7 +125,8 @@ _INVALID_REQUEST = lazy_pattern(r"invalid_request_error")
 _FILTER = lazy_pattern(
     r"content[_ ]filter|data_?inspection|content[_ ]policy|contain sensi?tive|responsibleai|high risk|new_sensitive"
     r"|sensitive[_ ]?content|risk_?detection|censorship|inappropriate content|our safety system"
-    r"|prompt injection (?:\w+ )?detected|blocked (?:in|out)put:|violates? (?:\w+ )?usage guidelines|敏感|不安全|违规"
+    r"|prompt injection (?:\w+ )?detected|guardrail|blocked due to security|blocked (?:in|out)put:"
+    r"|violates? (?:\w+ )?usage guidelines|敏感|不安全|违规"
 )
 _FLAGGED = lazy_pattern(_FILTER.pattern + r"|moderation|flagged|safety|\brefusal\b")
 _TOO_LONG = lazy_pattern(
@@ -165,11 +166,11 @@ _RULES: tuple[tuple[FailureKind, frozenset[int], re.Pattern[str] | None], ...] =
     (FailureKind.QUOTA, frozenset({400, 401, 403, 404, 412, 422, 429, *_FAULT}), _NO_MONEY),
     (FailureKind.AUTH, frozenset({400, 403, *_FAULT}), _SUSPENDED),
     (FailureKind.CLIENT, frozenset({400, 403, 421}), _FLAGGED),
-    (FailureKind.CLIENT, frozenset({422, 451, 498, *_FAULT}), _FILTER),
+    (FailureKind.CLIENT, frozenset({422, 424, 446, 451, 498, *_FAULT}), _FILTER),
     (FailureKind.SERVER, frozenset({400}), _WANTS_TLS),
     (FailureKind.MISSING, frozenset({429}), _NOT_IN_PLAN),
     (FailureKind.RATE, frozenset({429}), None),
-    (FailureKind.CLIENT, frozenset({400, 422, *_FAULT}), _TOO_LONG),
+    (FailureKind.CLIENT, frozenset({400, 403, 422, *_FAULT}), _TOO_LONG),
     (FailureKind.RATE, frozenset({400, 403, *_FAULT}), _RATE),
     (FailureKind.CLIENT, frozenset({400, 401, 404, 422}), _OTHER_API),
     (FailureKind.MISSING, frozenset({401, 403}), _DENIED),

@@ -153,6 +153,7 @@ OUT_OF_CREDIT: list[Said] = [
         {"error": {"message": "Key limit exceeded (total limit). Manage it using https://openrouter.ai", "code": 403}},
         {"detail": "User is locked. Reason: Exhausted balance."},  # fal
     ),
+    (412, {"status": "failure", "message": "Budget exhausted"}),  # Portkey
     (429, zhipu("1304", "该 API 已达今日调用次数限额,如有更多需求,请联系客服购买")),
     (429, {"code": "QUOTA_USER_DAILY_REQUEST", "message": "Daily request quota per user for AI Search exceeded"}),
     (429, {"Response": {"Error": {"Code": "x", "Message": "免费资源包余量已用尽"}, "RequestId": "r"}}),  # Tencent

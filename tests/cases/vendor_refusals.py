@@ -106,6 +106,7 @@ OTHER_API: list[Said] = [
 
 TOO_LONG: list[Said] = [
     (400, huawei("81001", "the prompt length 151499 must less than the maximum input length 129024.")),
+    (403, openai("Input token count + max_tokens parameter must be less than the context length of the model")),
     (400, openai("the max input characters is 20000", "characters_too_long")),  # Baidu
     (400, openai("Prompt tokens too long", "tokens_too_long")),
     (400, openai("a sequence length of 9001, but the maximum supported sequence length is just 8192!")),  # SambaNova
@@ -211,6 +212,16 @@ FILTERED: list[tuple[int, Any, str]] = [
     filtered(zhipu("1301", "系统检测到输入或生成内容可能包含不安全或敏感内容，请您避免输入易产生敏感内容的提示语。")),
     (400, minimax(1026, "input new_sensitive"), "content_filter"),
     (403, huawei("81011", "May contain senstive information."), "ModelArts.81011"),
+    (
+        446,
+        failure("The guardrail checks defined in the config failed.", type="hooks_failed"),
+        "content_filter",
+    ),  # Portkey
+    (
+        424,
+        {"error": [{"code": 2016, "message": "Prompt blocked due to security configurations"}]},
+        "content_filter",
+    ),  # Cloudflare
     (421, openai("Content Filter: moderation and blocking", "421", ""), "content_filter"),  # Xiaomi
     (451, failure("The content you provided is blocked.", type="censorship_blocked"), "content_filter"),  # StepFun
     (500, anthropic("api_error", "input new_sensitive (1026)"), "content_filter"),
