@@ -86,7 +86,7 @@ _NO_MODEL = lazy_pattern(
     r"|endpoint with name '[^']*' does not exist|given endpoint does not exist|unsupported_?model\b|unsupported model:"
     r"|supported (?:api )?model names are|repository not found|model type \S+ not supported"
     r"|model_(?:terms_required|permission_blocked)|marked by provider as legacy|use case details have not been"
-    r"|marketplace subscription for this model"
+    r"|marketplace subscription for this model|model fade out"
     r"|模型.{0,40}(?:不存在|无可用|未开通)"
 )
 _CERTAINLY_NO_MODEL = lazy_pattern(
@@ -100,7 +100,7 @@ _DENIED = lazy_pattern(
     r"|\bmodels?\b.{0,120}?(?:not have access|no access|access denied)"
     r"|\bmodels?\b.{0,120}?not (?:enabled|supported|allowed|authorized|permitted)"
     r"|no permission to use the model|not support the model|\bmodel requires a subscription"
-    r"|by api key model allowlist|modelarts\.81004"
+    r"|by api key model allowlist|modelarts\.81004|\bmodel is gated"
 )
 """The key is valid, but not for this model."""
 _NOT_IN_PLAN = lazy_pattern(r"plan does not (?:yet )?include access to|套餐暂未开放")
@@ -128,7 +128,7 @@ _FILTER = lazy_pattern(
     r"|prompt injection (?:\w+ )?detected|guardrail|blocked due to security|blocked (?:in|out)put:"
     r"|violates? (?:\w+ )?usage guidelines|敏感|不安全|违规"
 )
-_FLAGGED = lazy_pattern(_FILTER.pattern + r"|moderation|flagged|safety|\brefusal\b")
+_FLAGGED = lazy_pattern(_FILTER.pattern + r"|moderation|flagged|safety|blocked_by_policy|\brefusal\b")
 _TOO_LONG = lazy_pattern(
     r"context[_ ]?(?:length|window|size|limit)|context_exceeded|maximum context|max(?:imum)? (?:model )?context"
     r"|prompt(?:s|_tokens)? (?:is |are )?(?:too long|超长)|maximum (?:prompt|input) length|prompt contains \d+ tokens"
@@ -154,9 +154,9 @@ _OWN_FAULT = lazy_pattern(
     r"(?:(?<!\w )|(?:_error|server|timeout|overloaded|unavailable|unmapped) )provider returned error(?:: error)?\s*\Z"
     r"|no models provided|failed to get response from provider"
     r"|upstream request failed(?:: \[invalid_request_error\] invalid upload request)?\.?\s*\Z"
-    r"|no models? loaded|model (?:is |was )?(?:not |un)loaded|model has crashed|failed to load model"
-    r"|model is (?:at capacity|overloaded)|server is busy|enginecore encountered an issue|\bloading model\s*\Z"
-    r"|\b(?:channel|compute) error\.?\s*\Z|no healthy deployments|cuda error:"
+    r"|no models? loaded|not ready for inference|model (?:is |was )?(?:not |un)loaded|model has crashed"
+    r"|failed to load model|model is (?:at capacity|overloaded)|server is busy|enginecore encountered an issue"
+    r"|\bloading model\s*\Z|\b(?:channel|compute) error\.?\s*\Z|no healthy deployments|cuda error:"
 )
 """Failures of an upstream that come as the client's mistake, without a word about it: from OpenRouter, Cloudflare,
 LiteLLM and OpenCode Zen if the provider behind them fails, and from LM Studio and llama.cpp."""

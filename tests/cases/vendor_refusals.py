@@ -52,6 +52,8 @@ NO_SUCH_MODEL: list[Said] = [
     (404, {"error": 'model "x" not found, try pulling it first'}),
     (404, {"error": "404 Client Error. Repository Not Found for url: https://huggingface.co/api/models/x"}),  # mlx-lm
     (404, {"error": "Model type x not supported."}),
+    (403, failure("This model is gated. You need to agree to its license.")),  # Featherless
+    (400, openai("Model fade out", "40082")),  # Naver
     (404, huawei("81009", "Invalid model.")),
     (401, huawei("81015", "Invalid model x, rejected by api key model allowlist setting.")),
     (403, huawei("81004", "Invalid request because you do not have access to it.")),
@@ -331,6 +333,7 @@ BAD_REQUEST: list[Said] = [
     (400, failure("Provider returned error", code=400, metadata={"error_type": "image_not_found"})),
     (400, openai("Invalid schema for function 'bill': 'cost per month' is not valid")),
     (400, openai("No endpoint with name 'x' in the description")),
+    (403, failure("Request blocked by policy 'pii'.", type="blocked_by_policy")),  # Merge
     (403, failure("The model refused to answer", code=403, metadata={"error_type": "refusal"})),  # OpenRouter
     (404, failure("Provider returned error", code=404, metadata={"error_type": "image_not_found"})),
     (404, {"error": "System role not supported"}),  # mlx-lm answers 404 to all it cannot do
@@ -340,6 +343,7 @@ BAD_REQUEST: list[Said] = [
 
 OWN_FAILURE: list[Said] = [
     (400, {"error": "CUDA error: device-side assert triggered"}),  # Hugging Face
+    (400, failure("This model is not ready for inference")),  # Featherless
     (500, openai("The server had an error while processing your request.", None, "server_error")),
     (500, minimax(1013, "internal service error")),
     (500, {"detail": "Internal Server Error"}),
