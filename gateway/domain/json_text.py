@@ -49,6 +49,15 @@ def count_braces(text: bytes) -> int:
     return len(text) - len(text.replace(b"{", b""))
 
 
+def text_count(raw: msgspec.Raw | None) -> int:
+    """Returns how many texts a value has, which may be one text, an array of them, or either as numbers."""
+    try:
+        items = rawjson.items(rawjson.NULL if raw is None else raw)
+    except ValueError:  # one text, or none
+        return 1
+    return len(items) if items and bytes(memoryview(items[0])[:1]) in (b'"', b"[") else 1
+
+
 def may_have_more_objects(text: bytes, objects: int, texts: list[str]) -> bool:
     """Returns whether JSON text may have more objects than were decoded, because a key comes twice.
 

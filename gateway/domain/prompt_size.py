@@ -192,15 +192,6 @@ def count_tokens(value: Any) -> int:
     return sum(len(item) if isinstance(item, list) else type(item) is int for item in value)
 
 
-def text_count(raw: msgspec.Raw | None) -> int:
-    """Returns how many texts a value has, which may be one text, an array of them, or either as numbers."""
-    try:
-        items = rawjson.items(rawjson.NULL if raw is None else raw)
-    except ValueError:  # one text, or none
-        return 1
-    return len(items) if items and bytes(memoryview(items[0])[:1]) in (b'"', b"[") else 1
-
-
 class PromptParts(msgspec.Struct):
     """Collects what values of a request contain. Sizes are those of base64 text."""
 
@@ -233,6 +224,9 @@ class PromptParts(msgspec.Struct):
         if may_have_more_objects(bytes(raw), len(own), elements.texts):
             return False
         names = set().union(*own)
+        if names == {"role", "content"}:
+            self.results += _values_of(own, {"role"}).count("tool")
+            return True
         if arguments := _values_of(own, names & _ARGUMENTS):
             in_arguments = set(map(id, elements_of(arguments).objects))
             own = [item for item in own if id(item) not in in_arguments]

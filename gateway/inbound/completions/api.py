@@ -18,9 +18,10 @@ from gateway.domain.answer import AnswerEvent, AnswerFinished, BlockKind, Citati
 from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.conversation import Conversation, TextPart, Turn
 from gateway.domain.errors import BadRequest
+from gateway.domain.json_text import text_count
 from gateway.domain.order import Order
 from gateway.domain.output_limit import MOST_CHOICES, MOST_TOKENS, STANDARD_FIELDS, OutputLimit, larger, read_limit
-from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN, MESSAGE_TOKENS, InputBound, bound_of, text_count
+from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN, MESSAGE_TOKENS, InputBound, bound_of
 from gateway.domain.rawjson import Fields, JsonObject
 from gateway.domain.usage import Usage, as_object
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundRequest

@@ -10,9 +10,10 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.channel import Channel, Dialect
+from gateway.domain.json_text import text_count
 from gateway.domain.order import Order
 from gateway.domain.output_limit import STANDARD_FIELDS, OutputLimit
-from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN, bound_of, text_count
+from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN, bound_of
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundRequest
 from gateway.inbound.chat.api import ChatCompletions, check_model, check_range, count_sent_tokens, missing_input
 from gateway.inbound.json_body import TOKEN_LIMITS, check_text, read_body

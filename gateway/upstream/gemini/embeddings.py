@@ -13,8 +13,8 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.failure import AttemptFailed
+from gateway.domain.json_text import text_count
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
-from gateway.domain.prompt_size import text_count
 from gateway.domain.rawjson import Fields
 from gateway.upstream.adapter import WholeAnswer
 from gateway.upstream.answer_errors import reported_failure

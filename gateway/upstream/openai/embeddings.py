@@ -17,8 +17,8 @@ from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import InternalError
 from gateway.domain.failure import AttemptFailed, Failure, UpstreamText
+from gateway.domain.json_text import text_count
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
-from gateway.domain.prompt_size import text_count
 from gateway.domain.rawjson import Fields
 from gateway.domain.sse import BOM
 from gateway.domain.usage import Usage, UsageSource
