@@ -143,33 +143,23 @@ async def test_without_a_mark_no_row_is_hidden() -> None:
         assert (app.names(), words(app)) == (FRUITS, ["Nothing is marked. Press m to mark a row."])
 
 
-async def test_enter_keeps_the_filter_and_goes_to_the_table() -> None:
-    async with fruit_page() as (app, pilot):
-        await typed(app, pilot, "fig")
-        await pilot.press("enter")
-        assert app.fruits.table.has_focus
-        assert app.fruits.query_one(Input).display
-
-
 async def test_if_a_filter_hides_the_row_of_the_cursor_the_first_one_that_fits_is_selected() -> None:
     async with fruit_page() as (app, pilot):
         app.fruits.table.go(FRUITS.index("fig"))
         await typed(app, pilot, "e")
         assert (app.names(), app.fruits.table.current) == (["pear", "apple", "cherry"], "pear")
         app.fruits.table.go(2)
-        await pilot.press("space", "r")
+        await pilot.press("space", "r", "enter")
         app.fruits.renew()
         assert (app.names(), app.fruits.table.current) == (["pear", "cherry"], "cherry")
+        assert (app.fruits.table.has_focus, app.fruits.query_one(Input).display) == (True, True)
 
 
-async def test_nothing_that_fits_says_how_to_go_on() -> None:
+async def test_without_rows_the_page_says_how_to_go_on() -> None:
     async with fruit_page() as (app, pilot):
         await typed(app, pilot, "melon")
         assert app.drawn(".empty") == "No fruit matches melon.\n\nesc clears the filter   / changes it"
-
-
-async def test_an_empty_page_says_what_to_do() -> None:
-    async with fruit_page() as (app, _):
+        await press_keys(pilot, "escape")
         app.fruits.there = []
         app.fruits.renew()
         assert app.drawn(".empty").split("\n") == ["No fruits yet.", "", "n grows one"]
@@ -179,9 +169,14 @@ async def test_an_empty_page_says_what_to_do() -> None:
 async def test_the_pane_shows_the_row_under_the_cursor() -> None:
     async with fruit_page() as (app, pilot):
         await press_keys(pilot, "enter", "j")
+        pane = app.fruits.query_one(Detail)
         assert app.drawn("Detail Static") == "all about apple"
         await pilot.press("escape")
-        assert not app.fruits.query_one(Detail).display
+        assert not pane.display
+        await pilot.press("f")
+        assert (bool(pane.display), pane.has_class("full")) == (True, True)
+        await pilot.press("f")
+        assert not pane.has_class("full")
 
 
 async def test_a_click_on_a_title_sorts_and_another_reverses() -> None:
@@ -250,16 +245,6 @@ async def test_what_is_being_selected_does_not_move() -> None:
         app.fruits.there = ["new", *FRUITS]
         app.fruits.renew()
         assert app.names() == FRUITS
-
-
-async def test_the_pane_can_have_all_the_room() -> None:
-    async with fruit_page() as (app, pilot):
-        await pilot.press("f")
-        pane = app.fruits.query_one(Detail)
-        assert pane.display
-        assert pane.has_class("full")
-        await pilot.press("f")
-        assert not pane.has_class("full")
 
 
 @pytest.mark.parametrize(
@@ -332,16 +317,11 @@ async def test_without_a_row_that_matches_the_filter_can_be_cleared() -> None:
 async def test_a_row_is_selected_however_late_it_comes() -> None:
     async with shown("tokens") as (app, _, owner):
         select_row(app.page, "tok_zebra")
+        assert app.page.query_one("LiveTable").cursor == 0
         owner.tokens_now.append(token("zebra", last_used_ms=Millis(1)))
         app.session.board.apply(owner.snapshot())
         app.page.renew()
         assert app.page.query_one("LiveTable").cursor == 5
-
-
-async def test_a_row_that_never_comes_leaves_the_cursor_alone() -> None:
-    async with shown("tokens") as (app, _, _):
-        select_row(app.page, "tok_nobody")
-        assert app.page.query_one("LiveTable").cursor == 0
 
 
 async def test_a_page_asks_for_its_own_sums() -> None:

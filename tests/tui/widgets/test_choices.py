@@ -116,17 +116,25 @@ MODELS = [("a", "new [b]a[/]"), ("b", "gone b"), ("c", "new c")]
 
 
 @pytest.mark.parametrize(
-    ("keys", "answer"),
+    ("options", "keys", "answer"),
     [
-        (["space", "down", "space", "enter"], {"a"}),
-        (["a", "escape", "y"], None),
-        (["slash", *"new c", "enter", "a", "enter"], {"b", "c"}),
+        ({}, ["space", "down", "space", "enter"], {"a"}),
+        ({}, ["a", "escape", "y"], None),
+        ({}, ["slash", *"new c", "enter", "a", "enter"], {"b", "c"}),
+        ({}, ["r", "enter"], {"b"}),
+        ({"resets": True}, ["r"], set()),
+        ({"resets": True}, ["space", "escape"], None),
+        ({}, ["b", "escape"], None),
+        ({"back": True}, ["b"], BACK),
     ],
-    ids=["enter gives what is on", "escape changes nothing", "a filter leaves the rest as it is"],
+    ids=[
+        *("enter gives what is on", "escape changes nothing", "a filter leaves the rest", "r alone", "a reset"),
+        *("a choice without consequences needs no question", "without a step before", "back to the step before"),
+    ],
 )
-async def test_several_are_chosen(keys: list[str], answer: object) -> None:
-    async with asked(MultiSelect("Models", "what to take", MODELS, ["b"])) as (app, pilot):
-        await pilot.press(*keys)
+async def test_several_are_chosen(options: dict[str, Any], keys: list[str], answer: object) -> None:
+    async with asked(lambda: MultiSelect("Models", "what to take", MODELS, ["b"], **options)) as (app, pilot):
+        await press_keys(pilot, *keys)
         assert app.answers == [answer]
 
 
@@ -136,14 +144,6 @@ async def test_what_was_selected_is_not_discarded_without_a_question() -> None:
         assert app.answers == []
         await press_keys(pilot, "space", "escape")
     assert app.answers == [None]
-
-
-async def test_nothing_is_selected_by_r_only_where_that_has_a_meaning() -> None:
-    async with asked(MultiSelect("Columns", "", MODELS, ["b"], resets=True)) as (app, pilot):
-        await press_keys(pilot, "r")
-        app.ask(MultiSelect("Models", "what to take", MODELS, ["b"]))
-        await press_keys(pilot, "r", "enter")
-    assert app.answers == [set(), {"b"}]
 
 
 async def test_what_was_selected_before_going_back_is_not_discarded_without_a_question() -> None:
@@ -162,21 +162,6 @@ async def test_escape_leaves_the_search_before_the_dialog() -> None:
         assert app.screen.query_one(CheckList).shown == MODELS
         await pilot.press("escape")
         assert app.answers == [None]
-
-
-async def test_back_is_there_only_where_a_step_is_before() -> None:
-    async with asked(MultiSelect("Models", "what to take", MODELS, ["b"])) as (app, pilot):
-        await pilot.press("b", "escape")
-        app.ask(MultiSelect("Models", "what to take", MODELS, ["b"], back=True))
-        await pilot.pause()
-        await pilot.press("b")
-        assert app.answers == [None, BACK]
-
-
-async def test_a_choice_without_consequences_is_left_without_a_question() -> None:
-    async with asked(MultiSelect("Columns", "", MODELS, ["b"], resets=True)) as (app, pilot):
-        await press_keys(pilot, "space", "escape")
-    assert app.answers == [None]
 
 
 LONG = "word " * 19
