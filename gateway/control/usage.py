@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import msgspec
 from aiohttp import web
@@ -51,37 +51,17 @@ async def summary(edits: ConfigEdits, request: web.Request) -> Summary:
     query, only matching calls count, and only those whose records have not been deleted.
     """
     params = query(request.query, _PARAMETERS)
-    by, step = params.get("by", ""), params.get("step", "")
-    if by == TOKEN_AND_MODEL and step:
+    if params.get("by") == TOKEN_AND_MODEL and "step" in params:
         raise BadRequest(f"step: sums by {TOKEN_AND_MODEL} cannot be divided by time", param="step")
-    wanted = SummaryRequest(
-        by=by,
-        since=params.get("since", Millis(0)),
-        until=params.get("until", Millis(FOREVER)),
-        step=step,
-        percentiles=params.get("percentiles", False),
-        query=calls_query(edits, params) if CALL_FILTERS.keys() & params else None,
-    )
-    if wanted.query is None:
-        return await asyncio.to_thread(_summary, edits, wanted, SearchDeadline())
+    if not CALL_FILTERS.keys() & params:
+        return await asyncio.to_thread(_summary, edits, params, None, SearchDeadline())
+    filters = calls_query(edits, params)
     async with request.app[SUM_TURN]:
         deadline = SearchDeadline()
         try:
-            return await asyncio.to_thread(_summary, edits, wanted, deadline)
+            return await asyncio.to_thread(_summary, edits, params, filters, deadline)
         finally:
             deadline.cancel()  # stops the search if the request is cancelled
-
-
-class SummaryRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What to sum up, and how."""
-
-    by: Dimension | Literal[""]
-    since: Millis
-    until: Millis
-    step: Step
-    percentiles: bool
-    query: Query | None
-    """The calls to sum up; None for all of the span, also those without a record."""
 
 
 def _tallies(calls: CallLog, token: TokenId | None) -> Tallies:
@@ -94,27 +74,30 @@ def _tallies(calls: CallLog, token: TokenId | None) -> Tallies:
     return Tallies({}, {model: counts for (owner, _, model), counts in split if owner == token})
 
 
-def _summary(edits: ConfigEdits, wanted: SummaryRequest, deadline: SearchDeadline) -> Summary:
-    calls, by = edits.engine.store.calls, wanted.by
-    span = (by or "group", wanted.since, wanted.until, wanted.step)
-    if wanted.query is not None:
-        sums, table = filtered_sums_of(calls, wanted.query, by or "group", wanted.step, deadline)
+def _summary(edits: ConfigEdits, params: Mapping[str, Any], filters: Query | None, deadline: SearchDeadline) -> Summary:
+    """Returns the sums of the calls that ``filters`` select, or of all in the span, also those without a record."""
+    calls, by, step = edits.engine.store.calls, params.get("by", ""), params.get("step", "")
+    dimension: Dimension = by or "group"
+    since, until = params.get("since", Millis(0)), params.get("until", Millis(FOREVER))
+    if filters is not None:
+        sums, table = filtered_sums_of(calls, filters, dimension, step, deadline)
     else:
-        sums, table = calls.sums(*span), calls.latency(*span) if wanted.percentiles else {}
+        span = (dimension, since, until, step)
+        sums, table = calls.sums(*span), calls.latency(*span) if params.get("percentiles") else {}
     names = _names(calls, edits.registry, by, sums.rows)
     rows = []
     for key, counts in sums.rows.items() if by else ():
         rows.append(_row(key, names.get(key, key), counts, table.get(key, {}).values()))
     whole = (counts for cells in table.values() for counts in cells.values())
     return Summary(
-        since_ms=wanted.since,
-        until_ms=min(wanted.until, edits.now),
+        since_ms=since,
+        until_ms=min(until, edits.now),
         by=by,
         total=_row("", "", sums.total, whole),
         rows=sorted(rows, key=lambda row: (-row.cost_nanos, -row.calls, row.name)),
         series=_series(sums, names, table, by),
         first_ms=sums.first,
-        incomplete=wanted.query is not None and has_deleted(calls, wanted.query.since or 0),
+        incomplete=filters is not None and has_deleted(calls, filters.since or 0),
     )
 
 

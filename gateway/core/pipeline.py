@@ -15,7 +15,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
 
 import msgspec
 
@@ -51,8 +50,6 @@ from gateway.store.inflight import withheld_error
 from gateway.upstream.adapter import AnswerStream, WholeAnswer
 
 _log = logging.getLogger("tollkeeper")
-
-_EACH_CALL: Final = Durability.CALL
 
 
 @dataclass(kw_only=True, eq=False)
@@ -218,7 +215,7 @@ class Pipeline:
         finally:
             if not result.settled:
                 self._settle_failed(call)
-        if context.catalog.registry.settings.durability is _EACH_CALL:
+        if context.catalog.registry.settings.durability is Durability.CALL:
             with suppress(Unavailable):  # the client gets its error even if the disk refuses
                 await self.books.wait_until_synced()
         if not context.client.begun:
@@ -246,7 +243,7 @@ class Pipeline:
         parts = answer.parts(call.result.usage)
         large = sum(map(len, parts)) > UNCOUNTED
         # the records and answers of several calls may be written together, in the loop's next turn
-        each_call = context.catalog.registry.settings.durability is _EACH_CALL
+        each_call = context.catalog.registry.settings.durability is Durability.CALL
         soon = not (each_call or large) and context.client.may_wait
         record = self._settle(call, status, soon=soon)
         if not soon:
@@ -275,7 +272,7 @@ class Pipeline:
     async def _confirm(self, call: Call, record: Record) -> None:
         """Wait until the record is as durable as wanted. Raises Unavailable if it was not written: then no answer."""
         try:
-            if call.context.catalog.registry.settings.durability is _EACH_CALL:
+            if call.context.catalog.registry.settings.durability is Durability.CALL:
                 with suppress(Unavailable):  # it is written, and no call begins until the disk syncs again
                     await self.books.wait_until_synced()
         finally:

@@ -23,7 +23,7 @@ ask for far more than they use. Their caps are sent unchanged, so such a call ma
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -45,9 +45,6 @@ from gateway.inbound.api import InboundRequest
 
 _BILLED_MODELS = frozenset({"tools", "fallbacks"})
 """Fields that may name other models, which are billed to the call as well."""
-
-_SUSPENDED: Final = AccountStatus.SUSPENDED
-"""Looked up once: Python is slow at looking up members of an enumeration."""
 
 
 class CallNeed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -248,7 +245,7 @@ def plan_hold(
     Raises QuotaExceeded if the least that it needs is not left. Of several budgets that are too small, it names the one
     that stays so for longest.
     """
-    if account.status is _SUSPENDED:
+    if account.status is AccountStatus.SUSPENDED:
         msg = "the account is suspended; 'tollkeeper account set --status active' reactivates it"
         raise QuotaExceeded(msg, code="account_suspended")
     has_budgets = account.budgets or group.budgets or token.budgets

@@ -7,7 +7,6 @@ for, the most it may have cost, up to what was held, is added to the *possible* 
 """
 
 import re
-from typing import Final
 
 import msgspec
 
@@ -32,8 +31,6 @@ _COMPARED_BYTES = 8 * 1024
 """How many bytes at each end of a request are compared with an upstream's id."""
 _OTHER_INPUT = frozenset(OTHER_PARTS) - {"other_output"}
 _UPSTREAM_ID = re.compile(r"[\w.:+/=-]{1,80}", re.ASCII)
-_NOT_USED: Final = UsageSource.NONE
-_PARTIAL: Final = UsageSource.PARTIAL
 
 
 class Meter:
@@ -50,11 +47,11 @@ class Meter:
             self._answered += 1
             if self._answered <= 8 or self._answered % 256 == 0:
                 self._learn(call, reported)
-            if reported.source is _PARTIAL and not reported.input:
+            if reported.source is UsageSource.PARTIAL and not reported.input:
                 return canonical(msgspec.structs.replace(reported, input=self.prompt_tokens(call)))
-            if reported.source is _PARTIAL or (not reported.output and _had_output(call, answer)):
+            if reported.source is UsageSource.PARTIAL or (not reported.output and _had_output(call, answer)):
                 output = self._output_tokens(call, answer)
-                return canonical(msgspec.structs.replace(reported, output=output, source=_PARTIAL))
+                return canonical(msgspec.structs.replace(reported, output=output, source=UsageSource.PARTIAL))
             return reported
         return self._estimated_usage(call, answer)
 
@@ -78,7 +75,8 @@ class Meter:
             return self._estimated_usage(call, stream)
         input_tokens = reported.input or self.prompt_tokens(call)
         output = max(reported.output, self._output_tokens(call, stream))
-        return canonical(msgspec.structs.replace(reported, input=input_tokens, output=output, source=_PARTIAL))
+        usage = msgspec.structs.replace(reported, input=input_tokens, output=output, source=UsageSource.PARTIAL)
+        return canonical(usage)
 
     def prompt_usage(self, call: Call) -> Usage:
         """Returns the usage of a plain call that was cancelled after its upstream had read the prompt."""
@@ -121,7 +119,7 @@ def record_of(call: Call, status: int, *, mono: float) -> Record:
     running, result, first_byte = call.running, call.result, call.delivery.first_byte
     origin, request, error = call.context.origin, call.context.request, result.error
     usage, charged_rates, marks = _charge(call)
-    possible = _possible_costs(call, charged=usage.source is not _NOT_USED) if result.billed else {}
+    possible = _possible_costs(call, charged=usage.source is not UsageSource.NONE) if result.billed else {}
     return Record(
         id=running.id,
         ts=running.ts,
@@ -169,7 +167,7 @@ def record_of(call: Call, status: int, *, mono: float) -> Record:
 def _charge(call: Call) -> tuple[Usage, Rates | None, tuple[str, ...]]:
     """Returns what is charged, its rates (None if nothing is), and the answer's marks that no price covers."""
     usage, marks, price = call.result.usage, call.result.marks, call.attempt.price
-    if usage.source is _NOT_USED or price is None:
+    if usage.source is UsageSource.NONE or price is None:
         return usage, None, marks
     others = sum(count for name, count in usage.parts.items() if name in _OTHER_INPUT) if usage.other_model else 0
     charged_rates = rates(price, usage.input - others, call.context.group.multiplier, usage.variant)

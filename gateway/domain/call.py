@@ -45,10 +45,6 @@ class Outcome(StrEnum):
         return cls.ERROR
 
 
-REFUSED: Final = Outcome.REFUSED
-LOST: Final = Outcome.LOST
-"""Constants, because every record is compared with them and reading a member of an enum is slow."""
-
 NOT_UPSTREAM: Final = ("client_closed", "cancelled", "stopped")
 """Outcomes that are not the upstream's fault, even if its attempt failed."""
 

@@ -26,7 +26,7 @@ from types import MappingProxyType
 import msgspec
 
 from gateway.domain.budget import EVER, Amounts, Window
-from gateway.domain.call import ACCOUNT, REFUSED, Record, Running, Scope, is_call_id, lost_record
+from gateway.domain.call import ACCOUNT, Outcome, Record, Running, Scope, is_call_id, lost_record
 from gateway.domain.errors import InternalError
 from gateway.domain.units import CallId, Millis, Nanos, TokenId
 from gateway.store import sums
@@ -165,7 +165,7 @@ class Counters:
 
     def add(self, record: Record) -> None:
         """Count a call that has just ended and is in the log or in the backlog."""
-        self._add(record, record.cost, record.input + record.output, record.outcome != REFUSED)
+        self._add(record, record.cost, record.input + record.output, record.outcome != Outcome.REFUSED)
         last_used = self._last_used
         if last_used is not None and record.ts > last_used.get(record.token, 0):
             last_used[record.token] = record.ts
@@ -198,7 +198,7 @@ class Counters:
         amounts = Amounts(Nanos(counts.cost), counts.input + counts.output, counts.admitted)
         for record in self.backlog():
             if span.since <= record.ts < span.until and scope in scopes(record):
-                amounts = amounts.plus(record.cost, record.input + record.output, record.outcome != REFUSED)
+                amounts = amounts.plus(record.cost, record.input + record.output, record.outcome != Outcome.REFUSED)
         return amounts
 
 

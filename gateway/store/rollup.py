@@ -10,7 +10,7 @@ from typing import Literal, TypeVar, get_args
 
 import msgspec
 
-from gateway.domain.call import LOST, NOT_UPSTREAM, REFUSED, REPEATED_MARK, Record, mark_total, wait_of
+from gateway.domain.call import NOT_UPSTREAM, REPEATED_MARK, Outcome, Record, mark_total, wait_of
 
 _SumKey = TypeVar("_SumKey")
 
@@ -66,9 +66,9 @@ class Counts(msgspec.Struct, array_like=True, gc=False):
             self.errors += 1
             if call.outcome in NOT_UPSTREAM:
                 self.aborts += 1
-            elif call.outcome == LOST:
+            elif call.outcome == Outcome.LOST:
                 self.lost += 1
-        if call.outcome == REFUSED:
+        if call.outcome == Outcome.REFUSED:
             self.refused += 1
             self.refused_ms += call.ms
             self.repeats += mark_total(call.marks, REPEATED_MARK)
