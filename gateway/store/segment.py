@@ -9,6 +9,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from gateway.domain.call import Record
+from gateway.domain.json_text import contains
 from gateway.store import files
 from gateway.store.line_format import TAIL, body_of, check_format, head, id_of, is_intact, pack, split_lines
 from gateway.store.rollup import Rollup, SealedSegment, SegmentSums, encode_sums
@@ -125,7 +126,7 @@ class Segment:
         Lines that are appended meanwhile are not read.
         """
         for block in self.blocks(end):
-            if text in block:
+            if contains(block, text):
                 yield from (line for line in reversed([*split_lines(block)]) if line and text in line)
 
     def calls(self, text: bytes = b"", end: int | None = None, skip: int = 0) -> Iterator[tuple[int, Record]]:
