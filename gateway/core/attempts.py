@@ -36,7 +36,7 @@ from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.text import plain
 from gateway.domain.units import Millis
 from gateway.inbound.api import AttemptPlan
-from gateway.upstream.adapter import Adapter, Answer, AnswerStream, Reply, WholeAnswer
+from gateway.upstream.adapter import Adapter, Answer, AnswerFacts, AnswerStream, Reply, WholeAnswer
 from gateway.upstream.redaction.redaction import Redaction
 
 SLICE = 32 << 10
@@ -143,11 +143,11 @@ class Attempts:
             if health.failing:
                 health.note_success(route.channel.id, route.key_id)
         if route.rank.by_latency:
-            _note_latency(health.latency, call, route, answer, began, self.clock.mono())
+            _note_latency(health.latency, call, route, answer.state, began, self.clock.mono())
         if call.conversation:
             self.chooser.note_conversation(call.conversation, route)
         if call.running.native and call.context.origin.api.keeps_answer(call.context.request):
-            self.chooser.note_answer(answer.upstream_id, route)
+            self.chooser.note_answer(answer.state.upstream_id, route)
         self._note_attempt(call, route, began, status=200)
         return answer
 
@@ -320,7 +320,7 @@ class Attempts:
                 await _send_content(call, content, stream.held, self.clock)
         if stream.failure is not None:
             raise AttemptFailed(stream.failure)
-        if stream.reported is None:
+        if stream.state.reported is None:
             await _read_late_usage(chunks, stream)
 
     async def _note_failure(self, call: Call, route: Route, failed: AttemptFailed, began: float) -> UpstreamError:
@@ -387,7 +387,7 @@ async def _read_late_usage(chunks: AsyncIterator[bytes], stream: AnswerStream) -
         async with asyncio.timeout(0.25):
             async for data in chunks:
                 stream.feed(data)
-                if stream.reported is not None:
+                if stream.state.reported is not None:
                     return
             stream.end()
 
@@ -430,7 +430,9 @@ def _most_informative(call: Call, failures: list[UpstreamError]) -> UpstreamErro
     return error
 
 
-def _note_latency(latency: LatencyStats, call: Call, route: Route, answer: Answer, began: float, ended: float) -> None:
+def _note_latency(
+    latency: LatencyStats, call: Call, route: Route, answer: AnswerFacts, began: float, ended: float
+) -> None:
     """Note how fast an answer came, for groups with the policy ``fastest``."""
     first_byte = call.delivery.first_byte
     first_s = first_byte - began if call.context.request.stream and first_byte is not None else None

@@ -235,7 +235,7 @@ class Pipeline:
         except BudgetExhausted:
             await self._finish_exhausted(call)
             return
-        self.meter.note_answer(call, answer)
+        self.meter.note_answer(call, answer.state)
         status = GONE if context.client.gone else 200
         if not isinstance(answer, WholeAnswer):
             await self._finish(call, status, _end_of_stream(call, answer))
@@ -262,7 +262,7 @@ class Pipeline:
         last_events = stream.cut_short()
         result.usage = self.meter.partial_usage(call)
         result.finish, result.outcome = "length", Outcome.STOPPED
-        result.marks = (*stream.marks, "money_gone")
+        result.marks = (*stream.state.marks, "money_gone")
         await self._finish(call, 200, last_events + _end_of_stream(call, stream))
 
     async def _finish(self, call: Call, status: int, end: bytes) -> None:
@@ -295,7 +295,8 @@ class Pipeline:
         else:
             result.usage = meter.partial_usage(call)
         if (stream := call.attempt.stream) is not None:
-            result.finish, result.upstream_id, result.marks = stream.finish, stream.upstream_id, stream.marks
+            state = stream.state
+            result.finish, result.upstream_id, result.marks = state.finish, state.upstream_id, state.marks
         status = GONE
         if result.error is not None and result.outcome is not Outcome.CLIENT_CLOSED:
             status = context.origin.api.status(result.error)

@@ -55,7 +55,7 @@ class ProgressReporter:
         """Report what has arrived so far. Returns what that costs."""
         context, delivery = call.context, call.delivery
         first_byte, delivery.reported_at = delivery.first_byte, delivery.last_write
-        output = call.attempt.stream.tally.rough_tokens if call.attempt.stream is not None else 0
+        output = call.attempt.stream.state.tally.rough_tokens if call.attempt.stream is not None else 0
         price, spent = call.attempt.price, Nanos(0)
         if price is not None:
             usage = Usage(input=context.request.input_bound, output=output)

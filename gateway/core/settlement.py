@@ -21,7 +21,7 @@ from gateway.domain.text import plain
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.usage import NOTHING, OTHER_PARTS, PICTURES, Usage, UsageSource, canonical
 from gateway.inbound.api import InboundRequest
-from gateway.upstream.adapter import Answer
+from gateway.upstream.adapter import AnswerFacts
 from gateway.upstream.redaction import quotes
 from gateway.upstream.usage_extras import SUSPECT, without_charged
 
@@ -40,7 +40,7 @@ class Meter:
         self.calibration = Calibration()
         self._answered = 0
 
-    def usage(self, call: Call, answer: Answer) -> Usage:
+    def usage(self, call: Call, answer: AnswerFacts) -> Usage:
         """Returns the usage of a complete answer. Output that was received but reported as zero is estimated."""
         reported = answer.reported
         if reported is not None and (reported.input or reported.output or answer.tally.empty):
@@ -55,7 +55,7 @@ class Meter:
             return reported
         return self._estimated_usage(call, answer)
 
-    def note_answer(self, call: Call, answer: Answer) -> None:
+    def note_answer(self, call: Call, answer: AnswerFacts) -> None:
         """Keep the facts of a complete answer for the record."""
         result = call.result
         result.usage = self.usage(call, answer)
@@ -70,11 +70,12 @@ class Meter:
         stream = call.attempt.stream
         if stream is None or not call.delivery.content_sent:
             return NOTHING
-        reported = stream.reported
+        answer = stream.state
+        reported = answer.reported
         if reported is None:
-            return self._estimated_usage(call, stream)
+            return self._estimated_usage(call, answer)
         input_tokens = reported.input or self.prompt_tokens(call)
-        output = max(reported.output, self._output_tokens(call, stream))
+        output = max(reported.output, self._output_tokens(call, answer))
         usage = msgspec.structs.replace(reported, input=input_tokens, output=output, source=UsageSource.PARTIAL)
         return canonical(usage)
 
@@ -82,7 +83,7 @@ class Meter:
         """Returns the usage of a plain call that was cancelled after its upstream had read the prompt."""
         return canonical(Usage(input=self.prompt_tokens(call), source=UsageSource.ESTIMATED))
 
-    def _estimated_usage(self, call: Call, answer: Answer) -> Usage:
+    def _estimated_usage(self, call: Call, answer: AnswerFacts) -> Usage:
         output = self._output_tokens(call, answer)
         return canonical(Usage(input=self.prompt_tokens(call), output=output, source=UsageSource.ESTIMATED))
 
@@ -90,7 +91,7 @@ class Meter:
         estimated = call.context.origin.api.prompt_tokens(call.context.request)
         return min(call.need.input, self._calibrate(call, estimated))
 
-    def _output_tokens(self, call: Call, answer: Answer) -> int:
+    def _output_tokens(self, call: Call, answer: AnswerFacts) -> int:
         """Returns the estimated output tokens, at most those that the request's caps allow."""
         tokens = self._calibrate(call, answer.tally.tokens())
         need = call.need
@@ -109,7 +110,7 @@ class Meter:
         return estimated if route is None else self.calibration.apply(route.channel.id, route.served.name, estimated)
 
 
-def _had_output(call: Call, answer: Answer) -> bool:
+def _had_output(call: Call, answer: AnswerFacts) -> bool:
     """Returns whether the answer has output other than the prompt, which ``echo`` repeats."""
     return not answer.tally.empty and "echo" not in call.context.request.fields
 

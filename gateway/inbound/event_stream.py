@@ -27,8 +27,7 @@ class EventStream(FramedStream):
     def __init__(self, channel: Channel, reader: AnswerReader, state: AnswerState) -> None:
         super().__init__(channel)
         self._reader = reader
-        self._source = self._state = state
-        self.tally = state.tally
+        self.state = state
         self._contents: list[tuple[AnswerPart, list[AnswerEvent]]] = []
         """The parts with content in the last event, each with its events; at most two are kept."""
         self._template: Template | None = None
@@ -47,7 +46,7 @@ class EventStream(FramedStream):
             else:
                 end = start + run.size
                 self.events += len(run.texts)
-                self.tally.add(run.whole_text)
+                self.state.tally.add(run.whole_text)
                 self._templates_left = MOST_TEMPLATES
                 if run.size == len(block):  # one event, as most upstreams send them
                     return written
@@ -82,7 +81,7 @@ class EventStream(FramedStream):
         if [len(events) for _, events in self._contents] != [1]:
             return b""
         part, (event,) = self._contents[0]
-        if not isinstance(event, Piece) or self._state.reason(event.choice) or len(event.piece) > 256 << 10:
+        if not isinstance(event, Piece) or self.state.reason(event.choice) or len(event.piece) > 256 << 10:
             return b""
         return event.piece if self._may_repeat(part, event) else b""
 
@@ -102,4 +101,4 @@ class EventStream(FramedStream):
             with suppress(ValueError):
                 for part in self._reader.read(event) if event is not None and len(event.data) <= LATE_LIMIT else ():
                     if isinstance(part, UsageSeen):
-                        self._state.add(part)
+                        self.state.add(part)

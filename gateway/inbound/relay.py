@@ -160,9 +160,8 @@ class NativeStream(FramedStream):
 
     def __init__(self, channel: Channel, reader: NativeTap) -> None:
         super().__init__(channel)
-        self._source = self.reader = reader
+        self.state = self.reader = reader
         self._terminal_event = reader.terminal_event
-        self.tally = reader.tally
         self._terminal = b""
         """The upstream's terminal event, which waits for ``tail``."""
 
@@ -253,8 +252,8 @@ class RenderableStream(NativeStream):
         self._rendered = rendered
 
     def _read_body(self, body: bytes) -> bytes:
-        self._source = stream = self._rendered()
+        stream = self._rendered()
         out = stream.read_whole(body, split=True)
-        self.tally, self._terminal_event = stream.tally, stream.tail
+        self.state, self._terminal_event = stream.state, stream.tail
         self.started, self.finished, self.failure = stream.started, stream.finished, stream.failure
         return out

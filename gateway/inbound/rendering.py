@@ -166,7 +166,13 @@ class RenderedStream(EventStream):
     """Raises ValueError for an event or a body that must not be decoded."""
 
     def __init__(self, reader: AnswerReader, order: Order, channel: Channel, renderer: Renderer) -> None:
-        state = AnswerState(order, reader, all_choices=renderer.all_choices, native=renderer.native)
+        state = AnswerState(
+            order,
+            tool_rules=reader.tool_rules,
+            ends_blocks=reader.ends_blocks,
+            all_choices=renderer.all_choices,
+            native=renderer.native,
+        )
         super().__init__(channel, reader, state)
         self._order = order
         self._lost_medium = False
@@ -177,11 +183,11 @@ class RenderedStream(EventStream):
 
     @property
     def final_size(self) -> int | None:
-        return None if self._state.resumed else super().final_size
+        return None if self.state.resumed else super().final_size
 
     def cut_short(self) -> bytes:
         self.finished = True
-        return self._render(self._state.conclude("length"))
+        return self._render(self.state.conclude("length"))
 
     def tail(self, usage: Usage) -> bytes:
         return self.renderer.tail(usage)
@@ -193,7 +199,7 @@ class RenderedStream(EventStream):
 
     def _take_run(self, run: Run) -> bytes | None:
         """See ``EventStream``. Texts that came together become one. They are read unless the first block is open."""
-        if not self._state.in_text:
+        if not self.state.in_text:
             return None
         text = b"".join(run.texts)
         return self.renderer.take(Piece(BlockKind.TEXT, b'"%b"' % text)) if text else b""
@@ -232,7 +238,7 @@ class RenderedStream(EventStream):
         """Returns what the client gets for a whole answer; with ``split``, long texts come in pieces."""
         out = BytesIO()  # it grows in one place, so nothing is copied again
         body = as_utf8(body)
-        self._state.whole = True
+        self.state.whole = True
         try:
             self._check(body)
             for number, part in enumerate(self._reader.read_whole(body)):
@@ -266,7 +272,7 @@ class RenderedStream(EventStream):
 
     def _events_of(self, parts: Iterable[AnswerPart]) -> Iterator[AnswerEvent]:
         for part in parts:
-            events = self._state.add(part)
+            events = self.state.add(part)
             self._note(part, events)
             yield from events
 
@@ -279,14 +285,14 @@ class RenderedStream(EventStream):
             if isinstance(event, _PLACED) and not self.renderer.shows(event):
                 is_medium = isinstance(event, Medium)
                 self._lost_medium = self._lost_medium or is_medium
-                self._state.add_mark("medium_dropped" if is_medium else "citation_dropped")
+                self.state.add_mark("medium_dropped" if is_medium else "citation_dropped")
                 continue
             is_text = isinstance(event, Piece) and event.kind is BlockKind.TEXT
             self._has_content = self._has_content or is_text or isinstance(event, Medium | ToolCallBegan)
             out.append(self.renderer.take(event))
-        self.started = self.started or self._state.began
-        if self._state.broken and self._reader.failure is None:
-            self._reader.failure = failure_named(self._channel, self._state.broken)
+        self.started = self.started or self.state.began
+        if self.state.broken and self._reader.failure is None:
+            self._reader.failure = failure_named(self._channel, self.state.broken)
         self.failure = self.failure or self._reader.failure
         return b"".join(out)
 
@@ -294,8 +300,8 @@ class RenderedStream(EventStream):
         """Leave out an unreadable event. The stream fails if its answer has not begun, at a second such event, and if
         the order is strict.
         """
-        self._state.invalid_events += 1
-        if not self.started or self._state.invalid_events > 1 or self._order.strict_events:
+        self.state.invalid_events += 1
+        if not self.started or self.state.invalid_events > 1 or self._order.strict_events:
             excerpt = tidy(event.data[:1000].decode("utf-8", "replace"), 120)
             self.failure = bad_response(self._channel, f"an event of the stream is not valid: {excerpt}")
 
@@ -304,25 +310,25 @@ class RenderedStream(EventStream):
         self.failure = self.failure or self._reader.failure
         if self.failure:
             return b""
-        open_choices = self._state.began and not self._state.complete
-        default = self._reader.default_word if open_choices and not self._state.invalid_events else ""
-        if not (self._state.complete or default):
-            self.failure = _failure_without_end(self._state, self._channel)
+        open_choices = self.state.began and not self.state.complete
+        default = self._reader.default_word if open_choices and not self.state.invalid_events else ""
+        if not (self.state.complete or default):
+            self.failure = _failure_without_end(self.state, self._channel)
             return b""
         out = b""
-        if self._state.empty:
+        if self.state.empty:
             fault = "a tool call has no name"
         elif self._lost_medium and not self._has_content:
             fault = "it is an image or a sound, which this API has no place for"
         else:
-            out = self._render(self._state.conclude(default))
+            out = self._render(self.state.conclude(default))
             fault = self.renderer.fault
         if fault:
             self.failure = bad_response(self._channel, fault)
             return b""
         self.finished = True
         if not done:
-            self._state.add_mark("no_done")
+            self.state.add_mark("no_done")
         return out
 
 
@@ -374,4 +380,4 @@ class RenderingAdapter:
             stream.read_whole(body)
         if stream.failure is not None:
             raise AttemptFailed(stream.failure)
-        return whole_answer(stream, b"", *(("assembled",) if events else ()), render=stream.renderer.tail)
+        return whole_answer(stream.state, b"", *(("assembled",) if events else ()), render=stream.renderer.tail)

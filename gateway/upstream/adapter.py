@@ -1,6 +1,6 @@
 """Adapter: what a dialect can do, and the values that pass between core, dialects and the connection.
 
-Adapters are pure. Only ``Reply`` stands for a running exchange. ``OutputCounter`` counts an answer as it passes.
+Adapters are pure. Only ``Reply`` stands for a running exchange.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
@@ -10,56 +10,18 @@ import msgspec
 
 from gateway.domain.answer import AnswerEvent, AnswerPart, Buffer
 from gateway.domain.channel import Channel, ServedModel
-from gateway.domain.estimate import estimate
+from gateway.domain.estimate import OutputCounter
 from gateway.domain.failure import AttemptFailed, Failure
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.output_limit import OutputLimit, read_limit
 from gateway.domain.rawjson import Fields
 from gateway.domain.sse import SSEEvent
 from gateway.domain.usage import Usage, as_object
+from gateway.upstream.answer_state import AnswerState
 from gateway.upstream.call_memory import CallMemory
 from gateway.upstream.error_body import excerpt, read_error
 from gateway.upstream.failures import bad_response, classify
 from gateway.upstream.translation import NameRules
-
-
-class OutputCounter(msgspec.Struct, eq=False):
-    """Counts text, reasoning and tool calls as they pass. Adding costs almost nothing; ``tokens`` does the work."""
-
-    chars: int = 0
-    """The number of characters so far."""
-    calls: int = 0
-    """The number of tool calls and media so far."""
-    _pieces: list[str] = []
-    """Texts that are not estimated yet."""
-    _fold_at: int = 65_536
-    """The number of characters at which the pieces are estimated and forgotten."""
-    _folded_tokens: int = 0
-
-    def add(self, text: str) -> None:
-        """Add content, reasoning, a tool's name or arguments, or a refusal."""
-        self.chars += len(text)
-        self._pieces.append(text)
-        if self.chars > self._fold_at:  # a rough estimate, because the number is rarely needed
-            self._folded_tokens += estimate("".join(self._pieces), samples=2)
-            self._pieces = []
-            self._fold_at = self.chars + 65_536
-        elif len(self._pieces) >= 256:  # a stream has thousands, of a few letters each
-            self._pieces = ["".join(self._pieces)]
-
-    @property
-    def empty(self) -> bool:
-        """Returns whether nothing came."""
-        return not (self.chars or self.calls)
-
-    @property
-    def rough_tokens(self) -> int:
-        """Returns a rough number of tokens to show progress, four characters each. It takes no time."""
-        return -(-self.chars // 4)
-
-    def tokens(self) -> int:
-        """Returns the estimate in tokens, with four for each tool call. It may take some milliseconds."""
-        return self._folded_tokens + estimate("".join(self._pieces)) + 4 * self.calls
 
 
 class StreamProgress(Protocol):
@@ -73,37 +35,11 @@ class StreamProgress(Protocol):
         """Returns the number of characters of an answer that said why it ended; None before that."""
 
 
-class AnswerFacts(Protocol):
-    """What is known of an answer so far."""
-
-    @property
-    def complete(self) -> bool:
-        """Returns whether the answer said why it ended, so that it is complete without its last event."""
-
-    @property
-    def tally(self) -> OutputCounter:
-        """Returns the counter of the output."""
-
-    @property
-    def reported(self) -> Usage | None:
-        """Returns the usage that the upstream reported; None without a report."""
-
-    @property
-    def finish(self) -> str:
-        """Returns the finish_reason of the first choice, or empty."""
-
-    @property
-    def upstream_id(self) -> str:
-        """Returns the answer's id at the upstream, or empty."""
-
-    @property
-    def marks(self) -> tuple[str, ...]:
-        """Returns marks for the record."""
-
-
-class AnswerStream(StreamProgress, AnswerFacts, Protocol):
+class AnswerStream(StreamProgress, Protocol):
     """One streamed answer: takes upstream bytes, split anywhere, and gives client bytes. Pure."""
 
+    state: AnswerState
+    """What is known of the answer so far."""
     started: bool
     """Whether there was something for the client."""
     finished: bool
@@ -142,6 +78,11 @@ class WholeAnswer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     counts: Callable[[Usage], dict[str, object]] = as_object
     """Returns the usage as the API writes it."""
 
+    @property
+    def state(self) -> "WholeAnswer":
+        """Returns itself, which has what is asked of the state of a stream."""
+        return self
+
     def parts(self, usage: Usage) -> tuple[Buffer, ...]:
         """Returns the client's bytes, uncopied, with this estimate if the upstream reported no usage."""
         if self.render is not None:
@@ -152,19 +93,21 @@ class WholeAnswer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 Answer = WholeAnswer | AnswerStream
+AnswerFacts = WholeAnswer | AnswerState
+"""What is known of an answer."""
 
 
 def whole_answer(
-    facts: AnswerFacts, body: bytes, *marks: str, render: Callable[[Usage], bytes] | None = None
+    state: AnswerState, body: bytes, *marks: str, render: Callable[[Usage], bytes] | None = None
 ) -> WholeAnswer:
-    """Returns the whole answer with these facts; ``marks`` are added to theirs."""
+    """Returns the whole answer of which this is known; ``marks`` are added."""
     return WholeAnswer(
         body=body,
-        reported=facts.reported,
-        finish=facts.finish,
-        upstream_id=facts.upstream_id,
-        tally=facts.tally,
-        marks=(*facts.marks, *marks),
+        reported=state.reported,
+        finish=state.finish,
+        upstream_id=state.upstream_id,
+        tally=state.tally,
+        marks=(*state.marks, *marks),
         render=render,
     )
 

@@ -32,12 +32,12 @@ from gateway.domain.answer import (
     UsageSeen,
 )
 from gateway.domain.call import LOST_EVENTS_MARK
+from gateway.domain.estimate import OutputCounter
 from gateway.domain.order import Order
 from gateway.domain.usage import Usage
-from gateway.upstream.adapter import AnswerReader, OutputCounter
 from gateway.upstream.finish_words import REASONS, finish_reason, meaning_of
 from gateway.upstream.tool_call_tracker import TOO_MANY, Arguments, ToolCallTracker
-from gateway.upstream.translation import ToolNames
+from gateway.upstream.translation import NameRules, ToolNames
 from gateway.upstream.usage_report import UsageReports
 
 BlockKey = tuple[BlockKind, int]
@@ -236,8 +236,7 @@ class _Choice:
         began, self._unannounced = self._unannounced, None
         if began is not None:
             call = self.tracker.calls[began.number]
-            name = call.name if self._tool_names is None else self._tool_names.client_name(call.name)
-            began = msgspec.structs.replace(began, name=name)
+            began = msgspec.structs.replace(began, name=self._tool_names.client_name(call.name))
             self.blocks.add((BlockKind.TOOL_CALL, began.number), began, call.arguments)
 
     def _add_seal(self, part: ReasoningSeal) -> None:
@@ -252,16 +251,22 @@ class AnswerState:
     """The state of one answer. ``add`` returns the events for each part, ``conclude`` those at its end."""
 
     def __init__(
-        self, order: Order, reader: AnswerReader | None = None, *, all_choices: bool = False, native: bool = False
+        self,
+        order: Order,
+        *,
+        tool_rules: NameRules | None = None,
+        ends_blocks: bool = False,
+        all_choices: bool = False,
+        native: bool = False,
     ) -> None:
-        """``reader`` reads the parts. For ``all_choices`` and ``native`` see ``Renderer``."""
+        """See ``AnswerReader`` for ``tool_rules`` and ``ends_blocks``, ``Renderer`` for the others."""
         self.order = order
-        self.tool_names = None if reader is None else ToolNames(order, reader.tool_rules)
+        self.tool_names = ToolNames(order, tool_rules)
         self.all_choices = all_choices
         self.native = native
         self.whole = False
         """Whether the answer came as a whole, so that nothing in it is continued."""
-        self.ends_blocks = reader is not None and reader.ends_blocks
+        self.ends_blocks = ends_blocks
         self.events: list[AnswerEvent] = []
         """Events not returned yet. Choices keep this list, not the state, because a cycle would outlive the answer."""
         self._choices: dict[int, _Choice] = {}

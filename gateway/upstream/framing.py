@@ -14,8 +14,7 @@ from gateway.domain.channel import Channel
 from gateway.domain.failure import Failure
 from gateway.domain.json_text import as_utf8, uncut_length
 from gateway.domain.sse import BLANK, BOM, Framer, stream_in, with_line_feeds
-from gateway.domain.usage import Usage
-from gateway.upstream.adapter import AnswerFacts
+from gateway.upstream.answer_state import AnswerState
 from gateway.upstream.failures import bad_response
 
 BODY_LIMIT = 64 * 1024 * 1024
@@ -44,8 +43,7 @@ def on_one_line(body: bytes) -> bytes:
 class FramedStream(ABC):
     """One streamed answer: the part of ``adapter.AnswerStream`` that does not depend on the meaning of its events."""
 
-    _source: AnswerFacts
-    """What knows the facts of the answer."""
+    state: AnswerState
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
@@ -62,28 +60,8 @@ class FramedStream(ABC):
         self.held = 0
 
     @property
-    def complete(self) -> bool:
-        return self._source.complete
-
-    @property
     def final_size(self) -> int | None:
-        return self._source.tally.chars if self._source.complete else None
-
-    @property
-    def reported(self) -> Usage | None:
-        return self._source.reported
-
-    @property
-    def finish(self) -> str:
-        return self._source.finish
-
-    @property
-    def upstream_id(self) -> str:
-        return self._source.upstream_id
-
-    @property
-    def marks(self) -> tuple[str, ...]:
-        return self._source.marks
+        return self.state.tally.chars if self.state.complete else None
 
     @abstractmethod
     def _read_events(self, block: bytes) -> bytes:

@@ -24,11 +24,11 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.errors import BadRequest
+from gateway.domain.estimate import OutputCounter
 from gateway.domain.output_limit import read_limit
 from gateway.domain.rawjson import Fields
 from gateway.domain.screen import Screen
 from gateway.domain.usage import CITATIONS, LONGEST_WRITE, Usage, UsageSource, as_object, canonical
-from gateway.upstream.adapter import OutputCounter
 from gateway.upstream.usage_counts import (
     OPENAI_NAMES,
     PLAUSIBLE,

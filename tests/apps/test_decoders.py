@@ -56,7 +56,7 @@ def answers(row: Row, api: str) -> Iterator[tuple[bool, bytes]]:
     if row.stream:
         stream, out, native = fed(row, api)
         if not native:
-            yield True, out + stream.tail(stream.reported or SPENT)
+            yield True, out + stream.tail(stream.state.reported or SPENT)
     if row.plain:
         plan = planned(api, row.dialect, stream=False)
         if api == "chat" or not plan.native:

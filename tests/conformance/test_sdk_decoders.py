@@ -70,7 +70,7 @@ def is_typed(row: Row, api: str) -> bool:
 
 
 def check_stream(row: Row, api: str, stream: AnswerStream, out: bytes) -> None:
-    out += stream.tail(stream.reported or SPENT)
+    out += stream.tail(stream.state.reported or SPENT)
     docs = list(parts(out))
     assert docs
     for data in docs if is_typed(row, api) else ():

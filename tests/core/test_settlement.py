@@ -12,7 +12,7 @@ from gateway.core.settlement import Meter, may_be_billed, outcome_of, record_of,
 from gateway.domain.call import Attempt, FailureKind, Outcome
 from gateway.domain.channel import Channel
 from gateway.domain.errors import GatewayError, InternalError, UpstreamError, UpstreamTimeout
-from gateway.domain.estimate import estimate
+from gateway.domain.estimate import OutputCounter, estimate
 from gateway.domain.group import Group
 from gateway.domain.order import Order
 from gateway.domain.price import Price, Rates, Tier
@@ -21,7 +21,7 @@ from gateway.domain.units import MILLION, CallId, Nanos
 from gateway.domain.usage import NOTHING, Usage, UsageSource
 from gateway.domain.views import call_view
 from gateway.inbound.chat.api import CHAT
-from gateway.upstream.adapter import AnswerStream, OutputCounter, WholeAnswer
+from gateway.upstream.adapter import AnswerStream, WholeAnswer
 from gateway.upstream.dialects import new_adapter
 from tests.core import kit
 from tests.core.clocks import NOON
@@ -75,8 +75,8 @@ def test_what_was_not_reported_is_estimated(reported: Usage | None) -> None:
 
 def test_a_stream_is_the_same() -> None:
     made = call()
-    assert Meter().usage(made, stream(says("Hello"), counts(9, 12))).output == 12
-    assert Meter().usage(made, stream(says("Hello there."))).source is UsageSource.ESTIMATED
+    assert Meter().usage(made, stream(says("Hello"), counts(9, 12)).state).output == 12
+    assert Meter().usage(made, stream(says("Hello there.")).state).source is UsageSource.ESTIMATED
 
 
 def test_a_broken_call_of_which_nothing_came_used_nothing() -> None:

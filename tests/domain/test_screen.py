@@ -109,12 +109,12 @@ def test_a_stream_shows_no_secret_beside_its_content() -> None:
         chunk(usage={**usage(), "note": KEY}, id=KEY),
     ]
     out = b"".join(stream.feed(event(doc)) for doc in docs) + stream.end()
-    tail = stream.tail(stream.reported) if stream.reported else b""
+    tail = stream.tail(stream.state.reported) if stream.state.reported else b""
     chunks = [json.loads(line[6:]) for line in (out + tail).split(b"\n\n")[:-2]]
     texts = [piece["delta"].pop("content", None) for one in chunks for piece in one["choices"]]
     assert texts == ["Hi", *[KEY] * 5, None]
     assert KEY not in json.dumps(chunks)
-    assert stream.upstream_id == ""
+    assert stream.state.upstream_id == ""
 
 
 def test_long_fields_are_searched_for_the_value_as_it_stands() -> None:

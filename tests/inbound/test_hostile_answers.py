@@ -173,9 +173,9 @@ def _stream(plan: AttemptPlan, channel: Channel, data: bytes) -> None:
         stream.feed(data[start : start + 300])
     stream.end()
     assert stream.finished or stream.failure is not None
-    assert all(isinstance(text, str) for text in (stream.finish, stream.upstream_id, *stream.marks))
+    assert all(isinstance(text, str) for text in (stream.state.finish, stream.state.upstream_id, *stream.state.marks))
     if stream.finished:
-        stream.tail(stream.reported or USED)
+        stream.tail(stream.state.reported or USED)
     cut = plan.adapter.stream(plan.order, channel)
     cut.feed(data[: len(data) // 2])
     if cut.started and not (cut.failure or cut.finished):

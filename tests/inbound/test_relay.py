@@ -103,7 +103,7 @@ def test_a_last_event_counts_without_its_blank_line(stream: relay.NativeStream) 
 def test_a_body_that_came_instead_of_events_is_rendered(stream: relay.NativeStream) -> None:
     body = b'{"choices":[{"message":{"role":"assistant","content":"Hi"},"finish_reason":"stop"}]}'
     assert b'"content":"Hi"' in stream.feed(b" " + body[:9]) + stream.feed(body[9:]) + stream.end()
-    assert (stream.finished, stream.finish) == (True, "stop")
+    assert (stream.finished, stream.state.finish) == (True, "stop")
     assert stream.tail(NOTHING).endswith(b"data: [DONE]\n\n")
 
 

@@ -75,7 +75,7 @@ def test_the_tail_is_that_of_any_stream() -> None:
     stream.feed(said("Hi", "."))
     tail = stream.tail(Usage(input=1, output=2))
     assert (tail.count(b"data: "), tail.endswith(b"data: [DONE]\n\n"), b'"estimated"' in tail) == (2, True, False)
-    assert stream.reported is None
+    assert stream.state.reported is None
 
 
 def test_an_answer_that_is_nothing_but_an_image_fails_where_there_is_no_place_for_it() -> None:
@@ -86,7 +86,7 @@ def test_an_answer_that_is_nothing_but_an_image_fails_where_there_is_no_place_fo
     assert "no place for" in error_of(stream.failure).message
     with_text = RenderedStream(Sayings(), asked, channel(), CompletionRenderer(asked))
     with_text.feed(said("*", "Hi", "."))
-    assert (with_text.finished, with_text.marks) == (True, ("medium_dropped",))
+    assert (with_text.finished, with_text.state.marks) == (True, ("medium_dropped",))
 
 
 @pytest.mark.parametrize(

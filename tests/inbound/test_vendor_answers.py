@@ -217,10 +217,10 @@ def check(row: Row, api: str, data: bytes, *, streamed: bool) -> None:
 
 def check_facts(row: Row, answer: AnswerStream | WholeAnswer) -> None:
     """The record has what the row says."""
-    reported = answer.reported
+    reported = answer.state.reported
     if row.used is not None:
         assert (reported and (reported.input, reported.output)) == row.used
-    assert tuple(mark for mark in answer.marks if mark not in UNTOLD) == row.marks
+    assert tuple(mark for mark in answer.state.marks if mark not in UNTOLD) == row.marks
 
 
 def fed(row: Row, api: str, *sizes: int) -> tuple[AnswerStream, bytes, bool]:
@@ -243,12 +243,12 @@ def test_a_stream_means_what_it_says(row: Row, api: str) -> None:
     if row.error:
         assert stream.failure is not None
         assert error_of(stream.failure).code == row.error
-        assert row.used in (None, stream.reported and (stream.reported.input, stream.reported.output))
+        assert row.used in (None, stream.state.reported and (stream.state.reported.input, stream.state.reported.output))
         return
     assert (stream.finished, stream.failure) == (True, None)
     check_facts(row, stream)
     if not native:
-        tail = stream.tail(stream.reported or SPENT)
+        tail = stream.tail(stream.state.reported or SPENT)
         check(row, api, out + tail, streamed=True)
 
 
@@ -260,7 +260,7 @@ def test_a_stream_split_anywhere_means_the_same(row: Row, api: str) -> None:
     for cut in range(len(row.stream)):
         stream, out, native = fed(row, api, cut)
         assert bool(stream.failure) == bool(row.error)
-        assert stream.reported == uncut.reported
+        assert stream.state.reported == uncut.state.reported
         if not native and not row.error and api != "ollama":
             assert READERS[api](out + stream.tail(SPENT), streamed=True) == READERS[api](
                 whole + stream.tail(SPENT), streamed=True
@@ -297,7 +297,7 @@ def test_a_plain_answer_where_a_stream_was_requested_means_the_same(row: Row, ap
     body = json.dumps(row.plain, indent=2).encode() if pretty else dumps(row.plain)
     out = stream.feed(body) + stream.end()
     assert stream.finished
-    check(row, api, out + stream.tail(stream.reported or SPENT), streamed=True)
+    check(row, api, out + stream.tail(stream.state.reported or SPENT), streamed=True)
 
 
 @APIS_OF
@@ -365,7 +365,7 @@ def test_what_a_translation_leaves_out_is_marked(mark: str, sent: Doc) -> None:
 def test_a_source_is_marked_as_left_out_where_an_api_has_no_place_for_it(*, stream: bool) -> None:
     row = next(row for row in ROWS if row.name == "an annotation")
     if stream:
-        marks = fed(row, "ollama")[0].marks
+        marks = fed(row, "ollama")[0].state.marks
     else:
         plan = planned("ollama", row.dialect, stream=False)
         marks = plan.adapter.whole(dumps(row.plain), plan.order, channel(dialect=row.dialect)).marks

@@ -87,7 +87,7 @@ def outcome(stream: AnswerStream, data: bytes, *sizes: int) -> tuple[bytes, bool
         data = data[size:]
     outs += [stream.feed(data), stream.end()]
     error = error_of(stream.failure).code if stream.failure else ""
-    return b"".join(outs), stream.finished, error, stream.reported, stream.marks
+    return b"".join(outs), stream.finished, error, stream.state.reported, stream.state.marks
 
 
 def native_whole(body: bytes, asked: Order | None = None, at: Channel | None = None) -> WholeAnswer:

@@ -28,8 +28,6 @@ from gateway.domain.answer import (
 from gateway.domain.sse import SSEEvent
 from gateway.domain.usage import Usage, UsageSource
 from gateway.upstream.answer_state import AnswerState
-from gateway.upstream.anthropic.reader import MessageReader
-from gateway.upstream.call_memory import CallMemory
 from gateway.upstream.openai.reader import ChatReader
 from tests.fakes.replies import choice, chunk, delta, dumps, tool_call, usage, whole
 from tests.upstream.makers import channel, order
@@ -39,7 +37,7 @@ Chunk = dict[str, Any]
 
 def events_of(*parts: AnswerPart, stops: bool = False, end: bool = True) -> list[AnswerEvent]:
     """The events after the first."""
-    state = AnswerState(order(), MessageReader(order(), channel(), CallMemory()) if stops else None)
+    state = AnswerState(order(), ends_blocks=stops)
     found = [each for part in parts for each in state.add(part)]
     return (found + list(state.conclude()) if end else found)[1:]
 

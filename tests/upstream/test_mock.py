@@ -90,7 +90,7 @@ async def test_it_reports_an_honest_usage(sleep: Sleeper) -> None:
 async def test_a_stream_says_the_same_and_reports_the_same(sleep: Sleeper) -> None:
     stream, said = await _stream(sleep, "Hello there")
     assert (said, stream.finished) == (Answer(text={0: "Hello there"}, finish={0: "stop"}), True)
-    assert (stream.reported and stream.reported.output) == estimate("Hello there")
+    assert (stream.state.reported and stream.state.reported.output) == estimate("Hello there")
 
 
 async def test_a_story_is_streamed_at_reading_speed(sleep: Sleeper) -> None:
@@ -165,7 +165,7 @@ async def test_half_an_emoji_is_not_said_again(sleep: Sleeper) -> None:
 async def test_it_hides_its_usage(sleep: Sleeper) -> None:
     assert "usage" not in await _whole(sleep, "!no-usage")
     stream, _ = await _stream(sleep, "!no-usage")
-    assert (stream.finished, stream.reported) == (True, None)
+    assert (stream.finished, stream.state.reported) == (True, None)
 
 
 async def test_it_garbles(sleep: Sleeper) -> None:

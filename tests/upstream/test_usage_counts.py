@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from gateway.domain import rawjson
+from gateway.domain.estimate import OutputCounter
 from gateway.domain.usage import Usage, as_object
-from gateway.upstream.adapter import OutputCounter
 from gateway.upstream.usage_report import UsageReports, read_report
 
 

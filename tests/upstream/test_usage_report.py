@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from gateway.domain import rawjson
+from gateway.domain.estimate import OutputCounter
 from gateway.domain.screen import Screen
 from gateway.domain.secret_search import needles
 from gateway.domain.usage import Usage, UsageSource, as_object
-from gateway.upstream.adapter import OutputCounter
 from gateway.upstream.usage_report import UsageReports
 from tests.fakes.replies import dumps, usage
 from tests.upstream.makers import order

@@ -14,6 +14,7 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.answer import AnswerEvent, AnswerPart, BlockKind, Piece, ToolCallPart
 from gateway.domain.channel import Channel
+from gateway.domain.estimate import OutputCounter
 from gateway.domain.failure import AttemptFailed
 from gateway.domain.json_text import as_utf8, refuse_many_elements
 from gateway.domain.order import Order
@@ -23,7 +24,7 @@ from gateway.inbound.chat.edits import ChunkEditor, edit_head, identity
 from gateway.inbound.chat.render import WholeChatRenderer
 from gateway.inbound.event_stream import CONTENTLESS
 from gateway.inbound.rendering import RenderedStream, RenderingAdapter, WholeRenderer
-from gateway.upstream.adapter import OutputCounter, WholeAnswer, whole_answer
+from gateway.upstream.adapter import WholeAnswer, whole_answer
 from gateway.upstream.answer_errors import reports_error
 from gateway.upstream.finish_words import REASONS, meaning_of
 from gateway.upstream.framing import FramedStream
@@ -44,7 +45,7 @@ class NativeChatStream(RenderedStream):
     def __init__(self, reader: ChatReader, order: Order, channel: Channel, editor: ChunkEditor) -> None:
         super().__init__(reader, order, channel, editor)
         self._editor = editor
-        self._editor.state = self._state
+        self._editor.state = self.state
         self._chat = reader
         self._calls: list[TrackedCall | None] = []
         """A copy of each tool call in the last event, as it was when that was read; None if it has no name yet."""
@@ -68,9 +69,9 @@ class NativeChatStream(RenderedStream):
         if edited != rawjson.maybe_objects(sent.get("choices")):
             answer["choices"] = edited
         self._forget()
-        head = identity(answer, self.upstream_id, self._order, self._editor.whole_object)
-        edit_head(answer, self._state.reports, self.reported, head, self._order)
-        return whole_answer(self, body if answer == sent else rawjson.encode(answer))
+        head = identity(answer, self.state.upstream_id, self._order, self._editor.whole_object)
+        edit_head(answer, self.state.reports, self.state.reported, head, self._order)
+        return whole_answer(self.state, body if answer == sent else rawjson.encode(answer))
 
     def _read_body(self, body: bytes) -> bytes:
         """See ``RenderedStream``. The chunks of a whole answer are rendered, as for other dialects."""
@@ -93,7 +94,7 @@ class NativeChatStream(RenderedStream):
 
     def _may_repeat(self, part: AnswerPart, event: Piece) -> bool:
         is_call = event.kind is BlockKind.TOOL_CALL
-        self._arguments = self._state.tracker(event.choice).calls[event.number].arguments if is_call else None
+        self._arguments = self.state.tracker(event.choice).calls[event.number].arguments if is_call else None
         if self._editor.changed or (self._chat.watches and event.kind is not BlockKind.TEXT):
             return False
         return not (isinstance(part, ToolCallPart) and part.name)  # the same name once more could be another call
@@ -102,7 +103,7 @@ class NativeChatStream(RenderedStream):
         """See ``RenderedStream``. Notes what ``_edit`` has to know too."""
         super()._note(part, events)
         if isinstance(part, ToolCallPart):
-            self._calls.append(copy(self._state.tracker(part.choice).last))
+            self._calls.append(copy(self.state.tracker(part.choice).last))
         if events and not isinstance(part, CONTENTLESS):
             self._filled_choices.add(part.choice)
 

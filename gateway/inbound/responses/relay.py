@@ -318,7 +318,7 @@ def _response_in(body: bytes, stream: NativeStream) -> bytes:
     events = stream.feed(body) + stream.end()
     if stream.failure is not None:
         raise AttemptFailed(stream.failure)
-    events += stream.tail(stream.reported or NOTHING)
+    events += stream.tail(stream.state.reported or NOTHING)
     parsed = map(parse, with_line_feeds(events).split(BLANK))
     values = [rawjson.maybe(event.data) for event in parsed if event is not None]
     decoded = [value for value in values if isinstance(value, dict)]

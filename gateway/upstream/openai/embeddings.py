@@ -16,13 +16,14 @@ from gateway.domain import rawjson
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import InternalError
+from gateway.domain.estimate import OutputCounter
 from gateway.domain.failure import AttemptFailed, Failure, UpstreamText
 from gateway.domain.json_text import text_count
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.rawjson import Fields
 from gateway.domain.sse import BOM
 from gateway.domain.usage import Usage, UsageSource
-from gateway.upstream.adapter import Adapter, AnswerStream, OutputCounter, WholeAnswer
+from gateway.upstream.adapter import Adapter, AnswerStream, WholeAnswer
 from gateway.upstream.answer_errors import reported_failure, reports_error
 from gateway.upstream.error_body import excerpt, read_error
 from gateway.upstream.failures import bad_response, classify, lacks_path

@@ -126,12 +126,12 @@ def test_custom_tools_have_input(calls: NativeChatStream) -> None:
 
 def test_calls_are_counted(calls: NativeChatStream) -> None:
     _take(calls, tool_call(0, "a", "find", '{"x":1}'), _later("more"))
-    assert (calls.tally.calls, calls.tally.chars) == (1, len('find{"x":1}more'))
+    assert (calls.state.tally.calls, calls.state.tally.chars) == (1, len('find{"x":1}more'))
 
 
 @pytest.mark.parametrize("call", [{"index": 0, "function": 5}, {"index": 0, "function": []}])
 def test_what_is_not_a_call_is_refused(calls: NativeChatStream, call: Doc) -> None:
-    assert (_take(calls, call), calls.marks) == ([], ("bad_chunks=1",))
+    assert (_take(calls, call), calls.state.marks) == ([], ("bad_chunks=1",))
 
 
 def test_a_call_for_which_there_is_no_room_fails_the_answer(calls: NativeChatStream) -> None:

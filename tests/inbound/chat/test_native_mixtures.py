@@ -91,16 +91,16 @@ def _outcome(data: bytes, sizes: Iterator[int], start: Callable[[], AnswerStream
         data = data[size:]
     out += stream.end()
     failed = "" if stream.failure is None else stream.failure.code
-    tally = stream.tally
+    tally = stream.state.tally
     return (
         _BETWEEN_TEXTS.sub(b"", out),
         stream.finished,
         failed,
-        stream.marks,
+        stream.state.marks,
         stream.events,
         tally.chars,
         tally.calls,
-        stream.reported,
+        stream.state.reported,
     )
 
 
@@ -124,7 +124,7 @@ def test_a_run_of_regular_events_is_learned_once_and_says_all(texts: list[str]) 
     stream = native_stream()
     out = b"".join(stream.feed(part) for part in (ROLE, *map(_text, texts), STOP, DONE))
     assert said_in(out).text == {0: "".join(texts)}
-    assert stream.tally.chars == len("".join(texts))
+    assert stream.state.tally.chars == len("".join(texts))
 
 
 @pytest.mark.parametrize("between", [b": a comment\n\n", event(chunk(delta())), event(chunk(usage=usage(9, 2)))])

@@ -43,7 +43,7 @@ def test_templates_change_nothing(case: Case, monkeypatch: pytest.MonkeyPatch) -
     assert outcome(_stream(), case.came) == with_templates
     plain, _ = _fed(case.came, len(case.came) or 1)
     assert (plain.events, plain.comments) == (stream.events, stream.comments)
-    assert plain.tally.tokens() == stream.tally.tokens()
+    assert plain.state.tally.tokens() == stream.state.tally.tokens()
 
 
 DAMAGE = [
@@ -91,7 +91,7 @@ def test_nothing_is_held_back_or_changed(stream: NativeChatStream) -> None:
 def test_a_monstrous_id_is_replaced(stream: NativeChatStream) -> None:
     out = stream.feed(HI.replace(b"chatcmpl-1", b"x" * 1_000_000))
     assert chunks_in(out)[0]["id"] == "chatcmpl-ours"
-    assert len(stream.upstream_id) == 200
+    assert len(stream.state.upstream_id) == 200
 
 
 def test_fields_that_are_not_known_pass() -> None:
@@ -106,11 +106,11 @@ def test_the_usage_chunk_comes_only_if_asked_for() -> None:
 def test_the_usage_chunk_is_the_upstreams_own() -> None:
     stream = _stream(include_usage=True)
     stream.feed(GOOD.replace(DONE, event(chunk(usage={**_report(9, 2), "cost": 0.5})) + DONE))
-    reported = stream.reported
+    reported = stream.state.reported
     assert reported is not None
     (last,) = chunks_in(stream.tail(reported))
     assert (last["choices"], last["usage"], last["id"]) == ([], {**_report(9, 2), "cost": 0.5}, "chatcmpl-1")
-    assert stream.marks == ("upstream_cost=0.5",)
+    assert stream.state.marks == ("upstream_cost=0.5",)
 
 
 def test_an_estimate_is_in_the_usage_chunk_with_the_usual_fields_alone() -> None:
@@ -122,7 +122,7 @@ def test_an_estimate_is_in_the_usage_chunk_with_the_usual_fields_alone() -> None
 
 def test_a_partial_report_is_completed_by_what_came(stream: NativeChatStream) -> None:
     stream.feed(ROLE + event(chunk(delta("Hi"), usage={"prompt_tokens": 9, "completion_tokens": None})))
-    assert stream.reported == Usage(input=9, output=1, source=UsageSource.PARTIAL)
+    assert stream.state.reported == Usage(input=9, output=1, source=UsageSource.PARTIAL)
 
 
 def test_comments_and_events_are_counted(stream: NativeChatStream) -> None:
@@ -226,7 +226,7 @@ def test_a_whole_answer_with_several_choices_becomes_a_stream() -> None:
     stream, out = _fed(dumps(answer), 1 << 20)
     said = said_in(out)
     assert (said.text, said.finish) == ({0: "a", 1: "b"}, {0: "stop", 1: "length"})
-    assert (stream.reported and stream.reported.total) == 11
+    assert (stream.state.reported and stream.state.reported.total) == 11
 
 
 def test_a_long_answer_is_sent_in_pieces_and_its_thoughts_first() -> None:
@@ -303,7 +303,7 @@ def test_a_usage_chunk_can_come_alone() -> None:
 )
 def test_what_is_not_a_chunk_is_left_out_once(stream: NativeChatStream, doc: object) -> None:
     out = stream.feed(ROLE + HI + event(doc) + HI)
-    assert (said_in(out).text, stream.marks) == ({0: "HiHi"}, ("bad_chunks=1",))
+    assert (said_in(out).text, stream.state.marks) == ({0: "HiHi"}, ("bad_chunks=1",))
 
 
 def test_a_legacy_call_passes_and_is_counted(stream: NativeChatStream) -> None:
@@ -311,7 +311,7 @@ def test_a_legacy_call_passes_and_is_counted(stream: NativeChatStream) -> None:
     out = stream.feed(ROLE + event(chunk(delta(function_call=call))) + event(chunk(delta(finish="function_call"))))
     deltas = [doc["choices"][0] for doc in chunks_in(out)]
     assert (deltas[1]["delta"], deltas[2]["finish_reason"]) == ({"function_call": call}, "function_call")
-    assert (stream.tally.empty, stream.finish) == (False, "function_call")
+    assert (stream.state.tally.empty, stream.state.finish) == (False, "function_call")
 
 
 @pytest.mark.parametrize(
@@ -361,4 +361,4 @@ def test_a_time_that_is_none_is_made(created: object) -> None:
 
 def test_the_upstreams_id_is_harmless(stream: NativeChatStream) -> None:
     stream.feed(event(chunk(delta("x"), id="a\x1b[31m")))
-    assert "\x1b" not in stream.upstream_id
+    assert "\x1b" not in stream.state.upstream_id

@@ -59,6 +59,7 @@ REGULAR = [
     whole("m", choice("Hi"), spent=usage()),
     whole("m", choice("Gr\u00fc\u00df dich", finish="length"), choice("x", index=1), spent=usage(), odd=[1, 2.50]),
     whole("m", choice(None, refusal="no"), spent=usage(prompt_tokens_details={"cached_tokens": 3})),
+    whole("m", choice("x", executed_tools=[{"n": 1.0}]), spent=usage()),
 ]
 
 

@@ -98,8 +98,13 @@ def test_a_stream_is_the_same_at_every_split(done: bytes) -> None:
         stream = CompletionsRelay().stream(order({"model": "m", "prompt": "p", "stream": True}), channel())
         data = STREAM + done
         out = b"".join(stream.feed(data[start : start + size]) for start in range(0, len(data), size)) + stream.end()
-        assert (stream.finished, stream.failure, stream.finish, stream.upstream_id) == (True, None, "stop", "c1")
-        assert stream.reported == USAGE
+        assert (stream.finished, stream.failure, stream.state.finish, stream.state.upstream_id) == (
+            True,
+            None,
+            "stop",
+            "c1",
+        )
+        assert stream.state.reported == USAGE
         found.add(out + stream.tail(USAGE))
     (out,) = found
     docs = [json.loads(part.removeprefix(b"data: ")) for part in out.split(b"\n\n")[:-2]]
@@ -126,7 +131,7 @@ def test_a_stream_with_usage_and_without_a_finish_reason_stops(*, used: bool) ->
     stream = CompletionsRelay().stream(order({"model": "m", "prompt": "p", "stream": True}), channel())
     usage = b'data: {"choices":[],"usage":{"prompt_tokens":2,"completion_tokens":3,"total_tokens":5}}\n\n'
     out = stream.feed(STREAM.split(b"\n\n")[0] + b"\n\n" + (usage if used else b"") + DONE) + stream.end()
-    assert (stream.finished, stream.finish, stream.failure is None) == (used, "stop" if used else "", used)
+    assert (stream.finished, stream.state.finish, stream.failure is None) == (used, "stop" if used else "", used)
     assert out.count(b'"finish_reason":"stop"') == used
 
 

@@ -40,7 +40,7 @@ class Rendered:
     @property
     def ended(self) -> bytes:
         """With the end that a good answer has."""
-        reported = self.stream.reported or SPENT
+        reported = self.stream.state.reported or SPENT
         return self.out + self.stream.tail(reported)
 
 

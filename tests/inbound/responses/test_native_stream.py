@@ -39,7 +39,7 @@ def fed(data: bytes, cuts: list[int]) -> tuple[bytes, tuple[object, ...]]:
     made = stream()
     edges = [0, *sorted(cuts), len(data)]
     out = b"".join(made.feed(data[a:b]) for a, b in pairwise(edges)) + made.end()
-    facts = (made.events, made.started, made.finished, made.failure, made.tally.chars, made.tally.tokens())
+    facts = (made.events, made.started, made.finished, made.failure, made.state.tally.chars, made.state.tally.tokens())
     return out + made.tail(NOTHING), facts
 
 
@@ -136,7 +136,7 @@ def test_events_with_their_type_only_as_their_name_get_it(*, bare: bool) -> None
         fields = fields.get("response", fields) if bare else fields
         data += f"event: {doc['type']}\ndata: {json.dumps(fields)}\n\n".encode()
     out = made.feed(data) + made.end() + made.tail(NOTHING)
-    assert (made.failure, made.reported) == (None, Usage(input=9, output=12, source=UsageSource.REPORTED))
+    assert (made.failure, made.state.reported) == (None, Usage(input=9, output=12, source=UsageSource.REPORTED))
     assert [json.loads(part.partition(b"data: ")[2]) for part in out.split(b"\n\n") if part] == sent
 
 
@@ -150,7 +150,12 @@ def test_items_that_only_the_last_event_has_are_counted() -> None:
     answer = {**response(message("Hello"), function_call("f", "{}")), "usage": None}
     made = stream()
     made.feed(event("response.completed", 0, response=answer))
-    assert (made.finish, made.reported, made.tally.calls, made.tally.chars) == ("tool_calls", None, 1, 8)
+    assert (made.state.finish, made.state.reported, made.state.tally.calls, made.state.tally.chars) == (
+        "tool_calls",
+        None,
+        1,
+        8,
+    )
 
 
 def test_items_whose_ends_did_not_come_begin_once() -> None:
@@ -198,7 +203,7 @@ def test_a_response_that_is_done_has_the_name_of_its_end(status: str, finish: st
     events = events_of(response(message("Hello"), status=status))
     made = stream()
     made.feed(b"".join(events[:-1]) + events[-1].replace(f"response.{status}".encode(), b"response.done"))
-    assert (made.finished, made.finish) == (True, finish)
+    assert (made.finished, made.state.finish) == (True, finish)
     assert made.tail(NOTHING) == events[-1]
 
 
@@ -219,7 +224,7 @@ def test_a_stream_that_is_cut_short_ends_as_incomplete_with_what_was_used() -> N
     made.feed(event("response.created", 0, response=begun) + delta(1))
     last = json.loads((made.cut_short() + made.tail(Usage(input=3, output=2))).partition(b"data: ")[2])
     ended = last["response"]
-    assert (last["type"], last["sequence_number"], made.finish) == ("response.incomplete", 2, "length")
+    assert (last["type"], last["sequence_number"], made.state.finish) == ("response.incomplete", 2, "length")
     assert (ended["status"], ended["incomplete_details"]) == ("incomplete", {"reason": "max_output_tokens"})
     assert (ended["usage"]["input_tokens"], ended["usage"]["output_tokens"]) == (3, 2)
 

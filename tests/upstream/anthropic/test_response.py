@@ -7,8 +7,9 @@ import pytest
 
 from gateway.domain import rawjson
 from gateway.domain.call import FailureKind
+from gateway.domain.estimate import OutputCounter
 from gateway.domain.usage import Usage, UsageSource
-from gateway.upstream.adapter import OutputCounter, WholeAnswer
+from gateway.upstream.adapter import WholeAnswer
 from gateway.upstream.anthropic.dialect import AnthropicDialect
 from gateway.upstream.call_memory import CallMemory
 from gateway.upstream.usage_report import UsageReports

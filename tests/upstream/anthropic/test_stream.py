@@ -19,7 +19,7 @@ def _stream(**more: Any) -> AnswerStream:
 def test_cache_reads_and_writes_are_input_and_the_last_output_count_stands() -> None:
     stream = _stream()
     stream.feed(TWO_TOOLS)
-    usage = stream.reported
+    usage = stream.state.reported
     assert usage is not None
     assert (usage.input, usage.cached, usage.cache_write, usage.output) == (33, 20, 3, 55)
 
@@ -27,7 +27,7 @@ def test_cache_reads_and_writes_are_input_and_the_last_output_count_stands() -> 
 def test_what_cannot_be_true_is_marked() -> None:
     stream = _stream()
     stream.feed(start({"input_tokens": -5, "output_tokens": 1}) + text("Hi") + end(input_tokens=4))
-    assert (stream.reported and stream.reported.input, stream.marks) == (4, ("suspect_usage",))
+    assert (stream.state.reported and stream.state.reported.input, stream.state.marks) == (4, ("suspect_usage",))
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_what_cannot_be_true_is_marked() -> None:
 def test_deltas_of_an_unknown_type_and_arguments_without_a_call_are_marked(lost: bytes) -> None:
     stream = _stream()
     stream.feed(start() + text("Hi") + lost + end())
-    assert (stream.finished, stream.marks) == (True, ("block_dropped",))
+    assert (stream.finished, stream.state.marks) == (True, ("block_dropped",))
 
 
 def test_pings_are_signs_of_life() -> None:
@@ -53,7 +53,7 @@ def test_it_can_be_cut_short() -> None:
     stream = _stream(include_usage=True)
     out = stream.feed(HELLO[: HELLO.index(b"event: content_block_stop")])
     out += stream.cut_short() + stream.tail(Usage(input=1, output=2))
-    assert (stream.finished, stream.finish, stream_faults(out, usage="yes")) == (True, "length", [])
+    assert (stream.finished, stream.state.finish, stream_faults(out, usage="yes")) == (True, "length", [])
 
 
 def test_nothing_is_held_back() -> None:

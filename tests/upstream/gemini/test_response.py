@@ -122,7 +122,7 @@ def _streamed(*docs: Any, **fields: Any) -> AnswerStream:
     ],
 )
 def test_usage(usage: Any, expected: tuple[int, int, int, int]) -> None:
-    found = _streamed(response(say("Hi")), response(**usage), response(finish="STOP")).reported
+    found = _streamed(response(say("Hi")), response(**usage), response(finish="STOP")).state.reported
     assert found is not None
     assert (found.input, found.output, found.reasoning, found.cached) == expected
 
@@ -130,7 +130,7 @@ def test_usage(usage: Any, expected: tuple[int, int, int, int]) -> None:
 def test_an_answer_ends_when_every_candidate_has_a_reason() -> None:
     began = (response(say("a"), index=0), response(say("b"), finish="STOP", index=1))
     assert _streamed(*began, n=2).failure is not None
-    assert _streamed(*began, response(finish="MAX_TOKENS", index=0), n=2).finish == "length"
+    assert _streamed(*began, response(finish="MAX_TOKENS", index=0), n=2).state.finish == "length"
 
 
 def test_a_failed_model_is_a_failure_unless_something_came() -> None:
@@ -140,12 +140,12 @@ def test_a_failed_model_is_a_failure_unless_something_came() -> None:
         _whole(failed)
     assert caught.value.kind is FailureKind.SERVER
     stream = _streamed(response(say("a"), finish="MALFORMED_FUNCTION_CALL"))
-    assert (stream.finish, stream.marks) == ("stop", ("failed_at_end",))
+    assert (stream.state.finish, stream.state.marks) == ("stop", ("failed_at_end",))
 
 
 def test_the_first_id_counts() -> None:
     first, second = ({"responseId": id, **response(say("a"), finish="STOP")} for id in ("a", "b"))
-    assert _streamed({**first, "responseId": "a"}, {**second, "responseId": "b"}).upstream_id == "a"
+    assert _streamed({**first, "responseId": "a"}, {**second, "responseId": "b"}).state.upstream_id == "a"
 
 
 def _message(*parts: Any, **fields: Any) -> Any:
@@ -172,7 +172,7 @@ def test_arguments_that_come_in_pieces_are_put_together() -> None:
     out += stream.feed(event(response(finish="STOP"))) + stream.end()
     calls = [call for chunk in chunks_in(out) for call in chunk["choices"][0]["delta"].get("tool_calls", ())]
     arguments = "".join(call["function"].get("arguments", "") for call in calls)
-    assert (calls[0]["id"], stream.finish) == ("a", "tool_calls")
+    assert (calls[0]["id"], stream.state.finish) == ("a", "tool_calls")
     lists = {"tags": [], "map": {}, "days": [None, {"n": 2}]}
     assert json.loads(arguments) == {"city": "New York", **lists, "x y": True}
 
@@ -216,7 +216,10 @@ def test_sources_are_annotations() -> None:
 
 def test_the_last_finish_reason_counts() -> None:
     docs = [response(say("a"), finish="STOP"), response(say("b"))]
-    assert (_streamed(*docs).finish, _streamed(*docs, response(finish="SAFETY")).finish) == ("stop", "content_filter")
+    assert (_streamed(*docs).state.finish, _streamed(*docs, response(finish="SAFETY")).state.finish) == (
+        "stop",
+        "content_filter",
+    )
 
 
 @pytest.mark.parametrize(

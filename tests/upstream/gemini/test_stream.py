@@ -21,7 +21,7 @@ def test_what_cannot_be_true_is_marked() -> None:
     stream = _stream()
     stream.feed(event(response(say("Hi"), finish="STOP", **spent(-1))))
     stream.end()
-    assert (stream.reported, stream.marks) == (None, ("suspect_usage",))
+    assert (stream.state.reported, stream.state.marks) == (None, ("suspect_usage",))
 
 
 def test_words_are_not_held_back() -> None:
@@ -49,21 +49,21 @@ def test_the_last_report_counts_although_it_is_lower() -> None:
     first = {"promptTokenCount": 10, "candidatesTokenCount": 30, "totalTokenCount": 40}
     last = {"promptTokenCount": 10, "candidatesTokenCount": 20, "thoughtsTokenCount": 5, "totalTokenCount": 35}
     stream = _used(first, last)
-    assert stream.reported == Usage(input=10, output=25, reasoning=5, source=UsageSource.REPORTED)
-    assert stream.marks == ()
+    assert stream.state.reported == Usage(input=10, output=25, reasoning=5, source=UsageSource.REPORTED)
+    assert stream.state.marks == ()
 
 
 def test_zeros_at_the_end_lower_nothing_and_are_marked() -> None:
     first = {"promptTokenCount": 10, "candidatesTokenCount": 30, "totalTokenCount": 40}
     stream = _used(first, dict.fromkeys(first, 0))
-    assert stream.reported == Usage(input=10, output=30, source=UsageSource.REPORTED)
-    assert stream.marks == ("suspect_usage",)
+    assert stream.state.reported == Usage(input=10, output=30, source=UsageSource.REPORTED)
+    assert stream.state.marks == ("suspect_usage",)
 
 
 def test_a_part_is_never_more_than_the_lower_whole() -> None:
     first = {"promptTokenCount": 100, "cachedContentTokenCount": 90, "candidatesTokenCount": 3, "totalTokenCount": 103}
     stream = _used(first, {"promptTokenCount": 50, "candidatesTokenCount": 2, "totalTokenCount": 52})
-    assert stream.reported == Usage(input=50, cached=50, output=2, source=UsageSource.REPORTED)
+    assert stream.state.reported == Usage(input=50, cached=50, output=2, source=UsageSource.REPORTED)
 
 
 @pytest.mark.parametrize(
@@ -78,5 +78,5 @@ def test_searches_of_a_grounded_answer_are_counted_as_they_are_billed(model: str
         doc["candidates"][0]["groundingMetadata"] = {"webSearchQueries": queries}
         stream.feed(event(doc))
     stream.end()
-    assert stream.reported is not None
-    assert (dict(stream.reported.parts), stream.reported.input) == ({"searches": searches}, 10)
+    assert stream.state.reported is not None
+    assert (dict(stream.state.reported.parts), stream.state.reported.input) == ({"searches": searches}, 10)

@@ -2,8 +2,7 @@
 
 import sys
 
-from gateway.domain.estimate import estimate
-from gateway.upstream.adapter import OutputCounter
+from gateway.domain.estimate import OutputCounter, estimate
 
 STORY = "The keeper opened her oldest book and read it to them, line by line. "
 
