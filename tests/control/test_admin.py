@@ -82,9 +82,3 @@ async def test_records_that_are_deleted_are_announced(owner: ControlClient, gate
     with pytest.raises(Conflict, match="then kept for 10 days only, and 3 records of 2 days are deleted for good"):
         await owner.redo()
     assert (await owner.settings()).keep_days == 400
-
-
-async def test_a_setting_holds_at_once(owner: ControlClient, gateway: Gateway) -> None:
-    await owner.remove_price("m")
-    await owner.set_settings({"refuse_unpriced": True})
-    assert (await gateway.client.chat()).status >= 400

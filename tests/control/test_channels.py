@@ -164,17 +164,6 @@ async def test_a_call_that_the_owner_cancelled_costs_nothing_and_is_not_its_erro
     assert found == {"st:err": 0, "!st:err": 1, "st:cancelled": 1}
 
 
-async def test_a_paused_channel_says_why_and_is_cleared(
-    owner: ControlClient, gateway: Gateway, provider: Provider
-) -> None:
-    provider.on("m", fail(429, "slow down", headers={"retry-after": "60"}))
-    await gateway.client.chat()
-    channel = await owner.channel("up")
-    assert (channel.state, channel.until_ms is not None) == ("cooling", True)
-    assert "slow down" in channel.reason
-    assert (await owner.clear_channel("up")).state == "ok"
-
-
 async def test_a_model_that_its_upstream_does_not_have_is_named_until_it_is_tried_again(
     owner: ControlClient, gateway: Gateway, provider: Provider
 ) -> None:

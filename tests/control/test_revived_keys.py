@@ -131,9 +131,3 @@ async def test_a_front_end_asks_and_sends_the_change_again(owner: ControlClient)
     assert (await refused(owner.add_key("main", OLD))).code == "declined"
     assert len((await owner.add_key("main", OLD)).keys) == 2
     assert len(asked) == 2
-
-
-async def test_a_removed_channel_comes_back_without_a_question(owner: ControlClient) -> None:
-    await add_channel(owner)
-    await owner.remove_channel("main")
-    assert (await owner.undo()).text == "channel 'main' is back"

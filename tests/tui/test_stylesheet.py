@@ -1,7 +1,7 @@
 import pytest
 from textual.css.stylesheet import Stylesheet
 
-from tests.tui.owner import press, screen, see, shown
+from tests.tui.owner import press, screen, shown
 from tests.tui.stage import console
 from tui.app import STYLESHEET
 from tui.widgets.choices import CheckList
@@ -32,8 +32,3 @@ async def test_on_the_lowest_screen_a_list_of_choices_has_some_lines() -> None:
     async with shown("tokens", size=(30, 10)) as (app, pilot, _):
         await press(app, pilot, "o")
         assert app.screen.query_one(CheckList).size.height >= 3
-
-
-async def test_on_a_low_screen_a_form_says_what_a_setting_means() -> None:
-    async with shown("settings", size=(60, 16)) as (app, pilot, _):
-        await see(app, pilot, "Whether calls to models without a price are", "j", "e")

@@ -91,12 +91,6 @@ async def test_a_call_that_its_client_ended_is_not_an_error_of_the_channel() -> 
         assert "0% of 4 calls" in screen(app)
 
 
-async def test_the_pane_never_shows_a_key() -> None:
-    async with shown("channels", size=(200, 50)) as (app, pilot, _):
-        await see(app, pilot, "retry in 12m00s, z resumes", "j", "enter")
-        assert "key …3kQA" in screen(app)
-
-
 @pytest.mark.parametrize(
     ("view", "letter", "does"),
     [

@@ -265,12 +265,6 @@ async def test_columns_are_chosen(keys: list[str], chosen: list[str]) -> None:
         assert list(app.fruits.table.chosen_ids) == chosen == app.fruits.view.columns
 
 
-async def test_chosen_columns_that_have_no_room_are_named() -> None:
-    async with shown("live", size=(80, 24)) as (app, pilot, _):
-        await press(app, pilot, "o", "down", "space", "enter")
-        assert words(app) == ["No room for Call: shown with fewer other columns, or in a wider terminal."]
-
-
 async def test_the_line_above_follows_the_width_though_nothing_else_changes() -> None:
     async with fruit_page() as (app, pilot):
         app.fruits.lead = lambda width: Content(f"{width} cells")  # type: ignore[method-assign]
@@ -306,12 +300,6 @@ async def test_without_a_row_there_is_nothing_to_do(page: str, keys: tuple[str, 
             await press(app, pilot, key)
             assert (key, words(app), app.screen.is_modal) == (key, [told], False)
             app.clear_notifications()
-
-
-async def test_without_a_row_that_matches_the_filter_can_be_cleared() -> None:
-    async with shown("tokens") as (app, pilot, _):
-        await press(app, pilot, "slash", "=nobody", "enter", "e")
-        assert words(app) == ["No token selected. Press esc to clear the filter."]
 
 
 async def test_a_row_is_selected_however_late_it_comes() -> None:

@@ -27,15 +27,6 @@ def test_what_stays_is_counted() -> None:
     assert price_list_summary(Owner().proposals).startswith("2 would change, 1 already match; 1 set by you stays.")
 
 
-async def test_a_price_is_set_with_an_example_beside_it() -> None:
-    async with shown("models") as (app, pilot, owner):
-        await press(app, pilot, "G", "e", "down", "=1.5", "down", "=6")
-        assert said(app, ".preview") == "10k in + 1k out = $0.021   $0.0105 in batch   $0.00 in free"
-        assert said(app, ".command") == "$ tollkeeper price set my-finetune-7 --input 1.50 --output 6"
-        await press(app, pilot, "enter")
-        assert owner.did == [("set_price", "my-finetune-7", {"input": 1_500_000_000, "output": 6_000_000_000})]
-
-
 async def test_hours_tiers_and_rates_are_edited_in_the_form() -> None:
     """What a price has beside its amounts is shown as it is typed, and can be changed or removed."""
     owner = Owner()
@@ -102,14 +93,6 @@ async def test_where_calls_without_a_price_are_refused_the_page_says_so() -> Non
         owner.refuses_unpriced = False
         owner.changed()
         await until(app, pilot, "1 without a price: counted, not charged")
-
-
-async def test_the_pane_has_examples_for_the_groups_factors() -> None:
-    owner = Owner()
-    owner.models_now = [msgspec.structs.replace(one, groups=["default", "batch", "free"]) for one in owner.models_now]
-    async with shown("models", owner) as (app, pilot, _):
-        await press(app, pilot, "j", "enter")
-        assert "10k in + 1k out = $0.045 (default x1)   $0.0225 (batch x0.5)   $0.00 (free x0)" in screen(app)
 
 
 async def test_what_a_column_says_is_found() -> None:

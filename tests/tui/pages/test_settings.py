@@ -60,12 +60,6 @@ async def test_the_page_explains_the_selected_setting(size: tuple[int, int]) -> 
         assert "at once" in text
 
 
-async def test_a_narrow_screen_shows_names_beside_values() -> None:
-    async with shown("settings", size=(30, 10)) as (app, pilot, _):
-        await press(app, pilot)
-        assert "Refuse unpriced no" in screen(app)
-
-
 def test_the_ollama_port_says_why_it_is_closed() -> None:
     session = console().session
     session.board.status = status(0, ollama_error="cannot listen on 127.0.0.1:11434")

@@ -66,11 +66,6 @@ async def test_a_year_of_durations_fits(size: tuple[int, int]) -> None:
         await see(app, pilot, f"duration per {6 if size[0] == 80 else 5} days", *"ppppvvvv")
 
 
-async def test_without_calls_it_says_what_to_do() -> None:
-    async with shown("usage", Owner(0)) as (app, _, _):
-        assert "No calls in this period." in screen(app)
-
-
 @pytest.mark.parametrize("size", [(60, 15), (80, 24), (100, 30), (140, 40), (200, 50)])
 async def test_no_line_wraps(size: tuple[int, int]) -> None:
     """What was measured for the mouse is where it is drawn."""

@@ -11,7 +11,7 @@ from gateway.domain.errors import UpstreamError
 from gateway.domain.price_view import PriceNews, PriceView
 from gateway.domain.units import Millis, Nanos
 from tests.tui.owner import Owner, listed, listing, press, price_of, proposal, screen, shown
-from tests.tui.stage import DOLLAR, NOW, account, budget, channel, group, token, words
+from tests.tui.stage import DOLLAR, NOW, account, budget, call, channel, group, model, token, words
 
 FREE = {"input": 0, "output": 0}
 NONE = Nanos(0)
@@ -35,6 +35,11 @@ def priced(model: str, *others: str, source: str = "manual") -> dict[str, list[P
     """Prices of a model at the channel groq, and at others."""
     price = msgspec.structs.replace(price_of(HAIKU), model=model, source=source)
     return {"single_prices": [msgspec.structs.replace(price, channel=name) for name in ("groq", *others)]}
+
+
+def one_call(**changes: Any) -> dict[str, list[Any]]:
+    """A server with one call."""
+    return {"now_running": [], "records": [call(1, **changes)]}
 
 
 def imported(*models: str, accept: bool = False) -> list[Any]:
@@ -66,7 +71,20 @@ async def tried(page: str, keys: str, **attributes: Any) -> tuple[list[Any], str
         ("tokens", {}, "m m slash =phone enter d", [], ["Delete 2 tokens?", "ci, editor"]),
         ("tokens", {}, "c k", [], ["The key was shown only once"]),
         ("tokens", {"tokens_now": BLIND}, "c t", [], ["this token sees no model"]),
-        ("tokens", {}, "W Y", [], ["Copied: tollkeeper why ci claude-sonnet-4-5"]),
+        ("tokens", {}, "W Y", [], ["503 no_channel_available", "Copied: tollkeeper why ci claude-sonnet-4-5"]),
+        ("tokens", {}, "W right down right", [], ["why editor claude-sonnet-4-5", "why editor deepseek-chat"]),
+        ("models", {}, "j W", [], ["$ tollkeeper why ci claude-sonnet-4-5"]),
+        ("channels", {"channels_now": [channel("empty", models=())]}, "W", [], ["It has no models"]),
+        ("live", one_call(model="nobody-has-it", token="laptop"), "W", [], ["token < laptop >", "model nobody-has-it"]),
+        ("live", one_call(token=""), "W", [], ["Its token is unknown. Page 2 lists the tokens, page 8 runs the"]),
+        ("tokens", {}, "c m left left", [], ['"model":"gpt-5-mini"', "2 of 6, m for the next"]),
+        ("tokens", {}, "slash =nobody enter e", [], ["No token selected. Press esc to clear the filter."]),
+        ("live", {"size": (80, 24)}, "o down space enter", [], ["No room for Call: shown with fewer other columns"]),
+        ("channels", {"size": (200, 50)}, "j enter", [], ["retry in 12m00s, z resumes", "key …3kQA"]),
+        ("channels", {"count": 0, "channels_now": [channel("fine")]}, "i", [], ["every channel answered"]),
+        ("usage", {"count": 0}, "", [], ["No calls in this period."]),
+        ("settings", {"size": (30, 10)}, "", [], ["Refuse unpriced no"]),
+        ("settings", {"size": (60, 16)}, "j e", [], ["Whether calls to models without a price are"]),
         ("groups", {"groups_now": LONE}, "d", [], ["no other group exists to move them to"]),
         (
             "groups",
@@ -97,6 +115,20 @@ async def tried(page: str, keys: str, **attributes: Any) -> tuple[list[Any], str
         ("channels", {}, "G z", [("clear_channel", "ch_openrouter")], ["It is disabled: space enables it."]),
         ("channels", {}, "d y", REMOVED_CHANNEL, [f"No other channel serves {HAIKU}, claude-sonnet"]),
         ("channels", {}, "a", [], ["Nothing new found"]),
+        (
+            "models",
+            {},
+            "G e down =1.5 down =6 enter",
+            [("set_price", TUNED, {"input": 1_500_000_000, "output": 6_000_000_000})],
+            ["10k in + 1k out = $0.021 $0.0105 in batch $0.00 in free", f"price set {TUNED} --input 1.50 --output 6"],
+        ),
+        (
+            "models",
+            {"models_now": [model(HAIKU, groups=["default", "batch", "free"])]},
+            "enter",
+            [],
+            ["10k in + 1k out = $0.015 (default x1) $0.0075 (batch x0.5) $0.00 (free x0)"],
+        ),
         ("models", {}, "P", [], ["2 would change"]),
         ("models", {}, "P enter", imported(TUNED), ["1 price imported."]),
         ("models", {}, "P j space enter", imported("gpt-5-mini", TUNED, accept=True), []),

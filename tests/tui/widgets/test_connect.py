@@ -38,13 +38,6 @@ async def card(
         yield app, pilot, owner
 
 
-async def test_the_model_goes_into_the_texts() -> None:
-    async with shown("tokens") as (app, pilot, _):
-        await press(app, pilot, "c", "m", "left", "left")
-        assert '"model":"gpt-5-mini"' in said(app, ".text")
-        assert "2 of 6, m for the next" in said(app, ".model")
-
-
 async def test_one_of_many_models_is_searched_for() -> None:
     owner = Owner()
     many = [f"vendor/model-{number}" for number in range(20)]

@@ -4,7 +4,7 @@ from textual.widgets import Static
 from gateway.domain.events import IncidentChanged
 from gateway.domain.incidents import Incidents
 from tests.domain.test_incidents import moved
-from tests.tui.owner import Owner, press, screen, see, shown
+from tests.tui.owner import press, screen, see, shown
 from tests.tui.widgets.stage import WidgetStage
 from tui.text import content, lines
 from tui.widgets.text_block import Detail, IncidentList, TextBlock
@@ -47,10 +47,3 @@ async def test_incidents_are_reported_and_go_on_while_one_reads() -> None:
         assert "1 call retried at b" in screen(app)
         await press(app, pilot, "escape")
         assert not app.screen.is_modal
-
-
-async def test_without_any_it_says_so() -> None:
-    owner = Owner(0)
-    owner.channels_now = owner.channels_now[:1]
-    async with shown("channels", owner) as (app, pilot, _):
-        await see(app, pilot, "every channel answered", "i")

@@ -10,36 +10,9 @@ from tests.tui.stage import call, console, model, words
 from tui.widgets.why import WhyScreen, why_text
 
 
-async def test_a_token_is_explained_with_the_first_model_it_sees() -> None:
-    async with shown("tokens") as (app, pilot, owner):
-        await see(app, pilot, "503 no_channel_available", "W")
-        assert owner.asked[-1] == "why ci claude-sonnet-4-5"
-        assert "$ tollkeeper why ci claude-sonnet-4-5" in screen(app)
-
-
-async def test_another_token_or_model_is_explained_at_once() -> None:
-    async with shown("tokens") as (app, pilot, owner):
-        await press(app, pilot, "W", "right")
-        assert owner.asked[-1] == "why editor claude-sonnet-4-5"
-        await press(app, pilot, "down", "right")
-        assert owner.asked[-1] == "why editor deepseek-chat"
-
-
-async def test_a_model_is_explained_with_the_token_used_last() -> None:
-    async with shown("models") as (app, pilot, owner):
-        await press(app, pilot, "j", "W")
-        assert owner.asked[-1] == "why ci claude-sonnet-4-5"
-
-
 def with_call(**changes: Any) -> Owner:
     """A server with one call."""
     return Owner(0, now_running=[], records=[call(1, **changes)])
-
-
-async def test_a_call_is_explained_even_if_its_model_is_unknown() -> None:
-    async with shown("live", with_call(model="nobody-has-it", token="laptop")) as (app, pilot, owner):
-        await see(app, pilot, "nobody-has-it", "W")
-        assert owner.asked[-1] == "why laptop nobody-has-it"
 
 
 REFUSED: dict[str, Any] = {"input_tokens": 0, "token": "laptop", "model": "gpt-4o", "status": 429}
@@ -74,12 +47,6 @@ async def test_a_call_is_explained_with_its_api_and_its_size(changes: dict[str, 
         assert isinstance(app.screen, WhyScreen)
         assert app.screen.command() == f"tollkeeper why laptop gpt-4o {options}".rstrip()
         assert len(owner.why_requests[-1]) == options.count("--")
-
-
-async def test_a_call_of_nobody_says_what_to_do() -> None:
-    async with shown("live", with_call(token="")) as (app, pilot, _):
-        await press(app, pilot, "W")
-        assert words(app) == ["Its token is unknown. Page 2 lists the tokens, page 8 runs the doctor."]
 
 
 async def test_what_the_server_refuses_is_shown() -> None:
@@ -191,14 +158,6 @@ async def test_a_channel_and_a_group_are_explained_with_a_token_of_theirs(page: 
     async with shown(page, tokens_now=[]) as (app, pilot, owner):
         await press(app, pilot, "W")
         assert "No token is in its group" in words(app)[0]
-
-
-async def test_without_models_there_is_nothing_to_explain() -> None:
-    owner = Owner()
-    owner.channels_now = [replace(one, models=()) for one in owner.channels_now]
-    async with shown("channels", owner) as (app, pilot, _):
-        await press(app, pilot, "W")
-        assert "It has no models" in words(app)[0]
 
 
 async def test_a_model_is_searched_for_or_typed_although_there_is_none_of_that_name() -> None:
