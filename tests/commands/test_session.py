@@ -9,6 +9,7 @@ from threading import Timer
 
 import pytest
 
+from gateway.client import launch
 from gateway.commands import session
 from gateway.commands.exit_codes import Exit
 from gateway.config import Config
@@ -147,12 +148,14 @@ def test_a_home_in_use_by_somebody_who_cannot_be_asked(home: Path, monkeypatch: 
 def test_a_server_with_a_full_table_of_files_is_not_another_process(
     served: Served, monkeypatch: pytest.MonkeyPatch, line: str
 ) -> None:
-    monkeypatch.setattr(session, "BUSY_WAIT_S", 0.2)
     pid = served.process.pid
     before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, before[1]))  # 0 to 2 are always open: no other number is allowed
     try:
-        ran = here(served.home, line)
+        with monkeypatch.context() as patch:
+            patch.setattr(session, "BUSY_WAIT_S", 0.2)
+            patch.setattr(launch, "ASK_S", 0.5)
+            ran = here(served.home, line)
     finally:
         resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
     assert (ran.code, "is running but does not answer" in ran.err) == (Exit.UNREACHABLE, True), ran.err
