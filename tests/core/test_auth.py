@@ -94,18 +94,12 @@ def test_a_pass_stands_for_its_token_for_a_minute() -> None:
         identify(key, found, passes, Millis(NOON + 60_000))
 
 
-def test_a_pass_of_a_disabled_token_is_refused() -> None:
+@pytest.mark.parametrize(("owner", "why"), [("tok_laptop", "disabled"), ("tok_gone", "not a token")])
+def test_a_pass_of_a_disabled_or_removed_token_is_refused(owner: str, why: str) -> None:
     passes = Passes()
-    key = passes.issue(TokenId("tok_laptop"), NOON)
-    with pytest.raises(InvalidToken, match="disabled"):
+    key = passes.issue(TokenId(owner), NOON)
+    with pytest.raises(InvalidToken, match=why):
         identify(key, catalog(tokens=(token(enabled=False),)), passes, NOON)
-
-
-def test_a_pass_of_a_removed_token_is_refused() -> None:
-    passes = Passes()
-    key = passes.issue(TokenId("tok_gone"), NOON)
-    with pytest.raises(InvalidToken, match="not a token"):
-        identify(key, catalog(), passes, NOON)
 
 
 def test_old_passes_are_dropped() -> None:

@@ -23,6 +23,19 @@ def _told(content: Any = "r") -> dict[str, Any]:
     return {"role": "user", "content": f"[tool result]\n\n{content}"}
 
 
+def _use(*ids: str) -> dict[str, Any]:
+    return {"role": "assistant", "content": [{"type": "tool_use", "id": id, "name": "f", "input": {}} for id in ids]}
+
+
+def _answers(*ids: str, text: str = "") -> dict[str, Any]:
+    results: list[Any] = [{"type": "tool_result", "tool_use_id": id, "content": "r"} for id in ids]
+    return {"role": "user", "content": [*results, *([{"type": "text", "text": text}] if text else [])]}
+
+
+_EMPTY = {"type": "tool_result", "content": "[no output]", "tool_use_id": "a"}
+_LABEL, _TEXT = {"type": "text", "text": "[tool result]"}, {"type": "text", "text": "r"}
+
+
 @pytest.mark.parametrize(
     ("sent", "kept"),
     [
@@ -41,29 +54,7 @@ def _told(content: Any = "r") -> dict[str, Any]:
             [_result("x", [{"type": "text", "text": "r"}])],
             [{"role": "user", "content": [{"type": "text", "text": "[tool result]"}, {"type": "text", "text": "r"}]}],
         ),
-    ],
-)
-def test_each_call_gets_its_result_and_no_text_is_lost(sent: list[Any], kept: list[Any]) -> None:
-    assert with_rules(sent, [PAIRS]) == kept
-    assert with_rules(kept, [PAIRS]) == kept
-
-
-def _use(*ids: str) -> dict[str, Any]:
-    return {"role": "assistant", "content": [{"type": "tool_use", "id": id, "name": "f", "input": {}} for id in ids]}
-
-
-def _answers(*ids: str, text: str = "") -> dict[str, Any]:
-    results: list[Any] = [{"type": "tool_result", "tool_use_id": id, "content": "r"} for id in ids]
-    return {"role": "user", "content": [*results, *([{"type": "text", "text": text}] if text else [])]}
-
-
-_EMPTY = {"type": "tool_result", "content": "[no output]", "tool_use_id": "a"}
-_LABEL, _TEXT = {"type": "text", "text": "[tool result]"}, {"type": "text", "text": "r"}
-
-
-@pytest.mark.parametrize(
-    ("sent", "kept"),
-    [
+        # the same of Messages
         ([USER, _use("a", "b"), _answers("b", "a", text="t")], [USER, _use("a", "b"), _answers("a", "b", text="t")]),
         ([_use("a"), USER], [_use("a"), {"role": "user", "content": [_EMPTY, {"type": "text", "text": "u"}]}]),
         ([_use("a")], [_use("a"), {"role": "user", "content": [_EMPTY]}]),
@@ -79,7 +70,7 @@ _LABEL, _TEXT = {"type": "text", "text": "[tool result]"}, {"type": "text", "tex
         ),
     ],
 )
-def test_calls_of_messages_get_their_results(sent: list[Any], kept: list[Any]) -> None:
+def test_each_call_gets_its_result_and_no_text_is_lost(sent: list[Any], kept: list[Any]) -> None:
     assert with_rules(sent, [PAIRS]) == kept
     assert with_rules(kept, [PAIRS]) == kept
 

@@ -507,24 +507,14 @@ def test_what_is_lost_is_named_or_refused() -> None:
         ({"model": 7}, "model"),
         ({"stream": "yes"}, "stream"),
         ({"system": [[1, 2]]}, "system[0]"),  # as tokens it could have more than its text
-    ],
-)
-def test_a_fault_names_its_field(fields: Doc, param: str) -> None:
-    with pytest.raises(BadRequest) as caught:
-        parsed(**fields)
-    assert caught.value.param == param
-
-
-@pytest.mark.parametrize(
-    ("fields", "param"),
-    [
+        # these only a translation meets
         ({"messages": [user({"type": 7})]}, "messages.0.content[0].type"),
         ({"messages": [{"role": "tool", "content": "x"}]}, "messages.0.role"),
         ({"tools": {}}, "tools"),
         ({"tools": [TOOL], "tool_choice": {"type": "some"}}, "tool_choice.type"),
     ],
 )
-def test_a_fault_that_only_a_translation_meets_names_its_field(fields: Doc, param: str) -> None:
+def test_a_fault_names_its_field(fields: Doc, param: str) -> None:
     with pytest.raises(BadRequest) as caught:
         translation(**fields)
     assert caught.value.param == param

@@ -215,16 +215,6 @@ async def test_a_clean_stream_leaves_a_connection_for_the_next(ask: Asker) -> No
     assert ask.exchange.reused
 
 
-async def test_an_aborted_stream_closes_its_connection_at_once(ask: Asker) -> None:
-    answer = await ask(in_steps(HI, hangs=True))
-    async for _ in pieces_of(answer):
-        break
-    began = asyncio.get_running_loop().time()
-    answer.abort()
-    assert await ask.exchange.left() - began < 0.5
-    answer.abort()
-
-
 async def test_a_released_connection_is_kept_if_the_rest_comes_soon(ask: Asker) -> None:
     go = asyncio.Event()
     answer = await ask(in_steps(b"data: [DONE]\n\n", go))
@@ -237,13 +227,17 @@ async def test_a_released_connection_is_kept_if_the_rest_comes_soon(ask: Asker) 
     assert ask.exchange.reused
 
 
-async def test_a_released_connection_is_closed_if_the_rest_does_not_come(ask: Asker) -> None:
+@pytest.mark.parametrize(("end", "least", "most"), [("abort", 0.0, 0.5), ("release", 0.45, 2.5)])
+async def test_a_connection_is_closed_at_once_or_if_the_rest_does_not_come(
+    ask: Asker, end: str, least: float, most: float
+) -> None:
     answer = await ask(in_steps(HI, hangs=True))
     async for _ in pieces_of(answer):
         break
     began = asyncio.get_running_loop().time()
-    answer.release()
-    assert 0.45 < await ask.exchange.left() - began < 2.5
+    getattr(answer, end)()
+    assert least < await ask.exchange.left() - began < most
+    answer.abort()
 
 
 @pytest.mark.parametrize("fault", ["reset", "close", "chunk"])
