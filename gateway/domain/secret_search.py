@@ -145,8 +145,6 @@ class Needles(msgspec.Struct, frozen=True):
     """Secrets to search for, prepared by ``needles``."""
 
     values: frozenset[str] = frozenset()
-    ends: tuple[str, ...] = ()
-    """The values, folded, of which texts may show the beginning and the end."""
     long: tuple[str, ...] = ()
     """The spellings of which pieces are found."""
     short: tuple[str, ...] = ()
@@ -187,11 +185,12 @@ class Needles(msgspec.Struct, frozen=True):
 
     def _masked_spans(self, text: str) -> Iterator[Span]:
         """Yields where only the beginning and the end of values are shown, as in ``sk-ab...wxyz``."""
+        values = [fold_case(value) for value in self.values]
         for number, match in enumerate(_ELLIPSIS.finditer(text)):
             if number >= 32:  # it takes a while
                 return
             before, after = text[max(0, match.start() - 64) : match.start()], text[match.end() : match.end() + 64]
-            for value in self.ends:
+            for value in values:
                 head, tail = _head(before, value), _tail(after, value)
                 if head + tail >= 8:
                     yield match.start() - head, match.end() + tail
@@ -204,21 +203,9 @@ def needles(values: Iterable[str]) -> Needles:
     long = tuple(spelling for spelling in all_spellings if len(spelling) >= PIECE)
     return Needles(
         values=frozenset(long_enough),
-        ends=tuple(map(fold_case, long_enough)),
         long=long,
         short=tuple(spelling for spelling in all_spellings if len(spelling) < PIECE),
         blocks=frozenset(block for spelling in long for block in blocks_of(spelling)),
-    )
-
-
-def join_needles(parts: Sequence[Needles]) -> Needles:
-    """Returns all these secrets together."""
-    return Needles(
-        values=frozenset().union(*(part.values for part in parts)),
-        ends=tuple(end for part in parts for end in part.ends),
-        long=tuple(spelling for part in parts for spelling in part.long),
-        short=tuple(spelling for part in parts for spelling in part.short),
-        blocks=frozenset().union(*(part.blocks for part in parts)),
     )
 
 

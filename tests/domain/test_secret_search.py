@@ -8,7 +8,7 @@ from urllib.parse import quote, quote_plus
 import pytest
 from hypothesis import given, strategies as st
 
-from gateway.domain.secret_search import PIECE, SHORTEST, Needles, blank_spans, join_needles, needles, views
+from gateway.domain.secret_search import PIECE, SHORTEST, blank_spans, needles, views
 
 KEY = "sk-proj-Ab3/dE+fG=hIjKlMnOpQrStUvWxYz0123456789"
 PRINTABLE = st.characters(min_codepoint=0x21, max_codepoint=0x7E)
@@ -131,7 +131,7 @@ def test_neighbours_become_one_blank() -> None:
 
 
 def test_several_secrets_at_once() -> None:
-    both = join_needles([needles([KEY]), needles(["another-secret-1234"]), Needles()])
+    both = needles([KEY, "another-secret-1234"])
     text = f"{KEY} and another-secret-1234"
     assert blank_spans(text, both.spans(text)) == "… and …"
 

@@ -27,7 +27,7 @@ from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import BadRequest, UpstreamError, UpstreamTimeout
 from gateway.domain.failure import AttemptFailed, Failure, FailureOrigin, ResponsesNeed, UpstreamText
 from gateway.domain.screen import NO_SCREEN, Screen
-from gateway.domain.secret_search import Needles, blank_spans, join_needles, needles
+from gateway.domain.secret_search import Needles, blank_spans, needles
 from gateway.domain.text import REFERENCE, bare_key, plain
 from gateway.domain.units import ChannelId
 from gateway.domain.urls import parse_proxy
@@ -186,8 +186,8 @@ class Redaction:
     def _needles_for(self, channel: Channel | None, token: str) -> list[Needles]:
         """Returns the secrets to search for in a text about a channel and a token."""
         if self._all_secrets is None:
-            parts = [self.screen(other).needles for other in self._channels.values()]
-            self._all_secrets = join_needles([*parts, needles(self._own_secrets)])
+            secrets = (secrets_of(other, self._environ) for other in self._channels.values())
+            self._all_secrets = needles(frozenset(self._own_secrets).union(*secrets))
         groups = [self._all_secrets]
         if channel is not None and not self.screen(channel).needles.values <= self._all_secrets.values:
             groups.append(self.screen(channel).needles)  # not saved yet, or changed since the call began
