@@ -83,14 +83,15 @@ def warning(**changes: Any) -> IncidentChanged:
     return IncidentChanged(incident=msgspec.structs.replace(found, **changes))
 
 
-@pytest.mark.parametrize("size", [(40, 10), (60, 20), (80, 24), (160, 45)])
-async def test_every_page_opens_at_every_size(size: tuple[int, int]) -> None:
+@pytest.mark.parametrize("size", [(20, 5), (40, 10), (60, 20), (80, 24), (160, 45)])
+async def test_every_page_opens_at_every_size_and_lists_show_rows(size: tuple[int, int]) -> None:
     app = console(FakeClient(calls(30)))
     async with app.run_test(size=size) as pilot:
         for number, page in enumerate(PAGES, 1):
             await pilot.press(str(number))
             await pilot.pause()
             assert app.page.id == page.id
+            assert all(table.size.height > 1 for table in app.page.query(LiveTable)), page.id  # the titles are a line
 
 
 async def test_what_was_spent_today_is_counted_on() -> None:

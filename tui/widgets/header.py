@@ -30,7 +30,7 @@ class Header(Widget):
     auto_links = False
 
     DEFAULT_CSS = """
-    Header { height: 2; background: $panel; color: $foreground; }
+    Header { height: 2; background: $panel; color: $foreground; text-wrap: nowrap; text-overflow: ellipsis; }
     Header:nocolor { text-style: none; }
     """
 
