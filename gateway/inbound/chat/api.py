@@ -82,6 +82,7 @@ def read_chat(text: bytes, body: Body) -> InboundRequest:
     new_cap = check_range("max_completion_tokens", chat.max_completion_tokens, MOST_TOKENS)
     old_cap = check_range("max_tokens", chat.max_tokens, MOST_TOKENS)
     bound = _input_bound(body)
+    is_legacy = "functions" in fields and is_nothing(fields.get("tools", NULL)) and not is_nothing(fields["functions"])
     return InboundRequest(
         body=b"" if text.startswith(BOM) else text,
         fields=fields,
@@ -93,13 +94,8 @@ def read_chat(text: bytes, body: Body) -> InboundRequest:
         input_bound=bound.tokens,
         media=bound.media,
         calls=bound.calls,
-        form=_form_of(fields) if "functions" in fields else DEFAULT_FORM,
+        form=AnswerForm(has_functions=True) if is_legacy else DEFAULT_FORM,
     )
-
-
-def _form_of(fields: Fields) -> AnswerForm:
-    """Returns the form of the answer to a client that may know only the legacy spelling of tools."""
-    return AnswerForm(has_functions=is_nothing(fields.get("tools", NULL)) and not is_nothing(fields["functions"]))
 
 
 def wants_usage(options: StreamOptions | None, *, stream: bool) -> bool:

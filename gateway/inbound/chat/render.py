@@ -4,6 +4,8 @@ They have OpenAI's own fields, and those that clients know from other gateways: 
 Google's ``extra_content`` with a signature for the next request, and in whole answers Anthropic's ``thinking_blocks``.
 """
 
+from collections.abc import Container
+
 import msgspec
 
 from gateway.domain import rawjson
@@ -44,8 +46,8 @@ def _call(event: ToolCallBegan, arguments: msgspec.Raw) -> JsonObject:
 def _with_function_call(choice: JsonObject, name: str) -> JsonObject:
     """Returns a choice in the legacy spelling, which has one call. Further ones stay in ``tool_calls``."""
     said = dict(choice[name])
-    first, *others = said.pop("tool_calls", [{"index": 1}])
-    if not first.get("index"):
+    first, *others = said.pop("tool_calls", [{}])
+    if "function" in first and not first.get("index"):  # neither a custom tool's call nor a further one
         said |= {"function_call": first["function"], **({"tool_calls": others} if others else {})}
         choice = {**choice, name: said}
     return {**choice, "finish_reason": "function_call"} if choice["finish_reason"] == "tool_calls" else choice
@@ -54,10 +56,11 @@ def _with_function_call(choice: JsonObject, name: str) -> JsonObject:
 _TEXT_FIELDS = {BlockKind.TEXT: "content", BlockKind.REFUSAL: "refusal", BlockKind.REASONING: "reasoning_content"}
 
 
-def _delta(event: AnswerEvent) -> JsonObject:
+def _delta(event: AnswerEvent, customs: Container[tuple[int, int]] = ()) -> JsonObject:
     match event:
         case Piece(kind=BlockKind.TOOL_CALL):
-            return {"tool_calls": [{"index": event.number, "function": {"arguments": msgspec.Raw(event.piece)}}]}
+            kind, key = ("custom", "input") if (event.choice, event.number) in customs else ("function", "arguments")
+            return {"tool_calls": [{"index": event.number, kind: {key: msgspec.Raw(event.piece)}}]}
         case Piece():
             return {_TEXT_FIELDS[event.kind]: msgspec.Raw(event.piece)}
         case ToolCallBegan():
@@ -83,6 +86,8 @@ class ChatRenderer(Renderer):
         self._order = order
         self._begun: set[int] = set()
         """The choices of which the client has the first chunk."""
+        self._customs: set[tuple[int, int]] = set()
+        """The calls of custom tools, each by its choice and its number."""
         self._list_sizes: dict[tuple[int, str], int] = {}
         """How many images and annotations each choice has so far, by the choice and the name of the list."""
         self._head = _head(order, order.answer_id, "chat.completion.chunk")
@@ -106,7 +111,9 @@ class ChatRenderer(Renderer):
         logprobs = None
         if isinstance(event, Piece) and event.logprobs:
             logprobs = {"content": msgspec.Raw(event.logprobs), "refusal": None}
-        delta = _delta(event)
+        if isinstance(event, ToolCallBegan) and event.custom:
+            self._customs.add((event.choice, event.number))
+        delta = _delta(event, self._customs)
         for name in ("images", "annotations"):
             if name in delta:
                 place = self._list_sizes.get((event.choice, name), 0)

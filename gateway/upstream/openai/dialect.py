@@ -42,7 +42,7 @@ _TOOL = msgspec.Raw(b'"tool"')
 _ONLY_THERE = re.compile(r"(?i)function tools with reasoning_effort|\buse (?:the )?`?/?(?:v1/)?responses\b")
 """Matches OpenAI's refusals of what chat completions lack."""
 LEAST_LIMIT = 16
-"""The smallest ``max_output_tokens`` of a response that OpenAI accepts."""
+"""The least ``max_output_tokens`` that OpenAI accepts. Lower ones are raised: programs check models with one token."""
 _NO_PATH = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED})
 
 

@@ -119,10 +119,7 @@ def refuses_reasoning(failure: Failure) -> bool:
 
 
 def _output_limit(cap: int | None, served: ServedModel, budget: int | None) -> int | None:
-    """Returns the client's limit, else what the money left pays for, at most the model's own.
-
-    A lower one than OpenAI accepts is raised: programs check a key or a model with an answer of one token.
-    """
+    """Returns the client's limit, else what the money left pays for, at most the model's own, at least OpenAI's."""
     limits = [limit for limit in (budget if cap is None else cap, served.max_output) if limit is not None]
     return None if cap is None and budget is None else max(LEAST_LIMIT, min(limits))
 

@@ -4,9 +4,11 @@ import json
 import tracemalloc
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
+from gateway.domain.answer import AnswerForm
 from gateway.domain.sse import is_stream
 from gateway.domain.usage import Usage, UsageSource, as_object
 from gateway.inbound.chat.native import NativeChatStream
@@ -227,6 +229,18 @@ def test_a_whole_answer_with_several_choices_becomes_a_stream() -> None:
     said = said_in(out)
     assert (said.text, said.finish) == ({0: "a", 1: "b"}, {0: "stop", 1: "length"})
     assert (stream.state.reported and stream.state.reported.total) == 11
+
+
+@pytest.mark.parametrize("legacy", [False, True])
+def test_the_call_of_a_custom_tool_has_its_input_and_is_no_function_call(*, legacy: bool) -> None:
+    custom = {"id": "a", "type": "custom", "custom": {"name": "f", "input": "x"}}
+    stream = native_stream(msgspec.structs.replace(order(TWO_CHOICES), form=AnswerForm(has_functions=legacy)))
+    out = stream.feed(dumps(whole("m", choice(None, tool_calls=[custom], finish="tool_calls")))) + stream.end()
+    calls = [call for chunk in chunks_in(out) for call in chunk["choices"][0]["delta"].get("tool_calls", ())]
+    assert calls == [
+        {"index": 0, **custom, "custom": {"name": "f", "input": ""}},
+        {"index": 0, "custom": {"input": "x"}},
+    ]
 
 
 def test_a_long_answer_is_sent_in_pieces_and_its_thoughts_first() -> None:
