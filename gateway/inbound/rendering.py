@@ -80,6 +80,10 @@ class Renderer(Protocol):
     def tail(self, usage: Usage) -> bytes:
         """Returns the end of the answer, with the totals, which is sent once the call is recorded."""
 
+    def whole(self, usage: Usage) -> bytes:
+        """Returns a plain answer, which is all in the tail, unless the renderer writes streams, too."""
+        return self.tail(usage)
+
 
 class WholeBlock(msgspec.Struct):
     """A block of a whole answer."""
@@ -235,7 +239,7 @@ class RenderedStream(EventStream):
         return self.read_whole(body, split=True)
 
     def read_whole(self, body: bytes, *, split: bool = False) -> bytes:
-        """Returns what the client gets for a whole answer; with ``split``, long texts come in pieces."""
+        """Returns what a stream gets for a whole answer, if it is ``split``: long texts come in pieces."""
         out = BytesIO()  # it grows in one place, so nothing is copied again
         body = as_utf8(body)
         self.state.whole = True
@@ -245,7 +249,8 @@ class RenderedStream(EventStream):
                 if number >= _MOST_PARTS:
                     raise TooManyElements(f"it has more than {_MOST_PARTS:,} parts")
                 for piece in _split_text(part) if split else (part,):
-                    out.write(self._render(self._events_of((piece,))))
+                    rendered = self._render(self._events_of((piece,)))
+                    out.write(rendered if split else b"")
         except AttemptFailed as exc:
             self.failure = exc.failure
             return b""
@@ -380,4 +385,4 @@ class RenderingAdapter:
             stream.read_whole(body)
         if stream.failure is not None:
             raise AttemptFailed(stream.failure)
-        return whole_answer(stream.state, b"", *(("assembled",) if events else ()), render=stream.renderer.tail)
+        return whole_answer(stream.state, b"", *(("assembled",) if events else ()), render=stream.renderer.whole)

@@ -44,7 +44,6 @@ from gateway.inbound.responses.tools import ClientTool, ToolKind
 from gateway.upstream.adapter import DialectAdapter
 
 _EVENT = b'event: response.%b\ndata: {"type":"response.%b","sequence_number":%d%b}\n\n'
-_PLACED_EVENT = b'event: response.%b\ndata: {"type":"response.%b","sequence_number":%d,"output_index":%d%b}\n\n'
 INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
 """Reasons of an incomplete response, by finish reason."""
 
@@ -210,40 +209,17 @@ class ResponseRenderer(Renderer):
 
     def _number_events(self, events: Iterable[Event]) -> bytes:
         """Returns the bytes of events of the open item, with their numbers and the item's place in the output."""
-        written = b""
-        number, place = self._number, len(self._items)
-        for name, fields in events:
-            written += _PLACED_EVENT % (name, name, number, place, fields)
-            number += 1
-        self._number = number
-        return written
+        place = field(b"output_index", b"%d" % len(self._items))
+        return b"".join([self._event(name, place + fields) for name, fields in events])
 
     def _event(self, name: bytes, fields: bytes) -> bytes:
         number, self._number = self._number, self._number + 1
         return _EVENT % (name, name, number, fields)
 
 
-class WholeResponse(Renderer):
-    """Writes a whole response at its end. It is made as a stream is."""
-
-    def __init__(self, writer: ResponseRenderer) -> None:
-        self._writer = writer
-
-    @property
-    def fault(self) -> str:
-        return self._writer.fault
-
-    def take(self, event: AnswerEvent) -> bytes:
-        self._writer.take(event)
-        return b""
-
-    def tail(self, usage: Usage) -> bytes:
-        return self._writer.whole(usage)
-
-
 def response_adapter(dialect: DialectAdapter, writer: Callable[[Order], ResponseRenderer]) -> RenderingAdapter:
     """Returns the adapter that writes a dialect's answers as responses."""
-    return RenderingAdapter(dialect, writer, lambda order: WholeResponse(writer(order)))
+    return RenderingAdapter(dialect, writer, writer)
 
 
 def usage_object(usage: Usage) -> dict[str, Any]:
