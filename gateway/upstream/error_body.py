@@ -102,7 +102,8 @@ def read_object(body: Mapping[str, Any]) -> ErrorBody:
         error = msgspec.structs.replace(error, request_id=request_id)
     elif isinstance(part, str):
         nested = _nested_error(part)
-        error = msgspec.structs.replace(error, message=tidy(f"{part}: {error.message}" if error.message else part))
+        text = part if error.message in ("", part) else f"{part}: {error.message}"
+        error = msgspec.structs.replace(error, message=tidy(text))
         error = error if nested is None else _with_nested(error, nested)
     return error if error.message or not body else msgspec.structs.replace(error, message=excerpt(rawjson.encode(body)))
 

@@ -31,17 +31,18 @@ _FAULT = frozenset(range(500, 600)) - {504, 524, 529}
 """Statuses of an upstream's own failure. Some upstreams report every error under one of them."""
 
 _NO_MONEY = lazy_pattern(
-    r"insufficient[_ ](?:[\w-]+[_ ]){0,4}(?:quota|balance|credits?|funds?)\b|credit[_ ]balance|out[_ ]of[_ ]credit"
+    r"insufficient[_ ](?:[\w-]+[_ ]){0,4}(?:quota|balance|credits?|funds?)(?![a-z])|credit[_ ]balance"
     r"|\b(?:balance|credits?|quota)\b[^.]{0,30}(?:insufficient|not enough|too low|exhausted|depleted|used up)"
     r"|spend(?:ing)?[_ ]limit|billing_(?:hard_limit_reached|not_active)|usage[_ ]?limit|perday|exceeded_current_quota"
     r"|(?<!thinking )\bbudget[_ ](?:has been |limit )?ex(?:ceed|haust)ed|key limit exceeded|credit ?limit|extra usage"
-    r"|exhausted balance|user is locked"
+    r"|out[_ ]of[_ ]credit|exhausted balance|user is locked|balance_not_enough|free api access limit"
     r"|insufficientbalance|quota_(?:exhausted|reached)|overdue|arrear|in good standing|payment[_ ]required"
     r"|please (?:recharge|top up)|exceeds the service quota|token quota is exceeded|invalidsubscription"
     r"|\b(?:ha(?:ve|s) (?:no|any)|not enough|needs? more) (?:\w+ )?(?:credits?|balance|funds)\b"
     r"|free ?(?:tier|trial)[^.]{0,60}(?:exhausted|used up)|exhausted[^.]{0,20}free|freetieronly|set inference limit"
     r"|(?:plan|subscription|package)[^.]{0,40}has expired|out of call volume"
-    r"|余额(?:不足|已)|欠费|请充值|额度(?:不足|失败|已用|已耗)|配额(?:不足|已用)|资源包|使用上限|套餐已(?:过期|到期)"
+    r"|authorize resources to|not purchased or authorized|购买资源|未购买|无任何可用资源|余额(?:不足|已)|欠费|请充值"
+    r"|额度(?:不足|失败|已用|已耗)|配额(?:不足|已用)|资源包|使用上限|套餐已(?:过期|到期)"
 )
 _ALLOWANCE = lazy_pattern(
     r"exceeded (?:your |the |its |today's )?(?:(?:current|monthly|daily|weekly|\d+-hour|usage) ){0,2}quota"
@@ -86,7 +87,8 @@ _NO_MODEL = lazy_pattern(
     r"|endpoint with name '[^']*' does not exist|given endpoint does not exist|unsupported_?model\b|unsupported model:"
     r"|supported (?:api )?model names are|repository not found|model type \S+ not supported"
     r"|model_(?:terms_required|permission_blocked)|marked by provider as legacy|use case details have not been"
-    r"|marketplace subscription for this model|model fade out"
+    r"|marketplace subscription for this model|model fade out|entity with key \S+ not found"
+    r"|authorization failed or requested resource|model\b[^.]{0,80} unavailable in your region|model_not_available"
     r"|模型.{0,40}(?:不存在|无可用|未开通)"
 )
 _CERTAINLY_NO_MODEL = lazy_pattern(
@@ -100,7 +102,7 @@ _DENIED = lazy_pattern(
     r"|\bmodels?\b.{0,120}?(?:not have access|no access|access denied)"
     r"|\bmodels?\b.{0,120}?not (?:enabled|supported|allowed|authorized|permitted)"
     r"|no permission to use the model|not support the model|\bmodel requires a subscription"
-    r"|by api key model allowlist|modelarts\.81004|\bmodel is gated"
+    r"|by api key model allowlist|modelarts\.81004|\bmodel is gated|model_access_denied|model is only available to"
 )
 """The key is valid, but not for this model."""
 _NOT_IN_PLAN = lazy_pattern(r"plan does not (?:yet )?include access to|套餐暂未开放")
@@ -123,10 +125,10 @@ _NO_PATH = lazy_pattern(r"invalid url|unknown_url")
 _WANTS_TLS = lazy_pattern(r"plain http request was sent to https|http request to an https server")
 _INVALID_REQUEST = lazy_pattern(r"invalid_request_error")
 _FILTER = lazy_pattern(
-    r"content[_ ]filter|data_?inspection|content[_ ]policy|contain sensi?tive|responsibleai|high risk|new_sensitive"
+    r"content[_ ]filter|data_?inspection|content[_ ]polic(?:y|ies)|contain sensi?tive|responsibleai|high risk"
     r"|sensitive[_ ]?content|risk_?detection|censorship|inappropriate content|our safety system"
     r"|prompt injection (?:\w+ )?detected|guardrail|blocked due to security|blocked (?:in|out)put:"
-    r"|violates? (?:\w+ )?usage guidelines|敏感|不安全|违规"
+    r"|violates? (?:\w+ )?usage guidelines|new_sensitive|prompt filtered|敏感|不安全|违规"
 )
 _FLAGGED = lazy_pattern(_FILTER.pattern + r"|moderation|flagged|safety|blocked_by_policy|\brefusal\b")
 _TOO_LONG = lazy_pattern(
@@ -157,6 +159,7 @@ _OWN_FAULT = lazy_pattern(
     r"|no models? loaded|not ready for inference|model (?:is |was )?(?:not |un)loaded|model has crashed"
     r"|failed to load model|model is (?:at capacity|overloaded)|server is busy|enginecore encountered an issue"
     r"|\bloading model\s*\Z|\b(?:channel|compute) error\.?\s*\Z|no healthy deployments|cuda error:"
+    r"|closed or temporarily unavailable|degraded function"
 )
 """Failures of an upstream that come as the client's mistake, without a word about it: from OpenRouter, Cloudflare,
 LiteLLM and OpenCode Zen if the provider behind them fails, and from LM Studio and llama.cpp."""

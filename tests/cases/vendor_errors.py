@@ -58,6 +58,16 @@ def siliconflow(number: int, message: str) -> Any:
 BROKE = "Your account org-1 <ak-1> is suspended due to insufficient balance, please recharge your account"
 
 OUT_OF_CREDIT: list[Said] = [
+    (429, failure("Credits are used up.", code="insufficient_quota_error")),  # Sarvam
+    (403, failure("No.", code="BILLING_BALANCE_NOT_ENOUGH")),  # Novita
+    *(
+        (400, {"code": 400, "message": text})  # Gitee
+        for text in (
+            "Today the free API access limit exceeded.",
+            "该令牌不能访问任何资源,请绑定或购买资源后使用",
+            "Resources are not purchased or authorized. Purchase or authorize resources before using them.",
+        )
+    ),
     (412, openai("Account x is suspended, possibly due to reaching the monthly spending limit")),  # Fireworks
     (403, {"statusCode": 403, "message": "Token quota is exceeded. Try again in 12 days."}),  # Azure API Management
     (404, failure("Your account does not have a valid CodingPlan subscription", code="InvalidSubscription")),

@@ -7,6 +7,10 @@ from typing import Any
 from tests.cases.vendor_errors import Said, anthropic, at, failure, google, huawei, minimax, openai, siliconflow, zhipu
 
 NO_SUCH_MODEL: list[Said] = [
+    (404, {"code": "404", "message": "Authorization failed or requested resource not found."}),  # Oracle
+    (401, {"error": "This model is only available to Pro users"}),  # Venice
+    (403, failure("The API key cannot call it.", code="model_access_denied")),  # Novita
+    (404, openai("The model x is not included in your plan", "404", "model_not_available")),  # ZenMux
     (400, openai("The model `x` requires terms acceptance. Please have the org admin", "model_terms_required")),  # Groq
     (403, failure("The model `x` is blocked at the organization level", code="model_permission_blocked_org")),
     (400, {"error": "Specified model is not valid"}),  # Venice
@@ -213,6 +217,7 @@ FILTERED: list[tuple[int, Any, str]] = [
     ),
     filtered(zhipu("1301", "系统检测到输入或生成内容可能包含不安全或敏感内容，请您避免输入易产生敏感内容的提示语。")),
     (400, minimax(1026, "input new_sensitive"), "content_filter"),
+    filtered(failure("Input Filter: Prompt filtered due to safety violations.", code=400)),  # SAP
     (403, huawei("81011", "May contain senstive information."), "ModelArts.81011"),
     (
         446,
@@ -342,6 +347,11 @@ BAD_REQUEST: list[Said] = [
 ]
 
 OWN_FAILURE: list[Said] = [
+    (400, {"status": 400, "title": "Bad Request", "detail": "Function id '1': DEGRADED function cannot be invoked"}),
+    (
+        400,
+        openai("The request targeted an endpoint that is currently closed or temporarily unavailable."),
+    ),  # Volcengine
     (400, {"error": "CUDA error: device-side assert triggered"}),  # Hugging Face
     (400, failure("This model is not ready for inference")),  # Featherless
     (500, openai("The server had an error while processing your request.", None, "server_error")),
@@ -372,14 +382,12 @@ OWN_FAILURE: list[Said] = [
     (400, {"success": False, "error": [{"code": 2005, "message": "Failed to get response from provider"}]}),
     (400, anthropic("invalid_request_error", "Error from provider (Console Go): Upstream request failed")),
     (400, openai("No healthy deployments for this model", "400")),  # LiteLLM
-    (400, {"error": "Model unloaded."}),  # LM Studio
+    *at(400, {"error": "Model unloaded."}, {"error": "Channel Error"}),  # LM Studio
     (400, {"error": "The model has crashed without additional information. (Exit code: 18446744072635812000)"}),
     (400, openai("No models loaded. Please load a model in the developer page.", None, param="model")),
     (400, openai('Failed to load model "x". Error: Operation canceled.', None)),
-    (400, {"error": "Channel Error"}),
     (400, openai("EngineCore encountered an issue. See stack trace (above) for the root cause.", 400)),  # vLLM
-    (400, openai("Loading model", 400, "unavailable_error")),  # llama.cpp
-    (400, openai("model is not loaded", 400)),  # llama.cpp
+    *at(400, openai("Loading model", 400, "unavailable_error"), openai("model is not loaded", 400)),  # llama.cpp
 ]
 
 STATE_GONE: list[Said] = [
