@@ -26,13 +26,6 @@ from gateway.domain.text import plain, word
 from gateway.domain.units import ChannelId
 
 
-class StickyRoute(msgspec.Struct, frozen=True):
-    """The channel and key that answered a conversation."""
-
-    channel: ChannelId
-    key_id: ChannelId
-
-
 class _Message(msgspec.Struct):
     role: str = ""
 
@@ -69,9 +62,10 @@ class Chooser:
     mono: Callable[[], float]
 
     def __post_init__(self) -> None:
-        self._conversations = RecentItems[StickyRoute](self.mono, keep_s=3600.0, most=10_000)
-        self._answers = RecentItems[StickyRoute](self.mono, keep_s=math.inf, most=4096)
-        """The routes of answers that requests may continue, by the ids of the answers."""
+        self._conversations = RecentItems[tuple[ChannelId, ChannelId]](self.mono, keep_s=3600.0, most=10_000)
+        """The channels and keys that answered conversations, by id."""
+        self._answers = RecentItems[ChannelId](self.mono, keep_s=math.inf, most=4096)
+        """The channels of answers that requests may continue, by the ids of the answers."""
 
     def first(self, call: Call, entry: ModelEntry, *, waited: bool = False, dry: bool = False) -> RouteChoice:
         """Returns the first channel, or where a slot may come free if the call has not ``waited`` for one.
@@ -101,11 +95,11 @@ class Chooser:
     def _choose(self, call: Call, routes: Sequence[Route]) -> RouteChoice:
         return choose(routes, NOTHING_TRIED, self.health, self.draw, self.channel_limits.check_for(call))
 
-    def _choose_with_answer(self, call: Call, entry: ModelEntry, stored: StickyRoute) -> RouteChoice:
+    def _choose_with_answer(self, call: Call, entry: ModelEntry, stored: ChannelId) -> RouteChoice:
         """Returns the only channel that stores the answer the request continues. Raises as ``first`` does."""
-        channel = call.context.catalog.registry.channels.get(stored.channel)
-        name = plain(channel.name if channel is not None else stored.channel)
-        choice = self._choose(call, [route for route in entry.routes if route.channel.id == stored.channel])
+        channel = call.context.catalog.registry.channels.get(stored)
+        name = plain(channel.name if channel is not None else stored)
+        choice = self._choose(call, [route for route in entry.routes if route.channel.id == stored])
         if choice.route is None:
             error = no_channel(call, choice)
             error.message += f"; only channel '{name}' has the answer that the request continues"
@@ -121,11 +115,12 @@ class Chooser:
         last = self._conversations.find(call.conversation)
         if last is None:
             return None
-        routes = [route for route in entry.routes if route.channel.id == last.channel]
+        channel, key_id = last
+        routes = [route for route in entry.routes if route.channel.id == channel]
         choice = self._choose(call, routes)
         if choice.route is None or choice.paused:
             return None
-        keys = [route for route in routes[0].keys if route.key_id == last.key_id]
+        keys = [route for route in routes[0].keys if route.key_id == key_id]
         healthy = [route for route in keys if self.health.state_of(route.key_id).name == "ok"]
         route = healthy[0] if healthy else choice.route
         if route.rank.tier > entry.routes[0].rank.tier and STAYED_MARK not in limits.marks:
@@ -158,10 +153,10 @@ class Chooser:
 
     def note_answer(self, answer: str, route: Route) -> None:
         if answer:
-            self._answers.note(answer.encode("utf-8", "replace"), StickyRoute(route.channel.id, route.key_id))
+            self._answers.note(answer.encode("utf-8", "replace"), route.channel.id)
 
     def note_conversation(self, conversation: bytes, route: Route) -> None:
-        self._conversations.note(conversation, StickyRoute(route.channel.id, route.key_id))
+        self._conversations.note(conversation, (route.channel.id, route.key_id))
 
 
 def _skipped_marks(skipped: Sequence[SkippedRoute], route: Route, entry: ModelEntry) -> tuple[str, ...]:

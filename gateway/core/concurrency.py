@@ -32,8 +32,7 @@ class _Line(msgspec.Struct, eq=False):
     """The calls at one gate."""
 
     taken: int = 0
-    waiters: deque[_Waiter] | None = None
-    """The queue, made when a call has to wait."""
+    waiters: deque[_Waiter] = msgspec.field(default_factory=deque)
     limit: int | None = None
     """The limit that was set while calls waited; None for the limit of their gates."""
 
@@ -82,7 +81,7 @@ class ConcurrencyLimiter:
 
     def waiting(self, key: tuple[str, str]) -> int:
         line = self._lines.get(key)
-        return sum(not waiter.granted.done() for waiter in line.waiters) if line is not None and line.waiters else 0
+        return sum(not waiter.granted.done() for waiter in line.waiters) if line is not None else 0
 
     def gates_with_room(self, gates: Sequence[ConcurrencyGate]) -> list[ConcurrencyGate]:
         """Returns the gates where one more call may wait. Raises RateLimited if all queues are full."""
@@ -102,8 +101,6 @@ class ConcurrencyLimiter:
         timer = loop.call_later(longest.wait_s, _reject, waiter.granted, _no_slot(longest, waited=True))
         for gate in gates:
             line = self._lines.setdefault(gate.key, _Line())
-            if line.waiters is None:
-                line.waiters = deque()
             line.waiters.append(waiter)
             self._hand_over(line)
         try:
@@ -121,7 +118,7 @@ class ConcurrencyLimiter:
         """Let no more calls wait: those that wait, and later ones, get this error."""
         self._closed = error
         for line in self._lines.values():
-            for waiter in line.waiters or ():
+            for waiter in line.waiters:
                 _reject(waiter.granted, error)
 
     def apply_limits(self, gates: Callable[[], Mapping[tuple[str, str], ConcurrencyGate]]) -> None:
@@ -149,7 +146,7 @@ class ConcurrencyLimiter:
             line = self._lines.get(gate.key)
             if line is None:
                 continue
-            if line.waiters and waiter in line.waiters:
+            if waiter in line.waiters:
                 line.waiters.remove(waiter)
                 self._hand_over(line)
             if not (line.taken or line.waiters):

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gateway.core.chooser import StickyRoute, conversation_id
+from gateway.core.chooser import conversation_id
 from gateway.core.recent_items import RecentItems
 from gateway.domain.call import PASSED_MARK, STAYED_MARK, FailureKind, mark_values
 from gateway.domain.errors import NoChannel
@@ -43,7 +43,7 @@ async def test_a_full_channel_is_left_for_another(rig: Rig) -> None:
 
 
 SYSTEM = {"role": "system", "content": "You are terse."}
-HERE = StickyRoute(ChannelId("ch_a"), ChannelId(""))
+HERE = ChannelId("ch_a")
 
 
 def says(role: str, text: str) -> dict[str, str]:
@@ -73,7 +73,7 @@ def test_others_have_other_names(other: bytes) -> None:
 
 
 def test_memory_is_bounded_and_the_oldest_goes() -> None:
-    sticky = RecentItems[StickyRoute](Mono(), keep_s=3600, most=10_000)
+    sticky = RecentItems[ChannelId](Mono(), keep_s=3600, most=10_000)
     for number in range(10_000):
         sticky.note(str(number).encode(), HERE)
     sticky.note(b"0", HERE)
