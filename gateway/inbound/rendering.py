@@ -35,7 +35,7 @@ from gateway.domain.sse import BLANK, SSEEvent, has_comment, is_idle, parse, str
 from gateway.domain.transcript import object_of
 from gateway.domain.usage import Usage
 from gateway.inbound.event_stream import EventStream
-from gateway.upstream.adapter import AnswerReader, AnswerStream, DialectAdapter, WholeAnswer, whole_answer
+from gateway.upstream.adapter import AnswerReader, DialectAdapter, WholeAnswer, whole_answer
 from gateway.upstream.answer_errors import failure_named
 from gateway.upstream.answer_state import AnswerState
 from gateway.upstream.error_body import tidy
@@ -365,11 +365,7 @@ class RenderingAdapter:
         self.prepare = dialect.prepare
         self.failure = dialect.failure
 
-    def stream(self, order: Order, channel: Channel) -> AnswerStream:
-        return self.rendered_stream(order, channel)
-
-    def rendered_stream(self, order: Order, channel: Channel) -> RenderedStream:
-        """Returns the stream that renders an answer of the dialect."""
+    def stream(self, order: Order, channel: Channel) -> RenderedStream:
         return RenderedStream(self._dialect.reader(order, channel), order, channel, self._renderer(order))
 
     def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:

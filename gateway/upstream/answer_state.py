@@ -295,14 +295,9 @@ class AnswerState:
         return any(choice.tracker.nameless for choice in choices) and not any(choice.produced for choice in choices)
 
     @property
-    def unfinished(self) -> list[int]:
-        """Returns the choices that began and did not end."""
-        return [index for index, choice in self._choices.items() if not choice.word]
-
-    @property
     def complete(self) -> bool:
         """Returns whether every choice has ended."""
-        return bool(self._choices) and not self.unfinished
+        return bool(self._choices) and all(choice.word for choice in self._choices.values())
 
     @property
     def finish(self) -> str:

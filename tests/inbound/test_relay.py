@@ -37,9 +37,7 @@ class LineReader(relay.NativeTap):
 
 def native() -> relay.NativeStream:
     chat = RenderingAdapter(OpenAIDialect(), ChatRenderer, WholeChatRenderer)
-    return relay.RenderableStream(
-        channel(), LineReader(order(), channel()), lambda: chat.rendered_stream(order(), channel())
-    )
+    return relay.RenderableStream(channel(), LineReader(order(), channel()), lambda: chat.stream(order(), channel()))
 
 
 ENDS = ["\n", "\r\n", "\r"]

@@ -209,7 +209,7 @@ class MessagesRelay(Adapter):
         return RenderableStream(
             channel,
             self._tap(order, channel),
-            lambda: message_adapter(self._dialect, _NATIVE_STYLE).rendered_stream(order, channel),
+            lambda: message_adapter(self._dialect, _NATIVE_STYLE).stream(order, channel),
         )
 
     def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
