@@ -218,7 +218,8 @@ class PromptParts(msgspec.Struct):
     def add_without_media(self, raw: msgspec.Raw, elements: Elements) -> bool:
         """Add all but the texts of a value, in a third of the time of ``add``, if it certainly has no media.
 
-        Returns False if it may have media, or an object that was not decoded because its key comes twice.
+        Returns False if it may have media, an object that was not decoded because its key comes twice, or so many
+        arguments within arguments that each would be examined too often.
         """
         own = elements.objects
         if may_have_more_objects(bytes(raw), len(own), elements.texts):
@@ -228,7 +229,10 @@ class PromptParts(msgspec.Struct):
             self.results += _values_of(own, {"role"}).count("tool")
             return True
         if arguments := _values_of(own, names & _ARGUMENTS):
-            in_arguments = set(map(id, elements_of(arguments).objects))
+            inner = elements_of(arguments, elements.size)
+            if inner.size > elements.size:
+                return False
+            in_arguments = set(map(id, inner.objects))
             own = [item for item in own if id(item) not in in_arguments]
             names = set().union(*own)
         kinds = [kind for kind in _values_of(own, names & {"type"}) if isinstance(kind, str)]

@@ -284,6 +284,13 @@ def test_an_agent_s_conversation_is_counted_without_a_look_at_each_value() -> No
     assert PromptParts().add_without_media(raw(messages), elements_of(messages))
 
 
+def test_arguments_within_arguments_are_not_examined_again_for_each() -> None:
+    value: object = [{}] * 100
+    for _ in range(50):
+        value = {"input": value}
+    assert not PromptParts().add_without_media(raw(value), elements_of(value))
+
+
 @pytest.mark.parametrize("call", [b'{"name":"f{"}', rb'{"name":"f\u007b"}'])
 def test_an_object_that_comes_twice_is_found_beside_texts_with_braces(call: bytes) -> None:
     message = b'{"content":{"a":1},"content":"","tool_calls":[%b]}' % call
