@@ -161,7 +161,9 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     tools: tuple[ToolOffer, ...] = ()
     choice: ToolChoice = ToolChoice()
     param_names: Mapping[str, str] = {}
-    """Maps names of parameters in chat completions to those in the client's API, where they differ."""
+    """Maps names of parameters in chat completions to those in the client's API, where they differ; to an empty name if
+    they are not the client's.
+    """
     extras: tuple[str, ...] = ()
     """Names of the client's parameters and items that exist only in its own API."""
     marks: tuple[str, ...] = ()

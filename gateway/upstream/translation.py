@@ -73,7 +73,7 @@ class Parameters:
     def left_out(self) -> tuple[str, ...]:
         """Returns the client's names of all parameters that were not taken, or dropped."""
         not_taken = (name for name, raw in self._fields.items() if not is_nothing(raw))
-        names = map(self._client_name, (*self._dropped, *not_taken))
+        names = filter(None, map(self._client_name, (*self._dropped, *not_taken)))
         return tuple(dict.fromkeys((*names, *self.conversation.extras)))
 
     def take_output_cap(self) -> int | None:

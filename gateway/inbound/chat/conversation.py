@@ -213,7 +213,7 @@ def translate_chat(order: Order) -> Order:
     fields = {name: raw for name, raw in order.fields.items() if name != "messages" and name not in TOOL_FIELDS}
     param_names = _move_effort(fields)
     if order.form.has_functions:  # the answer has a place for one call only
-        fields["parallel_tool_calls"] = rawjson.raw(False)
+        fields["parallel_tool_calls"], param_names["parallel_tool_calls"] = rawjson.raw(False), ""
     reader, raw_messages = _MessageReader(), order.fields["messages"]
     messages = read_typed(list[_Message], raw_messages, "messages")
     for number, message in enumerate(messages):

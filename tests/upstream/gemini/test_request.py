@@ -8,11 +8,13 @@ import msgspec
 import pytest
 
 from gateway.domain import rawjson
+from gateway.domain.answer import AnswerForm
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import ServedModel
 from gateway.domain.conversation import MediaPart, ResultPart, TextPart
 from gateway.domain.errors import BadRequest
 from gateway.domain.order import LearnedRefusals, PreparedRequest
+from gateway.inbound.chat.conversation import translate_chat
 from gateway.upstream.gemini.dialect import GeminiDialect
 from gateway.upstream.gemini.models import UNKNOWN, model_of
 from gateway.upstream.gemini.request import config_of, parts_of, result_parts, tools_of, write_contents
@@ -20,7 +22,7 @@ from gateway.upstream.learned_params import NOTHING
 from gateway.upstream.message_shapes import UNSIGNED
 from gateway.upstream.translation import Parameters, conversation_of
 from tests.cases.conversations import PIXEL, TOOLS_AND_IMAGE, call, function
-from tests.upstream.makers import attempt_fails, channel, recall_of, translated
+from tests.upstream.makers import attempt_fails, channel, order, recall_of, translated
 
 HI = [{"role": "user", "content": "Hi"}]
 
@@ -75,6 +77,14 @@ def test_what_has_no_counterpart_is_named() -> None:
     }
     assert _prepared(**fields).dropped == ("temperature", "parallel_tool_calls", "user", "logit_bias")
     assert _prepared(parallel_tool_calls=True).dropped == ()
+
+
+def test_a_client_of_functions_is_not_told_about_parallel_calls_that_it_did_not_mention() -> None:
+    asked = msgspec.structs.replace(
+        order({"model": "m", "messages": HI, "functions": [{"name": "f"}]}), form=AnswerForm(has_functions=True)
+    )
+    served = ServedModel(name="m", upstream="gemini-3.8-flash")
+    assert GeminiDialect().prepare(translate_chat(asked), channel("https://h"), served, NOTHING).dropped == ()
 
 
 def test_what_was_learned_is_left_out() -> None:
