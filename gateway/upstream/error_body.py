@@ -112,13 +112,10 @@ def error_part(body: Mapping[str, Any]) -> Any:
     """Returns the object or text that is an answer's error, wherever it is, or None."""
     holders = [body, *map(body.get, _ERROR_HOLDERS), _first(body.get("choices"))]
     for holder in holders:
-        error = rawjson.at(holder, "error") or rawjson.at(holder, "Error")
+        error = next(filter(None, (rawjson.at(holder, name) for name in ("error", "Error", "errors"))), None)
         error = _first(error) if isinstance(error, list) else error
         if (isinstance(error, str) and error.strip()) or (isinstance(error, dict) and any(error.values())):
             return error
-    errors = body.get("errors")  # ModelScope's is one object
-    if isinstance(error := errors if isinstance(errors, dict) else _first(errors), dict | str) and error:
-        return error
     return body["base_resp"] if rawjson.at(body, "base_resp", "status_code") else None
 
 

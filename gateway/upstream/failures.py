@@ -164,9 +164,14 @@ _OWN_FAULT = lazy_pattern(
 """Failures of an upstream that come as the client's mistake, without a word about it: from OpenRouter, Cloudflare,
 LiteLLM and OpenCode Zen if the provider behind them fails, and from LM Studio and llama.cpp."""
 
+_INVALID_FIELD = lazy_pattern(r"\A(?:unknown_parameter|unsupported_(?:parameter|value)|invalid_(?:value|type)) ")
+"""Matches OpenAI's codes for a field, whose name or value is quoted: they may be any words."""
+
 _RULES: tuple[tuple[FailureKind, frozenset[int], re.Pattern[str] | None], ...] = (
+    (FailureKind.CLIENT, frozenset({400}), _INVALID_FIELD),
     (FailureKind.QUOTA, frozenset({402}), None),
     (FailureKind.QUOTA, frozenset({400, 401, 403, 404, 412, 422, 429, *_FAULT}), _NO_MONEY),
+    (FailureKind.QUOTA, frozenset({400, 403, 429, *_FAULT}), _ALLOWANCE),
     (FailureKind.AUTH, frozenset({400, 403, *_FAULT}), _SUSPENDED),
     (FailureKind.CLIENT, frozenset({400, 403, 421}), _FLAGGED),
     (FailureKind.CLIENT, frozenset({422, 424, 446, 451, 498, *_FAULT}), _FILTER),
@@ -249,11 +254,9 @@ def _kind(status: int, error: ErrorBody, *, pauses: bool) -> FailureKind:
     words = error.words
     if not error.json and status == 403 and _BLOCKED.search(words):  # by a firewall in front of the upstream
         return FailureKind.SERVER
-    if not pauses and status in {400, 403, 429, *_FAULT} and _ALLOWANCE.search(words):
-        return FailureKind.QUOTA
     for kind, statuses, pattern in _RULES:
         if status in statuses and (pattern is None or pattern.search(words)):
-            return kind
+            return FailureKind.RATE if pattern is _ALLOWANCE and pauses else kind
     # llama.cpp says so of what it lacks an option or a file for, such as audio and embeddings
     return FailureKind.CLIENT if status == 501 and error.json else FailureKind.SERVER
 

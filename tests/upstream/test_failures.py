@@ -25,6 +25,9 @@ def _failure(status: int, error: object = None, headers: Mapping[str, str] | Non
 CLASSES = [
     (400, {"message": "bad temperature", "code": "invalid_value"}, K.CLIENT, "invalid_value"),
     (400, {"message": "bad temperature"}, K.CLIENT, "upstream_rejected"),
+    (400, {"message": "Invalid value: 'unauthorized'.", "code": "invalid_value"}, K.CLIENT, "invalid_value"),
+    (400, {"message": "Unknown parameter: 'daily quota'.", "code": "unknown_parameter"}, K.CLIENT, "unknown_parameter"),
+    (403, {"message": "You exceeded your weekly quota", "resets_in_seconds": 9}, K.RATE, "upstream_rate_limited"),
     (400, {"message": "chained", "code": "upstream_error"}, K.CLIENT, "upstream_rejected"),
     (400, {"message": "too long", "code": "context_length_exceeded"}, K.CLIENT, "context_length_exceeded"),
     (400, {"message": "blocked", "code": "content_filter"}, K.CLIENT, "content_filter"),

@@ -175,6 +175,7 @@ def test_an_error_is_found_in_every_place_where_upstreams_put_it(body: Any, kind
         {"candidates": [{"content": {"parts": [{"text": "hi"}]}}]},
         {"result": "hi", "error_code": 0, "error_msg": ""},
         {"success": True, "result": {"response": "hi"}, "errors": []},
+        {"choices": [{"message": {"content": "hi"}}], "errors": {"count": 0, "list": []}},
         {},
     ],
 )
