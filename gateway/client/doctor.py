@@ -26,7 +26,7 @@ from gateway.domain.advice import advice
 from gateway.domain.call import CHAT_API
 from gateway.domain.diagnosis import LimitView, Obstacle, Why, left_text
 from gateway.domain.errors import GatewayError, QuotaExceeded, RateLimited, error_class
-from gateway.domain.human_values import brief_multiplier, count_text
+from gateway.domain.human_values import brief_multiplier, count_text, first_of
 from gateway.domain.key_owners import hint
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.patterns import is_embedding_model
@@ -242,11 +242,10 @@ async def check_channels(case: Case) -> str:
     ready = list(dict.fromkeys(route.channel for route in routes if not route.passed))
     if not ready:
         return case.why.message
-    texts = [f"{', '.join(map(plain, ready))} accept{'s' * (len(ready) == 1)} calls"]
-    texts += [
-        f"{plain(route.channel)} does not ({plain(route.passed)})" for route in routes if route.channel not in ready
-    ]
-    return "; ".join(dict.fromkeys(texts))
+    text = f"{first_of([plain(name) for name in ready], 5)} accept{'s' * (len(ready) == 1)} calls"
+    unready = [route for route in routes if route.channel not in ready]
+    reasons = list(dict.fromkeys(f"{plain(route.channel)} does not ({plain(route.passed)})" for route in unready))
+    return f"{text}; {first_of(reasons, 5)}" if reasons else text
 
 
 async def check_calls(case: Case) -> str:

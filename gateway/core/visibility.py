@@ -9,6 +9,7 @@ from gateway.core.group_policy import fallback_models
 from gateway.domain.channel import Channel
 from gateway.domain.diagnosis import UnusedFallback
 from gateway.domain.group import Group
+from gateway.domain.human_values import first_of
 from gateway.domain.patterns import matches, near_names
 from gateway.domain.text import plain, word
 from gateway.domain.token import Token
@@ -32,7 +33,7 @@ def visibility_of(model: str, token: Token, group: Group, catalog: Catalog) -> V
     channels = catalog.registry.channels.values()
     channels_of_group = [channel for channel in channels if group.name in channel.groups]
     if channels_of_group and not any(channel.enabled for channel in channels_of_group):
-        all_names = ", ".join(plain(channel.name) for channel in channels_of_group)
+        all_names = first_of([plain(channel.name) for channel in channels_of_group], 5)
         rule = f"every channel of group '{plain(group.name)}' is switched off: {all_names}"
         fix = f"'tollkeeper channel enable {word(channels_of_group[0].name)}'"
         return _hidden_by(rule, fix)
@@ -58,9 +59,8 @@ def unused_fallbacks(model: str, token: Token, group: Group, catalog: Catalog) -
 
 
 def _visible_text(model: str, token: Token, group: Group, channels: list[str]) -> str:
-    channel_names = ", ".join(plain(name) for name in channels)
     rules = [
-        f"group '{plain(group.name)}' has it from {channel_names}"
+        f"group '{plain(group.name)}' has it from {first_of([plain(name) for name in channels], 5)}"
         if channels
         else "no channel has it, others answer for it"
     ]
@@ -106,7 +106,7 @@ def _missing_channel(model: str, token: Token, group: Group, offering: list[Chan
     channels_in_group = [channel for channel in offering if group.name in channel.groups]
     first, group_name = word((channels_in_group or offering)[0].name), plain(group.name)
     if not channels_in_group:
-        channel_names = ", ".join(plain(channel.name) for channel in offering)
+        channel_names = first_of([plain(channel.name) for channel in offering], 5)
         fix = f"'tollkeeper channel edit {first} --add-group {word(group.name)}'"
         if offering[0].groups:
             command = f"token edit {word(token.name)} --group {word(offering[0].groups[0])}"
