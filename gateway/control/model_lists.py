@@ -77,17 +77,14 @@ async def refresh(edits: ConfigEdits, channel: Channel) -> None:
     engine = edits.engine
     try:
         fetched = await engine.upstreams.fetch_models(channel)
-        models = _usable_models(channel, fetched, engine.upstreams.unnamed.get(channel.id, 0))
+        listed = _new_list(channel, fetched, edits.registry.lists.get(channel.id), edits)
     except UpstreamError as error:
         _note_failure(engine, channel, error)
         raise
-    current, registry = engine.catalog.registry.channels.get(channel.id), engine.catalog.registry
+    current = edits.registry.channels.get(channel.id)
     if current is None or _has_other_list(current, channel):
         return  # it was edited in the meantime
-    now = engine.now()
-    unnamed = engine.upstreams.unnamed.get(channel.id, 0)
-    listed = newly_listed(registry.lists.get(channel.id), channel, models, now, unnamed)
-    channel = offered_models(current, models, now)
+    channel = offered_models(current, listed.models, listed.time)
     changes = [Change("lists", channel.id, listed)]
     engine.change(changes if channel == current else [*changes, Change("channels", channel.id, channel)])
     await _price_new_models(edits, channel, current)
@@ -238,17 +235,18 @@ async def _find_root(
     channel: Channel, before: UpstreamModels | None, edits: ConfigEdits
 ) -> tuple[Channel, UpstreamModels]:
     """Returns the channel at the API's root, and its list. Raises UpstreamError or, with named models, TimeoutError."""
-    upstreams = edits.engine.upstreams
     # if the owner has named the models, the list is not worth a long wait
     async with asyncio.timeout(None if channel.patterns else 5.0):
-        root, fetched = await upstreams.discover_root(channel)
-    channel, unnamed = msgspec.structs.replace(channel, base_url=root), upstreams.unnamed.get(channel.id, 0)
-    return channel, newly_listed(before, channel, _usable_models(channel, fetched, unnamed), edits.now, unnamed)
+        root, fetched = await edits.engine.upstreams.discover_root(channel)
+    channel = msgspec.structs.replace(channel, base_url=root)
+    return channel, _new_list(channel, fetched, before, edits)
 
 
-def _usable_models(channel: Channel, fetched: Iterable[ServedModel], unnamed: int = 0) -> tuple[ServedModel, ...]:
-    """Returns the models with valid names. Raises UpstreamError without any. ``unnamed``: how many had no id."""
-    usable: dict[str, ServedModel] = {}
+def _new_list(
+    channel: Channel, fetched: Iterable[ServedModel], before: UpstreamModels | None, edits: ConfigEdits
+) -> UpstreamModels:
+    """Returns the list of the fetched models with valid names. Raises UpstreamError without any."""
+    usable, unnamed = dict[str, ServedModel](), edits.engine.upstreams.unnamed.get(channel.id, 0)
     for served in fetched:
         with suppress(BadRequest):
             validation.check_served((served,))
@@ -258,7 +256,7 @@ def _usable_models(channel: Channel, fetched: Iterable[ServedModel], unnamed: in
         if unnamed:
             reason = f"its list of models has no ids ({count_text(unnamed, 'model')})"
         raise UpstreamError(f"channel '{channel.name}': {reason}", param="models")
-    return tuple(usable.values())
+    return newly_listed(before, channel, tuple(usable.values()), edits.now, unnamed)
 
 
 def separate_patterns(channel: Channel) -> Channel:
