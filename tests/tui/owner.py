@@ -6,6 +6,7 @@ Long: one fake of the whole control surface.
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
@@ -28,9 +29,8 @@ from tests.house import FULL
 from tests.tui.stage import ADDRESS, NOW, FakeClient, budget, calls, channel, console, group, model, token
 from tui.app import Console
 from tui.exit_status import ExitStatus
-from tui.keymap import Keymap
 from tui.preferences import Preferences
-from tui.saved_state import SavedState
+from tui.saved_state import PageState, SavedState
 from tui.session import ConsoleSession
 
 L = TypeVar("L")
@@ -401,14 +401,17 @@ async def shown(
     *,
     size: tuple[int, int] = (100, 30),
     theme: str = "dark",
+    view: PageState | None = None,
+    home: Path = Path("/nowhere"),
     in_ascii: bool = False,
-    keymap: Keymap | None = None,
+    preferences: Preferences | None = None,
+    colour: bool = True,
     **attributes: Any,
 ) -> AsyncIterator[tuple[Console, Pilot[ExitStatus], Owner]]:
     """The console with a page open, everything drawn. A server that is not given has these attributes."""
     owner = client or Owner(**attributes)
-    app = console(owner, state=SavedState(page=page, theme=theme), in_ascii=in_ascii)
-    app.session.preferences = Preferences(keymap=keymap or Keymap())
+    state = SavedState(page=page, theme=theme, views={page: view} if view else {})
+    app = console(owner, home=home, state=state, preferences=preferences, in_ascii=in_ascii, colour=colour)
     async with app.run_test(size=size) as pilot:
         async with asyncio.timeout(20):
             while app.session.board.status is None:

@@ -50,6 +50,7 @@ from gateway.domain.views import (
 )
 from gateway.runfile import Endpoint
 from tui.app import Console
+from tui.preferences import Preferences
 from tui.saved_state import SavedState
 from tui.session import AttachedServer, ConsoleSession, ServerLauncher
 
@@ -572,7 +573,8 @@ def console(
     home: Path = Path("/nowhere"),
     in_ascii: bool = False,
     state: SavedState | None = None,
+    preferences: Preferences | None = None,
     colour: bool = True,
 ) -> Console:
-    session = ConsoleSession(Config(home=home), lambda: NOW, state or SavedState(), in_ascii=in_ascii)
+    session = ConsoleSession(Config(home=home), lambda: NOW, state or SavedState(), preferences, in_ascii=in_ascii)
     return Console(session, FakeLink(client or FakeClient(calls())), colour=colour)

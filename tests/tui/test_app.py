@@ -3,7 +3,6 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -132,38 +131,31 @@ async def test_without_a_server_it_ends_and_keeps_the_reason() -> None:
     assert app.failure.code == "start_failed"
 
 
-async def test_leaving_lets_the_server_go_on() -> None:
+async def test_leaving_lets_the_server_go_on_and_says_how_to_stop_it() -> None:
     async with shown() as (app, pilot):
         await pilot.press("q")
         await pilot.pause()
     assert farewell(app).startswith(f"console closed; still serving {ADDRESS}")
+    assert "'tollkeeper --home /nowhere stop' stops the server" in farewell(app)
     assert app.return_code == 0
 
 
-async def test_leaving_asks_to_stop_if_the_owner_wants_it_so() -> None:
-    client = FakeClient(calls(3))
-    client.settings_now = Settings(stop_on_leave=True)
-    async with shown(console(client)) as (app, pilot):
-        await pilot.press("q")
-        await until(app, pilot, lambda: app.screen.is_modal)
-        await pilot.press("escape")
-        await pilot.pause()
-        assert app.return_value is None
-
-
 @pytest.mark.parametrize(
-    ("is_used", "told"),
+    ("key", "is_used", "told"),
     [
-        (True, ["2 running calls may finish first", "2 other consoles will lose the server"]),
-        (False, ["Stop the server?"]),
+        ("Q", True, ["2 running calls may finish first", "2 other consoles will lose the server"]),
+        ("Q", False, ["Stop the server?"]),
+        ("q", False, ["Stop the server?"]),
     ],
+    ids=["used", "unused", "leaving, if the owner wants it so"],
 )
-async def test_stopping_asks_and_says_what_it_interrupts(is_used: bool, told: list[str]) -> None:
+async def test_stopping_asks_and_says_what_it_interrupts(key: str, is_used: bool, told: list[str]) -> None:
     client = FakeClient(calls(3))
+    client.settings_now = Settings(stop_on_leave=key == "q")
     client.consoles = 3 if is_used else 1
     client.now_running = client.now_running if is_used else []
     async with shown(console(client)) as (app, pilot):
-        await pilot.press("Q")
+        await pilot.press(key)
         await until(app, pilot, lambda: app.screen.is_modal)
         text = " ".join(screen(app).replace("│", " ").split())
         assert [words in text for words in told] == [True] * len(told)
@@ -218,13 +210,6 @@ async def test_a_budget_that_is_nearly_spent_is_announced_once() -> None:
         assert words(app) == []
 
 
-async def test_the_farewell_names_the_data_folder_if_it_is_not_the_usual_one(tmp_path: Path) -> None:
-    async with shown(console(FakeClient(calls(3)), home=tmp_path)) as (app, pilot):
-        await pilot.press("q")
-        await pilot.pause()
-    assert f"'tollkeeper --home {tmp_path} stop' stops the server" in farewell(app)
-
-
 async def test_leaving_a_draining_server_says_so() -> None:
     client = FakeClient(calls(3))
     async with shown(console(client)) as (app, pilot):
@@ -245,14 +230,6 @@ async def test_scrollbars_are_seen_without_colour(in_ascii: bool) -> None:
         reverse = [bool(segment.style and segment.style.reverse) for segment in column]
         assert reverse[0]
         assert not reverse[-1]
-
-
-async def test_without_colours_there_is_one_theme() -> None:
-    async with shown(console(FakeClient(calls(3)), colour=False)) as (app, pilot):
-        await pilot.press("T")
-        await until(app, pilot, lambda: words(app))
-        assert app.theme == "plain"
-        assert words(app) == ["NO_COLOR is set, so there is only one theme"]
 
 
 @pytest.mark.parametrize("key", ["ctrl+p", "colon"])

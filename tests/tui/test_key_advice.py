@@ -15,6 +15,7 @@ from tests.tui.stage import call, console, words
 from tui.key_advice import key_advice
 from tui.keymap import Keymap
 from tui.pages.doctor import DoctorPage
+from tui.preferences import Preferences
 from tui.receipt import receipt
 from tui.widgets.form import Form, FormField, FormPlan, Values
 
@@ -97,6 +98,7 @@ OWN = Keymap(
     }
 )
 """Keys of an owner who changed nearly all that sentences name."""
+PREFERENCES = Preferences(keymap=OWN)
 
 
 def test_advice_names_the_owners_own_keys() -> None:
@@ -122,7 +124,7 @@ def test_advice_names_the_owners_own_keys() -> None:
 async def test_hints_name_the_owners_own_keys(page: str, keys: list[str], words_shown: str) -> None:
     owner = Owner()
     owner.channels_now = [msgspec.structs.replace(one, last_check=None) for one in owner.channels_now]
-    async with shown(page, owner, keymap=OWN, size=(120, 40)) as (app, pilot, _):
+    async with shown(page, owner, preferences=PREFERENCES, size=(120, 40)) as (app, pilot, _):
         if page == "channels" and not keys:
             await press(app, pilot, "enter")
         await press(app, pilot, *keys)
@@ -136,9 +138,7 @@ async def test_hints_name_the_owners_own_keys(page: str, keys: list[str], words_
 
 
 async def test_an_empty_list_names_the_owners_own_keys() -> None:
-    owner = Owner(0)
-    owner.now_running, owner.tokens_now = [], []
-    async with shown("live", owner, keymap=OWN) as (app, pilot, _):
+    async with shown("live", Owner(0, now_running=[], tokens_now=[]), preferences=PREFERENCES) as (app, pilot, _):
         assert "there ^t shows what to paste" in screen(app)
         assert "f3 keys" in screen(app)
         await see(app, pilot, "f7 creates one", "2")
@@ -161,7 +161,7 @@ async def test_complaints_of_a_form_name_keys(param: str, place: str) -> None:
     async def save(_values: Values) -> None:
         raise BadRequest(ADVICE, param=param)
 
-    async with shown("tokens", keymap=OWN) as (app, pilot, _):
+    async with shown("tokens", preferences=PREFERENCES) as (app, pilot, _):
         app.push_screen(Form(FormPlan(title="T", fields=[FormField(id="a", label="A")], save=save)))
         await press(app, pilot, "enter")
         assert said(app, place) == "no channel takes calls; f9 on page 4 (Channels) tries it"
@@ -171,7 +171,7 @@ async def test_a_test_call_that_fails_names_keys() -> None:
     owner = Owner()
     async with (
         public(owner, "503 Service Unavailable", ADVICE),
-        shown("tokens", owner, keymap=OWN, size=(120, 30)) as (app, pilot, _),
+        shown("tokens", owner, preferences=PREFERENCES, size=(120, 30)) as (app, pilot, _),
     ):
         await see(app, pilot, "no channel takes calls; f9 on page 4 (Channels) tries it", "ctrl+t", "t")
 
@@ -185,15 +185,14 @@ async def test_a_discovery_that_fails_names_keys() -> None:
     owner.offered = [
         Offer(name="lab", dialect="openai", preset="", base_url="http://127.0.0.1:9/v1", key="", models=[])
     ]
-    async with shown("channels", owner, keymap=OWN) as (app, pilot, _):
+    async with shown("channels", owner, preferences=PREFERENCES) as (app, pilot, _):
         await press(app, pilot, "a", "space", "enter")
         assert words(app) == ["lab: no channel takes calls; f9 on page 4 (Channels) tries it: lab"]
 
 
 async def test_the_doctor_names_keys() -> None:
-    owner = Owner()
     step = Step(name="account", result="fail", text="suspended", fix="'tollkeeper token enable ci'")
-    async with shown("doctor", owner, keymap=OWN) as (app, _, _):
+    async with shown("doctor", preferences=PREFERENCES) as (app, _, _):
         page = app.page
         assert isinstance(page, DoctorPage)
         page._steps = [step]  # noqa: SLF001 - what the doctor finds depends on the machine

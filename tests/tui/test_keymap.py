@@ -3,8 +3,7 @@
 import pytest
 
 from gateway.domain.errors import BadRequest
-from tests.tui.owner import press, screen, see
-from tests.tui.stage import FakeClient, calls, console
+from tests.tui.owner import press, screen, see, shown
 from tui.actions import ACTIONS, key_text
 from tui.app import actions_by_page
 from tui.keymap import Keymap, parse_keys, read_keymap
@@ -86,9 +85,8 @@ def test_a_key_for_every_page_must_be_free_on_all() -> None:
 
 @pytest.mark.parametrize("keys", ["f2", "none"])
 async def test_the_new_key_acts_and_the_old_one_does_not(keys: str) -> None:
-    app = console(FakeClient(calls(3)))
-    app.session.preferences = Preferences(keymap=Keymap({"live.pause": parse_keys(keys), "app.help": "f1"}))
-    async with app.run_test(size=(100, 30)) as pilot:
+    own = Preferences(keymap=Keymap({"live.pause": parse_keys(keys), "app.help": "f1"}))
+    async with shown("live", preferences=own) as (app, pilot, _):
         await see(app, pilot, "following", "space")
         assert "f1 Help" in screen(app).splitlines()[-1]
         assert "? Help" not in screen(app)

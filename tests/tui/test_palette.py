@@ -8,7 +8,6 @@ from textual.pilot import Pilot
 from textual.widgets import OptionList
 
 from tests.tui.owner import KEY, Owner, press, screen, settle, shown
-from tests.tui.stage import FakeClient, calls, console
 from tui.actions import ACTIONS, PAGES
 from tui.app import Console
 from tui.exit_status import ExitStatus
@@ -52,8 +51,7 @@ async def test_the_open_list_is_sorted_by_what_was_typed() -> None:
 
 
 async def test_the_selected_entry_is_seen_without_colour() -> None:
-    app = console(FakeClient(calls(3)), colour=False)
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with shown("live", colour=False) as (app, pilot, _):
         await pilot.press("ctrl+p")
         async with asyncio.timeout(20):
             while not open_palette(app) or app.screen.query_one("CommandList", OptionList).highlighted is None:

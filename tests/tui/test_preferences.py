@@ -6,13 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.tui.owner import Owner, press, screen
+from tests.tui.owner import Owner, press, screen, shown
 from tests.tui.stage import FakeLink, console, words
 from tui import app as console_app
 from tui.app import Console, actions_by_page
 from tui.preferences import NAME, Preferences, create, example, load, problems_text
-from tui.saved_state import SavedState
-from tui.session import ConsoleSession
 
 
 def read(home: Path, text: str) -> Preferences:
@@ -140,16 +138,11 @@ async def test_a_console_starts_with_a_broken_file_and_says_so(tmp_path: Path, m
         assert app.page.id == "live"
 
 
-def with_theme(home: Path, theme: str) -> Console:
-    own = read(home, '[themes.solar]\nbased_on = "light"\naccent = "#b58900"')
-    base = console(Owner(), home=home)
-    session = ConsoleSession(base.session.config, base.session.now, SavedState(theme=theme), own)
-    return Console(session, FakeLink(Owner()))
+SOLAR = '[themes.solar]\nbased_on = "light"\naccent = "#b58900"'
 
 
 async def test_a_theme_of_ones_own_is_in_the_picker(tmp_path: Path) -> None:
-    app = with_theme(tmp_path, "dark")
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with shown("live", preferences=read(tmp_path, SOLAR)) as (app, pilot, _):
         await press(app, pilot, "T")
         text = screen(app)
         assert [name for name in ("dark", "light", "contrast", "plain", "solar") if name not in text] == []
@@ -158,18 +151,12 @@ async def test_a_theme_of_ones_own_is_in_the_picker(tmp_path: Path) -> None:
         assert app.current_theme.accent == "#b58900"
 
 
-async def test_it_is_used_at_the_next_start(tmp_path: Path) -> None:
-    app = with_theme(tmp_path, "solar")
-    async with app.run_test(size=(100, 30)) as pilot:
-        await press(app, pilot)
-        assert app.theme == "solar"
-
-
-async def test_a_theme_whose_file_is_wrong_falls_back_and_is_remembered(tmp_path: Path) -> None:
-    app = console(Owner(), home=tmp_path, state=SavedState(theme="solar"))
-    async with app.run_test(size=(100, 30)) as pilot:
-        await press(app, pilot)
-        assert (app.theme, app.session.state.theme) == ("dark", "solar")
+@pytest.mark.parametrize(("text", "used"), [(SOLAR, "solar"), ("[themes.solar", "dark")], ids=["right", "wrong"])
+async def test_it_is_used_at_the_next_start_and_remembered_though_its_file_is_wrong(
+    text: str, used: str, tmp_path: Path
+) -> None:
+    async with shown("live", theme="solar", preferences=read(tmp_path, text)) as (app, _, _):
+        assert (app.theme, app.session.state.theme) == (used, "solar")
 
 
 def test_a_byte_order_mark_before_the_text_does_not_matter(tmp_path: Path) -> None:

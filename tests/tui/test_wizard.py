@@ -81,10 +81,8 @@ async def step(app: Console, pilot: Pilot[ExitStatus], number: int, *keys: str) 
 
 def fresh() -> Owner:
     """A home in which nothing was done yet."""
-    owner = Owner(0, channels_now=[channel("demo", dialect="mock", models=[ServedModel(name="claude-sonnet-4-5")])])
-    owner.tokens_now = [token("first", last_used_ms=None)]
-    owner.now_running = []
-    return owner
+    demo = channel("demo", dialect="mock", models=[ServedModel(name="claude-sonnet-4-5")])
+    return Owner(0, channels_now=[demo], tokens_now=[token("first", last_used_ms=None)], now_running=[])
 
 
 async def test_it_comes_by_itself_in_a_fresh_home_and_only_once() -> None:

@@ -38,10 +38,8 @@ async def test_a_channel_is_made_of_an_address_and_a_key() -> None:
 
 @pytest.mark.parametrize(("refused", "effect"), [(False, "counted, not charged"), (True, "calls are refused")])
 async def test_a_new_channel_says_which_prices_it_brought(refused: bool, effect: str) -> None:
-    owner = Owner(refuses_unpriced=refused)
     price = msgspec.structs.replace(price_of("claude-sonnet-4-5"), model="model-a", source="genai-prices 0.2.3")
-    owner.new_prices = (price,)
-    owner.unpriced = ("model-b",)
+    owner = Owner(refuses_unpriced=refused, new_prices=(price,), unpriced=("model-b",))
     async with shown("channels", owner) as (app, pilot, _):
         await press(app, pilot, "n", "=mine", "down", "down", "down", "=https://host/v1/", "enter")
         (news,) = words(app)

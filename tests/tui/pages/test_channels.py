@@ -7,7 +7,7 @@ from gateway.domain.channel import ServedModel
 from gateway.domain.limits import Limits
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import ChannelView, KeyView
-from tests.tui.owner import Owner, listing_of, screen, see, shown
+from tests.tui.owner import listing_of, screen, see, shown
 from tests.tui.stage import NOW, call, channel, sums
 from tui.pages.channels import ChannelsPage
 from tui.trends import Trends
@@ -83,10 +83,9 @@ def test_the_command_shows_the_channel() -> None:
 
 
 async def test_a_call_that_its_client_ended_is_not_an_error_of_the_channel() -> None:
-    owner = Owner()
     calls = [call(number, status=200, outcome="done", channel="anthropic") for number in range(3)]
-    owner.records[:] = [*calls, call(4, status=499, outcome="client_closed", channel="anthropic")]
-    async with shown("channels", owner, size=(140, 40)) as (app, pilot, _):
+    calls.append(call(4, status=499, outcome="client_closed", channel="anthropic"))
+    async with shown("channels", records=calls, size=(140, 40)) as (app, pilot, _):
         await see(app, pilot, "failed, 1 cancelled", "enter")
         assert "0% of 4 calls" in screen(app)
 

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from textual.app import App, ComposeResult
@@ -293,9 +294,8 @@ async def test_what_is_shown_can_be_written_to_a_file(tmp_path: Path) -> None:
     ],
 )
 async def test_without_a_row_there_is_nothing_to_do(page: str, keys: tuple[str, ...], told: str) -> None:
-    owner = Owner()
-    setattr(owner, f"{page}_now", [])
-    async with shown(page, owner) as (app, pilot, _):
+    empty: dict[str, Any] = {f"{page}_now": []}
+    async with shown(page, Owner(**empty)) as (app, pilot, _):
         for key in keys:
             await press(app, pilot, key)
             assert (key, words(app), app.screen.is_modal) == (key, [told], False)

@@ -4,38 +4,31 @@ Long: the page with the most kinds of rows.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from pathlib import Path
 
 import msgspec
 import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
-from gateway.config import Config
 from gateway.domain.call import REPEATED_MARK, Attempt
 from gateway.domain.errors import Unavailable
 from gateway.domain.events import AnyEvent, CallLeft, CallProgress, CallSettled, CallStarted, CallWaiting
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import CallPage, CallView, running_view
-from tests.tui import owner as stage
-from tests.tui.owner import press, settle
+from tests.tui.owner import Owner, press, screen, settle, shown, until
 from tests.tui.stage import NOW, FakeClient, call, calls, console, running
 from tui.app import Console
 from tui.exit_status import ExitStatus
 from tui.pages.live import LivePage, columns
 from tui.receipt import receipt
-from tui.saved_state import PageState, SavedState
-from tui.session import ConsoleSession
+from tui.saved_state import PageState
 from tui.trends import CallRates
 from tui.widgets.header import Header
 
 
 def listing() -> LivePage:
-    session = ConsoleSession(Config(home=Path("/nowhere")), lambda: NOW, SavedState())
+    session = console().session
     session.board.apply(FakeClient(calls(50)).snapshot())
-    session.link = "attached"
     return LivePage(session)
 
 
@@ -63,10 +56,8 @@ def test_an_exported_running_call_has_the_columns_of_an_ended_one() -> None:
 
 
 def test_figures_above_the_list_say_of_how_many_calls_they_are_unless_that_would_cost_one() -> None:
-    session = console(FakeClient(calls(40))).session
-    session.board.apply(FakeClient(calls(40)).snapshot())
-    wide, narrow = (LivePage(session).lead(width).plain for width in (80, 56))
-    assert wide.endswith(" (last 40)")
+    wide, narrow = (listing().lead(width).plain for width in (80, 56))
+    assert wide.endswith(" (last 50)")
     assert ("first token" in narrow, "last" in narrow) == (True, False)
 
 
@@ -123,27 +114,22 @@ def test_the_requested_model_and_the_fallback_that_answered_share_a_narrow_colum
 
 async def test_names_of_tokens_keep_their_ends() -> None:
     names = ("claude-proj-a12b97", "claude-proj-76d973")
-    client = FakeClient([call(i, NOW - i, token=name) for i, name in enumerate(names)])
-    client.now_running.clear()
-    app = console(client)
-    async with app.run_test(size=(80, 20)) as pilot:
-        await settle(app, pilot)
+    records = [call(i, NOW - i, token=name) for i, name in enumerate(names)]
+    async with shown("live", size=(80, 20), records=records, now_running=[]) as (app, _, _):
         assert [line.split()[-1][-4:] for line in lines(app)[:2]] == ["2b97", "d973"]
 
 
 async def test_a_count_stays_where_its_model_is_cut() -> None:
-    owner = stage.Owner()
-    owner.records = [call(1, model="claude-sonnet-4-5", status=401, marks=(f"{REPEATED_MARK}1233",))]
-    async with stage.shown("live", owner, size=(80, 24)) as (app, _, _):
-        assert " claude-sonne\u2026 \u00d71,234 " in stage.screen(app).splitlines()[4]
+    record = call(1, model="claude-sonnet-4-5", status=401, marks=(f"{REPEATED_MARK}1233",))
+    async with shown("live", records=[record], size=(80, 24)) as (app, _, _):
+        assert " claude-sonne\u2026 \u00d71,234 " in screen(app).splitlines()[4]
 
 
 @pytest.mark.parametrize(("width", "shown_as"), [(80, " Sa 14:1"), (140, " 19 Sep 14:1")])
 async def test_a_call_of_another_day_has_its_date(width: int, shown_as: str) -> None:
-    owner = stage.Owner()
-    owner.records = [*calls(3), *calls(20, NOW - 2 * 86_400_000)]
-    async with stage.shown("live", owner, size=(width, 30)) as (app, _, _):
-        rows = stage.screen(app).splitlines()[4:24]
+    records = [*calls(3), *calls(20, NOW - 2 * 86_400_000)]
+    async with shown("live", records=records, size=(width, 30)) as (app, _, _):
+        rows = screen(app).splitlines()[4:24]
         assert [row.startswith(" 14:1") for row in rows[:5]] == [True] * 5
         assert all(row.startswith(shown_as) for row in rows[5:])
 
@@ -151,13 +137,10 @@ async def test_a_call_of_another_day_has_its_date(width: int, shown_as: str) -> 
 EVERY_COLUMN = [column.id for column in columns(console().session) if column.id not in ("id", "group", "tries")]
 
 
-@pytest.mark.parametrize(
-    ("size", "view"), [((140, 30), PageState(columns=EVERY_COLUMN)), ((140, 30), PageState(detail=True))]
-)
-async def test_a_call_of_this_month_has_its_time_of_day(size: tuple[int, int], view: PageState) -> None:
-    app = console(FakeClient(calls(40, NOW - 12 * 86_400_000)), state=SavedState(views={"live": view}))
-    async with app.run_test(size=size) as pilot:
-        await settle(app, pilot)
+@pytest.mark.parametrize("view", [PageState(columns=EVERY_COLUMN), PageState(detail=True)])
+async def test_a_call_of_this_month_has_its_time_of_day(view: PageState) -> None:
+    records = calls(40, NOW - 12 * 86_400_000)
+    async with shown("live", records=records, size=(140, 30), view=view) as (app, _, _):
         assert [line[:7] for line in lines(app)[2:5]] == ["9 14:13"] * 3
 
 
@@ -201,18 +184,6 @@ def test_the_curl_of_a_call_without_a_model_has_a_place_for_one() -> None:
     assert '"model":"MODEL"' in listing().command(call(3, model="", request=""))
 
 
-Shown = tuple[Console, Pilot[ExitStatus], FakeClient]
-
-
-@asynccontextmanager
-async def shown(count: int = 60, recent: int = 200, state: SavedState | None = None) -> AsyncIterator[Shown]:
-    client = FakeClient(calls(count), recent=recent)
-    app = console(client, state=state)
-    async with app.run_test(size=(100, 30)) as pilot:
-        await settle(app, pilot)
-        yield app, pilot, client
-
-
 async def tell(app: Console, pilot: Pilot[ExitStatus], *events: AnyEvent) -> None:
     client = app.session.client
     assert isinstance(client, FakeClient)
@@ -241,7 +212,7 @@ def lead(app: Console) -> str:
 
 
 async def test_a_call_changes_in_place_until_it_is_settled() -> None:
-    async with shown() as (app, pilot, _):
+    async with shown("live") as (app, pilot, _):
         await tell(app, pilot, CallStarted(call=running(9, NOW, ttft=None, output=0)))
         assert "·" in lines(app)[0]
         await tell(app, pilot, CallProgress(call=running(9, NOW, output=4_711)))
@@ -252,7 +223,7 @@ async def test_a_call_changes_in_place_until_it_is_settled() -> None:
 
 
 async def test_a_filter_that_makes_no_sense_is_complained_of_and_the_one_before_stays() -> None:
-    async with shown() as (app, pilot, _):
+    async with shown("live") as (app, pilot, _):
         await press(app, pilot, "slash", *"st:running")
         app.page.query_one(Input).value = "st:running dur:>x"
         await settle(app, pilot)
@@ -261,7 +232,7 @@ async def test_a_filter_that_makes_no_sense_is_complained_of_and_the_one_before_
 
 
 async def test_what_is_wrong_with_a_filter_is_shown_whole_and_then_the_line_is_one_again() -> None:
-    async with shown() as (app, pilot, _):
+    async with shown("live") as (app, pilot, _):
         await press(app, pilot, "slash", *"st:run")
         line = live(app).query_one(".lead")
         assert line.size.height == 1
@@ -276,7 +247,7 @@ async def test_what_is_wrong_with_a_filter_is_shown_whole_and_then_the_line_is_o
 
 
 async def test_a_filter_looks_among_older_records_too() -> None:
-    async with shown(900, recent=20) as (app, pilot, client):
+    async with shown("live", Owner(900, recent=20)) as (app, pilot, client):
         await press(app, pilot, "slash", *"st:429", "enter")
         wanted = [one.id for one in client.records if one.status == 429]
         found = [row.id for i in range(live(app).calls.count) if (row := live(app).calls.row(i))]
@@ -284,7 +255,7 @@ async def test_a_filter_looks_among_older_records_too() -> None:
 
 
 async def test_records_below_the_ring_are_loaded_when_they_are_looked_at() -> None:
-    async with shown(5_000, recent=20) as (app, pilot, client):
+    async with shown("live", Owner(5_000, recent=20)) as (app, pilot, client):
         assert live(app).calls.count == 5_002
         await press(app, pilot, "G")
         row = live(app).table.current
@@ -294,22 +265,18 @@ async def test_records_below_the_ring_are_loaded_when_they_are_looked_at() -> No
 
 
 async def test_a_server_that_does_not_answer_is_not_asked_all_the_time() -> None:
-    class Deaf(FakeClient):
+    class Deaf(Owner):
         async def numbered_calls(self, at: int, limit: int) -> list[CallView]:
             self.asked.append("calls")
             raise Unavailable("the server is gone")
 
-    app = console(Deaf(calls(500), recent=200))
-    async with app.run_test(size=(100, 30)) as pilot:
-        await settle(app, pilot)
+    async with shown("live", Deaf(500)) as (app, pilot, owner):
         await press(app, pilot, "G")
-        client = app.session.client
-        assert isinstance(client, Deaf)
-        assert client.asked.count("calls") == 1
+        assert owner.asked.count("calls") == 1
 
 
 async def test_details_stay_with_their_call_until_the_list_follows_again() -> None:
-    async with shown() as (app, pilot, _):
+    async with shown("live") as (app, pilot, _):
         await press(app, pilot, "enter")
         opened = current(app)
         await tell(app, pilot, CallSettled(call=call(9, NOW + 9)))
@@ -322,15 +289,14 @@ async def test_details_stay_with_their_call_until_the_list_follows_again() -> No
 
 
 async def test_going_up_to_the_newest_call_with_the_details_open_stays_there() -> None:
-    view = PageState(detail=True)
-    async with shown(state=SavedState(page="live", views={"live": view})) as (app, pilot, _client):
+    async with shown("live", view=PageState(detail=True)) as (app, pilot, _):
         assert live(app).table.following
         await press(app, pilot, "j", "k")
         assert not live(app).table.following
 
 
 async def test_only_calls_that_came_meanwhile_are_new_after_a_filter_or_a_sort() -> None:
-    async with shown() as (app, pilot, client):
+    async with shown("live") as (app, pilot, client):
         await pilot.press("j", "j", "j")
         page = live(app)
         page.query_one(Input).value = "st:ok"
@@ -350,25 +316,23 @@ async def test_only_calls_that_came_meanwhile_are_new_after_a_filter_or_a_sort()
 
 
 async def test_a_filter_without_a_match_says_so_and_how_much_was_searched() -> None:
-    async with shown() as (app, pilot, _):
+    async with shown("live") as (app, pilot, _):
         await press(app, pilot, "slash", *"zzz", "enter")
-        assert "0 calls, searched all 62 calls" in lead(app)
+        assert "0 calls, searched all 42 calls" in lead(app)
         assert "No call matches zzz." in str(live(app).query_one(".empty", Static).visual)
 
 
 async def test_column_heads_are_whole_words_where_there_is_room() -> None:
-    app = console()
-    async with app.run_test(size=(180, 30)) as pilot:
-        await settle(app, pilot)
+    async with shown("live", size=(180, 30)) as (app, pilot, _):
         head = live(app).table.render_line(0).text
         assert "Duration" in head
         assert "First token" in head
         await pilot.resize_terminal(80, 24)
-        await stage.until(app, pilot, "Dur ")
+        await until(app, pilot, "Dur ")
 
 
 async def test_waiting_calls_are_rows_that_say_for_what() -> None:
-    async with shown() as (app, pilot, client):
+    async with shown("live") as (app, pilot, client):
         waits = "channel 'anthropic' (4 calls at once)"
         queued = running(90, NOW + 5, waits_for=waits, channel="", channel_name="", ttft=None, output=0)
         client.tell(CallWaiting(call=queued))
@@ -385,16 +349,13 @@ async def test_waiting_calls_are_rows_that_say_for_what() -> None:
 
 
 async def test_a_console_that_opens_sees_waiting_calls() -> None:
-    client = FakeClient(calls(5))
-    client.now_waiting = [running(90, NOW + 5, waits_for="token 'ci' (1 call at once)")]
-    app = console(client)
-    async with app.run_test(size=(120, 30)) as pilot:
-        await settle(app, pilot)
+    waiting = [running(90, NOW + 5, waits_for="token 'ci' (1 call at once)")]
+    async with shown("live", size=(120, 30), now_waiting=waiting) as (app, _, _):
         assert "2 running · 1 waiting: 1 for token 'ci'" in lead(app)
 
 
 async def test_a_sort_covers_all_calls_and_a_list_at_its_top_stays_there_while_older_ones_are_found() -> None:
-    async with shown(900, recent=20) as (app, pilot, client):
+    async with shown("live", Owner(900, recent=20)) as (app, pilot, client):
         live(app).sort_by("cost", reverse=False)
         live(app).renew()
         await until_searched(app, pilot)
@@ -414,7 +375,7 @@ async def test_a_sort_covers_all_calls_and_a_list_at_its_top_stays_there_while_o
 
 async def test_of_very_many_calls_the_first_are_exact(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tui.pages.live_source.SORTED_LIMIT", 30)
-    async with shown(900, recent=20) as (app, pilot, client):
+    async with shown("live", Owner(900, recent=20)) as (app, pilot, client):
         live(app).sort_by("cost", reverse=False)
         await until_searched(app, pilot)
         wanted = sorted((one.cost_nanos for one in client.records), reverse=True)[:30]
@@ -444,13 +405,9 @@ def test_a_filter_has_no_answer_before_the_search_has_ended() -> None:
 
 
 async def test_the_page_knows_that_it_still_searches() -> None:
-    class Deaf(FakeClient):
+    class Deaf(Owner):
         async def calls(self, **_wanted: object) -> CallPage:
             raise Unavailable("the server is gone")
 
-    state = SavedState(page="live", views={"live": PageState(filter="nothing-like-it")})
-    async with console(Deaf(calls(50)), state=state).run_test(size=(100, 30)) as pilot:
-        app = pilot.app
-        assert isinstance(app, Console)
-        await settle(app, pilot)
+    async with shown("live", Deaf(), view=PageState(filter="nothing-like-it")) as (app, _, _):
         assert str(live(app).query_one(".empty", Static).visual).startswith("Searching older calls")

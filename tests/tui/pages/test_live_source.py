@@ -309,9 +309,7 @@ async def test_a_groups_calls_are_found_by_its_present_name() -> None:
 
 
 async def test_what_is_found_for_an_earlier_search_is_dropped() -> None:
-    app = console(FakeClient(calls(600), recent=10))
-    async with app.run_test() as pilot:
-        await pages.settle(app, pilot)
+    async with shown("live", Owner(600, recent=10)) as (app, _, _):
         client, source = app.session.client, LiveSource(app.session)
         source.narrow(parse("st:429", NOW))
         source.renew()

@@ -15,13 +15,13 @@ from tests.tui.owner import Owner, press, screen, see, settle, shown, until
 from tests.tui.pages.test_usage_chart import over, plan, row, some
 from tests.tui.pages.test_usage_table import TOTAL
 from tests.tui.pictures import month
-from tests.tui.stage import NOW, budget, call, console, words
+from tests.tui.stage import NOW, budget, call, words
 from tui.app import Console
 from tui.pages.live import LivePage
 from tui.pages.usage import UsagePage
 from tui.pages.usage_bars import ALL, OTHERS, bars_of
 from tui.pages.usage_table import TextLayout, filter_words, series_rows
-from tui.saved_state import SavedState
+from tui.saved_state import PageState
 from tui.trends import DAY_MS, HOUR_MS, days
 
 
@@ -145,13 +145,7 @@ async def test_enter_on_a_bar_opens_the_calls_of_one_token_of_two_that_had_the_n
 
 
 async def test_a_wrong_filter_of_an_earlier_session_is_never_sent() -> None:
-    state = SavedState()
-    state.view("usage").filter = "st:foo"
-    owner = busy()
-    app = console(owner, state=state)
-    async with app.run_test(size=(100, 30)) as pilot:
-        await settle(app, pilot)
-        await app.action_page("usage")
+    async with shown("usage", busy(), view=PageState(filter="st:foo")) as (app, pilot, owner):
         for _ in range(3):
             usage(app).renew()
             await pilot.pause(0.02)

@@ -225,9 +225,6 @@ async def test_keys_do_what_they_say(
     ],
 )
 async def test_a_page_shows_what_there_is(page: str, changes: dict[str, Any], told: list[str], untold: str) -> None:
-    owner = Owner()
-    for name, value in changes.items():
-        setattr(owner, name, value)
-    async with shown(page, owner, size=(120, 60) if page == "usage" else (100, 30)) as (app, _, _):
+    async with shown(page, Owner(**changes), size=(120, 60) if page == "usage" else (100, 30)) as (app, _, _):
         text = screen(app)
         assert ([one for one in told if one not in text], untold in text) == ([], False)

@@ -49,10 +49,9 @@ async def test_a_route_is_whole_where_there_is_room(name: str, channels: int) ->
 
 
 async def test_names_that_are_longer_than_usual_have_the_width_that_there_is() -> None:
-    owner = Owner()
     model = "meta-llama/Llama-4-Maverick-17B-128E"
-    owner.records = [call(1, model=model), call(2, status=502, code="upstream_unreachable", finish_reason="")]
-    async with shown("live", owner, size=(200, 50)) as (app, pilot, _):
+    records = [call(1, model=model), call(2, status=502, code="upstream_unreachable", finish_reason="")]
+    async with shown("live", records=records, size=(200, 50)) as (app, pilot, _):
         await until(app, pilot, "Llama")
         app.page.query_one(LiveTable).renew()
         await pilot.pause()

@@ -59,8 +59,7 @@ async def test_texts_and_the_key_are_copied() -> None:
 
 
 async def test_a_test_call_that_fails_says_why_and_where_to_go_on() -> None:
-    owner = Owner()
-    async with public(owner, "503 Service Unavailable"), shown("tokens", owner) as (app, pilot, _):
+    async with public(owner := Owner(), "503 Service Unavailable"), shown("tokens", owner) as (app, pilot, _):
         await see(app, pilot, "the test call failed: no channel takes calls", "c", "t")
         assert "page 8, Doctor" in screen(app)
 
@@ -73,8 +72,7 @@ async def test_the_kinds_can_be_clicked() -> None:
 
 
 async def test_one_call_at_a_time() -> None:
-    owner = Owner()
-    async with public(owner) as asked, shown("tokens", owner) as (app, pilot, _):
+    async with public(owner := Owner()) as asked, shown("tokens", owner) as (app, pilot, _):
         await app.push_screen(Connect(app.session, owner.tokens_now[0]))
         for _ in range(3):
             app.screen.query_one(TokenTest).call("gpt-5-mini")
@@ -105,8 +103,7 @@ async def test_without_a_server_nothing_is_tried_and_the_card_says_how_to_start_
 
 @pytest.mark.parametrize(("known", "used"), [("sk-tk-known", "sk-tk-known"), ("", "sk-tk-pass")])
 async def test_a_key_that_is_known_is_used_and_else_a_pass(known: str, used: str) -> None:
-    owner = Owner()
-    async with public(owner) as asked, shown("tokens", owner) as (app, _, _):
+    async with public(owner := Owner()) as asked, shown("tokens", owner) as (app, _, _):
         call = await make_test_call(app.session, owner.tokens_now[0], "gpt-5-mini", known)
         assert call == owner.records[0]
         assert asked == [f"/v1/chat/completions Bearer {used}"]
