@@ -75,17 +75,21 @@ async def test_a_model_is_called_by_the_api_that_it_is_for(
     assert ("stream" in provider.last.json) == stream
 
 
-async def test_a_stream_without_its_end_is_not_an_answer() -> None:
-    async with saying(b'HTTP/1.1 200 OK\r\n\r\ndata: {"choices":[]}\n\n') as place:
+@pytest.mark.parametrize(
+    ("body", "streamed", "code"),
+    [
+        (b'data: {"choices":[]}\n\n', True, "upstream_cut"),
+        (b'data: {"error":{"message":"a\\ud83d"}}\n\n', True, "upstream_error"),
+        (b'{"choices":[]}', False, "upstream_bad_response"),
+    ],
+    ids=["a stream without its end", "half a character in an error", "no choices"],
+)
+async def test_what_is_not_an_answer_is_an_error(body: bytes, streamed: bool, code: str) -> None:
+    async with saying(b"HTTP/1.1 200 OK\r\n\r\n" + body) as place:
+        api = PublicApi(address=place, base_path="/v1")
         with pytest.raises(UpstreamError) as caught:
-            await PublicApi(address=place, base_path="/v1").streamed_call("m")
-    assert caught.value.code == "upstream_cut"
-
-
-async def test_half_a_character_in_an_error_of_a_stream_fails_like_any_other_error() -> None:
-    async with saying(b'HTTP/1.1 200 OK\r\n\r\ndata: {"error":{"message":"a\\ud83d"}}\n\n') as place:
-        with pytest.raises(UpstreamError):
-            await PublicApi(address=place, base_path="/v1").streamed_call("m")
+            await (api.streamed_call("m") if streamed else api.plain_call("m"))
+    assert caught.value.code == code
 
 
 @pytest.mark.parametrize(
@@ -100,9 +104,3 @@ def test_a_server_that_is_stopping_accepts_no_calls(running: int, text: str) -> 
     require_serving(replace(STATUS, in_flight=running))
     with pytest.raises(Unavailable, match=text):
         require_serving(replace(STATUS, state="draining", in_flight=running))
-
-
-async def test_an_answer_without_choices_is_none() -> None:
-    async with saying(b'HTTP/1.1 200 OK\r\n\r\n{"choices":[]}') as place:
-        with pytest.raises(UpstreamError):
-            await PublicApi(address=place, base_path="/v1").plain_call("m")

@@ -1,6 +1,7 @@
 import asyncio
 from collections.abc import Callable
 
+import pytest
 from textual import events
 from textual.app import ComposeResult
 from textual.pilot import Pilot
@@ -50,12 +51,13 @@ async def until(pilot: Pilot[None], there: Callable[[], object]) -> None:
             await pilot.pause(0.01)
 
 
-async def test_what_is_typed_after_a_key_goes_where_that_key_leads() -> None:
+@pytest.mark.parametrize(("keys", "typed"), [("/deploy", "deploy"), ("ndd", "dd")], ids=["a field", "a dialog"])
+async def test_what_is_typed_after_a_key_goes_where_that_key_leads(keys: str, typed: str) -> None:
     app = Stage()
     async with app.run_test() as pilot:
-        app.type_at_once("/deploy")
-        await until(pilot, lambda: app.query_one(Input).value == "deploy")
-        assert app.deleted == 0
+        app.type_at_once(keys)
+        await until(pilot, lambda: [one.value for one in app.screen.query(Input)] == [typed])
+        assert (app.deleted, app.screen.is_modal) == (0, keys == "ndd")
 
 
 async def test_keys_still_act_one_by_one() -> None:
@@ -63,14 +65,6 @@ async def test_keys_still_act_one_by_one() -> None:
     async with app.run_test() as pilot:
         app.type_at_once("dd")
         await until(pilot, lambda: app.deleted == 2)
-
-
-async def test_what_is_typed_ahead_of_a_dialog_goes_into_the_dialog() -> None:
-    app = Stage()
-    async with app.run_test() as pilot:
-        app.type_at_once("ndd")
-        await until(pilot, lambda: app.screen.is_modal and app.screen.query_one(Input).value == "dd")
-        assert app.deleted == 0
 
 
 async def test_what_is_pasted_waits_its_turn_too() -> None:

@@ -2,13 +2,11 @@ import asyncio
 
 import pytest
 from textual.app import App
-from textual.widgets._toast import Toast
 
 from gateway.domain.errors import UpstreamError
 from gateway.domain.units import Millis
+from tests.tui.stage import words
 from tests.tui.widgets.stage import WidgetStage, asked, press_keys
-from tui.app import STYLESHEET
-from tui.themes import DARK
 from tui.widgets.dialogs import Busy, Confirm, toast
 
 
@@ -40,13 +38,23 @@ async def test_the_button_with_the_focus_stands_out_most() -> None:
         assert cancel.styles.background.hex.casefold() == panel
 
 
-async def test_a_message_that_is_still_shown_is_not_shown_twice() -> None:
+@pytest.mark.parametrize(
+    ("told", "changes", "left"),
+    [
+        (["same", "other", "same"], [], ["other", "same"]),
+        (["Token a disabled.", "Copied.", "Undone: token a."], [0, 2], ["Copied.", "Undone: token a."]),
+    ],
+    ids=["what is still shown", "what was said of the change before"],
+)
+async def test_a_message_takes_the_place_of_an_earlier_one(
+    told: list[str], changes: list[int], left: list[str]
+) -> None:
     app = App[None]()
     async with app.run_test() as pilot:
-        for text in ("same", "other", "same"):
-            toast(app, text)
+        for number, text in enumerate(told):
+            toast(app, text, change=number in changes)
             await pilot.pause()
-        assert [one.message for one in app._notifications] == ["other", "same"]  # noqa: SLF001 - there is no other list
+        assert words(app) == left
 
 
 @pytest.mark.parametrize(("height", "lines"), [(10, 2), (16, 4), (50, 8)])
@@ -57,22 +65,6 @@ async def test_a_long_message_leaves_most_of_a_low_screen_to_the_page(height: in
         await pilot.pause()
         (message,) = app._notifications  # noqa: SLF001 - there is no other list
         assert message.message.splitlines() == ["a line"] * lines + ["…"]
-
-
-async def test_a_message_leaves_a_dialog_free() -> None:
-    app = App[None](css_path=STYLESHEET)
-    app.register_theme(DARK)
-    app.theme = DARK.name
-    async with app.run_test(size=(80, 24), notifications=True) as pilot:
-        app.push_screen(Confirm("Delete laptop?", "Its clients get 401.", "Delete"))
-        await pilot.pause()
-        toast(app, "Copied")
-        for _ in range(100):
-            await pilot.pause()
-            if app.screen.query(Toast) and app.screen.query_one(Toast).region.height:
-                break
-        shown = app.screen.query_one(Toast)
-        assert not shown.region.overlaps(app.screen.query_one(".dialog").region)
 
 
 def now() -> Millis:
@@ -127,12 +119,3 @@ async def test_what_went_wrong_stays_longer() -> None:
         toast(app, "a")
         toast(app, "b", bad=True)
         assert app.notices == [("a", "information", 4.0), ("b", "error", 8.0)]
-
-
-async def test_a_message_about_a_change_takes_the_place_of_that_about_the_change_before() -> None:
-    app = App[None]()
-    async with app.run_test() as pilot:
-        for text, change in (("Token a disabled.", True), ("Copied.", False), ("Undone: token a.", True)):
-            toast(app, text, change=change)
-            await pilot.pause()
-        assert [one.message for one in app._notifications] == ["Copied.", "Undone: token a."]  # noqa: SLF001 - there is no other list
