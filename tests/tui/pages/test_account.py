@@ -15,13 +15,6 @@ async def test_budgets_are_edited() -> None:
         assert owner.did == [("set_account", {"budgets": budgets, "stop_when_empty": True})]
 
 
-async def test_grants_are_listed_the_newest_first() -> None:
-    async with shown("account") as (app, _, _):
-        lines = [line for line in screen(app).splitlines() if "+$" in line]
-        assert [line.split()[0] for line in lines] == ["+$20.00", "+$10.00"]
-        assert "a first amount" in lines[1]
-
-
 async def test_a_server_that_returns_errors_is_not_asked_at_every_redraw() -> None:
     class Failing(Owner):
         tries = 0

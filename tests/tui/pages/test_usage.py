@@ -37,20 +37,6 @@ def usage(app: Console) -> UsagePage:
     return app.page
 
 
-async def test_chart_table_map_and_a_budget_are_on_one_page() -> None:
-    async with shown("usage", size=(200, 60)) as (app, _, _):
-        text = screen(app)
-        for told in (
-            "cost per day",
-            "by model",
-            "dur p50",
-            "cost by weekday and hour",
-            "token ci, this month: $4.87/5",
-            "at this pace used up on",
-        ):
-            assert told in text
-
-
 async def test_keys_turn_period_value_and_dimension_and_they_are_remembered() -> None:
     async with shown("usage") as (app, pilot, owner):
         await see(app, pilot, "p period 24 hours   v value calls   b by token", "p", "v", "b")
