@@ -123,7 +123,7 @@ def sent_effort(request: Fields) -> str | None:
     """Returns the effort of a Messages request as a word; None if the client does not set it. Raises BadRequest."""
     thinking = rawjson.maybe(request.get("thinking"))
     kind = rawjson.at(thinking, "type")
-    if kind == "disabled":
+    if kind in ("disabled", "between_tools"):  # the latter is off for models that cannot be without thoughts
         return "none"
     if kind == "enabled":
         budget = thinking.get("budget_tokens") or 0

@@ -440,6 +440,7 @@ def test_openai_takes_four_stop_sequences() -> None:
     ("thinking", "effort", "word"),
     [
         ({"type": "disabled"}, "high", "none"),
+        ({"type": "between_tools"}, "high", "none"),
         ({"type": "enabled", "budget_tokens": 500}, None, "low"),
         ({"type": "enabled", "budget_tokens": 4096}, None, "medium"),
         ({"type": "enabled", "budget_tokens": 16_000}, "low", "high"),
