@@ -29,7 +29,7 @@ _MESSAGES = (
 )
 _ERROR_HOLDERS = ("x_groq", "response", "Response", "ResponseMetadata")
 _CODES = ("code", "Code", "error_code", "status_code", "errcode")
-_STATUSES = ("http_code", "statusCode", "status_code", "status")
+_STATUSES = ("http_code", "http_status", "statusCode", "status_code", "status")
 _DELAYS = {
     **dict.fromkeys(("retryDelay", "retry_after", "retryAfter", "retry_after_seconds"), "retry-after"),
     **dict.fromkeys(("quotaResetDelay", "resets_in_seconds", "reset_seconds", "resets_at"), "retry-after"),
@@ -137,7 +137,7 @@ def _read_fields(fields: Mapping[str, Any]) -> ErrorBody:
     headers = rawjson.at(fields, "metadata", "headers")
     pairs = list(headers.items())[:32] if isinstance(headers, dict) else []
     hints = {name: fields[name] for name in ("details", "innererror") if isinstance(fields.get(name), list | dict)}
-    kinds = (*map(fields.get, ("type", "status", "__type")), rawjson.at(fields, "metadata", "error_type"))
+    kinds = (*map(fields.get, ("type", "status", "__type", "error_type")), rawjson.at(fields, "metadata", "error_type"))
     text, param = _message_text(message, fields), _text(fields.get("param"))
     if param.count(" ") > 2:  # Xiaomi writes there what is wrong
         text, param = f"{text}: {param}", ""
@@ -158,7 +158,8 @@ def _read_fields(fields: Mapping[str, Any]) -> ErrorBody:
 
 def _code_and_status(fields: Mapping[str, Any]) -> tuple[str, int]:
     """Returns the identifier and the HTTP status. A code may be either; a status may also have a field of its own."""
-    code = next((fields[name] for name in _CODES if fields.get(name) not in (None, "")), "")
+    codes = (*map(fields.get, _CODES), rawjson.at(fields, "availability", "code"))  # the last is OpenRouter's
+    code = next((code for code in codes if code not in (None, "")), "")
     numbers = (rawjson.whole_number(value) for value in (code, *map(fields.get, _STATUSES)))
     status = next((number for number in numbers if number and 400 <= number <= 599), 0)
     if (number := rawjson.whole_number(code)) and number <= 599 and len(str(code)) <= 3:
@@ -227,7 +228,8 @@ def _delay(fields: Mapping[str, Any]) -> dict[str, str]:
     """Returns how long to wait as a header; empty if the error does not say it."""
     details = fields.get("details")
     holders = details if isinstance(details, list) else [details]
-    for holder in (*holders, *(rawjson.at(each, "metadata") for each in holders), fields.get("metadata"), fields):
+    holders = [*holders, *(rawjson.at(each, "metadata") for each in holders)]
+    for holder in (*holders, fields.get("metadata"), fields.get("availability"), fields):
         for name, header in _DELAYS.items():
             text = str(rawjson.at(holder, name)).strip()
             if text[:1].isdigit():

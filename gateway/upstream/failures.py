@@ -57,6 +57,8 @@ _RATE = lazy_pattern(
     r"|(?:high|max|maximum|many|number of) concurren|high frequency usage|request rate increased|current requests list"
     r"|(?:error|status)(?: code)?:? ?429|速率限制|频率(?!惩罚)|限流|并发"
 )
+_UNSETTLED = lazy_pattern(r"in[- _]flight")
+"""Money that running and recent requests hold until they are settled. OpenRouter says so with status 402."""
 _BUSY = lazy_pattern(
     r"overload|over capacity|no capacity|capacity_exhausted|at capacity|too busy|(?:server|service|system) (?:is )?busy"
     r"|insufficient_system_resource|unable to handle additional|high (?:demand|traffic)|too many visits"
@@ -71,7 +73,7 @@ _BAD_KEY = lazy_pattern(
 )
 _SUSPENDED = lazy_pattern(
     r"account[^.]{0,40}(?:deactivated|suspended)|organi[sz]ation(?:_on_hold| has been disabled)"
-    r"|cmek_key_disabled|key_creator_not_member|\[user_blocked\]"
+    r"|resource has been temporarily blocked|cmek_key_disabled|key_creator_not_member|\[user_blocked\]"
 )
 """The account is suspended, for whatever reason."""
 _NO_MODEL = lazy_pattern(
@@ -82,7 +84,8 @@ _NO_MODEL = lazy_pattern(
     r"|model(?:s|code)?\b.{0,200}?(?:not found|not exist|is not available|not supported for generatecontent)"
     r"|models?\b.{0,200}?(?:decommissioned|end of (?:its )?life|no longer available)|no allowed providers"
     r"|model (?:id|identifier)[^.]{0,20} is invalid|on-demand throughput|model is not supported when using"
-    r"|no endpoints (?:found|available) (?:for|matching)|not (?:activated|opened) the model"
+    r"|no endpoints (?:found|available) (?:for|matching)|no_endpoints|free_variant_ended|(?:privacy|region)_restricted"
+    r"|model_(?:deprecated|unavailable_upstream)|not (?:activated|opened) the model"
     r"|function '[^']*': not found for account|specified function in account|check the model you provided"
     r"|endpoint with name '[^']*' does not exist|given endpoint does not exist|unsupported_?model\b|unsupported model:"
     r"|supported (?:api )?model names are|repository not found|model type \S+ not supported"
@@ -107,7 +110,7 @@ _DENIED = lazy_pattern(
 """The key is valid, but not for this model."""
 _NOT_IN_PLAN = lazy_pattern(r"plan does not (?:yet )?include access to|套餐暂未开放")
 _OTHER_API = lazy_pattern(
-    r"unsupported_api_for_model|\bmodel\b.{0,200}? not (?:support the '[^']*' api|supported for format)"
+    r"unsupported_api_for_model|wrong_endpoint|\bmodel\b.{0,200}? not (?:support the '[^']*' api|supported for format)"
     r"|\bmodel (?:\S+ )?(?:is not supported|does not support)\b.{0,12}\bresponses api"
     r"|this (?:model is only|is (?:not )?a chat model and (?:thus )?not) supported in"
     r"|operation does not work with the specified model|isn't supported on this route"
@@ -119,7 +122,7 @@ _NO_STATE = lazy_pattern(
 )
 _NO_ITEM = lazy_pattern(
     r"\b(?:item|conversation|container|vector store)\b[^.]{0,80}not (?:found|exist)|no endpoints found that support"
-    r"|image_not_found"
+    r"|image_not_found|constraint_filtered"
 )
 _NO_PATH = lazy_pattern(r"invalid url|unknown_url")
 _WANTS_TLS = lazy_pattern(r"plain http request was sent to https|http request to an https server")
@@ -169,6 +172,7 @@ _INVALID_FIELD = lazy_pattern(r"\A(?:unknown_parameter|unsupported_(?:parameter|
 
 _RULES: tuple[tuple[FailureKind, frozenset[int], re.Pattern[str] | None], ...] = (
     (FailureKind.CLIENT, frozenset({400}), _INVALID_FIELD),
+    (FailureKind.RATE, frozenset({402}), _UNSETTLED),
     (FailureKind.QUOTA, frozenset({402}), None),
     (FailureKind.QUOTA, frozenset({400, 401, 403, 404, 412, 422, 429, *_FAULT}), _NO_MONEY),
     (FailureKind.QUOTA, frozenset({400, 403, 429, *_FAULT}), _ALLOWANCE),

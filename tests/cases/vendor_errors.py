@@ -171,6 +171,10 @@ OUT_OF_CREDIT: list[Said] = [
 ]
 
 KEY_REFUSED: list[Said] = [
+    (
+        403,
+        failure("This resource has been temporarily blocked: violates our content policy.", code="Forbidden"),
+    ),  # Azure
     (400, huawei("81002", "Failed to get the authorization header.")),
     (400, openai("Upstream request failed: [user_blocked] Your access has been restricted")),  # OpenCode Zen
     (400, google(400, "FAILED_PRECONDITION", "Gemini API free tier is not available in your country.")),
@@ -214,6 +218,12 @@ def free(pause: float, message: str, limit: str, reset: str) -> tuple[int, Any, 
 
 
 PACED: list[tuple[int, Any, float | None]] = [
+    (402, failure("This request would exceed your available credits given your current in-flight requests."), None),
+    (
+        429,
+        failure("All providers are at capacity.", availability={"code": "capacity_exhausted", "retry_after": 40}),
+        40,
+    ),
     exhausted(
         34.07,
         "You exceeded your current quota, please check your plan and billing details."

@@ -96,6 +96,7 @@ NO_SUCH_MODEL: list[Said] = [
 ]
 
 OTHER_API: list[Said] = [
+    (400, failure("It makes embeddings.", availability={"code": "wrong_endpoint"})),  # OpenRouter
     (400, openai("model gpt-4o is not supported via Responses API.", "unsupported_api_for_model")),
     (400, openai('model "x-1.5" is not accessible via the /chat/completions endpoint', "unsupported_api_for_model")),
     (400, openai("The model 'openai.gpt-5.6' does not support the '/v1/chat/completions' API", "validation_error")),
@@ -357,8 +358,7 @@ OWN_FAILURE: list[Said] = [
     (500, openai("The server had an error while processing your request.", None, "server_error")),
     (500, minimax(1013, "internal service error")),
     (500, {"detail": "Internal Server Error"}),
-    (200, {"status": "error", "message": "It failed."}),
-    (200, {"error_message": "It failed."}),
+    *at(200, {"status": "error", "message": "It failed."}, {"error_message": "It failed."}),
     (200, {"errorMessage": "Task timed out after 30 seconds", "errorType": "Sandbox.Timedout"}),
     (200, {"Code": "InternalError", "Message": "It failed."}),
     (502, "<html><head><title>502 Bad Gateway</title></head><body>nginx</body></html>"),

@@ -64,6 +64,7 @@ def test_keeps_type_code_param_and_id() -> None:
         ({"code": 30001}, "30001", 0),
         ({"code": "1113"}, "1113", 0),
         ({"http_code": "429", "type": "t"}, "", 429),
+        ({"http_status": 404, "availability": {"code": "no_endpoints"}}, "no_endpoints", 404),
         ({"statusCode": 401}, "", 401),
         ({"status": 402}, "", 402),
         ({"status": "INVALID_ARGUMENT", "code": 400}, "", 400),
@@ -87,7 +88,8 @@ def test_googles_delay_is_found() -> None:
 def test_a_delay_has_many_names(name: str) -> None:
     assert _read({"error": {"message": "m", name: 7}}).headers == {"retry-after": "7"}
     assert _read({"error": "m", name: "7.5"}).headers == {"retry-after": "7.5"}
-    assert _read({"error": {"message": "m", "metadata": {name: 7}}}).headers == {"retry-after": "7"}
+    for holder in ("metadata", "availability"):
+        assert _read({"error": {"message": "m", holder: {name: 7}}}).headers == {"retry-after": "7"}
 
 
 def test_the_body_may_be_an_event_or_the_first_of_some_lines() -> None:

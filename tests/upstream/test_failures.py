@@ -61,6 +61,12 @@ CLASSES = [
     (404, {"message": "File Not Found", "type": "not_found_error"}, K.SERVER, "upstream_error"),
     (404, {"message": "File not found: file-abc", "type": "invalid_request_error"}, K.CLIENT, REJECTED),
     (404, {"message": "No such File object: file-abc", "type": "invalid_request_error"}, K.CLIENT, REJECTED),
+    (403, {"availability": {"code": "region_restricted"}}, K.MISSING, "model_not_found"),  # OpenRouter
+    *(
+        (404, {"availability": {"code": code}}, K.MISSING, "model_not_found")
+        for code in ("no_endpoints", "model_deprecated", "model_unavailable_upstream", "privacy_restricted")
+    ),
+    (404, {"availability": {"code": "constraint_filtered"}}, K.CLIENT, "constraint_filtered"),
     (408, None, K.SLOW, "upstream_timeout"),
     (413, {"message": "too large", "code": "rate_limit_exceeded"}, K.CLIENT, "rate_limit_exceeded"),
     (415, None, K.CLIENT, "upstream_rejected"),
