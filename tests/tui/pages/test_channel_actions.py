@@ -13,7 +13,7 @@ from gateway.domain.channel import ServedModel
 from gateway.domain.errors import BadRequest
 from gateway.domain.units import Millis
 from gateway.domain.upstream_views import SavedChannel
-from gateway.domain.views import ChannelView, KeyView, Offer
+from gateway.domain.views import KeyView, Offer
 from tests.tui.owner import Owner, listed, listing, press, price_of, said, screen, see, shown
 from tests.tui.stage import NOW, channel, words
 from tui.app import Console
@@ -127,13 +127,10 @@ async def test_what_changed_since_the_row_was_drawn_stays() -> None:
 
 
 async def test_a_second_press_at_once_switches_back() -> None:
-    owner = Owner()
-    async with shown("channels", owner) as (app, pilot, _):
+    async with shown("channels") as (app, pilot, owner):
         before = owner.channels_now[0].enabled
-        app.session.board.channels = [
-            msgspec.structs.replace(one, enabled=not before) if number == 0 else one
-            for number, one in enumerate(app.session.board.channels)
-        ]  # the row is not drawn yet
+        first, *others = app.session.board.channels
+        app.session.board.channels = [msgspec.structs.replace(first, enabled=not before), *others]  # not drawn yet
         await press(app, pilot, "space")
         assert owner.did == [("edit_channel", owner.channels_now[0].id, {"enabled": before})]
 
@@ -150,17 +147,14 @@ async def test_a_preset_needs_no_address() -> None:
         assert (body["preset"], "base_url" in body, "dialect" in body) == ("groq", False, False)
 
 
-def two_keys(second: KeyView) -> ChannelView:
-    return channel("anthropic", keys=[KeyView(number=1, key="…3kQA", state="ok", reason="", until_ms=None), second])
+FIRST = KeyView(number=1, key="…3kQA", state="ok", reason="", until_ms=None)
+SECOND = KeyView(number=2, key="env:B", state="cooling", reason="429", until_ms=Millis(NOW + 30_000))
 
 
-def two() -> ChannelView:
-    return two_keys(KeyView(number=2, key="env:B", state="cooling", reason="429", until_ms=Millis(NOW + 30_000)))
-
-
-def owner() -> Owner:
+def owner(**second: Any) -> Owner:
+    """A server whose first channel has two keys."""
     made = Owner()
-    made.channels_now[0] = two()
+    made.channels_now[0] = channel("anthropic", keys=[FIRST, msgspec.structs.replace(SECOND, **second)])
     return made
 
 
@@ -192,9 +186,8 @@ async def test_without_a_server_no_form_is_opened_and_one_that_is_open_keeps_wha
 
 
 async def test_of_a_key_that_is_not_set_it_says_at_once_what_is_missing() -> None:
-    made = owner()
     reason = "set NOPE_KEY where the server runs, then restart the server"
-    made.channels_now[0] = two_keys(KeyView(number=2, key="env:NOPE_KEY", state="unset", reason=reason, until_ms=None))
+    made = owner(key="env:NOPE_KEY", state="unset", reason=reason, until_ms=None)
     async with shown("channels", made) as (app, pilot, _):
         await press(app, pilot, "A")
         assert str(app.screen.query_one(".note", Static).visual) == f"not set: {reason}"
@@ -219,18 +212,11 @@ async def test_the_pane_tells_each_key_with_its_state() -> None:
 REJECTED = "the upstream refused the key of the channel (HTTP 401). Set a valid key for this channel."
 
 
-def with_a_rejected_key() -> Owner:
-    made = Owner()
-    reason, until_ms = f"channel 'anthropic': {REJECTED}", Millis(NOW + 600_000)
-    key = KeyView(number=2, key="env:B_KEY", state="attention", reason=reason, until_ms=until_ms)
-    made.channels_now[0] = two_keys(key)
-    return made
-
-
-@pytest.mark.parametrize(("size", "downs"), [((80, 24), 2), ((60, 16), 2), ((140, 40), 2)])
-async def test_under_a_key_stands_why_it_is_not_in_use_and_until_when(size: tuple[int, int], downs: int) -> None:
-    async with shown("channels", with_a_rejected_key(), size=size) as (app, pilot, _):
-        await press(app, pilot, "A", *["down"] * downs)
+@pytest.mark.parametrize("size", [(80, 24), (60, 16), (140, 40)])
+async def test_under_a_key_stands_why_it_is_not_in_use_and_until_when(size: tuple[int, int]) -> None:
+    made = owner(state="attention", reason=f"channel 'anthropic': {REJECTED}", until_ms=Millis(NOW + 600_000))
+    async with shown("channels", made, size=size) as (app, pilot, _):
+        await press(app, pilot, "A", "down", "down")
         note = app.screen.query_one(".note", Static)
         assert str(note.visual) == f"needs attention until {clock(NOW + 600_000)[:5]}: {REJECTED}"
         assert app.screen.query_one(".fields").region.contains_region(note.region)
@@ -238,33 +224,27 @@ async def test_under_a_key_stands_why_it_is_not_in_use_and_until_when(size: tupl
 
 def test_the_commands_do_the_same_in_the_same_order() -> None:
     values = {"key-1": REMOVE, "key-2": RESUME, "key": "env:C"}
-    assert keys_command(two(), values) == (
+    two = channel("anthropic", keys=[FIRST, SECOND])
+    assert keys_command(two, values) == (
         "channel key add anthropic --key env:C; tollkeeper channel key resume anthropic 2; "
         "tollkeeper channel key remove anthropic 1"
     )
-    assert keys_command(two(), {"key-1": KEEP, "key-2": KEEP, "key": ""}) == ""
+    assert keys_command(two, {"key-1": KEEP, "key-2": KEEP, "key": ""}) == ""
 
 
-LOCAL = Offer(
-    name="ollama",
-    dialect="openai",
-    preset="ollama",
-    base_url="http://127.0.0.1:11434/v1",
-    key="",
-    models=[ServedModel(name="qwen3:8b")],
-)
-VENDOR = Offer(
-    name="groq", dialect="openai", preset="groq", base_url="https://api.groq.com/openai/v1", key="env:G", models=[]
-)
+def offer(preset: str, base_url: str, key: str, *models: str) -> Offer:
+    served = [ServedModel(name=name) for name in models]
+    return Offer(name=preset, dialect="openai", preset=preset, base_url=base_url, key=key, models=served)
 
 
-def test_a_name_that_is_taken_becomes_another() -> None:
+LOCAL = offer("ollama", "http://127.0.0.1:11434/v1", "", "qwen3:8b")
+VENDOR = offer("groq", "https://api.groq.com/openai/v1", "env:G")
+
+
+def test_a_name_that_is_taken_becomes_another_and_where_it_is_and_what_it_has_is_shown() -> None:
     assert LOCAL.channel_body({"ollama", "ollama-2"})["name"] == "ollama-3"
     assert "models" not in VENDOR.channel_body()
-
-
-def test_where_it_is_and_what_it_has_is_shown() -> None:
-    assert [offer_text(offer).split("   ")[-1] for offer in (LOCAL, VENDOR)] == ["qwen3:8b", "with env:G"]
+    assert [offer_text(one).split("   ")[-1] for one in (LOCAL, VENDOR)] == ["qwen3:8b", "with env:G"]
 
 
 async def test_what_is_chosen_becomes_a_channel() -> None:
@@ -283,9 +263,7 @@ async def test_one_that_fails_stops_no_other() -> None:
                 raise BadRequest("it does not answer")
             return await super().add_channel(discovered_body)
 
-    picky = Picky()
-    picky.offered = [LOCAL, VENDOR]
-    async with shown("channels", picky) as (app, pilot, _):
+    async with shown("channels", Picky(offered=[LOCAL, VENDOR])) as (app, pilot, _):
         await press(app, pilot, "a", "a", "enter")
         assert [text.split(".")[0] for text in words(app)] == ["Created groq", "ollama: it does not answer"]
 

@@ -1,9 +1,8 @@
-from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
-from gateway.config import Config
 from gateway.domain.events import CallSettled, CallStarted
 from gateway.domain.query import parse
 from gateway.domain.views import CallPage, CallView
@@ -20,12 +19,11 @@ from tui.pages.live_source import (
     note_seen,
     progress_text,
 )
-from tui.saved_state import SavedState
 from tui.session import ConsoleSession
 
 
 def made(count: int = 10, recent: int = 10) -> tuple[ConsoleSession, LiveSource]:
-    session = ConsoleSession(Config(home=Path("/nowhere")), lambda: NOW, SavedState())
+    session = console().session
     session.board.apply(FakeClient(calls(count), recent=recent).snapshot())
     source = LiveSource(session)
     source.renew()
@@ -41,14 +39,9 @@ def settle(session: ConsoleSession, *settled: CallView) -> None:
         session.board.apply(CallSettled(call=one))
 
 
-def test_the_newest_comes_first() -> None:
-    _, source = made()
-    assert ids(source) == sorted(ids(source), reverse=True)
-    assert source.count == 12
-
-
-def test_below_the_ring_records_are_known_by_number_only() -> None:
+def test_the_newest_comes_first_and_below_the_ring_records_are_known_by_number_only() -> None:
     _, source = made(1_000, 10)
+    assert ids(source)[:12] == sorted(ids(source)[:12], reverse=True)
     assert source.count == 1_002
     assert source.row(12) is None
     assert source.history.waiting
@@ -56,23 +49,14 @@ def test_below_the_ring_records_are_known_by_number_only() -> None:
     assert source.index(990) == 12
 
 
-def test_rows_stand_still_between_renewals() -> None:
-    session, source = made()
-    before = ids(source)
+def test_rows_stand_still_between_renewals_and_a_key_finds_its_row_wherever_it_went() -> None:
+    session, source = made(1_000, 10)
+    before, key, number = ids(source), source.key(4), source.key(500)
     settle(session, call(99, NOW + 5))
     assert ids(source) == before
     source.renew()
     assert ids(source) == [call(99, NOW + 5).id, *before]
-
-
-def test_a_key_finds_its_row_wherever_it_went() -> None:
-    session, source = made(1_000, 10)
-    key, number = source.key(4), source.key(500)
-    settle(session, call(99, NOW + 5))
-    source.renew()
-    assert source.index(key) == 5
-    assert source.index(number) == 501
-    assert source.index("req_unknown") is None
+    assert (source.index(key), source.index(number), source.index("req_unknown")) == (5, 501, None)
 
 
 def test_a_filter_shows_what_fits_and_follows_changes() -> None:
@@ -192,37 +176,41 @@ def test_another_server_has_other_records() -> None:
     assert not source.history.waiting
 
 
-def test_what_is_missing_is_fetched_a_page_at_a_time() -> None:
+@pytest.mark.parametrize(
+    ("viewed", "total", "request_"),
+    [([25], 1_000, (2, 30, 10)), ([25, 905], 1_000, (90, 910, 10)), ([23], 24, (2, 24, 4))],
+    ids=["missing", "only what was viewed last", "the newest page may be short"],
+)
+def test_what_is_missing_is_fetched_a_page_at_a_time(viewed: list[int], total: int, request_: object) -> None:
     history = CallHistory(page_size=10)
-    assert history.row(25) is None
+    assert [history.row(number) for number in viewed] == [None] * len(viewed)
     assert history.waiting
-    assert history.next_request(1_000) == (2, 30, 10)
-    assert history.next_request(1_000) is None
+    assert (history.next_request(total), history.waiting, history.next_request(total)) == (request_, False, None)
+
+
+def fetched(history: CallHistory, *numbers: int) -> list[CallView]:
+    """The ten calls of each page that was looked at, after they have come."""
+    rows = calls(10)
+    for number in numbers:
+        history.row(number)
+        ask = history.next_request(1_000)
+        assert ask is not None
+        history.row(number)
+        assert history.next_request(1_000) == ask, "a request is made again until its page is there"
+        history.store(ask[0], rows)
+        history.row(number)
+        assert not history.waiting
+    return rows
 
 
 def test_rows_are_found_by_their_numbers() -> None:
     history = CallHistory(page_size=10)
-    history.row(25)
-    ask = history.next_request(1_000)
-    assert ask is not None
-    rows = calls(10)
-    history.store(ask[0], rows)
-    assert history.row(30) is rows[0]
-    assert history.row(21) is rows[-1]
+    rows = fetched(history, 25)
+    assert (history.row(30), history.row(21)) == (rows[0], rows[-1])
 
 
-def test_only_what_was_viewed_last_is_fetched() -> None:
+def test_the_newest_page_grows() -> None:
     history = CallHistory(page_size=10)
-    history.row(25)
-    history.row(905)
-    assert history.next_request(1_000) == (90, 910, 10)
-    assert not history.waiting
-
-
-def test_the_newest_page_may_be_short_and_grows() -> None:
-    history = CallHistory(page_size=10)
-    history.row(23)
-    assert history.next_request(24) == (2, 24, 4)
     history.store(2, calls(4))
     assert history.row(24) is not None
     assert history.row(25) is None
@@ -233,25 +221,9 @@ def test_the_newest_page_may_be_short_and_grows() -> None:
 
 def test_pages_looked_at_long_ago_are_forgotten() -> None:
     history = CallHistory(page_size=10, max_pages=2)
-    for number in (5, 15, 25):
-        history.row(number)
-        ask = history.next_request(1_000)
-        assert ask is not None
-        history.store(ask[0], calls(10))
+    fetched(history, 5, 15, 25)
     assert history.row(5) is None
     assert history.row(25) is not None
-
-
-def test_a_request_is_made_again_until_its_page_is_there() -> None:
-    history = CallHistory(page_size=10)
-    history.row(5)
-    ask = history.next_request(1_000)
-    assert ask is not None
-    history.row(5)
-    assert history.next_request(1_000) == ask
-    history.row(5)
-    history.store(ask[0], calls(10))
-    assert not history.waiting
 
 
 async def test_a_name_finds_the_calls_of_what_has_it_since_it_got_it() -> None:
@@ -299,9 +271,7 @@ async def test_the_last_name_of_a_removed_token_finds_its_calls() -> None:
 async def test_a_groups_calls_are_found_by_its_present_name() -> None:
     owner = Owner()
     owner.groups_now = [msgspec.structs.replace(owner.groups_now[0], name="home", id="default")]
-    owner.records = [msgspec.structs.replace(one, group="other", group_id="grp_1") for one in owner.records[:11]] + (
-        owner.records[11:]
-    )
+    owner.records[:11] = [msgspec.structs.replace(one, group="other", group_id="grp_1") for one in owner.records[:11]]
     async with shown("live", owner) as (app, pilot, _):
         assert isinstance(app.page, LivePage)
         await press(app, pilot, "slash", "=grp:home", "enter")
