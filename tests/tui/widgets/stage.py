@@ -11,6 +11,7 @@ from textual.widget import Widget
 
 from tui.app import STYLESHEET, Console
 from tui.themes import DARK
+from tui.widgets.form import Form, FormField, FormPlan, Values
 
 
 class WidgetStage(App[Any]):
@@ -55,6 +56,22 @@ async def asked(
         app.ask(dialog() if callable(dialog) else dialog)
         await pilot.pause()
         yield app, pilot
+
+
+@asynccontextmanager
+async def form(
+    *fields: FormField, size: tuple[int, int] = (100, 30), **more: Any
+) -> AsyncIterator[tuple[WidgetStage, Pilot[Any], list[Values]]]:
+    """A form, and what it has saved."""
+    saved: list[Values] = []
+
+    async def save(values: Values) -> str:
+        saved.append(values)
+        return "made"
+
+    plan = FormPlan(**{"title": "T", "fields": fields, "save": save, **more})
+    async with asked(lambda: Form(plan), size=size) as (app, pilot):
+        yield app, pilot, saved
 
 
 async def press_keys(pilot: Pilot[Any], *keys: str) -> None:

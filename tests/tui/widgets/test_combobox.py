@@ -5,9 +5,9 @@ from typing import Self
 import pytest
 
 from gateway.domain.errors import BadRequest
-from tests.tui.widgets.stage import WidgetStage, asked as asked_with, press_keys
+from tests.tui.widgets.stage import form, press_keys
 from tui.widgets.combobox import MAX_LISTED, ChoiceInput, ChoiceList, Suggestion, matching_suggestions
-from tui.widgets.form import Form, FormField, FormPlan, Values
+from tui.widgets.form import FormField
 
 VENDORS = [
     Suggestion("openai", "https://api.openai.com/v1"),
@@ -35,23 +35,18 @@ class Asked:
     """A form of one such field behind a plain one, or before it."""
 
     def __init__(self, field: FormField, *, comes_first: bool = False) -> None:
-        self.saved: list[str] = []
-        self.app = WidgetStage()
-
-        async def save(values: Values) -> bool:
-            self.saved.append(values[field.id])
-            return True
-
         plain = FormField(id="plain", label="Plain")
-        self._plan = FormPlan(title="T", fields=[field, plain] if comes_first else [plain, field], save=save)
+        self._field, self._fields = field.id, [field, plain] if comes_first else [plain, field]
 
     @asynccontextmanager
     async def shown(self) -> AsyncIterator[Self]:
         """Its first field has the focus."""
-        async with self.app.run_test(size=(100, 30)) as self.pilot:
-            self.app.ask(Form(self._plan))
-            await self.pilot.pause()
+        async with form(*self._fields) as (self.app, self.pilot, self._values):
             yield self
+
+    @property
+    def saved(self) -> list[str]:
+        return [values[self._field] for values in self._values]
 
     async def press(self, *keys: str) -> None:
         await press_keys(self.pilot, *keys)
@@ -142,17 +137,10 @@ async def test_enter_chooses_what_was_typed_whole_and_saves_nothing(keys: list[s
 
 
 async def test_in_a_form_of_one_field_enter_uses_what_it_chooses() -> None:
-    saved: list[str] = []
-
-    async def save(values: Values) -> bool:
-        saved.append(values["model"])
-        return True
-
     models = [f"model-{letter}" for letter in "abcdefghij"]
-    field = FormField(id="model", label="Model", value="model-a", options=models)
-    async with asked_with(lambda: Form(FormPlan(title="T", fields=[field], save=save))) as (app, pilot):
+    async with form(FormField(id="model", label="Model", value="model-a", options=models)) as (app, pilot, saved):
         await press_keys(pilot, "ctrl+u", *"-c", "enter")
-        assert (saved, app.answers) == (["model-c"], [True])
+        assert (saved, app.answers) == ([{"model": "model-c"}], ["made"])
 
 
 async def test_a_choice_can_be_clicked() -> None:
