@@ -169,13 +169,13 @@ def _check_extras(extras: Mapping[str, int]) -> None:
         _check_not_negative(amount, name)
 
 
-def check_name(value: str, field: str = "name") -> None:
+def check_name(value: str) -> None:
     """Check that a name can be shown and typed: 1 to 64 printable characters, without a space at either end."""
-    _demand(0 < len(value) <= 64, field, "a name must have 1 to 64 characters")
+    _demand(0 < len(value) <= 64, "name", "a name must have 1 to 64 characters")
     is_visible = plain(value) == value and value.isprintable()
-    _demand(is_visible, field, "a name must not contain control or invisible characters")
-    _demand(value == value.strip(), field, "a name must not begin or end with a space")
-    _demand(value not in (".", ".."), field, "a name must not consist of dots only, because it is part of URLs")
+    _demand(is_visible, "name", "a name must not contain control or invisible characters")
+    _demand(value == value.strip(), "name", "a name must not begin or end with a space")
+    _demand(value not in (".", ".."), "name", "a name must not consist of dots only, because it is part of URLs")
 
 
 def check_model_name(value: str, field: str) -> None:

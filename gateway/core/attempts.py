@@ -42,19 +42,6 @@ from gateway.upstream.redaction.redaction import Redaction
 SLICE = 32 << 10
 """The most bytes that are written at once. A larger piece would have to be counted; see ``UNCOUNTED``."""
 
-_MOST_INFORMATIVE_FIRST = (
-    FailureKind.CLIENT,
-    FailureKind.CUT,
-    FailureKind.AUTH,
-    FailureKind.UNSET,
-    FailureKind.QUOTA,
-    FailureKind.RATE,
-    FailureKind.SERVER,
-    FailureKind.SLOW,
-    FailureKind.NETWORK,
-    FailureKind.MISSING,
-)
-
 
 class AnswerSender(Protocol):
     """Sends requests to the upstreams."""
@@ -413,7 +400,7 @@ def _order_of(entry: ModelEntry, order: Order) -> Order:
 
 def _most_informative(call: Call, failures: list[UpstreamError]) -> UpstreamError:
     """Returns the most informative failure. After several attempts its message lists them."""
-    error = min(failures, key=lambda failure: _MOST_INFORMATIVE_FIRST.index(failure.kind))
+    error = min(failures, key=lambda failure: [*FailureKind].index(failure.kind))
     attempt = call.result.attempts[failures.index(error) - len(failures)]
     error.details["channel"] = attempt.channel
     if attempt.key:  # the number of one of several keys, followed by its mask

@@ -52,7 +52,7 @@ class IncidentWatch:
     """Finds the present incidents."""
 
     incidents: Incidents
-    write: Callable[[Sequence[Incident]], object]
+    write: Callable[[Sequence[Incident]], None]
     """Writes the incidents, oldest first."""
     bus: EventBus
     books: MoneyBooks

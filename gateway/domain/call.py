@@ -53,19 +53,19 @@ NOT_ERRORS: Final = (*NOT_UPSTREAM, "lost")
 
 
 class FailureKind(StrEnum):
-    """The kind of failure of an attempt. It decides what the gateway does next."""
+    """The kind of failure of an attempt. It decides what the gateway does next. The most informative come first."""
 
     CLIENT = "client"
+    CUT = "cut"
     AUTH = "auth"
     UNSET = "unset"
     """An environment variable for a key, a header or the proxy of the channel is not set."""
     QUOTA = "quota"
     RATE = "rate"
-    MISSING = "missing"
     SERVER = "server"
-    NETWORK = "network"
     SLOW = "slow"
-    CUT = "cut"
+    NETWORK = "network"
+    MISSING = "missing"
 
     @classmethod
     def _missing_(cls, _: object) -> "FailureKind":

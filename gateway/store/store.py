@@ -112,13 +112,10 @@ class IncidentFile:
             return msgspec.json.decode(file.read(4 << 20), type=list[Incident])  # a larger file is not ours
         return []
 
-    def save(self, incidents: Sequence[Incident]) -> bool:
-        """Replace the file. Returns False if the disk refuses."""
-        try:
+    def save(self, incidents: Sequence[Incident]) -> None:
+        """Replace the file, if the disk allows it."""
+        with suppress(OSError):
             files.replace(self.path, msgspec.json.format(msgspec.json.encode(incidents)) + b"\n", durable=False)
-        except OSError:
-            return False
-        return True
 
 
 class Store:
