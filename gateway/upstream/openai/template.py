@@ -9,6 +9,8 @@ import msgspec
 from gateway.domain.sse import BLANK
 
 _TEXTS = msgspec.json.Decoder(list[str])
+_FEW = 8
+"""How many events are examined one by one before the rest of a read is examined as a whole."""
 
 
 class Run(msgspec.Struct, frozen=True, gc=False):
@@ -57,6 +59,8 @@ class Template:
         head, foot, place = self._head, self._foot, start
         texts: list[bytes] = []
         while events.startswith(head, place):
+            if len(texts) == _FEW and (others := self._many_texts(events, place)):
+                return texts + others
             begin = place + len(head)
             end = events.find(b"\n", begin) + len(BLANK) - len(foot)
             if end < begin or not events.startswith(foot, end):
@@ -64,6 +68,19 @@ class Template:
             texts.append(events[begin:end])
             place = end + len(foot)
         return texts
+
+    def _many_texts(self, events: bytes, start: int) -> list[bytes]:
+        """Returns the texts of all events from ``start`` on, but the last ones of an answer; nothing if others differ.
+
+        Every other line is blank. Splitting at them takes a third of the time of a search for each.
+        """
+        head, end = self._head, self._foot.removesuffix(BLANK)
+        lines = events[start:].split(b"\n")[:-1:2]
+        while lines and not (lines[-1].startswith(head) and lines[-1].endswith(end)):
+            lines.pop()
+        texts = [line[len(head) : -len(end)] for line in lines]
+        matches = events.startswith(head + (self._foot + head).join(texts) + self._foot, start)
+        return texts if matches else []
 
 
 def _decode(texts: list[bytes]) -> str | None:
