@@ -41,6 +41,7 @@ _PIECES = {
 """The kinds of texts, by the types of their events."""
 _PARTS = {"output_text": BlockKind.TEXT, "text": BlockKind.TEXT, "refusal": BlockKind.REFUSAL}
 """The kinds of texts, by the types of a message's parts."""
+_OWN_ITEMS = ("", "message", "reasoning", "function_call")
 REPORTS = ("usage", "service_tier", "cost")
 """Fields of a response that tell what it costs."""
 ENDS = {f"response.{status}": status for status in ("completed", "incomplete", "failed", "cancelled", "done")}
@@ -93,6 +94,8 @@ class OutputReader(AnswerReader):
         """How many sources of an item came."""
         self._comments: dict[int, str] = {}
         """The beginnings of messages that are commentary."""
+        self._other_ids: set[str] = set()
+        """The ids of hosted tools' items. OpenRouter streams an advisor's words as texts of its item."""
         self._held: list[Piece] = []
         """The pieces of an answer that repeats the commentary so far."""
         self._repeated = ""
@@ -136,7 +139,7 @@ class OutputReader(AnswerReader):
                 yield from self._cite([fields.get("annotation", NULL)], number)
             case "response.output_item.added":
                 item, number = rawjson.maybe_fields(fields.get("item")), self._begin_item(fields)
-                self._note_phase(item, number)
+                self._note_item(item, number)
                 yield from _name_call(item, number)
             case "response.output_item.done":
                 number = self._begin_item(fields) if number in self._ended else number
@@ -172,6 +175,8 @@ class OutputReader(AnswerReader):
             raise not_an_answer(body, self._channel)
 
     def _add_text(self, kind: BlockKind, fields: Fields, number: int) -> Iterator[AnswerPart]:
+        if self._other_ids and rawjson.text_at(fields.get("item_id")) in self._other_ids:
+            return
         if not rawjson.is_nothing(fields.get("delta", NULL)) and rawjson.is_text(fields["delta"]):
             self._begun.add(number)
             probabilities = fields.get("logprobs", EMPTY_LIST)
@@ -182,7 +187,10 @@ class OutputReader(AnswerReader):
                 Piece(kind, bytes(fields["delta"]), number, logprobs=bytes(probabilities) if has_any else b"")
             )
 
-    def _note_phase(self, item: Fields, number: int) -> None:
+    def _note_item(self, item: Fields, number: int) -> None:
+        ids = {rawjson.text_at(item.get("id"))} - {""}
+        is_own = rawjson.text_at(item.get("type")) in _OWN_ITEMS
+        self._other_ids = self._other_ids - ids if is_own else self._other_ids | ids
         if rawjson.text_at(item.get("phase")) == "commentary":
             self._comments.setdefault(number, "")
             self._has_phases = True
@@ -245,7 +253,7 @@ class OutputReader(AnswerReader):
                 yield AnswerMark("block_dropped")
 
     def _end_message(self, item: Fields, number: int, *, is_new: bool) -> Iterator[AnswerPart]:
-        self._note_phase(item, number)
+        self._note_item(item, number)
         parts = rawjson.maybe_objects(item.get("content")) or []
         for part in parts:
             name = rawjson.text_at(part.get("type"))

@@ -19,6 +19,12 @@ SEARCHES = [
     for id in ("ws_1", "ws_2")
     for end in ("added", "done")
 ]
+ADVISOR = {"id": "ad_1", "type": "openrouter:advisor"}
+ADVICE = [
+    event("response.output_item.added", 0, output_index=0, item=ADVISOR),
+    event("response.output_text.delta", 0, output_index=0, item_id="ad_1", delta="Use a channel."),
+    event("response.output_item.done", 0, output_index=0, item={**ADVISOR, "advice": "Use a channel."}),
+]
 
 
 def without(*words: bytes) -> Callable[[Events], Events]:
@@ -48,6 +54,7 @@ KINDS: dict[str, Callable[[Events], Events]] = {
     "no places": replacing(rb'"output_index":\d,', b""),
     "one place": replacing(rb'"output_index":\d', b'"output_index":0'),
     "one place, after searches": lambda events: [*SEARCHES, *replacing(rb'_index":\d', b'_index":0')(events)],
+    "after an advisor's words": lambda events: [*ADVICE, *events],
     "places from one": replacing(rb'"output_index":(\d)', rb'"output_index":1\1'),
     "only the last": lambda events: [events[0], events[-1]],
     "no ends": without(b"output_item.done"),
