@@ -147,7 +147,7 @@ def _fit_parameters(fields: Fields, vendor: Vendor) -> list[str]:
 
 def _keep_known_fields(fields: Fields, vendor: Vendor) -> list[str]:
     """Remove the fields of messages that the vendor does not know. Returns their names. Tools may have a ``name``."""
-    messages = (rawjson.maybe_objects(fields.get("messages")) if vendor.message_allow else None) or []
+    messages = rawjson.maybe_objects(fields.get("messages")) or []
     removed: dict[str, None] = {}
     for message in messages:
         known = vendor.message_allow | ({"name"} if message.get("role") == _TOOL else set())
@@ -175,7 +175,10 @@ class OpenAIDialect(ChannelDialect):
             lowered = _limit_to_budget(fields, order.output_budget, target) or lowered
         streams = rawjson.maybe(fields.get("stream")) is True  # as the server wants it
         request_usage(fields, requested=streams and "stream_options" not in target.rules)
-        dropped += _fit_parameters(fields, vendor) + _keep_known_fields(fields, vendor)
+        if vendor.allow or vendor.rename:
+            dropped += _fit_parameters(fields, vendor)
+        if vendor.message_allow:
+            dropped += _keep_known_fields(fields, vendor)
         if vendor.reasoning_back:
             restore_reasoning(fields, order.owner, self._memory)
         is_as_sent = bool(order.body) and not order.stream and fields == order.fields
