@@ -213,9 +213,8 @@ class ChannelsPage(TrendPage[ChannelRow]):
     def lead(self, width: int) -> Content:
         channels, now = self.session.board.channels, self.session.now()
         count = f" {self.count_rows(len(channels))}"
-        dot = f" {glyphs.DOT} "
         states = Counter(channel.shown_state for channel in channels)
-        summary = count + dot + dot.join(f"{n} {safe(state_word(state, n))}" for state, n in states.items())
+        summary = f" {glyphs.DOT} ".join([count, *(f"{n} {safe(state_word(state, n))}" for state, n in states.items())])
         paused = [channel for channel in channels if channel.state in PAUSED_STATES]
         if paused:
             worst = min(paused, key=lambda channel: _RANKS[channel.state])

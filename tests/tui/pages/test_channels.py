@@ -45,6 +45,7 @@ def test_an_untested_channel_is_neither_green_nor_marked_as_good() -> None:
 def test_several_channels_need_what_one_needs() -> None:
     states = [channel(name, state="attention") for name in ("a", "b")]
     assert "2 need attention" in str(listing(channel("c"), *states).lead(200))
+    assert listing().lead(200).plain == " 0 channels"
 
 
 def key(number: int) -> KeyView:
