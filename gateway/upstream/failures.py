@@ -57,8 +57,8 @@ _RATE = lazy_pattern(
     r"|(?:high|max|maximum|many|number of) concurren|high frequency usage|request rate increased|current requests list"
     r"|(?:error|status)(?: code)?:? ?429|速率限制|频率(?!惩罚)|限流|并发"
 )
-_UNSETTLED = lazy_pattern(r"in[- _]flight")
-"""Money that running and recent requests hold until they are settled. OpenRouter says so with status 402."""
+_TOO_EXPENSIVE = lazy_pattern(r"in[- _]flight|can only afford [1-9]")
+"""The account has money, but less than this request may cost next to those that run. OpenRouter says so with 402."""
 _BUSY = lazy_pattern(
     r"overload|over capacity|no capacity|capacity_exhausted|at capacity|too busy|(?:server|service|system) (?:is )?busy"
     r"|insufficient_system_resource|unable to handle additional|high (?:demand|traffic)|too many visits"
@@ -172,7 +172,7 @@ _INVALID_FIELD = lazy_pattern(r"\A(?:unknown_parameter|unsupported_(?:parameter|
 
 _RULES: tuple[tuple[FailureKind, frozenset[int], re.Pattern[str] | None], ...] = (
     (FailureKind.CLIENT, frozenset({400}), _INVALID_FIELD),
-    (FailureKind.RATE, frozenset({402}), _UNSETTLED),
+    (FailureKind.RATE, frozenset({402}), _TOO_EXPENSIVE),
     (FailureKind.QUOTA, frozenset({402}), None),
     (FailureKind.QUOTA, frozenset({400, 401, 403, 404, 412, 422, 429, *_FAULT}), _NO_MONEY),
     (FailureKind.QUOTA, frozenset({400, 403, 429, *_FAULT}), _ALLOWANCE),

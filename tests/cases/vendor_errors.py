@@ -220,6 +220,15 @@ def free(pause: float, message: str, limit: str, reset: str) -> tuple[int, Any, 
 PACED: list[tuple[int, Any, float | None]] = [
     (402, failure("This request would exceed your available credits given your current in-flight requests."), None),
     (
+        402,
+        failure(
+            "This request requires more credits, or fewer max_tokens. You requested up to 65536 tokens, but can only"
+            " afford 12000. To increase, visit https://openrouter.ai/settings/credits",
+            code=402,
+        ),
+        None,
+    ),
+    (
         429,
         failure("All providers are at capacity.", availability={"code": "capacity_exhausted", "retry_after": 40}),
         40,
