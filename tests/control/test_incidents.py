@@ -20,8 +20,9 @@ from tests.fakes.gateway import GRANTED, Gateway, running
 from tests.fakes.provider import Provider
 from tests.fakes.replies import fail, speak, speak_after
 
-COST = 9 * 2_500 + 12 * 10_000
-"""Nano-dollars of a usual call."""
+COST = 16 * 2_500 + 16 * 10_000
+"""Nano-dollars of a call of the least size: all that it holds."""
+LEAST = speak(prompt=16, completion=16)
 
 
 async def test_each_cause_is_an_incident_of_its_own(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
@@ -143,8 +144,9 @@ async def test_a_watcher_learns_of_an_incident(owner: ControlClient, gateway: Ga
 
 
 async def test_a_budget_that_is_nearly_spent_is_in_the_answers_header_the_record_and_the_log_once(
-    owner: ControlClient, gateway: Gateway, caplog: pytest.LogCaptureFixture
+    owner: ControlClient, gateway: Gateway, provider: Provider, caplog: pytest.LogCaptureFixture
 ) -> None:
+    provider.on("m", LEAST)
     client = gateway.token("tight", budgets=(Budget(window=Window.DAY, nanos=Nanos(COST * 10)),))
     with caplog.at_level(logging.WARNING, "tollkeeper"):
         headers = []
@@ -268,7 +270,10 @@ async def test_a_channel_with_no_key_but_one_that_is_not_set_is_one_incident(
     assert [one.paused for one in await owner.incidents()] == [False]
 
 
-async def test_a_raised_or_removed_budget_ends_its_warning(owner: ControlClient, gateway: Gateway) -> None:
+async def test_a_raised_or_removed_budget_ends_its_warning(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
+    provider.on("m", LEAST)
     for name in ("raised", "gone"):
         client = gateway.token(name, budgets=(Budget(window=Window.DAY, nanos=Nanos(COST)),))
         await client.chat(max_tokens=1)
@@ -281,7 +286,10 @@ async def test_a_raised_or_removed_budget_ends_its_warning(owner: ControlClient,
     assert None not in [one.ended for one in await owner.incidents()]
 
 
-async def test_calls_that_a_spent_budget_refuses_are_counted_with_it(owner: ControlClient, gateway: Gateway) -> None:
+async def test_calls_that_a_spent_budget_refuses_are_counted_with_it(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
+    provider.on("m", LEAST)
     client = gateway.token("tight", budgets=(Budget(window=Window.DAY, nanos=Nanos(COST)),))
     assert [(await client.chat(max_tokens=1)).status for _ in range(4)] == [200, 429, 429, 429]
     gateway.engine.pipeline.refusals.close()
@@ -324,7 +332,10 @@ async def test_a_rejected_key_stays_an_incident_when_another_one_is_added(
     assert [(one.failures, one.ended is not None) for one in await owner.incidents()] == [(0, True), (1, True)]
 
 
-async def test_a_spent_balance_is_an_incident_until_money_is_added(owner: ControlClient, gateway: Gateway) -> None:
+async def test_a_spent_balance_is_an_incident_until_money_is_added(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
+    provider.on("m", LEAST)
     gateway.grant(COST - GRANTED)
     assert [(await gateway.client.chat(max_tokens=1)).status for _ in range(3)] == [200, 429, 429]
     gateway.engine.pipeline.refusals.close()
