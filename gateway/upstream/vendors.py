@@ -13,7 +13,6 @@ import msgspec
 
 from gateway.domain.channel import Dialect, TokenLimitField
 from gateway.upstream.answer_formats import NO_JSON
-from gateway.upstream.efforts import EFFORTS
 from gateway.upstream.message_rules import NO_NULLS, SHORT_IDS
 from gateway.upstream.refused_params import MESSAGES, ROLE
 
@@ -104,12 +103,7 @@ OPENAI = _remote(
     strict_messages=True,
 )
 
-OPENROUTER = _remote(
-    "openrouter",
-    "https://openrouter.ai/api/v1",
-    rules=(EFFORTS + "none,minimal,low,medium,high,xhigh",),
-    responses=True,
-)
+OPENROUTER = _remote("openrouter", "https://openrouter.ai/api/v1", responses=True)
 
 
 PRESETS = {

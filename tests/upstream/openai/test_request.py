@@ -9,6 +9,7 @@ import pytest
 from gateway.domain.channel import ServedModel
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.upstream.answer_formats import JSON_LINE
+from gateway.upstream.efforts import effort_rule
 from gateway.upstream.learned_params import NOTHING
 from gateway.upstream.openai.dialect import OpenAIDialect
 from tests.upstream.makers import SERVED, channel, order
@@ -224,9 +225,11 @@ def test_ollama_gets_an_empty_text_for_none() -> None:
     assert _messages({**called, "content": None}, "ollama") == called
 
 
-def test_openrouter_gets_the_highest_effort_that_it_knows() -> None:
-    assert _sent({"reasoning_effort": "max"}, "openrouter") == {"reasoning_effort": "xhigh"}
-    assert _sent({"reasoning_effort": "none"}, "openrouter") == {"reasoning_effort": "none"}
+def test_openrouter_gets_every_effort_until_it_refuses_one() -> None:
+    asked = {"reasoning_effort": "max"}
+    assert _sent(asked, "openrouter") == asked
+    refused = LearnedRefusals(dropped=(effort_rule('reasoning_effort: expected one of "xhigh"|"high"|"low"'),))
+    assert _sent(asked, "openrouter", refused) == {"reasoning_effort": "xhigh"}
 
 
 def test_lm_studio_is_told_in_words_to_write_json() -> None:
