@@ -142,7 +142,7 @@ def bound_of(
     tokens += sum(text.count(b"[") + text.count(b",") for text in with_numbers)  # one is before each number
     parts, media = PromptParts(), NO_MEDIA
     for name, raw in fields.items():
-        if b"{" in bytes(raw):
+        if not rawjson.is_text(raw) and b"{" in bytes(raw):
             found = elements.get(name) or elements_of(rawjson.maybe(raw))
             if not parts.add_without_media(raw, found):
                 parts.add_checked(raw, found.value)

@@ -51,7 +51,7 @@ class Body(msgspec.Struct, frozen=True):
     fields: Fields
     values: dict[str, Any]
     elements: dict[str, Elements]
-    """The elements of the values, but those of texts may be missing."""
+    """The elements of each array and object."""
 
     def read_as(self, kind: type[Typed]) -> Typed:
         """Returns the decoded fields as a struct. Raises BadRequest that names the wrong field."""
@@ -137,23 +137,25 @@ def _parse(body: bytes, limits: BodyLimits) -> Body:
 
 
 def _elements_of_all(values: dict[str, Any], limits: BodyLimits) -> dict[str, Elements]:
-    """Returns the elements of each value that is no text.
-
-    Raises BadRequest for too many, nested too deeply, or too large numbers.
+    """Returns the elements of each array and object. Raises BadRequest for too many, nested too deeply, or too large
+    numbers.
     """
-    size, elements = 0, {}
+    size, elements = len(values), {}
+    numbers: list[int | float] = []
     for name, value in values.items():
-        if type(value) is str:
-            size += 1
-            continue
-        found = elements[name] = elements_of(value, limits.structure - size)
-        size += found.size
-        if size > limits.structure:
-            raise _too_many_elements(limits)
-        if found.depth > MAX_DEPTH:
-            raise _too_deep()
-        if found.numbers and (number := _too_large_number(found.numbers)) is not None:
-            raise _too_large(f"the number {str(number)[:24]}")
+        kind = type(value)
+        if kind is list or kind is dict:
+            found = elements[name] = elements_of(value, limits.structure - size)
+            size += found.size - 1
+            if size > limits.structure:
+                raise _too_many_elements(limits)
+            if found.depth > MAX_DEPTH:
+                raise _too_deep()
+            numbers += found.numbers
+        elif kind is int or kind is float:
+            numbers.append(value)
+    if numbers and (number := _too_large_number(numbers)) is not None:
+        raise _too_large(f"the number {str(number)[:24]}")
     return elements
 
 

@@ -372,7 +372,9 @@ def test_each_request_needs_what_its_own_parameters_allow() -> None:
         kit.ask(),
     ]
     asked += [kit.ask(metadata={str(n): "x" * 99}, max_tokens=n) for n in (50, 70)]
-    assert [effects.output_need(request).capped for request in asked * 2] == [30, 40, 30, 0, 50, 70] * 2
+    vectors = HttpRequest(body=b'{"model":"m","input":"Hi","max_tokens":30}', target="/", headers={})
+    asked.append(EMBEDDINGS.parse(vectors))
+    assert [effects.output_need(request).capped for request in asked * 2] == [30, 40, 30, 0, 50, 70, 0] * 2
 
 
 def test_a_suspended_account_refuses_all() -> None:

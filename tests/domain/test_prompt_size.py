@@ -266,6 +266,7 @@ _VALUES = st.recursive(
 
 
 @example([{"arguments": {"call_id": "x" * 60}}], (",", ":"))
+@example([{"input": {"type": "tool_use", "tool_calls": [{}]}}], (",", ":"))
 @example([{"type": "image", "address": "https://h/a"}], (",", ":"))
 @given(_VALUES, st.sampled_from([(",", ":"), (", ", ": ")]))
 def test_values_without_media_are_counted_like_all_others(value: object, separators: tuple[str, str]) -> None:
