@@ -149,9 +149,9 @@ def refusals_in_memory() -> int:
 async def test_the_advised_limit_is_one_that_is_admitted(rig: Rig) -> None:
     three_models(rig, CENT)
     limit = (CENT - 16 * 2500) // 25_000
-    for cap in (None, limit + 1, 90_000):
+    for caps in ({"max_tokens": None}, {"max_tokens": limit + 1}, {"max_completion_tokens": 90_000}):
         with pytest.raises(QuotaExceeded) as caught:
-            await rig.call("claude", max_tokens=cap)
+            await rig.call("claude", **caps)
         assert caught.value.message.endswith(f"; or send it with an output limit of at most {limit} tokens")
     await rig.call("claude", max_tokens=limit)
     assert CENT - 25_000 < rig.records[-1].held <= CENT
