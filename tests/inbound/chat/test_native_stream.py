@@ -288,6 +288,21 @@ def test_after_an_early_finish_reason_another_one_comes_at_the_end(stream: Nativ
     assert reasons == [None, "stop", None, None, None, "tool_calls"]
 
 
+@pytest.mark.parametrize(
+    ("early", "arguments", "last"),
+    [
+        ("stop", '{"a":1}', {}),
+        ("tool_calls", "{}", {"tool_calls": [{"index": 0, "function": {"arguments": "{}"}}]}),
+    ],
+)
+def test_the_last_reason_comes_again_for_a_call_or_for_its_arguments(
+    stream: NativeChatStream, early: str, arguments: str, last: Doc
+) -> None:
+    called = event(chunk(delta(tool_calls=[tool_call(0, "a", "f", arguments)])))
+    (end,) = chunks_in(stream.feed(HI + event(chunk(delta(finish=early))) + called + DONE))[-1]["choices"]
+    assert (end["delta"], end["finish_reason"]) == (last, "tool_calls")
+
+
 def test_an_early_finish_reason_of_a_text_is_the_only_one(stream: NativeChatStream) -> None:
     assert said_in(stream.feed(HI + STOP + HI + STOP + DONE)).text == {0: "HiHi"}
     assert stream.tail(Usage()) == DONE
