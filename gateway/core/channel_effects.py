@@ -34,7 +34,7 @@ class ChannelEffects(msgspec.Struct, frozen=True, kw_only=True):
     prices: tuple[Price, ...] = ()
     """The prices of the model at these channels, each once."""
     least_output: int = 0
-    """The output that some channel may allow at least, because a client's lower cap is raised to it."""
+    """The output that some channel may allow at least, because a lower cap of the client or the gateway is raised."""
     adds_tools: bool = False
     """Whether some channel adds tools to a conversation with tool calls but no tools, as Anthropic's dialect does."""
     names_results: bool = False
@@ -69,8 +69,9 @@ class ChannelEffects(msgspec.Struct, frozen=True, kw_only=True):
         minimum = max([limit.minimum_total for limit in limits], default=0)
         total = max([limit.total for limit in limits], default=0)
         if capped:
-            capped, minimum, total = (max(each, self.least_output) for each in (capped, minimum, total))
-        return OutputNeed(capped, max(minimum, min(request.least_cap, total)), total)
+            capped, total = max(capped, self.least_output), max(total, self.least_output)
+        least = max(request.least_cap, self.least_output)
+        return OutputNeed(capped, max(minimum, min(least, total)), total)
 
 
 NO_EFFECTS = ChannelEffects()

@@ -66,6 +66,10 @@ def test_a_limit_that_may_be_raised_is_held_for_as_it_goes_out(options: dict[str
     assert output(offer, max_tokens=10, **options) == capped(16)
 
 
+def test_a_limit_that_the_gateway_sets_is_paid_for_as_it_goes_out() -> None:
+    assert needed((kit.channel(), ServedModel(name="m"))).minimum == 16
+
+
 @pytest.mark.parametrize("dialect", [Dialect.ANTHROPIC, Dialect.GEMINI])
 def test_dialects_with_one_cap_send_the_newer_one(dialect: Dialect) -> None:
     offer = (kit.channel(dialect=dialect), ServedModel(name="m"))

@@ -120,7 +120,7 @@ def test_an_account_that_owes_learns_what_and_how_much_is_enough() -> None:
 
 
 @pytest.mark.parametrize(
-    ("available", "held"), [(210, 210), (211, 211), (1000, 1000), (41_160, 41_160), (41_161, 41_160)]
+    ("available", "held"), [(360, 360), (361, 361), (1000, 1000), (41_160, 41_160), (41_161, 41_160)]
 )
 def test_a_call_without_a_cap_holds_the_default_or_all_that_is_left(available: int, held: int) -> None:
     assert take(Purse(available), need(cap=None)).nanos == held
@@ -132,8 +132,8 @@ def test_a_budget_that_is_used_up_says_so_without_an_amount() -> None:
     assert "left" not in message
 
 
-@pytest.mark.parametrize("available", [209, 200, 199, 1, 0, -5])
-def test_a_prompt_that_cannot_be_paid_with_one_token_of_output_is_refused(available: int) -> None:
+@pytest.mark.parametrize("available", [359, 200, 199, 1, 0, -5])
+def test_a_prompt_that_cannot_be_paid_with_the_least_output_is_refused(available: int) -> None:
     assert refusal(Purse(available), need(cap=None)).code == "insufficient_quota"
 
 
