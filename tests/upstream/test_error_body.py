@@ -90,6 +90,7 @@ def test_a_delay_has_many_names(name: str) -> None:
     assert _read({"error": "m", name: "7.5"}).headers == {"retry-after": "7.5"}
     for holder in ("metadata", "availability"):
         assert _read({"error": {"message": "m", holder: {name: 7}}}).headers == {"retry-after": "7"}
+    assert _read({"error": {"message": json.dumps({"error": {name: 7}})}}).headers == {"retry-after": "7"}
 
 
 def test_the_body_may_be_an_event_or_the_first_of_some_lines() -> None:
