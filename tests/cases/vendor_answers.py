@@ -769,6 +769,13 @@ REASONING = [
         **THOUGHT_HI,
     ),
     chat_row(
+        "of two other names the first counts",
+        {"index": 0, "delta": {"thinking": "Hmm", "reasoning_text": "Hm"}},
+        delta("Hi"),
+        whole={**said("Hi"), "thinking": "Hmm", "reasoning_text": "Hm"},
+        **THOUGHT_HI,
+    ),
+    chat_row(
         "a thought in pieces, by two names",
         thought_piece("H", "H"),
         thought_piece("m", "m"),

@@ -17,7 +17,7 @@ def normalize_texts(holder: Fields) -> None:
     content = holder.get("content")
     if content is not None and bytes(memoryview(content)[:1]) not in _PLAIN_STARTS:
         _join_parts(holder, content)
-    for name in _REASONING & holder.keys():
+    for name in filter(holder.__contains__, _REASONING):
         if bytes(memoryview(holder[name])[:1]) not in _PLAIN_STARTS:
             holder[name] = rawjson.raw(_text_in(rawjson.value(holder[name]), _REASONING_TEXTS))
         if name in ("reasoning_text", "thinking") and _is_empty(holder.get("reasoning_content")):
@@ -32,7 +32,7 @@ def normalize_texts(holder: Fields) -> None:
 
 _PLAIN_STARTS = (b'"', b"n")
 """The first bytes of a text and of null."""
-_REASONING = frozenset({"reasoning_content", "reasoning", "reasoning_text", "thinking"})
+_REASONING = ("reasoning_content", "reasoning", "reasoning_text", "thinking")
 """Fields with the reasoning. The last two are those of Copilot and of small servers, and are copied to the first."""
 _REASONING_LISTS = ("reasoning_details", "reasoning_steps")
 """Fields of OpenRouter and Perplexity with the reasoning in parts."""
