@@ -10,18 +10,13 @@ from gateway.domain.errors import Unavailable
 from gateway.domain.events import Stopping
 from gateway.domain.units import Nanos
 from gateway.runfile import Endpoint
-from tests.tui.stage import ADDRESS, NOW, FakeClient, channel, running
+from tests.tui.stage import ADDRESS, NOW, FakeClient, channel, console, running
 from tui.calls import as_view
-from tui.saved_state import SavedState
-from tui.session import ConsoleSession, ServerLauncher
-
-
-def session() -> ConsoleSession:
-    return ConsoleSession(Config(home=Path("/nowhere")), lambda: NOW, SavedState())
+from tui.session import ServerLauncher
 
 
 def test_a_server_can_be_asked_once_it_is_attached() -> None:
-    made, client = session(), FakeClient()
+    made, client = console().session, FakeClient()
     with pytest.raises(Unavailable, match="not running"):
         _ = made.client
     made.attach(client, started_here=True)
@@ -29,7 +24,7 @@ def test_a_server_can_be_asked_once_it_is_attached() -> None:
 
 
 def test_who_started_a_server_started_it_until_another_follows() -> None:
-    made, other = session(), FakeClient()
+    made, other = console().session, FakeClient()
     for started_here in (True, False):
         made.attach(FakeClient(), started_here=started_here)
         assert made.started_here
@@ -39,7 +34,7 @@ def test_who_started_a_server_started_it_until_another_follows() -> None:
 
 
 def test_a_lost_server_cannot_be_asked_but_its_board_stays() -> None:
-    made = session()
+    made = console().session
     made.attach(FakeClient(), started_here=False)
     made.board.apply(FakeClient().snapshot())
     made.mark_server_gone("it stopped")
@@ -49,7 +44,7 @@ def test_a_lost_server_cannot_be_asked_but_its_board_stays() -> None:
 
 
 def test_nothing_runs_at_a_server_that_is_gone() -> None:
-    made = session()
+    made = console().session
     made.board.apply(msgspec.structs.replace(FakeClient().snapshot(), channels=[channel("up", in_flight=2, waiting=1)]))
     made.board.apply(Stopping(running=[], until_ms=NOW))
     made.mark_server_gone("it stopped")
@@ -58,7 +53,7 @@ def test_nothing_runs_at_a_server_that_is_gone() -> None:
 
 
 def test_calls_that_ran_when_the_server_went_are_lost_and_hold_nothing() -> None:
-    made = session()
+    made = console().session
     account = msgspec.structs.replace(FakeClient().account_now, held_nanos=Nanos(5), balance_nanos=Nanos(20))
     ran, waits = running(1), running(2, waits_for="channel 'a'", attempt=0)
     snapshot = msgspec.structs.replace(FakeClient().snapshot(), account=account, running=[ran], waiting=[waits])
@@ -122,7 +117,7 @@ async def test_a_server_is_started_again_where_it_listened(tmp_path: Path, monke
     ],
 )
 def test_the_line_that_starts_it_again_starts_it_where_it_was(address: str, options: str) -> None:
-    made = session()
+    made = console().session
     made.board.apply(FakeClient().snapshot())
     assert made.board.status is not None
     made.board.status = msgspec.structs.replace(made.board.status, address=address)

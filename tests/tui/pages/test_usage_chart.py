@@ -71,13 +71,16 @@ def tones(line: Content) -> set[str]:
     return {str(span.style) for span in line.spans}
 
 
+def drawn(drawing: ChartPlan, width: int, height: int = 8, bar: int | None = None, key: str = ALL) -> list[str]:
+    return text(chart(drawing, bars_of(drawing, width), height, bar, key))
+
+
 WHOLE = over((0, row("", 3)), (1, row("", 0)), (3, row("", 3)))
 
 
-def test_bars_are_as_high_as_the_sums_and_the_axis_begins_at_zero() -> None:
-    drawing = plan(some(), WHOLE)
-    lines = chart(drawing, bars_of(drawing, AXIS + EDGE + 16), 6, None, ALL)
-    assert text(lines) == [
+def test_bars_are_as_high_as_the_sums_the_axis_begins_at_zero_and_the_selected_bar_is_marked_on_it() -> None:
+    lines = drawn(plan(some(), WHOLE), AXIS + EDGE + 16, 6)
+    assert lines == [
         "      $3 ┤░░░⠁" + "⠁⠁⠁⠁" * 2 + "░░░⠁",
         "         │░░░ " + "    " * 2 + "░░░",
         "      $2 ┤███⠁" + "⠁⠁⠁⠁" * 2 + "███⠁",
@@ -87,6 +90,8 @@ def test_bars_are_as_high_as_the_sums_and_the_axis_begins_at_zero() -> None:
         "       0 └┬───────────────",
         "          5 Jan",
     ]
+    lines[-2] = "       0 └┬───────━━━─────"
+    assert drawn(plan(some(), WHOLE), AXIS + EDGE + 16, 6, bar=2) == lines
 
 
 def test_the_chart_takes_the_whole_width() -> None:
@@ -100,23 +105,15 @@ def test_no_calls_nothing_to_pay_and_unknown_differ() -> None:
     drawing = plan(some(), WHOLE, first_ms=STARTS[1])
     assert is_known(drawing, bars_of(drawing, 30), 1)
     late = plan(some(), over((3, row("", 3))), first_ms=STARTS[1] + 1)
-    *_, bottom, axis, _ = text(chart(late, bars_of(late, AXIS + EDGE + 16), 6, None, ALL))
+    *_, bottom, axis, _ = drawn(late, AXIS + EDGE + 16, 6)
     assert axis == "       0 └┬┄┄┄" + "─" * 12
     assert bottom[AXIS + EDGE + 4 :] == " ·   ·  ███"
-    free = plan(some(), WHOLE)
-    assert text(chart(free, bars_of(free, AXIS + EDGE + 16), 6, None, ALL))[-3].endswith("███ ▁▁▁  ·  ███")
+    assert drawn(plan(some(), WHOLE), AXIS + EDGE + 16, 6)[-3].endswith("███ ▁▁▁  ·  ███")
 
 
 def test_blank_cells_are_spaces() -> None:
     for value in MEASURES:
-        drawing = plan(some(), WHOLE, value)
-        assert "\u2800" not in "".join(text(chart(drawing, bars_of(drawing, 80), 9, None, ALL)))
-
-
-def test_the_selected_bar_is_marked_on_the_axis() -> None:
-    drawing = plan(some(), WHOLE)
-    lines = chart(drawing, bars_of(drawing, AXIS + EDGE + 16), 6, 2, ALL)
-    assert text(lines)[-2] == "       0 └┬───────━━━─────"
+        assert "\u2800" not in "".join(drawn(plan(some(), WHOLE, value), 80, 9))
 
 
 def test_series_have_colours_of_the_palette() -> None:
@@ -148,12 +145,20 @@ def test_the_newest_bar_is_whole_when_days_do_not_divide() -> None:
 TIMES: dict[str, Any] = {"calls": 10, "duration_ms": 20_000, "duration_p50_ms": 1_000, "duration_p95_ms": 4_000}
 
 
+def timed(*days: tuple[int, dict[str, Any]], **more: Any) -> ChartPlan:
+    """How long the calls of some days took."""
+    return plan(EMPTY, over(*((day, row("", 0, **times)) for day, times in days)), "duration", **more)
+
+
+def names(lines: list[str], at: int = -1) -> list[str]:
+    """The names of the lines, or the signs before them."""
+    return [line.split()[at] for line in lines if line.endswith(("p95", "avg", "p50"))]
+
+
 def test_times_are_lines_with_their_names_and_gaps() -> None:
-    whole = over((0, row("", 0, **TIMES)), (1, row("", 0, **TIMES)), (3, row("", 0, **TIMES)))
-    drawing = plan(EMPTY, whole, "duration")
-    lines = text(chart(drawing, bars_of(drawing, AXIS + EDGE + END + 8), 8, None, ALL))
+    lines = drawn(timed((0, TIMES), (1, TIMES), (3, TIMES)), AXIS + EDGE + END + 8)
     assert lines[0] == "      4s ┤ ⠉ ⠁   ⠁ ╌ p95"
-    assert [line.split()[-1] for line in lines if line.endswith(("p95", "avg", "p50"))] == ["p95", "avg", "p50"]
+    assert names(lines) == ["p95", "avg", "p50"]
     assert all(line[AXIS + EDGE + 4 : AXIS + EDGE + 6].strip() == "" for line in lines[:-2])
     assert lines[5].rstrip().endswith("─ p50")
 
@@ -161,24 +166,18 @@ def test_times_are_lines_with_their_names_and_gaps() -> None:
 def test_the_lines_are_those_of_the_selected_series() -> None:
     slow: dict[str, Any] = {**TIMES, "duration_p95_ms": 90_000}
     drawing = plan(over((0, row("slow", 1, **slow))), over((0, row("", 1, **TIMES))), "duration")
-    tops = [text(chart(drawing, bars_of(drawing, 60), 8, None, key))[0].split()[0] for key in (ALL, "slow")]
-    assert tops == ["4s", "90s"]
+    assert [drawn(drawing, 60, key=key)[0].split()[0] for key in (ALL, "slow")] == ["4s", "90s"]
 
 
 def test_of_several_days_in_a_bar_the_slowest_counts() -> None:
-    slow = {**TIMES, "duration_p95_ms": 9_000}
-    drawing = plan(EMPTY, over((0, row("", 0, **TIMES)), (1, row("", 0, **slow))), "duration")
-    bars = bars_of(drawing, AXIS + EDGE + END + 2)
-    assert text(chart(drawing, bars, 8, None, ALL))[0].split()[0] == "10s"
-    assert bars.rows[ALL][0].duration_p95_ms == 9_000
+    drawing = timed((0, TIMES), (1, {**TIMES, "duration_p95_ms": 9_000}))
+    assert drawn(drawing, AXIS + EDGE + END + 2)[0].split()[0] == "10s"
+    assert bars_of(drawing, AXIS + EDGE + END + 2).rows[ALL][0].duration_p95_ms == 9_000
 
 
 def test_an_unknown_percentile_has_no_line() -> None:
-    unknown: dict[str, Any] = {**TIMES, "duration_p50_ms": None, "duration_p95_ms": None}
-    drawing = plan(EMPTY, over((0, row("", 0, **unknown))), "duration")
-    lines = "\n".join(text(chart(drawing, bars_of(drawing, 60), 8, None, ALL)))
-    assert "avg" in lines
-    assert "p95" not in lines
+    unknown = {**TIMES, "duration_p50_ms": None, "duration_p95_ms": None}
+    assert names(drawn(timed((0, unknown)), 60)) == ["avg"]
 
 
 def test_series_without_value_have_no_colour_of_their_own() -> None:
@@ -213,27 +212,20 @@ def test_ticks_are_written_alike(value: str, ticks: Ticks, expected: list[str]) 
 
 
 def dates(starts: Sequence[Millis], width: int) -> str:
-    drawing = plan(Trends(starts=starts))
-    return text(chart(drawing, bars_of(drawing, width), 6, None, ALL))[-1].strip()
+    return drawn(plan(Trends(starts=starts)), width, 6)[-1].strip()
 
 
 def test_labels_of_the_time_are_round() -> None:
     month = [Millis(MONDAY + day * DAY_MS) for day in range(30)]
     assert dates(month, 100).split("  ")[0] == "5 Jan"
-    assert [part.strip() for part in dates(month, 100).split("  ") if part] == [
-        "5 Jan",
-        "12 Jan",
-        "19 Jan",
-        "26 Jan",
-        "2 Feb",
-    ]
+    found = [part.strip() for part in dates(month, 100).split("  ") if part]
+    assert found == ["5 Jan", "12 Jan", "19 Jan", "26 Jan", "2 Feb"]
     day = [Millis(MONDAY + (hour + 18) * HOUR_MS) for hour in range(24)]
     assert dates(day, 80).split("  ")[0] == "18:00"
     assert "Tue 6" in dates(day, 80)
     year = [Millis(MONDAY + number * DAY_MS) for number in range(365)]
     assert [part for part in dates(year, 199).split() if not part.isdigit()][:3] == ["Feb", "Mar", "Apr"]
-    axis = text(chart(drawing := plan(Trends(starts=year)), bars_of(drawing, 199), 6, None, ALL))[-2]
-    assert axis.count("┬") == 12
+    assert drawn(plan(Trends(starts=year)), 199, 6)[-2].count("┬") == 12
 
 
 def test_each_day_of_a_week_has_its_date_on_a_narrow_screen_too() -> None:
@@ -241,31 +233,22 @@ def test_each_day_of_a_week_has_its_date_on_a_narrow_screen_too() -> None:
     assert dates(week, 79).split() == [part for day in range(7) for part in (str(5 + day), "Jan")]
 
 
-def test_costs_of_zero_have_an_axis_in_dollars() -> None:
-    drawing = plan(over((0, row("free", 0))))
-    assert text(chart(drawing, bars_of(drawing, 60), 8, None, ALL))[0].split()[0] == "$1.00"
-
-
-def test_nothing_is_an_empty_chart() -> None:
-    drawing = plan(EMPTY)
-    assert len(chart(drawing, bars_of(drawing, 40), 3, None, ALL)) == 5
+def test_costs_of_zero_have_an_axis_in_dollars_and_nothing_is_an_empty_chart() -> None:
+    assert drawn(plan(over((0, row("free", 0)))), 60)[0].split()[0] == "$1.00"
+    assert len(drawn(plan(EMPTY), 40, 3)) == 5
 
 
 @pytest.mark.parametrize(("patterns", "signs"), [(True, {"─", "╌", "┈"}), (False, {"─"})])
 def test_the_name_of_a_line_has_its_sign(patterns: bool, signs: set[str]) -> None:
-    drawing = plan(EMPTY, over((0, row("", 0, **TIMES)), (1, row("", 0, **TIMES))), "duration", patterns=patterns)
-    lines = text(chart(drawing, bars_of(drawing, AXIS + EDGE + END + 8), 8, None, ALL))
-    assert {line.split()[-2] for line in lines if line.endswith(("p95", "avg", "p50"))} == signs
+    lines = drawn(timed((0, TIMES), (1, TIMES), patterns=patterns), AXIS + EDGE + END + 8)
+    assert {*names(lines, -2)} == signs
 
 
 def test_every_line_has_its_name_though_all_end_at_the_bottom() -> None:
     low = {**TIMES, "duration_p50_ms": 1, "duration_p95_ms": 2, "duration_ms": 20}
-    drawing = plan(EMPTY, over((0, row("", 0, **TIMES)), (1, row("", 0, **low))), "duration")
-    lines = text(chart(drawing, bars_of(drawing, AXIS + EDGE + END + 8), 8, None, ALL))
-    assert [line.split()[-1] for line in lines if line.endswith(("p95", "avg", "p50"))] == ["p95", "avg", "p50"]
+    assert names(drawn(timed((0, TIMES), (1, low)), AXIS + EDGE + END + 8)) == ["p95", "avg", "p50"]
 
 
 def test_without_colours_ticks_are_fainter_than_values() -> None:
-    bars = chart(plan(some(), WHOLE), bars_of(plan(some(), WHOLE), 60), 8, None, ALL)
-    assert glyphs.GRID not in "".join(text(bars))
-    assert glyphs.GRID_DOTS in "".join(text(bars))
+    found = "".join(drawn(plan(some(), WHOLE), 60))
+    assert (glyphs.GRID in found, glyphs.GRID_DOTS in found) == (False, True)
