@@ -1,44 +1,81 @@
 """Undo and redo in the console, with a question where they may surprise."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from pathlib import Path
+from collections.abc import Sequence
+from typing import Any, Literal
 
-from textual.pilot import Pilot
+import msgspec
 
-from gateway.config import Config
 from gateway.domain.config_views import Difference, FieldDifference
-from tests.tui.changes import COMMAND, HistoryClient, change
-from tests.tui.owner import screen
+from gateway.domain.errors import Conflict
+from gateway.domain.history import ChangeSource, HistoryView, UndoDoubt, UndoView
+from gateway.domain.units import Millis
+from tests.tui.owner import Owner, screen, see, shown
 from tests.tui.stage import NOW, console, words
-from tests.tui.test_app import shown, until
-from tui.app import Console
+from tests.tui.test_app import until
 from tui.columns import fit_columns
-from tui.exit_status import ExitStatus
-from tui.saved_state import SavedState
-from tui.session import ConsoleSession
 from tui.widgets.dialogs import Confirm
 from tui.widgets.history import HistoryScreen, history_columns
 
-
-async def see(app: Console, pilot: Pilot[ExitStatus], text: str, *keys: str) -> None:
-    """Press keys and wait for a text on the screen."""
-    await pilot.press(*keys)
-    await until(app, pilot, lambda: text in screen(app))
+THIS = ChangeSource(via="console", session="this", place="pts/1")
+FIELDS = [FieldDifference(field="limits", before="", after="{ rpm = 60 }")]
 
 
-@asynccontextmanager
-async def opened(
-    client: HistoryClient, text: str = "4 changes, newest first"
-) -> AsyncIterator[tuple[Console, Pilot[ExitStatus]]]:
-    """The history of a server, as soon as a text is on the screen."""
-    async with shown(console(client)) as (app, pilot):
-        await see(app, pilot, text, "H")
-        yield app, pilot
+def change(number: int, text: str = "changed token 'ci'", **fields: Any) -> HistoryView:
+    """An entry, made by this console two minutes ago."""
+    difference = Difference(what="changed", noun="token", name="ci", fields=FIELDS)
+    given: dict[str, Any] = {"kind": "change", "source": THIS, "undone_by": 0, "undoes": 0}
+    given |= {"time_ms": Millis(NOW - 120_000), "differences": [difference]}
+    return HistoryView(id=number, text=text, **(given | fields))
+
+
+COMMAND = ChangeSource(via="command", command="token add", place="pts/2")
+SEVERAL = [
+    change(14, "undid change 11: added token 'old'", kind="undo", undoes=11),
+    change(13),
+    change(12, "added channel 'up\x1b[31m'", source=COMMAND, differences=[]),
+    change(11, "added token 'old'", undone_by=14),
+]
+
+
+class Keeper(Owner):
+    """A server whose history does not change by itself."""
+
+    def __init__(
+        self, entries: Sequence[HistoryView] = (change(1),), doubts: Sequence[str] = (), refusal: str = ""
+    ) -> None:
+        """Newest first; why an undo has to be confirmed, and why none is possible."""
+        super().__init__(3, source=THIS)
+        self.entries, self.doubts, self.refusal = [*entries], [*doubts], refusal
+
+    async def history(self, **_: object) -> list[HistoryView]:
+        return self.entries
+
+    async def undo(self, number: int = 0, *, accept: bool = False) -> UndoView:
+        return self._undone("undo", number, accept=accept)
+
+    async def redo(self, number: int = 0, *, accept: bool = False) -> UndoView:
+        return self._undone("redo", number, accept=accept)
+
+    def undos(self) -> list[str]:
+        """What was requested."""
+        return [one for one in self.asked if one.startswith(("undo", "redo"))]
+
+    def _undone(self, kind: Literal["undo", "redo"], number: int, *, accept: bool) -> UndoView:
+        self.asked.append(f"{kind} {number}{' accepted' if accept else ''}")
+        if self.refusal:
+            raise Conflict(self.refusal, code="newer_change")
+        entry = next(one for one in self.entries if number in (0, one.id))
+        if self.doubts and not accept:
+            details = msgspec.to_builtins(UndoDoubt(entry, self.doubts))
+            raise Conflict("used", code="needs_confirmation", details=details)
+        return UndoView(id=entry.id + 1, kind=kind, text="token 'ci' is as before", target=entry)
+
+
+LISTED = "4 changes, newest first"
 
 
 async def test_undo_says_what_it_undid_and_redo_does_it_again() -> None:
-    async with shown(console(HistoryClient())) as (app, pilot):
+    async with shown("live", Keeper()) as (app, pilot, _):
         await pilot.press("u")
         told = "token 'ci' is as before (change 1: changed token 'ci', 2m00s ago, by this console). Press U to redo."
         await until(app, pilot, lambda: words(app) == [f"Undone: {told}"])
@@ -48,9 +85,8 @@ async def test_undo_says_what_it_undid_and_redo_does_it_again() -> None:
 
 
 async def test_a_surprising_undo_is_confirmed_first() -> None:
-    client = HistoryClient()
-    client.doubts = ["It was made by the command line, 2m00s ago.", "5 calls used token 'ci' since then."]
-    async with shown(console(client)) as (app, pilot):
+    doubts = ("It was made by the command line, 2m00s ago.", "5 calls used token 'ci' since then.")
+    async with shown("live", client := Keeper(doubts=doubts)) as (app, pilot, _):
         await pilot.press("u")
         await until(app, pilot, lambda: isinstance(app.screen, Confirm))
         assert "Undo change 1: changed token 'ci'?" in screen(app)
@@ -66,19 +102,9 @@ async def test_a_surprising_undo_is_confirmed_first() -> None:
         assert client.undos()[-1] == "undo 1 accepted"
 
 
-def several() -> HistoryClient:
-    client = HistoryClient()
-    client.entries = [
-        change(14, "undid change 11: added token 'old'", kind="undo", undoes=11),
-        change(13, "changed token 'ci'"),
-        change(12, "added channel 'up\x1b[31m'", source=COMMAND, differences=[]),
-        change(11, "added token 'old'", undone_by=14),
-    ]
-    return client
-
-
 async def test_the_history_lists_who_changed_what_and_when() -> None:
-    async with opened(several()) as (app, _):
+    async with shown("live", Keeper(entries=SEVERAL)) as (app, pilot, _):
+        await see(app, pilot, LISTED, "H")
         text = screen(app)
         assert "command: token add" in text
         assert "this console" in text
@@ -89,18 +115,16 @@ async def test_the_history_lists_who_changed_what_and_when() -> None:
 
 
 async def test_the_selected_change_shows_before_and_after() -> None:
-    async with opened(several()) as (app, pilot):
-        await see(app, pilot, "13: changed token 'ci'", "j")
+    async with shown("live", Keeper(entries=SEVERAL)) as (app, pilot, _):
+        await see(app, pilot, "13: changed token 'ci'", "H", "j")
         assert "limits: default -> { rpm = 60 }" in screen(app)
         assert "2m00s ago, by this console" in screen(app)
 
 
 async def test_a_long_change_is_scrolled_by_keys() -> None:
-    client = several()
     fields = [FieldDifference(field=f"field {number}", before="", after="x") for number in range(40)]
     long = Difference(what="added", noun="channel", name="up", fields=fields)
-    client.entries = [change(13, "added channel 'up'", differences=[long])]
-    async with shown(console(client)) as (app, pilot):
+    async with shown("live", Keeper(entries=[change(13, differences=[long])])) as (app, pilot, _):
         await see(app, pilot, "field 0", "H")
         assert "tab details" in screen(app)
         await see(app, pilot, "field 39", "tab", "G")
@@ -108,8 +132,8 @@ async def test_a_long_change_is_scrolled_by_keys() -> None:
 
 
 async def test_enter_or_u_undoes_the_selected_change() -> None:
-    client = several()
-    async with opened(client) as (app, pilot):
+    async with shown("live", client := Keeper(entries=SEVERAL)) as (app, pilot, _):
+        await see(app, pilot, LISTED, "H")
         await pilot.press("j", "u")
         await until(app, pilot, lambda: client.undos() == ["undo 13"])
         await pilot.press("j", "enter")
@@ -120,9 +144,8 @@ async def test_enter_or_u_undoes_the_selected_change() -> None:
 
 
 async def test_a_surprising_undo_of_an_old_change_is_confirmed() -> None:
-    client = several()
-    client.doubts = ["It was made by the command line."]
-    async with opened(client) as (app, pilot):
+    async with shown("live", client := Keeper(entries=SEVERAL, doubts=("It is old.",))) as (app, pilot, _):
+        await see(app, pilot, LISTED, "H")
         await pilot.press("j", "j", "u")
         await until(app, pilot, lambda: isinstance(app.screen, Confirm))
         await pilot.press("y")
@@ -130,40 +153,36 @@ async def test_a_surprising_undo_of_an_old_change_is_confirmed() -> None:
 
 
 async def test_what_contradicts_is_shown() -> None:
-    client = several()
-    client.refusal = "token 'ci' was changed since, by change 14 (x); undo that one first"
-    async with opened(client) as (app, pilot):
+    told = "token 'ci' was changed since, by change 14 (x); undo that one first"
+    async with shown("live", Keeper(entries=SEVERAL, refusal=told)) as (app, pilot, _):
+        await see(app, pilot, LISTED, "H")
         await pilot.press("u")
-        await until(app, pilot, lambda: words(app) == [client.refusal])
+        await until(app, pilot, lambda: words(app) == [told])
 
 
 async def test_the_history_is_filtered_and_left_step_by_step() -> None:
-    async with opened(several()) as (app, pilot):
-        await see(app, pilot, "1 change, newest first", "slash", *"channel", "enter")
-        await see(app, pilot, "4 changes", "escape")
+    async with shown("live", Keeper(entries=SEVERAL)) as (app, pilot, _):
+        await see(app, pilot, "1 change, newest first", "H", "slash", *"channel", "enter")
+        await see(app, pilot, LISTED, "escape")
         await pilot.press("escape")
         await until(app, pilot, lambda: not isinstance(app.screen, HistoryScreen))
 
 
 async def test_an_empty_history_says_so() -> None:
-    client = HistoryClient()
-    client.entries = []
-    async with opened(client, "no changes") as (_, pilot):
+    async with shown("live", client := Keeper(entries=[])) as (app, pilot, _):
+        await see(app, pilot, "no changes", "H")
         await pilot.press("u", "enter")
         await pilot.pause()
         assert client.undos() == []
 
 
 async def test_what_was_added_shows_its_fields() -> None:
-    client = HistoryClient()
-    fields = change(1).differences[0].fields
-    client.entries = [change(1, differences=[Difference(what="added", noun="token", name="ci", fields=fields)])]
-    async with opened(client, "limits: { rpm = 60 }"):
-        assert client.undos() == []
+    added = Difference(what="added", noun="token", name="ci", fields=FIELDS)
+    async with shown("live", Keeper(entries=[change(1, differences=[added])])) as (app, pilot, _):
+        await see(app, pilot, "limits: { rpm = 60 }", "H")
 
 
 def test_what_was_changed_has_more_room_than_who_changed_it() -> None:
-    session = ConsoleSession(Config(home=Path("/nowhere")), lambda: NOW, SavedState())
-    widths = {placed.id: placed.width for placed in fit_columns(history_columns(session), 92)}
+    widths = {placed.id: placed.width for placed in fit_columns(history_columns(console().session), 92)}
     assert list(widths) == ["id", "time", "change", "by", "state"]
     assert widths["change"] > max(32, widths["by"])
