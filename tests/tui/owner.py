@@ -18,15 +18,15 @@ from textual.widgets import Input, Static
 from gateway.domain.channel import Check, ServedModel
 from gateway.domain.diagnosis import Checkup, LimitView, PartyView, RouteView, Verdict, Why
 from gateway.domain.errors import BadRequest
-from gateway.domain.events import EntityChanged, Snapshot
+from gateway.domain.events import EntityChanged
 from gateway.domain.price_view import PriceNews, PriceView
 from gateway.domain.settings import ExpiringRecords, Settings
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.upstream_views import ListedModel, ListingView, PresetView, PriceProposal, SavedChannel
-from gateway.domain.views import AccountView, ChannelView, GroupView, NewToken, Offer, Status, Step
+from gateway.domain.views import AccountView, ChannelView, GroupView, NewToken, Offer, Step
 from tests.fakes.verdicts import route, verdict
 from tests.house import FULL
-from tests.tui.stage import ADDRESS, NOW, FakeClient, budget, calls, channel, console, group, model, token
+from tests.tui.stage import NOW, FakeClient, budget, calls, channel, console, group, model, token
 from tui.app import Console
 from tui.exit_status import ExitStatus
 from tui.preferences import Preferences
@@ -97,7 +97,6 @@ class Owner(FakeClient):
         self.passed_key = "sk-tk-pass"
         self.removal_note = ""
         """What ends with the token that is removed next."""
-        self.address = ADDRESS
         self.answer = refused()
         self.news = PriceNews()
         self.proposals = [
@@ -117,10 +116,6 @@ class Owner(FakeClient):
             raise refusal
         self.did.append(what)
 
-    def snapshot(self) -> Snapshot:
-        made = super().snapshot()
-        return msgspec.structs.replace(made, status=msgspec.structs.replace(made.status, address=self.address))
-
     def changed(self) -> None:
         """Notify the tables."""
         self.tell(
@@ -133,9 +128,6 @@ class Owner(FakeClient):
                 refuses_unpriced=self.refuses_unpriced,
             )
         )
-
-    async def status(self) -> Status:
-        return self.snapshot().status
 
     account, tokens, channels, models, offers, machine, price_news = map(
         _answering, ("account_now", "tokens_now", "channels_now", "models_now", "offered", "machine_now", "news")

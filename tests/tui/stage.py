@@ -416,16 +416,18 @@ class FakeClient(ControlClient):
             Grant(id="gr_2", nanos=Nanos(20 * DOLLAR), time=Millis(NOW - 9 * 86_400_000)),
         ]
         self.consoles = 1
+        self.address = ADDRESS
         self.asked: list[str] = []
         """What was done, for tests."""
         self._told: asyncio.Queue[AnyEvent | None] = asyncio.Queue()
 
     async def status(self) -> Status:
-        return status(len(self.records), instance=self.endpoint.instance, watchers=self.consoles)
+        return self.snapshot().status
 
     def snapshot(self) -> Snapshot:
+        now = {"instance": self.endpoint.instance, "watchers": self.consoles, "address": self.address}
         return Snapshot(
-            status=status(len(self.records), instance=self.endpoint.instance),
+            status=status(len(self.records), **now),
             account=self.account_now,
             tokens=self.tokens_now,
             groups=self.groups_now,

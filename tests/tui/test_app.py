@@ -1,8 +1,6 @@
 import asyncio
 import subprocess
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
@@ -16,14 +14,13 @@ from gateway.domain.events import CallSettled, IncidentChanged, Stopping
 from gateway.domain.incidents import Incident
 from gateway.domain.settings import Settings
 from gateway.domain.units import Millis
-from tests.tui.owner import screen
+from tests.tui.owner import Owner, screen, shown
 from tests.tui.stage import ADDRESS, NOW, FakeClient, FakeLink, call, calls, console, sums, words
 from tui.actions import PAGES
 from tui.app import Console
 from tui.console_app import available_actions
 from tui.exit_status import ExitStatus
 from tui.pages.base import AnyPage, ConsolePage, page_class
-from tui.saved_state import SavedState
 from tui.session import ConsoleSession
 from tui.widgets.header import Header
 from tui.widgets.table import LiveTable
@@ -41,14 +38,6 @@ def test_every_page_has_a_verb_for_each_of_its_keys() -> None:
         bound = {binding.action for binding in type(page).BINDINGS if isinstance(binding, Binding)}
         wanted = {action.removeprefix("act('").removesuffix("')") for action in bound if action.startswith("act(")}
         assert wanted <= set(page.verbs), page.id
-
-
-@asynccontextmanager
-async def shown(app: Console | None = None) -> AsyncIterator[tuple[Console, Pilot[ExitStatus]]]:
-    app = app or console(FakeClient(calls(30)))
-    async with app.run_test(size=(100, 30)) as pilot:
-        await until(app, pilot, lambda: app.session.board.today_nanos is not None or app.session.link == "gone")
-        yield app, pilot
 
 
 async def until(app: Console, pilot: Pilot[ExitStatus], there: object) -> None:
@@ -70,9 +59,10 @@ def farewell(app: Console) -> str:
     return app.return_value.sentence
 
 
-def served_by(app: Console, client: FakeClient) -> FakeLink:
-    """A server that can be made to hide or fail."""
-    app.feed._link = link = FakeLink(client)  # noqa: SLF001 - the fake is switched
+def link_of(app: Console) -> FakeLink:
+    """By which its server can be made to hide or fail."""
+    link = app.feed._link  # noqa: SLF001 - the fake is switched
+    assert isinstance(link, FakeLink)
     return link
 
 
@@ -94,8 +84,7 @@ async def test_every_page_opens_at_every_size_and_lists_show_rows(size: tuple[in
 
 
 async def test_what_was_spent_today_is_counted_on() -> None:
-    client = FakeClient(calls(30))
-    async with shown(console(client)) as (app, pilot):
+    async with shown("live") as (app, pilot, client):
         client.tell(CallSettled(call=call(99, NOW)))
         total = sums("", client.records)
         await until(app, pilot, lambda: app.session.board.today_nanos == total.cost_nanos)
@@ -103,11 +92,8 @@ async def test_what_was_spent_today_is_counted_on() -> None:
 
 
 async def test_a_server_that_goes_away_is_reported_and_the_rows_stay() -> None:
-    client = FakeClient(calls(30))
-    app = console(client)
-    link = served_by(app, client)
-    async with shown(app) as (_, pilot):
-        link.findable = False
+    async with shown("live", Owner(30)) as (app, pilot, client):
+        (link := link_of(app)).findable = False
         client.end()
         await until(app, pilot, lambda: app.session.link == "gone")
         assert "no server" in head(app)
@@ -123,7 +109,7 @@ async def test_a_server_that_goes_away_is_reported_and_the_rows_stay() -> None:
 
 async def test_without_a_server_it_ends_and_keeps_the_reason() -> None:
     app = console()
-    served_by(app, FakeClient()).there = False
+    link_of(app).there = False
     async with app.run_test() as pilot:
         async with asyncio.timeout(30):
             while app.failure is None:
@@ -132,7 +118,7 @@ async def test_without_a_server_it_ends_and_keeps_the_reason() -> None:
 
 
 async def test_leaving_lets_the_server_go_on_and_says_how_to_stop_it() -> None:
-    async with shown() as (app, pilot):
+    async with shown("live") as (app, pilot, _):
         await pilot.press("q")
         await pilot.pause()
     assert farewell(app).startswith(f"console closed; still serving {ADDRESS}")
@@ -150,11 +136,10 @@ async def test_leaving_lets_the_server_go_on_and_says_how_to_stop_it() -> None:
     ids=["used", "unused", "leaving, if the owner wants it so"],
 )
 async def test_stopping_asks_and_says_what_it_interrupts(key: str, is_used: bool, told: list[str]) -> None:
-    client = FakeClient(calls(3))
-    client.settings_now = Settings(stop_on_leave=key == "q")
-    client.consoles = 3 if is_used else 1
-    client.now_running = client.now_running if is_used else []
-    async with shown(console(client)) as (app, pilot):
+    client = Owner(settings_now=Settings(stop_on_leave=key == "q"), consoles=3)
+    if not is_used:
+        client.consoles, client.now_running = 1, []
+    async with shown("live", client) as (app, pilot, _):
         await pilot.press(key)
         await until(app, pilot, lambda: app.screen.is_modal)
         text = " ".join(screen(app).replace("│", " ").split())
@@ -165,13 +150,10 @@ async def test_stopping_asks_and_says_what_it_interrupts(key: str, is_used: bool
 
 async def test_after_another_console_stopped_the_server_leaving_says_so() -> None:
     """The board still shows that the server was stopping."""
-    client = FakeClient(calls(3))
-    app = console(client)
-    link = served_by(app, client)
-    async with shown(app) as (_, pilot):
+    async with shown("live") as (app, pilot, client):
         client.tell(Stopping(until_ms=Millis(NOW + 30_000), running=[]))
         await until(app, pilot, lambda: app.session.board.stopping is not None)
-        link.findable = False
+        link_of(app).findable = False
         client.end()
         await until(app, pilot, lambda: app.session.link == "gone")
         await pilot.press("q")
@@ -180,7 +162,7 @@ async def test_after_another_console_stopped_the_server_leaving_says_so() -> Non
 
 
 async def test_ctrl_c_says_how_to_leave() -> None:
-    async with shown() as (app, pilot):
+    async with shown("live") as (app, pilot, _):
         await pilot.press("ctrl+c")
         await until(app, pilot, lambda: words(app))
         assert words(app) == ["Press q to quit; the server keeps running. Press Q to stop the server too."]
@@ -193,8 +175,7 @@ async def test_ctrl_c_says_how_to_leave() -> None:
 
 
 async def test_a_budget_that_is_nearly_spent_is_announced_once() -> None:
-    client = FakeClient(calls(30))
-    async with shown(console(client)) as (app, pilot):
+    async with shown("live") as (app, pilot, client):
         client.tell(warning())
         await until(app, pilot, lambda: words(app))
         assert words(app) == ["Of the daily budget of token 'ci', 80% is spent."]
@@ -211,8 +192,7 @@ async def test_a_budget_that_is_nearly_spent_is_announced_once() -> None:
 
 
 async def test_leaving_a_draining_server_says_so() -> None:
-    client = FakeClient(calls(3))
-    async with shown(console(client)) as (app, pilot):
+    async with shown("live") as (app, pilot, client):
         client.tell(Stopping(until_ms=Millis(NOW + 30_000), running=[]))
         await until(app, pilot, lambda: app.session.board.stopping is not None)
         assert "stopping, 30s at most" in head(app)
@@ -224,7 +204,7 @@ async def test_leaving_a_draining_server_says_so() -> None:
 @pytest.mark.parametrize("in_ascii", [False, True])
 async def test_scrollbars_are_seen_without_colour(in_ascii: bool) -> None:
     """The handle is drawn in reverse, the track is not."""
-    async with shown(console(FakeClient(calls(60)), colour=False, in_ascii=in_ascii)) as (app, _):
+    async with shown("live", Owner(60), theme="", colour=False, in_ascii=in_ascii) as (app, _, _):
         app.page.query_one(LiveTable).scroll_to(y=0, animate=False)
         column = [list(strip)[-1] for strip in app.screen._compositor.render_strips()[3:-1]]  # noqa: SLF001 - the filtered lines
         reverse = [bool(segment.style and segment.style.reverse) for segment in column]
@@ -234,14 +214,14 @@ async def test_scrollbars_are_seen_without_colour(in_ascii: bool) -> None:
 
 @pytest.mark.parametrize("key", ["ctrl+p", "colon"])
 async def test_two_keys_open_the_palette(key: str) -> None:
-    async with shown() as (app, pilot):
+    async with shown("live") as (app, pilot, _):
         await pilot.press(key)
         await until(app, pilot, lambda: isinstance(app.screen, CommandPalette))
         await pilot.press("escape")
 
 
 async def test_every_page_offers_the_actions_it_has_verbs_for() -> None:
-    async with shown() as (app, _):
+    async with shown("live") as (app, _, _):
         ids = [action.id for action in available_actions(app.page, app.session.preferences.keymap)]
         assert ids[0] == "live.pause"
         assert "app.leave" in ids
@@ -249,7 +229,7 @@ async def test_every_page_offers_the_actions_it_has_verbs_for() -> None:
 
 
 async def test_what_changes_below_a_dialog_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with shown() as (app, pilot):
+    async with shown("live") as (app, pilot, _):
         drawn: list[int] = []
         monkeypatch.setattr(app.page, "renew", lambda: drawn.append(app.session.board.version))
         await pilot.press("question_mark")
@@ -260,7 +240,7 @@ async def test_what_changes_below_a_dialog_is_drawn(monkeypatch: pytest.MonkeyPa
 
 
 async def test_what_is_drawn_while_it_closes_is_drawn_no_more() -> None:
-    async with shown() as (app, _):
+    async with shown("live") as (app, _, _):
         await app.query_one(Header).remove()
         app._drawn = (-1, -1)  # noqa: SLF001 - as if something had changed in the last moment
         app.renew()
@@ -281,7 +261,7 @@ async def test_the_start_reads_the_style_sheet_once(theme: str, monkeypatch: pyt
     """Textual by itself would read it again when the app begins to run."""
     read: list[str] = []
     monkeypatch.setattr(Stylesheet, "reparse", lambda _: read.append("again"))
-    async with shown(console(FakeClient(calls(3)), state=SavedState(theme=theme))) as (app, _):
+    async with shown("live", theme=theme) as (app, _, _):
         assert app.theme == (theme or "dark")
         assert read == []
         assert app.no_color == (theme == "plain")

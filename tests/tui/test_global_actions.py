@@ -5,9 +5,9 @@ from textual.command import CommandList, CommandPalette
 from textual.widgets import Input
 
 from gateway.domain.settings import Settings
-from tests.tui.owner import Owner, screen
-from tests.tui.stage import FakeClient, calls, console, token, words
-from tests.tui.test_app import farewell, shown, until
+from tests.tui.owner import screen, shown
+from tests.tui.stage import token, words
+from tests.tui.test_app import farewell, until
 from tui.actions import PAGES
 from tui.app import Console
 from tui.global_actions import apply_theme, restart, save_state, use_symbols
@@ -16,21 +16,19 @@ from tui.widgets.help import Help
 
 
 async def test_without_colours_what_was_remembered_stays() -> None:
-    app = console(FakeClient(calls(3)), colour=False)
-    app.session.state.theme = "light"
-    async with shown(app):
+    async with shown("live", theme="light", colour=False) as (app, _, _):
         assert (app.theme, app.session.state.theme) == ("plain", "light")
 
 
 async def test_starting_a_server_that_runs_is_nothing() -> None:
-    async with shown() as (app, pilot):
+    async with shown("live") as (app, pilot, _):
         restart(app)
         await pilot.pause()
         assert words(app) == ["The server is running."]
 
 
 async def test_what_is_remembered_is_written_down_while_it_runs(tmp_path: Path) -> None:
-    async with shown(console(FakeClient(calls(3)), home=tmp_path)) as (app, _):
+    async with shown("live", home=tmp_path) as (app, _, _):
         apply_theme(app, "light")
         save_state(app)
         assert load(tmp_path)[0].theme == "light"
@@ -40,7 +38,7 @@ async def test_what_is_remembered_is_written_down_while_it_runs(tmp_path: Path) 
 
 
 async def test_a_theme_that_another_console_saved_meanwhile_stays(tmp_path: Path) -> None:
-    async with shown(console(FakeClient(calls(3)), home=tmp_path)) as (app, pilot):
+    async with shown("live", home=tmp_path) as (app, pilot, _):
         save(tmp_path, SavedState(theme="contrast"))
         await pilot.press("4")
         save_state(app)
@@ -52,8 +50,7 @@ async def test_switched_while_it_runs_the_screen_is_as_if_it_had_begun_in_ascii(
     found: list[list[str]] = []
     pages = [page for page in PAGES if page.id != "settings"]
     for begins in (False, True):
-        made = console(in_ascii=begins)
-        async with shown(made) as (app, pilot):
+        async with shown("live", in_ascii=begins) as (app, pilot, _):
             for page in pages:
                 await app.action_page(page.id)
                 await pilot.pause()
@@ -71,7 +68,7 @@ async def test_switched_while_it_runs_the_screen_is_as_if_it_had_begun_in_ascii(
 
 
 async def test_help_is_the_pages_own() -> None:
-    async with shown() as (app, pilot):
+    async with shown("live") as (app, pilot, _):
         await pilot.press("question_mark")
         await pilot.pause()
         assert isinstance(app.screen, Help)
@@ -81,17 +78,14 @@ async def test_help_is_the_pages_own() -> None:
 
 
 async def test_detaching_leaves_in_any_case() -> None:
-    client = FakeClient(calls(3))
-    client.settings_now = Settings(stop_on_leave=True)
-    async with shown(console(client)) as (app, pilot):
+    async with shown("live", settings_now=Settings(stop_on_leave=True)) as (app, pilot, _):
         app.action_act("detach")
         await pilot.pause()
     assert farewell(app).startswith("console closed; still serving")
 
 
 async def test_markup_in_a_name_is_text() -> None:
-    owner = Owner(tokens_now=[token("[@click=app.quit]evil[/]")])
-    async with shown(console(owner)) as (app, pilot):
+    async with shown("live", tokens_now=[token("[@click=app.quit]evil[/]")]) as (app, pilot, _):
         await pilot.press("ctrl+p", *"evil")
         await pilot.pause(0.5)
         assert isinstance(app.screen, CommandPalette)
@@ -106,7 +100,7 @@ def first_hit(app: Console) -> str:
 
 
 async def test_what_is_typed_behind_a_choice_goes_where_it_leads() -> None:
-    async with shown(console(Owner())) as (app, pilot):
+    async with shown("live") as (app, pilot, _):
         await pilot.press("colon", *"Groups")
         await until(app, pilot, lambda: "Groups" in first_hit(app))
         for key, char in (("enter", "\r"), ("slash", "/"), *zip("bat", "bat", strict=True)):
