@@ -96,7 +96,7 @@ class ConsolePage(Vertical):
         is_due = (urgent, other) != self.fetched and not 0 <= now - self.fetched_ms < pause
         if is_due and self.session.link == "attached":
             self.fetched, self.fetched_ms = (urgent, other), now
-            self.run_worker(fetch(), group="fetch", exclusive=True, exit_on_error=True)
+            self.run_worker(fetch, group="fetch", exclusive=True)  # type: ignore[arg-type] # Textual's is too narrow
 
     def report_change(self, text: str, more: str = "") -> None:
         """Show what was changed and how to undo it, then ``more``."""

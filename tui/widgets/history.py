@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import msgspec
+from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
@@ -78,9 +79,15 @@ class HistoryScreen(DialogScreen[None]):
         self.fetch()
         self.set_interval(2.0, self.fetch)
 
-    def fetch(self) -> None:
+    @work(group="history", exclusive=True)
+    async def fetch(self) -> None:
         """Fetch the changes in the background. Other programs may make some at any time."""
-        self.run_worker(self._fetch(), group="history", exclusive=True, exit_on_error=True)
+        try:
+            self._source.set_rows(await self._session.client.history(limit=500))  # all kept ones
+            self._error = ""
+        except GatewayError as error:
+            self._error = self._session.advice(error.message)
+        self.draw()
 
     def draw(self) -> None:
         count = self._source.count
@@ -96,14 +103,6 @@ class HistoryScreen(DialogScreen[None]):
     @property
     def _table(self) -> LiveTable[HistoryView]:
         return self.query_one(LiveTable)
-
-    async def _fetch(self) -> None:
-        try:
-            self._source.set_rows(await self._session.client.history(limit=500))  # all kept ones
-            self._error = ""
-        except GatewayError as error:
-            self._error = self._session.advice(error.message)
-        self.draw()
 
     on_live_table_moved = draw
 

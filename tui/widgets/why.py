@@ -6,7 +6,7 @@ The answer is fetched again every two seconds, so that pauses count down and lim
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from textual import on
+from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
@@ -75,9 +75,15 @@ class WhyScreen(DialogScreen[None]):
         self.fetch()
         self.set_interval(2.0, self.fetch)
 
-    def fetch(self) -> None:
+    @work(group="why", exclusive=True)
+    async def fetch(self) -> None:
         """Fetch the answer in the background. A newer request replaces an older one."""
-        self.run_worker(self._fetch(), group="why", exclusive=True, exit_on_error=True)
+        try:
+            self._answer = await self._session.client.why(self._token, self._model, **self._request)
+            self._error = ""
+        except GatewayError as error:
+            self._error = error.message
+        self.query_one(TextBlock).show(self.text)
 
     def text(self, width: int) -> Content:
         if self._error:
@@ -106,14 +112,6 @@ class WhyScreen(DialogScreen[None]):
 
     def action_copy(self) -> None:
         copy_text(self, self.command(), f"Copied:\n{self.command()}")
-
-    async def _fetch(self) -> None:
-        try:
-            self._answer = await self._session.client.why(self._token, self._model, **self._request)
-            self._error = ""
-        except GatewayError as error:
-            self._error = error.message
-        self.query_one(TextBlock).show(self.text)
 
 
 async def explain_for_groups(page: Any, groups: Collection[str], models: Sequence[str]) -> None:

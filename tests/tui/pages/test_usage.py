@@ -1,4 +1,5 @@
 import asyncio
+import gc
 import re
 from datetime import datetime
 
@@ -154,6 +155,15 @@ async def test_what_failed_is_fetched_again_after_a_pause_and_said() -> None:
             await pilot.pause(0.02)
         assert len(asked) == 1
         assert "the search took too long" in screen(app)
+
+
+async def test_a_fetch_that_another_one_replaces_before_it_began_was_never_there() -> None:
+    """Otherwise Python warns of a coroutine that nobody awaited."""
+    async with shown("usage") as (app, pilot, _):
+        for _ in range(2):
+            usage(app).refetch()
+        await pilot.pause()
+        gc.collect()
 
 
 async def test_a_filter_is_searched_for_once_it_is_typed() -> None:
