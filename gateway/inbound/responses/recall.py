@@ -74,7 +74,7 @@ class _Item(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_reference(self) -> bool:
-        """Returns whether it refers to another item: the type may be omitted, or be that of a picture without data."""
+        """Returns whether it refers to another item: it has no type, or is a picture without its data."""
         if self.type == "image_generation_call":
             return rawjson.is_null(self.result)
         return self.type == "item_reference" or (self.type is None and self.role is None)
