@@ -43,6 +43,7 @@ _LABEL, _TEXT = {"type": "text", "text": "[tool result]"}, {"type": "text", "tex
         ([_call("a"), USER], [_call("a"), _result("a", "[no output]"), USER]),
         ([_call("a"), USER, _result("a")], [_call("a"), _result("a"), USER]),
         ([USER, _result("x"), USER], [USER, _told(), USER]),
+        ([_result("a"), _call("a")], [_told(), _call("a"), _result("a", "[no output]")]),
         ([_call("a"), _result("a"), _result("a", "s")], [_call("a"), _result("a"), _told("s")]),
         (
             [_call("a"), _result("a", "1"), _call("a"), _result("a", "2")],
