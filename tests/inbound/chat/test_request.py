@@ -189,3 +189,13 @@ def test_a_refusal_says_what_is_wanted_at_that_very_place(fields: dict[str, Any]
     with pytest.raises(BadRequest) as caught:
         parse(json.dumps({"model": "m", "messages": [{"role": "user"}]} | fields).encode())
     assert caught.value.message == message
+
+
+@pytest.mark.parametrize(
+    ("tools", "is_legacy"), [({}, True), ({"tools": None}, True), ({"tools": []}, True), ({"tools": [{}]}, False)]
+)
+def test_a_client_that_offers_only_functions_gets_them_in_its_spelling(
+    tools: dict[str, Any], *, is_legacy: bool
+) -> None:
+    assert ask(functions=[{"name": "f"}], **tools).form.has_functions is is_legacy
+    assert not ask(functions=[], **tools).form.has_functions
