@@ -13,6 +13,9 @@ from gateway.domain.rawjson import Fields
 from gateway.inbound.api import InboundRequest
 from gateway.upstream.dialects import DIALECTS, chat_limit
 
+_NAMES = frozenset({"user", "safety_identifier", "prompt_cache_key", "previous_response_id"})
+"""Fields that differ from call to call. If they are texts, nothing in them limits the output."""
+
 
 class OutputNeed(NamedTuple):
     """Output tokens of all choices; see the fields of ``quota.CallNeed``."""
@@ -48,9 +51,12 @@ class ChannelEffects(msgspec.Struct, frozen=True, kw_only=True):
         """Returns the output that a request may use. Raises BadRequest if it has too many limits to read.
 
         It depends on the parameters only, which most calls of a client have alike. To read them takes a twentieth of a
-        call.
+        call for each channel.
         """
         parameters = {name: raw for name, raw in request.fields.items() if name not in request.content}
+        for name in _NAMES & parameters.keys():
+            if rawjson.is_text(parameters[name]):
+                del parameters[name]
         text = rawjson.encode(parameters)
         key = (request.output_rule, request.least_cap, text)
         need = self._output_needs.get(key)

@@ -17,7 +17,7 @@ from gateway.domain.channel import Dialect, ServedModel
 from gateway.domain.errors import QuotaExceeded
 from gateway.domain.group import Group
 from gateway.domain.limits import DEFAULT_OUTPUT
-from gateway.domain.output_limit import LEAST_OUTPUT
+from gateway.domain.output_limit import LEAST_OUTPUT, OutputLimit
 from gateway.domain.price import Price
 from gateway.domain.token import Token
 from gateway.domain.units import MILLION, CallId, Millis, Nanos, TokenId
@@ -375,6 +375,20 @@ def test_each_request_needs_what_its_own_parameters_allow() -> None:
     vectors = HttpRequest(body=b'{"model":"m","input":"Hi","max_tokens":30}', target="/", headers={})
     asked.append(EMBEDDINGS.parse(vectors))
     assert [effects.output_need(request).capped for request in asked * 2] == [30, 40, 30, 0, 50, 70, 0] * 2
+
+
+def test_what_only_names_a_call_is_not_read_again() -> None:
+    effects, asked = effects_of([(kit.channel(), ServedModel(name="m"))]), list[object]()
+
+    def rule(fields: object, *_: object) -> OutputLimit:
+        asked.append(fields)
+        return OutputLimit(capped=50)
+
+    for name in ("a", "b"):
+        request = msgspec.structs.replace(kit.ask(user=name, prompt_cache_key=name, max_tokens=50), output_rule=rule)
+        assert effects.output_need(request).capped == 50
+    assert len(asked) == 1
+    assert effects.output_need(kit.ask(user={"max_tokens": 90}, max_tokens=50)).capped == 90
 
 
 def test_a_suspended_account_refuses_all() -> None:
