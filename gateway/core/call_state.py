@@ -36,7 +36,7 @@ class AttemptState(msgspec.Struct):
     dropped: str = ""
     """The client's names of the parameters that were left out, with commas between them."""
     lowered_cap: int | None = None
-    """The output limit that was sent, if it is lower than the client's: the model or the hold allows no more."""
+    """The output limit that was sent, if it is not the client's: model or hold allow no more, or the vendor no less."""
     repairs: tuple[str, ...] = ()
     """Marks for what was repaired in the client's request."""
     parts: int = 0

@@ -76,6 +76,6 @@ class PreparedRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     dropped: tuple[str, ...] = ()
     """The client's parameters that were left out, for ``x-gateway-dropped-params``."""
     lowered_cap: int | None = None
-    """The output limit that is sent, if the model or the hold made it lower than that of the request or the default."""
+    """The output limit that is sent, if model, hold or vendor changed that of the request or the default."""
     more: tuple["PreparedRequest", ...] = ()
     """Further requests, if the upstream does not accept so much at once. ``Adapter.whole`` gets an array of answers."""
