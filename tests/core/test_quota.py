@@ -384,10 +384,14 @@ def test_what_only_names_a_call_is_not_read_again() -> None:
         asked.append(fields)
         return OutputLimit(capped=50)
 
-    for name in ("a", "b"):
-        request = msgspec.structs.replace(kit.ask(user=name, prompt_cache_key=name, max_tokens=50), output_rule=rule)
-        assert effects.output_need(request).capped == 50
+    def capped_output(**fields: Any) -> int:
+        request = msgspec.structs.replace(kit.ask(max_tokens=50, **fields), output_rule=rule)
+        return effects.output_need(request).capped
+
+    assert [capped_output(user=name, prompt_cache_key=name) for name in ("a", "b")] == [50, 50]
     assert len(asked) == 1
+    assert [capped_output(seed=number) for number in range(16)] == [50] * 16
+    assert (capped_output(), len(asked)) == (50, 18)  # no more than sixteen results are kept
     assert effects.output_need(kit.ask(user={"max_tokens": 90}, max_tokens=50)).capped == 90
 
 
