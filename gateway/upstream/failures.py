@@ -31,7 +31,7 @@ _FAULT = frozenset(range(500, 600)) - {504, 524, 529}
 """Statuses of an upstream's own failure. Some upstreams report every error under one of them."""
 
 _NO_MONEY = lazy_pattern(
-    r"insufficient[_ ](?:[\w-]+[_ ]){0,4}(?:quota|balance|credits?|funds?)(?![a-z])|credit[_ ]balance"
+    r"insufficient[_ ](?:[a-z\d-]{1,30}[_ ]){0,4}(?:quota|balance|credits?|funds?)(?![a-z])|credit[_ ]balance"
     r"|\b(?:balance|credits?|quota)\b[^.]{0,30}(?:insufficient|not enough|too low|exhausted|depleted|used up)"
     r"|spend(?:ing)?[_ ]limit|billing_(?:hard_limit_reached|not_active)|usage[_ ]?limit|perday|exceeded_current_quota"
     r"|(?<!thinking )\bbudget[_ ](?:has been |limit )?ex(?:ceed|haust)ed|key limit exceeded|credit ?limit|extra usage"
