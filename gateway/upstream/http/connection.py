@@ -76,13 +76,13 @@ class UpstreamConnection(asyncio.BufferedProtocol):
         """Whether the transport takes no more for now."""
         self._piece_scheduled = False
         """Whether the next piece of a large body is sent in the loop's next turn."""
-        self.used = False
-        """Whether it has served before."""
+        self.may_be_stale = False
+        """Whether a break means that the upstream closed it while it was idle, and did not get the request."""
         self.idle_since = 0.0
         self.closing_s = 0.25
         """The seconds within which one that the upstream closed while it was idle fails; at least a round trip."""
-        self.lost_at = 0.0
-        """The time at which the loop noticed that it was lost; 0 before that. Calls may hear of it later."""
+        self.timer: asyncio.TimerHandle | None = None
+        """The timer of the answer's head."""
 
     @property
     def alive(self) -> bool:
@@ -150,14 +150,12 @@ class UpstreamConnection(asyncio.BufferedProtocol):
 
     def eof_received(self) -> bool:
         """An upstream that has closed its side does not take the rest of a request either."""
-        self.lost_at = asyncio.get_running_loop().time()
         self.abort()
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
         """A body of unknown length ends with its connection; any other one is incomplete."""
         self._transport, self._unsent = None, b""
-        self.lost_at = self.lost_at or asyncio.get_running_loop().time()
         answer, self._answer = self._answer, None
         if answer is not None:
             if exc is None and self._parser.ends_at_close():
@@ -205,7 +203,7 @@ class UpstreamConnection(asyncio.BufferedProtocol):
         transport, sent_all = self._transport, not self._unsent
         self._unsent = b""
         if self._parser.reusable and sent_all and transport is not None and not transport.get_write_buffer_size():
-            self.used = True
+            self.may_be_stale = True
             self._on_idle(self)
         else:
             self.abort()

@@ -137,10 +137,7 @@ class Pool:
                 try:
                     answer = await self._exchange(connection, head, prepared.body, head_s)
                 except ConnectionBroken as exc:
-                    # one that was closed while it was idle fails within a round trip and before any answer; later,
-                    # the upstream may have the request, and may charge for it
-                    late = connection.lost_at - began > connection.closing_s
-                    if not connection.used or late or exc.answer_started:
+                    if not connection.may_be_stale or exc.answer_started:
                         raise AttemptFailed(_exchange_failure(self.channel, exc)) from exc
                     connection = None
                 else:
@@ -154,7 +151,8 @@ class Pool:
 
     async def _exchange(self, connection: UpstreamConnection, head: bytes, body: bytes, head_s: float) -> WireAnswer:
         answer = connection.send(head, body, soon=self.busy > 1)
-        deadline = self._loop.call_later(head_s, self._expire, answer, head_s)
+        closing_s = min(connection.closing_s, head_s)
+        connection.timer = self._loop.call_later(closing_s, self._wait_longer, connection, answer, closing_s, head_s)
         try:
             while not answer.status:
                 await answer.wait()
@@ -162,8 +160,17 @@ class Pool:
             answer.abort()
             raise
         finally:
-            deadline.cancel()
+            connection.timer.cancel()
         return answer
+
+    def _wait_longer(self, connection: UpstreamConnection, answer: WireAnswer, waited_s: float, head_s: float) -> None:
+        """Wait for the rest of ``head_s``. A stale connection would have failed by now, within a round trip.
+
+        If it is lost from now on, the upstream may have the request, and may charge for it. The loop reads before it
+        runs timers, so a loss in time is known here however late this runs.
+        """
+        connection.may_be_stale = connection.may_be_stale and not connection.alive
+        connection.timer = self._loop.call_later(head_s - waited_s, self._expire, answer, head_s)
 
     def _expire(self, answer: WireAnswer, seconds: float) -> None:
         answer.fail(AttemptFailed(failures.too_slow(self.channel, "response head", seconds, sent=True)))

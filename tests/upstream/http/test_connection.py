@@ -113,7 +113,7 @@ async def test_a_request_that_was_to_go_together_is_not_sent_after_all() -> None
 async def test_a_whole_answer_frees_the_connection_for_the_next() -> None:
     async with _wired(saying(OK + b"Content-Length: 1\r\n\r\na", OK + b"Content-Length: 1\r\n\r\nb")) as wired:
         assert [await _whole(await wired.ask()) for _ in range(2)] == [b"a", b"b"]
-        assert (wired.idle, wired.wire.used, wired.gone) == (2, True, 0)
+        assert (wired.idle, wired.wire.may_be_stale, wired.gone) == (2, True, 0)
 
 
 async def test_a_closed_connection_takes_no_question() -> None:
