@@ -170,10 +170,7 @@ class Pool:
         runs timers, so a loss in time is known here however late this runs.
         """
         connection.may_be_stale = connection.may_be_stale and not connection.alive
-        connection.timer = self._loop.call_later(head_s - waited_s, self._expire, answer, head_s)
-
-    def _expire(self, answer: WireAnswer, seconds: float) -> None:
-        answer.fail(AttemptFailed(failures.too_slow(self.channel, "response head", seconds, sent=True)))
+        connection.timer = self._loop.call_later(head_s - waited_s, _expire, self.channel, answer, head_s)
 
     def _take_idle(self) -> UpstreamConnection | None:
         oldest = monotonic() - KEEP_ALIVE_S
@@ -244,6 +241,10 @@ class Pool:
         for connection in [connection for connection in self._idle if connection.idle_since <= oldest]:
             connection.abort()
         self._sweeping = self._loop.call_later(KEEP_ALIVE_S, self._sweep) if self._idle else None
+
+
+def _expire(channel: Channel, answer: WireAnswer, seconds: float) -> None:
+    answer.fail(AttemptFailed(failures.too_slow(channel, "response head", seconds, sent=True)))
 
 
 def _exchange_failure(channel: Channel, exc: ConnectionBroken) -> Failure:
