@@ -83,7 +83,7 @@ def replace_file(path: Path, data: bytes, *, durable: bool = False) -> None:
 
 
 def read(path: Path) -> Endpoint | None:
-    """Returns the content of the runfile; None if it cannot be read, or belongs to a home of which this is a copy.
+    """Returns the content of the runfile; None if it cannot be read, or was copied with another home.
 
     The server may have died since. Raises OSError only if this process has too many open files.
     """

@@ -1,4 +1,4 @@
-"""Actions: everything the console can do, in one table, from which keys, footer, help and palette are built.
+"""Actions: everything the console can do, in one table. Keys, footer, help and palette are built from it.
 
 Rules: a letter means the same on every page of one kind; no ctrl key runs anything destructive; nothing needs function
 keys, alt or ctrl+enter.

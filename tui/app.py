@@ -97,7 +97,7 @@ class Console(ConsoleApp):
         self.theme = global_actions.shown_theme(session, theme or session.state.theme, colour=colour)
         self.no_color = self.no_color or self.theme == themes.PLAIN
         self._initial_theme = self.theme
-        """The theme with which the stylesheet is loaded; empty after the first refresh."""
+        """The theme that the stylesheet is loaded with; empty after the first refresh."""
         self.stylesheet.set_variables(self.get_css_variables())
 
     def refresh_css(self, animate: bool = True) -> None:  # noqa: FBT001, FBT002 - Textual's
@@ -223,7 +223,7 @@ def watch_terminal(app: Console) -> None:
 
 
 def has_few_colours(environ: Mapping[str, str]) -> bool:
-    """Returns whether the terminal has at most 16 colours, in which several colours of a theme would be the same."""
+    """Returns whether the terminal has at most 16 colours, too few to keep the colours of a theme apart."""
     console = rich.console.Console(file=StringIO(), force_terminal=True, _environ=environ)
     return console.color_system in (None, "standard")
 

@@ -27,7 +27,7 @@ class Board:
         self.channels: Sequence[ChannelView] = ()
         self.models: Sequence[ModelView] = ()
         self.names = PresentNames()
-        """The present names of tokens, channels and groups, by which a filter finds their calls."""
+        """The present names of tokens, channels and groups. A filter finds their calls by them."""
         self.unpriced: frozenset[str] = frozenset()
         self.refuses_unpriced = False
         self.calls = CallRing()
@@ -40,7 +40,7 @@ class Board:
         self.today_tokens = 0
         """The tokens of the same calls."""
         self.stopping: Millis | None = None
-        """The latest time at which the server stops; None while it serves."""
+        """The latest time when the server stops; None while it serves."""
         self.tables_version = 0
         """A number that grows when anything except the calls changes."""
 

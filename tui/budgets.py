@@ -55,7 +55,7 @@ def budget_column(budgets: Callable[[R], Sequence[BudgetView]], rank: int = 0) -
 
 
 def budget_tone(share: float) -> str:
-    """Returns the tone of a budget of which this share is used."""
+    """Returns the tone of a budget whose used share is this."""
     return "bad" if share >= 1 else "warn" if share >= WARN_SHARE else ""
 
 

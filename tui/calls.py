@@ -36,7 +36,7 @@ class CallRing:
         self.version = 0
         """A number that grows with every change."""
         self._ended: deque[CallId] = deque()
-        """The ids of the ended calls, in the order in which they ended."""
+        """The ids of the ended calls, in the order they ended."""
         self._changed: list[CallId] | None = None
         """The result of the next ``take_changes``."""
 
@@ -57,8 +57,8 @@ class CallRing:
         return self._ended[0] if self._ended else None
 
     def load_snapshot(self, below: int, recent: Sequence[CallView], running: Iterable[Running]) -> None:
-        """Load the newest records, of which the first ended last, above ``below`` older ones, and the running calls.
-        Older calls of the ring stay if none is missing between them and ``recent``.
+        """Load the newest records, newest first, above ``below`` older ones, and the running calls. Older calls of the
+        ring stay unless some are missing between them and ``recent``.
         """
         newer = {CallId(call.id): call for call in reversed(recent)}
         is_gapless = self.below + len(self._ended) == below or next(iter(newer), None) in self._ended

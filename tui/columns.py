@@ -33,7 +33,7 @@ class Column(msgspec.Struct, Generic[R], frozen=True):
     """0: always shown; else the highest rank is dropped first, and extra columns are added in this order."""
     right: bool = False
     max_width: int = 0
-    """The width up to which it grows if cells are free, for longer texts. A flexible one can grow further."""
+    """It grows up to this width if cells are free, for longer texts. A flexible one can grow further."""
     flex: bool = False
     """Whether it takes the cells that are left after all columns have grown."""
     sort: Callable[[R], Any] | None = None

@@ -31,7 +31,7 @@ class KeyQueueApp(App[Result]):
         self._typed: deque[events.Key | events.Paste] = deque()
         self._is_busy = False
         self._closing_palette: Screen[Any] | None = None
-        """The palette in which enter was pressed last. It closes only after some messages."""
+        """The palette where enter was pressed last. It closes only after some messages."""
 
     async def on_event(self, event: events.Event) -> None:
         if not isinstance(event, events.Key | events.Paste) or event.is_forwarded:

@@ -189,7 +189,7 @@ class PageListing(Generic[R]):
         return lines(words, content(""), content(*keys))
 
     def search_text(self, row: R, columns: Sequence[Column[R]]) -> str:
-        """Returns the text in which a filter searches: the texts of the columns, without numbers, and ``words``."""
+        """Returns the text that a filter searches: the texts of the columns, without numbers, and ``words``."""
         return " ".join([self.words(row), *(column.text(row) for column in columns if not column.right)])
 
     def words(self, row: R) -> str:

@@ -90,7 +90,7 @@ class ConsoleSession:
         return self.keymap.key(id_)
 
     def hint(self, text: str, tone: str = "") -> list[Part]:
-        """Returns the parts of a text in which ``{entity.new}`` is the key of that action, and ``{2}`` the key 2."""
+        """Returns the parts of a text. ``{entity.new}`` in it becomes the key of that action, and ``{2}`` the key 2."""
         keys = re.compile(r"[a-z]+\.[a-z_]+")
         return [
             (keys.sub(lambda match: self.key(match[0]), part), "key") if at % 2 else (part, tone)

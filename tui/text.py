@@ -2,8 +2,8 @@
 
 Every text from outside, such as that of a client, an upstream or a file, passes through ``safe``, which returns plain
 text of known width: Textual would draw the escape sequences in it. It is then drawn as ``Content`` or segments, never
-as a bare string, in which Textual would read markup. A tone is the meaning of a text, for which the theme has a style;
-words and marks carry the meaning too. A ``TextCard`` is the labelled lines of a pane; long lines wrap with an indent.
+as a bare string, because Textual would read markup in that. A tone is the meaning of a text, and the theme gives it a
+style; words and marks carry it too. A ``TextCard`` is the labelled lines of a pane; long lines wrap with an indent.
 """
 
 import re

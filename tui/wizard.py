@@ -275,11 +275,11 @@ class WizardSteps:
         self._session: ConsoleSession = app.session
         self._channel: ChannelView | None = None
         self._channel_values: Values = {}
-        """The values of the form from which it was created."""
+        """The values of the form that created it."""
         self._owns_channel = False
         """Whether the wizard created it, and may remove it."""
         self._drafts: dict[str, Mapping[str, str]] = {}
-        """The texts with which each form was left, by its title."""
+        """The texts that each form was left with, by its title."""
         self._saved: dict[str, Mapping[str, str]] = {}
         """The texts that were saved last in each form, or the initial ones."""
         self._checked: tuple[str, Collection[str]] = ("", ())
@@ -347,7 +347,7 @@ class WizardSteps:
         return await self._ask(plan)
 
     async def _ask(self, plan: FormPlan) -> Any:
-        """Show the form of a step, with the texts with which it was left before. Returns its result."""
+        """Show the form of a step, with the texts that it was left with. Returns its result."""
         draft = self._drafts.get(plan.title, {})
         fields = []
         for field in plan.fields:

@@ -20,7 +20,7 @@ NO_TRACES = {"OPENAI_AGENTS_DISABLE_TRACING": "1"}
 FOLDER = "@TOLLKEEPER_FOLDER@"
 """Stands for the temporary folder in the variables and arguments of a launch."""
 CLAUDE = ("sonnet", "claude")
-"""Patterns of the models with which Anthropic's programs start, the most suitable first."""
+"""Patterns of the models that Anthropic's programs should start with, the most suitable first."""
 
 
 class AppTarget(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,7 +117,7 @@ class App(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     setup: Callable[[AppTarget], Setup]
     programs: Sequence[str] = ()
-    """The names of its executables, by which ``tollkeeper run`` recognizes it."""
+    """The names of its executables. ``tollkeeper run`` recognizes it by them."""
     family: Sequence[str] = ()
     """Patterns of the models that its vendor made it for, the most suitable first; empty if it suits any model."""
 

@@ -37,7 +37,7 @@ from gateway.domain.views import Step, TokenView
 
 
 class CheckFailed(Exception):
-    """A check failed: what is wrong, what to do, and the code and status with which a call is rejected."""
+    """A check failed: what is wrong, what to do, and the code and status of a call that is rejected for it."""
 
     def __init__(self, text: str, fix: str, *, code: str, status: int) -> None:
         super().__init__(text)

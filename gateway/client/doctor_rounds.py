@@ -151,7 +151,7 @@ async def _store_steps(client: ControlClient, error: str) -> list[Step]:
 
 
 def check_clock(ahead_ms: Mapping[str, int]) -> Step:
-    """Compare this machine's clock with the nearest of the channels' clocks, of which it is ahead by ``ahead_ms``."""
+    """Compare this machine's clock, which is ahead of each channel's by ``ahead_ms``, with the nearest one."""
     if not ahead_ms:
         return Step(name="the clock", result="skipped", text="no upstream sent its time")
     name, ms = min(ahead_ms.items(), key=lambda item: abs(item[1]))

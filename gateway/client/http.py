@@ -54,7 +54,7 @@ class HttpAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Stream:
-    """An answer of which the head has arrived."""
+    """An answer whose head has arrived."""
 
     def __init__(self, address: Address, reader: asyncio.StreamReader, status: int, headers: dict[str, str]) -> None:
         self.status = status

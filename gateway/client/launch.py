@@ -136,7 +136,7 @@ START_S = 15.0
 """The time that a server may take until it answers, in seconds."""
 
 BUSY_S = 5.0
-"""The seconds for which a home may be in use, by a command or by a server that is just stopping."""
+"""How long to wait for a home that a command or a stopping server still uses, in seconds."""
 
 STORE_FAILED = 8
 """The exit code of a server whose home is in use or damaged."""

@@ -14,7 +14,7 @@ from gateway.domain.patterns import is_embedding_model
 from gateway.domain.views import CallView
 
 _SMALL = re.compile(r"\b(?:haiku|mini|nano|lite|flash|fast|small|oss|audio|image|realtime|search|transcribe|tts)\b")
-"""Matches the names of small or special models, with which a vendor's own program should not start."""
+"""Matches the names of small or special models. A vendor's own program should not start with one of them."""
 _NUMBER = re.compile(r"(?<!\d)\d{1,2}(?!\d)")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 

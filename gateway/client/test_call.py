@@ -36,7 +36,7 @@ class TestedApi(msgspec.Struct, frozen=True, kw_only=True):
     content_field: str
     """The field of a complete answer that has the content."""
     end_marks: frozenset[str] = frozenset()
-    """Texts of which the last event of a complete stream contains one; empty if the API has no streams."""
+    """The last event of a complete stream contains one of these texts. Empty if the API has no streams."""
 
 
 EMBEDDINGS = "embeddings"
@@ -66,7 +66,7 @@ TESTED: dict[str, TestedApi] = {
 
 
 def api_for(*names: str) -> str:
-    """Returns the name of the API with which to test a model. ``names`` are its names here and at upstreams."""
+    """Returns the name of the API to test a model with. ``names`` are its names here and at upstreams."""
     return EMBEDDINGS if any(map(is_embedding_model, names)) else CHAT_API
 
 

@@ -110,7 +110,7 @@ def _message_of(error: BaseException) -> str:
 
 
 def _usage_message(error: click.UsageError) -> str:
-    """Returns the message with similar names, if there are any, and with the command that shows the help."""
+    """Returns the message with any similar names, and with the command that shows the help."""
     message = error.format_message().removesuffix(".")
     if isinstance(error, click.NoSuchOption | click.exceptions.NoSuchCommand) and error.possibilities:
         *others, last = (f"'{name}'" for name in error.possibilities)

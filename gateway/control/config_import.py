@@ -334,7 +334,7 @@ def _translate(text: str, origin: ConfigOrigin) -> ImportedConfig:
 
 
 def _merge_document(document: Document, registry: Registry) -> Document:
-    """Returns the document, in which entities that already exist keep the fields that it does not name."""
+    """Returns the document. Entities that already exist keep the fields that it does not name."""
     merged = dict(document)
     for section in SECTIONS:
         if section.title and section.name in document:

@@ -27,7 +27,7 @@ LOCAL = tuple((name, PRESETS[name].base_url) for name in vendors.LOCAL)
 """The presets of local model servers, with their default addresses."""
 
 ANSWER_S = 2.0
-"""The time in which a local server must list its models, in seconds."""
+"""How long a local server may take to list its models, in seconds."""
 
 
 async def list_offers(edits: ConfigEdits, request: web.Request) -> list[Offer]:
@@ -61,7 +61,7 @@ def key_offers(environ: Mapping[str, str]) -> list[Offer]:
 
 
 async def list_presets(_: ConfigEdits, request: web.Request) -> list[PresetView]:
-    """GET /presets: the known vendors and model servers, in the order in which to offer them."""
+    """GET /presets: the known vendors and model servers, in the order to offer them."""
     query(request.query, {})
     return [
         PresetView(

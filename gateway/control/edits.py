@@ -39,9 +39,9 @@ class EntityEdit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     patch: msgspec.Raw = msgspec.Raw(b"null")
     """The fields to change; ``null`` removes the entity."""
     move: str = ""
-    """The group to which the users of a removed group move."""
+    """Where the users of a removed group move to."""
     channel: str = ""
-    """The channel at which a price is set or removed; empty for the price at all channels."""
+    """The channel whose price is set or removed; empty for the price at all channels."""
 
     @property
     def body(self) -> bytes | None:

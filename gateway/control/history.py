@@ -25,7 +25,7 @@ from gateway.store.rollup import Dimension
 from gateway.store.sums import FOREVER
 
 _DIMENSIONS: dict[Table, Dimension] = {"tokens": "token", "channels": "channel", "groups": "group", "prices": "model"}
-"""The dimension by which the calls of each table's entities are counted."""
+"""The dimension that counts the calls of each table's entities."""
 
 
 class UndoBody(msgspec.Struct, frozen=True, kw_only=True):

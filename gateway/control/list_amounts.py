@@ -48,7 +48,7 @@ _WORKDAYS = re.compile(r"all day at weekends|weekends\b.{0,60}off-peak all day|m
 
 
 class _TimedAmounts(msgspec.Struct, frozen=True):
-    """Amounts in a row, and the time in which they apply."""
+    """Amounts in a row, and when they apply."""
 
     since: Millis
     """When it begins; 0 if it has begun."""

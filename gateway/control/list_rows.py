@@ -144,7 +144,7 @@ class ListNames(msgspec.Struct, frozen=True):
         return self._vendor_row(vendor, name, base_url)
 
     def _azure_row(self, vendor: "Provider", name: str) -> ListRow:
-        """Returns what the list has for a name at Azure, where a prefix says in which region the model is served."""
+        """Returns what the list has for a name at Azure, where a prefix names the region that serves the model."""
         name = name.removeprefix("global-standard/").removeprefix("global/")
         if name.startswith("us-gov/"):
             return ListRow(why="the list has no price for the region 'us-gov'")

@@ -282,7 +282,7 @@ def _prices_in_use(registry: Registry) -> Iterator[tuple[Channel, ServedModel, P
 
 
 def _next_rise(model: str, price: Price, now: Millis) -> PriceRise | None:
-    """Returns the next known rise of a price, if there is one. Rules for variants or for some hours are ignored."""
+    """Returns the next known rise of a price, if any. Rules for variants or for some hours are ignored."""
     current = in_force(price, now)
     for rule in price.rules:
         later = rule.since > now and not rule.variant and not rule.during

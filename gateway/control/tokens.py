@@ -24,7 +24,7 @@ from gateway.domain.views import NewToken
 
 DEFAULT_GROUP = "default"
 OUTLIVED_MS = 3 * 86_400_000
-"""The milliseconds for which the token of an ended program is kept, to be shown and named in errors of later calls."""
+"""How long the token of an ended program is kept, to be shown and named in errors of later calls, in milliseconds."""
 
 
 async def add_token(edits: ConfigEdits, request: web.Request) -> NewToken:

@@ -212,7 +212,7 @@ class ModelIndex(msgspec.Struct, frozen=True):
     entries: Mapping[str, ModelEntry]
     """The models that a token sees, or those of all groups."""
     served: Mapping[str, Sequence[tuple[Channel, ServedModel]]]
-    """The channels that serve a model, in the order in which they are tried, with their models."""
+    """The channels that serve a model, in the order they are tried, with their models."""
     groups: Mapping[str, list[str]]
 
 

@@ -74,8 +74,8 @@ def group_of(token: Token, catalog: Catalog) -> Group:
 def admit(call: Call, limiter: Limiter, books: MoneyBooks, recall: Recall = lambda _: 0) -> Admission:
     """Returns what to commit. Raises GatewayError if visibility, price, rate limits or quota do not allow the call.
 
-    Changes nothing but the call: its need, output limit and unaffordable fallbacks. Gates at which it already has a
-    slot are skipped. If too little is left for the call, its output limit is lowered if its token wants that.
+    Changes nothing but the call: its need, output limit and unaffordable fallbacks. Gates where it already has a slot
+    are skipped. If too little is left for the call, its output limit is lowered if its token wants that.
     """
     errors: list[QuotaExceeded] = []
     while True:

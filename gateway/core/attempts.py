@@ -353,7 +353,7 @@ class Attempts:
 
 
 async def _send_content(call: Call, content: bytes, held: int, clock: Clock) -> None:
-    """Send part of a stream. A large one is sent in slices, each of which shows that the client still reads."""
+    """Send part of a stream. A large one is sent in slices. Each slice shows that the client still reads."""
     now, delivery = clock.mono(), call.delivery
     if delivery.first_byte is None:
         delivery.first_byte = now

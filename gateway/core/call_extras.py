@@ -57,7 +57,7 @@ def _searches(fields: Mapping[str, msgspec.Raw]) -> int:
 
 
 def _may_search(tool: rawjson.Fields) -> bool:
-    """Returns whether a tool is one with which the vendor searches, as its type, its name or a field of it says."""
+    """Returns whether the vendor searches with this tool, judging by its type, its name or a field."""
     kind = rawjson.text_at(tool.get("type")) or ("custom" if "input_schema" in tool else "")
     return kind not in _CLIENT_TOOLS and "search" in f"{kind} {rawjson.text_at(tool.get('name'))} {[*tool]}".lower()
 

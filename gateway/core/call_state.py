@@ -49,11 +49,11 @@ class CallLimits(msgspec.Struct):
     headers: Callable[[], dict[str, str]] = dict
     """Returns the ``x-ratelimit-*`` headers."""
     gates: tuple[ConcurrencyGate, ...] = ()
-    """The gates of its token and group at which the call has a slot."""
+    """The gates of its token and group where the call has a slot."""
     counted_calls: Sequence[CountedCall] = ()
     """What the call adds to the rates of its token and group."""
     channel_slot: ConcurrencyGate | None = None
-    """The gate of the channel at which the call has a slot, until its attempt ends."""
+    """The channel's gate where the call has a slot, until its attempt ends."""
     budget_warning: str = ""
     unaffordable: tuple[str, ...] = ()
     """Fallbacks that may not answer, because what is left does not pay for them."""

@@ -26,7 +26,7 @@ from gateway.domain.channel import Channel
 from gateway.domain.units import ChannelId
 
 WINDOW_S = 60.0
-"""The seconds in which the breaker counts outcomes."""
+"""How far back the breaker counts outcomes, in seconds."""
 STEPS_S = (10.0, 30.0, 60.0, 120.0)
 """The seconds of the first, second, third pause, and of every later one."""
 REFUSED_S = (60.0, 300.0, 900.0, 3600.0)

@@ -1,8 +1,7 @@
 """ChannelLimits: the calls in flight and the rates of each channel, from an attempt's beginning to its end.
 
-An attempt counts against its channel's limits from the moment it begins, and its slot is free when it ends. The tokens
-with which it was counted are then replaced by those that it used. An attempt after which another one was necessary
-used none.
+An attempt counts against its channel's limits from the moment it begins, and its slot is free when it ends. The
+estimated tokens are then replaced by those that it used. An attempt after which another one was necessary used none.
 """
 
 from gateway.core.call import Call
@@ -46,7 +45,7 @@ class ChannelLimits:
         return limit_check(self.limiter, call.need.rate_tokens, None if slot is None else slot.key)
 
     def enter(self, call: Call, route: Route) -> None:
-        """Begin an attempt, in the same moment in which its channel was chosen."""
+        """Begin an attempt, without awaiting since its channel was chosen."""
         attempt, limits, scope = call.attempt, call.limits, route.scope
         for counted in attempt.counted_calls:  # the previous attempt used no tokens
             counted.correct_tokens(0)

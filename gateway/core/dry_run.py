@@ -42,7 +42,7 @@ class DryRun(msgspec.Struct, frozen=True, kw_only=True):
     """How far the call would get."""
 
     error: GatewayError | None
-    """The error with which it would be refused; None if a channel would be called."""
+    """The error that would refuse it; None if a channel would be called."""
     admission: Admission | None
     """What would be committed; None if the call would not be admitted."""
     choice: RouteChoice | None
@@ -65,7 +65,7 @@ def dry_run(
     check_open: Callable[[], None],
     usable: Callable[[ModelEntry], ModelEntry],
 ) -> DryRun:
-    """Returns how far a call would get, up to the point at which its hold would be written.
+    """Returns how far a call would get, up to the moment before its hold is written.
 
     ``check_open`` raises the error of calls while none are accepted. ``usable`` returns a model without the channels
     that cannot be called.

@@ -1,4 +1,4 @@
-"""Group policy: in which order a group's channels are tried for a model, and which other models may answer. Pure.
+"""Group policy: the order that a group's channels are tried in for a model, and which other models may answer. Pure.
 
 Both are computed when the configuration changes. By ``priority``, the highest comes first. ``cheapest`` orders by the
 price of three input tokens and one output token, as the upstream publishes it, else as used for charging; local servers
@@ -29,13 +29,13 @@ class Rank(msgspec.Struct, frozen=True):
     place: str = ""
     """The reason, in words."""
     busy_from: int = 0
-    """The number of calls in flight from which it is skipped as busy; 0 if it never is."""
+    """It is skipped as busy from this many calls in flight on; 0 if it never is."""
     by_latency: bool = False
     """Whether measurements decide which channel of its tier is tried first."""
 
 
 def rank_offers(policy: Policy, offers: Sequence[Offer]) -> list[tuple[Offer, Rank]]:
-    """Returns the channels of one model in the order in which they are tried."""
+    """Returns the channels of one model in the order they are tried."""
     sorted_offers = sorted((*_sort_key(policy, offer), offer[0].name, offer) for offer in offers)
     tiers = sorted({key for key, *_ in sorted_offers})
     by_latency = policy is Policy.FASTEST

@@ -7,7 +7,7 @@ import msgspec
 from gateway.domain.units import ChannelId
 
 TOKENS = 200
-"""The output tokens of the typical answer for which channels are compared."""
+"""The output tokens of a typical answer. Channels are compared by how fast they would send it."""
 STALE_S = 600.0
 """Seconds after which a measurement is no longer used: the channel is tried again."""
 

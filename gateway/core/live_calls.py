@@ -26,9 +26,9 @@ class CallDeadlines(msgspec.Struct, frozen=True, kw_only=True):
     first_event: float = 45.0
     """The time after which the head of a stream is sent even if the upstream has not begun."""
     keep_alive: float = 15.0
-    """The time for which a stream that has begun may be silent before it gets a keep-alive, which is a comment."""
+    """How long a stream that has begun may be silent before it gets a keep-alive comment."""
     stall: float = 30.0
-    """The time for which one write may wait for a client that does not read."""
+    """How long one write may wait for a client that does not read."""
     tick: float = 1.0
 
 

@@ -5,9 +5,9 @@ at most once a second, and only when a call comes. While no other call runs, non
 would free nothing. This works on Linux only; other systems do not offer the number.
 
 The C library keeps freed memory for later use: after 200 slow streams or a few large answers that is a hundred
-megabytes in pieces. So it is set once to map large blocks individually, each of which is returned as soon as it is
-freed. Of the rest it keeps a few megabytes for the next call, and is asked to return all of it when no call runs.
-What answers may use is in ``answer_memory``.
+megabytes in pieces. So it is set once to map each large block on its own, which returns the block as soon as it is
+freed. Of the rest it keeps a few megabytes for the next call, and is asked to return all of it when no call runs. What
+answers may use is in ``answer_memory``.
 """
 
 import ctypes
@@ -57,7 +57,7 @@ MIB = 1 << 20
 
 
 class Pressure:
-    """Refuses calls and request bodies for which there is no memory."""
+    """Refuses calls and request bodies that memory has no room for."""
 
     def __init__(
         self,

@@ -111,5 +111,5 @@ class PricesNow:
 
 
 def in_order(channels: Iterable[Channel]) -> list[Channel]:
-    """Returns channels in the order in which their prices count: those in use first, then by priority and name."""
+    """Returns channels in the order their prices count: those in use first, then by priority and name."""
     return sorted(channels, key=lambda channel: (not channel.enabled, -channel.priority, channel.name))

@@ -14,7 +14,7 @@ UNIT_FACTOR = 10
 LEAST_RATE, MOST_RATE = DOLLAR // 10_000, 1_000 * DOLLAR
 """The least and the most that a million tokens cost, if they cost anything."""
 OLD_MS = 90 * 86_400_000
-"""The age at which a list is reported as old."""
+"""A list of this age is reported as old."""
 
 _LABELS = {"input": "input", "output": "output", "cached_input": "cached input", "cache_write": "cache write"}
 _LONG_WRITE = "long cache write"

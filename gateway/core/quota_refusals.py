@@ -28,7 +28,7 @@ STATUSES: Final[Mapping[str, int]] = {
     **dict.fromkeys(("opencode", "qwencode"), 402),
     "codex": 400,
 }
-"""The HTTP status at which a program stops and shows the message, by the beginning of its name. After a 429 or
+"""The HTTP status that makes a program stop and show the message, by the beginning of its name. After a 429 or
 502 these programs repeat the call, some for minutes and silently, whatever the answer says; Codex shows a message of
 its own. Programs made with Vercel's AI SDK, such as Cline, have its name."""
 
@@ -40,7 +40,7 @@ WHILE_HELD = "while_held"
 
 
 def set_program_status(error: GatewayError, app: str, *, bundled: bool) -> None:
-    """Give an error that lasts for more than a minute the HTTP status at which this program stops.
+    """Give an error that lasts for more than a minute the HTTP status that makes this program stop.
 
     ``bundled``: an SDK is part of the program. Users of an SDK expect 429 or 502, and the SDK obeys
     ``x-should-retry``; a program around it may retry by itself.
@@ -75,7 +75,7 @@ class Headroom(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Shortage(msgspec.Struct, frozen=True, kw_only=True):
-    """A call for which the budget is too small."""
+    """A call that the budget is too small for."""
 
     token: Token
     held_output: int
@@ -92,7 +92,7 @@ class Shortage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def quota_exceeded(headroom: Headroom, shortage: Shortage, running: Iterable[Running]) -> QuotaExceeded:
-    """Returns the error of a call for which this budget is too small. ``running`` are the calls charged to it."""
+    """Returns the error of a call that this budget is too small for. ``running`` are the calls charged to it."""
     left = (headroom.tokens if shortage.in_tokens else headroom.nanos) or 0
     details: dict[str, object] = {} if headroom.resets is None else {"resets_at": iso(headroom.resets)}
     if headroom.owner_kind:

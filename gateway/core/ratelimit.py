@@ -43,7 +43,7 @@ class CountedCall(msgspec.Struct, eq=False):
     """None once its minute is over: the call then no longer counts."""
 
     def correct_tokens(self, tokens: int) -> None:
-        """Replace the estimate by the tokens used. The difference counts in the minute in which the call began."""
+        """Replace the estimate by the tokens used. The difference counts in the minute when the call began."""
         if self._log is not None:
             self._log.tokens += tokens - self.tokens
             self.tokens = tokens
@@ -127,7 +127,7 @@ class Limiter:
         return [self._logs[scope.key].add(now, tokens) for scope in per_minute]
 
     def readings(self, scopes: Iterable[RateScope]) -> Readings:
-        """Returns the limits of requests and of tokens of which the least is left, for ``x-ratelimit-*`` headers."""
+        """Returns the tightest limits of requests and of tokens, for ``x-ratelimit-*`` headers."""
         now = self._mono()
         requests: list[LimitReading] = []
         tokens: list[LimitReading] = []

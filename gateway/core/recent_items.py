@@ -59,7 +59,7 @@ class RecentFailures:
             self._failures.note(_digest(token, body), copy(error).with_traceback(None))
 
     def check(self, token: str, body: bytes) -> None:
-        """Raises the failure of the same call a moment ago, if there was one."""
+        """Raises the failure of the same call if it failed a moment ago."""
         if self._failures.items and (failure := self._failures.find(_digest(token, body))) is not None:
             repeated = copy(failure)
             repeated.add(f" [it failed less than {KEEP_FAILURE_S:.0f} s ago and was not sent again]")

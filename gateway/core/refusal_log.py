@@ -6,7 +6,7 @@ counted, and a shared record has the count a second later, whether another refus
 minutes, its records become rarer.
 
 Refusals are counted apart by token, reason, API, program, and model or address, as long as these are few. Others of the
-same token and reason share a record, which leaves out the fields in which they differ.
+same token and reason share a record, which leaves out the fields that differ.
 """
 
 from collections.abc import Callable, Iterator
@@ -41,7 +41,7 @@ _Kind = tuple[str, ...]
 _MIXED: _Kind = ()
 """Stands for all kinds that are not counted apart."""
 _VARYING_FIELDS = ("app", "api", "request", "model")
-"""The fields in which refusals of one token for one reason differ."""
+"""The fields that may differ in refusals of one token for one reason."""
 
 
 class _SharedRecord:
@@ -53,9 +53,9 @@ class _SharedRecord:
         self.kind = kind
         """The kind of all of them, or ``_MIXED``."""
         self.first = first
-        """The first one, of which the record has the id, the time and the retry count."""
+        """The first one. The record has its id, its time and its retry count."""
         self.last = first
-        """The last one, without the fields in which others differ."""
+        """The last one, without the fields that differ in the others."""
         self.count = 0
 
     def add(self, record: Record, kind: _Kind) -> None:

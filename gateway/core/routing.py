@@ -1,4 +1,4 @@
-"""Which channel a call goes to next, with which of its keys, and why other channels were skipped.
+"""Which channel a call goes to next, which of its keys is used, and why other channels were skipped.
 
 Pure: it reads states, takes randomness as a parameter, and changes nothing. Tiers follow the group's policy; within a
 tier, a draw by weight decides. Channels that were already tried, are disabled or are paused are skipped, each with its
@@ -43,7 +43,7 @@ class SkippedRoute(msgspec.Struct, frozen=True):
 
 
 class RouteChoice(msgspec.Struct, frozen=True):
-    """The next route, if there is one, and why others were skipped."""
+    """The next route, if any is left, and why others were skipped."""
 
     route: Route | None
     reason: str

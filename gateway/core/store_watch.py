@@ -12,7 +12,7 @@ from collections.abc import Callable
 _log = logging.getLogger("tollkeeper")
 
 QUIET_S = 30.0
-"""Seconds in which at most one failure is reported, and each repair once."""
+"""At most one failure, and each repair once, is reported within this many seconds."""
 
 
 class StoreWatch:

@@ -90,7 +90,7 @@ _ROOTS: Final = lazy_pattern(r"^(?:/v1)*/(?:v1beta/openai|openai|anthropic)(?=/)
 _DOUBLED: Final = lazy_pattern(
     rf"^(?:/v1)*/(?:chat/completions|completions|embeddings|messages|responses)(?=(?:/v1)?/(?:{_TAILS})(?:/|$))"
 )
-"""Matches the path of an API at the end of a base URL, to which programs such as VS Code have added another one."""
+"""Matches an API's path in a base URL, followed by the path that programs such as VS Code add to it."""
 _DEPLOYMENT: Final = lazy_pattern(
     r"(?:/v1)*/(?:deployments|engines)/(.+?)"
     r"(/(?:chat/completions|completions|embeddings|responses|messages|(?:images|audio)/.+))"

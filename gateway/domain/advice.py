@@ -119,7 +119,7 @@ def _limit(error: GatewayError) -> str:
 
 
 def _setting(error: GatewayError) -> str:
-    """Returns advice about a key, header or proxy with which no request can be sent."""
+    """Returns advice about a key, header or proxy that no request can be sent with."""
     command = {
         "key": "'tollkeeper channel edit {channel} --key -'",
         "header": "'tollkeeper channel edit {channel} --header NAME=VALUE' (it replaces all: give each)",

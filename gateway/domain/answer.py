@@ -1,7 +1,7 @@
 """Events of an answer: what dialects read from their upstreams, and what renderers write for clients.
 
 The reader of a dialect turns what its upstream sends into *parts*: pieces of text, of reasoning and of tool calls,
-media, citations, usage reports, and the word with which the answer ended. ``upstream.answer_state`` repairs them,
+media, citations, usage reports, and the word that ended the answer. ``upstream.answer_state`` repairs them,
 counts, and gives renderers *events* in a fixed order: ``AnswerBegan``; the blocks one after another, each with its
 pieces and ``BlockEnded``; ``AnswerFinished`` for each choice. A block is text, a refusal, reasoning, a tool call, or a
 medium. A tool call begins with ``ToolCallBegan``; reasoning may end with a ``ReasoningSeal``, or consist of one.

@@ -37,7 +37,7 @@ class WindowInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Window(StrEnum):
-    """The time for which a budget applies, in local time. Weeks begin on Monday. What is unused is not carried over."""
+    """How long a budget applies, in local time. Weeks begin on Monday. What is unused is not carried over."""
 
     DAY = "day"
     WEEK = "week"
@@ -105,7 +105,7 @@ class Amounts(msgspec.Struct, frozen=True, gc=False):
 
 
 WARN_SHARE = 0.8
-"""The spent share of a budget from which on there is a warning."""
+"""The spent share of a budget that causes a warning."""
 
 
 def share_of(budget: Budget, nanos: int, tokens: int) -> float:

@@ -102,7 +102,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
 
 
 class CallNames(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """Whose call it is, for which model, and where it goes: what a running call and its record both have."""
+    """Who makes a call, the model, and where it goes: what a running call and its record both have."""
 
     id: CallId
     ts: Millis

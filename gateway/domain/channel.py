@@ -32,7 +32,7 @@ _TYPES: tuple[tuple[str, tuple[type, ...], frozenset[str]], ...] = (
     ("a text or a list", (str, list), frozenset({"stop"})),
     ("a text or an object", (str, dict), frozenset({"tool_choice"})),
 )
-"""The types of well-known parameters, to which all upstreams agree; their ranges differ."""
+"""The types of well-known parameters. All upstreams agree on them, but not on the ranges."""
 
 
 class Overrides(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -173,7 +173,7 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     idle: float = 300.0
     """The time between two data events of a stream. Comments do not count."""
     comments: float = 900.0
-    """The time for which a stream may send only comments."""
+    """How long a stream may send only comments."""
     total: float = 600.0
     """The time for all attempts of a plain call. A stream that keeps sending may take longer."""
 
@@ -256,7 +256,7 @@ class ChannelFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class Channel(ChannelFields, frozen=True, omit_defaults=True):
-    """One upstream account: its address, what it offers, to whom, and in which order it is tried.
+    """One upstream account: its address, its models and groups, and its place in the order of channels.
 
     Its own fields precede the inherited, keyword-only ones, so that an exported channel begins with its dialect.
     """

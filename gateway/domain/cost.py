@@ -42,7 +42,7 @@ class CallExtras(msgspec.Struct, frozen=True, gc=False):
     """The most searches that the vendor may make for it."""
     pictures: int = 0
     variants: tuple[str, ...] = ()
-    """The ways in which it may be processed, except the standard one."""
+    """The ways it may be processed, except the standard one."""
     advisor_cost: Nanos = Nanos(0)
     """The most that models which advise on the answer may cost."""
 

@@ -106,7 +106,7 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     """Why the call would still be refused after that is fixed; None if nothing else is known."""
     visible: bool
     rule: str
-    """The rule by which the model is visible or hidden."""
+    """The rule that makes the model visible or hides it."""
     price: PriceView | None
     prices: list[PriceView]
     """The prices of the model's channels, if they differ."""
@@ -128,8 +128,8 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     sticky: bool
     """Whether a conversation stays at the channel that answered it, although others rank higher."""
     routes: list[RouteView]
-    """The channels in the order in which they are tried, then those of fallbacks, then the group's channels without the
-    model, and others with it."""
+    """The channels in the order they are tried, then those of fallbacks, then the group's channels without the model,
+    and others with it."""
     refuses_unpriced: bool
 
     @property
@@ -200,7 +200,7 @@ class Checkup(msgspec.Struct, frozen=True, kw_only=True):
 
     step: Step
     ahead_ms: Millis | None = None
-    """The milliseconds by which this machine's clock is ahead, within a second; None if unknown."""
+    """How far this machine's clock is ahead, in milliseconds, within a second; None if unknown."""
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):

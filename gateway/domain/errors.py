@@ -73,7 +73,7 @@ class GatewayError(Exception):
         self.call_headers: Mapping[str, str] = {}
         """The headers that report the limits of the caller, and the route of the call."""
         self.program_status = 0
-        """The status at which the calling program stops; 0 for that of the code. See ``set_program_status``."""
+        """The status that makes the calling program stop; 0 for the code's own status. See ``set_program_status``."""
         self.recorded = False
         """Whether the owner can see it already, in the record of a call or of a refusal."""
 
@@ -83,7 +83,7 @@ class GatewayError(Exception):
 
     @property
     def needs_long_wait(self) -> bool:
-        """Returns whether only a wait helps that is longer than the minute for which official SDKs wait at most."""
+        """Returns whether the client must wait for more than a minute, which is the longest that official SDKs wait."""
         return self.retry_after_s is not None and not self.retry_after_s <= 60
 
     @property

@@ -99,7 +99,7 @@ class OutputCounter(msgspec.Struct, eq=False):
     _pieces: list[str] = []
     """Texts that are not estimated yet."""
     _fold_at: int = 65_536
-    """The number of characters at which the pieces are estimated and forgotten."""
+    """As soon as the pieces have this many characters, they are estimated and forgotten."""
     _folded_tokens: int = 0
 
     def add(self, text: str) -> None:

@@ -69,7 +69,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     code: str
     """Our error code; for ``upstream_rejected`` that of the upstream, if it can be passed on."""
     text: UpstreamText
-    """What happened, and at which channel."""
+    """What happened, and where."""
     for_owner: UpstreamText | None = None
     """The text with details that the client must not see; None without any."""
     status: int = 0

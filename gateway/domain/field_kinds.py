@@ -1,8 +1,8 @@
 """Kinds of fields: how a field of an entity is typed, shown, set by options of a command, and printed as a command.
 
 A kind depends on neither click nor the console: it describes options as values, and both front ends draw them. A form
-has one input for each field. Functions that read text take ``now``, the moment from which spans such as ``30d`` count,
-and raise BadRequest.
+has one input for each field. Functions that read text take ``now``, because spans such as ``30d`` count from it, and
+raise BadRequest.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -48,7 +48,7 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
     choices: tuple[str, ...] = ()
     multiple: bool = False
     completes: str = ""
-    """The names with which a shell completes it: ``groups``, ``models`` or ``presets``."""
+    """The names that a shell completes it with: ``groups``, ``models`` or ``presets``."""
 
 
 class Field(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,7 +114,7 @@ class Kind(msgspec.Struct, Generic[T], kw_only=True, eq=False):
     empty_word: str = ""
     """The word that an option needs in place of an empty text."""
     choices: tuple[str, ...] = ()
-    """The texts from which a form lets one choose, if any."""
+    """The texts that a form offers to choose from, if any."""
     completes: str = ""
     """The names that a form offers, as in ``Option.completes``."""
     none_word: bool = False
@@ -148,7 +148,7 @@ class Kind(msgspec.Struct, Generic[T], kw_only=True, eq=False):
         return str(self.content(value))
 
     def read(self, text: str, now: Millis) -> Any:
-        """Returns the content of the input in which this text was typed."""
+        """Returns the content of an input after this text was typed into it."""
         return text.strip()
 
     def content(self, value: T) -> Any:
@@ -201,7 +201,7 @@ class Secret(Text):
 
 
 class Choice(Kind[Any]):
-    """One of several values, each of which has a text."""
+    """One of several values. Each has a text."""
 
     texts: Mapping[Any, str]
 

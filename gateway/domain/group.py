@@ -1,4 +1,4 @@
-"""Group: ties tokens to channels and decides which models its tokens see, at which multiplier."""
+"""Group: ties tokens to channels, and decides which models its tokens see and at what price."""
 
 from enum import StrEnum
 
@@ -28,7 +28,7 @@ class Fallback(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     model: str
     """A pattern of public model names."""
     to: tuple[str, ...]
-    """Public model names, in the order in which they are tried."""
+    """Public model names, in the order they are tried."""
 
 
 class GroupFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -45,7 +45,7 @@ class GroupFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     sticky: bool = False
     """Whether a conversation stays at the channel and key that answered it, so that prompt caches are used."""
     fallbacks: tuple[Fallback, ...] = ()
-    """The fallbacks, of which the first one whose pattern matches a model counts."""
+    """The fallbacks. For each model, the first one with a matching pattern counts."""
     note: str = ""
 
 
@@ -59,7 +59,7 @@ class Group(GroupFields, frozen=True, kw_only=True, omit_defaults=True):
     """A group. Channels and tokens refer to it by name, calls and sums by its id, which does not change."""
 
     id: str = ""
-    """The name with which it was created, unless another group had that id."""
+    """The name that it was created with, unless another group had that id."""
     created: Millis = Millis(0)
 
     def __post_init__(self) -> None:

@@ -18,10 +18,10 @@ from gateway.domain.text import plain
 from gateway.domain.units import Millis
 
 SOURCE_HEADER = "X-Tollkeeper-Source"
-"""The header in which a front end says who makes a change."""
+"""A front end says in this header who makes a change."""
 
 ACCEPT_HEADER = "X-Tollkeeper-Accept"
-"""The header in which a front end sends the code of the question that the owner answered with yes."""
+"""A front end sends in this header the code of the question that the owner answered with yes."""
 
 REVIVES_KEY = "revives_key"
 """The code of the question whether a key or token may work again."""
@@ -31,7 +31,7 @@ NOTHING_CHANGED = "nothing was changed"
 
 
 def difference_excerpts(before: str, after: str, limit: int) -> tuple[str, str]:
-    """Returns excerpts of two values, at most ``limit`` characters long, in which they begin to differ."""
+    """Returns excerpts of two values from where they begin to differ, of at most ``limit`` characters."""
     common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False)))
     start = common - limit // 4
     if start > 0 and max(len(before), len(after)) > limit:

@@ -1,4 +1,4 @@
-"""Incidents: periods in which a channel, or the store, failed for one cause; and budgets that are nearly spent.
+"""Incidents: times when a channel, or the store, failed for one cause; and budgets that are nearly spent.
 
 They are derived from failed attempts of settled calls, and from the present conditions of channels, store and budgets.
 Failures with another kind or HTTP status are another incident, even at the same time.
@@ -27,7 +27,7 @@ STORE = ""
 """The channel name of incidents of the store and of budgets."""
 
 PAUSED_STATES = ("cooling", "attention")
-"""The states in which a channel gets no calls."""
+"""The states of a channel that gets no calls."""
 
 ALL_SPENT = "all is spent, and calls are rejected"
 

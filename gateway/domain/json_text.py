@@ -36,7 +36,7 @@ def contains(text: bytes | msgspec.Raw, word: bytes) -> bool:
 
 
 def plain_escapes(data: bytes | msgspec.Raw) -> bytes:
-    """Returns JSON text for searching, in which letters, digits and punctuation are not escaped."""
+    """Returns JSON text for searching: its letters, digits and punctuation are not escaped."""
     text = bytes(data)
     for digits in {match[1] for match in _ASCII_ESCAPE.finditer(text)} if contains(text, b"\\u00") else ():
         char = bytes.fromhex(digits.decode())
@@ -182,7 +182,7 @@ MOST_ELEMENTS = 1_000_000
 MOST_LOGPROBS = 4_000_000
 """The most elements of log probabilities: thirty thousand tokens with twenty alternatives each."""
 SMALL = 1 << 20
-"""The size in bytes up to which elements are not counted."""
+"""Elements are not counted in texts of up to this many bytes."""
 
 
 class TooManyElements(ValueError):
@@ -259,7 +259,7 @@ class ObjectEnd:
             self.reached, self.depth = False, -1
 
     def _handle_mark(self, mark: str, position: int, size: int) -> int:
-        """Handle a quote, backslash or bracket. Returns the position at which to continue."""
+        """Handle a quote, backslash or bracket. Returns the position to continue at."""
         if mark == "\\":
             self._escaped = self._quoted and position + 1 == size
             return position + (2 if self._quoted else 1)

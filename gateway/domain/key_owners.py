@@ -164,7 +164,7 @@ def retirements(changes: Iterable[Change], before: Registry, after: Registry, no
 
 
 def _retired_keys(entity: Token | Channel | None, now: Millis) -> Iterator[RetiredKey]:
-    """Yields the keys of a token or channel in the form in which they are remembered; none for a temporary token."""
+    """Yields the keys of a token or channel in the form that is remembered; nothing for a temporary token."""
     if isinstance(entity, Token) and not entity.temporary:
         yield RetiredKey(
             digest=entity.digest, hint=entity.hint, noun="token", owner=entity.id, name=entity.name, since=now

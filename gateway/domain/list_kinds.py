@@ -16,7 +16,7 @@ T = TypeVar("T")
 K = TypeVar("K")
 
 _QUOTED = re.compile(r"[\s\"'\\]")
-"""Matches characters for which a word of a form is quoted."""
+"""Matches characters that make a form quote a word."""
 
 
 class ListKind(Kind[T], kw_only=True):

@@ -92,7 +92,7 @@ _CHOICES = frozenset(
     }
 )
 _BATCHES = frozenset({"prompt", "prompts", "input", "inputs", "requests", "instances", "batch"})
-"""Names of arrays of which each item gets an answer."""
+"""Names of arrays. Each of their items gets an answer."""
 
 
 class OutputLimit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -123,7 +123,7 @@ class OutputLimit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 def limit_of(cap: int | None, *, expected: int = DEFAULT_OUTPUT, choices: int = 1, minimum: int = 0) -> OutputLimit:
-    """Returns the limit of a dialect in which one number limits the whole output, including thinking."""
+    """Returns the limit of a dialect that limits the whole output, including thinking, by one number."""
     if cap is None or cap < 1:
         return OutputLimit(expected=expected, choices=choices, minimum=max(1, minimum))
     return OutputLimit(capped=min(cap, MOST_TOKENS), choices=choices)

@@ -25,7 +25,7 @@ class PresentNames(msgspec.Struct, frozen=True, kw_only=True):
     groups: Mapping[str, str] = {}
 
     def widen(self, query: Query) -> Query:
-        """Returns the query in which a name also matches calls of its token, channel or group under other names."""
+        """Returns the query with names that also match calls under the other names of a token, channel or group."""
         conditions = tuple(map(self._widen, query.conditions))
         return query if conditions == query.conditions else msgspec.structs.replace(query, conditions=conditions)
 

@@ -35,7 +35,7 @@ RATE_AMOUNTS: Final = ("input", "output", "cached_input", "cache_write", "cache_
 AMOUNTS: Final = (*RATE_AMOUNTS, "per_call")
 """The names of the fields with amounts. Those with rates are also fields of ``Rates``."""
 VARIANTS: Final = ("flex", "priority", "fast", "batch")
-"""The ways to process a call for which vendors have other prices."""
+"""The ways to process a call that vendors have other prices for."""
 RATE_WORDS: Final[Mapping[str, str]] = {
     **{f"input_{kind}": f"{kind} input" for kind in MODALITIES},
     **{f"cached_{kind}": f"cached {kind} input" for kind in MODALITIES},
@@ -211,7 +211,7 @@ class PriceDraft(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rates(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The rates at which a call was priced, as its record keeps them, and the multiplier."""
+    """The rates of a call, as its record keeps them, and the multiplier."""
 
     input: int
     cached_input: int

@@ -65,9 +65,9 @@ _MEDIA = _PICTURES | _FETCHED
 _MEDIA_URLS = _MEDIA | {"url", "file_id"}
 """Names of fields that may have a ``data:`` URL. In any other field it is text, which the model reads."""
 _MEDIA_NAMES = _MEDIA_URLS | {"images", "data"}
-"""Names of which one is in each object that has media, unless its own type is in ``_MEDIA``."""
+"""Each object that has media has one of these names, unless its own type is in ``_MEDIA``."""
 _SPECIAL_NAMES = _MEDIA_NAMES | {*_SEALS.values()}
-"""Names of which one is in each object that has media or seals, unless its own name or type is in ``_MEDIA``."""
+"""Each object that has media or seals has one of these names, unless its own name or type is in ``_MEDIA``."""
 _QUOTED_NAMES = tuple(b'"%b"' % name.encode() for name in _SPECIAL_NAMES)
 _ARGUMENTS = frozenset({"input", "arguments", "action", "operation"})
 """Fields with what a tool is called with, which is text, whatever it looks like."""

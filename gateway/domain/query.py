@@ -89,7 +89,7 @@ _SEPARATOR = "\0"
 _texts_of: Callable[[Any], tuple[str, ...]] = attrgetter(
     *("id", "token", "group", "model", "upstream_model", "channel", "app", "outcome", "code", "error")
 )
-"""Returns the fields of a call in which a bare word is searched, in addition to the status."""
+"""Returns the fields of a call that a bare word is searched in, in addition to the status."""
 
 
 class TextCondition(msgspec.Struct, frozen=True):
@@ -234,7 +234,7 @@ SORT_KEYS: Mapping[str, Callable[[CallView], Any]] = {
     "tries": lambda call: len(call.attempts),
     "end": lambda call: call.finish_reason or call.code,
 }
-"""The keys by which calls can be sorted."""
+"""The keys that calls can be sorted by."""
 
 
 class CallOrder(msgspec.Struct, frozen=True):

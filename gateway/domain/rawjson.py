@@ -17,7 +17,7 @@ import msgspec
 
 Fields = dict[str, msgspec.Raw]
 JsonObject = dict[str, Any]
-"""A decoded object, in which some values may be raw."""
+"""A decoded object. Some values may be raw."""
 Kind = TypeVar("Kind", dict[str, Any], list[Any], str)
 
 NULL = msgspec.Raw(b"null")

@@ -34,7 +34,7 @@ _LIMIT = re.compile(
 )
 _LIMIT_VALUE = re.compile(r"[\w.:+,; /-]{1,64}", re.ASCII)
 ID_HEADERS = ("x-request-id", "request-id", "x-generation-id", "mistral-correlation-id")
-"""The headers in which upstreams send their id of a call."""
+"""The headers that may have an upstream's id of the call."""
 _ID = re.compile(r"[\w.:+/=-]{1,120}", re.ASCII)
 _CONTENT_FIELDS = frozenset(
     {

@@ -146,7 +146,7 @@ class Needles(msgspec.Struct, frozen=True):
 
     values: frozenset[str] = frozenset()
     long: tuple[str, ...] = ()
-    """The spellings of which pieces are found."""
+    """The spellings that are also found in pieces."""
     short: tuple[str, ...] = ()
     """The spellings that are found only as a whole."""
     blocks: frozenset[str] = frozenset()

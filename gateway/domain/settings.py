@@ -55,9 +55,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     list_for_claude: bool = False
     """Whether Anthropic's clients get models that Claude Code would not offer as ``claude/NAME`` too."""
     keep_days: int = 400
-    """The days for which call records are kept. Their sums are kept for ever."""
+    """How many days call records are kept. Their sums are kept for ever."""
     refresh_models_h: int = 24
-    """The hours between refreshes of model lists from which patterns select; 0 for never."""
+    """How often the model lists that patterns select from are refreshed, in hours; 0 for never."""
     stop_on_leave: bool = False
     """Whether leaving the console stops the server too."""
     token_streams: int = 32

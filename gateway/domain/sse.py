@@ -21,8 +21,8 @@ BOM = b"\xef\xbb\xbf"
 class SSEEvent(msgspec.Struct, frozen=True):
     """One event: its data, and its name, which may be empty.
 
-    Several ``data`` lines are joined by line feeds, or by spaces if they are JSON, parts of which may be passed on as
-    one line.
+    Several ``data`` lines are joined by line feeds, or by spaces if they are JSON, because parts of JSON may be passed
+    on as one line.
     """
 
     data: bytes

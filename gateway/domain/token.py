@@ -1,4 +1,4 @@
-"""Token: the key with which a client calls. Only its SHA-256 digest is stored."""
+"""Token: the key that a client calls with. Only its SHA-256 digest is stored."""
 
 from enum import StrEnum
 
@@ -47,7 +47,7 @@ class TokenFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     stop_when_empty: bool = False
     """Whether a running stream ends when the token's budget is used up."""
     hold_output: int = 0
-    """The output tokens for which a call holds money if it asks for more or sets no limit; 0 for all that it may use.
+    """How many output tokens a call holds money for if it asks for more or sets no limit; 0 for all that it may use.
     An answer that is longer may cost more than was held."""
     fit_output: bool = False
     """Whether the output limit of a call is lowered to what the money left pays for. Otherwise the call is refused."""

@@ -21,7 +21,7 @@ from gateway.domain.json_text import SMALL, replace_lone_surrogates
 RESULTS_REPAIRED = "tool_results_repaired"
 """The mark of a request with calls without a result, results without a call, or two results of a call."""
 ARGUMENTS_REPAIRED = "tool_arguments_repaired"
-"""The mark of a request in which the arguments of a call were not a JSON object."""
+"""The mark of a request with a call whose arguments were not a JSON object."""
 INVALID_ARGUMENTS = "invalid_arguments"
 """The field that holds arguments which are not a JSON object."""
 NO_OUTPUT = TextPart(raw=msgspec.Raw(b'"[no output]"'))
@@ -57,7 +57,7 @@ class _Turn(msgspec.Struct):
 
 
 class _OpenCalls(msgspec.Struct):
-    """Calls of which some have no result yet."""
+    """Calls, some still without a result."""
 
     turns: list[deque[_Call]] = []
     last: _Call | None = None
@@ -165,7 +165,7 @@ class Transcript:
         return call.block
 
     def _attach_result(self, block: ResultPart) -> list[Block]:
-        """Attach a result to its call. If there is no call, return the result as texts of the user."""
+        """Attach a result to its call. Without such a call, return the result as texts of the user."""
         call = self._call_of(block)
         if call is None:
             self._marks[RESULTS_REPAIRED] = None

@@ -36,14 +36,14 @@ CITATIONS: Final = "citations"
 SEARCHES: Final = ("searches", "file_searches")
 """Searches by tools that the vendor runs, of the web and of stored files."""
 PICTURES: Final = "images"
-"""The pictures in a request, for which some vendors charge a fee."""
+"""The pictures in a request. Some vendors charge a fee for each."""
 UNITS: Final = (*SEARCHES, PICTURES)
 """Counts of things that are not tokens, each with a price per unit."""
 OTHER_PARTS: Final = ("other_input", "other_cached", "other_write", "other_write_long", "other_output")
 """Text tokens of another model that worked on the answer, at the price of that model: new input, cached input, cache
 writes, long cache writes, and output."""
 PARTS: Final = (*INPUT_PARTS, *CACHED_PARTS, LONGEST_WRITE, *OUTPUT_PARTS, CITATIONS, *UNITS)
-"""The parts for which a price may have a rate."""
+"""The parts that a price may have a rate for."""
 
 PART_WORDS: Final[Mapping[str, str]] = {
     **{f"input_{kind}": f"of the input {kind}" for kind in MODALITIES},
@@ -77,7 +77,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     cache_write: int = 0
     """Input tokens written to the upstream's prompt cache, long-lived ones included."""
     cache_write_long: int = 0
-    """The part of ``cache_write`` that is kept for an hour or more, for which vendors charge more."""
+    """The part of ``cache_write`` that is kept for an hour or more. Vendors charge more for it."""
     output: int = 0
     """All output tokens, reasoning included."""
     reasoning: int = 0

@@ -75,7 +75,7 @@ class TokenView(TokenFields, frozen=True, kw_only=True, omit_defaults=False):
 
     @property
     def search_text(self) -> str:
-        """Returns the text in which a search looks, with the handles of its keys."""
+        """Returns the text that is searched, with the handles of its keys."""
         return " ".join([self.name, self.group, self.state, self.hint, self.note, *(key.handle for key in self.keys)])
 
     @property
@@ -383,7 +383,7 @@ class SumRow(msgspec.Struct, frozen=True, kw_only=True):
     lost: int = 0
     """The number of calls that were running when the gateway died. They are not errors either."""
     waited_ms: int = 0
-    """The part of ``first_byte_ms`` in which calls waited for a free slot, before any upstream request."""
+    """The part of ``first_byte_ms`` that calls waited for a free slot, before any upstream request."""
     duration_p50_ms: Millis | None = None
     """The duration that half of the calls did not exceed; None if not requested, or not known any more."""
     duration_p95_ms: Millis | None = None

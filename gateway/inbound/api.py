@@ -156,7 +156,7 @@ class InboundApi(Protocol):
     def parse(self, request: HttpRequest) -> InboundRequest:
         """Returns a checked request. Raises BadRequest, whose ``param`` names the field at fault in the client's words.
 
-        A body for which ``is_large`` is parsed in a worker thread, by ``parse_large``.
+        A body that ``is_large`` is parsed in a worker thread, by ``parse_large``.
         """
 
     def other_names(self, model: str) -> tuple[str, ...]:
@@ -186,7 +186,7 @@ class InboundApi(Protocol):
         return msgspec.structs.replace(request, fields=changed, body=b"", output_cap=limit, lowered_cap=limit)
 
     def order(self, request: InboundRequest, call: CallId, ts: Millis) -> Order:
-        """Returns the request with which every attempt begins, in the words of the API."""
+        """Returns the request that every attempt begins with, in the words of the API."""
         return Order(
             fields=request.fields,
             body=request.body,

@@ -65,7 +65,7 @@ class EventStream(FramedStream):
         """Returns what the client gets for one event, given without its blank line."""
 
     def _open_event(self, part: bytes) -> bytes:
-        """Returns what the client gets for one event, from which a template may be learned."""
+        """Returns what the client gets for one event. A template may be learned from it."""
         out = self._read_event(part)
         if self._contents:  # an event without content, such as a comment or a usage, leaves the template as it is
             self._template = None

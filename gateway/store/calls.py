@@ -60,8 +60,8 @@ class CallLog:
     def by_number(self, top: int, limit: int) -> list[Record]:
         """Returns the records numbered ``top``, ``top - 1`` and so on, at most ``limit`` of them.
 
-        Records are numbered in the order in which their calls ended: the oldest one that is kept is number 1, the
-        newest is number ``count``. Numbers outside that range are skipped.
+        Records are numbered in the order their calls ended: the oldest one that is kept is number 1, the newest is
+        number ``count``. Numbers outside that range are skipped.
         """
         with self.log.lock:
             segments = [(segment, segment.count, segment.end) for segment in self.log.segments if not segment.deleted]
@@ -121,8 +121,8 @@ class CallLog:
     def sums(self, by: Dimension, since: Millis, until: Millis, step: Step) -> Sums:
         """Returns sums of the calls that began in ``since <= ts < until``: in total, by value and over time.
 
-        Days and months are local. A UTC hour (for calls older than forty days, a UTC day) counts to the local day in
-        which it begins. Months are exact as long as the records at their edges are kept.
+        Days and months are local. A UTC hour (for calls older than forty days, a UTC day) counts to the local day when
+        it begins. Months are exact as long as the records at their edges are kept.
         """
         span = Span(since, until)
         if not step:

@@ -224,7 +224,7 @@ class Folder:
         self.fd = -1 if sys.platform == "win32" else os.open(home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._status = home.stat() if self.fd < 0 else os.fstat(self.fd)
         self.path = self._stable_path()
-        """The path with which the paths of its files begin."""
+        """The beginning of the paths of its files."""
 
     @property
     def misplaced(self) -> str:

@@ -25,7 +25,7 @@ from gateway.store import files
 from gateway.store.errors import RETRY_AFTER_S
 
 LIMIT = 4 << 20
-"""The size in bytes at which the file is rewritten with the calls that still run."""
+"""A file of this many bytes is rewritten with the calls that still run."""
 
 PROBE = 8192
 """The number of bytes that a probe writes: enough for the file to need new disk space."""
@@ -188,7 +188,7 @@ class Inflight:
 
 
 _UNUSED = {name: value for name, value in msgspec.structs.asdict(NOTHING).items() if name in Record.__struct_fields__}
-"""The usage of a record in which nothing was used."""
+"""The usage of a record without any usage."""
 
 
 def withheld_record(record: Record, reason: str) -> Record:

@@ -204,7 +204,7 @@ class Recorder:
         self._inflight.close()
 
     def _sync_records(self) -> None:
-        """Sync the records, for which calls may wait. Raises OSError."""
+        """Sync the records. Calls may wait for that. Raises OSError."""
         with self._sync_lock:
             count = len(self._backlog.written)
             try:

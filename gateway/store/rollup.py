@@ -1,4 +1,4 @@
-"""Rollup: sums of calls by hour, from which charts, totals and balances are computed.
+"""Rollup: sums of calls by hour. Charts, totals and balances are computed from them.
 
 While a segment grows, its calls are summed in a Rollup, by hour and by all dimensions at once. When it is sealed, the
 sums become a SealedSegment, with one table for each dimension, in the ledger.
@@ -43,13 +43,13 @@ class Counts(msgspec.Struct, array_like=True, gc=False):
     aborts: int = 0
     """The number of errors whose calls were ended by the client, the owner or a stop of the gateway."""
     refused_ms: int = 0
-    """The part of ``ms`` that belongs to refused calls, some of which waited in a queue before."""
+    """The part of ``ms`` that belongs to refused calls. Some of them waited in a queue before."""
     repeats: int = 0
     """The number of refusals without a record of their own. They are not in ``calls``, ``errors`` and ``refused``."""
     lost: int = 0
     """The number of errors whose calls were running when the gateway died."""
     waited: int = 0
-    """The part of ``ttft`` in which calls waited for a free slot, before any upstream request."""
+    """The part of ``ttft`` that calls waited for a free slot, before any upstream request."""
 
     @property
     def failures(self) -> int:
@@ -125,7 +125,7 @@ class Rollup:
         """Maps each token's id to the start of its latest call."""
 
     def add(self, call: Record) -> Counts:
-        """Count one call. Returns the sums to which it was added."""
+        """Count one call. Returns the sums that it was added to."""
         key = call.ts // HOUR * HOUR, call.token, call.model, call.channel, call.group, call.app, call.api
         counts = self._counts_by_key.get(key)
         if counts is None:

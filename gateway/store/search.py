@@ -63,12 +63,12 @@ CALL_FIELDS: Mapping[Dimension, str] = {
     "app": "app",
     "api": "api",
 }
-"""The attribute of a call by which calls are summed up, by dimension."""
+"""The attribute of a call that each dimension sums up by."""
 _DIMENSIONS = {field: dimension for dimension, field in CALL_FIELDS.items()}
 
 
 class SearchDeadline:
-    """The time that a search may take, how far it came in that time, and the pauses in which other threads can run."""
+    """How long a search may take, how far it got in that time, and when it pauses so that other threads can run."""
 
     def __init__(self, seconds: float = float("inf")) -> None:
         self._end = time.perf_counter() + seconds

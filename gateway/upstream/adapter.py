@@ -45,8 +45,8 @@ class AnswerStream(StreamProgress, Protocol):
     finished: bool
     """Whether the answer is complete: ``[DONE]`` came, or the stream ended with every choice finished."""
     failure: Failure | None
-    """The error that the upstream reported, or what is invalid in the stream, of which no more is read. Its kind counts
-    only before ``started``."""
+    """The error that the upstream reported, or what is invalid in the stream. No more of the stream is read. Its kind
+    counts only before ``started``."""
     held: int
     """The number of bytes that are kept for later: of an incomplete event, or of a whole answer."""
 
@@ -100,7 +100,7 @@ AnswerFacts = WholeAnswer | AnswerState
 def whole_answer(
     state: AnswerState, body: bytes, *marks: str, render: Callable[[Usage], bytes] | None = None
 ) -> WholeAnswer:
-    """Returns the whole answer of which this is known; ``marks`` are added."""
+    """Returns these facts as a whole answer, with ``marks`` added."""
     return WholeAnswer(
         body=body,
         reported=state.reported,

@@ -26,7 +26,7 @@ _COMMON = frozenset(
         *("id", "object", "created", "model", "choices", "usage", "system_fingerprint"),
     }
 )
-"""Fields of nearly every event, of which only ``choices`` and ``object`` can report an error."""
+"""Fields of nearly every event. Only ``choices`` and ``object`` can report an error."""
 _ERROR_HOLDERS = ("choices", "response")
 """Fields of answers that may contain an error object."""
 _ERROR = msgspec.Raw(b'"error"')

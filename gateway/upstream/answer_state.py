@@ -232,7 +232,7 @@ class _Choice:
             self.blocks.add((BlockKind.TOOL_CALL, number), arguments, call.arguments)
 
     def announce_call(self) -> None:
-        """Pass on the beginning of the call that was held for more of its name, if there is one."""
+        """Pass on the beginning of any call that was held for more of its name."""
         began, self._unannounced = self._unannounced, None
         if began is not None:
             call = self.tracker.calls[began.number]
@@ -240,7 +240,7 @@ class _Choice:
             self.blocks.add((BlockKind.TOOL_CALL, began.number), began, call.arguments)
 
     def _add_seal(self, part: ReasoningSeal) -> None:
-        """Add the seal of the preceding reasoning, if there is any. It ends the block."""
+        """Add the seal of any preceding reasoning. It ends the block."""
         key = (BlockKind.REASONING, part.block or self._sealed)
         self.blocks.add(key, part)
         self.blocks.end(key)

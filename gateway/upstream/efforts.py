@@ -153,7 +153,7 @@ def fit_thinking(fields: Fields, learned: Collection[str]) -> list[str]:
 
 
 def lower_budget(fields: Fields, changes: Fields) -> Fields:
-    """Returns the thinking that replaces one whose budget is not below the new ``max_tokens``, if there is one."""
+    """Returns the thinking that replaces one whose budget is not below the new ``max_tokens``; empty if it fits."""
     thinking, limit = rawjson.maybe(fields.get("thinking")), rawjson.maybe(changes.get("max_tokens"))
     budget = rawjson.at(thinking, "budget_tokens")
     if type(limit) is not int or type(budget) is not int or budget < limit:

@@ -22,7 +22,7 @@ from gateway.upstream.refused_params import most_output, refused_params
 from gateway.upstream.request_rules import rules_in
 
 REJECTED = "upstream_rejected"
-"""The code of an error for which the upstream sent none."""
+"""The code of an error that the upstream sent without one."""
 TIMEOUT = "upstream_timeout"
 BAD_RESPONSE = "upstream_bad_response"
 

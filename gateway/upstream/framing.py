@@ -126,7 +126,7 @@ class FramedStream(ABC):
 
 
 PIECE = 32 * 1024
-"""The number of bytes at which a JSON string is split, or a few more or less."""
+"""A JSON string is split after about this many bytes."""
 
 
 def is_long(text: bytes | memoryview) -> bool:

@@ -32,7 +32,7 @@ ADDED_FIELDS = {Dialect.OPENAI: "stream_options", Dialect.ANTHROPIC: "cache_cont
 
 NOTHING = LearnedRefusals()
 INCLUDE = "include"
-"""The field of responses in which the gateway asks for sealed reasoning."""
+"""The field of responses that asks for encrypted reasoning."""
 
 
 class Lesson(msgspec.Struct, frozen=True):

@@ -82,7 +82,7 @@ def with_rules(messages: list[JsonObject], rules: Collection[str]) -> list[JsonO
 
 
 def fit_messages(fields: Fields, rules: Collection[str]) -> list[str]:
-    """Change the messages as the rules want them. Returns the names of the rules by which they lose something.
+    """Change the messages as the rules want them. Returns the names of the rules that take something away from them.
 
     Items of the Responses API get fewer changes than messages.
     """
@@ -216,7 +216,7 @@ def _with_object_input(part: Any) -> Any:
 
 
 def _with_short_id(holder: Any, *names: str) -> Any:
-    """Returns an object in which an id with one of these names, unless it is short, is a digest of it."""
+    """Returns an object whose ids with these names are replaced by their digests, unless they are short."""
     for name in names:
         given = rawjson.at(holder, name)
         if isinstance(given, str) and not _SHORT_ID.fullmatch(given):
@@ -347,4 +347,4 @@ RULES: Mapping[str, MessageRule] = {
     ),
     TEXTS: MessageRule(_in_each(with_text), PARTS_REFUSED),
 }
-"""The rules by their names, in the order in which they are applied."""
+"""The rules by name, in the order they are applied."""

@@ -2,7 +2,7 @@
 
 It answers chat completions, and embeddings with vectors that are equal for equal texts and similar for texts with words
 in common. The model's name, the channel's options, and words that begin with ``!`` in the last user message (see
-``HELP``) control what it does, so that clients can be tested against every way in which an upstream can fail.
+``HELP``) control what it does, so that a client can be tested against every way an upstream can fail.
 """
 
 import asyncio

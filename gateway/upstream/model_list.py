@@ -32,7 +32,7 @@ the output limit in ``top_provider``, with the context of that provider alone.""
 _NAMES = ("id", "model", "name")
 """Fields with a model's name at OpenAI and most others, at Perplexity, at Ollama and Google."""
 _METHODS = frozenset({"generateContent", "embedContent"})
-"""Google's methods of which a model must have one, to be of use here."""
+"""Google's methods. A model must have one of them to be useful here."""
 
 
 class ModelPage(msgspec.Struct, frozen=True, kw_only=True):

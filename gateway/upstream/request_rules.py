@@ -97,7 +97,7 @@ def leave_out(fields: Fields, name: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def _parts_of(name: str) -> tuple[str, tuple[str, ...]]:
-    """Returns the field at the top in which a path begins, and the names below it."""
+    """Returns the top-level field of a path, and the names below it."""
     holder, *path = name.replace("[]", "").split(".")
     return holder, tuple(path)
 

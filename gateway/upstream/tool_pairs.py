@@ -58,7 +58,7 @@ class _Results:
         return {**call, id_field: own_id}, {**self._empty, **result, self._id_field: own_id}
 
     def drop(self, result: JsonObject) -> bool:
-        """Returns whether a result still waits for a call, for which it then waits no longer."""
+        """Returns whether a result still waits for this call, and ends that wait."""
         waiting = self._waiting.get(rawjson.text_at(result, self._id_field), deque())
         waits = any(result is other for other in waiting)
         if waits:

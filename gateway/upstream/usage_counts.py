@@ -171,7 +171,7 @@ LONG_WRITE = "ephemeral_1h_input_tokens"
 
 
 def sum_writes(report: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns Anthropic's report with the sum of its cache writes, of which some proxies report only the parts."""
+    """Returns Anthropic's report with the sum of its cache writes, because some proxies report only the parts."""
     if report.get("cache_creation_input_tokens") is not None:
         return report
     return {**report, "cache_creation_input_tokens": _sum(report["cache_creation"].values())}

@@ -54,7 +54,7 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
     message_allow: frozenset[str] = frozenset()
     """If not empty, the only fields of a message that it accepts."""
     strict_messages: bool = False
-    """Whether it refuses a message with unknown fields, of which ``reasoning_content`` is one."""
+    """Whether it refuses a message with unknown fields such as ``reasoning_content``."""
     completions_root: str = ""
     """What precedes ``/completions`` instead of the version at the end of the base URL; empty if it is the same."""
     reasoning_back: bool = False
@@ -234,7 +234,7 @@ PRESETS = {
         Vendor(name="plain", suspects=()),
     )
 }
-"""The presets by name, in the order in which they are offered."""
+"""The presets by name, in the order they are offered."""
 
 
 LOCAL = tuple(row.name for row in PRESETS.values() if row.base_url.startswith("http://127.0.0.1:"))

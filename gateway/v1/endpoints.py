@@ -141,7 +141,7 @@ def documented_requests() -> str:
 
 
 def _spellings(path: str) -> Iterator[str]:
-    """Yields the path in the forms in which the table may have it."""
+    """Yields the path in each form that the table may have."""
     clean = path.rstrip("/") or "/"
     while clean.startswith("/v1/v1/") or clean == "/v1/v1":
         clean = clean[3:]

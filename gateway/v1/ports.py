@@ -1,4 +1,4 @@
-"""The ports at which a ``PublicApp`` answers requests.
+"""The ports of a ``PublicApp``.
 
 Clients make calls at the ``PublicPort``, which ends its calls in order when the server stops. ``OllamaPort`` is for
 programs that expect Ollama and cannot send a key (``Settings.ollama_port``). It is open while a port and a token are

@@ -54,7 +54,7 @@ _log = logging.getLogger("tollkeeper")
 IDLE_S = 600.0
 """Seconds without a request after which a connection is closed. Its responses are forgotten; clients connect again."""
 LIFE_S = 3600.0
-"""The age in seconds from which a connection accepts no more requests, as at OpenAI."""
+"""A connection of this age, in seconds, accepts no more requests, as at OpenAI."""
 MOST_WAITING = 16
 """The most requests that may wait on a connection: OpenAI allows as many streams."""
 MOST_BYTES = 16 << 20

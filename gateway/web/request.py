@@ -40,7 +40,7 @@ def check_head(request: web.BaseRequest) -> None:
 def keys_of(request: web.BaseRequest) -> list[str]:
     """Returns the client's keys, each once, from ``Authorization: Bearer``, ``api-key`` and ``x-api-key``.
 
-    Programs may send several, some of which belong to another service. A key may have been copied with quotes or with
+    Programs may send several, and some may belong to another service. A key may have been copied with quotes or with
     its scheme, or come without that. Raises InvalidToken for several Authorization headers, and for a
     malformed one without another key.
     """

@@ -23,7 +23,7 @@ from aiohttp.web_protocol import RequestHandler
 from gateway.domain.answer import Buffer
 
 LINGER_S = 30.0
-"""The most seconds in which what the client still sends is read and dropped."""
+"""How long at most the rest of a client's request is read and dropped, in seconds."""
 QUIET_S = 5.0
 """Seconds of silence after which the client counts as having stopped sending."""
 LINGER_BYTES = 256 << 20

@@ -77,7 +77,7 @@ class ConsolePage(Vertical):
         return [action for scope in cls.scopes for action in keymap.actions_in(scope) if action.verb in cls.verbs]
 
     def __init__(self, session: ConsoleSession) -> None:
-        """The page's id is the beginning of its class's name, by which ``page_class`` finds the class."""
+        """The page's id is the beginning of its class's name, so that ``page_class`` finds the class."""
         super().__init__(id=type(self).__name__.removesuffix("Page").lower())
         self.session = session
         self.fetched: tuple[object, object] | None = None

@@ -27,7 +27,7 @@ from tui.text import TextCard, add_details, content, safe
 from tui.widgets.why import explain_for_groups
 
 _RANKS = {"attention": 0, "cooling": 1, "half_open": 2, "untested": 3, "ok": 4, "off": 5}
-"""The places of the states in the order by which the table sorts them."""
+"""The places of the states in the sort order of the table."""
 
 
 class ChannelRow(msgspec.Struct, frozen=True):

@@ -32,7 +32,7 @@ from tui.widgets.form import FormField, Values
 from tui.widgets.why import WhyScreen
 
 COLOR_TONES = {Color.NONE: "", Color.RED: "bad", Color.YELLOW: "warn", Color.GREEN: "ok", Color.GRAY: "dim"}
-"""The tones of token colors, by which the theme draws names."""
+"""The tones of token colors. The theme draws names in them."""
 
 
 class TokenRow(msgspec.Struct, frozen=True):

@@ -203,7 +203,7 @@ def chart_height(height: int, rows: int) -> int:
 
 
 def chart_title(plan: ChartPlan, bars: Bars, *, incomplete: bool) -> Content:
-    """Returns the measure and its step, and what gaps, dots and dashes stand for, if there are any."""
+    """Returns the measure and its step, and what any gaps, dots and dashes stand for."""
     step = "hour" if bars.hourly else "day"
     per = f"per {bars.chunk} {step}s" if bars.chunk > 1 else f"per {step}"
     calls = bars.rows[ALL]

@@ -44,7 +44,7 @@ def _numbers(title: str, width: int, text: Callable[[SumRow], str], measure: str
 
 
 def _times(title: str, measure: str) -> Iterator[Column[SeriesRow]]:
-    """Yields the columns of a time: its percentiles, of which the first has the ``title``, and its average."""
+    """Yields the columns of a time: its percentiles, the first under the ``title``, and its average."""
 
     def text(number: Callable[[SumRow], float | None], row: SumRow) -> str:
         ms = number(row)

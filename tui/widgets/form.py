@@ -77,7 +77,7 @@ class FormField(msgspec.Struct, frozen=True, kw_only=True):
     literal: str = ""
     """If a typed text contains this, no suggestion replaces it."""
     many: bool = False
-    """Whether the text is a comma-separated list of names, each of which has suggestions."""
+    """Whether the text is a comma-separated list of names with suggestions for each."""
     secret: bool = False
     """Whether the text is hidden while it is typed."""
     advanced: bool = False
@@ -148,7 +148,7 @@ class FormRow(Horizontal):
         self.field = field
         self._label_width = label_width
         self.input = _input_for(field)
-        """The widget in which the value is typed or picked."""
+        """The widget where the value is typed or picked."""
         self._initial = self.input.value
         self.edited = False
         """Whether the value ever differed from the initial one."""

@@ -14,7 +14,7 @@ from tui.session import ConsoleSession
 from tui.text import Part, content, lines, link, safe
 
 SHORT = {"account": "Acct"}
-"""Shorter names, with which all pages fit in 80 columns."""
+"""Shorter names, so that all pages fit in 80 columns."""
 CUTS = ((4, " "), (4, ""), (3, ""))
 """The number of letters of a name on narrow screens, and the text after it."""
 

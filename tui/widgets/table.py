@@ -91,7 +91,7 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         self.held = False
         """Whether the table does not follow even at the top, because the details of a row are open."""
         self.sort = ""
-        """The id of the column by which the source is sorted; empty if it is not sorted by a column."""
+        """The id of the column that the source is sorted by; empty if it is not sorted by a column."""
         self.descending = False
         """Whether the largest value comes first."""
         self.request_sort: Callable[[str], None] = lambda _column: None
@@ -256,7 +256,7 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         return self._painter.row(key, self.source.row(index), state)
 
     def _restore_cursor(self, *, new_filter: bool) -> int:
-        """Put the cursor where its row is now. Returns the number of lines by which the view must move with it."""
+        """Put the cursor where its row is now. Returns how many lines the view must move with it."""
         count, previous = self.source.count, self.cursor
         if self.following or not count or self.cursor_key is None:
             _select(self, 0)

@@ -1,4 +1,4 @@
-"""WhyScreen: shows what would happen to a call of a token to a model, and by which rules. Nothing is sent or spent.
+"""WhyScreen: shows what would happen to a token's call to a model, and which rules decide it. Nothing is sent or spent.
 
 The answer is fetched again every two seconds, so that pauses count down and limits fill up on the screen.
 """
@@ -196,7 +196,7 @@ def _add_verdict(card: TextCard, answer: Why, session: ConsoleSession) -> None:
 
 
 def _add_problem(card: TextCard, answer: Why | Obstacle, session: ConsoleSession) -> None:
-    """Add an obstacle and what to do about it, with which the message may already end."""
+    """Add an obstacle and what to do about it. The message may already end with that."""
     message, fix = session.advice(answer.message), session.advice(answer.fix)
     card.row("", safe(message.removesuffix(fix).rstrip("; ") if fix else message, 1_000))
     if fix:

@@ -115,7 +115,7 @@ class _SharedChannels:
         """The channels with these fields, which are written as a text."""
 
     def channel_for(self, fields: dict[str, Any], model: str) -> dict[str, Any]:
-        """Returns the channel with these fields, to which the model can be added. Adds one if it is missing."""
+        """Returns the channel with these fields, for the model to be added to. Adds one if it is missing."""
         is_own = "limits" in fields or "weight" in fields
         fields_text = repr((sorted(fields.items(), key=str), model if is_own else ""))
         channels = self._by_fields.setdefault(fields_text, [])

@@ -1,7 +1,7 @@
 """One-api and new-api: converts their list of channels into a document of ours, and notes what has no counterpart.
 Pure.
 
-Both programs identify the kinds of channels by numbers, many of which differ.
+Both programs number the kinds of channels, but many numbers differ.
 """
 
 import json

@@ -61,7 +61,7 @@ class _ChatFields(msgspec.Struct, gc=False):
 
 
 _COUNTED = frozenset(_ChatFields.__struct_fields__) - CHAT_CONTENT | {"model", "messages"}
-"""The messages, and the fields of which the model reads nothing."""
+"""The messages, and the fields that the model does not read."""
 _TEXT_STARTS = (b'"', b"[", b"{")
 """The first bytes of values that may contain text."""
 _TEXTS_OR_TOKENS: Any = str | list[str | int | list[int]]
@@ -186,8 +186,8 @@ class ChatCompletions(InboundApi):
     def broken_end(self, error: GatewayError, call: str, stream: AnswerStream | None = None) -> bytes:
         """Returns the error event. No ``[DONE]`` follows, because it would end the stream as if it were complete.
 
-        The status has been sent already, so it cannot say whether to send the request again. The type says it, which
-        Continue reads, and the message, in which opencode looks for such words.
+        The status has been sent already, so it cannot say whether to send the request again. The type says it for
+        Continue, and the message has the words that opencode looks for.
         """
         body = error_object(error, call)
         fields = body["error"]

@@ -85,7 +85,7 @@ class ChatRenderer(Renderer):
     def __init__(self, order: Order) -> None:
         self._order = order
         self._begun: set[int] = set()
-        """The choices of which the client has the first chunk."""
+        """The choices whose first chunk the client has."""
         self._customs: set[tuple[int, int]] = set()
         """The calls of custom tools, each by its choice and its number."""
         self._list_sizes: dict[tuple[int, str], int] = {}

@@ -48,7 +48,7 @@ _Ending = tuple[str, str | None]
 """Why an answer ended, in the vendor's words, and the stop sequence that was hit."""
 _DEFAULT_ENDING: _Ending = ("end_turn", None)
 _MUTED_ENDING: _Ending = ("max_tokens", None)
-"""The ending of an answer of which the client wants nothing."""
+"""The ending of an answer that the client does not read."""
 _PING = b'event: ping\ndata: {"type": "ping"}\n\n'
 _STOP = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
 _EMPTY_BLOCKS = {

@@ -111,7 +111,7 @@ class OllamaChat(_OllamaApi):
         return msgspec.structs.replace(parsed, form=AnswerForm(image_objects=True))
 
     def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacks_api: bool) -> AttemptPlan:
-        """Returns the plan, in which the request is always translated."""
+        """Returns the plan. The request is always translated."""
         order = finish_translation(translate_ollama(order), channel, chat)
         return AttemptPlan(self.line_adapter(chat), order, native=False)
 

@@ -143,6 +143,6 @@ class EmbeddingLines:
 
 
 def load_answer(model: str, now: int, *, chat: bool) -> JsonObject:
-    """Returns the answer to a request without a prompt, with which clients load a model."""
+    """Returns the answer to a request without a prompt. Clients send one to load a model."""
     head = {"model": model, "created_at": _format_time(now)}
     return {**head, **_content_fields("", {}, chat=chat), "done": True, "done_reason": "load"}

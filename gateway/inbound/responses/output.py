@@ -43,7 +43,7 @@ class OutputItem:
         return self._pieces[0]
 
     def begin_events(self) -> Iterable[Event]:
-        """Returns the events with which the item begins."""
+        """Returns the events that begin the item."""
         return ((b"output_item.added", field(b"item", self.encode_item(IN_PROGRESS))),)
 
     def add_piece(self, piece: bytes, logprobs: bytes = NO_LOGPROBS) -> Iterable[Event]:

@@ -1,8 +1,7 @@
 """Reads a native response, streamed or whole, while its bytes pass: usage, failures and output.
 
-It keeps the response of the last event, with which it ends a stream that the upstream has not ended itself, and the
-items. Some upstreams, such as relays of ChatGPT's plans, leave these out of the last event, where many clients read
-them.
+It keeps the items and the response of the last event, so that it can end a stream that the upstream has not ended. Some
+upstreams, such as relays of ChatGPT's plans, leave these out of the last event, where many clients read them.
 """
 
 from collections.abc import Mapping

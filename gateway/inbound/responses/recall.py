@@ -259,7 +259,7 @@ def _read_items(items: bytes) -> list[_Item]:
 
 
 def _decode(decoder: "msgspec.json.Decoder[Value]", text: bytes) -> Value:
-    """Returns what is read of a text, in which lone surrogates are replaced. Raises ValueError."""
+    """Returns what is read of a text. Lone surrogates are replaced. Raises ValueError."""
     try:
         return decoder.decode(text)
     except msgspec.DecodeError:

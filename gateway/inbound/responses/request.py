@@ -59,7 +59,7 @@ _READ_MEMBERS = {"reasoning": {"effort", "summary", "generate_summary"}, "text":
 _NOT_MISSED = frozenset({"store", "stream_options", "background"})
 """Fields that may be left out without a mark: answers say that they are not stored, and nothing is obfuscated here."""
 _COUNTED = frozenset({"model", "input", "instructions", "tools", "text", "stream", "max_output_tokens"})
-"""The input and the schemas, which are counted separately, and fields of which the model reads nothing."""
+"""The input and the schemas, which are counted separately, and fields that the model does not read."""
 _INPUT = ("instructions", "input")
 _SCHEMAS = ("tools", "text")
 _EMPTY_VALUES = (b"null", b"false", b"[]", b"{}")

@@ -4,7 +4,7 @@ The protocol is OpenAI's WebSocket mode, and that of Open Responses. Each frame 
 with ``type: response.create``. A ``previous_response_id`` names a response of the same connection, even with
 ``store: false``, or one that is remembered for the token. A turn that fails makes the gateway forget the response that
 it continued; the client then sends the whole input again. No model here can be steered: ``response.steer`` is answered
-as OpenAI answers it for such models. ``response.interrupt`` ends the running response, from which the client can go on.
+as OpenAI answers it for such models. ``response.interrupt`` ends the running response; the client can go on from it.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ _ITEM_DONE = _NAME + b"response.output_item.done"
 _FAILURES = frozenset({_NAME + b"response.failed", _NAME + b"error"})
 _CREATED = _NAME + b"response.created"
 _KEPT_EVENTS = _FAILURES | {_CREATED, _ITEM_DONE, _NAME + b"response.completed", _NAME + b"response.incomplete"}
-"""The first lines of events of which something is kept."""
+"""The first lines of the events that are kept, at least in part."""
 
 
 class SocketTurn(msgspec.Struct, frozen=True, kw_only=True):

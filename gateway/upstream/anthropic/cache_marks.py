@@ -1,4 +1,4 @@
-"""Cache marks: ``cache_control`` on blocks of requests, up to which Anthropic caches a prompt.
+"""Cache marks: ``cache_control`` on blocks of requests. Anthropic caches a prompt up to such a block.
 
 There may be four. Clients of chat completions set none, so they would pay the full price for the whole conversation in
 every turn. The gateway marks

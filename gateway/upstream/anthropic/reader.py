@@ -281,6 +281,6 @@ def _text(fields: Fields, name: str) -> bytes:
 
 
 def _blocks(content: msgspec.Raw) -> list[Fields]:
-    """Returns the blocks of a whole answer, each of which may also be just a text. Raises ValueError for others."""
+    """Returns the blocks of a whole answer. A block may also be just a text. Raises ValueError for others."""
     items = rawjson.items(content) if rawjson.is_list(content) else [content]
     return [{"text": item} if rawjson.is_text(item) else rawjson.fields(item) for item in items]

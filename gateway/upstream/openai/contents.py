@@ -152,7 +152,7 @@ _SOURCES: dict[str, tuple[str, ...]] = {
 
 
 def source_fields(holder: Fields) -> Fields:
-    """Returns the fields with sources, some of which LiteLLM puts into an object of their own."""
+    """Returns the fields with sources. LiteLLM puts some of them into an object of their own."""
     holders = (holder, rawjson.maybe_fields(holder.get("provider_specific_fields")))
     return {
         name: each[name] for each in holders for name in _SOURCES if name in each and not rawjson.is_nothing(each[name])

@@ -3,8 +3,8 @@
 They answer with ``reasoning_content`` and expect it in that assistant message again, for the whole conversation.
 Clients drop fields that are not OpenAI's. So the reasoning before tool calls is kept in ``call_memory``, and put back
 by the call. An id alone does not identify a call, because Moonshot numbers them in each conversation
-(``functions.read:0``), so the call's name and arguments are part of the key. If the reasoning is lost, or there was
-none, the field is sent empty, which both accept.
+(``functions.read:0``), so the call's name and arguments are part of the key. Without any reasoning, the field is sent
+empty, which both accept.
 """
 
 import hashlib

@@ -35,7 +35,7 @@ OPENAI_TOOLS = NameRules(
 )
 """Names of tools."""
 _CALL_IDS = NameRules(valid=re.compile(".{0,40}", re.DOTALL), invalid_character=re.compile("(?!)"), max_length=40)
-"""The ids of tool calls that OpenAI takes. Other vendors take longer ones, in which some gateways keep signatures."""
+"""The ids of tool calls that OpenAI takes. Others take longer ones, and some gateways keep signatures in them."""
 _SHORT_IDS = frozenset({OPENAI.name, "azure"})
 """The vendors that refuse longer ids."""
 MOST_STOPS = 4

@@ -87,7 +87,7 @@ class OutputReader(AnswerReader):
         self._used: set[int] = set()
         """The numbers of all items whose beginning came."""
         self._begun: set[int] = set()
-        """The items of which pieces came."""
+        """The items whose pieces came."""
         self._ended: dict[int, str] = {}
         """The items that ended, with their ids."""
         self._cited: dict[int, int] = {}
