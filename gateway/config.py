@@ -17,7 +17,7 @@ DEFAULT_PORT = 8655
 ENV_PREFIX = "TOLLKEEPER_"
 
 SOCKET_PATH_LIMIT = 100
-"""The most bytes of the path of a Unix socket. Some systems allow 104 with the zero byte at the end."""
+"""The maximum length of the path of a Unix socket, in bytes. Some systems allow 104 with the zero byte at the end."""
 
 HOME_FILES = frozenset(
     {

@@ -23,7 +23,7 @@ from tui.text import content, safe_lines
 from tui.widgets.dialogs import toast
 
 OSC52_LIMIT = 70_000
-"""The most bytes of text that terminals accept in one sequence."""
+"""The maximum size of a text that terminals accept in one sequence, in bytes."""
 
 NOTE = "If nothing arrives, your terminal may block it: docs/console.md, Copying."
 
@@ -55,7 +55,7 @@ def copy_text(node: DOMNode, text: str, message: str) -> None:
 
 
 def accepts_osc52(environ: Mapping[str, str]) -> bool | None:
-    """Returns whether the terminal accepts OSC 52, as far as the environment shows; None if it is not known."""
+    """Returns whether the environment says that the terminal accepts OSC 52; None if it does not say."""
     term, program = environ.get("TERM", ""), environ.get("TERM_PROGRAM", "")
     if program == "Apple_Terminal" or term.startswith("linux") or environ.get("STY"):
         return False

@@ -167,7 +167,7 @@ async def find(config: Config) -> Endpoint | None:
 
 
 async def find_unless_silent(config: Config) -> Endpoint | None:
-    """Returns the server on this home; None without one. Raises Unavailable if a process listens at its control
+    """Returns the server on this home, or None if it has none. Raises Unavailable if a process listens at its control
     socket but does not answer, and if no more files can be opened.
     """
     try:

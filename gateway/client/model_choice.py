@@ -93,7 +93,7 @@ def choose_model(names: Sequence[str], calls: RecentCalls, family: Sequence[str]
 
 
 def best_model(names: Iterable[str]) -> str:
-    """Returns the first model, an embedding model or one of the demo only if all are; empty without any."""
+    """Returns the first model, preferably neither for embeddings nor of the demo; empty if the list is empty."""
     return min(names, key=lambda name: (is_embedding_model(name), name.startswith("demo-")), default="")
 
 

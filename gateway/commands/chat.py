@@ -110,7 +110,7 @@ def prompt_text(words: tuple[str, ...]) -> str:
 async def _fetch_key(client: ControlClient, token: str | None) -> str:
     """Returns the key that is given, else a pass for the token whose name is given.
 
-    Without either, the pass is for the oldest active token, which is most likely the owner's. Raises Quit without any.
+    By default, the pass is for the oldest active token, most likely the owner's. Raises Quit if no token is active.
     """
     key_or_name = token or key_in(os.environ)
     if key_or_name.startswith(PREFIX):

@@ -196,7 +196,7 @@ class ProgressLine:
             click.echo(f"\r{' ' * self._width}\r", nl=False, err=True)
 
     def show(self, text: str) -> None:
-        """Show the progress, at the earliest after a second."""
+        """Show the progress if a second has passed."""
         if self._shown and time.monotonic() >= self._begin:
             line = plain(text, limit=shutil.get_terminal_size().columns - 1)
             click.echo(f"\r{fit(line, self._width)}", nl=False, err=True)

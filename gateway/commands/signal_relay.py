@@ -22,7 +22,7 @@ FROM_KEYBOARD = ("SIGINT", "SIGQUIT", "SIGTSTP")
 class SignalRelay:
     """Passes our signals on to the program. Signals that arrive before its start are sent once it has started.
 
-    No signal ends this process during the block, so that the token is ended in any case.
+    No signal ends this process during the block, so the token is always ended.
     """
 
     def __init__(self) -> None:

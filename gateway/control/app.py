@@ -54,7 +54,7 @@ from gateway.web.error_responses import error_answer
 from gateway.web.origins import LOOPBACK, split_host
 
 BODY_LIMIT = 8 << 20
-"""The most bytes of a body: those of a configuration with thousands of models and prices."""
+"""The maximum size of a body, in bytes. A configuration with thousands of models and prices fits."""
 
 _PATH_PARAMETER = re.compile(r"\{(\w+)\}")
 """A parameter in a path. Its value may contain anything but a slash; aiohttp's default would exclude braces."""

@@ -170,7 +170,7 @@ async def show_listing(edits: ConfigEdits, request: web.Request) -> ListingView:
 async def refresh_listing(edits: ConfigEdits, request: web.Request) -> ListingView:
     """POST /channels/{ref}/refresh: fetch the upstream's list, and show which models are new and which are gone.
 
-    If the list cannot be fetched, returns the last good one with the reason. Raises UpstreamError without one.
+    If the list cannot be fetched, returns the last good one with the reason, or raises UpstreamError.
     """
     channel = _channel_in(edits, request)
     try:

@@ -156,7 +156,7 @@ class ListNames(msgspec.Struct, frozen=True):
 
     def _vendor_row(self, vendor: "Provider", name: str, base_url: str) -> ListRow:
         """Returns the first of these: amounts that correct the list, the vendor's row or why it does not apply, the
-        price by size, the maker's price. Returns an empty row without any.
+        price by size, the maker's price. If all are missing, returns an empty row.
         """
         name = more_prices(vendor.id).same_as.get(name.rpartition("/")[2], name)
         if not name:

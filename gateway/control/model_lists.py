@@ -245,7 +245,7 @@ async def _find_root(
 def _new_list(
     channel: Channel, fetched: Iterable[ServedModel], before: UpstreamModels | None, edits: ConfigEdits
 ) -> UpstreamModels:
-    """Returns the list of the fetched models with valid names. Raises UpstreamError without any."""
+    """Returns the list of the fetched models with valid names. Raises UpstreamError if no name is valid."""
     usable, unnamed = dict[str, ServedModel](), edits.engine.upstreams.unnamed.get(channel.id, 0)
     for served in fetched:
         with suppress(BadRequest):

@@ -193,7 +193,7 @@ async def _price_of(edits: ConfigEdits, model: str, body: bytes) -> Price:
 
 
 def _removal_changes(edits: ConfigEdits, model: str) -> list[Change]:
-    """Returns the changes that remove the model's price and its imported prices. Raises NotFound without any."""
+    """Returns the changes that remove the model's price and its imported prices. Raises NotFound if it has neither."""
     changes = [Change("prices", model, None)] if model in edits.registry.prices else []
     changes += [
         Change("channels", channel.id, with_price(channel, {model: None}))

@@ -86,7 +86,7 @@ class AnswerMemory:
                 break
 
     def _has_room(self, share: "AnswerShare", size: int) -> bool:
-        """Returns whether a share may grow by so much. If that takes the last part, the share has it from now on."""
+        """Returns whether a share may grow by this size. If that takes the last part, the share has it from now on."""
         limit = self._settings().answers_mib << 20
         left = limit - self.used - UNCOUNTED * len(self._calls) - size
         if not limit or left >= min(ANSWER_LIMIT, limit):

@@ -40,7 +40,7 @@ from gateway.upstream.adapter import Adapter, Answer, AnswerFacts, AnswerStream,
 from gateway.upstream.redaction.redaction import Redaction
 
 SLICE = 32 << 10
-"""The most bytes that are written at once. A larger piece would have to be counted; see ``UNCOUNTED``."""
+"""The maximum size of one write, in bytes. A larger piece would have to be counted; see ``UNCOUNTED``."""
 
 
 class AnswerSender(Protocol):

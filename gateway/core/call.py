@@ -180,7 +180,7 @@ class Call:
         self.running = msgspec.structs.replace(self.running, native=native)
 
     def answer_headers(self) -> dict[str, str]:
-        """Returns the ``x-gateway-*`` headers of an answer or an error, as far as their values are known."""
+        """Returns the ``x-gateway-*`` headers of an answer or an error whose values are known now."""
         attempt, limits = self.attempt, self.limits
         headers = {name: _header(value) for name, value in attempt.reply_headers.items()}
         headers |= limits.headers()

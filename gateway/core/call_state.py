@@ -80,7 +80,7 @@ class Delivery(msgspec.Struct):
 
 
 class CallResult(msgspec.Struct):
-    """The result of a call, as far as it is known: what its record is made of."""
+    """The result of a call so far, from which its record is made."""
 
     attempts: list[Attempt] = []
     billed: list[tuple[ChannelId, Price | None]] = []

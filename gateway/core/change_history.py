@@ -112,7 +112,7 @@ _BLANK: Fields = {
 
 
 def _to_entity(table: Table, fields: Fields | None) -> Entity | None:
-    """Returns an entity with these fields; missing ones get blank values. Returns None without any fields."""
+    """Returns an entity with these fields; missing ones get blank values. Returns None for None."""
     return None if fields is None else msgspec.convert(_BLANK | fields, KINDS[table][0])
 
 

@@ -27,11 +27,11 @@ class OutputNeed(NamedTuple):
 
 
 class ChannelEffects(msgspec.Struct, frozen=True, kw_only=True):
-    """What the channels of one model do to a call, as far as that follows from the configuration."""
+    """What the configured channels of one model do to a call."""
 
     offers: tuple[tuple[Channel, ServedModel], ...] = ()
     added_input: int = 0
-    """The most tokens that an owner adds: a system prompt, tools."""
+    """The maximum number of tokens that the owner's system prompt and tools add."""
     max_output: int | None = None
     """The model's own output limit, the highest of several; None if it is unknown at some channel."""
     prices: tuple[Price, ...] = ()

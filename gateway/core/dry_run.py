@@ -119,7 +119,7 @@ def _first(call: Call, entry: ModelEntry, chooser: Chooser) -> RouteChoice:
 def native_channels(
     planned: PlannedCall, catalog: Catalog, now: Millis, is_native: Callable[[Call, Channel], bool]
 ) -> frozenset[str]:
-    """Returns the names of the channels that speak the call's API natively, as far as is known."""
+    """Returns the names of the channels that are known to speak the call's API natively."""
     try:
         call = _call(planned, catalog, now)
     except GatewayError:

@@ -77,7 +77,7 @@ class Pressure:
         self._too_large = ""
         """Why the process is too large for another call; empty if it is not."""
         self.most_body_bytes = 0
-        """The most bytes of all request bodies together; 0 for any number."""
+        """The maximum size of all request bodies together, in bytes; 0 for no limit."""
         self.body_bytes = 0
 
     def check(self, now: float) -> None:

@@ -45,7 +45,7 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
     routes: tuple[Route, ...]
     """The routes in the order of the group's policy, then by channel name."""
     total_s: float = 600.0
-    """The most seconds that a call may take, with all its attempts."""
+    """The maximum duration of a call with all its attempts, in seconds."""
     fallbacks: tuple["ModelEntry", ...] = ()
     """Other models that may answer when no route can. They have no fallbacks of their own."""
     scopes: tuple[RateScope, ...] = ()

@@ -23,7 +23,7 @@ class FileShares(msgspec.Struct, frozen=True):
 
 
 class OpenFiles:
-    """The limit of open files, raised as far as the settings need it and the system allows."""
+    """The limit of open files, raised to what the settings need if the system allows it."""
 
     def __init__(self, settings: Callable[[], Settings], raise_limit: Callable[[int], int] | None = None) -> None:
         """``raise_limit`` raises the limit towards a number and returns the new one; see ``raise_file_limit``."""

@@ -29,7 +29,7 @@ class ConcurrencyGate(msgspec.Struct, frozen=True, kw_only=True):
     queue: int
     """How many calls may wait."""
     wait_s: float
-    """The most seconds that a call waits."""
+    """The maximum time that a call waits, in seconds."""
 
 
 class RateScope(msgspec.Struct, frozen=True, kw_only=True):

@@ -161,7 +161,7 @@ class _LimitUse(NamedTuple):
         return f"{'tokens' if self.of_tokens else 'requests'} a {self.span}"
 
     def check(self, scope: RateScope, amount: int, now: float) -> "LimitReached | None":
-        """Returns the limit if so much more does not fit below it now; None if it does."""
+        """Returns the limit if this amount would exceed it now, else None."""
         if amount > self.limit:
             return LimitReached(scope, self, amount, None)
         excess = self.used + amount - self.limit

@@ -52,7 +52,7 @@ class RetryBudget:
 
 
 MOST_TRIES = 3
-"""The most attempts of one call at the channels of one model."""
+"""The maximum number of attempts of a call at the channels of one model."""
 MORE_KEYS = 5
 """How many failures of a key do not count as attempts, because another key of the same channel may work."""
 PAUSE_MS = 500

@@ -39,7 +39,7 @@ class CallExtras(msgspec.Struct, frozen=True, gc=False):
     cached_12h: bool = False
     """Whether its input may be written to a cache for 12 hours."""
     searches: int = 0
-    """The most searches that the vendor may make for it."""
+    """The maximum number of searches that the vendor may make for it."""
     pictures: int = 0
     variants: tuple[str, ...] = ()
     """The ways it may be processed, except the standard one."""

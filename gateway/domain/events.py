@@ -26,7 +26,7 @@ class Tables(Event, frozen=True, kw_only=True):
     refuses_unpriced: bool = False
     """Whether calls of unpriced models are refused."""
     removed_names: dict[str, str] = {}
-    """The last names of removed tokens and channels by id, as far as the history has them."""
+    """The last names of the removed tokens and channels that the history has, by id."""
 
 
 class Snapshot(Tables, frozen=True, kw_only=True, tag="snapshot"):

@@ -57,7 +57,7 @@ class ResponsesNeed(StrEnum):
     TOOLS = "tools"
     """Those of the model that have tools."""
     CALL = "call"
-    """Only the one that was refused, as far as its refusal says."""
+    """Only the one that was refused, if the refusal names it."""
     NOTHING = "nothing"
     """No chat, because the upstream lacks Responses for the model."""
 
@@ -71,7 +71,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     text: UpstreamText
     """What happened, and where."""
     for_owner: UpstreamText | None = None
-    """The text with details that the client must not see; None without any."""
+    """The text with details that the client must not see; None if it has no such details."""
     status: int = 0
     """The upstream's HTTP status; 0 if it did not answer."""
     param: str | None = None

@@ -324,7 +324,7 @@ def cause_text(incident: Incident) -> str:
 
 
 def effects_text(incident: Incident) -> str:
-    """Returns where its calls went: ``12 calls retried at b, 3 at c; 1 failed; 7 refused``; empty without any."""
+    """Returns where its calls went: ``12 calls retried at b, 3 at c; 1 failed; 7 refused``; or an empty string."""
     parts = []
     if incident.moved:
         (first, count), *others = sorted(incident.moved.items(), key=lambda item: -item[1])

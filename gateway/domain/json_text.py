@@ -178,9 +178,9 @@ def wrong_type(error: msgspec.ValidationError, where: str = "") -> BadRequest:
 
 
 MOST_ELEMENTS = 1_000_000
-"""The most elements that are decoded. They take up to 250 MiB."""
+"""The maximum number of elements that are decoded. They take up to 250 MiB."""
 MOST_LOGPROBS = 4_000_000
-"""The most elements of log probabilities: thirty thousand tokens with twenty alternatives each."""
+"""The maximum number of elements of log probabilities: thirty thousand tokens with twenty alternatives each."""
 SMALL = 1 << 20
 """Elements are not counted in texts of up to this many bytes."""
 

@@ -23,7 +23,7 @@ class ListKind(Kind[T], kw_only=True):
     """Several values. An option of a command adds one or more of them; another option may remove all."""
 
     clear_option: tuple[str, str] = ("", "")
-    """The option that removes all, and its help; empty without one."""
+    """The option that removes all, and its help; empty if the field has no such option."""
 
     def options(self, field: Field) -> Sequence[Option]:
         flag, text = self.clear_option

@@ -26,7 +26,7 @@ _PICTURES = (
     (re.compile(r"pixtral|mistral|ministral|magistral|devstral"), 4_200),  # 64 by 64 patches with their line ends
     (re.compile(r"qwen|qvq|glm|kimi|llama|nova|grok|phi|internvl|minicpm|command-a|aya|ernie|doubao"), 16_384),
 )
-"""The most tokens of one picture, by the name of the model. The first matching row counts."""
+"""The maximum number of tokens of a picture, by the name of the model. The first matching row counts."""
 GENERATED = ("image_generation_call", "result")
 """The type of the object with a picture that OpenAI generated, and the field with its base64 text."""
 TEXT_BYTES = 3
@@ -38,7 +38,7 @@ _COMPRESSED_PART = b"/ObjStm"
 _PIECE = 4 << 10
 """How many bytes are decompressed at once. The decompressor copies what it is given and does not need."""
 _HEADER_BYTES = 400
-"""The most bytes between the name of a compressed part and its content."""
+"""The maximum distance from the name of a compressed part to its content, in bytes."""
 
 
 class PromptMedia(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -53,7 +53,7 @@ class PromptMedia(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """How many documents are not in the request, or may be compressed."""
 
     def bound(self, model: str) -> int:
-        """Returns the most tokens that these parts may count at a model. ``model`` is its upstream name."""
+        """Returns the maximum tokens that these parts may count at a model. ``model`` is its upstream name."""
         name = model.lower()
         family_tokens = next((tokens for pattern, tokens in _PICTURES if pattern.search(name)), 0)
         picture_tokens = family_tokens or 5_000

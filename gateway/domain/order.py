@@ -78,4 +78,4 @@ class PreparedRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     lowered_cap: int | None = None
     """The output limit that is sent, if model, hold or vendor changed that of the request or the default."""
     more: tuple["PreparedRequest", ...] = ()
-    """Further requests, if the upstream does not accept so much at once. ``Adapter.whole`` gets an array of answers."""
+    """More requests, if the upstream does not accept everything at once. ``Adapter.whole`` gets an array of answers."""

@@ -1,4 +1,4 @@
-"""Output limit: the most output that an outgoing request allows, for holds. Only this file reads caps.
+"""Output limit: the maximum output that an outgoing request allows, for holds. Only this file reads caps.
 
 A hold must cover the output however an upstream understands the caps it gets, so they are read generously:
 
@@ -54,7 +54,7 @@ CHAT_CONTENT = frozenset({"model", "messages", "tools", "functions", "response_f
 MOST_TOKENS = 10**9
 """The value of larger caps: no answer is longer, and sums stay within 64 bits."""
 MOST_CHOICES = 128
-"""The most choices that a client may request."""
+"""The maximum number of choices that a client may request."""
 
 MOST_NAMES = 1000
 """The most different names of limits in one request. Reading more would block the event loop for too long."""
@@ -96,7 +96,7 @@ _BATCHES = frozenset({"prompt", "prompts", "input", "inputs", "requests", "insta
 
 
 class OutputLimit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The most output of one request, in tokens per choice."""
+    """The maximum output of a request, in tokens per choice."""
 
     capped: int = 0
     """The output that its caps allow; 0 if it has none."""
@@ -186,7 +186,7 @@ class _LimitSearch(msgspec.Struct):
     """Collects everything in the fields of a request that may limit its output."""
 
     cap: int = 0
-    """The largest cap; 0 without one."""
+    """The largest cap; 0 if the request has no cap."""
     unbounded: bool = False
     """Whether a cap means "no limit", as -1 does for llama.cpp."""
     predicted: int = 0
@@ -199,7 +199,7 @@ class _LimitSearch(msgspec.Struct):
 
     @property
     def thinking(self) -> int:
-        """Returns the most tokens of thinking, in addition to ``cap``, whatever a cap inside such an object is for."""
+        """Returns the maximum thinking tokens, in addition to ``cap``, whatever a cap inside such an object is for."""
         if_for_output = self.budget + max(0, self.cap_in_thinking - self.cap)
         return max(self.cap_in_thinking, if_for_output)
 

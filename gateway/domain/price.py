@@ -223,7 +223,7 @@ class Rates(msgspec.Struct, frozen=True, array_like=True, gc=False):
     cache_write_long: int | None = None
     """The rate of long cache writes; None, as in old records, means the rate of ``cache_write``."""
     extras: dict[str, int] | None = None
-    """See ``Price.extras``; None without any."""
+    """See ``Price.extras``; None if the price has no extras."""
 
     @property
     def long_write(self) -> int:

@@ -28,11 +28,11 @@ SEAL_BYTES_PER_TOKEN = 8
 
 BOUND_BYTES_PER_TOKEN = 3
 BOUND_TOOLS_TOKENS = 600
-"""The most tokens that vendors add about tools in general. Anthropic adds up to 530, also for structured answers."""
+"""The maximum number of tokens that vendors add about tools: up to 530 at Anthropic, also for structured answers."""
 BOUND_TOOL = 30
-"""The most tokens that a translation adds to a tool: a longer name, an empty schema, and its place in the request."""
+"""The maximum number of tokens that a translation adds to a tool: a longer name, an empty schema, and its place."""
 BOUND_DATED_TOOL = 1_300
-"""The most tokens that Anthropic adds for a tool of its own that clients run: the screen, with its system prompt."""
+"""The maximum number of tokens that Anthropic adds for its own tool that clients run, a screen with a system prompt."""
 DATED_TYPE = b"_202"
 """What the types of these tools contain, as in ``bash_20250124``."""
 _TYPE_KEY = re.compile(rb'(?<!\\)"type"\s*:')
@@ -102,7 +102,7 @@ NO_CALLS = CallCounts()
 
 
 class InputBound(msgspec.Struct, frozen=True, gc=False):
-    """The most input that a request may count."""
+    """The maximum input that a request may count."""
 
     tokens: int
     """The tokens of everything except media."""

@@ -10,7 +10,7 @@ from gateway.domain.views import CallView
 
 
 def repeated_calls(calls: Iterable[CallView]) -> Mapping[str, str]:
-    """Maps the id of each retry to that of the call before it, as far as it is among these calls."""
+    """Maps the id of each retry to the id of the call before it, if that is among these calls."""
     repeated_ids: dict[str, str] = {}
     unrepeated: dict[tuple[object, ...], list[CallView]] = {}
     for call in sorted(calls, key=lambda call: call.id):
@@ -26,7 +26,7 @@ def repeated_calls(calls: Iterable[CallView]) -> Mapping[str, str]:
 
 
 def earlier_attempts(call: CallView, calls: Iterable[CallView]) -> Sequence[CallView]:
-    """Returns the calls that this one repeats, newest first, as far as they are among these calls."""
+    """Returns those of these calls that this one repeats, newest first."""
     by_id = {other.id: other for other in calls} | {call.id: call}
     repeated_ids = repeated_calls(by_id.values())
     attempts: list[CallView] = []

@@ -26,7 +26,7 @@ from gateway.domain.secret_search import (
 )
 
 HARMLESS = 7
-"""The most characters of a text that is too short for a secret."""
+"""The maximum length of a text that is too short for a secret, in characters."""
 
 _PASSED = frozenset({"openai-processing-ms", "retry-after", "retry-after-ms"})
 _LIMIT = re.compile(

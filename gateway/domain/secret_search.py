@@ -16,10 +16,10 @@ import msgspec
 from gateway.domain.lazy_pattern import lazy_pattern
 
 SHORTEST = 8
-"""The fewest characters of a value that is searched. Shorter ones are ordinary words and numbers (``test``, ``EMPTY``,
+"""The minimum length of a value that is searched for. Shorter ones are ordinary words and numbers (``test``, ``EMPTY``,
 ``1234``), and blanking them would only spoil messages."""
 PIECE = 12
-"""The fewest characters of a piece of a value that are blanked. Shorter values are blanked only as a whole."""
+"""The minimum length of a piece of a value that is blanked. Shorter values are blanked only as a whole."""
 BLOCK = 6
 """The size of a block. A piece has two blocks less one character, so it always contains an aligned block."""
 ROUNDS = 3

@@ -35,7 +35,7 @@ class _Call(msgspec.Struct):
     block: CallPart
     turn: "_Turn"
     parts: list[TextPart | MediaPart] | None = None
-    """The parts of all its results; None without any."""
+    """The parts of all its results; None if it has no results."""
     failed: bool = False
 
     @property

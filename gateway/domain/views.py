@@ -393,7 +393,7 @@ class SumRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def mean_duration_ms(self) -> float | None:
-        """Returns the mean duration of the calls that were not refused; None without any."""
+        """Returns the mean duration of the calls that were not refused; None if all were."""
         calls = self.calls - self.refused
         return (self.duration_ms - self.refused_ms) / calls if calls > 0 else None
 
@@ -459,7 +459,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     records: int
     connections: int = 0
     most_connections: int = 0
-    """The most connections that may be open; 0 for any number."""
+    """The maximum number of open connections; 0 for no limit."""
     open_files: int = 0
     """The system's limit of open files, if it allows fewer connections than the settings; else 0."""
     ollama_address: str = ""

@@ -39,9 +39,9 @@ LARGE = 1 << 20
 DENSE = 256 << 10
 """The size in bytes above which a body with many short values is parsed there too."""
 MOST_OBJECTS = 20_000
-"""The most objects of a body that is parsed in the event loop: each takes up to two microseconds."""
+"""The maximum number of objects in a body that is parsed in the event loop. Each takes up to two microseconds."""
 ANSWER_LIMIT = 64 << 20
-"""The most bytes of a plain answer, decompressed."""
+"""The maximum size of a plain answer, in bytes, decompressed."""
 
 
 class HttpRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):

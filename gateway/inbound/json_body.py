@@ -21,9 +21,9 @@ MAX_DEPTH = 64
 MAX_STRUCTURE = 200_000
 """The most objects, arrays and commas of one body; 8 MiB of ``[],`` would stop the event loop for a second."""
 MAX_FIELDS = 4096
-"""The most fields at the top level."""
+"""The maximum number of fields at the top level."""
 MAX_BARE = 2 << 20
-"""The most bytes outside of strings, without whitespace."""
+"""The maximum size without strings and whitespace, in bytes."""
 _MAX_INTEGER = 10**19
 _MAX_NUMBER = 1e300
 """Integers and floats from these on are read differently by other parsers, or not at all."""

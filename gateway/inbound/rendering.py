@@ -158,7 +158,7 @@ class WholeRenderer(Renderer):
         return msgspec.Raw(join_strings(pieces)) if pieces else None
 
     def logprobs(self, choice: int = 0) -> msgspec.Raw | None:
-        """Returns the log probabilities of the text's tokens, a JSON array; None without any."""
+        """Returns the log probabilities of the text's tokens as a JSON array, or None."""
         arrays = [array[1:-1] for block in self.blocks if block.choice == choice for array in block.logprobs]
         return msgspec.Raw(b"[%b]" % b",".join(arrays)) if arrays else None
 

@@ -19,9 +19,9 @@ from gateway.store.entities import AtomicStorage, encode, layout
 from gateway.store.errors import StoreDamaged
 
 MOST_ENTRIES = 500
-"""The most entries that are kept."""
+"""The maximum number of entries that are kept."""
 MOST_BYTES = 1 << 20
-"""The most bytes of all entries together. The newest one is kept whatever its size."""
+"""The maximum size of all entries together, in bytes. The newest one is kept whatever its size."""
 
 
 class History:

@@ -21,7 +21,7 @@ EXACT_BITS = 6
 """Times below 2**6 milliseconds have a bucket each."""
 
 CACHE_BYTES = 16 << 20
-"""The most bytes of encoded counts in memory. A year of 3,000 calls a day by model takes about 5 MiB."""
+"""The maximum size of the encoded counts in memory. A year of 3,000 calls a day by model takes about 5 MiB."""
 
 
 def bucket_of(ms: int) -> int:

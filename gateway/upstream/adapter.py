@@ -194,7 +194,7 @@ class ChannelDialect(DialectAdapter):
         return msgspec.structs.replace(failure, parameters=tuple(names))
 
     def output_limit(self, fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
-        """Returns the most output that a request allows; ``fields`` include the owner's parameters."""
+        """Returns the maximum output that a request allows; ``fields`` include the owner's parameters."""
         return read_limit(fields)
 
     def model_limit(self, upstream_model: str) -> int | None:
@@ -226,7 +226,7 @@ class Memory(Protocol):
     """The memory that one answer may use while it is gathered."""
 
     def take(self, size: int) -> bool:
-        """Take so many more bytes if they are free now. Returns whether they were."""
+        """Take this many more bytes if they are free now. Returns whether they were."""
 
     async def wait(self, size: int) -> None:
         """Take them once other answers have ended. Raises AnswerMemoryFull when that takes too long."""

@@ -56,7 +56,7 @@ _STATUSES = {name: status for status, names in _TYPES.items() for name in names.
 
 
 def failure_in(channel: Channel, body: Mapping[str, msgspec.Raw], *, event: bytes = b"") -> Failure | None:
-    """Returns the failure in a body, chunk or event; None without one. All in an ``event`` called ``error`` is one."""
+    """Returns the failure in a body, chunk or event; else None. An ``event`` called ``error`` is always a failure."""
     error = _error_in(body, event)
     return None if error is None else _classify(channel, error)
 

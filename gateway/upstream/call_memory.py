@@ -32,7 +32,7 @@ class CallMemory:
     """
 
     def __init__(self, entries: int = 8192, size: int = 16 << 20) -> None:
-        """``size`` is the most bytes that are kept."""
+        """``size``: at most this many bytes are kept."""
         self._entries = entries
         self._limit = size
         self._size = 0

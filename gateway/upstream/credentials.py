@@ -55,7 +55,7 @@ class ChannelVariables:
 
 
 def unset_text(names: Sequence[str]) -> str:
-    """Returns a text that says which variables are not set; empty without any."""
+    """Returns a text that says that these variables are not set; empty if the list is empty."""
     return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} not set where the server runs" if names else ""
 
 

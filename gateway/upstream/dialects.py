@@ -30,11 +30,11 @@ def shared_adapters() -> Callable[[Dialect], ChannelDialect]:
 
 
 def new_adapter(dialect: Dialect) -> ChannelDialect:
-    """Returns an adapter with a memory of its own, as a single call outside a server's others needs it."""
+    """Returns an adapter with a memory of its own, for a call that is not one of the server's."""
     return type(DIALECTS[dialect])()
 
 
 def chat_limit(fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
-    """Returns the most output that a chat completion request of a client allows at this channel."""
+    """Returns the maximum output that a chat completion request of a client allows at this channel."""
     sent = with_parameters(Order(fields=fields, model=""), channel.overrides)
     return DIALECTS[channel.dialect].output_limit(sent.fields, channel, served)

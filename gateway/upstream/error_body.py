@@ -13,7 +13,7 @@ from gateway.domain import rawjson
 from gateway.domain.text import plain
 
 BODY_LIMIT = 4 << 20
-"""The most bytes of a body that are read."""
+"""At most this many bytes of a body are read."""
 
 _TITLE = re.compile(r"<title[^>]{0,200}>([^<]{1,400})", re.IGNORECASE)
 _SCRIPT = re.compile(r"<(script|style)\b.*?(</\1\s*>|$)", re.IGNORECASE | re.DOTALL)

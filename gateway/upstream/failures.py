@@ -238,7 +238,7 @@ def classify(channel: Channel, status: int, error: ErrorBody, headers: Mapping[s
 
 
 def _text_for_owner(kind: FailureKind, text: str, error: ErrorBody) -> UpstreamText | None:
-    """Returns the text with the upstream's words about the account, which clients do not get; None without any."""
+    """Returns the text with the upstream's words about the account, which clients do not get; else None."""
     if kind not in (FailureKind.AUTH, FailureKind.QUOTA) or not (error.json and error.message):
         return None
     return UpstreamText(f"{text.partition('. ')[0].rstrip('.')}: {plain(error.message, 300)}")
@@ -323,7 +323,7 @@ def lacks_path(failure: Failure) -> bool:
 
 
 def upstream_id(headers: Mapping[str, str]) -> str:
-    """Returns the upstream's id of the call, or empty."""
+    """Returns the upstream's id of the call, or an empty string."""
     return plain(next((headers[name] for name in ID_HEADERS if headers.get(name)), ""), 120)
 
 

@@ -18,13 +18,13 @@ from gateway.upstream.answer_state import AnswerState
 from gateway.upstream.failures import bad_response
 
 BODY_LIMIT = 64 * 1024 * 1024
-"""The most bytes of a whole body."""
+"""The maximum size of a whole body, in bytes."""
 
 EVENT_LIMIT = 16 * 1024 * 1024
-"""The most bytes of an incomplete event."""
+"""The maximum size of an incomplete event, in bytes."""
 
 LATE_LIMIT = 64 << 10
-"""The most bytes of an event after the end of the answer."""
+"""The maximum size of an event after the end of the answer, in bytes."""
 
 BODY_STARTS = frozenset({b"{", b"[", b"<"})
 """First bytes of a body. No line of an event stream begins with one of them."""

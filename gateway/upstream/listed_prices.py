@@ -127,7 +127,7 @@ def _rates(holder: Mapping[str, Any], names: Sequence[str], unit: Unit) -> list[
 
 
 def _picture_fee(pricing: Mapping[str, Any], input_rate: Nanos) -> Nanos | None:
-    """Returns the fee of a picture in the request, in addition to its tokens; None without one.
+    """Returns the fee of a picture in the request, in addition to its tokens, or None.
 
     OpenRouter's ``image`` is usually the price of the picture's tokens, which are fewer than 50,000.
     """
@@ -195,7 +195,7 @@ def _rate(holder: Mapping[str, Any], name: str, unit: Unit) -> Nanos | None:
 
 
 def _amount(value: object) -> Decimal | None:
-    """Returns an amount as it is written; None without one. Venice and Chutes have one for each currency."""
+    """Returns an amount as it is written, or None. Venice and Chutes have one for each currency."""
     if isinstance(value, dict):
         value = value.get("usd")
     if type(value) not in (int, float, str):

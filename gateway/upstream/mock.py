@@ -32,7 +32,7 @@ Sleep = Callable[[float], Awaitable[object]]
 MODELS = ("demo-echo", "demo-story", "demo-flaky")
 CONTEXT = 8192
 LONGEST = 4 * CONTEXT
-"""The most characters of an answer. A longer echo is cut, as by a model at the end of its context."""
+"""The maximum length of an answer, in characters. A longer echo is cut, as by a model at the end of its context."""
 
 STORY = (
     "At the mouth of the valley stood a toll house, and in it lived a keeper who counted. She counted carts and sheep,"

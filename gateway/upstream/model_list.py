@@ -119,6 +119,6 @@ def _model_name(entry: dict[str, Any]) -> str:
 
 
 def _token_count(holders: Sequence[Any], names: Sequence[str]) -> int | None:
-    """Returns the first plausible number of tokens in fields of these names; None without any."""
+    """Returns the first plausible number of tokens in fields of these names, or None."""
     values = (rawjson.at(holder, name) for holder in holders for name in names)
     return next((value for value in values if type(value) is int and 0 < value < 1_000_000_000), None)

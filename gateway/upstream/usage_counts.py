@@ -198,7 +198,7 @@ def sum_counts(steps: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _sum(numbers: Iterable[object]) -> int | None:
-    """Returns the sum of the counts; None without any, -1 if one of them is invalid."""
+    """Returns the sum of the counts; None if the list is empty, -1 if a count is invalid."""
     present = [number for number in numbers if number is not None]
     counts = [number for number in present if type(number) is int and number >= 0]
     return None if not present else sum(counts) if len(counts) == len(present) else -1

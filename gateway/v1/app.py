@@ -112,7 +112,7 @@ class PublicApp:
         return token if exempt and request.headers.get("Origin") != "null" else ""
 
     def _handler_of(self, request: web.BaseRequest, endpoint: EndpointRow | None, path: str) -> Handler:
-        """Returns the handler of the request. Raises GatewayError without one, or for a forbidden host or origin."""
+        """Returns the request's handler. Raises GatewayError for an unknown path and for a forbidden host or origin."""
         check_head(request)
         headers, settings = request.headers, self._engine.settings()
         check_host(headers.get(hdrs.HOST, ""), self._host, settings.hosts, self.port)

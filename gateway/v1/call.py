@@ -28,7 +28,7 @@ STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 """Headers that keep proxies from buffering or caching a stream; ``X-Accel-Buffering`` is nginx's."""
 
 MOST_OBSERVED = 8 << 20
-"""The most bytes of an answer that ``HttpClient.on_answer`` gets."""
+"""The maximum size of an answer that ``HttpClient.on_answer`` gets, in bytes."""
 
 
 class RequestClient(Client):

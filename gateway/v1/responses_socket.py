@@ -56,9 +56,9 @@ IDLE_S = 600.0
 LIFE_S = 3600.0
 """A connection of this age, in seconds, accepts no more requests, as at OpenAI."""
 MOST_WAITING = 16
-"""The most requests that may wait on a connection: OpenAI allows as many streams."""
+"""The maximum number of requests that wait on a connection: OpenAI allows as many streams."""
 MOST_BYTES = 16 << 20
-"""The most bytes of responses that a connection remembers."""
+"""The maximum size of the responses that a connection remembers, in bytes."""
 VERSION = hdrs.SEC_WEBSOCKET_VERSION
 _BETA = "openai-beta"
 

@@ -27,7 +27,7 @@ Result = TypeVar("Result")
 
 
 MAX_LINE = (8 << 10) + 512
-"""The most bytes of a header line: 8 KiB for the value, and the name."""
+"""The maximum length of a header line, in bytes: 8 KiB for the value, and the name."""
 MAX_HEADERS = 100
 
 _BAD_HEADER = "a header line is malformed"
@@ -64,9 +64,9 @@ def fault(exc: BaseException | None) -> str:
 
 
 WRITE_S = 30.0
-"""Seconds after which a client is dropped that reads nothing of what is sent to it."""
+"""A client that reads nothing for this many seconds is dropped."""
 WRITE_CHECK_S = 1.0
-"""Seconds between two checks of a client that reads more slowly than we write."""
+"""Seconds between two checks of a slow client."""
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 

@@ -56,7 +56,7 @@ class ConnectionLimits:
 
 
 MAX_FAILURES = 10
-"""After so many failures within ``FAILURE_SPAN_S``, an address must wait."""
+"""After this many failures within ``FAILURE_SPAN_S``, an address must wait."""
 FAILURE_SPAN_S = 60.0
 
 

@@ -69,7 +69,7 @@ class Listener(web.Server):
             await asyncio.sleep(0.02)
 
     async def shutdown(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - aiohttp's
-        """Cancel the handlers that still run, wait so many seconds for them, and abort what was not sent."""
+        """Cancel the handlers that still run, wait this many seconds for them, and abort what was not sent."""
         connections = dict(self._connections)
         tasks = [task for connection in connections if (task := connection._task_handler) is not None]  # noqa: SLF001 - aiohttp's
         for task in tasks:

@@ -11,7 +11,7 @@ from gateway.domain.token import PREFIX
 from gateway.web.connection import CONTINUE
 
 MAX_BODY = 32 << 20
-"""The most bytes of a request body."""
+"""The maximum size of a request body, in bytes."""
 BODY_S = 60.0
 """Seconds within which a body must be complete."""
 LEAST_RATE = 1024

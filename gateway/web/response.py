@@ -23,11 +23,11 @@ from aiohttp.web_protocol import RequestHandler
 from gateway.domain.answer import Buffer
 
 LINGER_S = 30.0
-"""How long at most the rest of a client's request is read and dropped, in seconds."""
+"""The maximum time in which the rest of a request is read and dropped, in seconds."""
 QUIET_S = 5.0
 """Seconds of silence after which the client counts as having stopped sending."""
 LINGER_BYTES = 256 << 20
-"""The most bytes that are read and dropped."""
+"""At most this many bytes are read and dropped."""
 
 
 async def linger(connection: RequestHandler) -> None:
@@ -84,7 +84,7 @@ class _Discarder(asyncio.Protocol):
 
 JSON: Final = "application/json"
 JOINED: Final = 64 << 10
-"""The most bytes of a body that are sent with the head in one write; a longer body is sent in pieces of this size.
+"""The maximum size of a body sent with its head in one write. A longer body is sent in pieces of this size.
 ``writelines`` is not used: in Python 3.12.1 it continues although the client does not read (CVE-2024-12254)."""
 
 

@@ -27,7 +27,7 @@ MARKS = {
     "skipped": (glyphs.NOTHING, "dim"),
 }
 MOST_FURTHER = 60
-"""The most steps that are drawn, apart from the usual ones."""
+"""The maximum number of steps that are drawn, apart from the usual ones."""
 
 
 class DoctorPage(ConsolePage):

@@ -36,7 +36,7 @@ class ModelRow(msgspec.Struct, frozen=True):
     calls: int
     """The calls of the last 30 days, without refused ones."""
     places: int
-    """The most decimals of a price in the table, up to 4. The decimal points of all prices are aligned by it."""
+    """The highest number of decimals of a price in the table, up to 4. It aligns the decimal points of all prices."""
 
 
 class ModelsListing(PageListing[ModelRow]):

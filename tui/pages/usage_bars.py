@@ -23,7 +23,7 @@ END = 6
 """The width of the names at the right ends of lines."""
 
 SERIES = 6
-"""The most series with a colour of their own. All others share one."""
+"""The maximum number of series with a colour of their own. All others share one."""
 
 ALL, OTHERS = "\0all", "\0others"
 """The keys of all calls together, and of the series without a colour of their own."""

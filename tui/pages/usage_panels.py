@@ -66,7 +66,7 @@ def heat_map(hours: Trends, plan: ChartPlan, width: int) -> list[Content]:
 
 
 def _heat_legend(numbers: dict[tuple[int, int], float], highest: float, plan: ChartPlan, width: int) -> Content:
-    """Returns the shades, from no calls to the busiest, and when the busiest was, as far as that fits."""
+    """Returns the shades, from no calls to the busiest, and when the busiest was if that fits."""
     shades = len(glyphs.SHADES) - 1 if plan.patterns else SHADES
     steps = [_heat_cell(highest * (level / shades) ** 2, True, highest, 2, plan) for level in range(1, shades + 1)]
     busiest = max(numbers, key=lambda slot: numbers[slot], default=None)

@@ -44,7 +44,7 @@ class TextBlock(VerticalScroll):
         yield Static()
 
     def show(self, draw: Draw, subject: Hashable = None) -> None:
-        """Show this text from now on. It starts at the top if its ``subject`` is another one than before."""
+        """Show this text from now on. It starts at the top if ``subject`` differs from the one before."""
         self._draw = draw
         if subject != self._subject:
             self._subject = subject

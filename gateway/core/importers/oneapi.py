@@ -99,7 +99,7 @@ def convert(source: Any, kinds: Mapping[int, ChannelKind]) -> ImportedConfig:
 
 
 def _channels(source: Any) -> list[Mapping[str, Any]]:
-    """Returns the list of channels, which may be wrapped in the API's answer. Raises BadRequest without one."""
+    """Returns the list of channels, which may be wrapped in the API's answer. Raises BadRequest if it is missing."""
     for name in ("data", "items", "channels", "channel"):
         if isinstance(source, Mapping) and name in source:
             source = source[name]

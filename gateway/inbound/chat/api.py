@@ -32,7 +32,7 @@ from gateway.upstream.openai.dialect import OpenAIDialect
 from gateway.upstream.overrides import apply_overrides
 
 MAX_MODEL = 256
-"""The most characters of a model name."""
+"""The maximum length of a model name."""
 
 
 class _ChatMessage(msgspec.Struct, gc=False):

@@ -146,7 +146,7 @@ def _input_bound(body: Body) -> InputBound:
 
 
 def completions_limit(fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
-    """Returns the most output that a request allows, natively or as a chat, because the channel may lack the API."""
+    """Returns the maximum output that a request allows, natively or as a chat, because the channel may lack the API."""
     chat = chat_limit(_chat_fields(fields), channel, served)
     if channel.dialect is not Dialect.OPENAI:
         return chat

@@ -119,7 +119,7 @@ def _check_cap(cap: int | None) -> int:
 
 
 def messages_limit(fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
-    """Returns the most output that a request allows at a channel. If translated, only some fields are sent."""
+    """Returns the maximum output that a request allows at a channel. If translated, only some fields are sent."""
     if channel.dialect is not Dialect.ANTHROPIC:
         cap = rawjson.maybe(fields["max_tokens"])
         sent = {name: fields[name] for name in SAMPLING if name in fields}
@@ -141,7 +141,7 @@ def _prompt_tokens(fields: Fields) -> int:
 
 _TOOL_ADDITION = b'"tool_addition"'
 _CITATIONS_BOUND = 600
-"""The most tokens that Anthropic adds about documents that the model is to cite. Up to 560 were recorded."""
+"""The maximum number of tokens that Anthropic adds about documents to cite. Up to 560 were recorded."""
 
 
 def _input_bound(body: Body) -> InputBound:

@@ -266,7 +266,7 @@ def _event(kind: str, **fields: object) -> bytes:
 
 
 def _clean_event(event: SSEEvent, fields: Fields, screen: Screen) -> bytes | None:
-    """Returns an event without the secrets around its content, or anywhere in an unknown part; None without any."""
+    """Returns an event without secrets around its content, or anywhere in an unknown part; else None."""
     if not screen.value_has_secret(msgspec.Raw(event.data)):
         return None
     parts = {

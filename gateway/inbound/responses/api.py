@@ -124,7 +124,7 @@ class Responses(InboundApi):
         return rawjson.encode({"error": _error_fields(error, call)})
 
     def broken_end(self, error: GatewayError, call: str, stream: AnswerStream | None = None) -> bytes:
-        """Returns ``response.failed``, with the response as far as the client has it."""
+        """Returns ``response.failed``, with the part of the response that the client has."""
         if isinstance(error, UpstreamError) and error.verbatim:
             event = error.verbatim.encode("utf-8", "replace")
             if rawjson.text_at(rawjson.maybe(event), "type") == "response.failed":

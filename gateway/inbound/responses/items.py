@@ -230,7 +230,7 @@ _RESULT_FIELDS = ("filename", "title", "url", "text", "logs")
 
 
 def _picture_in(kind: str, item: dict[str, Any]) -> str:
-    """Returns the address of the picture that a tool made, or its data as an address; empty without one."""
+    """Returns the address of the picture that a tool made, or its data as an address; else an empty string."""
     if kind == "computer_call_output":
         return rawjson.text_at(item, "output", "image_url")
     result = rawjson.text_at(item, "result") if kind == "image_generation_call" else ""

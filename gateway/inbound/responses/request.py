@@ -187,7 +187,7 @@ def check_fields(params: ResponsesFields, fields: Fields) -> None:
 
 
 def responses_limit(fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
-    """Returns the most output that a request allows, natively or as a chat: some channels turn out to lack the API."""
+    """Returns the maximum output of a request, natively or as a chat: some channels turn out to lack the API."""
     typed = read_fields(fields)
     shared = {name: fields[name] for name in _SHARED_NAMES if name in fields}
     chat = chat_limit(shared | _limit_fields(typed, fields), channel, served)

@@ -21,7 +21,7 @@ from gateway.domain.rawjson import NULL
 from gateway.domain.text import plain
 
 MAX_NAMESPACE = 256
-"""The most characters of a namespace's name, which is repeated for each of its functions."""
+"""The maximum length of a namespace's name, which is repeated for each of its functions."""
 
 
 class ToolKind(StrEnum):

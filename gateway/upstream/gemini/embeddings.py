@@ -25,7 +25,7 @@ from gateway.upstream.openai.dialect import PLAIN_HEADERS
 from gateway.upstream.openai.embeddings import EmbeddingsAdapter, Vector, in_order, numbers, write_answer
 
 BATCH = 100
-"""The most texts of one request."""
+"""The maximum number of texts in a request."""
 _ACCEPTED = frozenset({"model", "input", "encoding_format", "dimensions", "task_type", "taskType", "title"})
 """Fields of a request with a counterpart at Gemini."""
 

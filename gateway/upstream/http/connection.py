@@ -1,7 +1,7 @@
 """UpstreamConnection: one HTTP/1.1 connection to an upstream. Requests go out one at a time, and their answers come in.
 
-A connection may be used again only after a complete answer that did not ask to close and was followed by nothing. Any
-other one is closed, so that no answer can reach the wrong call.
+A connection may be used again only after a complete answer that did not ask to close and was followed by nothing.
+Otherwise it is closed, so that no answer can reach the wrong call.
 
 The heads of most requests are equal, so their bytes are kept. A large body is sent in pieces, with turns of the event
 loop between them. Sent at once, 30 MB would block the loop: the system copies them, TLS encrypts them, and what the
@@ -46,9 +46,9 @@ class RequestHeads:
 
 
 PIECE_SIZE = 256 * 1024
-"""The most bytes of a body that are sent at once."""
+"""The maximum size of one write of a body, in bytes."""
 READ_SIZE = 64 * 1024
-"""The most bytes that are read at once."""
+"""The maximum size of one read, in bytes."""
 
 
 class UpstreamConnection(asyncio.BufferedProtocol):
@@ -80,7 +80,7 @@ class UpstreamConnection(asyncio.BufferedProtocol):
         """Whether a break means that the upstream closed it while it was idle, and did not get the request."""
         self.idle_since = 0.0
         self.closing_s = 0.25
-        """The seconds within which one that the upstream closed while it was idle fails; at least a round trip."""
+        """A call fails within this many seconds if the upstream had closed the connection; at least a round trip."""
         self.timer: asyncio.TimerHandle | None = None
         """The timer of the answer's head."""
 
@@ -154,7 +154,7 @@ class UpstreamConnection(asyncio.BufferedProtocol):
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """A body of unknown length ends with its connection; any other one is incomplete."""
+        """A body of unknown length ends with its connection. A body of known length is incomplete."""
         self._transport, self._unsent = None, b""
         answer, self._answer = self._answer, None
         if answer is not None:

@@ -148,7 +148,7 @@ class WireAnswer(msgspec.Struct, eq=False):
 
 
 HEAD_LIMIT = 64 * 1024
-"""The most bytes of an answer's head, and of chunk framing and trailers without any body."""
+"""The maximum size of an answer's head, and of chunk framing and trailers without a body, in bytes."""
 _LONG_HEAD = f"it has more than {HEAD_LIMIT >> 10} KiB in its head"
 
 
@@ -288,7 +288,7 @@ class Inflater:
         if coding not in ("gzip", "x-gzip", "deflate"):
             raise ValueError(f"its content coding is '{coding[:20]}', which was not requested")
         self._other_start = _PLAIN if coding.endswith("gzip") else -zlib.MAX_WBITS
-        """How a body is packed that does not begin like gzip or zlib."""
+        """The compression of a body that does not begin like gzip or zlib."""
         self._wbits = 0
         """How this body is packed; 0 until its first byte came."""
         self.pending = b""

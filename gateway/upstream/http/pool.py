@@ -33,7 +33,7 @@ KEEP_ALIVE_S = 30.0
 _USED_FIELDS = ("base_url", "key", "headers", "preset", "timeouts", "name", "proxy")
 """The fields of a channel that its connections, their deadlines and their errors depend on."""
 LOG_S = 60.0
-"""The fewest seconds between two warnings about used up connections."""
+"""The minimum time between two warnings about used up connections, in seconds."""
 
 _log = logging.getLogger("tollkeeper")
 

@@ -19,7 +19,7 @@ from gateway.upstream.adapter import Memory, StreamProgress
 from gateway.upstream.http.parser import ConnectionBroken, Inflater, WireAnswer
 
 STREAM_LIMIT = 256 * 1024 * 1024
-"""The most bytes of one streamed answer, decompressed."""
+"""The maximum size of a streamed answer, in bytes, decompressed."""
 _NO_CODINGS = frozenset({"", "identity", "none", "utf-8", "utf8", "binary"})
 """Content codings that are none. Some servers write the character set there."""
 TAIL_S = 10.0

@@ -38,7 +38,7 @@ from gateway.upstream.openai.tool_calls import TooManyCalls, call_objects, has_c
 from gateway.upstream.tool_call_tracker import TOO_MANY
 
 ID_LIMIT = 200
-"""The most characters of an upstream's id."""
+"""The maximum length of an upstream's id."""
 
 _REPORTS = ("usage", "x_groq", "timings", "service_tier", "cost")
 _REASONING = ("reasoning_content", "reasoning")
@@ -325,7 +325,7 @@ def _parse_choice(fields: Fields, holder: str, index: int) -> ParsedChoice:
 
 
 def upstream_id(answer: Fields, screen: Screen) -> str:
-    """Returns the upstream's id, harmless and at most ``ID_LIMIT`` characters; empty without one, or with a secret."""
+    """Returns the upstream's id as harmless text, cut to ``ID_LIMIT``; empty if it is missing or has a secret."""
     id = rawjson.value(answer.get("id"))
     if not isinstance(id, str) or screen.has_secret(id):
         return ""

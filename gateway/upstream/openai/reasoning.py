@@ -22,7 +22,7 @@ from gateway.upstream.openai.reader import ChatReader
 from gateway.upstream.openai.request import OPENAI_TOOLS
 
 SIZE = 4 << 20
-"""The most characters of one answer's reasoning that are kept."""
+"""At most this many characters of an answer's reasoning are kept."""
 
 _NOTHING = (rawjson.NULL, rawjson.EMPTY_TEXT)
 

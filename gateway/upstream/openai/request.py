@@ -188,7 +188,7 @@ def error_text(content: msgspec.Raw) -> msgspec.Raw:
 
 
 def _cache_mark(cache: msgspec.Raw, vendor: Vendor) -> JsonObject:
-    """Returns the field with a cache mark, which only OpenRouter takes; empty without one."""
+    """Returns the field with a cache mark, which only OpenRouter takes; else an empty dictionary."""
     return {"cache_control": cache} if vendor is OPENROUTER and not rawjson.is_null(cache) else {}
 
 

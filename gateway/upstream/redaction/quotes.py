@@ -21,11 +21,11 @@ from gateway.domain import rawjson
 from gateway.domain.secret_search import SearchView, Span, views
 
 LONG = 24
-"""The fewest characters of a quoted part; bytes of UTF-8 in other scripts."""
+"""The minimum length of a quoted part in characters; bytes of UTF-8 in other scripts."""
 SHORT = 8
 """The fewest characters, as they are compared, of a quoted whole text."""
 LIMIT = 2 * 1024 * 1024
-"""The most bytes of a request that is compared. For a longer one, no message of the upstream is stored."""
+"""The maximum size of a request that is compared, in bytes. For a longer one, no message of the upstream is stored."""
 WORD = 8
 RUN = 2 * WORD - 1
 """The number of bytes in common that always contain an aligned word."""
