@@ -326,8 +326,8 @@ def _grok(target: AppTarget) -> Setup:
 def _openhands(target: AppTarget) -> Setup:
     variables = {"LLM_BASE_URL": target.base_url, "LLM_API_KEY": target.secret, "LLM_MODEL": f"openai/{target.model}"}
     option = "--override-with-envs"  # else it ignores them
-    then = Snippet(where="then start it with", text=f"openhands {option}")
-    return Setup((shell_part(variables), then), Launch(variables=variables, arguments=(option,)))
+    start = Snippet(where="then start it with", text=f"openhands {option}")
+    return Setup((shell_part(variables), start), Launch(variables=variables, arguments=(option,)))
 
 
 def _zed(target: AppTarget) -> Setup:

@@ -270,10 +270,10 @@ async def _is_foreign(endpoint: Endpoint, child: Child) -> bool:
 
 
 def _silent_error(config: Config, endpoint: Endpoint, error: GatewayError) -> Unavailable:
-    why = "it answers too late" if error.code == "server_slow" else "it closes the connection"
+    reason = "it answers too late" if error.code == "server_slow" else "it closes the connection"
     return Unavailable(
-        f"the server of {config.home} (pid {endpoint.pid}) is running but does not answer: {why}. It may have reached "
-        f"its limit of open files, or hang; see {config.log.name} in its data folder, or its output",
+        f"the server of {config.home} (pid {endpoint.pid}) is running but does not answer: {reason}. It may have "
+        f"reached its limit of open files, or hang; see {config.log.name} in its data folder, or its output",
         code="server_slow",
     )
 

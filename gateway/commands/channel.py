@@ -192,14 +192,14 @@ def edit_channel(
         before = await find_each(client.channel, refs)
         patches = {view.id: patch_for(view) for view in before}
         if len(before) > 1:
-            done = await change_together(client, "channels", patches)
+            message = await change_together(client, "channels", patches)
             after = await find_each(client.channel, patches)
-            return after, [done, *await _edit_notes(client, before, after)]
+            return after, [message, *await _edit_notes(client, before, after)]
         (view,) = before
         saved = await client.edit_channel(view.id, patches[view.id])
-        done = f"is as before: {NOTHING_CHANGED}" if saved.unchanged else "saved"
+        result = f"is as before: {NOTHING_CHANGED}" if saved.unchanged else "saved"
         notes = [*await _edit_notes(client, before, [saved]), *formatting.price_notes(saved.of_changed(view))]
-        return [saved], [_state_text(saved, done), *notes]
+        return [saved], [_state_text(saved, result), *notes]
 
     _run_and_print(work, as_json=as_json)
 
@@ -247,12 +247,12 @@ def _set_enabled(refs: tuple[str, ...], *, enabled: bool, as_json: bool) -> None
     async def work(client: ControlClient) -> tuple[list[ChannelView], list[str]]:
         before = await find_each(client.channel, refs)
         await change_together(client, "channels", {view.id: {"enabled": enabled} for view in before})
-        done = f"{'Enabled' if enabled else 'Disabled'} {named_text('channel', before)}."
+        message = f"{'Enabled' if enabled else 'Disabled'} {named_text('channel', before)}."
         for view in before if enabled else ():
             await client.clear_channel(view.id)
         groups = set() if enabled else {group for view in before for group in view.groups}
         views = await find_each(client.channel, [view.id for view in before])
-        return views, [done, *await formatting.groups_without_models(client, groups)]
+        return views, [message, *await formatting.groups_without_models(client, groups)]
 
     _run_and_print(work, as_json=as_json)
 
@@ -284,9 +284,9 @@ def remove_channel(refs: tuple[str, ...], *, yes: bool) -> None:
     confirm(f"Remove {named_text('channel', views)}? Keys are removed too; calls stay in the log.", yes=yes)
 
     async def work(client: ControlClient) -> list[str]:
-        done = await change_together(client, "channels", {view.id: None for view in views})
+        message = await change_together(client, "channels", {view.id: None for view in views})
         groups = {group for view in views for group in view.groups}
-        return [done, *await formatting.groups_without_models(client, groups)]
+        return [message, *await formatting.groups_without_models(client, groups)]
 
     notify(*run(work))
 
@@ -295,10 +295,10 @@ def _untested_text(view: ChannelView) -> str:
     return "nothing has succeeded here yet" if view.shown_state == "untested" else ""
 
 
-def _state_text(view: ChannelView, done: str) -> str:
+def _state_text(view: ChannelView, result: str) -> str:
     """Returns ``Channel 'openai' saved; it is ok.``."""
     state = formatting.channel_state(view)
-    return f"Channel '{view.name}' {done}; it {state if state.startswith('needs') else f'is {state}'}."
+    return f"Channel '{view.name}' {result}; it {state if state.startswith('needs') else f'is {state}'}."
 
 
 def _pairs(view: ChannelView) -> list[tuple[str, str]]:

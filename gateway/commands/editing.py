@@ -82,8 +82,8 @@ async def find_each(find: Callable[[str], Awaitable[V]], refs: Iterable[str]) ->
 
 async def change_together(client: ControlClient, kind: str, patches: Mapping[str, object]) -> str:
     """Change entities by id in one step; the patch None removes. Returns what was done, as a sentence."""
-    done = await client.batch(kind, patches)
-    return f"{done[:1].upper()}{done[1:]}."
+    message = await client.batch(kind, patches)
+    return f"{message[:1].upper()}{message[1:]}."
 
 
 def add_rename(noun: click.Group, complete: Completer, names: str, text: str) -> None:
@@ -95,8 +95,8 @@ def add_rename(noun: click.Group, complete: Completer, names: str, text: str) ->
     @json_option
     def rename(ref: str, new: str, *, as_json: bool) -> None:
         view = run(lambda client: getattr(client, f"edit_{noun.name}")(ref, {"name": new}))
-        done = f"{str(noun.name).capitalize()} '{plain(ref)}' renamed to '{plain(view.name)}'"
-        out_change(view, f"{done if view.name != ref else NOTHING_CHANGED.capitalize()}.", as_json=as_json)
+        message = f"{str(noun.name).capitalize()} '{plain(ref)}' renamed to '{plain(view.name)}'"
+        out_change(view, f"{message if view.name != ref else NOTHING_CHANGED.capitalize()}.", as_json=as_json)
 
 
 def named_text(noun: str, views: Sequence[V]) -> str:

@@ -107,8 +107,8 @@ def edit_group(ref: str, *, as_json: bool, **values: Any) -> None:
         unchanged = all(getattr(before, name) == getattr(view, name) for name in patch)
         return view, notes, f"is as before: {NOTHING_CHANGED}" if unchanged else "saved"
 
-    view, notes, done = run(work)
-    out_change(view, f"Group '{view.name}' {done}.", *notes, as_json=as_json)
+    view, notes, message = run(work)
+    out_change(view, f"Group '{view.name}' {message}.", *notes, as_json=as_json)
 
 
 def _hidden_note(view: GroupView) -> str:

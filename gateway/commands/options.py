@@ -68,7 +68,7 @@ def parse_seconds(text: str) -> float:
         seconds = float(text)
     except ValueError:
         seconds = -1
-    if not 0 <= seconds <= 86_400:  # nan is not either
+    if not 0 <= seconds <= 86_400:  # also false for nan
         raise BadRequest(f"{text!r} is not a number of seconds from 0 to 86400")
     return seconds
 

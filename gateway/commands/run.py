@@ -348,8 +348,8 @@ def _save(entry: Path, target: Path, *, replace: bool) -> bool:
                 shutil.copy2(entry, copy)
             copy.replace(target)
     except OSError as error:
-        why = plain(error.strerror or str(error), 1_000)
-        notify(f"{plain(entry.name)} could not be saved in {plain(str(target.parent), 1_000)}: {why}")
+        reason = plain(error.strerror or str(error), 1_000)
+        notify(f"{plain(entry.name)} could not be saved in {plain(str(target.parent), 1_000)}: {reason}")
         return False
     if is_taken:
         name = plain(entry.name)

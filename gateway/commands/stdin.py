@@ -41,8 +41,8 @@ def read_bytes(limit: int) -> bytes:
     return b"" if sys.stdin is None else sys.stdin.buffer.read(limit)
 
 
-def read_text(file: str, limit: int, what: str) -> str:
-    """Returns the text of a file, or of stdin for ``-``. ``what`` names the content in errors.
+def read_text(file: str, limit: int, noun: str) -> str:
+    """Returns the text of a file, or of stdin for ``-``. ``noun`` names the content in errors.
 
     Raises OSError, and BadParameter if there are more than ``limit`` bytes or they are not text.
     """
@@ -53,7 +53,7 @@ def read_text(file: str, limit: int, what: str) -> str:
         with open(file, "rb") as raw:  # noqa: PTH123 - also the number of an open file
             data = raw.read(limit + 1)  # a device may never end
     if len(data) > limit:
-        raise click.BadParameter(f"{name} is larger than {limit >> 20} MiB, too large for {what}")
+        raise click.BadParameter(f"{name} is larger than {limit >> 20} MiB, too large for {noun}")
     mark = next((mark for mark in _ENCODINGS if data.startswith(mark)), b"")
     encoding = _ENCODINGS.get(mark, "UTF-8")
     try:

@@ -189,11 +189,11 @@ def _change(refs: tuple[str, ...], patch: Callable[[TokenView], options.Patch], 
 
     async def work(client: ControlClient) -> tuple[list[TokenView], str]:
         patches = {view.id: patch(view) for view in await find_each(client.token, refs)}
-        done = await change_together(client, "tokens", patches)
-        return await find_each(client.token, patches), done
+        message = await change_together(client, "tokens", patches)
+        return await find_each(client.token, patches), message
 
-    views, done = run(work)
-    out_change(views if len(views) > 1 else views[0], done, as_json=as_json)
+    views, message = run(work)
+    out_change(views if len(views) > 1 else views[0], message, as_json=as_json)
     for view in views:
         if view.state == "expired":
             notify(f"note: token '{view.name}' has expired")
@@ -206,10 +206,10 @@ def _note_if_no_models(view: TokenView) -> None:
         notify(f"note: {run(lambda client: formatting.why_sees_none(client, view))}")
 
 
-def _print_key(new: NewToken, done: str, *, as_json: bool) -> None:
-    lost_text = f"{done}, but its key is lost; for a new one: tollkeeper token rotate {shlex.quote(new.token.name)}"
+def _print_key(new: NewToken, message: str, *, as_json: bool) -> None:
+    lost_text = f"{message}, but its key is lost; for a new one: tollkeeper token rotate {shlex.quote(new.token.name)}"
     out_once(json_text(new) if as_json else new.key, lost_text)
-    notify(f"{done}. The key is shown only this once.")
+    notify(f"{message}. The key is shown only this once.")
 
 
 def _pairs(view: TokenView) -> list[tuple[str, str]]:

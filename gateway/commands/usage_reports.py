@@ -264,8 +264,8 @@ def export(format_name: str, output: Path | None, **values: Any) -> None:
         return f"{count_text(count, 'call')}{span}"
 
     with _open_output(output) as write:
-        done = run(lambda client: work(client, write))
-    notify(done + (f", written to {output}" if output else ""))
+        message = run(lambda client: work(client, write))
+    notify(message + (f", written to {output}" if output else ""))
     file = next(filter(FILE_NAME.fullmatch, filters.get("words", "").split()), "")
     if file and output is None:
         notify(f"note: '{file}' was read as a word that filters calls; to write to a file: --output {word(file)}")

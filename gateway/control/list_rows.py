@@ -99,7 +99,7 @@ class ListRow(msgspec.Struct, frozen=True, kw_only=True):
     """Where the amounts are from, in words that follow "price"."""
     factor: int = MILLION
     """The factor of all amounts, in parts per million."""
-    why: str = ""
+    reason: str = ""
     """Why the name has no price; empty if it has one, or if the list does not know it."""
 
 
@@ -147,7 +147,7 @@ class ListNames(msgspec.Struct, frozen=True):
         """Returns what the list has for a name at Azure, where a prefix names the region that serves the model."""
         name = name.removeprefix("global-standard/").removeprefix("global/")
         if name.startswith("us-gov/"):
-            return ListRow(why="the list has no price for the region 'us-gov'")
+            return ListRow(reason="the list has no price for the region 'us-gov'")
         for prefix, factor in _DATA_ZONES:
             if name.startswith(prefix):
                 global_row = self._azure_row(vendor, name.partition("/")[2])
@@ -160,7 +160,7 @@ class ListNames(msgspec.Struct, frozen=True):
         """
         name = more_prices(vendor.id).same_as.get(name.rpartition("/")[2], name)
         if not name:
-            return ListRow(why=OUTDATED)
+            return ListRow(reason=OUTDATED)
         amounts = _more_amounts(vendor.id, name, base_url)
         if amounts:
             return ListRow(amounts=amounts, rule=SOURCE)
@@ -168,8 +168,8 @@ class ListNames(msgspec.Struct, frozen=True):
             row = vendor.find_model(spelling)
             if row is not None:
                 outdated = OUTDATED if row.deprecated and _LATEST.search(spelling) else ""
-                why = _origin_mismatch(vendor.id, row, name, base_url) or outdated or _name_mismatch(row, spelling)
-                return ListRow(why=why) if why else ListRow(row=row)
+                reason = _origin_mismatch(vendor.id, row, name, base_url) or outdated or _name_mismatch(row, spelling)
+                return ListRow(reason=reason) if reason else ListRow(row=row)
         return _row_by_size(vendor.id, name) or self._maker_row(vendor, name) or ListRow()
 
     def similar_names(self, vendor: "Provider", name: str) -> list[str]:
@@ -208,10 +208,10 @@ class ListNames(msgspec.Struct, frozen=True):
         if not maker or _OPEN_WEIGHTS.search(short):
             other_makers = [other for other in self.vendors if other.id in (vendor.fallback_model_providers or ())]
             sellers = [other.id for other in other_makers if other.find_model(short) is not None]
-            return ListRow(why=f"the list has only the price of {sellers[0]}, its maker") if sellers else None
+            return ListRow(reason=f"the list has only the price of {sellers[0]}, its maker") if sellers else None
         result = next((self.row(seller, short) for seller in self.vendors_named(maker)), ListRow())
         if result.row is None:
-            return result if result.why else None
+            return result if result.reason else None
         return msgspec.structs.replace(result, maker=maker)
 
 

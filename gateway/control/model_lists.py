@@ -308,12 +308,12 @@ _BUSY = ("upstream_rate_limited", "upstream_overloaded")
 """Error codes of an upstream that works, but has no time now."""
 
 
-def _no_list_error(channel: Channel, why: str, param: str = "models", *, busy: bool = False) -> BadRequest:
-    advice = "" if "Check " in why else f"check its {'address' if param == 'base_url' else 'address and its key'}; "
+def _no_list_error(channel: Channel, reason: str, param: str = "models", *, busy: bool = False) -> BadRequest:
+    advice = "" if "Check " in reason else f"check its {'address' if param == 'base_url' else 'address and its key'}; "
     advice = "try again in a minute; " if busy else advice
     names = "if it has no list, name its models: 'tollkeeper channel add NAME --models a,b,c'"
     return BadRequest(
-        f"no list of models from channel '{channel.name}': {why}" + ("" if param == "key" else f"; {advice}{names}"),
+        f"no list of models from channel '{channel.name}': {reason}" + ("" if param == "key" else f"; {advice}{names}"),
         code="no_model_list",
         param=param,
     )

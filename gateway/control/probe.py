@@ -63,8 +63,9 @@ async def probe(engine: Engine, channel: Channel, model: str) -> Check:
             if _has_key(engine, tested, state_id):
                 engine.health.clear(state_id)  # this also ends the pause of a key that lacked credit
         reason = text.removeprefix(NO_ANSWER)
-        same = not ok and reason == listing.text.removeprefix(NO_MODELS)
-        text = f"neither a call nor the list of models works: {reason}" if same else f"{text}; {listing.text}"
+        text += f"; {listing.text}"
+        if not ok and reason == listing.text.removeprefix(NO_MODELS):
+            text = f"neither a call nor the list of models works: {reason}"
     elif ok and any(engine.health.state_of(id).kind is FailureKind.QUOTA for id in channel.state_ids):
         text += "; it stays paused: only a call to a model shows whether it has credit again"
     ms = Millis(round((engine.clock.mono() - began) * 1000))

@@ -135,8 +135,8 @@ def _row(key: str, name: str, counts: Counts, latencies: Iterable[LatencyCounts]
     for part in latencies:
         latency.merge(part)
     percentiles: dict[str, Any] = {
-        f"{what}_p{percent}_ms": percentile(histogram, percent / 100)
-        for what, histogram in (("duration", latency.durations), ("first_byte", latency.first_bytes))
+        f"{measure}_p{percent}_ms": percentile(histogram, percent / 100)
+        for measure, histogram in (("duration", latency.durations), ("first_byte", latency.first_bytes))
         for percent in (50, 95)
     }
     return SumRow(

@@ -158,9 +158,9 @@ class PriceList:
             if closest is None:
                 return ""
         else:
-            reason = self._names.row(vendor, upstream, channel.base_url).why or f"not in the list of {vendor.name}"
+            reason = self._names.row(vendor, upstream, channel.base_url).reason or f"not in the list of {vendor.name}"
             similar = self._names.similar_names(vendor, upstream)
-            closest = [name for name in similar if not self._names.row(vendor, name, channel.base_url).why]
+            closest = [name for name in similar if not self._names.row(vendor, name, channel.base_url).reason]
         return f"{reason}; closest: {', '.join(closest)}" if closest else reason
 
     def as_of(self, now: Millis) -> Millis:

@@ -79,13 +79,13 @@ def differences_of(changes: Sequence[EntityChange]) -> list[Difference]:
     for change in _with_renamed_groups(changes):
         if change.table not in NOUNS:
             continue
-        what = "added" if change.before is None else "removed" if change.after is None else "changed"
+        action = "added" if change.before is None else "removed" if change.after is None else "changed"
         try:
             old, new = _to_entity(change.table, change.before), _to_entity(change.table, change.after)
             fields = field_differences(change.table, old, new)
         except msgspec.ValidationError:  # another version of the program made it
             fields = []
-        differences.append(Difference(what=what, noun=NOUNS[change.table], name=change.name, fields=fields))
+        differences.append(Difference(what=action, noun=NOUNS[change.table], name=change.name, fields=fields))
     return differences
 
 

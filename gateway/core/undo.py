@@ -80,9 +80,9 @@ def _overwritten_reasons(change: EntityChange, current: Entity | None, newer: Se
     if current is None and change.after is not None:
         raise _conflict(f"{subject} does not exist any more", entry)
     if current is not None and entry is not None:
-        what = "exists again" if change.after is None else "was changed since"
+        state = "exists again" if change.after is None else "was changed since"
         by = f"by change {entry.id} ({plain(entry.done)})"
-        yield f"{subject[:1].upper()}{subject[1:]} {what}, {by}; that is overwritten."
+        yield f"{subject[:1].upper()}{subject[1:]} {state}, {by}; that is overwritten."
 
 
 def _models_before(before: list[Fields], after: list[Fields], now: list[Fields]) -> list[Fields]:

@@ -139,9 +139,9 @@ def _fields(kind: type[msgspec.Struct]) -> tuple[tuple[msgspec.structs.FieldInfo
     return tuple((field, hints[field.name]) for field in msgspec.structs.fields(kind))
 
 
-def bad_value(path: str, what: str) -> BadRequest:
+def bad_value(path: str, problem: str) -> BadRequest:
     """Returns the error for an invalid value, with its path in the file."""
-    return BadRequest(f"{path}: {what}", code="bad_configuration", param=path)
+    return BadRequest(f"{path}: {problem}", code="bad_configuration", param=path)
 
 
 def _write(value: Any, hint: Any) -> Value:

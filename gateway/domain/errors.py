@@ -311,6 +311,6 @@ def error_class(status: int, code: str) -> type[GatewayError]:
     return _BY_CODE.get(code) or _BY_STATUS.get(status, GatewayError)
 
 
-def unsupported_param(param: str, why: str) -> BadRequest:
+def unsupported_param(param: str, reason: str) -> BadRequest:
     """Returns the error for a parameter that the upstream lacks and that must not be dropped silently."""
-    return BadRequest(f"{param}: {why}", code="unsupported_parameter", param=param)
+    return BadRequest(f"{param}: {reason}", code="unsupported_parameter", param=param)

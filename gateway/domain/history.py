@@ -218,6 +218,6 @@ def ago(ms: int) -> str:
 def undo_text(done: UndoView, now: int, reader: ChangeSource | None = None) -> str:
     """Returns what was undone, when it had been done and by whom."""
     target = done.target
-    what = "" if done.kind == "redo" else f"{plain(target.text)}, "
-    when = f"change {target.id}: {what}{ago(now - target.time_ms)}, by {plain(target.source.text(reader), 160)}"
+    target_text = "" if done.kind == "redo" else f"{plain(target.text)}, "
+    when = f"change {target.id}: {target_text}{ago(now - target.time_ms)}, by {plain(target.source.text(reader), 160)}"
     return f"{'Redone' if done.kind == 'redo' else 'Undone'}: {plain(done.text)} ({when})"

@@ -84,8 +84,8 @@ class KeyOwner(msgspec.Struct, frozen=True, kw_only=True):
         key, owner = shown_part(self.handle), f"the key of {self.noun} '{plain(self.name)}'"
         if self.since is None:
             return f"{key} is {owner}"
-        what = f"the {self.noun} was removed" if self.removed else "it was replaced"
-        return f"{key} was {owner} until {since_text(self.since, now)}, when {what}"
+        reason = f"the {self.noun} was removed" if self.removed else "it was replaced"
+        return f"{key} was {owner} until {since_text(self.since, now)}, when {reason}"
 
 
 def since_text(since: Millis, now: Millis) -> str:
@@ -192,8 +192,8 @@ def revivals(changes: Iterable[Change], before: Registry, after: Registry, now: 
             if old_states.get(key.digest) == "" or _refused_state(new, now):
                 continue
             if retired is not None and retired.owner == id_ and (table == "tokens" or not retired.removed):
-                why = f"the {key.noun} was removed" if retired.removed else "it was replaced"
-                yield f"{_key_text(key)} works again; {why} {since_text(retired.since, now)}."
+                reason = f"the {key.noun} was removed" if retired.removed else "it was replaced"
+                yield f"{_key_text(key)} works again; {reason} {since_text(retired.since, now)}."
             elif key.digest in old_states:
                 yield f"{_key_text(key)} works again; the token is {old_states[key.digest]} now."
 

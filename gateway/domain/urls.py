@@ -104,10 +104,10 @@ def is_private(url: str) -> bool:
     return "." not in name or name.endswith(_LOCAL_SUFFIXES)
 
 
-def _bad_url(url: str, why: str) -> BadRequest:
+def _bad_url(url: str, reason: str) -> BadRequest:
     """Returns the error for a URL, without its user, password and query, which may hold a key."""
     shown = re.sub(r"(?s)\A(\w+://)?(?:.*\?.*@.*|.*(?=@))|(?<=\?).+", r"\1...", url)  # an @ may be in either
-    return BadRequest(f"base URL '{plain(shown)}' {why}", param="base_url")
+    return BadRequest(f"base URL '{plain(shown)}' {reason}", param="base_url")
 
 
 class Proxy(msgspec.Struct, frozen=True):

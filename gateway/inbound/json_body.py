@@ -172,8 +172,8 @@ def _too_many_elements(limits: BodyLimits) -> BadRequest:
     return BadRequest(msg, code="too_complex")
 
 
-def _too_large(what: str) -> BadRequest:
-    return BadRequest(f"{what} is too large to be read safely", code="invalid_value")
+def _too_large(subject: str) -> BadRequest:
+    return BadRequest(f"{subject} is too large to be read safely", code="invalid_value")
 
 
 def _too_deep() -> BadRequest:

@@ -181,7 +181,7 @@ def _checksum(tables: Mapping[str, Mapping[Any, object]]) -> str:
     return f"{zlib.crc32(layout({name: rows for name, rows in tables.items() if name != 'meta'})):08x}"
 
 
-def _damaged_error(path: Path, why: str) -> StoreDamaged:
+def _damaged_error(path: Path, reason: str) -> StoreDamaged:
     old = path.with_name("config.old.json")
     fix = (
         f"{old.name} is the version before the last change: copy it to {path.name}"
@@ -189,5 +189,5 @@ def _damaged_error(path: Path, why: str) -> StoreDamaged:
         else f"restore {path.name} from a backup"
     )
     where = files.ordinary_path(path)
-    message = f"{where} cannot be used: {plain(why, 300)}. Nothing was changed; {fix}"
+    message = f"{where} cannot be used: {plain(reason, 300)}. Nothing was changed; {fix}"
     return StoreDamaged(message, details={"file": str(where)})

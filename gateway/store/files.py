@@ -55,7 +55,7 @@ def irregular_kind(path: Path) -> str:
 
 def _kind(mode: int) -> str:
     kinds = ((stat.S_ISLNK, "a symbolic link"), (stat.S_ISFIFO, "a named pipe"), (stat.S_ISDIR, "a folder"))
-    return next((what for test, what in kinds if test(mode)), "a device or a socket")
+    return next((name for test, name in kinds if test(mode)), "a device or a socket")
 
 
 def make_private(folder: Path) -> None:

@@ -78,11 +78,11 @@ class History:
         applied = self._applied()
         entries = [entry for entry in stored if entry.id <= applied]
         if damaged or len(stored) - len(entries) > 1:  # a crash leaves one
-            what = "was damaged" if damaged else "is newer than the configuration"
+            problem = "was damaged" if damaged else "is newer than the configuration"
             with suppress(OSError):
                 copy = files.save_copy(path, files.read(path), self._now(), "damaged" if damaged else "changed")
                 left = count_text(len(entries), "change")
-                self._note(f"{files.ordinary_path(path)} {what}; {left} left in it, the original is {copy.name}")
+                self._note(f"{files.ordinary_path(path)} {problem}; {left} left in it, the original is {copy.name}")
         return entries
 
 

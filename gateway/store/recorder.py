@@ -139,8 +139,8 @@ class Recorder:
         try:
             reserve.acquire()
         except OSError as exc:
-            what = "the disk is full" if exc.errno in NO_SPACE else "no space can be kept back"
-            self.disk_errors.set(write=f"{what}: {reason(exc)}")
+            problem = "the disk is full" if exc.errno in NO_SPACE else "no space can be kept back"
+            self.disk_errors.set(write=f"{problem}: {reason(exc)}")
         self._syncer = Syncer(self._sync_records, self._clean_up, sync_s) if sync_s > 0 else None
 
     def begin(self, call: Running) -> None:
@@ -325,7 +325,7 @@ class Backlog:
         self.written += self._refused
         self._refused.clear()
 
-    def _withhold(self, fresh: Mapping[CallId, Record], why: str) -> list[tuple[Record, Record]]:
+    def _withhold(self, fresh: Mapping[CallId, Record], reason: str) -> list[tuple[Record, Record]]:
         """Replace the refused records of good answers by those of failures. Returns the old ones and the new ones.
 
         What a withheld answer would have cost is added to the balance in the records after it.
@@ -335,7 +335,7 @@ class Backlog:
         for call_id, record in fresh.items():
             if call_id not in self._refused:
                 continue
-            new = self._refused[call_id] = record if record.failed else withheld_record(record, why)
+            new = self._refused[call_id] = record if record.failed else withheld_record(record, reason)
             if new.balance is not None:
                 msgspec.structs.force_setattr(new, "balance", Nanos(new.balance + refunded))
             if new is not record:

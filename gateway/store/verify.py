@@ -185,10 +185,10 @@ class _Audit:
                         first = 0 if since <= segment.earliest else since
                         spent.merge(total(counts for start, counts in rows.items() if first <= start < until))
 
-    def _compare(self, what: str, stored: object, counted: object) -> Iterator[str]:
+    def _compare(self, subject: str, stored: object, counted: object) -> Iterator[str]:
         self.checks += 1
         if stored != counted:
-            yield f"{what}{_difference(stored, counted)}"
+            yield f"{subject}{_difference(stored, counted)}"
 
 
 def _gap(segment: Segment, begin: int, end: int) -> Iterator[str]:

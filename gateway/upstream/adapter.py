@@ -217,9 +217,9 @@ class ChannelDialect(DialectAdapter):
 def not_an_answer(body: bytes, channel: Channel) -> AttemptFailed:
     """Returns the error for a body that is not an answer of the dialect."""
     error = read_error(body[:65536])
-    what = "not an answer" if error.json else "not valid JSON"
+    problem = "not an answer" if error.json else "not valid JSON"
     message = error.message or excerpt(body) or "an empty body"
-    return AttemptFailed(bad_response(channel, f"it is {what}: {message}"))
+    return AttemptFailed(bad_response(channel, f"it is {problem}: {message}"))
 
 
 class Memory(Protocol):

@@ -75,10 +75,10 @@ def _resolve(channel: Channel, value: str, environ: Mapping[str, str], setting: 
         name = value.removeprefix(REFERENCE)
         value = environ.get(name, "")
         if not value:
-            why = f"the environment variable {name} is not set where the server runs"
-            why += ": set it there and start the server again"
-            why += ", or give the key itself: --key - reads it from stdin" if setting == "key" else ""
-            raise _unusable(channel, why, {"setting": setting, "variable": name}, FailureKind.UNSET)
+            reason = f"the environment variable {name} is not set where the server runs"
+            reason += ": set it there and start the server again"
+            reason += ", or give the key itself: --key - reads it from stdin" if setting == "key" else ""
+            raise _unusable(channel, reason, {"setting": setting, "variable": name}, FailureKind.UNSET)
     value = value.strip()
     if not (value.isascii() and value.isprintable()):
         raise _unusable(channel, f"its {setting} has characters that cannot be sent", {"setting": setting})
@@ -86,7 +86,7 @@ def _resolve(channel: Channel, value: str, environ: Mapping[str, str], setting: 
 
 
 def _unusable(
-    channel: Channel, why: str, details: Mapping[str, object], kind: FailureKind = FailureKind.AUTH
+    channel: Channel, reason: str, details: Mapping[str, object], kind: FailureKind = FailureKind.AUTH
 ) -> AttemptFailed:
-    text = UpstreamText(f"channel '{channel.name}': {why}")
+    text = UpstreamText(f"channel '{channel.name}': {reason}")
     return AttemptFailed(Failure(kind=kind, code="upstream_auth_failed", text=text, details=details, sent=False))

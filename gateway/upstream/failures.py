@@ -327,37 +327,37 @@ def upstream_id(headers: Mapping[str, str]) -> str:
     return plain(next((headers[name] for name in ID_HEADERS if headers.get(name)), ""), 120)
 
 
-def unreachable(channel: Channel, why: str, *, sent: bool, lasting: bool = False) -> Failure:
+def unreachable(channel: Channel, reason: str, *, sent: bool, lasting: bool = False) -> Failure:
     """Returns the failure of a connection that was not made, or was lost before an answer came."""
-    what = f"cannot be reached: {why}"
-    return _failure(channel, FailureKind.NETWORK, "upstream_unreachable", what, sent=sent, lasting=lasting)
+    problem = f"cannot be reached: {reason}"
+    return _failure(channel, FailureKind.NETWORK, "upstream_unreachable", problem, sent=sent, lasting=lasting)
 
 
 def too_slow(channel: Channel, deadline: str, seconds: float, *, sent: bool, where: str = "") -> Failure:
-    """Returns the failure of a passed deadline; ``deadline`` is its name, for example ``connect``."""
-    what = f"took too long: {deadline} deadline of {seconds:g} s passed{where}"
-    return _failure(channel, FailureKind.SLOW, TIMEOUT, what, sent=sent)
+    """Returns the failure of an attempt that missed a deadline; ``deadline`` is its name, for example ``connect``."""
+    problem = f"took too long: {deadline} deadline of {seconds:g} s passed{where}"
+    return _failure(channel, FailureKind.SLOW, TIMEOUT, problem, sent=sent)
 
 
-def bad_response(channel: Channel, why: str) -> Failure:
+def bad_response(channel: Channel, reason: str) -> Failure:
     """Returns the failure of an invalid answer."""
-    return _failure(channel, FailureKind.SERVER, BAD_RESPONSE, f"sent a bad answer: {why}")
+    return _failure(channel, FailureKind.SERVER, BAD_RESPONSE, f"sent a bad answer: {reason}")
 
 
-def out_of_memory(channel: Channel, what: str, error: GatewayError) -> Failure:
+def out_of_memory(channel: Channel, subject: str, error: GatewayError) -> Failure:
     """Returns the failure of an answer that was abandoned because the gateway has no memory for it."""
-    text = UpstreamText(f"channel '{channel.name}': {what} was abandoned: {error.message}")
+    text = UpstreamText(f"channel '{channel.name}': {subject} was abandoned: {error.message}")
     return Failure(kind=FailureKind.SERVER, code=error.code, text=text, origin=FailureOrigin())
 
 
-def truncation(channel: Channel, why: str) -> Failure:
+def truncation(channel: Channel, reason: str) -> Failure:
     """Returns the failure of a stream that ended before its answer was complete."""
-    what = f"ended the stream before the answer was complete: {why}"
-    return _failure(channel, FailureKind.SERVER, "upstream_stream_truncated", what)
+    problem = f"ended the stream before the answer was complete: {reason}"
+    return _failure(channel, FailureKind.SERVER, "upstream_stream_truncated", problem)
 
 
 def _failure(
-    channel: Channel, kind: FailureKind, code: str, what: str, *, sent: bool = True, lasting: bool = False
+    channel: Channel, kind: FailureKind, code: str, problem: str, *, sent: bool = True, lasting: bool = False
 ) -> Failure:
-    text = UpstreamText(f"channel '{channel.name}': the upstream {what}")
+    text = UpstreamText(f"channel '{channel.name}': the upstream {problem}")
     return Failure(kind=kind, code=code, text=text, origin=FailureOrigin(), sent=sent, lasting=lasting)

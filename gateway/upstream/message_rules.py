@@ -187,10 +187,10 @@ def _with_signature(message: JsonObject) -> JsonObject:
 def object_text(arguments: Any) -> str:
     """Returns a call's arguments as the text of a JSON object, whatever the model or the client had written."""
     text = arguments if isinstance(arguments, str) else rawjson.encode(arguments).decode()
-    given = text.encode("utf-8", "replace")
-    if isinstance(rawjson.maybe(given), dict):
+    data = text.encode("utf-8", "replace")
+    if isinstance(rawjson.maybe(data), dict):
         return text
-    return rawjson.encode(object_of(given.decode().strip() or "{}")).decode()
+    return rawjson.encode(object_of(data.decode().strip() or "{}")).decode()
 
 
 def _with_object(call: Any) -> Any:
@@ -210,17 +210,18 @@ def _with_objects(message: JsonObject) -> JsonObject:
 
 def _with_object_input(part: Any) -> Any:
     """Returns a call of Anthropic's API with an object for its input, which GLM may have made a list."""
-    given = rawjson.at(part, "input")
-    is_wrong = rawjson.at(part, "type") == "tool_use" and not isinstance(given, dict)
-    return {**part, "input": rawjson.maybe(object_text(given).encode())} if is_wrong else part
+    arguments = rawjson.at(part, "input")
+    if rawjson.at(part, "type") != "tool_use" or isinstance(arguments, dict):
+        return part
+    return {**part, "input": rawjson.maybe(object_text(arguments).encode())}
 
 
 def _with_short_id(holder: Any, *names: str) -> Any:
     """Returns an object whose ids with these names are replaced by their digests, unless they are short."""
     for name in names:
-        given = rawjson.at(holder, name)
-        if isinstance(given, str) and not _SHORT_ID.fullmatch(given):
-            digest = hashlib.sha256(given.encode("utf-8", "surrogatepass")).hexdigest()
+        long_id = rawjson.at(holder, name)
+        if isinstance(long_id, str) and not _SHORT_ID.fullmatch(long_id):
+            digest = hashlib.sha256(long_id.encode("utf-8", "surrogatepass")).hexdigest()
             holder = {**holder, name: digest[:9]}
     return holder
 

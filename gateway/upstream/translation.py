@@ -62,9 +62,9 @@ class Parameters:
         """Mark taken parameters as left out after all."""
         self._dropped += names
 
-    def refusal(self, name: str, why: str) -> BadRequest:
+    def refusal(self, name: str, reason: str) -> BadRequest:
         """Returns the error for a parameter that cannot be left out without changing the answer."""
-        return unsupported_param(self._client_name(name), why)
+        return unsupported_param(self._client_name(name), reason)
 
     def _client_name(self, name: str) -> str:
         return self.conversation.param_names.get(name, name)

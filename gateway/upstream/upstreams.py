@@ -141,13 +141,13 @@ class Upstreams:
         self._retired.clear()
 
     @contextmanager
-    def _memory_for(self, channel: Channel, reply: Reply, what: str) -> Iterator[Memory]:
-        """Yields memory for a reply's body, and ends the reply. ``what`` is named if there is too little memory."""
+    def _memory_for(self, channel: Channel, reply: Reply, subject: str) -> Iterator[Memory]:
+        """Yields memory for a reply's body, and ends the reply. ``subject`` names the body in an error."""
         try:
             with self.share() as memory:
                 yield memory
         except AnswerMemoryFull as error:
-            raise AttemptFailed(failures.out_of_memory(channel, what, error)) from error
+            raise AttemptFailed(failures.out_of_memory(channel, subject, error)) from error
         finally:
             reply.abort()
 
@@ -159,7 +159,7 @@ class Upstreams:
         unnamed_count = 0
         dialect = DIALECTS[channel.dialect]
         request = dialect.models_request(channel, "")
-        for _ in range(20):  # no vendor has so many pages
+        for _ in range(20):  # no vendor has this many pages
             if request is None:
                 break
             page = await self._fetch_page(channel, request)

@@ -93,8 +93,8 @@ async def _fetch(page: AnyPage, channel: ChannelView) -> None:
         return
     summary = listing_summary(listing)
     if not listing.models:
-        why = safe(session.advice(listing.error), 500) or summary or "its list is empty"
-        toast(page, f"{channel.name} returned no models: {why}", bad=True)
+        reason = safe(session.advice(listing.error), 500) or summary or "its list is empty"
+        toast(page, f"{channel.name} returned no models: {reason}", bad=True)
         return
     about = f"{summary}. Selected models are offered to clients."
     if listing.error:

@@ -145,15 +145,15 @@ async def _plan(page: AnyPage, action: str, views: Sequence[Any]) -> BulkChange 
 
 
 async def _plan_add(page: AnyPage, views: Sequence[Any]) -> BulkChange | None:
-    lacking = {group.name: [v for v in views if group.name not in v.groups] for group in page.session.board.groups}
-    names = sorted(name for name, channels in lacking.items() if channels)
+    candidates = {group.name: [v for v in views if group.name not in v.groups] for group in page.session.board.groups}
+    names = sorted(name for name, channels in candidates.items() if channels)
     if not names:
         toast(page, f"They serve all groups. Page 3 ({page.session.key('entity.new')}) creates one.")
         return None
     group = await page.ask(ChooseOne(f"Add {_count_text(page, views)} to group", [(name, "") for name in names], ""))
     if group is None:
         return None
-    patches = {_ref(page, view): {"groups": [*view.groups, group]} for view in lacking[group]}
+    patches = {_ref(page, view): {"groups": [*view.groups, group]} for view in candidates[group]}
     return BulkChange(patches, f"Add {{}} to group {safe(group)}", "They will serve their other groups as before.")
 
 

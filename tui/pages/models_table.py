@@ -154,13 +154,13 @@ def price_text(price: PriceView | None, session: ConsoleSession, *, refused: boo
         yield f"free   ({safe(price.source)})", "ok"
         return
     yield f"in {fmt.price(price.input_nanos)}   out {fmt.price(price.output_nanos)}", ""
-    for nanos, what in (
+    for nanos, label in (
         (price.cached_input_nanos, "cached"),
         (price.cache_write_nanos, "cache write"),
         (price.cache_write_long_nanos, "long cache write"),
     ):
         if nanos is not None:
-            yield f"   {what} {fmt.price(nanos)}", ""
+            yield f"   {label} {fmt.price(nanos)}", ""
     if price.per_call_nanos:
         yield f"   {dollars(price.per_call_nanos)} a call", ""
     for name, nanos in price.extras.items():

@@ -39,11 +39,11 @@ async def _edit(page: AnyPage) -> None:
     elif row.name == "file":
         home = page.session.config.home
         try:
-            what = "Created, with all keys as comments" if preferences.create(home) else "Edit this file"
+            message = "Created, with all keys as comments" if preferences.create(home) else "Edit this file"
         except OSError as exc:
             toast(page, f"{home / preferences.NAME} cannot be written: {exc.strerror}", bad=True)
         else:
-            toast(page, f"{what}: {home / preferences.NAME}\nThe console reads it when it starts.")
+            toast(page, f"{message}: {home / preferences.NAME}\nThe console reads it when it starts.")
     else:
         toast(page, f"{row.label} is set at the start of the server: {row.change}")
 

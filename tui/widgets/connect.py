@@ -121,16 +121,16 @@ class Connect(DialogScreen[str]):
         # many lines, because a settings file may name every model
         self.query_one(".text", Static).update(Content(safe_lines(text, lines=400)))
 
-    def action_guide(self, what: str) -> None:
+    def action_guide(self, step: str) -> None:
         """Show the next or previous program, or the next part of its texts, or show or mask the key."""
         texts = self._texts
-        if what == "key":
+        if step == "key":
             texts.shows_key = not texts.shows_key
-        elif what == "next part":
+        elif step == "next part":
             texts.part += 1
         else:
             if texts.is_of_app:  # otherwise the current program will be shown
-                texts.app, texts.part = texts.app + (1 if what == "next app" else -1), 0
+                texts.app, texts.part = texts.app + (1 if step == "next app" else -1), 0
             texts.kind = KINDS.index(APPS_KIND)
         self.draw_text()
 

@@ -120,8 +120,8 @@ def _input_bound(body: Body) -> InputBound:
 def check_model(model: str | None) -> str:
     """Returns the model's name. Raises BadRequest if it is missing or too long."""
     if not model:
-        what = "the request has no model" if model is None else "model is empty"
-        msg = f"{what}; GET /v1/models lists those visible to this token"
+        problem = "the request has no model" if model is None else "model is empty"
+        msg = f"{problem}; GET /v1/models lists those visible to this token"
         raise BadRequest(msg, code="missing_required_parameter", param="model")
     if len(model) > MAX_MODEL:
         raise BadRequest(f"model has {len(model)} characters; the limit is {MAX_MODEL}", param="model")

@@ -192,7 +192,7 @@ def _read_part(part: _Part, where: str) -> TextPart | MediaPart:
             if part.type == "image":
                 return image_part(source.address, f"{where}.source", cache=part.cache)
             return document_part(source.address, part.title or "", f"{where}.source", part.cache)
-    place, why = where, f"a part of type '{plain(part.type, 40)}' cannot be translated"
+    place, reason = where, f"a part of type '{plain(part.type, 40)}' cannot be translated"
     if part.file_id:
-        place, why = f"{where}.file_id", "files are not kept here; send the data"
-    raise BadRequest(f"{place}: {why}", code="unsupported_parameter", param=place)
+        place, reason = f"{where}.file_id", "files are not kept here; send the data"
+    raise BadRequest(f"{place}: {reason}", code="unsupported_parameter", param=place)

@@ -173,10 +173,10 @@ def _field_beyond_chat(fields: Fields) -> str:
 
 def _explain_obstacle(field: str) -> str:
     """Returns why a request with this field cannot become a chat, and what to do."""
-    why = f"the prompt would become a chat, which has no '{field}'"
+    reason = f"the prompt would become a chat, which has no '{field}'"
     if field == "prompt":
-        why = "only a prompt that is one text can become a chat"
-    return f"{why}; use POST /v1/chat/completions, or an OpenAI channel"
+        reason = "only a prompt that is one text can become a chat"
+    return f"{reason}; use POST /v1/chat/completions, or an OpenAI channel"
 
 
 def _chat_fields(completion: Fields) -> Fields:

@@ -150,10 +150,10 @@ def translate_messages(order: Order) -> tuple[Order, MessageStyle]:
 
 
 def _refuse_untranslatable(fields: Fields) -> None:
-    for path, why in _UNTRANSLATABLE.items():
+    for path, reason in _UNTRANSLATABLE.items():
         name, *members = path.split(".")
         if rawjson.at(fields.get(name), *members):
-            raise unsupported_param(path, f"only a channel of dialect anthropic {why}")
+            raise unsupported_param(path, f"only a channel of dialect anthropic {reason}")
 
 
 class _MessageReader:
@@ -272,8 +272,8 @@ def described_block(raw: msgspec.Raw) -> msgspec.Raw:
 def _described_part(block: _ContentBlock) -> TextPart:
     """Returns a text for a block without a counterpart: the input and the result of a vendor's tool, or its text."""
     label = " ".join(filter(None, (f"[{block.type}", block.server_name, block.name or block.tool_name))) + "]"
-    given, content = rawjson.maybe(block.input), rawjson.maybe(block.content)
-    input_texts = [rawjson.encode(given).decode()] if block.type == "mcp_tool_use" else readable_texts(given)
+    arguments, content = rawjson.maybe(block.input), rawjson.maybe(block.content)
+    input_texts = [rawjson.encode(arguments).decode()] if block.type == "mcp_tool_use" else readable_texts(arguments)
     content_texts = [content] if isinstance(content, str) else readable_texts(content)
     texts = [rawjson.raw(text) for text in (label, *input_texts, *content_texts)]
     return TextPart(raw=join_texts([*texts, _text_or_empty(block.text)]))

@@ -197,10 +197,10 @@ def _unreadable_item(item: _InputItem, where: str) -> BadRequest:
     if item.kind == "item_reference":
         msg = f"{where}: the item '{plain(item.id or '', 80)}' is not kept here; send the whole input"
         return BadRequest(msg, code="previous_response_not_found", param=where)
-    why = "this kind of item has no counterpart at this channel"
+    reason = "this kind of item has no counterpart at this channel"
     if item.kind == "compaction_trigger":
-        why = "it must be in the input of a request of its own"
-    msg = f"{where}: an item of type '{plain(item.kind, 40)}': {why}"
+        reason = "it must be in the input of a request of its own"
+    msg = f"{where}: an item of type '{plain(item.kind, 40)}': {reason}"
     return BadRequest(msg, code="unsupported_parameter", param=where)
 
 

@@ -218,8 +218,8 @@ def _session(params: ResponsesFields, headers: Mapping[str, str]) -> str:
 def translate_responses(order: Order, params: ResponsesFields) -> tuple[Order, ToolTable]:
     """Returns the order with its conversation, and the tools in it. Raises BadRequest for what cannot be left out."""
     if params.state_field:
-        code, why = _KEPT_ELSEWHERE[params.state_field]
-        raise BadRequest(f"{params.state_field}: {why}", code=code, param=params.state_field)
+        code, reason = _KEPT_ELSEWHERE[params.state_field]
+        raise BadRequest(f"{params.state_field}: {reason}", code=code, param=params.state_field)
     tools = ToolTable()
     tools.add(params.tools or ())
     reader = InputReader(tools)

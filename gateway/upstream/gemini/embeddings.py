@@ -64,8 +64,8 @@ class GeminiEmbeddings(EmbeddingsAdapter):
             in_order(vectors, text_count(order.fields["input"]))
             return write_answer(vectors, order, _usage_fields(answers))
         except ValueError as error:
-            why = f"it has no embeddings: {str(error) or excerpt(body)}"
-            raise AttemptFailed(bad_response(channel, why)) from error
+            reason = f"it has no embeddings: {str(error) or excerpt(body)}"
+            raise AttemptFailed(bad_response(channel, reason)) from error
 
 
 def _request(text: msgspec.Raw, fields: Mapping[str, msgspec.Raw]) -> dict[str, Any]:

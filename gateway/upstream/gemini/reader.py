@@ -212,8 +212,8 @@ class ResponseReader(AnswerReader):
                 yield AnswerMark("failed_at_end")
                 yield StopWord("STOP", candidate.index)
             else:
-                why = ": ".join(filter(None, (candidate.reason, plain(candidate.message, 300))))
-                raise AttemptFailed(bad_response(self._channel, f"the model failed with {why}"))
+                reason = ": ".join(filter(None, (candidate.reason, plain(candidate.message, 300))))
+                raise AttemptFailed(bad_response(self._channel, f"the model failed with {reason}"))
 
     def _index(self, fields: Fields, position: int) -> int:
         """Returns the index of a candidate. If one was requested, it is 0, although relays count from 1."""

@@ -165,8 +165,9 @@ def _media_part(media: MediaPart, model: GeminiModel) -> Part:
     if not model.fetches_urls:
         raise unsupported_param(media.where, "this model does not fetch URLs; send a base64 data: URL")
     check_address(media)
-    given = "" if media.type.endswith("*") else media.type
-    mime_type = _MEDIA_TYPES.get(urlsplit(media.url).path.rpartition(".")[2].lower()) or given
+    mime_type = _MEDIA_TYPES.get(urlsplit(media.url).path.rpartition(".")[2].lower())
+    if mime_type is None and not media.type.endswith("*"):
+        mime_type = media.type
     return {"fileData": {**({"mimeType": mime_type} if mime_type else {}), "fileUri": media.url}}
 
 

@@ -162,8 +162,8 @@ class UpstreamConnection(asyncio.BufferedProtocol):
                 answer.finish()
                 answer.wake()
             else:
-                why = "the connection was lost" if answer.status else "it closed the connection without an answer"
-                text = why if exc is None else error_text(exc)
+                reason = "the connection was lost" if answer.status else "it closed the connection without an answer"
+                text = reason if exc is None else error_text(exc)
                 answer.connection_lost(ConnectionBroken(text, answer_started=self._parser.answer_started))
         self._parser.close()
         self._on_lost(self)

@@ -82,8 +82,10 @@ def _check_answer(head: bytes, proxy: Proxy) -> None:
     status = int(match[1]) if match else 0
     name = _authority(proxy.host, proxy.port)
     if status == 407:
-        given = "does not accept the user and password it was given"
-        raise OSError(None, f"the proxy {name} {given if proxy.authorization else 'requires a user and password'}")
+        problem = "requires a user and password"
+        if proxy.authorization:
+            problem = "does not accept the user and password it was given"
+        raise OSError(None, f"the proxy {name} {problem}")
     if not status or b"\r\n\r\n" not in head:
         raise OSError(None, f"the proxy {name} sent an answer that is not valid")
     if not 200 <= status < 300:
@@ -150,8 +152,8 @@ class Dialer:
             try:
                 sock = await self._connect(proxy.host, proxy.port)
             except OSError as exc:
-                why = f"the proxy {proxy.host}:{proxy.port} cannot be reached: {error_text(exc)}"
-                raise OSError(None, why) from exc
+                reason = f"the proxy {proxy.host}:{proxy.port} cannot be reached: {error_text(exc)}"
+                raise OSError(None, reason) from exc
             await tunnel(sock, proxy, target.host, target.port)
         name = target.host if target.tls is not None else None
         # From here on the socket is asyncio's, which closes it on failure as well. If it were closed here too, the loop

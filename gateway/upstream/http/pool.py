@@ -59,12 +59,12 @@ class OpenConnections:
         self.count += 1
         return full
 
-    def no_connection_error(self, why: str) -> Unavailable:
+    def no_connection_error(self, reason: str) -> Unavailable:
         """Returns the error of a call that cannot get a connection, and logs it. No channel is at fault."""
         if (now := monotonic()) - self._logged_at >= LOG_S:
             self._logged_at = now
-            _log.warning("no upstream can be reached: %s", why)
-        return Unavailable(f"{why}; try again when other calls have ended", retry_after_s=1)
+            _log.warning("no upstream can be reached: %s", reason)
+        return Unavailable(f"{reason}; try again when other calls have ended", retry_after_s=1)
 
 
 class Pool:

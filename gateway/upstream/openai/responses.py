@@ -143,8 +143,8 @@ def _body(parameters: Parameters, recall: Recall) -> JsonObject:
     if conversation.cached:
         parameters.drop("cache_control")
     parameters.drop(*conversation.dropped_reasoning(lambda thought: thought.empty))
-    same = {name: parameters.take_raw(name) for name in _SAME}
-    return body | {name: raw for name, raw in same.items() if not rawjson.is_null(raw)}
+    unchanged = {name: parameters.take_raw(name) for name in _SAME}
+    return body | {name: raw for name, raw in unchanged.items() if not rawjson.is_null(raw)}
 
 
 def _refuse_inexpressible(parameters: Parameters) -> None:

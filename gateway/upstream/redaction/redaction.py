@@ -276,8 +276,8 @@ def _without_quotes(message: str, quotes: Quotes, failure: Failure, channel: Cha
     """Returns a message without quotes of the request, or another message if the request is too long to search for."""
     if not quotes.comparable:
         answered = f"HTTP {failure.status}" if failure.status else "a bad answer"
-        why = "its text is not kept, because the request is too long to search for quotes of it"
-        return f"channel '{channel.name}': the upstream sent {answered} ({why})"
+        reason = "its text is not kept, because the request is too long to search for quotes of it"
+        return f"channel '{channel.name}': the upstream sent {answered} ({reason})"
     return blank_spans(message, quotes.spans(message))
 
 
