@@ -166,10 +166,10 @@ class Pool:
     def _wait_longer(self, connection: UpstreamConnection, answer: WireAnswer, waited_s: float, head_s: float) -> None:
         """Wait for the rest of ``head_s``. A stale connection would have failed by now, within a round trip.
 
-        If it is lost from now on, the upstream may have the request, and may charge for it. The loop reads before it
-        runs timers, so a loss in time is known here however late this runs.
+        If this runs late, only the system may know of the loss: the loop reads once more before the connection counts
+        as good.
         """
-        connection.may_be_stale = connection.may_be_stale and not connection.alive
+        self._loop.call_soon(self._loop.call_soon, _confirm, connection, answer)
         connection.timer = self._loop.call_later(head_s - waited_s, _expire, self.channel, answer, head_s)
 
     def _take_idle(self) -> UpstreamConnection | None:
@@ -241,6 +241,12 @@ class Pool:
         for connection in [connection for connection in self._idle if connection.idle_since <= oldest]:
             connection.abort()
         self._sweeping = self._loop.call_later(KEEP_ALIVE_S, self._sweep) if self._idle else None
+
+
+def _confirm(connection: UpstreamConnection, answer: WireAnswer) -> None:
+    """Note that the upstream may have the request that waits for this answer, and may charge for it."""
+    if not answer.status and connection.alive:
+        connection.may_be_stale = False
 
 
 def _expire(channel: Channel, answer: WireAnswer, seconds: float) -> None:

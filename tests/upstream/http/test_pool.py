@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+import socket
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 import trustme
+import uvloop
 
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Timeouts
@@ -151,14 +153,34 @@ async def test_a_connection_that_breaks_as_it_is_used_is_replaced_once(ask: Aske
     assert [exchange.reused for exchange in provider.exchanges] == [False, True, False]
 
 
-async def test_a_loop_that_is_late_itself_does_not_make_a_break_late(ask: Asker) -> None:
-    async def break_in_a_busy_loop(exchange: Exchange) -> None:
-        await slam(exchange)
-        await asyncio.sleep(0)  # its socket is closed in the loop's next turn
-        time.sleep(0.3)  # noqa: ASYNC251 - the loop is to be late
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def test_a_loop_that_is_late_itself_does_not_make_a_break_late(new_loop: Callable[[], Any]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server, asyncio.Runner(loop_factory=new_loop) as runner:
+        server.setblocking(False)
+        runner.run(_break_while_the_loop_is_busy(server))
 
-    await (await ask(speak())).read(10_000, UnlimitedMemory())
-    assert b"Hello" in await (await ask(in_turn(break_in_a_busy_loop, speak()))).read(10_000, UnlimitedMemory())
+
+async def _break_while_the_loop_is_busy(server: socket.socket) -> None:
+    loop = asyncio.get_running_loop()
+
+    def break_in_a_busy_loop() -> None:
+        loop.remove_reader(peer)
+        peer.close()
+        time.sleep(0.3)
+
+    asked = question(server.getsockname()[1])
+    async with pooled() as pool:
+        first = asyncio.create_task(pool.send("POST", asked, 5))
+        peer, _ = await loop.sock_accept(server)
+        await loop.sock_recv(peer, 10_000)
+        await loop.sock_sendall(peer, EMPTY)
+        await (await first).read(10, UnlimitedMemory())
+        loop.add_reader(peer, break_in_a_busy_loop)
+        second = asyncio.create_task(pool.send("POST", asked, 5))
+        another, _ = await asyncio.wait_for(loop.sock_accept(server), 5)
+        await loop.sock_sendall(another, EMPTY)
+        assert await (await second).read(10, UnlimitedMemory()) == b""
+        another.close()
 
 
 @pytest.mark.hasty(1)
