@@ -66,8 +66,12 @@ class ImportPlan:
         """The present groups that are not removed, by name."""
 
     def differences(self) -> list[Difference]:
-        """Returns what is added, changed and removed, and then what stays."""
-        return [*differences_of(changes_of(self.changes, self._before, self.registry)), *self._unchanged]
+        """Returns what is added, changed and removed, and then what stays. Keys that a dry run makes are left out."""
+        differences = differences_of(changes_of(self.changes, self._before, self.registry))
+        for difference in differences:
+            if difference.noun == "token" and difference.name in self.keys:
+                difference.fields[:] = [field for field in difference.fields if field.field != "key"]
+        return [*differences, *self._unchanged]
 
     def add_document(self, document: Document, *, prune: bool) -> None:
         """Plan the changes that a document makes. Raises BadRequest with the path of the bad value."""

@@ -105,10 +105,11 @@ def _with_renamed_groups(changes: Sequence[EntityChange]) -> Iterator[EntityChan
 
 _BLANK: Fields = {
     **dict.fromkeys(("id", "name", "group", "digest", "hint", "model"), ""),
-    **dict.fromkeys(("input", "output", "nanos", "time"), 0),
+    **dict.fromkeys(("nanos", "time"), 0),
+    **dict.fromkeys(("input", "output"), -1),
     "dialect": "openai",
 }
-"""Values for the fields that have no default."""
+"""Values for the fields that have no default. No price has a rate of -1, so that those of a free one are shown."""
 
 
 def _to_entity(table: Table, fields: Fields | None) -> Entity | None:
@@ -164,7 +165,9 @@ def _text(table: Table, name: str, value: Any) -> str:
     if isinstance(value, Price):
         return _price_text(value)
     field = next((field for field in FIELDS.get(table, ()) if field.name == name), None)
-    return field.show(value) or NONE_WORD if field is not None else _exact_text(value)
+    if field is not None:
+        return field.show(value) or NONE_WORD
+    return str(value) if value and isinstance(value, str) else _exact_text(value)
 
 
 def _exact_text(value: object) -> str:

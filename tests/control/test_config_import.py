@@ -122,6 +122,15 @@ def test_a_new_token_gets_a_key_and_a_new_thing_a_date() -> None:
     assert plan.keys["phone"].startswith("sk-tk-")
     assert phone.hint == f"{plan.keys['phone'][:10]}…{plan.keys['phone'][-4:]}"
     assert (phone.created, plan.registry.prices["x"].updated) == (NOW, NOW)
+    # a dry run makes another key than the import after it
+    assert [field.field for field in plan.differences()[0].fields] == ["group"]
+
+
+def test_the_rates_of_a_free_price_are_reported() -> None:
+    assert followed('format = 1\n[prices.x]\ninput = "0"\noutput = "0"').differences()[0].fields == [
+        FieldDifference(field="input", before="", after="$0.00"),
+        FieldDifference(field="output", before="", after="$0.00"),
+    ]
 
 
 def test_prune_removes_what_is_not_named() -> None:
