@@ -330,7 +330,8 @@ class WizardSteps:
         """Ask for the token, the key that clients present."""
         session = self._session
         used_names = {token.name for token in session.board.tokens}
-        name = next(name for name in ("laptop", *(f"laptop-{i}" for i in range(2, 100))) if name not in used_names)
+        names = ("first", "laptop", *(f"laptop-{i}" for i in range(2, 100)))
+        name = next(name for name in names if name not in used_names)
 
         async def save(values: Values) -> NewToken:
             return await session.client.add_token({"name": values["name"]})

@@ -32,7 +32,7 @@ def foreign(raw: bytes) -> set[str]:
 def known(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     """What the console sends to a terminal when nothing is strange."""
     with console(tmp_path_factory.mktemp("home")) as shown:
-        shown.wait("✓200").keys("\r").wait("tokens      in").keys("2").wait("laptop").keys("?").wait("Keys: ")
+        shown.wait("✓200").keys("\r").wait("tokens      in").keys("2").wait("first").keys("?").wait("Keys: ")
         shown.keys("qq")
         shown.ended()
         return kinds(bytes(shown.raw))
