@@ -21,6 +21,7 @@ from gateway.client.test_call import (
     api_for,
     public_api,
     require_serving,
+    version_text,
 )
 from gateway.domain.advice import advice
 from gateway.domain.call import CHAT_API
@@ -128,7 +129,7 @@ async def check_gateway(case: Case) -> str:
         raise CheckFailed("no server is running", START_ADVICE, code=NO_SERVER, status=503)
     case.public = public_api(status.address, app="tollkeeper-doctor")
     await case.public.send("GET", "/health")
-    return f"{status.address} answers ({status.state}, version {status.version})"
+    return f"{status.address} answers ({status.state}, version {version_text(status)})"
 
 
 async def check_token(case: Case) -> str:

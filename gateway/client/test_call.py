@@ -147,6 +147,13 @@ def require_serving(status: Status) -> Status:
     return status
 
 
+def version_text(status: Status) -> str:
+    """Returns the version of the server, and what to do after an upgrade of the program."""
+    if status.version == __version__:
+        return status.version
+    return f"{status.version}; this program is {__version__}: stop and start the server to use it"
+
+
 def public_api(base_url: str, key: str = "", *, app: str = "tollkeeper-test") -> PublicApi:
     """Returns /v1 at this base URL, which is the address in a server's status."""
     parts = urlsplit(base_url)

@@ -11,7 +11,7 @@ import msgspec
 from gateway.client import connect_card, launch
 from gateway.client.apps import last_used_token
 from gateway.client.control import ControlClient
-from gateway.client.test_call import require_serving
+from gateway.client.test_call import require_serving, version_text
 from gateway.commands import formatting
 from gateway.commands.base import Command, address_options
 from gateway.commands.exit_codes import Exit, Quit
@@ -180,7 +180,7 @@ def _print_status(
             ("address", view.address),
             *([("Ollama's port", ollama)] if ollama else []),
             ("home", view.home),
-            ("version", view.version),
+            ("version", version_text(view)),
             ("process", str(view.pid)),
             ("started", f"{local_time(view.started_ms)}, {brief_span(view.uptime_s * 1000)} ago"),
             *([("account", _account_problem(outlook.account)), ("balance", outlook.text())] if outlook else []),

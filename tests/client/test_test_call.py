@@ -1,8 +1,9 @@
 import pytest
 from msgspec.structs import replace
 
+from gateway import __version__
 from gateway.client.http import Address
-from gateway.client.test_call import TESTED, PublicApi, public_api, require_serving
+from gateway.client.test_call import TESTED, PublicApi, public_api, require_serving, version_text
 from gateway.domain.errors import GatewayError, InvalidToken, Unavailable, UpstreamError
 from tests.client.scripted import saying
 from tests.commands.samples import STATUS
@@ -104,3 +105,10 @@ def test_a_server_that_is_stopping_accepts_no_calls(running: int, text: str) -> 
     require_serving(replace(STATUS, in_flight=running))
     with pytest.raises(Unavailable, match=text):
         require_serving(replace(STATUS, state="draining", in_flight=running))
+
+
+def test_after_an_upgrade_the_versions_of_server_and_program_are_told() -> None:
+    assert version_text(replace(STATUS, version=__version__)) == __version__
+    assert version_text(replace(STATUS, version="0.0.9")) == (
+        f"0.0.9; this program is {__version__}: stop and start the server to use it"
+    )
