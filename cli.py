@@ -164,7 +164,8 @@ tollkeeper.params[:0] = [home_option(), *address_options()]
 
 def _start(ctx: click.Context) -> NoReturn:
     """Open the console; without a terminal or a console, serve; on a plain terminal, print a line for each call."""
-    terminals = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
+    streams = (sys.stdin, sys.stdout, sys.stderr)  # Textual draws on stderr
+    terminals = all(stream is not None and stream.isatty() for stream in streams)
     plain = os.environ.get("TERM") == "dumb" or os.environ.get("TOLLKEEPER_PLAIN", "") not in ("", "0")
     console = _console() if terminals and not plain and importlib.util.find_spec("tui.app") else None
     from gateway.config import load
