@@ -32,7 +32,6 @@ from gateway.domain.sse import (
     with_line_feeds,
 )
 from gateway.domain.usage import Usage
-from gateway.inbound.rendering import RenderedStream
 from gateway.upstream.adapter import AnswerReader, not_an_answer
 from gateway.upstream.answer_errors import failure_named
 from gateway.upstream.answer_state import AnswerState
@@ -138,6 +137,12 @@ class NativeTap(AnswerState):
         """Returns what the client gets instead of an event; None if it passes unchanged. Raises ValueError."""
         raise NotImplementedError
 
+    def replay(self, body: bytes) -> bytes:
+        """Returns a whole answer as the events of a stream, without the terminal one: a client that got the answer
+        itself would call again, and pay twice. Raises AttemptFailed or ValueError for anything else.
+        """
+        raise NotImplementedError
+
     def cut_short(self) -> bytes:
         """Returns the events that end the answer here as at its length limit, without the terminal one."""
         raise NotImplementedError
@@ -176,6 +181,17 @@ class NativeStream(FramedStream):
     def _normalize(self, events: bytes) -> bytes:
         """See ``FramedStream``. Line ends pass unchanged too."""
         return as_utf8(events)
+
+    def _read_body(self, body: bytes) -> bytes:
+        try:
+            with failing_attempt(body, self._channel):
+                refuse_many_elements(body)
+                events = self.reader.replay(body)
+        except AttemptFailed as failed:
+            self.failure = failed.failure
+            return b""
+        self.started = self.finished = True
+        return events
 
     def _read_rest(self, rest: bytes) -> bytes:
         text = with_blank_lines(with_line_feeds(rest).strip(b"\n"))
@@ -240,20 +256,3 @@ class NativeStream(FramedStream):
             self._terminal, self.finished = block if replaced is None else replaced, True
             return b""
         return replaced
-
-
-class RenderableStream(NativeStream):
-    """A native stream. If a whole answer comes instead of events, it is rendered as events: a client that got it
-    unchanged would call again, and pay twice.
-    """
-
-    def __init__(self, channel: Channel, reader: NativeTap, rendered: Callable[[], RenderedStream]) -> None:
-        super().__init__(channel, reader)
-        self._rendered = rendered
-
-    def _read_body(self, body: bytes) -> bytes:
-        stream = self._rendered()
-        out = stream.read_whole(body, split=True)
-        self.state, self._terminal_event = stream.state, stream.tail
-        self.started, self.finished, self.failure = stream.started, stream.finished, stream.failure
-        return out

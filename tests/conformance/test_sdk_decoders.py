@@ -5,16 +5,18 @@ Each part is of the types that the SDK declares, strictly, and the SDK puts a st
 
 import json
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from gateway.inbound.messages.native import MessagesRelay
 from gateway.upstream.adapter import AnswerStream
+from gateway.upstream.anthropic.dialect import AnthropicDialect
 from tests.cases.vendor_answers import ROWS, Row
 from tests.conformance.test_strict_types import APIS, strict
 from tests.fakes.replies import Doc, dumps
 from tests.inbound.test_vendor_answers import SPENT, fed, planned
-from tests.upstream.makers import body_of, channel
+from tests.upstream.makers import body_of, channel, order
 
 OFFICIAL = ("chat", "messages", "responses")
 GOOD = [row for row in ROWS if not row.error]
@@ -44,18 +46,19 @@ def put_together_response(docs: list[Doc]) -> None:
         state.handle_event(construct_type(type_=ResponseStreamEvent, value=doc))
 
 
-def put_together_message(docs: list[Doc]) -> None:
+def put_together_message(docs: list[Doc]) -> Any:
     from anthropic._models import construct_type
-    from anthropic.lib.streaming._messages import accumulate_event
-    from anthropic.types import RawMessageStreamEvent
+    from anthropic.lib.streaming._beta_messages import accumulate_event
+    from anthropic.types.beta import BetaRawMessageStreamEvent
 
-    snapshot, buffers = None, dict[int, Any]()
+    snapshot, buffers, headers = None, dict[int, Any](), cast("Any", {})
     for doc in docs:
-        event: Any = construct_type(type_=RawMessageStreamEvent, value=doc)
-        snapshot = accumulate_event(event=event, current_snapshot=snapshot, json_bufs=buffers)
+        event: Any = construct_type(type_=BetaRawMessageStreamEvent, value=doc)
+        snapshot = accumulate_event(event=event, current_snapshot=snapshot, json_bufs=buffers, request_headers=headers)
+    return snapshot
 
 
-PUT_TOGETHER: dict[str, Callable[[list[Doc]], None]] = {
+PUT_TOGETHER: dict[str, Callable[[list[Doc]], object]] = {
     "chat": put_together_chat,
     "messages": put_together_message,
     "responses": put_together_response,
@@ -107,3 +110,46 @@ def test_a_plain_answer_is_decoded_also_where_a_stream_was_requested(row: Row, a
         elif is_typed(row, api):
             answer = plan.adapter.whole(dumps(row.plain), plan.order, channel(dialect=row.dialect))
             strict(APIS[api].plain, body_of(answer))
+
+
+CITATION = {"type": "page_location", "cited_text": "So.", "document_index": 0, "start_page_number": 1}
+RESULT = {"type": "web_search_result", "url": "https://a.example", "title": "A", "encrypted_content": "x"}
+SEARCH = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "a\n"}}
+CONTENT = [
+    {"type": "redacted_thinking", "data": "x"},
+    {"type": "thinking", "thinking": "Hm.", "signature": "sig"},
+    SEARCH,
+    {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": [RESULT]},
+    {"type": "text", "text": "It is so.", "citations": [CITATION]},
+    {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {}},
+    {"type": "text", "text": "x" * 100_000},
+]
+WHOLE = {
+    "id": "msg_1",
+    "type": "message",
+    "role": "assistant",
+    "model": "m",
+    "content": CONTENT,
+    "stop_reason": "pause_turn",
+    "stop_sequence": None,
+    "stop_details": None,
+    "container": {"id": "c"},
+    "usage": {"input_tokens": 9, "output_tokens": 2},
+}
+
+
+@pytest.mark.parametrize("size", [7, 1 << 20])
+def test_a_body_instead_of_a_stream_keeps_every_block(size: int) -> None:
+    body, stream = dumps(WHOLE), MessagesRelay(AnthropicDialect()).stream(order(), channel())
+    out = b"".join(stream.feed(body[start : start + size]) for start in range(0, len(body), size)) + stream.end()
+    assert stream.state.reported is not None
+    assert (stream.finished, stream.state.reported.input, stream.state.reported.output) == (True, 9, 2)
+    assert put_together_message([*map(json.loads, parts(out + stream.tail(SPENT)))]).to_dict() == WHOLE
+
+
+@pytest.mark.parametrize("content", [[], "", [{"type": "text", "text": ""}]])
+def test_an_empty_body_instead_of_a_stream_has_a_block(content: object) -> None:
+    stream = MessagesRelay(AnthropicDialect()).stream(order(), channel())
+    out = stream.feed(dumps({**WHOLE, "content": content})) + stream.end() + stream.tail(SPENT)
+    (block,) = put_together_message([*map(json.loads, parts(out))]).content
+    assert block.to_dict() == {"type": "text", "text": ""}

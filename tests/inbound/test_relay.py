@@ -10,10 +10,7 @@ from gateway.domain.failure import Failure, UpstreamText
 from gateway.domain.sse import Framer, SSEEvent
 from gateway.domain.usage import NOTHING, Usage
 from gateway.inbound import relay
-from gateway.inbound.chat.render import ChatRenderer, WholeChatRenderer
-from gateway.inbound.rendering import RenderingAdapter
 from gateway.upstream.failures import bad_response
-from gateway.upstream.openai.dialect import OpenAIDialect
 from tests.upstream.makers import channel, order
 
 
@@ -28,6 +25,9 @@ class LineReader(relay.NativeTap):
         self.done = event.data == b"end"
         return b"data: ours\n\n" if event.data == b"theirs" else None
 
+    def replay(self, body: bytes) -> bytes:
+        return b"data: %b\n\n" % body
+
     def cut_short(self) -> bytes:
         return b"data: cut\n\n"
 
@@ -36,8 +36,7 @@ class LineReader(relay.NativeTap):
 
 
 def native() -> relay.NativeStream:
-    chat = RenderingAdapter(OpenAIDialect(), ChatRenderer, WholeChatRenderer)
-    return relay.RenderableStream(channel(), LineReader(order(), channel()), lambda: chat.stream(order(), channel()))
+    return relay.NativeStream(channel(), LineReader(order(), channel()))
 
 
 ENDS = ["\n", "\r\n", "\r"]
@@ -98,11 +97,10 @@ def test_a_last_event_counts_without_its_blank_line(stream: relay.NativeStream) 
     assert out == b'data: one\n\ndata: "two"\n\n'
 
 
-def test_a_body_that_came_instead_of_events_is_rendered(stream: relay.NativeStream) -> None:
-    body = b'{"choices":[{"message":{"role":"assistant","content":"Hi"},"finish_reason":"stop"}]}'
-    assert b'"content":"Hi"' in stream.feed(b" " + body[:9]) + stream.feed(body[9:]) + stream.end()
-    assert (stream.finished, stream.state.finish) == (True, "stop")
-    assert stream.tail(NOTHING).endswith(b"data: [DONE]\n\n")
+def test_a_body_that_came_instead_of_events_is_replayed(stream: relay.NativeStream) -> None:
+    body = b'{"a":1}'
+    assert stream.feed(b" " + body[:3]) + stream.feed(body[3:]) + stream.end() == b'data:  {"a":1}\n\n'
+    assert (stream.finished, stream.tail(NOTHING)) == (True, b"data: closing\n\n")
 
 
 def test_an_answer_that_is_cut_short_has_one_terminal_event(stream: relay.NativeStream) -> None:

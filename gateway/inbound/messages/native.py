@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.domain.answer import SEAL_PREFIX, Seal, SealKind, seal_text
+from gateway.domain.answer import SEAL_PREFIX
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Overrides, ServedModel
 from gateway.domain.errors import BadRequest
@@ -36,7 +36,7 @@ from gateway.inbound.messages.conversation import described_block
 from gateway.inbound.messages.native_answer import MessageTap
 from gateway.inbound.messages.render import MessageStyle, message_adapter
 from gateway.inbound.messages.tools import TOOL_CHANGE_TYPES, USUAL_BLOCKS, changed_tools, is_refused_block
-from gateway.inbound.relay import RenderableStream, lower_cap, native_body, native_failure, native_headers
+from gateway.inbound.relay import NativeStream, lower_cap, native_body, native_failure, native_headers
 from gateway.upstream.adapter import Adapter, DialectAdapter, WholeAnswer
 from gateway.upstream.anthropic.dialect import VERSION, root
 from gateway.upstream.efforts import EFFORT, FORMS_REFUSED, lower_budget
@@ -205,16 +205,12 @@ class MessagesRelay(Adapter):
         prepared = native_request(order, channel, with_limit(served, learned))
         return msgspec.structs.replace(prepared, dropped=prepared.dropped + dropped) if dropped else prepared
 
-    def stream(self, order: Order, channel: Channel) -> RenderableStream:
-        return RenderableStream(
-            channel,
-            self._tap(order, channel),
-            lambda: message_adapter(self._dialect, _NATIVE_STYLE).stream(order, channel),
-        )
+    def stream(self, order: Order, channel: Channel) -> NativeStream:
+        return NativeStream(channel, self._tap(order, channel))
 
     def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
         if is_stream(body):
-            return message_adapter(self._dialect, _NATIVE_STYLE).whole(body, order, channel)
+            return message_adapter(self._dialect, MessageStyle(native=True)).whole(body, order, channel)
         return self._tap(order, channel).read_whole(as_utf8(body))
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
@@ -243,14 +239,6 @@ class MessagesRelay(Adapter):
             tap.request_marks = ("tool_choice_ignored",)
         return tap
 
-
-def _own_signature(seal: Seal) -> str:
-    """Returns Anthropic's signature of a thought that it made; for other thoughts the gateway's seal."""
-    thoughts = rawjson.maybe(seal.content) if seal.kind is SealKind.ANTHROPIC else None
-    return rawjson.text_at(thoughts[0], "signature") if thoughts else seal_text(seal)
-
-
-_NATIVE_STYLE = MessageStyle(sign=_own_signature)
 
 _DEFERRED = "defer_loading"
 _BETA_HEADER = "anthropic-beta"

@@ -20,6 +20,7 @@ from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.screen import Screen
 from gateway.domain.sse import BOM, SMALL_NUMBER, PieceDecoder, SSEEvent, write_event
 from gateway.domain.usage import Usage
+from gateway.inbound.messages.native_events import message_event, message_events
 from gateway.inbound.messages.render import usage_object
 from gateway.inbound.relay import NativeTap
 from gateway.upstream.adapter import AnswerReader, WholeAnswer, not_an_answer, whole_answer
@@ -147,7 +148,7 @@ class MessageTap(NativeTap):
         changes, ended = Fields(), b""
         if kind == "content_block_start":
             block = rawjson.maybe_fields(fields.get("content_block"))
-            ended = b"" if self._open_block != index else _event("content_block_stop", index=self._places[index])
+            ended = b"" if self._open_block != index else message_event("content_block_stop", index=self._places[index])
             if missing := self._begin_block(index, block):
                 changes["content_block"] = rawjson.raw(block | missing)
         elif kind == "content_block_stop":
@@ -180,12 +181,16 @@ class MessageTap(NativeTap):
 
     def _end_block(self) -> bytes:
         """Returns the end of the open block, and blocks with the stray deltas."""
-        out = b"" if self._open_block is None else _event("content_block_stop", index=self._places[self._open_block])
+        out = (
+            b""
+            if self._open_block is None
+            else message_event("content_block_stop", index=self._places[self._open_block])
+        )
         self._open_block = None
         for place, (kind, deltas) in enumerate(groupby(self._strays, itemgetter(0)), max(self._next_place, 1)):
-            out += _event("content_block_start", index=place, content_block={"type": kind, kind: ""})
-            out += b"".join([_event("content_block_delta", index=place, delta=delta) for _, delta in deltas])
-            out += _event("content_block_stop", index=place)
+            out += message_event("content_block_start", index=place, content_block={"type": kind, kind: ""})
+            out += b"".join([message_event("content_block_delta", index=place, delta=delta) for _, delta in deltas])
+            out += message_event("content_block_stop", index=place)
         self._strays.clear()
         return out
 
@@ -228,6 +233,14 @@ class MessageTap(NativeTap):
         sent = body if edited == message and not self._has_bare_text else rawjson.encode(edited)
         return whole_answer(self, sent, render=lambda _: sent)
 
+    def replay(self, body: bytes) -> bytes:
+        """See ``NativeTap``."""
+        head = {"id": self.order.answer_id, "type": "message", "role": "assistant", "model": self.order.model}
+        message = {name: rawjson.raw(value) for name, value in head.items()} | rawjson.fields(
+            self.read_whole(body).body
+        )
+        return b"".join(message_events(message))
+
     def _read_message(self, body: bytes) -> Fields:
         """Returns the fields of a whole answer. Raises AttemptFailed for anything else."""
         try:
@@ -255,14 +268,10 @@ class MessageTap(NativeTap):
             return end
         self.add(StopWord("max_tokens"))
         delta = {"stop_reason": "max_tokens", "stop_sequence": None}
-        return end + _event("message_delta", delta=delta, usage={"output_tokens": self.tally.tokens()})
+        return end + message_event("message_delta", delta=delta, usage={"output_tokens": self.tally.tokens()})
 
     def terminal_event(self, usage: Usage) -> bytes:
-        return _event("message_stop")
-
-
-def _event(kind: str, **fields: object) -> bytes:
-    return write_event(kind.encode(), rawjson.encode({"type": kind, **fields}))
+        return message_event("message_stop")
 
 
 def _clean_event(event: SSEEvent, fields: Fields, screen: Screen) -> bytes | None:

@@ -8,7 +8,6 @@ A thinking block of another vendor ends with a signature of the gateway's own (`
 not send it back.
 """
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -26,7 +25,7 @@ from gateway.domain.answer import (
     Medium,
     Piece,
     ReasoningSeal,
-    Seal,
+    SealKind,
     ToolCallBegan,
     seal_text,
 )
@@ -131,8 +130,8 @@ class MessageStyle(msgspec.Struct, frozen=True, kw_only=True):
 
     muted: bool = False
     """Whether the client wants no output. It gets none."""
-    sign: Callable[[Seal], str] = seal_text
-    """Returns the signature of a thought."""
+    native: bool = False
+    """Whether the upstream speaks Messages, so that clients get its thoughts as it made them."""
 
 
 def _tool_use(call: ToolCallBegan, arguments: Any) -> dict[str, Any]:
@@ -173,7 +172,7 @@ class MessagesRenderer(Renderer):
                 out = self._begin_unless_open(kind) + self._delta(kind, event.piece)
             case ReasoningSeal():
                 self._signed = True
-                signature = rawjson.encode(self._style.sign(event.seal))
+                signature = rawjson.encode(seal_text(event.seal))
                 out = self._begin_unless_open("thinking") + self._delta("signature", signature)
             case ToolCallBegan():
                 out = self._begin("tool_use", rawjson.encode(_tool_use(event, {})))
@@ -220,7 +219,7 @@ class MessagesRenderer(Renderer):
             return b""
         seal = b""
         if self._open_kind == "thinking" and not self._signed:
-            seal = self._delta("signature", rawjson.encode(self._style.sign(PLAIN_SEAL)))
+            seal = self._delta("signature", rawjson.encode(seal_text(PLAIN_SEAL)))
         self._open_kind, self._signed = "", False
         stop = b'event: content_block_stop\ndata: {"type":"content_block_stop","index":%d}\n\n' % self._index
         return seal + stop
@@ -248,8 +247,10 @@ class WholeMessageRenderer(WholeRenderer):
         if block.call is not None:
             return [_tool_use(block.call, block.arguments)]
         if block.kind is BlockKind.REASONING:
-            signature = self._style.sign(block.seal or PLAIN_SEAL)
-            return [{"type": "thinking", "thinking": block.text, "signature": signature}]
+            seal = block.seal or PLAIN_SEAL
+            if self._style.native and seal.kind is SealKind.ANTHROPIC:
+                return list(rawjson.value(seal.content))
+            return [{"type": "thinking", "thinking": block.text, "signature": seal_text(seal)}]
         citations = {"citations": [_citation(citation) for citation in block.citations]} if block.citations else {}
         return [{"type": "text", "text": block.text, **citations}]
 

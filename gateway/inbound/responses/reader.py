@@ -121,7 +121,7 @@ class ResponsesReader(NativeTap):
         return None
 
     def replay(self, body: bytes) -> bytes:
-        """Returns a whole response as the events of a stream, without the terminal one. Raises like ``read_whole``."""
+        """See ``NativeTap``."""
         response = rawjson.fields(self.read_whole(body))
         empty = rawjson.raw({**response, "status": "in_progress", "output": [], "usage": None})
         events = [self._write_event(name, {"response": empty}) for name in ("created", "in_progress")]

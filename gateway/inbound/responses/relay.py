@@ -299,17 +299,6 @@ class ResponsesStream(NativeStream):
             self.failure = self.reader.reported_error or self.failure
         return last
 
-    def _read_body(self, body: bytes) -> bytes:
-        try:
-            with failing_attempt(body, self._channel):
-                refuse_many_elements(body)
-                events = self.reader.replay(body)
-        except AttemptFailed as failed:
-            self.failure = failed.failure
-            return b""
-        self.started = self.finished = True
-        return events
-
 
 def _response_in(body: bytes, stream: NativeStream) -> bytes:
     """Returns the whole response in a stream that was not requested. If its last event lists fewer items than the

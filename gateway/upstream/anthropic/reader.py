@@ -100,7 +100,7 @@ class MessageReader(AnswerReader):
                 yield from _usage(fields, final=True)
                 yield from self._finish(delta)
             case "message":  # comments can come before a whole answer
-                yield from self._read_message(fields, _blocks(fields.get("content", NULL)))
+                yield from self._read_message(fields, blocks_in(fields.get("content", NULL)))
                 self.done = True
             case "message_stop":
                 yield from _usage(fields, final=True)
@@ -116,7 +116,7 @@ class MessageReader(AnswerReader):
             message = rawjson.fields(body.strip().removeprefix(BOM))
             if (failure := failure_in(self._channel, message)) is not None:
                 raise AttemptFailed(failure)
-            blocks = _blocks(message.get("content", NULL))
+            blocks = blocks_in(message.get("content", NULL))
         except ValueError as error:
             raise not_an_answer(body, self._channel) from error
         yield from self._read_message(message, blocks)
@@ -280,7 +280,8 @@ def _text(fields: Fields, name: str) -> bytes:
     return bytes(raw) if rawjson.text(raw) else b""
 
 
-def _blocks(content: msgspec.Raw) -> list[Fields]:
-    """Returns the blocks of a whole answer. A block may also be just a text. Raises ValueError for others."""
+def blocks_in(content: msgspec.Raw) -> list[Fields]:
+    """Returns the blocks of a whole answer with their types. A block may be just a text. Raises ValueError for others."""
     items = rawjson.items(content) if rawjson.is_list(content) else [content]
-    return [{"text": item} if rawjson.is_text(item) else rawjson.fields(item) for item in items]
+    blocks = [{"text": item} if rawjson.is_text(item) else rawjson.fields(item) for item in items]
+    return [{**block, "type": rawjson.raw(_type_of(block, _BLOCK_TYPES))} for block in blocks]

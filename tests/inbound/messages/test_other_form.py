@@ -1,4 +1,4 @@
-"""Answers of Anthropic's in the other form than requested: they are rendered, and thoughts keep their signature."""
+"""Answers of Anthropic's in the other form than requested: nothing of them is lost."""
 
 import json
 
@@ -8,6 +8,7 @@ from gateway.upstream.anthropic.dialect import AnthropicDialect
 from tests.upstream.makers import channel, order
 
 CONTENT = [
+    {"type": "redacted_thinking", "data": "x"},
     {"type": "thinking", "thinking": "Hm.", "signature": "sig"},
     {"type": "text", "text": "Hi"},
     {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {"a": 1}},

@@ -1,0 +1,66 @@
+"""Events of a native message that came whole, although a stream was requested.
+
+Clients read texts, thoughts and the inputs of tools from deltas. Everything else of a block is in its start, as the
+vendor writes it, so blocks that the gateway does not know pass too.
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from gateway.domain import rawjson
+from gateway.domain.rawjson import NULL, Fields
+from gateway.domain.sse import write_event
+from gateway.upstream.anthropic.reader import blocks_in
+from gateway.upstream.framing import pieces
+from gateway.upstream.openai.tool_calls import arguments_text
+
+_TEXTS = {"text": ("text",), "thinking": ("thinking", "signature")}
+"""The fields of a block that come as deltas, by its type. Each delta is called like its field, with ``_delta``."""
+_ENDING: Fields = {"stop_reason": rawjson.raw("end_turn"), "stop_sequence": NULL}
+"""How a message ended that does not say it."""
+_DELTA_FIELDS = (*_ENDING, "stop_details", "container")
+"""The fields of a message that its ``message_delta`` has in ``delta``."""
+_REPORT_FIELDS = ("usage", "context_management")
+"""Those that it has next to it."""
+
+
+def message_event(kind: str, **fields: object) -> bytes:
+    """Returns an event with the type that is its name."""
+    return write_event(kind.encode(), rawjson.encode({"type": kind, **fields}))
+
+
+def message_events(message: Fields) -> Iterator[bytes]:
+    """Yields the events of a whole message, without the terminal one. Raises ValueError if a block is not one.
+
+    A message without blocks gets an empty one, because clients would call again.
+    """
+    yield message_event("message_start", message={**message, "content": [], **dict.fromkeys(_ENDING)})
+    for index, block in enumerate(blocks_in(message["content"]) or [{"type": rawjson.raw("text")}]):
+        deltas = list(_deltas_of(block))
+        begun = block | dict.fromkeys(_TEXTS.get(rawjson.text(block["type"]), ()), rawjson.EMPTY_TEXT)
+        if deltas and deltas[0][0] == "input_json":
+            begun["input"] = rawjson.raw({})
+        if "citations" in block:
+            begun["citations"] = rawjson.EMPTY_LIST
+        yield message_event("content_block_start", index=index, content_block=begun)
+        for name, field, piece in deltas:
+            yield message_event("content_block_delta", index=index, delta={"type": f"{name}_delta", field: piece})
+        yield message_event("content_block_stop", index=index)
+    ended = {**_ENDING, **{name: message[name] for name in _DELTA_FIELDS if not rawjson.is_null(message.get(name))}}
+    yield message_event(
+        "message_delta", delta=ended, **{name: message[name] for name in _REPORT_FIELDS if name in message}
+    )
+
+
+def _deltas_of(block: Fields) -> Iterator[tuple[str, str, msgspec.Raw]]:
+    """Yields the deltas of a block: the kind, the field, and the value."""
+    kind = rawjson.text(block["type"])
+    if kind.endswith("tool_use") and not rawjson.is_null(block.get("input")):
+        for piece in pieces(arguments_text(block["input"])):
+            yield "input_json", "partial_json", msgspec.Raw(piece)
+    for name in _TEXTS.get(kind, ()):
+        for piece in pieces(block[name]) if rawjson.is_text(block.get(name, NULL)) else ():
+            yield name, name, msgspec.Raw(piece)
+    for citation in rawjson.maybe_items(block.get("citations")):
+        yield "citations", "citation", citation
