@@ -5,7 +5,8 @@ last. Tool calls are numbered from 0, and each is introduced exactly once, becau
 Everything else passes unchanged.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from itertools import zip_longest
 
 import msgspec
 
@@ -15,9 +16,10 @@ from gateway.domain.order import Order
 from gateway.domain.rawjson import Fields, JsonObject
 from gateway.domain.sse import BLANK
 from gateway.domain.usage import Usage
-from gateway.inbound.chat.render import DONE, ChatRenderer
+from gateway.inbound.chat.render import DONE
 from gateway.inbound.rendering import Renderer
 from gateway.upstream.answer_state import AnswerState
+from gateway.upstream.framing import pieces
 from gateway.upstream.openai.reader import ID_LIMIT, ParsedChoice
 from gateway.upstream.openai.tool_calls import tool_kind
 from gateway.upstream.tool_call_tracker import TrackedCall
@@ -25,6 +27,8 @@ from gateway.upstream.usage_report import UsageReports
 
 _LISTS = frozenset({"annotations", "images", "reasoning_details", "reasoning_steps", "thinking_blocks"})
 """Lists in deltas that clients put together."""
+_TEXTS = (("reasoning_content", "reasoning"), ("content",), ("refusal",))
+"""Texts of a message in the order of a stream. Some upstreams write one under two names, which clients get together."""
 _ZERO = msgspec.Raw(b"0")
 
 
@@ -53,8 +57,6 @@ class ChunkEditor(Renderer):
     chunk_object = msgspec.Raw(b'"chat.completion.chunk"')
     whole_object = msgspec.Raw(b'"chat.completion"')
     """The ``object`` of a chunk, and of a whole answer."""
-    body_renderer: Callable[[Order], Renderer] = staticmethod(ChatRenderer)
-    """Makes what writes the chunks of an answer that comes whole."""
     state: AnswerState
 
     def __init__(self, order: Order) -> None:
@@ -161,6 +163,34 @@ class ChunkEditor(Renderer):
             message["role"] = "assistant"
         fields |= {"index": choice.index, "message": message, "finish_reason": self.state.reason(choice.index)}
         self._order.screen.clean(fields)
+
+    def split_choices(self, choices: list[JsonObject]) -> Iterator[JsonObject]:
+        """Yields the choices of an edited whole answer as those of chunks, with long texts in pieces."""
+        ends = {choice["index"]: choice for choice in choices}
+        for choice in choices:
+            for delta in self._deltas_of(choice["index"], choice.pop("message")):
+                yield {"index": choice["index"], "delta": delta, "finish_reason": None}
+        for choice in ends.values():
+            yield {**choice, "delta": {}}
+
+    def _deltas_of(self, index: int, message: JsonObject) -> Iterator[JsonObject]:
+        """Yields the deltas of a whole message: its role, its texts, its calls, and all else."""
+        yield {"role": message.pop("role"), "content": ""}
+        for names in _TEXTS:
+            texts = {name: message.pop(name) for name in names if isinstance(message.get(name), msgspec.Raw)}
+            split = [map(msgspec.Raw, pieces(text)) if rawjson.is_text(text) else () for text in texts.values()]
+            for parts in zip_longest(*split, fillvalue=rawjson.EMPTY_TEXT):
+                yield dict(zip(texts, parts, strict=True))
+        for number, call in enumerate(message.pop("tool_calls", ())):
+            kind = tool_kind(call)
+            field = "arguments" if kind == "function" else "input"
+            first, *rest = [*map(msgspec.Raw, pieces(call[kind][field]))] or [rawjson.EMPTY_TEXT]
+            yield {"tool_calls": [{"index": number, **call, kind: {**call[kind], field: first}}]}
+            for piece in rest:
+                yield {"tool_calls": [{"index": number, kind: {field: piece}}]}
+        self._number_items(index, message)
+        if message:
+            yield message
 
 
 def edit_calls(choice: ParsedChoice, calls: ReadCalls) -> bool:

@@ -7,6 +7,7 @@ are opened one level at a time. Most whole answers need no edit, which one typed
 
 from copy import copy
 from functools import partial
+from io import BytesIO
 from typing import Literal
 
 import msgspec
@@ -57,15 +58,12 @@ class NativeChatStream(RenderedStream):
         """Returns the whole answer with its edits, in the upstream's bytes if it needs none; None if its choices are
         parts of one. Raises AttemptFailed.
         """
-        self.read_whole(body, split=True)
+        edited = self._read_choices(body)
         if self.failure:
             raise AttemptFailed(self.failure)
-        answer, calls, choices = self._chat.chunk, iter(self._calls), self._chat.choices
-        if len(choices) > 1 and self._order.wants_one_choice:
+        if len(edited) > 1 and self._order.wants_one_choice:
             return None
-        for choice in choices:
-            self._editor.edit_whole(choice, calls)
-        sent, edited = rawjson.maybe_fields(body), [choice.fields for choice in choices]
+        answer, sent = self._chat.chunk, rawjson.maybe_fields(body)
         if edited != rawjson.maybe_objects(sent.get("choices")):
             answer["choices"] = edited
         self._forget()
@@ -74,11 +72,23 @@ class NativeChatStream(RenderedStream):
         return whole_answer(self.state, body if answer == sent else rawjson.encode(answer))
 
     def _read_body(self, body: bytes) -> bytes:
-        """See ``RenderedStream``. The chunks of a whole answer are rendered, as for other dialects."""
-        self.renderer = self._editor.body_renderer(self._order)
-        out = super()._read_body(body)
+        """See ``FramedStream``. Everything in the answer is in the chunks that are made of it."""
+        choices = self._read_choices(body)
+        fields = {name: raw for name, raw in self._chat.chunk.items() if name not in ("choices", "usage")}
         self._forget()
-        return out
+        out = BytesIO()  # it grows in one place, so nothing is copied again
+        for choice in () if self.failure else self._editor.split_choices(choices):
+            out.write(self._editor.write_event({**fields, "choices": [choice]}))
+            fields = {}
+        return out.getvalue()
+
+    def _read_choices(self, body: bytes) -> list[JsonObject]:
+        """Reads a whole answer. Returns its choices with their edits, or sets ``failure``."""
+        self.read_whole(body, split=True)
+        calls, choices = iter(self._calls), [] if self.failure else self._chat.choices
+        for choice in choices:
+            self._editor.edit_whole(choice, calls)
+        return [choice.fields for choice in choices]
 
     def _take_run(self, run: Run) -> bytes | None:
         """See ``EventStream``. Returns the events, edited as the first one was."""
@@ -149,7 +159,7 @@ class NativeChat(RenderingAdapter):
         editor: type[ChunkEditor] = ChunkEditor,
         whole: type[WholeRenderer] = WholeChatRenderer,
     ) -> None:
-        super().__init__(dialect, editor.body_renderer, whole)
+        super().__init__(dialect, editor, whole)
         self._reader = dialect.reader
         self._editor = editor
 

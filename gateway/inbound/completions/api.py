@@ -10,6 +10,7 @@ completed, and the chunk with the usage and ``[DONE]`` wait for the record.
 """
 
 import re
+from collections.abc import Iterator
 
 import msgspec
 
@@ -42,6 +43,7 @@ from gateway.inbound.json_body import TOKEN_LIMITS, Body, check_text, read_body
 from gateway.inbound.rendering import RenderingAdapter, WholeRenderer
 from gateway.upstream.adapter import DialectAdapter
 from gateway.upstream.dialects import chat_limit
+from gateway.upstream.framing import pieces
 from gateway.upstream.openai.completions import DEFAULT_OUTPUT, CompletionsDialect, with_limit
 from gateway.upstream.openai.reader import ParsedChoice
 from gateway.upstream.overrides import with_parameters
@@ -257,7 +259,6 @@ class CompletionEditor(ChunkEditor):
     """Edits a native completion. A chat, which some relays send instead, becomes one."""
 
     chunk_object = whole_object = _OBJECT
-    body_renderer = staticmethod(CompletionRenderer)
 
     def last_fields(self, index: int, reason: str) -> JsonObject:
         return {"text": "", "finish_reason": _REASONS.get(reason, "stop")}
@@ -272,6 +273,12 @@ class CompletionEditor(ChunkEditor):
 
     def edit_whole(self, choice: ParsedChoice, calls: ReadCalls) -> None:
         self._write_text(choice, self.state.reason(choice.index))
+
+    def split_choices(self, choices: list[JsonObject]) -> Iterator[JsonObject]:
+        for choice in choices:
+            for piece in pieces(choice["text"]):
+                yield {**_choice_of(choice["index"], msgspec.Raw(piece))}
+            yield {**choice, "text": ""}
 
     def _write_text(self, choice: ParsedChoice, reason: str) -> None:
         """Write a choice with its text, without secrets. What a chat has next to its text is left out."""

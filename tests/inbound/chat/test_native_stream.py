@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from gateway.domain.answer import AnswerForm
 from gateway.domain.sse import is_stream
-from gateway.domain.usage import Usage, UsageSource, as_object
+from gateway.domain.usage import NOTHING, Usage, UsageSource, as_object
 from gateway.inbound.chat.native import NativeChatStream
 from tests.cases.answers import Answer, Doc, chunks_in, said_in
 from tests.cases.streams import DONE_AND_USAGE, GOOD, HI, ROLE, STOP, STREAMS, USAGE, Case
@@ -231,16 +231,33 @@ def test_a_whole_answer_with_several_choices_becomes_a_stream() -> None:
     assert (stream.state.reported and stream.state.reported.total) == 11
 
 
+def test_a_whole_answer_that_becomes_a_stream_keeps_what_only_its_vendor_knows() -> None:
+    call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": '{"a":1}'}, "extra_content": {"b": 2}}
+    signed, spent = [{"type": "reasoning.encrypted", "data": "x"}], {**usage(9, 2), "cost_details": {"c": 3}}
+    message: Doc = {"reasoning": "Hm" * 40_000, "reasoning_details": signed, "tool_calls": [call]}
+    said = {**choice("Hi", finish="tool_calls", **message), "logprobs": {"content": []}}
+    answer = whole("m", said, spent=spent, provider="p")
+    stream = native_stream(msgspec.structs.replace(order(), include_usage=True))
+    out = stream.feed(dumps(answer)) + stream.end() + stream.tail(stream.state.reported or NOTHING)
+    *chunks, last = chunks_in(out)
+    deltas = [chunk["choices"][0]["delta"] for chunk in chunks]
+    assert max(map(len, out.split(b"\n\n"))) < 40_000
+    assert "".join(delta.get("reasoning", "") for delta in deltas) == message["reasoning"]
+    assert [delta["tool_calls"] for delta in deltas if "tool_calls" in delta] == [[{"index": 0, **call}]]
+    assert deltas[-2] == {"reasoning_details": [{"index": 0, **signed[0]}]}
+    assert chunks[-1]["choices"] == [
+        {"index": 0, "delta": {}, "finish_reason": "tool_calls", "logprobs": {"content": []}}
+    ]
+    assert (chunks[0]["provider"], last["usage"]) == ("p", spent)
+
+
 @pytest.mark.parametrize("legacy", [False, True])
 def test_the_call_of_a_custom_tool_has_its_input_and_is_no_function_call(*, legacy: bool) -> None:
     custom = {"id": "a", "type": "custom", "custom": {"name": "f", "input": "x"}}
     stream = native_stream(msgspec.structs.replace(order(TWO_CHOICES), form=AnswerForm(has_functions=legacy)))
     out = stream.feed(dumps(whole("m", choice(None, tool_calls=[custom], finish="tool_calls")))) + stream.end()
     calls = [call for chunk in chunks_in(out) for call in chunk["choices"][0]["delta"].get("tool_calls", ())]
-    assert calls == [
-        {"index": 0, **custom, "custom": {"name": "f", "input": ""}},
-        {"index": 0, "custom": {"input": "x"}},
-    ]
+    assert calls == [{"index": 0, **custom}]
 
 
 def test_a_long_answer_is_sent_in_pieces_and_its_thoughts_first() -> None:
