@@ -281,7 +281,7 @@ def _text(fields: Fields, name: str) -> bytes:
 
 
 def blocks_in(content: msgspec.Raw) -> list[Fields]:
-    """Returns the blocks of a whole answer, with their types. A block may be just a text. Raises ValueError otherwise."""
+    """Returns the blocks of a whole answer with types. A block may be just a text. Raises ValueError for others."""
     items = rawjson.items(content) if rawjson.is_list(content) else [content]
     blocks = [{"text": item} if rawjson.is_text(item) else rawjson.fields(item) for item in items]
     return [{**block, "type": rawjson.raw(_type_of(block, _BLOCK_TYPES))} for block in blocks]
