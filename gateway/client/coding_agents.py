@@ -45,17 +45,25 @@ def _claude(target: AppTarget) -> Setup:
         "CLAUDE_CODE_ENABLE_GATEWAY_MODEL_DISCOVERY": "1",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
     }
+    defaults = dict(TOOL_SEARCH)
     if "claude" not in target.model:
         variables["CLAUDE_CODE_ATTRIBUTION_HEADER"] = "0"  # only Anthropic removes this header from the prompt
-        if context := target.models.get(target.model):
-            variables["CLAUDE_CODE_MAX_CONTEXT_TOKENS"] = str(context)
-            variables["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] = str(min(32_000, context // 4))
-    kept = {**variables, **TOOL_SEARCH}
+        published = target.models.get(target.model)
+        context = published or 128_000  # else Claude Code assumes a million
+        limits = {
+            "CLAUDE_CODE_MAX_CONTEXT_TOKENS": str(context),
+            "CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(min(32_000, context // 4)),
+        }
+        if published:
+            variables |= limits
+        else:
+            defaults |= limits
+    kept = {**variables, **defaults}
     where = f"or, to keep it: ~/.claude/settings.json ({HOME_NOTE})"
     replaced = f"Claude Code replaces the name '{target.model}' by one of Anthropic's models; give yours another name"
     launch = Launch(
         variables=variables,
-        defaults=TOOL_SEARCH,
+        defaults=defaults,
         # variables in the user's settings file take precedence over the environment, but not over this file
         files={"settings.json": json_text({"env": variables})},
         arguments=("--settings", f"{FOLDER}/settings.json"),

@@ -103,6 +103,12 @@ def test_claude_code_gets_the_root_and_a_model_for_each_size() -> None:
     assert shell.variables["CLAUDE_CODE_MAX_CONTEXT_TOKENS"] == "32000"
 
 
+def test_claude_code_is_not_left_to_assume_a_context_of_a_million_but_the_users_own_setting_counts() -> None:
+    launch = APPS["claude"].launch_for(AppTarget(base_url="http://x/v1", model="m", models={"m": None}), Path())
+    assert launch.defaults["CLAUDE_CODE_MAX_CONTEXT_TOKENS"] == "128000"
+    assert "MAX_CONTEXT" not in str((launch.variables, launch.files))
+
+
 def test_a_claude_model_keeps_its_own_sizes_and_header() -> None:
     (shell, _) = APPS["claude"].guide(msgspec.structs.replace(TARGET, model="claude-opus-5"))
     assert not {"CLAUDE_CODE_MAX_CONTEXT_TOKENS", "CLAUDE_CODE_ATTRIBUTION_HEADER"} & set(shell.variables)
