@@ -185,6 +185,8 @@ def _error_fields(error: GatewayError, call: str) -> dict[str, Any]:
 
 def _error_code(error: GatewayError) -> str:
     """Returns the error's code, or this API's own code if clients act on it."""
+    if error.program_status == 400:
+        return "invalid_prompt"  # otherwise Codex shows the whole JSON instead of the message
     if isinstance(error, QuotaExceeded):
         return "insufficient_quota"
     is_refusal = isinstance(error, BadRequest) or _is_passed_on(error)
