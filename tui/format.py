@@ -1,4 +1,4 @@
-"""Format: amounts, counts, durations, ages and moments as text for narrow columns, and equivalent command lines."""
+"""Format: writes amounts, counts, durations and moments for narrow columns, and equivalent command lines."""
 
 import shlex
 from datetime import datetime
@@ -19,7 +19,7 @@ CENT = DOLLAR // 100
 
 
 def cost(nanos: int) -> str:
-    """Returns an amount, in at most nine cells up to a thousand dollars; ``<$0.00001`` if it would round to zero."""
+    """Returns an amount in at most nine cells, below a thousand dollars; ``<$0.00001`` if it would round to zero."""
     amount = abs(nanos)
     sign = "-" if nanos < 0 else ""
     if amount == 0:
@@ -73,7 +73,7 @@ def ago(now: int, moment_ms: int | None) -> str:
 
 
 def countdown(now: int, until: int) -> str:
-    """Returns the time that is left until a moment: ``14s``, ``2m05s``."""
+    """Returns the time left until a moment: ``14s``, ``2m05s``."""
     ms = max(0, until - now)
     return f"{-(-ms // 1000)}s" if ms < 60_000 else brief_span(ms)
 

@@ -200,7 +200,7 @@ _LIBRARIES: Mapping[str, App] = {
     "openai": App(title="OpenAI SDKs", setup=_openai),
     "anthropic": App(title="Anthropic SDKs", setup=_anthropic, family=CLAUDE),
     "claude-agent-sdk": App(
-        title="Claude Agent SDK",  # it starts a Claude Code of its own
+        title="Claude Agent SDK",  # it starts its own Claude Code
         setup=lambda target: Setup(CODING_AGENTS["claude"].guide(target)[:1]),
         family=CLAUDE,
     ),
@@ -250,20 +250,20 @@ def app_of_program(program: str) -> str:
 
 
 def require_api(program: str) -> None:
-    """Raise NotFound for a program that speaks none of the gateway's APIs, because it would bypass the gateway."""
+    """Raise NotFound for a program that would bypass the gateway, because it speaks other APIs."""
     if reason := OTHER_APIS.get(program_stem(program)):
         raise NotFound(reason)
 
 
-def names_program(word: str) -> bool:
-    """Returns whether a word names the program of an app, or one that speaks no API of the gateway."""
-    return bool(app_of_program(word)) or program_stem(word) in OTHER_APIS
+def names_program(argument: str) -> bool:
+    """Returns whether an argument names an app's program, or a program in ``OTHER_APIS``."""
+    return bool(app_of_program(argument)) or program_stem(argument) in OTHER_APIS
 
 
 def program_stem(program: str) -> str:
     """Returns the name of an executable or package without folder, scope, version and suffix, in lower case.
 
-    Of packages called cli, such as @kilocode/cli, it is the scope.
+    For a package called cli, such as @kilocode/cli, it returns the scope.
     """
     *folders, name = Path(program.casefold()).parts or ("",)
     name = name.partition("@")[0].removesuffix(".exe").removesuffix(".cmd")
@@ -271,7 +271,7 @@ def program_stem(program: str) -> str:
 
 
 def last_used_token(tokens: Sequence[TokenView]) -> TokenView:
-    """Returns the token to use if none is named: the one of the newest call, else the oldest one."""
+    """Returns the token to use by default: the one used last, or the oldest one if none was used."""
     return max(tokens, key=lambda token: (token.last_used_ms or 0, -token.created_ms))
 
 

@@ -1,4 +1,4 @@
-"""Cells: cuts and pads texts by the cells of a terminal. A wide character takes two of them, a combining one none."""
+"""Cells: cuts and pads texts by the cells of a terminal. A wide character takes two, a combining one takes none."""
 
 from collections.abc import Sequence
 
@@ -40,7 +40,7 @@ def cell(text: str, width: int, *, right: bool = False, ellipsis: str = "…") -
 
 
 def aligned_rows(*columns: Sequence[str]) -> list[str]:
-    """Returns the rows of columns of safe texts, each row as one text. Columns without any text are left out."""
+    """Returns each row of these columns of safe texts as one text. Empty columns are left out."""
     padded = [
         [cell(text, width) for text in column] for column in columns if (width := max(map(cell_len, column), default=0))
     ]

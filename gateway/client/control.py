@@ -1,6 +1,5 @@
-"""Control: the client of the control surface, with a method for each route. The console and the commands use it.
-
-Most methods are made by ``ask``.
+"""Control: the client of the control surface. The console and the commands use it. Each route has a method, most of
+them made by ``ask``.
 """
 
 from collections.abc import AsyncGenerator, Iterable, Mapping
@@ -38,10 +37,10 @@ from gateway.domain.views import (
 )
 
 PROBE_S = 180.0
-"""The time for requests that contact an upstream, in seconds: a model may be slow."""
+"""How long a request that contacts an upstream may take, in seconds: a model may be slow."""
 
 _SUM_PARAMETERS = frozenset({"by", "since", "until", "step", "percentiles"})
-"""Parameters of sums that select no calls."""
+"""Parameters of sums that are not filters of calls."""
 Done = dict[str, str]
 """The answer to a request that has no other result."""
 

@@ -11,7 +11,7 @@ import msgspec
 
 from gateway.client.apps import last_used_token
 from gateway.client.control import ControlClient
-from gateway.client.doctor_rounds import NO_SERVER, START_ADVICE, check_everything
+from gateway.client.doctor_checks import NO_SERVER, START_ADVICE, check_everything
 from gateway.client.test_call import (
     EMBEDDINGS,
     INPUT_BOUND,

@@ -19,14 +19,14 @@ from gateway.domain.views import CallView, RunningView
 Part = tuple[str, str]
 """A text and its tone: ``ok``, ``bad``, ``warn``, ``dim`` or nothing."""
 ReceiptRow = tuple[str, Sequence[Part]]
-"""A label, which is empty for a row that continues the one above, and the parts of the row."""
+"""A label, empty if the row continues the one above, and the parts of the row."""
 
 OK, FAILED, WARNING = "✓ ", "✗ ", "▲ "
 TIMES, DOT = "\N{MULTIPLICATION SIGN}", " · "
 
 
 def receipt_rows(call: CallView, *, unpriced: bool, earlier: str = "") -> Iterator[ReceiptRow]:
-    """Yields the rows. ``unpriced``: whether the model has no price; ``earlier``: the calls that this one repeats."""
+    """Yields the rows. ``unpriced``: the model has no price; ``earlier``: ids of the calls that this one repeats."""
     yield "tokens", [*_tokens(call)]
     yield from _cost_rows(call, unpriced=unpriced)
     yield from _try_rows(call)

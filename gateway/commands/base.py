@@ -1,7 +1,7 @@
 """Base: the classes of all commands. Each command takes ``--home``, and its help ends with examples to copy.
 
-A noun without a command shows its list or state. Words that people type out of habit, such as ``ls``, ``rm`` and
-``create``, are aliases. The error for an unknown word suggests similar commands, unless they are destructive.
+A noun alone shows its list or state. Words that people type out of habit, such as ``ls``, ``rm`` and ``create``, are
+aliases. The error for an unknown word suggests similar commands, unless they are destructive.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -159,12 +159,12 @@ class SuggestingGroup(click.Group):
 
 
 class Noun(SuggestingGroup):
-    """A group of commands about one thing, listed in the order of their definition, after the usual ones."""
+    """A group of commands about one thing. Help lists the usual ones first, then the others as they are defined."""
 
     command_class = Command
 
     def __init__(self, *args: Any, bare: str = "", **options: Any) -> None:
-        """``bare`` is the command that runs if none is named. If it is empty, the help is shown."""
+        """``bare`` is the command that the noun alone runs. If it is empty, the help is shown."""
         super().__init__(*args, **options)
         self.bare = bare
         self.params.append(home_option())
@@ -247,8 +247,8 @@ def home_option() -> click.Option:
 
 
 def _store(ctx: click.Context, param: click.Parameter, value: object) -> None:
-    """Store an option as ``tollkeeper.NAME``. Raises UsageError if it is given twice, before and after the command, and
-    if it is empty: a script whose variable is not set must not change the default home.
+    """Store an option as ``tollkeeper.NAME``. Raises UsageError if its value is empty, because a script whose variable
+    is not set must not change the default home, and if it has two values, before and after the command.
     """
     if value is None:
         return

@@ -73,8 +73,8 @@ group_options = with_options(
 
 
 def groups_patch(before: Sequence[str], added: Sequence[str], removed: Sequence[str], *, replaces: bool) -> Patch:
-    """Returns the patch that adds and removes groups of a channel. Raises UsageError if another option ``replaces`` all
-    groups, and if the channel does not serve a removed group.
+    """Returns the patch that adds and removes groups of a channel. Raises UsageError if the channel does not serve a
+    removed group, and if another option ``replaces`` all groups.
     """
     added, removed = option_names(added), option_names(removed)
     if not (added or removed):
@@ -99,7 +99,7 @@ def channel_options(*omit: str) -> Callable[[F], F]:
 
 
 def with_secrets(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the values of the options with keys and proxy checked, and read from stdin if they are ``-``."""
+    """Returns the options' values with checked keys and proxy, which are read from stdin for ``-``."""
     proxy = None if values["proxy"] is None else _read_proxy(values["proxy"])
     return {**values, "proxy": proxy, "keys": tuple(map(read_key, values["keys"]))}
 

@@ -12,7 +12,7 @@ from gateway.commands.completion import CHANNELS, MODELS
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.formatting import moment, price_notes, unpriced_notes
 from gateway.commands.options import Patch, json_option, now
-from gateway.commands.output import ListColumn, fit, notify, out, out_json, out_list
+from gateway.commands.output import ListColumn, notify, out, out_json, out_list, pad
 from gateway.commands.session import run
 from gateway.domain.channel import Check, ServedModel
 from gateway.domain.human_values import brief_context, brief_span, count_text, first_of, state_word
@@ -134,7 +134,7 @@ def _test_all(*, as_json: bool) -> None:
         for name in names:
             checks[name] = await client.test_channel(name, "")
             if not as_json:
-                out(f"{fit(plain(name), width)}  {_check_text(checks[name])}")
+                out(f"{pad(plain(name), width)}  {_check_text(checks[name])}")
 
     run(work)
     if as_json:
@@ -246,8 +246,9 @@ def _state(model: ListedModel, *, changed: bool, served: bool) -> str:
 
 
 def patch_without(view: ChannelView, patterns: tuple[str, ...]) -> Patch:
-    """Returns the patch that removes models by their public or upstream names; patterns that select them get
-    exclusions. Raises Quit if no model matches, or if none would be left.
+    """Returns the patch that removes models by public or upstream name, and excludes them from the channel's patterns.
+
+    Raises Quit if no model matches, or if the channel would be left without models.
     """
     removed = [
         model for model in view.models if matches(model.name, patterns) or matches(model.upstream_name, patterns)
@@ -269,7 +270,7 @@ def patch_without(view: ChannelView, patterns: tuple[str, ...]) -> Patch:
 
 
 def _require_models(ref: str, listing: ListingView, models: list[ListedModel], patterns: tuple[str, ...]) -> None:
-    """Raise Quit if nothing would be added or set: a mistyped pattern must not remove all models of a channel."""
+    """Raise Quit if no listed model matches: a mistyped pattern must not remove all models of a channel."""
     if any(model.state != "gone" for model in models):
         return
     if listing.error:
@@ -279,7 +280,7 @@ def _require_models(ref: str, listing: ListingView, models: list[ListedModel], p
 
 
 def _patch_with(view: ChannelView, models: list[ListedModel], *, replace: bool) -> Patch:
-    """Returns the patch that adds models, or replaces models and patterns by them. Offered ones keep their names."""
+    """Returns the patch that adds models, or replaces all models and patterns. Offered models keep their names."""
     listed = {m.name: m for m in models if m.state != "gone"}
     kept = [model for model in view.models if not replace or model.upstream_name in listed]
     present = {model.upstream_name for model in kept}

@@ -1,4 +1,4 @@
-"""``chat``: sends one prompt to the gateway's own /v1, as any client does, and prints the answer as it arrives."""
+"""``chat``: sends one prompt to the gateway's own /v1, like any client, and prints the answer as it arrives."""
 
 import os
 from collections.abc import AsyncGenerator
@@ -108,7 +108,7 @@ def prompt_text(words: tuple[str, ...]) -> str:
 
 
 async def _fetch_key(client: ControlClient, token: str | None) -> str:
-    """Returns the key that is given, else a pass for the token whose name is given.
+    """Returns the given key, else a pass for the token with the given name.
 
     By default, the pass is for the oldest active token, most likely the owner's. Raises Quit if no token is active.
     """
@@ -124,7 +124,7 @@ async def _fetch_key(client: ControlClient, token: str | None) -> str:
 
 
 async def default_model(client: ControlClient, api: PublicApi) -> str:
-    """Returns the model called last, else the token's first. Raises Quit if it sees none, or only embedding models."""
+    """Returns the model called last, else the token's first. Raises Quit if the token sees no chat models."""
     names = await api.models()
     if not names:
         raise Quit("the token sees no models; 'tollkeeper doctor' finds out why", Exit.NOT_FOUND)
@@ -182,7 +182,7 @@ async def answer_texts(stream: Stream) -> AsyncGenerator[str, None]:
 
 
 async def _add_advice(client: ControlClient, error: GatewayError) -> None:
-    """Add advice to an error whose message has no command yet. The call's record says what it is about."""
+    """Add advice to an error whose message has no command yet, with the names that the call's record has."""
     if "'tollkeeper " in error.message:
         return
     call = await _fetch_record(client, str(error.details.get("call_id", "")))

@@ -13,7 +13,7 @@ from gateway.commands.base import Command
 from gateway.commands.completion import MODELS, TOKENS
 from gateway.commands.exit_codes import Quit, exit_for
 from gateway.commands.options import TEXT, json_option
-from gateway.commands.output import fit, out, out_json_list
+from gateway.commands.output import out, out_json_list, pad
 from gateway.commands.session import current_config, run, server_imports
 from gateway.domain.errors import GatewayError, error_class
 from gateway.domain.text import plain
@@ -105,6 +105,6 @@ def _steps_without_store(error: GatewayError) -> Iterator[Step]:
 
 def _print(step: Step) -> None:
     result = click.style(f"{step.result:<7}", fg=COLOURS.get(step.result))
-    out(f"{result}  {fit(plain(step.name, WIDTH), WIDTH)}  {plain(step.text, limit=500)}")
+    out(f"{result}  {pad(plain(step.name, WIDTH), WIDTH)}  {plain(step.text, limit=500)}")
     if step.fix:
         out(f"{'':<{WIDTH + 11}}→ {plain(step.fix, limit=500)}")

@@ -38,11 +38,11 @@ class ListColumn(msgspec.Struct, frozen=True):
     """``text`` and ``name`` may be cut, a name in its middle, so that similar ones stay distinct. ``whole`` is not cut:
     times, ids and the like. ``number`` is aligned to the right, ``state`` has a colour."""
     drop: int = 0
-    """When the column is omitted, from 1 on, if the table is too wide; 0 means never."""
+    """If the table is too wide, columns with 1 are omitted first, then those with 2, and so on; 0: never omitted."""
     least: int = 10
-    """The width down to which the column is cut before other columns are omitted."""
+    """The column is cut down to this width before other columns are omitted."""
     below: bool = False
-    """Whether the cell moves to a line under the row if the table is too wide. Only the last columns may be so."""
+    """Whether the cell moves to a line under the row if the table is too wide. Only the last columns may do that."""
 
     @property
     def elastic(self) -> bool:
@@ -51,9 +51,9 @@ class ListColumn(msgspec.Struct, frozen=True):
     def draw(self, text: str, width: int) -> str:
         """Returns a cell with exactly this width, or longer if it may not be cut."""
         if self.kind == "number":
-            return fit(text, -width)
-        shown = fit((cut_middle if self.kind == "name" else cut)(text, width) if self.elastic else text, width)
-        return color_state(shown) if self.kind == "state" else shown
+            return " " * (width - cell_len(text)) + text
+        shown = pad((cut_middle if self.kind == "name" else cut)(text, width) if self.elastic else text, width)
+        return coloured_state(shown) if self.kind == "state" else shown
 
 
 Columns = Sequence[ListColumn]
@@ -70,7 +70,7 @@ STATE_COLOURS: Sequence[tuple[tuple[str, ...], str]] = (
 """The beginnings of states, and their colours. The words alone say the same."""
 
 PROGRESS_AFTER_S = 1.0
-"""The time after which progress is shown, in seconds."""
+"""Progress is shown after so many seconds."""
 
 
 def out(text: str, *, end: str = "\n") -> None:
@@ -81,14 +81,14 @@ def out(text: str, *, end: str = "\n") -> None:
         raise click.exceptions.Exit(0) from None
 
 
-def out_once(text: str, lost: str) -> None:
-    """Write what cannot be fetched again. If that fails, raises Quit with ``lost``, which says what the user can do."""
+def out_once(text: str, advice: str) -> None:
+    """Write what cannot be fetched again. Raises Quit if that fails; ``advice`` says what the user can then do."""
     try:
         _write(text + "\n")
     except BrokenPipeError:
-        raise Quit(f"nobody read the output; {lost}", Exit.FAILED) from None
+        raise Quit(f"nobody read the output; {advice}", Exit.FAILED) from None
     except Quit as error:
-        raise Quit(f"{error.message}; {lost}", Exit.FAILED) from error
+        raise Quit(f"{error.message}; {advice}", Exit.FAILED) from error
 
 
 def require_stdout() -> None:
@@ -116,7 +116,7 @@ def out_json(value: object) -> None:
 def out_view(
     view: object, pairs: Iterable[tuple[str, str]], rows: Sequence[T] = (), columns: Columns = (), *, as_json: bool
 ) -> None:
-    """Write one thing in detail: as JSON, or as lines with a name and a value, above a table if there are rows."""
+    """Write one thing in detail: as JSON, or as lines with a name and a value, above a table of any ``rows``."""
     if as_json:
         out_json(view)
         return
@@ -176,7 +176,7 @@ def out_pairs(pairs: Iterable[tuple[str, str]]) -> None:
     lines = []
     for name, value in filled:
         shown = plain(value, limit=2_000)
-        lines.append(f"{name:<{width}}{MARGIN}{color_state(shown) if name in STATE_NAMES else shown}")
+        lines.append(f"{name:<{width}}{MARGIN}{coloured_state(shown) if name in STATE_NAMES else shown}")
     out("\n".join(lines))
 
 
@@ -199,13 +199,12 @@ class ProgressLine:
         """Show the progress if a second has passed."""
         if self._shown and time.monotonic() >= self._begin:
             line = plain(text, limit=shutil.get_terminal_size().columns - 1)
-            click.echo(f"\r{fit(line, self._width)}", nl=False, err=True)
+            click.echo(f"\r{pad(line, self._width)}", nl=False, err=True)
             self._width = cell_len(line)
 
 
 def table(rows: Sequence[T], columns: Columns, width: int | None = None) -> str:
-    """Returns aligned columns under their headings. Every cell is escaped. States have colours, which click omits in a
-    pipe.
+    """Returns aligned columns under their headings. Every cell is escaped. Click omits the colours of states in a pipe.
 
     If the table is wider than ``width``, empty columns are omitted, then texts are cut, the widest first, then more
     columns are omitted. None means that any width will do.
@@ -271,17 +270,16 @@ def terminal_width() -> int | None:
     return shutil.get_terminal_size().columns if on_terminal() else None
 
 
-def color_state(state: str) -> str:
-    """Returns a state in its colour. Click omits the colour without a terminal, and with NO_COLOR."""
+def coloured_state(state: str) -> str:
+    """Returns a state in its colour. Click omits it without a terminal, and with NO_COLOR."""
     word = state.strip().lower()
     colour = next((colour for words, colour in STATE_COLOURS if word.startswith(words)), None)
     return click.style(state, fg=colour) if colour else state
 
 
-def fit(text: str, width: int) -> str:
-    """Returns the text padded with spaces to ``width``, on its left if that is negative. Longer texts stay."""
-    blanks = " " * (abs(width) - cell_len(text))
-    return blanks + text if width < 0 else text + blanks
+def pad(text: str, width: int) -> str:
+    """Returns the text with spaces after it, up to ``width`` cells. Longer texts stay."""
+    return text + " " * (width - cell_len(text))
 
 
 def plain_lines(text: str) -> str:

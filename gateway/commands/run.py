@@ -1,4 +1,4 @@
-"""``run``: starts a program with an environment that points at this gateway, and with a token that ends with it.
+"""``run``: starts a program that calls this gateway, with a token that ends when the program does.
 
 The program gets the key in its environment, or in a file that only this user can read, never on a command line. While
 ``run`` is running, it extends the token; if it is killed, the token expires.
@@ -54,7 +54,7 @@ WHEN: ParsedText[Millis] = ParsedText("when", lambda text: parse_future(text, no
 
 
 def _parse_total(text: str) -> int:
-    """Returns the nano-dollars of ``2`` or, as for tokens, ``ever=2``. Raises BadRequest for other windows."""
+    """Returns the nano-dollars of ``2``, or of ``ever=2`` as in ``token add``. Raises BadRequest for other windows."""
     window, equals, amount = text.rpartition("=")
     if equals and window != Window.EVER:
         advice = f"use --budget {plain(amount) or 2}"
@@ -125,14 +125,14 @@ def run_program(
     if program is None:
         name = plain(command[0])
         raise Quit(f"no executable at '{name}'" if "/" in name else f"no program '{name}' in PATH", Exit.NOT_FOUND)
-    place = place_of_program(command)
-    started, own_arguments = (program, *command[1 : place + 1]), command[place + 1 :]
+    index = program_index(command)
+    launcher, arguments = (program, *command[1 : index + 1]), command[index + 1 :]
     if app is None:
-        require_api(started[-1])
-    name = app or app_of_program(started[-1])
+        require_api(launcher[-1])
+    name = app or app_of_program(launcher[-1])
     known_app = find_app(name) if name else UNKNOWN_PROGRAM
-    label, folder = _label(started), Path.cwd().name or "root"
-    start = ProgramStart(program=label, folder=folder, model=model or "", arguments=own_arguments)
+    label, folder = _label(launcher), Path.cwd().name or "root"
+    start = ProgramStart(program=label, folder=folder, model=model or "", arguments=arguments)
     body = {
         "name": f"{label}-{folder}-{secrets.token_hex(3)}",
         "note": _note(label),
@@ -141,33 +141,33 @@ def run_program(
         "fit_output": fit_output,
         **without_none(group=group, hold_output=hold_output),
     }
-    with SignalRelay() as relay, _own_token(body, extended=expires is None) as created:
-        code = _supervise(relay, created, started, known_app, start)
+    with SignalRelay() as relay, _temporary_token(body, extended=expires is None) as created:
+        code = _supervise(relay, created, launcher, known_app, start)
     click.get_current_context().exit(code)
 
 
-def _supervise(relay: SignalRelay, created: NewToken, started: Sequence[str], app: App, start: ProgramStart) -> int:
-    """Run a program with the key of a token. Returns its exit code."""
+def _supervise(relay: SignalRelay, created: NewToken, launcher: Sequence[str], app: App, start: ProgramStart) -> int:
+    """Run a program with the key of a token. ``launcher``: the words before its arguments. Returns its exit code."""
     with tempfile.TemporaryDirectory(prefix="tollkeeper-run-", ignore_cleanup_errors=True) as private:
         folder = Path(private)  # only this user can read it
         launch, environment = run(lambda client: _prepare(client, created, app, start, folder), running=True)
         if launch.warning:
             notify(f"note: {launch.warning}")
         with private_files(launch, folder):
-            code = relay.supervise([*started, *launch.arguments, *start.arguments], environment)
+            code = relay.supervise([*launcher, *launch.arguments, *start.arguments], environment)
         if launch.note and stdin.on_terminal() and _has_called(created):
             notify(launch.note)
     return code
 
 
-def place_of_program(command: Sequence[str]) -> int:
-    """Returns where the known program is named in ``python -m NAME`` or, for example, ``npx NAME``; else 0."""
+def program_index(command: Sequence[str]) -> int:
+    """Returns the index of a known program's name, which is not 0 in ``python -m NAME`` and ``npx NAME``."""
     first = program_stem(command[0])
-    for place, (before, name) in enumerate(pairwise(command), start=1):
+    for index, (before, name) in enumerate(pairwise(command), start=1):
         is_package = first in RUNNERS and before not in PACKAGE_OPTIONS
-        is_module = first.startswith("python") and (place, before) == (2, "-m")
+        is_module = first.startswith("python") and (index, before) == (2, "-m")
         if (is_package or is_module) and names_program(name):
-            return place
+            return index
         if is_package and not before.startswith("-") and not name.startswith("-") and name != "run":
             break  # another package; what follows are its arguments
     return 0
@@ -179,8 +179,8 @@ async def _prepare(
     """Returns how to start the program, with its environment. Raises Quit if the token does not see the model."""
     models = await client.models(created.token.id)
     names = [view.name for view in models]
-    named = start.model or next((name for name in start.model_arguments if name in names), "")
-    choice = ModelChoice(model=named) if named else await find_model(client, names, family=app.family, start=start)
+    wanted = start.model or next((name for name in start.model_arguments if name in names), "")
+    choice = ModelChoice(model=wanted) if wanted else await find_model(client, names, family=app.family, start=start)
     target = target_of(models, base_url=(await client.status()).address, key=created.key, model=choice.model)
     launch = app.launch_for(target, folder)
     is_model_used = launch != app.launch_for(msgspec.structs.replace(target, model=""), folder)
@@ -208,15 +208,15 @@ def _environment(launch: Launch, key: str, folder: Path) -> Mapping[str, str]:
 
 
 @contextmanager
-def _own_token(body: dict[str, Any], *, extended: bool) -> Iterator[NewToken]:
-    """Create a token for the block, extended in a thread if asked. At the end it expires; if unused, it is removed."""
+def _temporary_token(body: dict[str, Any], *, extended: bool) -> Iterator[NewToken]:
+    """Create a token that ends with the block, and is then removed if unused. ``extended``: a thread extends it."""
 
     async def create(client: ControlClient) -> NewToken:
         require_serving(await client.status())
         return await client.add_token(body)
 
     created = run(create, running=True)
-    ended, is_started = threading.Event(), True
+    ended, has_run = threading.Event(), True
     extension = threading.Thread(
         target=_keep_extending, args=(click.get_current_context(), created.token.id, ended), daemon=True
     )
@@ -225,7 +225,7 @@ def _own_token(body: dict[str, Any], *, extended: bool) -> Iterator[NewToken]:
             extension.start()
         yield created
     except (GatewayError, Quit):
-        is_started = False
+        has_run = False
         raise
     finally:
         ended.set()
@@ -233,7 +233,7 @@ def _own_token(body: dict[str, Any], *, extended: bool) -> Iterator[NewToken]:
             extension.join()  # a late extension must not follow the end
         try:
             summary = run(lambda client: _end_token(client, created.token), running=True)
-            if is_started:
+            if has_run:
                 notify(summary)
         except NotFound:
             notify(f"the token '{created.token.name}' was removed before the program ended")
@@ -275,11 +275,11 @@ def _keep_extending(context: click.Context, token: str, ended: threading.Event) 
             run(lambda client: client.edit_token(token, {"expires": now() + LEASE_MS}), running=True)
 
 
-def _label(started: Sequence[str]) -> str:
+def _label(launcher: Sequence[str]) -> str:
     """Returns the program's name for its token: the name of the file, or of the module or package."""
-    if len(started) > 1:
-        return program_stem(started[-1])
-    return Path(started[0]).stem if os.name == "nt" else Path(started[0]).name
+    if len(launcher) > 1:
+        return program_stem(launcher[-1])
+    return Path(launcher[0]).stem if os.name == "nt" else Path(launcher[0]).name
 
 
 def _note(program: str) -> str:
@@ -304,9 +304,10 @@ def _git(*arguments: str) -> str:
 
 @contextmanager
 def private_files(launch: Launch, folder: Path) -> Iterator[None]:
-    """Put our files into ``folder``, with links to the real one; at the end, save there what the program wrote.
+    """Make ``folder`` the program's folder of settings: our files, and links to what is in the real folder.
 
-    Our files may contain the key of the run, so they are never in the real folder.
+    Our files may contain the key of the run, so they are never in the real folder. What the program writes is copied
+    there at the end.
     """
     for name, text in launch.files.items():
         with create_private(folder / name) as file:
@@ -331,7 +332,7 @@ def private_files(launch: Launch, folder: Path) -> Iterator[None]:
 
 
 def _save(entry: Path, target: Path, *, replace: bool) -> bool:
-    """Copy what the program wrote to its real folder, atomically, under another name if ``target`` is taken.
+    """Copy what the program wrote to ``target``, atomically, or to a new name if another program has written that.
 
     Returns whether that succeeded.
     """

@@ -35,7 +35,7 @@ from gateway.core.ratelimit import Limiter
 from gateway.core.recent_items import BrokenStreams, RecentFailures
 from gateway.core.refusal_log import Refusals
 from gateway.core.routing import RouteChoice
-from gateway.core.settlement import GONE, Meter, outcome_of, record_of
+from gateway.core.settlement import CLIENT_CLOSED, Meter, outcome_of, record_of
 from gateway.domain.call import BUDGET_MARK, LOST_EVENTS_MARK, Outcome, Record, mark_total
 from gateway.domain.errors import AnswerMemoryFull, GatewayError, InternalError, Unavailable, UpstreamError
 from gateway.domain.events import CallStarted
@@ -236,7 +236,7 @@ class Pipeline:
             await self._finish_exhausted(call)
             return
         self.meter.note_answer(call, answer.state)
-        status = GONE if context.client.gone else 200
+        status = CLIENT_CLOSED if context.client.gone else 200
         if not isinstance(answer, WholeAnswer):
             await self._finish(call, status, _end_of_stream(call, answer))
             return
@@ -297,7 +297,7 @@ class Pipeline:
         if (stream := call.attempt.stream) is not None:
             state = stream.state
             result.finish, result.upstream_id, result.marks = state.finish, state.upstream_id, state.marks
-        status = GONE
+        status = CLIENT_CLOSED
         if result.error is not None and result.outcome is not Outcome.CLIENT_CLOSED:
             status = context.origin.api.status(result.error)
             if call.delivery.content_sent:

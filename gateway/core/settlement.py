@@ -1,9 +1,9 @@
 """Settlement: makes the record of an ended call, which is both its history and its charge.
 
-The charge (``docs/money.md``) is based on the upstream's usage if it reported one; on an estimate of prompt and
-received output if it did not and something was received; and is zero if the client got nothing. No estimate exceeds
-what the call could use at most, which was held. If an upstream may have billed an attempt that the user is not charged
-for, the most it may have cost, up to what was held, is added to the *possible* costs of the channel.
+The charge (``docs/money.md``) is based on the usage that the upstream reported. Without a report, it is based on an
+estimate of the prompt and the received output, within what was held. It is zero if the client got nothing. If an
+upstream may have billed an attempt that the user is not charged for, the most it may have cost, up to what was held, is
+added to the *possible* costs of the channel.
 """
 
 import re
@@ -23,9 +23,9 @@ from gateway.domain.usage import NOTHING, OTHER_PARTS, PICTURES, Usage, UsageSou
 from gateway.inbound.api import InboundRequest
 from gateway.upstream.adapter import AnswerFacts
 from gateway.upstream.redaction import quotes
-from gateway.upstream.usage_extras import SUSPECT, without_charged
+from gateway.upstream.usage_extras import SUSPECT_MARK, without_charged
 
-GONE = 499
+CLIENT_CLOSED = 499
 """The status of a call whose client left: nginx's convention, never sent."""
 _COMPARED_BYTES = 8 * 1024
 """How many bytes at each end of a request are compared with an upstream's id."""
@@ -41,7 +41,7 @@ class Meter:
         self._answered = 0
 
     def usage(self, call: Call, answer: AnswerFacts) -> Usage:
-        """Returns the usage of a complete answer. Output that was received but reported as zero is estimated."""
+        """Returns the usage of a complete answer. If output came but zero was reported, it is estimated."""
         reported = answer.reported
         if reported is not None and (reported.input or reported.output or answer.tally.empty):
             self._answered += 1
@@ -61,7 +61,7 @@ class Meter:
         result.usage = self.usage(call, answer)
         result.finish, result.upstream_id, result.marks = answer.finish, answer.upstream_id, answer.marks
         if (reported := answer.reported) is not None and not reported.output and _had_output(call, answer):
-            result.marks = tuple(dict.fromkeys((*result.marks, SUSPECT)))
+            result.marks = tuple(dict.fromkeys((*result.marks, SUSPECT_MARK)))
         if call.context.client.gone:
             result.outcome = Outcome.CLIENT_CLOSED
 
@@ -98,7 +98,7 @@ class Meter:
         return min(tokens, need.capped) if need.capped == need.output else tokens
 
     def _learn(self, call: Call, reported: Usage) -> None:
-        """Learn how far the estimate of a prompt is off. It takes long, so few calls do it, all with short prompts."""
+        """Learn how far the estimate of a prompt is off. An estimate takes long, so only short prompts are used."""
         route = call.attempt.route
         if route is None or call.context.request.input_bound > 8000:
             return
@@ -111,7 +111,7 @@ class Meter:
 
 
 def _had_output(call: Call, answer: AnswerFacts) -> bool:
-    """Returns whether the answer has output other than the prompt, which ``echo`` repeats."""
+    """Returns whether the answer has output. With ``echo`` it repeats the prompt, which does not count."""
     return not answer.tally.empty and "echo" not in call.context.request.fields
 
 
@@ -166,32 +166,30 @@ def record_of(call: Call, status: int, *, mono: float) -> Record:
 
 
 def _charge(call: Call) -> tuple[Usage, Rates | None, tuple[str, ...]]:
-    """Returns what is charged, its rates (None if nothing is), and the answer's marks that no price covers."""
+    """Returns the usage to charge, its rates (None for no charge), and the answer's marks that no price covers."""
     usage, marks, price = call.result.usage, call.result.marks, call.attempt.price
     if usage.source is UsageSource.NONE or price is None:
         return usage, None, marks
-    others = sum(count for name, count in usage.parts.items() if name in _OTHER_INPUT) if usage.other_model else 0
-    charged_rates = rates(price, usage.input - others, call.context.group.multiplier, usage.variant)
-    if usage.other_model:
-        charged_rates = _with_other_model(charged_rates, usage, call, tokens=others)
+    is_other = bool(usage.other_model)
+    other_input = sum(count for name, count in usage.parts.items() if name in _OTHER_INPUT) if is_other else 0
+    charged_rates = rates(price, usage.input - other_input, call.context.group.multiplier, usage.variant)
+    if is_other:
+        charged_rates = _with_other_model(charged_rates, usage, call, other_input)
     pictures = call.context.request.media.pictures
     if pictures and charged_rates.extras and PICTURES in charged_rates.extras:  # they cost more than their tokens
         usage = msgspec.structs.replace(usage, parts={**usage.parts, PICTURES: pictures})
     return usage, charged_rates, without_charged(marks, usage, price, charged_rates) if marks else marks
 
 
-def _with_other_model(own: Rates, usage: Usage, call: Call, *, tokens: int) -> Rates:
-    """Returns the rates of a call with those of another model that worked on the answer, if its price is known.
-
-    ``tokens``: the other model's input.
-    """
+def _with_other_model(own: Rates, usage: Usage, call: Call, input_tokens: int) -> Rates:
+    """Returns the rates of a call, with those of another model that worked on the answer if its price is known."""
     route, context = call.attempt.route, call.context
     if route is None:
         return own
     other_price = upstream_model_price(route.channel, usage.other_model, context.catalog.registry, context.origin.ts)
     if other_price is None:
         return own
-    text = rates(other_price, tokens, own.multiplier, usage.variant).text
+    text = rates(other_price, input_tokens, own.multiplier, usage.variant).text
     return msgspec.structs.replace(own, extras={**(own.extras or {}), **dict(zip(OTHER_PARTS, text, strict=True))})
 
 
@@ -215,8 +213,8 @@ def _possible_costs(call: Call, *, charged: bool) -> dict[str, Nanos]:
 def recorded_id(id: str, request: InboundRequest) -> str:
     """Returns the upstream's id for the record; empty if it is not an id, or quotes the request.
 
-    Every call has an id, so this must be fast. Any ``quotes.LONG`` characters of the id in a row include one of the
-    blocks, so only the blocks are searched for, and only at both ends of a long request.
+    Every call has an id, so this must be fast. A quote of ``quotes.LONG`` characters includes a whole block, so only
+    blocks of the id are searched for, and only at both ends of a long request.
     """
     if not _UPSTREAM_ID.fullmatch(id):
         return ""

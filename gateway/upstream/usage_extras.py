@@ -1,8 +1,8 @@
-"""Usage extras: what costs something on top of plain tokens, and the marks of a usage report for the record.
+"""Usage extras: what a vendor charges on top of plain tokens, and the marks of a usage report for the record.
 
 Extras are tokens of other kinds, tools that the vendor runs, such as searches, another service tier, and another model
 that worked on the answer. They are part of a call's cost if its price has a rate for them. The record shows the others,
-so that a bill that is higher than the ledger can be explained.
+to explain a bill that is higher than the ledger.
 """
 
 from collections import Counter
@@ -16,10 +16,10 @@ from gateway.domain.text import plain
 from gateway.domain.usage import CITATIONS, MODALITIES, OTHER_PARTS, PARTS, Usage
 from gateway.upstream.usage_counts import LONG_WRITE, OPENAI_NAMES, SUMMED, iterations, sum_counts
 
-SUSPECT = "suspect_usage"
+SUSPECT_MARK = "suspect_usage"
 """The mark of a record whose report contradicted itself; see ``usage_report``."""
-EXTRA = "upstream_extra"
-"""The mark of a call that costs something at the upstream in addition to its tokens."""
+EXTRA_MARK = "upstream_extra"
+"""The mark of a call that the upstream charges for more than its tokens."""
 _UNPRICED_REGIONS = frozenset({"", "global", "not_available", "unknown"})
 _LISTS = {
     "promptTokensDetails": "input",
@@ -38,6 +38,8 @@ SEARCH_COUNTS = ("num_search_queries", "num_sources_used")
 """Perplexity's and xAI's counts of searches, at the top of a report."""
 CITATION_TOKENS = "citation_tokens"
 """Perplexity's count of tokens in the sources that the model read."""
+OTHER_STEPS = ("advisor", "fallback")
+"""The prefixes of the types of Anthropic's ``iterations`` that another model made."""
 _FILE_SEARCHES = ("file_search", "document_search", "collections_search", "storage_search")
 _VARIANTS = ("flex", "priority", "fast", "ultrafast", "batch", "offpeak")
 
@@ -45,17 +47,17 @@ _VARIANTS = ("flex", "priority", "fast", "ultrafast", "batch", "offpeak")
 def marks_of(report: Mapping[str, Any], *, suspect: bool) -> tuple[str, ...]:
     """Returns the marks of a report; ``suspect``: it contradicts itself."""
     uses = (f"{plain(name, 40)}:{count}" for name, count in tool_uses(report).items())
-    extras = ",".join([*uses, *_other_prices(report)])
-    marks = (SUSPECT,) if suspect else ()
+    extras = ",".join([*uses, *_pricing_extras(report)])
+    marks = (SUSPECT_MARK,) if suspect else ()
     if extras:
-        marks = (*marks, f"{EXTRA}={extras[:120]}")  # characters
+        marks = (*marks, f"{EXTRA_MARK}={extras[:120]}")  # characters
     cost = reported_cost(report)
     return marks if cost is None else (*marks, f"upstream_cost={cost:.12g}")
 
 
 def without_charged(marks: tuple[str, ...], usage: Usage, price: Price, rates: Rates) -> tuple[str, ...]:
     """Returns the marks of a call without the extras that its cost includes, such as searches or a service tier."""
-    if not any(mark.startswith(EXTRA) for mark in marks):
+    if not any(mark.startswith(EXTRA_MARK) for mark in marks):
         return marks
     charged = set(usage.parts) & set(rates.extras or ())
     if variant_price(price, usage.variant) is not None:
@@ -63,16 +65,16 @@ def without_charged(marks: tuple[str, ...], usage: Usage, price: Price, rates: R
     kept: list[str] = []
     for mark in marks:
         name, _, extras = mark.partition("=")
-        uncharged = [extra for extra in extras.split(",") if _charged_as(extra) not in charged]
-        if name != EXTRA:
+        uncharged = [extra for extra in extras.split(",") if _charged_name(extra) not in charged]
+        if name != EXTRA_MARK:
             kept.append(mark)
         elif uncharged:
-            kept.append(f"{EXTRA}={','.join(uncharged)}")
+            kept.append(f"{EXTRA_MARK}={','.join(uncharged)}")
     return tuple(kept)
 
 
-def _charged_as(extra: str) -> str:
-    """Returns the part of a usage, or the variant, that a price charges for an extra, or an empty string."""
+def _charged_name(extra: str) -> str:
+    """Returns the part of a usage, or the variant, that stands for an extra in a price, or an empty string."""
     name, _, value = extra.partition(":")
     if name in ("service_tier", "speed"):
         return named_variant(value)
@@ -84,9 +86,9 @@ def _charged_as(extra: str) -> str:
 
 
 def reported_cost(report: Mapping[str, Any]) -> float | None:
-    """Returns the cost in dollars that OpenRouter, Perplexity, Venice, DeepInfra, xAI or Zen reports; None without.
+    """Returns the cost in dollars that OpenRouter, Perplexity, Venice, DeepInfra, xAI or Zen reports, or None.
 
-    With a key of the owner's at OpenRouter, the vendor's bill is added, which is not part of the cost.
+    If OpenRouter used the owner's own key, the vendor's bill is added, because the cost does not include it.
     """
     costs, ticks = (report.get("cost"), report.get("estimated_cost")), report.get("cost_in_usd_ticks")
     cost: Any = next((cost for cost in costs if cost is not None), None)
@@ -104,8 +106,8 @@ def _is_cost(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1_000_000
 
 
-def _other_prices(report: Mapping[str, Any]) -> Iterator[str]:
-    """Yields what makes the price of the tokens another one."""
+def _pricing_extras(report: Mapping[str, Any]) -> Iterator[str]:
+    """Yields the extras that change the price of tokens, such as a service tier."""
     if report.get("speed") == "fast":
         yield "speed:fast"
     region, tier = report.get("inference_geo"), variant_of({**report, "speed": None})
@@ -142,12 +144,8 @@ def read_parts(report: Mapping[str, Any], counts: Mapping[str, int]) -> dict[str
     return dict(parts)
 
 
-OTHER_STEPS = ("advisor", "fallback")
-"""The prefixes of the types of Anthropic's ``iterations`` that another model made."""
-
-
 def other_model_tokens(report: Mapping[str, Any]) -> tuple[str, dict[str, int]]:
-    """Returns the other model of an answer and its tokens by ``OTHER_PARTS``; empty without exactly one valid one."""
+    """Returns the other model of an answer, and its tokens by ``OTHER_PARTS``; empty unless it is exactly one."""
     others = [step for step in iterations(report) if text_at(step, "type").startswith(OTHER_STEPS)]
     models = {str(step.get("model") or "") for step in others}
     if len(models) != 1 or "" in models:
@@ -160,11 +158,9 @@ def other_model_tokens(report: Mapping[str, Any]) -> tuple[str, dict[str, int]]:
 
 
 def tool_uses(report: Mapping[str, Any]) -> dict[str, int]:
-    """Returns how often the vendor's tools were used, by its names, and its counts of searches, citation tokens and
-    seconds of audio.
+    """Returns how often each of the vendor's tools was used, and its searches, citation tokens and seconds of audio.
 
-    A tool's count is a number, ``{"web_search_requests": 2}``, or in an object, ``{"web_search": {"num_requests":
-    2}}``.
+    A count is a number, ``{"web_search_requests": 2}``, or in an object, ``{"web_search": {"num_requests": 2}}``.
     """
     tools = next((holder for name in _TOOLS if isinstance(holder := report.get(name), dict)), {})
     fields = {name: report.get(name) for name in (CITATION_TOKENS, *SEARCH_COUNTS, "prompt_audio_seconds")}
@@ -182,7 +178,7 @@ def search_part(name: str) -> str:
 
 
 def variant_of(report: Mapping[str, Any]) -> str:
-    """Returns the variant of a price that applies according to the report; empty for standard processing."""
+    """Returns the price variant that a report names, such as ``flex``; empty for standard processing."""
     if report.get("speed") == "fast":
         return "fast"
     names = map(report.get, ("service_tier", "serviceTier", "trafficType"))

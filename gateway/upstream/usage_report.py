@@ -43,7 +43,7 @@ from gateway.upstream.usage_counts import (
 )
 from gateway.upstream.usage_extras import (
     CITATION_TOKENS,
-    SUSPECT,
+    SUSPECT_MARK,
     marks_of,
     named_variant,
     other_model_tokens,
@@ -350,7 +350,7 @@ class UsageReports:
         """Returns marks for the record: a suspect report, extras, and the cost that the upstream reports, if any."""
         suspect = self._suspect or (self._reading is not None and self._reading.suspect)
         if (self.plain or self._report is None) and not (self._variant or self._cost):
-            return (SUSPECT,) if suspect else ()
+            return (SUSPECT_MARK,) if suspect else ()
         outside = {"service_tier": self._variant, "cost": self._cost}
         return marks_of({**outside, **(rawjson.maybe(self._report) or {})}, suspect=suspect)
 

@@ -24,7 +24,7 @@ from gateway.domain.text import plain
 from gateway.inbound.api import InboundApi
 from gateway.v1.endpoints import EndpointRow, Handler, api_of, documented_requests, find_endpoint, methods_of
 from gateway.web import error_responses
-from gateway.web.connection_limits import AuthThrottle, is_own
+from gateway.web.connection_limits import AuthThrottle, is_this_machine
 from gateway.web.origins import check_host, check_origin, cors_headers, preflight_headers
 from gateway.web.request import check_head, keys_of
 from gateway.web.response import Response
@@ -93,7 +93,7 @@ class PublicApp:
         if self._throttle.failures:
             self._throttle.check(request.remote or "")
         keys = keys_of(request)
-        if request.path.startswith(KEY_PATH) and is_own(request.remote or ""):
+        if request.path.startswith(KEY_PATH) and is_this_machine(request.remote or ""):
             keys = [*keys, request.path.removeprefix(KEY_PATH).partition("/")[0]]
         if len(keys) < 2 and not self._keyless:
             return keys[0] if keys else ""
@@ -108,7 +108,7 @@ class PublicApp:
         can send it.
         """
         token = self._engine.settings().ollama_token
-        exempt = (self._keyless or path.startswith("/api/")) and is_own(request.remote or "")
+        exempt = (self._keyless or path.startswith("/api/")) and is_this_machine(request.remote or "")
         return token if exempt and request.headers.get("Origin") != "null" else ""
 
     def _handler_of(self, request: web.BaseRequest, endpoint: EndpointRow | None, path: str) -> Handler:

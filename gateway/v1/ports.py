@@ -88,7 +88,7 @@ class PublicPort:
 @asynccontextmanager
 async def open_public_port(engine: Engine, config: Config) -> AsyncIterator[PublicPort]:
     """Open the public port for the block. Raises Conflict if it is in use, and BadRequest for an unknown host."""
-    limits = ConnectionLimits(engine.settings, most=engine.files.clients)
+    limits = ConnectionLimits(engine.settings, engine.files.clients)
     try:
         port = open_port(engine, config.host, config.port, limits)
     except (UnicodeError, socket.gaierror) as error:
@@ -126,7 +126,7 @@ class OllamaPort:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._limits = ConnectionLimits(engine.settings, most=engine.files.clients)
+        self._limits = ConnectionLimits(engine.settings, engine.files.clients)
         self.settings_changed = asyncio.Event()
         """To be set when the settings may have changed; then the port is opened or closed soon."""
         self._tried_number = 0

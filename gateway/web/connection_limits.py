@@ -11,8 +11,8 @@ from gateway.domain.settings import Settings
 
 
 @lru_cache(maxsize=256)
-def is_own(address: str) -> bool:
-    """Returns whether an address is this machine's. True for a text that is not a network address."""
+def is_this_machine(address: str) -> bool:
+    """Returns whether a peer's address is this machine's. True for a text that is not a network address."""
     try:
         ip = ip_address(address)
     except ValueError:
@@ -21,24 +21,23 @@ def is_own(address: str) -> bool:
 
 
 class ConnectionLimits:
-    """Counts the open connections, in all and for each address of another machine."""
+    """Counts the open connections: all of them, and those of each other machine."""
 
-    def __init__(self, settings: Callable[[], Settings], most: Callable[[], int] = lambda: 0) -> None:
-        """``most``: how many the system allows; 0 for all."""
+    def __init__(self, settings: Callable[[], Settings], system_limit: Callable[[], int] = lambda: 0) -> None:
+        """``system_limit`` returns how many connections the system allows; 0 for any number."""
         self._settings = settings
-        self._most = most
+        self._system_limit = system_limit
         self._by_address: dict[str, int] = {}
         self.open = 0
-        """How many connections are open."""
 
     def enter(self, address: str) -> str:
-        """Count one more connection. Returns why it is one too many; empty if it is counted."""
-        settings, most = self._settings(), self._most()
+        """Count a new connection. Returns why it must be refused; empty if it is counted."""
+        settings, allowed = self._settings(), self._system_limit()
         if settings.connections and self.open >= settings.connections:
             return f"more than {settings.connections} connections are open"
-        if most and self.open >= most:
-            return f"more than {most} connections are open, and the system's limit of open files allows no more"
-        if not is_own(address):
+        if allowed and self.open >= allowed:
+            return f"more than {allowed} connections are open, and the system's limit of open files allows no more"
+        if not is_this_machine(address):
             count, limit = self._by_address.get(address, 0), settings.address_connections
             if limit and count >= limit:
                 return f"more than {limit} connections of this address are open"
@@ -61,7 +60,7 @@ FAILURE_SPAN_S = 60.0
 
 
 class AuthThrottle:
-    """Makes other machines wait that keep sending invalid tokens. ``mono`` returns monotonic seconds.
+    """Makes other machines wait if they keep sending invalid tokens. ``mono`` returns monotonic seconds.
 
     A 256-bit token cannot be guessed; this only saves work and log entries. This machine's own programs are not
     counted: one with an old token must not lock the others out.
@@ -70,7 +69,7 @@ class AuthThrottle:
     def __init__(self, mono: Callable[[], float]) -> None:
         self._mono = mono
         self.failures: dict[str, deque[float]] = {}
-        """The times of recent failures, by address; usually empty."""
+        """The times of recent failures by address, the address that failed last at the end."""
 
     def check(self, address: str) -> None:
         """Raises RateLimited for an address that failed too often."""
@@ -88,10 +87,10 @@ class AuthThrottle:
 
     def count_failure(self, address: str) -> None:
         """Count a request without a valid token from this address."""
-        if is_own(address):
+        if is_this_machine(address):
             return
         failures = self.failures.pop(address, None) or deque(maxlen=MAX_FAILURES)
         failures.append(self._mono())
-        self.failures[address] = failures  # the last one now: the first is the oldest
+        self.failures[address] = failures
         if len(self.failures) > 1000:
             del self.failures[next(iter(self.failures))]

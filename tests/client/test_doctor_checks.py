@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.client.control import ControlClient
-from gateway.client.doctor_rounds import check_clock, check_everything, check_proxies
+from gateway.client.doctor_checks import check_clock, check_everything, check_proxies
 from gateway.client.test_call import INPUT_BOUND, OUTPUT_CAP
 from gateway.domain.diagnosis import Verdict
 from gateway.domain.errors import Unavailable

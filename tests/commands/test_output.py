@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from gateway.commands.output import ListColumn, color_state, out_json, out_json_list, out_pairs, plain_lines, table
+from gateway.commands.output import ListColumn, coloured_state, out_json, out_json_list, out_pairs, plain_lines, table
 from gateway.domain.field_kinds import json_value
 from tests import fork_server
 from tests.commands.program import PROGRAM as PYTHON, Served, environment
@@ -124,7 +124,7 @@ def test_states_have_colours_and_keep_their_places() -> None:
     assert lines[1] == "\x1b[32mok             \x1b[0m      1"
     assert lines[2].startswith("\x1b[31mneeds attention\x1b[0m")
     assert lines[3] == "new                  3"
-    assert [color_state(state)[:5] for state in ("200", "404, retried", "502", "off")] == [
+    assert [coloured_state(state)[:5] for state in ("200", "404, retried", "502", "off")] == [
         *("\x1b[32m", "\x1b[33m", "\x1b[31m"),
         "\x1b[90m",
     ]

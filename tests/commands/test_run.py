@@ -493,7 +493,7 @@ def test_output_limits_fit_what_is_left_unless_told(served: Served, options: tup
     ],
 )
 def test_the_program_is_found_behind_what_starts_it(command: str, place: int) -> None:
-    assert run_command.place_of_program(tuple(command.split())) == place
+    assert run_command.program_index(tuple(command.split())) == place
 
 
 def test_a_package_gets_the_settings_of_its_program_behind_its_name(served: Served, tmp_path: Path) -> None:

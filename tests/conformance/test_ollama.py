@@ -347,7 +347,7 @@ async def test_an_origin_that_any_page_can_have_needs_a_key(gateway: Gateway, pr
 
 
 async def test_a_key_in_the_path_is_for_this_machine(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.v1.app.is_own", lambda _: False)
+    monkeypatch.setattr("gateway.v1.app.is_this_machine", lambda _: False)
     gateway.settings(ollama_token="laptop")
     assert (await Client(gateway.port).get(f"/k/{gateway.client.key}/api/tags")).status == 401
     assert (await Client(gateway.port).get("/api/tags")).status == 401

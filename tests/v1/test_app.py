@@ -141,7 +141,7 @@ async def test_of_several_keys_that_of_a_token_counts(gateway: Gateway, headers:
 
 
 async def test_a_probe_without_a_key_is_not_a_failed_login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection_limits, "is_own", lambda _: False)
+    monkeypatch.setattr(connection_limits, "is_this_machine", lambda _: False)
     async with running(tmp_path) as gateway:
         for _ in range(11):
             assert (await ask(gateway, "HEAD", "/", authorization=None)).status == 200
@@ -167,7 +167,7 @@ async def test_a_body_where_none_belongs_is_refused(gateway: Gateway, headers: d
 
 
 async def test_another_machine_without_a_token_is_kept_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection_limits, "is_own", lambda _: False)
+    monkeypatch.setattr(connection_limits, "is_this_machine", lambda _: False)
     async with running(tmp_path) as gateway:
         for _ in range(10):
             assert (await ask(gateway, "GET", "/v1/models", authorization="Bearer nothing")).status == 401

@@ -177,7 +177,7 @@ async def test_a_head_may_have_a_hundred_headers(count: int, status: int) -> Non
 
 @pytest.mark.parametrize("settings", [Settings(connections=2), Settings(address_connections=2)])
 async def test_too_many_connections_are_turned_away(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection_limits, "is_own", lambda _: False)
+    monkeypatch.setattr(connection_limits, "is_this_machine", lambda _: False)
     async with opened(hello, ConnectionLimits(lambda: settings)) as (client, listener):
         kept = [await client.connect() for _ in range(2)]
         for peer in kept:

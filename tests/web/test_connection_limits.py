@@ -3,7 +3,7 @@
 import pytest
 
 from gateway.domain.settings import Settings
-from gateway.web.connection_limits import ConnectionLimits, is_own
+from gateway.web.connection_limits import ConnectionLimits, is_this_machine
 
 FAR = "192.168.1.7"
 
@@ -24,7 +24,7 @@ FAR = "192.168.1.7"
     ],
 )
 def test_whose_address_it_is(address: str, own: bool) -> None:
-    assert is_own(address) == own
+    assert is_this_machine(address) == own
 
 
 @pytest.mark.parametrize("limit", [1, 2, 2048])
@@ -39,7 +39,7 @@ def test_the_limit_itself_is_let_in_and_one_more_is_not(limit: int) -> None:
 
 
 def test_what_the_system_has_open_files_for_is_a_limit_as_well() -> None:
-    limits = ConnectionLimits(Settings, most=lambda: 2)
+    limits = ConnectionLimits(Settings, lambda: 2)
     assert [limits.enter("127.0.0.1") for _ in range(2)] == ["", ""]
     assert limits.enter("127.0.0.1") == (
         "more than 2 connections are open, and the system's limit of open files allows no more"

@@ -25,7 +25,7 @@ async def quick(_: web.BaseRequest) -> Response:
 
 async def test_a_flood_is_answered_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
     """Also those that have sent their request before the first read."""
-    limits = ConnectionLimits(Settings, most=lambda: 10)
+    limits = ConnectionLimits(Settings, lambda: 10)
     async with opened(quick, limits) as (client, listener):
         kept = [await client.connect() for _ in range(10)]
         await until(lambda: len(listener.connections) == 10)
@@ -45,7 +45,7 @@ async def test_a_flood_is_answered_and_told_once(caplog: pytest.LogCaptureFixtur
 
 
 async def test_more_are_turned_away_than_may_linger() -> None:
-    limits = ConnectionLimits(Settings, most=lambda: 1)
+    limits = ConnectionLimits(Settings, lambda: 1)
     async with opened(quick, limits) as (client, _):
         await client.connect()
         await until(lambda: limits.open == 1)

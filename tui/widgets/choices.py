@@ -181,7 +181,7 @@ class MultiSelect(DialogScreen[Any]):
 
     def compose(self) -> ComposeResult:
         longest = max((cell_len(safe(text)) for _, text in self._options), default=0)
-        with Dialog(classes="dialog big", needs=len("[x] ") + longest + 2):  # and the scrollbar
+        with Dialog(classes="dialog big", content_width=len("[x] ") + longest + 2):  # and the scrollbar
             yield Static(Content.styled(safe(self._title), "bold"), classes="title")
             yield Static(Content(safe_lines(self._about)), classes="intro")
             yield FilterInput("gpt !mini: words to match, !words to exclude")
@@ -260,7 +260,7 @@ class ChooseOne(DialogScreen[str | None]):
         for id_, text in self._options:
             mark = ("(x) " if id_ == self._chosen else "( ) ") if self._chosen else ""
             rows.append(content((mark, "dim"), f"{safe(id_):<{width}}", (safe(text), "dim")))
-        with Dialog(classes="dialog", needs=max(row.cell_length for row in rows) + 2):  # and the scrollbar
+        with Dialog(classes="dialog", content_width=max(row.cell_length for row in rows) + 2):  # and the scrollbar
             yield Static(Content.styled(safe(self._title), "bold"), classes="title")
             yield OptionList(*rows, classes="choices", compact=True)
             yield Static(Content("arrows or a letter move, enter chooses, esc cancels"), classes="hint")

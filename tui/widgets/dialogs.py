@@ -1,4 +1,4 @@
-"""Dialogs: Confirm before something breaks, Busy while work runs, and toasts.
+"""Dialogs: Confirm asks before something breaks, Busy waits for work, and toasts report results.
 
 Confirm says what will stop working; Cancel has the focus, unless nothing will. A toast is a short message about the
 result of an action; a lasting state belongs in the header.
@@ -35,7 +35,7 @@ UNCHANGED = object()
 
 
 class DialogLayout(VerticalLayout):
-    """A layout that keeps titles and buttons on low screens: the part that scrolls gets what the others leave."""
+    """A layout that keeps titles and buttons on low screens: the part that scrolls gets the remaining lines."""
 
     name = "dialog"
 
@@ -62,11 +62,11 @@ class Dialog(Vertical):
 
     DEFAULT_CSS = "Dialog { height: auto; }"
 
-    def __init__(self, *, classes: str, needs: int = 0) -> None:
-        """``needs``: the width of its longest line that is not wrapped, which it gets if the screen is wide enough."""
+    def __init__(self, *, classes: str, content_width: int = 0) -> None:
+        """``content_width``: the width of its longest line that must not wrap, if the screen is wide enough for it."""
         super().__init__(classes=classes)
         self._dialog_layout = DialogLayout()
-        width = needs + 6  # with the frame and the space at both sides
+        width = content_width + 6  # with the frame and the space at both sides
         if width > (BIG_WIDTH if self.has_class("big") else WIDTH):
             self.styles.width = width
 
@@ -176,8 +176,9 @@ class ChangeText(str):
 
 
 def toast(node: DOMNode, text: str, *, bad: bool = False, change: bool = False) -> None:
-    """Show a message, in which commands become keys. The same one is shown once. ``bad``: an error; ``change``: it
-    replaces the message about the previous change, because undo is for the last one only.
+    """Show a message, with keys instead of commands. The same message is not shown twice. ``bad``: it is an error.
+
+    ``change``: it replaces the message about the previous change, because undo is for the last one only.
     """
     max_lines = max(2, min(8, node.app.size.height // 4))  # on a low screen the page keeps most lines
     text = safe_lines(key_advice.advice_in(node, text), lines=max_lines)
@@ -193,7 +194,7 @@ def toast(node: DOMNode, text: str, *, bad: bool = False, change: bool = False) 
 
 
 def drop_oldest_toasts(app: App[Any], event: Notify) -> None:
-    """Remove the oldest messages if they do not all fit with a new one."""
+    """Remove the oldest messages if they do not fit on the screen with a new one."""
     free_lines = app.size.height * 33 // 100 - _lines(app, event.notification)  # a third, as in the stylesheet
     for shown in reversed(list(app._notifications)):  # noqa: SLF001 - Textual has no other list of what it shows
         free_lines -= _lines(app, shown)

@@ -1,4 +1,4 @@
-"""History: the dialog with every change of the configuration, and undo and redo, which may ask first."""
+"""History: the dialog with every change of the configuration, and undo and redo, which may ask for confirmation."""
 
 from collections.abc import Sequence
 
@@ -112,7 +112,7 @@ class HistoryScreen(DialogScreen[None]):
     def on_input_changed(self, event: Input.Changed) -> None:
         matches, me = row_filter(event.value), own_source(self._session)
         self._source.pin(None)
-        self._source.matches = lambda entry: matches(_words(entry, me))
+        self._source.matches = lambda entry: matches(_filter_text(entry, me))
         self._source.arrange()
         self.draw()
 
@@ -151,7 +151,7 @@ class HistoryScreen(DialogScreen[None]):
 
 
 def own_source(session: ConsoleSession) -> ChangeSource | None:
-    """Returns this console, as it is named in its changes; None without a server."""
+    """Returns how this console is named in its changes; None without a server."""
     try:
         return session.client.source
     except GatewayError:
@@ -200,6 +200,6 @@ def _tone(entry: HistoryView) -> str:
     return "dim" if entry.undone_by or entry.kind != "change" else ""
 
 
-def _words(entry: HistoryView, me: ChangeSource | None) -> str:
+def _filter_text(entry: HistoryView, me: ChangeSource | None) -> str:
     changed = (f"{difference.noun} {difference.name}" for difference in entry.differences)
     return " ".join([str(entry.id), entry.text, entry.edit_text, entry.source.brief(me), *changed])

@@ -126,7 +126,7 @@ def _body(parameters: Parameters, model: AnthropicModel, max_thinking: int, reca
     """Returns the body without ``model``, ``stream`` and ``max_tokens``. Raises BadRequest."""
     conversation = parameters.conversation
     _refuse_inexpressible(parameters)
-    dialogue = Dialogue(conversation.turns, recall, system_inside=model.system_inside, prefill=model.prefill)
+    dialogue = Dialogue(conversation.turns, recall, system_messages=model.system_messages, prefill=model.prefill)
     forces_call = conversation.choice.forced and bool(conversation.allowed_tools)
     may_budget = not (dialogue.thoughtless or forces_call)
     effort, effort_name, own_thinking = _take_thinking(parameters)

@@ -44,7 +44,7 @@ _TEXTS = frozenset({"application/json", "application/xml", "application/yaml", "
 
 
 def blocks_of(parts: Iterable[TextPart | MediaPart]) -> list[Block]:
-    """Returns the blocks without blank texts, which the API refuses. Raises BadRequest for media that it refuses."""
+    """Returns the blocks without blank texts, which the API refuses. Raises BadRequest for media it refuses."""
     return [
         text_block(part) if isinstance(part, TextPart) else _media_block(part)
         for part in parts
@@ -116,11 +116,11 @@ def _last_prompt(turns: Sequence[Turn]) -> int:
 class Dialogue:
     """The messages and the system prompt of a conversation."""
 
-    def __init__(self, turns: Sequence[Turn], recall: Recall, *, system_inside: bool, prefill: bool = True) -> None:
-        """``system_inside`` and ``prefill`` are those of ``AnthropicModel``. Raises BadRequest for media it refuses."""
+    def __init__(self, turns: Sequence[Turn], recall: Recall, *, system_messages: bool, prefill: bool = True) -> None:
+        """``system_messages`` and ``prefill``: as in ``AnthropicModel``. Raises BadRequest for media it refuses."""
         self._recall = recall
         self._prefill = prefill
-        self._system_inside = system_inside
+        self._system_inside = system_messages
         self._held_system: list[Block] = []
         """System texts for after the user's message."""
         self._held_media: list[Block] = []

@@ -1,4 +1,4 @@
-"""Anthropic's models: what each of them accepts, as one table. A new model needs a row, not code.
+"""Anthropic's models: a table of what each one accepts. A new model needs a row, not code.
 
 The facts are from the vendor's model pages and migration guides as of November 2026. Patterns begin with a star because
 relays put a prefix before the vendor's names (``anthropic/claude-…``).
@@ -25,14 +25,14 @@ class AnthropicThinking(StrEnum):
 
 
 class AnthropicModel(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of some models. The defaults are right for the newest ones."""
+    """What some models accept. The defaults are right for the newest ones."""
 
     patterns: tuple[str, ...]
     """Patterns of upstream names, in lower case."""
     max_tokens: int = 32_000
     """The output limit if the client sets none, because the API requires one."""
     max_output: int | None = 128_000
-    """The highest output limit that the API accepts, betas included; None if unknown."""
+    """The highest output limit that the API accepts, including with betas; None if unknown."""
     thinking: AnthropicThinking = AnthropicThinking.ADAPTIVE
     efforts: tuple[str, ...] = ALL_EFFORTS
     """Values of ``output_config.effort``, weakest first."""
@@ -46,15 +46,15 @@ class AnthropicModel(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a tool call can be demanded."""
     structured: bool = True
     """Whether it accepts ``output_config.format`` and strict tools."""
-    system_inside: bool = True
-    """Whether system messages may be among the messages, right after the user's."""
+    system_messages: bool = True
+    """Whether system messages may be among the messages, right after a message of the user."""
     prefill: bool = False
     """Whether the last message may be the assistant's, which the model then continues."""
 
 
 def _older(*patterns: str, **facts: Any) -> AnthropicModel:
     """Returns models that accept sampling parameters and prefill, and system messages only at the beginning."""
-    return AnthropicModel(patterns=patterns, **{"sampling": True, "system_inside": False, "prefill": True} | facts)
+    return AnthropicModel(patterns=patterns, **{"sampling": True, "system_messages": False, "prefill": True} | facts)
 
 
 _BUDGET, _NONE = AnthropicThinking.BUDGET, AnthropicThinking.NONE
@@ -63,7 +63,7 @@ ROWS = (
     AnthropicModel(patterns=("*claude-sonnet-5-5*",), forced_tools=False, thinking_off="between_tools"),
     AnthropicModel(patterns=("*claude-haiku-5-*", "*claude-opus-5*", "*claude-sonnet-5*"), thinking_off="disabled"),
     AnthropicModel(patterns=("*claude-fable-5*", "*claude-mythos-5*", "*claude-opus-4-8*")),
-    AnthropicModel(patterns=("*claude-opus-4-7*", "*claude-mythos-*"), system_inside=False),
+    AnthropicModel(patterns=("*claude-opus-4-7*", "*claude-mythos-*"), system_messages=False),
     _older("*claude-opus-4-6*", efforts=("low", "medium", "high", "max"), one_sampler=True, prefill=False),
     _older("*claude-sonnet-4-6*", efforts=("low", "medium", "high"), one_sampler=True, prefill=False),
     _older(
@@ -91,7 +91,7 @@ ROWS = (
 """The first row that matches counts. An unknown Claude counts as a new one."""
 
 UNKNOWN = _older(max_tokens=8192, max_output=None, thinking=_NONE, structured=False)
-"""The row of models that are not Claude. It has nothing that they may not accept."""
+"""The row of models that are not Claude. It allows only what any model accepts."""
 
 
 @lru_cache(maxsize=1024)

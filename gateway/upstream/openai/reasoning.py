@@ -1,8 +1,8 @@
 """Reasoning that an upstream wants back: DeepSeek and Moonshot refuse tool calls that come back without it.
 
 They answer with ``reasoning_content`` and expect it in that assistant message again, for the whole conversation.
-Clients drop fields that are not OpenAI's. So the reasoning before tool calls is kept in ``call_memory``, and put back
-by the call. An id alone does not identify a call, because Moonshot numbers them in each conversation
+Clients drop fields that are not OpenAI's. So ``call_memory`` keeps the reasoning before each tool call, and the call
+gets it back here. An id alone does not identify a call, because Moonshot numbers them in each conversation
 (``functions.read:0``), so the call's name and arguments are part of the key. Without any reasoning, the field is sent
 empty, which both accept.
 """
@@ -34,11 +34,10 @@ def restore_reasoning(fields: Fields, owner: str, memory: CallMemory) -> None:
         return
     bytes_left = 16 << 20  # messages may repeat one call many times
     for message in messages:
-        is_assistants = bytes(message.get("role", rawjson.NULL)) == b'"assistant"'
-        if not is_assistants or message.get("reasoning_content", rawjson.NULL) not in _NOTHING:
+        is_answer = bytes(message.get("role", rawjson.NULL)) == b'"assistant"'
+        if not is_answer or message.get("reasoning_content", rawjson.NULL) not in _NOTHING:
             continue
-        recalled = filter(None, (memory.recall(owner, *key) for key in _keys(message)))
-        reasoning = next(recalled, b"")
+        reasoning = next(filter(None, (memory.recall(owner, *key) for key in _keys(message))), b"")
         if len(reasoning) > bytes_left:
             reasoning = b""
         bytes_left -= len(reasoning)
@@ -53,7 +52,7 @@ def _keys(message: Fields) -> list[tuple[str, str]]:
 
 
 def _key(call_id: str, name: str, arguments: str) -> tuple[str, str]:
-    """Returns the id of a call, and a digest of its id, name and arguments, however both of these are written."""
+    """Returns the id of a call, and a digest of its id, name and arguments. How the JSON is written does not matter."""
     text = arguments or "{}"
     with suppress(msgspec.DecodeError, RecursionError, UnicodeEncodeError):
         text = msgspec.json.encode(msgspec.json.decode(text), order="deterministic").decode()
@@ -80,7 +79,7 @@ class ReasoningReader(ChatReader):
         if isinstance(event, Piece) and event.kind is BlockKind.REASONING:
             text = rawjson.text(event.piece)
             self._size += len(text)
-            if self._size <= SIZE:
+            if self._size <= MAX_CHARS:
                 self._reasoning.setdefault(event.choice, []).append(text)
         elif isinstance(event, ToolCallBegan):
             self._calls[event.choice, event.number] = event, []
@@ -90,9 +89,9 @@ class ReasoningReader(ChatReader):
             self._remember(event.choice)
 
     def _remember(self, choice: int) -> None:
-        """Remember the reasoning of a choice that has ended, by each of its calls. Without an owner nothing is kept."""
+        """Remember the reasoning of a choice that has ended, once for each of its calls, if the order has an owner."""
         reasoning = "".join(self._reasoning.pop(choice, ()))
-        if not reasoning or self._size > SIZE or not self._order.owner:
+        if not reasoning or self._size > MAX_CHARS or not self._order.owner:
             return
         text = rawjson.encode(reasoning)
         for (call_choice, _), (began, pieces) in self._calls.items():

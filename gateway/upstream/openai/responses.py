@@ -1,10 +1,10 @@
-"""OpenAI's Responses as a dialect: chats whose model, or whose tools, OpenAI does not take in chat completions.
+"""Responses dialect: sends chats to OpenAI's Responses API if chat completions refuses their model or their tools.
 
-A channel of OpenAI's dialect speaks both APIs. Its pro and codex models are only in this one, and since GPT-5.4 models
-that think take tools only here. So a chat that is refused for this reason is written again (see ``OpenAIDialect``).
+A channel of OpenAI's dialect speaks both APIs. Pro and codex models are only in this one, and since GPT-5.4 models that
+think take tools only here. So a chat that is refused for this reason is written again (see ``OpenAIDialect``).
 
-Nothing is stored at the vendor. The reasoning before a tool call comes sealed, is remembered, and goes back with the
-call, to the same account, because no other one can read it.
+Nothing is stored at the vendor. The reasoning before a tool call comes encrypted. It is remembered, and goes back with
+the call to the same account, because other accounts cannot read it.
 """
 
 import re
@@ -54,13 +54,13 @@ _REASONING_REFUSED = re.compile(
 """Matches refusals of reasoning that was encrypted for another account, or that was separated from the item after
 it."""
 _CALL_IDS = NameRules(valid=re.compile(".{1,64}", re.DOTALL), invalid_character=re.compile("(?!)"), max_length=64)
-_SAME = (
+_SHARED_PARAMETERS = (
     *("temperature", "top_p", "top_logprobs", "service_tier", "metadata", "store", "user", "safety_identifier"),
     *("prompt_cache_key", "prompt_cache_retention"),
 )
 """Parameters that are the same in both APIs."""
 NOT_CONVERTED = re.compile(r"(?i)not implemented.*convert_request_failed|responses api is enabled only for")
-"""Matches what new-api says of a model that its channel has only in another API, and an old version of Azure's."""
+"""Matches the error of new-api for a model that its channel has only in another API, and of old versions of Azure."""
 
 
 class ResponsesDialect(ChannelDialect):
@@ -94,7 +94,7 @@ class ResponsesDialect(ChannelDialect):
         return OutputReader(order, channel, self._memory)
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-        """See ``ChannelDialect``. The upstream lacks the API if it does not know the path, or the model there."""
+        """See ``ChannelDialect``. An upstream that does not know the path, or the model there, lacks the API."""
         failure = super().failure(channel, status, headers, body)
         error = read_error(body)
         is_lacking = lacks_path(failure) or not failure.sent or NOT_CONVERTED.search(f"{error.message} {error.code}")
@@ -112,14 +112,14 @@ class ResponsesDialect(ChannelDialect):
 
 
 def refuses_reasoning(failure: Failure) -> bool:
-    """Returns whether an upstream refuses sealed reasoning, such as another account's."""
+    """Returns whether an upstream refuses encrypted reasoning, for example because it is another account's."""
     code = failure.origin.code.apply(str) if failure.origin is not None else ""
     message = failure.verbatim.apply(str) or failure.text.apply(str)
     return code == "invalid_encrypted_content" or _REASONING_REFUSED.search(message) is not None
 
 
 def _output_limit(cap: int | None, served: ServedModel, budget: int | None) -> int | None:
-    """Returns the client's limit, else what the money left pays for, at most the model's own, at least OpenAI's."""
+    """Returns the client's limit, or what the remaining money pays for, within the model's and OpenAI's limits."""
     limits = [limit for limit in (budget if cap is None else cap, served.max_output) if limit is not None]
     return None if cap is None and budget is None else max(LEAST_LIMIT, min(limits))
 
@@ -156,7 +156,7 @@ def _refuse_inexpressible(parameters: Parameters) -> None:
 
 
 def _reasoning(parameters: Parameters) -> JsonObject | None:
-    """Returns the effort, with the other options of a ``reasoning`` in the form of OpenRouter or of this API."""
+    """Returns the effort, and the summary that clients ask for in ``reasoning``, as with OpenRouter or in this API."""
     effort, options = parameters.take(EFFORT, str), rawjson.maybe(parameters.take_raw("reasoning"))
     summary = rawjson.text_at(options, "summary")
     reasoning = {"effort": effort, "summary": summary or None}
@@ -164,7 +164,7 @@ def _reasoning(parameters: Parameters) -> JsonObject | None:
 
 
 def _text(parameters: Parameters) -> JsonObject | None:
-    """Returns the form of the text. A schema is one level higher, as some clients have it, and must have a name."""
+    """Returns the ``text`` options. A schema is one level higher than in chats, as some clients send it already."""
     form, text = parameters.take("response_format", dict[str, msgspec.Raw]) or {}, dict[str, Any]()
     kind = rawjson.text_at(form.get("type"))
     if kind == "json_schema":
@@ -178,7 +178,7 @@ def _text(parameters: Parameters) -> JsonObject | None:
 
 
 def _tool(tool: ToolOffer) -> JsonObject:
-    """Returns a function. Here it would be strict if it did not say; in chat completions it would not."""
+    """Returns a function. It always says whether it is strict, because the two APIs have opposite defaults."""
     schema = {"type": "object", "properties": {}, **schema_fields(tool)}
     written = {"type": "function", "name": OPENAI_TOOLS.valid_name(tool.name), "parameters": schema}
     description = {"description": tool.description} if tool.description else {}
@@ -192,7 +192,7 @@ def _choice(choice: ToolChoice) -> Any:
 
 
 def _input_items(turns: Sequence[Turn], recall: Recall) -> list[Any]:
-    """Returns a conversation as items, the system's texts too, because OpenAI looks for the word JSON in them."""
+    """Returns a conversation as items, including system texts, because OpenAI looks for the word JSON in items."""
     items: list[Any] = []
     for turn in turns:
         match turn.role:
@@ -210,7 +210,7 @@ def _input_items(turns: Sequence[Turn], recall: Recall) -> list[Any]:
 
 
 def _answer_items(turn: Turn, recall: Recall) -> list[Any]:
-    """Returns texts and calls. The reasoning before a call is put before the text in front of it, as it came."""
+    """Returns texts and calls. The reasoning of a call comes before the text in front of it, as the answer had it."""
     items, texts = list[Any](), list[JsonObject]()
     for block in turn.blocks:
         match block:
@@ -228,7 +228,7 @@ def _answer_items(turn: Turn, recall: Recall) -> list[Any]:
 
 
 def _messages(role: str, parts: Iterable[TextPart | MediaPart]) -> list[JsonObject]:
-    """Returns a message with these parts; none if they are empty."""
+    """Returns a message with these parts, in a list that is empty if they are."""
     written = [_part(part) for part in parts if not (isinstance(part, TextPart) and bytes(part.raw) == b'""')]
     return [{"type": "message", "role": role, "content": written}] if written else []
 

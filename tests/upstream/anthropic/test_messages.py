@@ -28,7 +28,7 @@ def _turns(body: object) -> tuple[Turn, ...]:
 
 def _dialogue(*messages: Any, kept: Mapping[str, bytes] = {}, inside: bool = False) -> Dialogue:
     turns = _turns({"messages": messages})
-    return Dialogue(turns, recall_of(kept), system_inside=inside)
+    return Dialogue(turns, recall_of(kept), system_messages=inside)
 
 
 def _messages(*messages: Any, **more: Any) -> Any:
@@ -165,7 +165,7 @@ def test_ids_and_names_that_do_not_fit_are_changed_on_both_sides() -> None:
 
 def test_texts_keep_their_escapes() -> None:
     body = '{"messages":[{"role":"user","content":"\\ue83d \\u00e9"}]}'
-    assert b"\\ue83d \\u00e9" in rawjson.encode(Dialogue(_turns(body), recall_of(), system_inside=False).messages)
+    assert b"\\ue83d \\u00e9" in rawjson.encode(Dialogue(_turns(body), recall_of(), system_messages=False).messages)
 
 
 CACHE = msgspec.Raw(b'{"type":"ephemeral"}')
@@ -220,7 +220,7 @@ def test_what_the_assistant_showed_is_shown_by_the_user() -> None:
         ([asked, made, asked], ["user", "assistant", "user"]),
         ([made], ["user", "assistant", "user"]),
     ):
-        found = json.loads(rawjson.encode(Dialogue(turns, recall_of(), system_inside=False).messages))
+        found = json.loads(rawjson.encode(Dialogue(turns, recall_of(), system_messages=False).messages))
         assert [message["role"] for message in found] == roles
         assert found[2]["content"][0] == shown
 
@@ -263,7 +263,7 @@ def test_an_empty_result_has_no_content() -> None:
 def test_a_model_that_continues_no_message_is_told_to_go_on(last: Any) -> None:
     turns = _turns({"messages": [{"role": "user", "content": "a"}, last]})
     found = [
-        json.loads(rawjson.encode(Dialogue(turns, recall_of(), system_inside=False, prefill=prefill).messages))[-1]
+        json.loads(rawjson.encode(Dialogue(turns, recall_of(), system_messages=False, prefill=prefill).messages))[-1]
         for prefill in (False, True)
     ]
     if last is LOOK:  # its results are the user's

@@ -6,7 +6,7 @@ from gateway.upstream.anthropic.models import UNKNOWN, AnthropicThinking, model_
 
 
 @pytest.mark.parametrize(
-    ("model", "thinking", "sampling", "structured", "forced_tools", "system_inside"),
+    ("model", "thinking", "sampling", "structured", "forced_tools", "system_messages"),
     [
         ("claude-opus-5-5", AnthropicThinking.ADAPTIVE, False, True, False, True),
         ("claude-fable-5-1", AnthropicThinking.ADAPTIVE, False, True, False, True),
@@ -24,11 +24,11 @@ from gateway.upstream.anthropic.models import UNKNOWN, AnthropicThinking, model_
     ],
 )
 def test_what_a_model_takes(
-    model: str, thinking: AnthropicThinking, sampling: bool, structured: bool, forced_tools: bool, system_inside: bool
+    model: str, thinking: AnthropicThinking, sampling: bool, structured: bool, forced_tools: bool, system_messages: bool
 ) -> None:
     row = model_of(model)
     assert (row.thinking, row.sampling, row.structured) == (thinking, sampling, structured)
-    assert (row.forced_tools, row.system_inside) == (forced_tools, system_inside)
+    assert (row.forced_tools, row.system_messages) == (forced_tools, system_messages)
 
 
 @pytest.mark.parametrize("model", ["anthropic.claude-opus-5-5", "anthropic/claude-opus-5.5", "Claude-Opus-5-5@x"])

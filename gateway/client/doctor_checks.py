@@ -1,4 +1,4 @@
-"""Doctor's rounds: checks every channel and this machine. A failed check does not stop the others.
+"""Doctor checks: examines every channel and this machine. A failed check does not stop the others.
 
 Upstreams are contacted only to list their models, which is free of charge.
 """
@@ -48,14 +48,14 @@ _PROGRAMS = {
 
 
 async def check_everything(client: ControlClient, environ: Mapping[str, str] = os.environ) -> AsyncIterator[Step]:
-    """Yields one Step for each channel, then those of the machine; without a server, one skipped Step."""
+    """Yields a Step for each channel, then those of the machine; if the server cannot be reached, one skipped Step."""
     try:
         status, channels = await client.status(), await client.channels()
     except GatewayError as error:
         yield Step(name="channels and machine", result="skipped", text=plain(error.message, 500))
         return
     ahead_ms: dict[str, Millis] = {}
-    slots = asyncio.Semaphore(8)  # the channels that are checked at once
+    slots = asyncio.Semaphore(8)  # channels checked at once
     async with asyncio.TaskGroup() as group:
         tasks = [(c.name, group.create_task(_check_channel(client, c.id, c.name, slots))) for c in channels]
         for name, task in tasks:
