@@ -159,13 +159,13 @@ def shade_of(value: float, highest: float, shades: int) -> int:
     return min(shades, max(1, math.ceil(value / highest * shades - 1e-9)))
 
 
-def _round_step(least: float, *, whole: bool, times: bool) -> float:
-    if times and least <= TIME_STEPS[-1]:
-        return next(step for step in TIME_STEPS if step >= least)
-    if least <= 0:
+def _round_step(minimum: float, *, whole: bool, times: bool) -> float:
+    if times and minimum <= TIME_STEPS[-1]:
+        return next(step for step in TIME_STEPS if step >= minimum)
+    if minimum <= 0:
         return 1.0
-    power = 10.0 ** math.floor(math.log10(least))
-    step = next((factor * power for factor in (1.0, 2.0, 5.0) if factor * power >= least * (1 - 1e-9)), 10 * power)
+    power = 10.0 ** math.floor(math.log10(minimum))
+    step = next((factor * power for factor in (1.0, 2.0, 5.0) if factor * power >= minimum * (1 - 1e-9)), 10 * power)
     return max(1.0, step) if whole else step
 
 

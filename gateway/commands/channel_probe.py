@@ -59,7 +59,7 @@ class UpstreamModel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 COLUMNS = [
-    ListColumn("Model", lambda m: m.name, "name", least=16),
+    ListColumn("Model", lambda m: m.name, "name", min_width=16),
     ListColumn("Offered", lambda m: m.offered),
     ListColumn("State", lambda m: m.state_text, "state"),
     ListColumn("Context", lambda m: brief_context(m.context, m.context_source), "number"),

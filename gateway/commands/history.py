@@ -17,8 +17,8 @@ from gateway.domain.units import Millis
 _COLUMNS = (
     ListColumn("Id", lambda entry: str(entry.id), "number"),
     ListColumn("Time", lambda entry: local_time(entry.time_ms), "whole"),
-    ListColumn("By", lambda entry: entry.source.brief(), drop=1, least=19),
-    ListColumn("Change", lambda entry: entry.text, "name", least=28),
+    ListColumn("By", lambda entry: entry.source.brief(), drop=1, min_width=19),
+    ListColumn("Change", lambda entry: entry.text, "name", min_width=28),
     ListColumn("Fields", lambda entry: plain(entry.edit_text, 80), drop=3),
     ListColumn("State", lambda entry: f"undone by {entry.undone_by}" if entry.undone_by else "", "state", drop=2),
 )

@@ -21,7 +21,7 @@ from gateway.domain.upstream_views import ModelDetail
 from gateway.domain.views import ModelView
 
 COLUMNS = [
-    ListColumn("Model", lambda m: m.name, "name", least=16),
+    ListColumn("Model", lambda m: m.name, "name", min_width=16),
     ListColumn("Channels", lambda m: f"as {m.stands_for}" if m.stands_for else formatting.some(m.channels)),
     ListColumn("Groups", lambda m: formatting.some(m.groups), drop=3),
     ListColumn("Input / output", formatting.model_price, "whole"),
@@ -66,7 +66,7 @@ ROUTE_COLUMNS = [
     ListColumn("Because", lambda r: r.place),
     ListColumn("Weight", lambda r: str(r.weight), "number", drop=4),
     ListColumn("State", lambda r: f"{state_word(r.state)} {plain(r.reason, 60)}".rstrip(), "state"),
-    ListColumn("Upstream model", lambda r: r.upstream_model, "name", least=16),
+    ListColumn("Upstream model", lambda r: r.upstream_model, "name", min_width=16),
     ListColumn("Context", lambda r: brief_context(r.context, r.context_source), "number", drop=3),
     ListColumn("Output", lambda r: brief_count(r.max_output) if r.max_output else "", "number", drop=2),
     ListColumn("Limits", lambda r: limits_text(r.limits), drop=1),

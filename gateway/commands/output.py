@@ -39,7 +39,7 @@ class ListColumn(msgspec.Struct, frozen=True):
     times, ids and the like. ``number`` is aligned to the right, ``state`` has a colour."""
     drop: int = 0
     """If the table is too wide, columns with 1 are omitted first, then those with 2, and so on; 0: never omitted."""
-    least: int = 10
+    min_width: int = 10
     """The column is cut down to this width before other columns are omitted."""
     below: bool = False
     """Whether the cell moves to a line under the row if the table is too wide. Only the last columns may do that."""
@@ -220,11 +220,11 @@ def _draw(rows: Sequence[T], columns: Columns, width: int | None) -> tuple[str, 
     empty = {i for i, column in enumerate(columns) if column.drop and all(line[i] == NOTHING for line in lines[1:])}
     shown, under = list(range(len(columns))), list[int]()
     if width is not None:
-        floors = [20, *(column.least for column in columns[1:])]  # the first column identifies the row
+        floors = [20, *(column.min_width for column in columns[1:])]  # the first column identifies the row
         shown, under = _choose_columns(columns, widths, floors, empty, width)
         elastic = [i for i in shown if columns[i].elastic]
-        for least in (floors, [10] * len(columns)):
-            narrow_widths(widths, elastic, _total(widths, shown) - width, least)
+        for min_width in (floors, [10] * len(columns)):
+            narrow_widths(widths, elastic, _total(widths, shown) - width, min_width)
     drawn = []
     for line in lines:
         drawn.append(MARGIN.join(columns[i].draw(line[i], widths[i]) for i in shown).rstrip())

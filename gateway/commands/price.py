@@ -34,7 +34,7 @@ def _note(proposal: PriceProposal) -> str:
 
 
 IMPORT_COLUMNS = [
-    ListColumn("Model", lambda p: p.model, "name", least=16),
+    ListColumn("Model", lambda p: p.model, "name", min_width=16),
     ListColumn("Change", lambda p: p.change),
     ListColumn("Now", lambda p: formatting.price(p.now), "whole", drop=4),
     ListColumn("Listed", lambda p: formatting.price(p.listed), "whole"),
@@ -118,7 +118,7 @@ def _summary(proposals: list[PriceProposal], *, dry_run: bool, accept: bool) -> 
 
 
 COLUMNS = [
-    ListColumn("Model", lambda p: p.model, "name", least=16),
+    ListColumn("Model", lambda p: p.model, "name", min_width=16),
     ListColumn("Input", lambda p: dollars(p.input_nanos), "number"),
     ListColumn("Cached", lambda p: _optional(p.cached_input_nanos), "number"),
     ListColumn("Cache write", lambda p: _optional(p.cache_write_nanos), "number", drop=5),
@@ -141,7 +141,7 @@ ROUTE_COLUMNS = [
 ]
 
 UNPRICED_COLUMNS = [
-    ListColumn("Model", lambda m: m.name, "name", least=16),
+    ListColumn("Model", lambda m: m.name, "name", min_width=16),
     ListColumn("Channels", lambda m: formatting.some(m.channels)),
     ListColumn("Upstream price", formatting.published_price),
     ListColumn("Calls", lambda m: f"{m.calls:,}", "number"),
@@ -149,7 +149,7 @@ UNPRICED_COLUMNS = [
 
 
 RISE_COLUMNS = [
-    ListColumn("Model", lambda p: p.model, "name", least=16),
+    ListColumn("Model", lambda p: p.model, "name", min_width=16),
     ListColumn("From", lambda p: p.day),
     ListColumn("Input", lambda p: dollars(p.input_nanos), "number"),
     ListColumn("Then", lambda p: dollars(p.next_input_nanos), "number"),
@@ -157,7 +157,7 @@ RISE_COLUMNS = [
     ListColumn("Then", lambda p: dollars(p.next_output_nanos), "number"),
 ]
 PUBLISHED_COLUMNS = [
-    ListColumn("Model", lambda p: p.model, "name", least=16),
+    ListColumn("Model", lambda p: p.model, "name", min_width=16),
     ListColumn("Channel", lambda p: p.channel, "name"),
     ListColumn("Input", lambda p: dollars(p.input_nanos), "number"),
     ListColumn("Published", lambda p: dollars(p.published_input_nanos), "number"),
@@ -165,7 +165,7 @@ PUBLISHED_COLUMNS = [
     ListColumn("Published", lambda p: dollars(p.published_output_nanos), "number"),
 ]
 HINT_COLUMNS = [
-    ListColumn("Model", lambda p: p.model, "name", least=16),
+    ListColumn("Model", lambda p: p.model, "name", min_width=16),
     ListColumn("Channel", lambda p: p.channel, "name"),
     ListColumn("List price", lambda p: p.text),
 ]

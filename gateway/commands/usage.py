@@ -34,7 +34,7 @@ LAST = "last"
 COLUMNS = [
     ListColumn("Time", lambda c: formatting.moment(c.time_ms), "whole"),
     ListColumn("Token", lambda c: c.token, "name", drop=5),
-    ListColumn("Model", formatting.what, "name", least=16),
+    ListColumn("Model", formatting.what, "name", min_width=16),
     ListColumn("API", lambda c: c.api, drop=1),
     ListColumn("Channel", lambda c: c.channel, "name", drop=4),
     ListColumn("Status", formatting.status, "state"),

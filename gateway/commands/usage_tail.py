@@ -32,15 +32,15 @@ RECONNECT_S = 0.5
 """The time before reconnecting to a server that dropped us because we read too slowly, in seconds."""
 
 COLUMNS = (
-    ListColumn("Time", lambda c: local_time(c.time_ms)[11:], "whole", least=8),
-    ListColumn("Status", formatting.status, least=17),
-    ListColumn("Model", formatting.what, "name", least=24),
-    ListColumn("Token", lambda c: c.token, "name", least=12),
-    ListColumn("Channel", lambda c: c.channel, "name", least=12),
-    ListColumn("In", lambda c: brief_count(c.input_tokens), "number", least=6),
-    ListColumn("Out", lambda c: brief_count(c.output_tokens), "number", least=6),
-    ListColumn("Cost", formatting.cost, "number", least=10),
-    ListColumn("Duration", lambda c: formatting.span(c.duration_ms), "number", least=6),
+    ListColumn("Time", lambda c: local_time(c.time_ms)[11:], "whole", min_width=8),
+    ListColumn("Status", formatting.status, min_width=17),
+    ListColumn("Model", formatting.what, "name", min_width=24),
+    ListColumn("Token", lambda c: c.token, "name", min_width=12),
+    ListColumn("Channel", lambda c: c.channel, "name", min_width=12),
+    ListColumn("In", lambda c: brief_count(c.input_tokens), "number", min_width=6),
+    ListColumn("Out", lambda c: brief_count(c.output_tokens), "number", min_width=6),
+    ListColumn("Cost", formatting.cost, "number", min_width=10),
+    ListColumn("Duration", lambda c: formatting.span(c.duration_ms), "number", min_width=6),
 )
 """The cells of a line, with their widths; headings are not shown. Longer cells shift the others, except for texts on a
 terminal, which are cut."""
@@ -150,11 +150,11 @@ class EventFeed:
 def line_of(call: CallView, width: int | None = None) -> str:
     """Returns a call as a line. On a terminal with ``width`` places, the error may be on a second line."""
     texts, error = [plain(column.cell(call)) or NOTHING for column in COLUMNS], plain(call.error)
-    sizes = [max(column.least, cell_len(text)) for column, text in zip(COLUMNS, texts, strict=True)]
+    sizes = [max(column.min_width, cell_len(text)) for column, text in zip(COLUMNS, texts, strict=True)]
     if width is not None:
         elastic = [at for at, column in enumerate(COLUMNS) if column.elastic]
         for at in elastic:
-            sizes[at] = COLUMNS[at].least
+            sizes[at] = COLUMNS[at].min_width
         narrow_widths(sizes, elastic, sum(sizes) + len(MARGIN) * (len(sizes) - 1) - width, [6] * len(sizes))
     line = MARGIN.join(COLUMNS[at].draw(texts[at], size) for at, size in enumerate(sizes))
     if width is None:
@@ -165,5 +165,5 @@ def line_of(call: CallView, width: int | None = None) -> str:
     remaining = width - cell_len(line) - len(MARGIN)
     if remaining >= min(30, cell_len(error)):  # else it is on a second line
         return f"{line}{MARGIN}{cut(error, remaining)}"
-    indent = " " * (COLUMNS[0].least + len(MARGIN))
+    indent = " " * (COLUMNS[0].min_width + len(MARGIN))
     return f"{line}\n{indent}{cut(error, width - len(indent))}"

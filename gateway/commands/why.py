@@ -45,7 +45,7 @@ COLUMNS = [
         "Model",
         lambda r: r.upstream_model if r.upstream_model in ("", r.model) else f"{r.model} = {r.upstream_model}",
         "name",
-        least=16,
+        min_width=16,
     ),
     REQUEST,
     ListColumn(

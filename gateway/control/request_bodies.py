@@ -15,7 +15,7 @@ from aiohttp import web
 
 from gateway.domain.errors import BadRequest
 from gateway.domain.text import plain
-from gateway.domain.units import MOST
+from gateway.domain.units import MAX_NUMBER
 
 AnyStruct = TypeVar("AnyStruct", bound=msgspec.Struct)
 ParameterType = type | range | Collection[str]
@@ -147,6 +147,6 @@ def _check_nested(path: str, value: object, hint: Any) -> None:
             require_known(value, inner.__struct_fields__, path)
         for name, item in value.items():
             _check_nested(f"{path}.{name}", item, None if inner is None else _hints(inner)[name])
-    elif isinstance(value, int | float) and not -MOST <= value <= MOST:
-        message = f"{path}: must be from -{MOST} to {MOST}"
+    elif isinstance(value, int | float) and not -MAX_NUMBER <= value <= MAX_NUMBER:
+        message = f"{path}: must be from -{MAX_NUMBER} to {MAX_NUMBER}"
         raise BadRequest(message, param=path.partition(".")[0].partition("[")[0])

@@ -15,14 +15,14 @@ from gateway.domain.fields import SETTINGS
 from gateway.domain.group import Fallback, Group
 from gateway.domain.human_values import parse_price_hours
 from gateway.domain.limits import Limits
-from gateway.domain.output_limit import MOST_TOKENS
+from gateway.domain.output_limit import MAX_TOKEN_COUNT
 from gateway.domain.patterns import NOT
 from gateway.domain.price import AMOUNTS, DAY_MINUTES, RATE_NAMES, VARIANTS, Price, PriceRule
 from gateway.domain.registry import NOUNS, Registry
 from gateway.domain.settings import Settings
 from gateway.domain.text import REFERENCE, plain
 from gateway.domain.token import PREFIX, Token
-from gateway.domain.units import MILLION, MOST_TIMES
+from gateway.domain.units import MAX_MULTIPLIER, MILLION
 from gateway.domain.urls import checked_base_url, parse_proxy, refuse_url
 from gateway.upstream import mock
 from gateway.upstream.credentials import FORBIDDEN_HEADERS
@@ -31,7 +31,7 @@ from gateway.upstream.vendors import PRESETS
 MANY = 10_000
 """The maximum number of entries in one list. More can only be a mistake."""
 
-MULTIPLIER_LIMIT = MOST_TIMES * MILLION
+MULTIPLIER_LIMIT = MAX_MULTIPLIER * MILLION
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")  # RFC 9110, token
 _OWN_HEADERS = FORBIDDEN_HEADERS | {"content-type", "proxy-authenticate"}
@@ -66,7 +66,7 @@ def check_token(value: Token, registry: Registry) -> None:
     check_group_exists(value.group, registry)
     check_budgets(value.budgets)
     check_limits(value.limits)
-    _demand(0 <= value.hold_output <= MOST_TOKENS, "hold_output", f"must be from 0 to {MOST_TOKENS}")
+    _demand(0 <= value.hold_output <= MAX_TOKEN_COUNT, "hold_output", f"must be from 0 to {MAX_TOKEN_COUNT}")
     check_patterns(value.models)
     check_note(value.note)
 

@@ -25,7 +25,7 @@ from gateway.domain.diagnosis import LimitView, Obstacle, PartyView, RouteView, 
 from gateway.domain.errors import BadRequest, GatewayError, InvalidToken, NoChannel, Unavailable, UpstreamError
 from gateway.domain.group import Group
 from gateway.domain.key_owners import digest, find_owner
-from gateway.domain.output_limit import MOST_TOKENS
+from gateway.domain.output_limit import MAX_TOKEN_COUNT
 from gateway.domain.price import Price, in_force
 from gateway.domain.text import plain, word
 from gateway.domain.token import PREFIX, Token
@@ -37,7 +37,7 @@ from gateway.upstream.credentials import unset_text
 
 async def explain(edits: ConfigEdits, request: web.Request) -> Why:
     """GET /why?token&model[&api][&prompt_tokens][&max_tokens][&stream]. ``token`` is an id, a name or a key."""
-    counts = dict.fromkeys(("prompt_tokens", "max_tokens"), range(1, MOST_TOKENS + 1))
+    counts = dict.fromkeys(("prompt_tokens", "max_tokens"), range(1, MAX_TOKEN_COUNT + 1))
     params = query(request.query, {"token": str, "model": str, "api": str, "stream": bool, **counts})
     for name in ("token", "model"):
         if not params.get(name):

@@ -35,7 +35,7 @@ from gateway.domain.call import RequestSize, Scope
 from gateway.domain.errors import BadRequest, GatewayError, InternalError, NotFound, QuotaExceeded
 from gateway.domain.group import Group
 from gateway.domain.human_values import count_text
-from gateway.domain.output_limit import LEAST_OUTPUT
+from gateway.domain.output_limit import MIN_OUTPUT
 from gateway.domain.patterns import matches, near_names
 from gateway.domain.price import Price
 from gateway.domain.text import plain, word
@@ -99,7 +99,7 @@ def _lower_output(call: Call, error: QuotaExceeded) -> bool:
         return False
     unbounded = 0 if request.lowered_cap is None else max(0, call.need.output // choices - cap)
     limit = error.affordable_output // choices - unbounded
-    lowered = context.origin.api.with_limit(request, limit) if LEAST_OUTPUT <= limit < cap else None
+    lowered = context.origin.api.with_limit(request, limit) if MIN_OUTPUT <= limit < cap else None
     if lowered is None:
         return False
     call.context, call.needs = msgspec.structs.replace(context, request=lowered), ()

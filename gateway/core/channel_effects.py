@@ -36,7 +36,7 @@ class ChannelEffects(msgspec.Struct, frozen=True, kw_only=True):
     """The model's own output limit, the highest of several; None if it is unknown at some channel."""
     prices: tuple[Price, ...] = ()
     """The prices of the model at these channels, each once."""
-    least_output: int = 0
+    min_output: int = 0
     """The output that some channel may allow at least, because a lower cap of the client or the gateway is raised."""
     adds_tools: bool = False
     """Whether some channel adds tools to a conversation with tool calls but no tools, as Anthropic's dialect does."""
@@ -58,7 +58,7 @@ class ChannelEffects(msgspec.Struct, frozen=True, kw_only=True):
             if rawjson.is_text(parameters[name]):
                 del parameters[name]
         text = rawjson.encode(parameters)
-        key = (request.output_rule, request.least_cap, text)
+        key = (request.output_rule, request.min_cap, text)
         need = self._output_needs.get(key)
         if need is None:
             need = self._read_need(request, parameters)
@@ -75,9 +75,9 @@ class ChannelEffects(msgspec.Struct, frozen=True, kw_only=True):
         minimum = max([limit.minimum_total for limit in limits], default=0)
         total = max([limit.total for limit in limits], default=0)
         if capped:
-            capped, total = max(capped, self.least_output), max(total, self.least_output)
-        least = max(request.least_cap, self.least_output)
-        return OutputNeed(capped, max(minimum, min(least, total)), total)
+            capped, total = max(capped, self.min_output), max(total, self.min_output)
+        floor = max(request.min_cap, self.min_output)
+        return OutputNeed(capped, max(minimum, min(floor, total)), total)
 
 
 NO_EFFECTS = ChannelEffects()
@@ -94,7 +94,7 @@ def effects_of(offers: Iterable[tuple[Channel, ServedModel]]) -> ChannelEffects:
         prices=tuple({id(served.price): served.price for _, served in offers if served.price is not None}.values()),
         added_input=max(map(_added_input, overrides), default=0),
         max_output=max(limits) if limits and len(limits) == len(offers) else None,
-        least_output=max((DIALECTS[channel.dialect].least_output(channel) for channel, _ in offers), default=0),
+        min_output=max((DIALECTS[channel.dialect].min_output(channel) for channel, _ in offers), default=0),
         adds_tools=any(info.adds_tools for info in dialects),
         names_results=any(info.names_results for info in dialects),
         remembers=any(DIALECTS[channel.dialect].remembers(channel) for channel, _ in offers),
@@ -110,6 +110,6 @@ def _added_input(overrides: Overrides) -> int:
         if isinstance(value, str | list | dict)
     }
     schemas = [texts.pop(name) for name in SCHEMAS if name in texts]
-    bound = bound_of({}, schemas, texts, least=0)
+    bound = bound_of({}, schemas, texts, minimum=0)
     system = MESSAGE_TOKENS - (-len(overrides.system.encode()) // BOUND_BYTES_PER_TOKEN) if overrides.system else 0
     return bound.tokens + bound.media.bound("") + system

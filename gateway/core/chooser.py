@@ -62,9 +62,9 @@ class Chooser:
     mono: Callable[[], float]
 
     def __post_init__(self) -> None:
-        self._conversations = RecentItems[tuple[ChannelId, ChannelId]](self.mono, keep_s=3600.0, most=10_000)
+        self._conversations = RecentItems[tuple[ChannelId, ChannelId]](self.mono, keep_s=3600.0, limit=10_000)
         """The channels and keys that answered conversations, by id."""
-        self._answers = RecentItems[ChannelId](self.mono, keep_s=math.inf, most=4096)
+        self._answers = RecentItems[ChannelId](self.mono, keep_s=math.inf, limit=4096)
         """The channels of answers that requests may continue, by the ids of the answers."""
 
     def first(self, call: Call, entry: ModelEntry, *, waited: bool = False, dry: bool = False) -> RouteChoice:

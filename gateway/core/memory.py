@@ -100,7 +100,7 @@ class Pressure:
     def _check_size(self) -> None:
         """Compare the size of the process with the limit; if it is above, return free memory and compare again."""
         settings = self._settings()
-        self.most_body_bytes = settings.bodies_mib * MIB
+        self.max_body_bytes = settings.bodies_mib * MIB
         self._too_large = ""
         limit = settings.memory_mib * MIB
         size = self._resident() if limit else 0
@@ -137,9 +137,9 @@ class BodyShare(msgspec.Struct, eq=False):
     def grow(self, size: int) -> None:
         """Count more of the body. Raises Unavailable when all bodies together are too large."""
         pressure = self._pressure
-        if pressure.most_body_bytes and pressure.body_bytes + size > pressure.most_body_bytes:
+        if pressure.max_body_bytes and pressure.body_bytes + size > pressure.max_body_bytes:
             msg = (
-                f"the bodies of all requests together would be larger than {pressure.most_body_bytes // MIB} MiB; "
+                f"the bodies of all requests together would be larger than {pressure.max_body_bytes // MIB} MiB; "
                 "try again when some have ended, or raise the limit with 'tollkeeper settings set --bodies-mib'"
             )
             raise Unavailable(msg, code="out_of_memory", retry_after_s=CHECK_S)

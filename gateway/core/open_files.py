@@ -11,7 +11,7 @@ import msgspec
 
 from gateway.domain.settings import Settings
 
-LEAST_RESERVE, MOST_RESERVE = 48, 128
+MIN_RESERVE, MAX_RESERVE = 48, 128
 """The open files that connections never get: a quarter of the limit, but within these bounds."""
 
 
@@ -57,14 +57,14 @@ class OpenFiles:
 
 def needed_files(connections: int) -> int:
     """Returns how many open files are certainly enough for this many connections, where 0 means any number."""
-    return 4 * connections + MOST_RESERVE if connections else 1 << 20
+    return 4 * connections + MAX_RESERVE if connections else 1 << 20
 
 
 def divide_files(limit: int, connections: int) -> FileShares:
     """Returns the shares of the open files. ``connections`` is the setting; it and ``limit`` are 0 for any number."""
     if not limit:
         return FileShares(connections, 0)
-    free = max(2, limit - min(MOST_RESERVE, max(LEAST_RESERVE, limit // 4)))
+    free = max(2, limit - min(MAX_RESERVE, max(MIN_RESERVE, limit // 4)))
     clients = min(connections or free, free // 2)
     return FileShares(clients, free - clients)
 

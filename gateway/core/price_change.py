@@ -11,7 +11,7 @@ from gateway.domain.usage import UNITS
 
 UNIT_FACTOR = 10
 """A rate that changes by this factor, up or down, is probably in another unit."""
-LEAST_RATE, MOST_RATE = DOLLAR // 10_000, 1_000 * DOLLAR
+MIN_RATE, MAX_RATE = DOLLAR // 10_000, 1_000 * DOLLAR
 """The least and the most that a million tokens cost, if they cost anything."""
 OLD_MS = 90 * 86_400_000
 """A list of this age is reported as old."""
@@ -46,7 +46,7 @@ def implausibility(now: Price | None, new: Price) -> str:
     amounts = {label: getattr(new, name) for name, label in {**_LABELS, "cache_write_long": _LONG_WRITE}.items()}
     amounts |= {RATE_WORDS[name]: rate for name, rate in new.extras.items() if name not in UNITS}
     for label, amount in amounts.items():
-        if amount and not LEAST_RATE <= amount <= MOST_RATE:
+        if amount and not MIN_RATE <= amount <= MAX_RATE:
             return f"{label} at {dollars(amount)} a million tokens looks like another unit"
     for name, before, after in _pairs(now, new) if now is not None else ():
         if jump := _jump_text(before, after):

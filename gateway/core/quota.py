@@ -14,7 +14,7 @@ small shortens answers but never lets more be spent than is held. If no cap is s
 
 If the client sets no cap, the hold is the cost of a typical answer, or all that is left if that is less. Then the
 gateway puts a cap into the request: what the hold pays for (``affordable_output``), one token or the channel's least.
-If the dialect requires a cap, as Anthropic's does, the cap is at least ``LEAST_OUTPUT``. If that is not affordable, the
+If the dialect requires a cap, as Anthropic's does, the cap is at least ``MIN_OUTPUT``. If that is not affordable, the
 call is refused.
 
 The owner of a token may let its calls hold less than their caps allow (``Token.hold_output``), for programs that always
@@ -60,7 +60,7 @@ class CallNeed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The output tokens to hold for if enough is left: more than ``capped`` if the request has no cap."""
     nanos: Nanos
     """The most that ``input`` and ``output`` can cost."""
-    least: Nanos
+    min_nanos: Nanos
     """The most that ``input`` and ``minimum`` can cost."""
     free: bool = False
     """Whether nothing is charged, however much is used."""
@@ -142,11 +142,13 @@ def _priced_need(tokens: int, output: OutputNeed, price: Price | None, multiplie
     if price is None or not multiplier or (not price.input and price.free and not extras.advisor_cost):
         nothing = Nanos(0)
         return CallNeed(
-            input=tokens, capped=capped, minimum=minimum, output=total, nanos=nothing, least=nothing, free=True
+            input=tokens, capped=capped, minimum=minimum, output=total, nanos=nothing, min_nanos=nothing, free=True
         )
     nanos = highest_cost(price, tokens, total, multiplier, extras)
-    least = nanos if minimum == total else highest_cost(price, tokens, minimum, multiplier, extras)
-    return CallNeed(input=tokens, capped=capped, minimum=minimum, output=total, nanos=nanos, least=least, extras=extras)
+    min_nanos = nanos if minimum == total else highest_cost(price, tokens, minimum, multiplier, extras)
+    return CallNeed(
+        input=tokens, capped=capped, minimum=minimum, output=total, nanos=nanos, min_nanos=min_nanos, extras=extras
+    )
 
 
 def _limit_to_hold(output: OutputNeed, hold_output: int, choices: int, effects: ChannelEffects) -> OutputNeed:
@@ -168,14 +170,14 @@ def affordable_output(
     """Returns the output tokens that a hold pays for at a model of this price; None for all that the call may need."""
     if held_nanos >= need.nanos and held_tokens >= need.input + need.output and not need.owner_limit:
         return None
-    most = max(0, min(need.output, held_tokens - need.input))
+    limit = max(0, min(need.output, held_tokens - need.input))
     if price is None or price.free or not multiplier:
-        return most
+        return limit
 
     def cost_with(output: int) -> Nanos:
         return highest_cost(price, need.input, output, multiplier, need.extras)
 
-    return max(0, bisect_right(range(most + 1), held_nanos, key=cost_with) - 1)
+    return max(0, bisect_right(range(limit + 1), held_nanos, key=cost_with) - 1)
 
 
 def largest_need(models: Sequence[ModelNeed], multiplier: int) -> CallNeed:
@@ -194,7 +196,7 @@ def largest_need(models: Sequence[ModelNeed], multiplier: int) -> CallNeed:
         minimum=max(need.minimum for need in needs),
         output=max(need.output for need in needs),
         nanos=max(need.nanos for need in needs),
-        least=max(need.least for need in needs),
+        min_nanos=max(need.min_nanos for need in needs),
         free=all(need.free for need in needs),
         extras=max((need.extras for need in needs), key=lambda extras: (extras.advisor_cost, extras is not PLAIN)),
         owner_limit=owner_limit,
@@ -289,11 +291,11 @@ def left_to_stop(books: MoneyBooks, account: Account, token: Token, *, now: Mill
 
 def _shortages(headrooms: list[Headroom], token: Token, need: CallNeed) -> Iterator[tuple[Headroom, Shortage]]:
     """Yields what is too small for the least that a call needs, first in money, then in tokens."""
-    for in_tokens, least in ((False, need.least), (True, need.input + need.minimum)):
-        shortage = Shortage(token=token, held_output=need.minimum, needs=least, in_tokens=in_tokens)
+    for in_tokens, needed in ((False, need.min_nanos), (True, need.input + need.minimum)):
+        shortage = Shortage(token=token, held_output=need.minimum, needs=needed, in_tokens=in_tokens)
         for headroom in headrooms if in_tokens or not need.free else ():
             left = headroom.tokens if in_tokens else headroom.nanos
-            if left is not None and (left <= 0 or least > left):
+            if left is not None and (left <= 0 or needed > left):
                 yield headroom, shortage
 
 

@@ -12,23 +12,23 @@ from gateway.inbound.api import InboundRequest
 Item = TypeVar("Item")
 
 KEEP_FAILURE_S = 2.0
-MOST_FAILURES = 256
+MAX_FAILURES = 256
 
 
 class RecentItems(Generic[Item]):
     """The items noted in the last seconds, by their digests. Of too many, the one noted first is forgotten."""
 
-    def __init__(self, mono: Callable[[], float], *, keep_s: float, most: int) -> None:
+    def __init__(self, mono: Callable[[], float], *, keep_s: float, limit: int) -> None:
         self._mono = mono
         self._keep_s = keep_s
-        self._most = most
+        self._limit = limit
         self.items: OrderedDict[bytes, tuple[Item, float]] = OrderedDict()
         """The items and when they were noted, by digest."""
 
     def note(self, id: bytes, item: Item) -> None:
         self.items[id] = (item, self._mono())
         self.items.move_to_end(id)
-        if len(self.items) > self._most:
+        if len(self.items) > self._limit:
             self.items.popitem(last=False)
 
     def find(self, id: bytes) -> Item | None:
@@ -51,7 +51,7 @@ class RecentFailures:
     """
 
     def __init__(self, mono: Callable[[], float]) -> None:
-        self._failures = RecentItems[UpstreamError](mono, keep_s=KEEP_FAILURE_S, most=MOST_FAILURES)
+        self._failures = RecentItems[UpstreamError](mono, keep_s=KEEP_FAILURE_S, limit=MAX_FAILURES)
 
     def note(self, token: str, body: bytes, error: UpstreamError) -> None:
         """Remember that the call failed now. A mistake in the request does not count."""
@@ -74,7 +74,7 @@ class BrokenStreams:
     """
 
     def __init__(self, mono: Callable[[], float]) -> None:
-        self.conversations = RecentItems[bool](mono, keep_s=5.0, most=MOST_FAILURES)
+        self.conversations = RecentItems[bool](mono, keep_s=5.0, limit=MAX_FAILURES)
         """The conversations whose streams broke."""
 
     def note(self, token: str, request: InboundRequest) -> None:

@@ -25,7 +25,7 @@ from gateway.domain.errors import UpstreamError
 from gateway.domain.units import ChannelId
 
 RETRY_SHARE = 0.2
-LEAST_RETRIES = 3.0
+MIN_RETRIES = 3.0
 
 
 class RetryBudget:
@@ -34,7 +34,7 @@ class RetryBudget:
     def __init__(self, mono: Callable[[], float], in_flight: Callable[[], int]) -> None:
         self._mono = mono
         self._in_flight = in_flight
-        self._credit = LEAST_RETRIES
+        self._credit = MIN_RETRIES
         self._updated = mono()
         self.calls = 0
         """How many calls came since the credit was updated."""
@@ -42,8 +42,8 @@ class RetryBudget:
     def take(self) -> bool:
         """Take one retry if it is allowed. Returns whether it is."""
         now = self._mono()
-        earned = RETRY_SHARE * self.calls + LEAST_RETRIES * (now - self._updated)
-        self._credit = min(max(LEAST_RETRIES, RETRY_SHARE * self._in_flight()), self._credit + earned)
+        earned = RETRY_SHARE * self.calls + MIN_RETRIES * (now - self._updated)
+        self._credit = min(max(MIN_RETRIES, RETRY_SHARE * self._in_flight()), self._credit + earned)
         self.calls, self._updated = 0, now
         if self._credit < 1:
             return False
@@ -81,7 +81,7 @@ class RetryState:
             self._other_models.append(requested)
         self._tried: set[ChannelId] = set()
         """Channels and keys that are not tried again with the present model."""
-        self._tries_left = MOST_TRIES
+        self._tries_left = MAX_TRIES
         self._more_keys = MORE_KEYS
         self._last: Route | None = None
         """The last route that failed with the present model."""
@@ -136,7 +136,7 @@ class RetryState:
 
     def _switch_model(self, other: ModelEntry) -> None:
         """Continue with another model. Channels that failed with the former one are tried again if reachable."""
-        self._entry, self._tries_left, self._repeated, self._last = other, MOST_TRIES, False, None
+        self._entry, self._tries_left, self._repeated, self._last = other, MAX_TRIES, False, None
         self._tried = self._unreachable | self._failed_with.get(other.name, set())
 
     def _next_with_model(

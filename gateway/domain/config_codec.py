@@ -25,7 +25,7 @@ from gateway.domain.human_values import brief_multiplier, parse_multiplier
 from gateway.domain.money import number, parse_dollars
 from gateway.domain.registry import KINDS
 from gateway.domain.text import plain
-from gateway.domain.units import MOST, Millis, Nanos
+from gateway.domain.units import MAX_NUMBER, Millis, Nanos
 from gateway.domain.views import iso
 
 Value = str | int | float | bool | Sequence["Value"] | Mapping[str, "Value"]
@@ -212,8 +212,8 @@ def _read(value: Any, hint: Any, path: str) -> Any:
 
 def _read_scalar(value: Any, hint: Any, path: str) -> Any:
     """Returns a text, number, bool or enum member. Raises BadRequest, with the allowed values of an enum."""
-    if isinstance(value, int | float) and not -MOST <= value <= MOST:
-        raise bad_value(path, f"must be from -{MOST} to {MOST}")
+    if isinstance(value, int | float) and not -MAX_NUMBER <= value <= MAX_NUMBER:
+        raise bad_value(path, f"must be from -{MAX_NUMBER} to {MAX_NUMBER}")
     try:
         return msgspec.convert(value, hint)
     except msgspec.ValidationError as exc:

@@ -96,16 +96,16 @@ def highest_cost(
         return _round_half_up(
             input_tokens * input_rate + output_tokens * price.output + price.per_call * MILLION, multiplier
         )
-    most = _highest_millionths(price, input_tokens, output_tokens, extras)
+    highest = _highest_millionths(price, input_tokens, output_tokens, extras)
     for variant in extras.variants:
         if (varied := variant_price(price, variant)) is not None:
-            most = max(most, _highest_millionths(varied, input_tokens, output_tokens, extras))
-    return _round_half_up(most + extras.advisor_cost * MILLION, multiplier)
+            highest = max(highest, _highest_millionths(varied, input_tokens, output_tokens, extras))
+    return _round_half_up(highest + extras.advisor_cost * MILLION, multiplier)
 
 
 def _highest_millionths(price: Price, input_tokens: int, output_tokens: int, extras: CallExtras) -> int:
     """Returns the most that a call can cost at one price, in millionths of nano-dollars, without a multiplier."""
-    most = 0
+    highest = 0
     for tier, longest in _longest_inputs(price, input_tokens) if price.tiers else ((price, input_tokens),):
         input_rate = max(tier.input, tier.cached_input or 0, tier.cache_write or 0, tier.cache_write_long or 0)
         output_rate, fees = int(tier.output), int(price.per_call)
@@ -116,8 +116,8 @@ def _highest_millionths(price: Price, input_tokens: int, output_tokens: int, ext
             output_rate = max(output_rate, *(extra_rates.get(name, 0) for name in _OUTPUT))
             fees += extras.searches * max(extra_rates.get(name, 0) for name in SEARCHES)
             fees += extras.pictures * extra_rates.get(PICTURES, 0)
-        most = max(most, longest * input_rate + output_tokens * output_rate + fees * MILLION)
-    return most
+        highest = max(highest, longest * input_rate + output_tokens * output_rate + fees * MILLION)
+    return highest
 
 
 def _longest_inputs(price: Price, input_tokens: int) -> list[tuple[Price | Tier, int]]:
@@ -231,5 +231,5 @@ def price_gap(record: Record) -> tuple[Nanos, Nanos] | None:
         return None
     charged, reported = Nanos(record.cost * MILLION // record.rates.multiplier), Nanos(round(dollars * DOLLAR))
     gap = abs(charged - reported)
-    most = max(1_000, 0.1 * max(charged, reported))  # rounding may make a difference of a thousand nano-dollars
-    return (charged, reported) if gap > most else None
+    tolerance = max(1_000, 0.1 * max(charged, reported))  # rounding may make a difference of a thousand nano-dollars
+    return (charged, reported) if gap > tolerance else None

@@ -154,8 +154,8 @@ ASSUMED = "assumed:"
 
 def size_text(why: Why) -> str:
     """Returns the size of a call that would not be admitted: ``1,000 input tokens, no limit of output``."""
-    most = "no limit of output" if why.max_tokens is None else f"at most {why.max_tokens:,} output tokens"
-    return f"{why.prompt_tokens:,} input tokens, {most}"
+    limit = "no limit of output" if why.max_tokens is None else f"at most {why.max_tokens:,} output tokens"
+    return f"{why.prompt_tokens:,} input tokens, {limit}"
 
 
 def request_like(call: CallView) -> tuple[dict[str, Any], str]:

@@ -250,14 +250,14 @@ class Flag(Kind[bool]):
 class Number(Kind[int], kw_only=True):
     """A whole number within bounds."""
 
-    least: int | None = 0
-    most: int | None = None
+    minimum: int | None = 0
+    maximum: int | None = None
     zero: str = ""
     """The word for 0, if it has one."""
     metavar: str = "NUMBER"
 
     def read(self, text: str, now: Millis) -> int:
-        if self.zero and self.least == 0 and text.strip().lower() == self.zero:
+        if self.zero and self.minimum == 0 and text.strip().lower() == self.zero:
             return 0
         sign, digits = (-1, text.strip()[1:]) if text.strip().startswith("-") else (1, text)
         value = sign * parse_count(digits)
@@ -267,10 +267,10 @@ class Number(Kind[int], kw_only=True):
 
     @property
     def bounds(self) -> str:
-        return f"at least {self.least}" if self.most is None else f"from {self.least} to {self.most}"
+        return f"at least {self.minimum}" if self.maximum is None else f"from {self.minimum} to {self.maximum}"
 
     def allows(self, value: int) -> bool:
-        return (self.least is None or value >= self.least) and (self.most is None or value <= self.most)
+        return (self.minimum is None or value >= self.minimum) and (self.maximum is None or value <= self.maximum)
 
     def show(self, value: int) -> str:
         unit = self.unit.removesuffix("s") if value == 1 and self.unit != "s" else self.unit

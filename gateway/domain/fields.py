@@ -239,7 +239,7 @@ CHANNEL: Table = (
     ),
     Field(
         name="priority",
-        kind=Number(least=None),
+        kind=Number(minimum=None),
         help="Higher is tried first.",
         placeholder="higher is tried first",
         advanced=True,
@@ -450,7 +450,7 @@ SETTINGS: Table = (
     ),
     Field(
         name="ollama_port",
-        kind=Number(most=65535, zero="off"),
+        kind=Number(maximum=65535, zero="off"),
         label="Ollama's port",
         help="A second port, usually 11434, for programs on this machine that speak Ollama's API and send no key; "
         "off: none.",
@@ -465,14 +465,14 @@ SETTINGS: Table = (
     ),
     Field(
         name="keep_days",
-        kind=Number(least=1, unit="days"),
+        kind=Number(minimum=1, unit="days"),
         label="Keep records",
         help="Days to keep call records; their sums are kept forever.",
         section="Calls",
     ),
     Field(
         name="refresh_models_h",
-        kind=Number(most=8760, unit="hours", zero="never"),
+        kind=Number(maximum=8760, unit="hours", zero="never"),
         label="Refresh models",
         help="Hours after which the model lists that patterns select from are fetched again; 0: never.",
         section="Calls",
@@ -496,7 +496,7 @@ SETTINGS: Table = (
     ),
     Field(
         name="queue_s",
-        kind=Number(most=600, unit="s", zero="none"),
+        kind=Number(maximum=600, unit="s", zero="none"),
         label="Longest wait",
         help="Seconds a call may wait for a slot; 0: rejected immediately.",
         section="Limits",

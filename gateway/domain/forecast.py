@@ -24,8 +24,8 @@ def used_share(budget: BudgetView) -> float:
 
     What running calls hold does not count, because most of it is returned. A budget of 0 is used up.
     """
-    least = 1.0 if 0 in (budget.nanos, budget.tokens) else 0.0
-    return max(spent_share(budget), least)
+    minimum = 1.0 if 0 in (budget.nanos, budget.tokens) else 0.0
+    return max(spent_share(budget), minimum)
 
 
 def forecast(budget: BudgetView, now: Millis, since: Millis) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 from gateway.domain.errors import BadRequest
 from gateway.domain.money import parse_price, typed_dollars
 from gateway.domain.price import DAY_MINUTES, DAYS, RATE_AMOUNTS, UPSTREAM, Day, Price, PriceHours, Tier, rates, zone_of
-from gateway.domain.units import MILLION, MOST, MOST_TIMES, Millis
+from gateway.domain.units import MAX_MULTIPLIER, MAX_NUMBER, MILLION, Millis
 
 _COUNT = re.compile(r"((?=\.?[0-9])[0-9]{0,40}(?:\.[0-9]{1,6})?)([kKmMbB]?)", re.ASCII)
 _MULTIPLIER = re.compile(r"(?=\.?[0-9])[0-9]{0,40}(?:\.[0-9]{1,6})?", re.ASCII)
@@ -36,8 +36,8 @@ def parse_count(text: str) -> int:
     number = Decimal(match[1]) * _THOUSANDS[match[2].lower()] if match else Decimal("0.5")
     if number != int(number):
         raise BadRequest(f"{text!r} is not a whole number such as 1000, 250k or 1.5M")
-    if number > MOST:
-        raise BadRequest(f"{text!r} is more than {MOST}, the most a number may be")
+    if number > MAX_NUMBER:
+        raise BadRequest(f"{text!r} is more than {MAX_NUMBER}, the most a number may be")
     return int(number)
 
 
@@ -46,8 +46,8 @@ def parse_multiplier(text: str) -> int:
     number = text.strip().removeprefix("x")
     if not _MULTIPLIER.fullmatch(number):
         raise BadRequest(f"{text!r} is not a number such as 1.5 (at most 6 digits after the point)")
-    if Decimal(number) > MOST_TIMES:
-        raise BadRequest(f"{text!r} is more than {MOST_TIMES}, the most a multiplier may be")
+    if Decimal(number) > MAX_MULTIPLIER:
+        raise BadRequest(f"{text!r} is more than {MAX_MULTIPLIER}, the most a multiplier may be")
     return int(Decimal(number) * MILLION)
 
 
@@ -171,10 +171,10 @@ def count_text(number: int, noun: str) -> str:
     return f"{number:,} {plural(number, noun)}"
 
 
-def first_of(texts: Sequence[str], most: int) -> str:
+def first_of(texts: Sequence[str], count: int) -> str:
     """Returns the first names and how many more there are: ``a, b and 3 more``."""
-    more = f" and {len(texts) - most} more" if len(texts) > most else ""
-    return ", ".join(texts[:most]) + more
+    more = f" and {len(texts) - count} more" if len(texts) > count else ""
+    return ", ".join(texts[:count]) + more
 
 
 def brief_context(tokens: int | None, source: str, unit: str = "") -> str:

@@ -19,14 +19,14 @@ class Elements(msgspec.Struct, gc=False):
     """How deeply it is nested: 1 if it is neither an object nor an array."""
 
 
-def elements_of(value: Any, most: int = sys.maxsize) -> Elements:
-    """Returns the elements of a value. If its size exceeds ``most``, not all of them."""
+def elements_of(value: Any, limit: int = sys.maxsize) -> Elements:
+    """Returns the elements of a value. If its size exceeds ``limit``, not all of them."""
     objects: list[dict[str, Any]] = []
     texts: list[str] = []
     numbers: list[int | float] = []
     size = depth = 0
     level: list[Any] = [[value]]
-    while level and size <= most:
+    while level and size <= limit:
         depth += 1
         inner: list[Any] = []
         for container in level:

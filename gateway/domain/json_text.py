@@ -204,22 +204,22 @@ def refuse_many_elements(text: bytes, *, opens_logprobs: bool = True) -> None:
     """Raises TooManyElements for more than any real answer has. ``opens_logprobs``: these are decoded too."""
     if len(text) <= SMALL:
         return
-    most = MOST_ELEMENTS if opens_logprobs or b'"logprobs"' not in text else MOST_LOGPROBS
-    count = count_elements(text, most)
-    if MOST_ELEMENTS < count <= most:
+    limit = MAX_ELEMENTS if opens_logprobs or b'"logprobs"' not in text else MAX_LOGPROBS
+    count = count_elements(text, limit)
+    if MAX_ELEMENTS < count <= limit:
         with suppress(msgspec.DecodeError, RecursionError):
             choices = _PROBED.decode(text).choices
-            count -= sum(count_elements(bytes(choice.logprobs), MOST_LOGPROBS) for choice in choices)
-    if count > MOST_ELEMENTS:
-        raise TooManyElements(f"it has more than {MOST_ELEMENTS:,} elements")
+            count -= sum(count_elements(bytes(choice.logprobs), MAX_LOGPROBS) for choice in choices)
+    if count > MAX_ELEMENTS:
+        raise TooManyElements(f"it has more than {MAX_ELEMENTS:,} elements")
 
 
-def count_elements(text: bytes, most: int) -> int:
-    """Returns the number of commas outside strings, or a number above ``most`` if there are more."""
+def count_elements(text: bytes, limit: int) -> int:
+    """Returns the number of commas outside strings, or a number above ``limit`` if there are more."""
     count = 0
     for part in outside_strings(text):
         count += part.count(b",")
-        if count > most:
+        if count > limit:
             break
     return count
 

@@ -87,10 +87,10 @@ def count_pages(text: bytes) -> int:
     return pages if pages and bytes_left > 0 else max(pages, 1 + 3 * len(content) // 4 // PAGE_BYTES)
 
 
-def _inflate(document: bytes, start: int, most: int) -> tuple[bytes, int]:
+def _inflate(document: bytes, start: int, limit: int) -> tuple[bytes, int]:
     """Returns the part whose name is at ``start``, as far as it can be decompressed, and how many bytes were examined.
 
-    Neither is much more than ``most``: a part may be long and contain nothing.
+    Neither is much more than ``limit``: a part may be long and contain nothing.
     """
     keyword = document.find(b"stream", start + len(_COMPRESSED_PART), start + _HEADER_BYTES)
     if keyword < 0:
@@ -98,7 +98,7 @@ def _inflate(document: bytes, start: int, most: int) -> tuple[bytes, int]:
     begin = end = document.find(b"\n", keyword, keyword + 10) + 1
     inflated, decompressor = bytearray(), zlib.decompressobj()
     with suppress(zlib.error):
-        while not decompressor.eof and end < len(document) and max(len(inflated), end - begin) < most:
+        while not decompressor.eof and end < len(document) and max(len(inflated), end - begin) < limit:
             inflated += decompressor.decompress(memoryview(document)[end : end + _PIECE])
             end += _PIECE
     return bytes(inflated), end - begin - len(decompressor.unused_data)

@@ -3,7 +3,7 @@
 import re
 
 from gateway.domain.errors import BadRequest
-from gateway.domain.units import DOLLAR, MOST, Nanos
+from gateway.domain.units import DOLLAR, MAX_NUMBER, Nanos
 
 _AMOUNT = re.compile(r"(-?)\$?(?=\.?[0-9])([0-9]{0,40})(?:\.([0-9]{1,9}))?", re.ASCII)
 
@@ -16,8 +16,8 @@ def parse_dollars(text: str) -> Nanos:
         raise BadRequest(msg)
     sign, whole, fraction = match.groups()
     nanos = int(whole or "0") * DOLLAR + int((fraction or "").ljust(9, "0"))
-    if nanos > MOST:
-        raise BadRequest(f"{text!r} is more than {dollars(MOST)}, the most an amount may be")
+    if nanos > MAX_NUMBER:
+        raise BadRequest(f"{text!r} is more than {dollars(MAX_NUMBER)}, the most an amount may be")
     return Nanos(-nanos if sign else nanos)
 
 

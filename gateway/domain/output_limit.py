@@ -31,7 +31,7 @@ from gateway.domain.limits import DEFAULT_OUTPUT
 from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN
 from gateway.domain.rawjson import Fields
 
-LEAST_OUTPUT = 1024
+MIN_OUTPUT = 1024
 """The output tokens that must be affordable if the gateway chooses the cap. With fewer, answers are useless."""
 
 CAPS = ("max_completion_tokens", "max_tokens")
@@ -51,12 +51,12 @@ STANDARD_FIELDS = frozenset(
 CHAT_CONTENT = frozenset({"model", "messages", "tools", "functions", "response_format", "tool_choice", "function_call"})
 """Fields of a chat that the model reads."""
 
-MOST_TOKENS = 10**9
+MAX_TOKEN_COUNT = 10**9
 """The value of larger caps: no answer is longer, and sums stay within 64 bits."""
 MOST_CHOICES = 128
 """The maximum number of choices that a client may request."""
 
-MOST_NAMES = 1000
+MAX_NAMES = 1000
 """The most different names of limits in one request. Reading more would block the event loop for too long."""
 
 _WORDS = (
@@ -126,7 +126,7 @@ def limit_of(cap: int | None, *, expected: int = DEFAULT_OUTPUT, choices: int = 
     """Returns the limit of a dialect that limits the whole output, including thinking, by one number."""
     if cap is None or cap < 1:
         return OutputLimit(expected=expected, choices=choices, minimum=max(1, minimum))
-    return OutputLimit(capped=min(cap, MOST_TOKENS), choices=choices)
+    return OutputLimit(capped=min(cap, MAX_TOKEN_COUNT), choices=choices)
 
 
 def larger(limit: OutputLimit, other: OutputLimit) -> OutputLimit:
@@ -156,7 +156,7 @@ def read_limit(
     def output(tokens: int) -> int:
         """Returns the limit of the whole output if its text has this limit."""
         with_thinking = max(tokens, thinking) if thinks_within else tokens + thinking
-        return min(with_thinking + search.predicted, MOST_TOKENS)
+        return min(with_thinking + search.predicted, MAX_TOKEN_COUNT)
 
     capped = output(search.cap) if search.cap else 0
     expected = 0 if has_sure_cap else output(DEFAULT_OUTPUT)
@@ -228,7 +228,7 @@ class _LimitSearch(msgspec.Struct):
             for item in value:
                 self._add(meaning, item, in_thinking=in_thinking)
         elif (amount := _amount(value)) is not None:
-            self._add_number(meaning, min(amount, MOST_TOKENS), in_thinking=in_thinking)
+            self._add_number(meaning, min(amount, MAX_TOKEN_COUNT), in_thinking=in_thinking)
 
     def _add_number(self, meaning: _Meaning, amount: int, *, in_thinking: bool) -> None:
         if meaning is _Meaning.CHOICES:
@@ -243,7 +243,7 @@ class _LimitSearch(msgspec.Struct):
             self.cap = max(self.cap, amount)
 
     def _multiply(self, answers: int) -> None:
-        self.choices = min(self.choices * max(1, answers), MOST_TOKENS)
+        self.choices = min(self.choices * max(1, answers), MAX_TOKEN_COUNT)
 
 
 def _all_objects(top: dict[str, Any]) -> tuple[list[tuple[bool, dict[str, Any]]], set[str]]:
@@ -270,8 +270,8 @@ def _limit_names(names: set[str]) -> dict[str, _Meaning]:
     for name in names:
         if (len(name) < 3 or _HINT.search(name)) and (meaning := _meaning_of(name)) is not _Meaning.NONE:
             meanings[name] = meaning
-            if len(meanings) > MOST_NAMES:
-                msg = f"the body has more than {MOST_NAMES} fields that look like limits of the output"
+            if len(meanings) > MAX_NAMES:
+                msg = f"the body has more than {MAX_NAMES} fields that look like limits of the output"
                 raise BadRequest(msg, code="too_complex")
     return meanings
 

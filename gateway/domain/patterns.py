@@ -41,7 +41,7 @@ def _cached_near_names(name: str, known: tuple[str, ...], count: int) -> tuple[s
 
     names, folded = sorted(known), name.casefold()
     containing = [other for other in names if len(folded) > 2 and folded in other.casefold()]
-    if len(names) > MOST_COMPARED:
+    if len(names) > MAX_COMPARED:
         names = _spelled_alike(folded, names)
     return tuple(dict.fromkeys([*containing, *get_close_matches(name, names, count, SIMILARITY)]))[:count]
 
@@ -51,7 +51,7 @@ def _spelled_alike(typed: str, names: Iterable[str]) -> list[str]:
     similar_length = (name for name in names if 2 * min(len(name), size) >= SIMILARITY * (len(name) + size))
     missing = {name: len(letters.difference(name.casefold())) for name in similar_length}
     similar = (name for name, count in missing.items() if count <= 3)  # how many letters may be typed wrong
-    return sorted(similar, key=lambda name: (missing[name], abs(len(name) - size)))[:MOST_COMPARED]
+    return sorted(similar, key=lambda name: (missing[name], abs(len(name) - size)))[:MAX_COMPARED]
 
 
 def is_embedding_model(name: str) -> bool:

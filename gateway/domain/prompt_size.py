@@ -116,7 +116,7 @@ def bound_of(
     others: Fields | None = None,
     *,
     elements: Mapping[str, Elements] | None = None,
-    least: int = 16,
+    minimum: int = 16,
 ) -> InputBound:
     """Returns what to hold for the input of a request with these fields, by default at least 16 tokens.
 
@@ -150,7 +150,7 @@ def bound_of(
     size -= parts.skipped_bytes
     tokens -= -parts.sealed_bytes // SEAL_BYTES_PER_TOKEN
     calls = CallCounts(parts.calls, parts.results, parts.long_id_bytes)
-    return InputBound(max(least, -(-size // BOUND_BYTES_PER_TOKEN) + tokens), media, calls)
+    return InputBound(max(minimum, -(-size // BOUND_BYTES_PER_TOKEN) + tokens), media, calls)
 
 
 def prompt_tokens(fields: Mapping[str, msgspec.Raw]) -> int:

@@ -22,8 +22,8 @@ DOLLAR = 1_000_000_000
 MILLION = 1_000_000
 """Prices are per million tokens, and multipliers are in parts per million."""
 
-MOST = 10**18
+MAX_NUMBER = 10**18
 """The largest number in an input: a billion dollars in nano-dollars."""
 
-MOST_TIMES = 1_000
+MAX_MULTIPLIER = 1_000
 """The largest multiplier."""

@@ -28,7 +28,7 @@ from gateway.domain.failure import Failure
 from gateway.domain.json_text import count_braces
 from gateway.domain.media_size import NO_MEDIA, PromptMedia
 from gateway.domain.order import Order
-from gateway.domain.output_limit import CHAT_CONTENT, LEAST_OUTPUT, OutputLimit
+from gateway.domain.output_limit import CHAT_CONTENT, MIN_OUTPUT, OutputLimit
 from gateway.domain.prompt_size import NO_CALLS, CallCounts, prompt_tokens
 from gateway.domain.rawjson import Fields
 from gateway.domain.units import CallId, Millis
@@ -72,7 +72,7 @@ class InboundRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The client's own limit of output tokens per choice."""
     content: frozenset[str] = CHAT_CONTENT
     """Fields that the model reads. Nothing in them limits the output."""
-    least_cap: int = 1
+    min_cap: int = 1
     """The smallest limit that the API accepts."""
     input_bound: int
     """An upper bound of the input tokens, for the hold, without media."""
@@ -176,10 +176,10 @@ class InboundApi(Protocol):
         fields = {name: rawjson.raw(limit) for name, cap in caps.items() if type(cap) is int and cap > limit}
         thinking = rawjson.maybe(request.fields.get("thinking"))
         budget = rawjson.at(thinking, "budget_tokens")
-        if type(budget) is int and budget > limit - LEAST_OUTPUT:
-            if limit - LEAST_OUTPUT < 1024:  # the least that the API takes
+        if type(budget) is int and budget > limit - MIN_OUTPUT:
+            if limit - MIN_OUTPUT < 1024:  # the least that the API takes
                 return None
-            fields["thinking"] = rawjson.raw({**thinking, "budget_tokens": limit - LEAST_OUTPUT})
+            fields["thinking"] = rawjson.raw({**thinking, "budget_tokens": limit - MIN_OUTPUT})
         if not fields:
             return None
         changed: Fields = {**request.fields, **fields}
@@ -252,9 +252,9 @@ def is_large(body: bytes) -> bool:
     Long texts take little time, and agents send many of them, but objects and short values take long. Objects are
     counted, other short values only in samples.
     """
-    if len(body) <= MOST_OBJECTS:
+    if len(body) <= MAX_OBJECTS:
         return False
-    if len(body) > LARGE or count_braces(body) > MOST_OBJECTS:
+    if len(body) > LARGE or count_braces(body) > MAX_OBJECTS:
         return True
     if len(body) <= DENSE:
         return False

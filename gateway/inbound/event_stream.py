@@ -17,7 +17,7 @@ from gateway.upstream.openai.template import Run, Template, template_of
 
 CONTENTLESS = (AnswerId, UsageSeen, AnswerMark)
 """The parts without content for the client."""
-MOST_TEMPLATES = 12
+MAX_TEMPLATES = 12
 """How many templates may be learned in a row without a match before no more are learned."""
 
 
@@ -31,7 +31,7 @@ class EventStream(FramedStream):
         self._contents: list[tuple[AnswerPart, list[AnswerEvent]]] = []
         """The parts with content in the last event, each with its events; at most two are kept."""
         self._template: Template | None = None
-        self._templates_left = MOST_TEMPLATES
+        self._templates_left = MAX_TEMPLATES
 
     def _read_events(self, block: bytes) -> bytes:
         """See ``FramedStream``. The last event may lack its blank line."""
@@ -47,7 +47,7 @@ class EventStream(FramedStream):
                 end = start + run.size
                 self.events += len(run.texts)
                 self.state.tally.add(run.whole_text)
-                self._templates_left = MOST_TEMPLATES
+                self._templates_left = MAX_TEMPLATES
                 if run.size == len(block):  # one event, as most upstreams send them
                     return written
                 out.append(written)

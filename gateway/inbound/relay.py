@@ -77,8 +77,8 @@ def native_body(order: Order, changes: Fields) -> bytes:
 
 def lower_cap(fields: Fields, name: str, served: ServedModel) -> Fields:
     """Returns the output limit that replaces one above the model's own, under its name; empty if the limit stays."""
-    cap, most = rawjson.maybe(fields.get(name)), served.max_output
-    return {name: rawjson.raw(most)} if most is not None and type(cap) is int and cap > most else {}
+    cap, limit = rawjson.maybe(fields.get(name)), served.max_output
+    return {name: rawjson.raw(limit)} if limit is not None and type(cap) is int and cap > limit else {}
 
 
 def native_failure(

@@ -47,7 +47,7 @@ _PLACED = (Medium, Citation)
 """Events that not every API has a place for."""
 _SLICE = 1 << 20
 """How many bytes of a streamed answer to a plain request are read at once."""
-_MOST_PARTS = 20_000
+_MAX_PARTS = 20_000
 """More parts than any real whole answer has. They are all read in the event loop, some 15 µs each."""
 
 
@@ -246,8 +246,8 @@ class RenderedStream(EventStream):
         try:
             self._check(body)
             for number, part in enumerate(self._reader.read_whole(body)):
-                if number >= _MOST_PARTS:
-                    raise TooManyElements(f"it has more than {_MOST_PARTS:,} parts")
+                if number >= _MAX_PARTS:
+                    raise TooManyElements(f"it has more than {_MAX_PARTS:,} parts")
                 for piece in _split_text(part) if split else (part,):
                     rendered = self._render(self._events_of((piece,)))
                     out.write(rendered if split else b"")

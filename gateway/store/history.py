@@ -90,7 +90,7 @@ def _newest(entries: list[HistoryEntry]) -> list[HistoryEntry]:
     size, newest = 0, list[HistoryEntry]()
     for entry in reversed(entries):
         size += len(encode(entry))
-        if newest and (len(newest) >= MOST_ENTRIES or size > MOST_BYTES):
+        if newest and (len(newest) >= MAX_ENTRIES or size > MAX_BYTES):
             break
         newest.append(entry)
     return newest[::-1]

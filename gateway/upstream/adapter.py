@@ -205,7 +205,7 @@ class ChannelDialect(DialectAdapter):
         """Returns whether the vendor wants something back with tool calls, so that answers are remembered."""
         return True
 
-    def least_output(self, channel: Channel) -> int:
+    def min_output(self, channel: Channel) -> int:
         """Returns the lowest output limit that the channel sends; 0 if it sends all."""
         return 0
 

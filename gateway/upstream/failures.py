@@ -18,7 +18,7 @@ from gateway.domain.screen import ID_HEADERS
 from gateway.domain.text import plain
 from gateway.upstream.error_body import ErrorBody
 from gateway.upstream.pauses import pause_in_words, reset_s, retry_after_s
-from gateway.upstream.refused_params import most_output, refused_params
+from gateway.upstream.refused_params import max_output, refused_params
 from gateway.upstream.request_rules import rules_in
 
 REJECTED = "upstream_rejected"
@@ -232,7 +232,7 @@ def classify(channel: Channel, status: int, error: ErrorBody, headers: Mapping[s
         ),
         retry_after_s=pause_s,
         parameters=(*names, *rules_in(error.words)) if fixable else (),
-        max_output=most_output(error) if fixable else None,
+        max_output=max_output(error) if fixable else None,
         sent=not unseen,  # no model has seen it, and another channel may have the model in this API
     )
 

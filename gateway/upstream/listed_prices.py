@@ -64,9 +64,9 @@ _UNITS = {
     **dict.fromkeys(("m", "1m", "1000000", "million", "1million"), 1),
 }
 """Units by their names, without ``per``, tokens, currency, spaces and signs."""
-_MOST_PER_TOKEN = Decimal("0.002")
+_MAX_PER_TOKEN = Decimal("0.002")
 """Dollars. A model's highest rate is never this low for a million tokens, and never this high for one."""
-_MOST_PER_MILLION = Decimal(100_000)
+_MAX_PER_MILLION = Decimal(100_000)
 """Dollars per million tokens. No vendor charges more."""
 _MIN_TOKENS = "min_prompt_tokens"
 
@@ -154,7 +154,7 @@ def _unit_of(pricing: Mapping[str, Any], default: Unit, dollars: Sequence[Decima
         return _UNITS.get(re.sub(r"usd|us\$|dollars?|[\s_$/,.-]|per|tok(?:ens?)?", "", str(unit).lower()))
     if default is not INFERRED:
         return default
-    return MILLION if max(amount for amount in dollars if amount is not None) < _MOST_PER_TOKEN else 1
+    return MILLION if max(amount for amount in dollars if amount is not None) < _MAX_PER_TOKEN else 1
 
 
 def _tiers(pricing: Mapping[str, Any], names: Sequence[str], base: Sequence[Nanos | None], unit: Unit) -> list[Tier]:
@@ -209,7 +209,7 @@ def _amount(value: object) -> Decimal | None:
 
 def _nanos(dollars: Decimal | None, unit: Unit) -> Nanos | None:
     """Returns a plausible amount in nano-dollars, else None. OpenRouter's -1 means that it depends on the route."""
-    if dollars is None or unit is None or not 0 <= dollars * unit <= _MOST_PER_MILLION:
+    if dollars is None or unit is None or not 0 <= dollars * unit <= _MAX_PER_MILLION:
         return None
     return Nanos(int((dollars * unit * DOLLAR).to_integral_value()))
 

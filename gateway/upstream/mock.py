@@ -67,10 +67,10 @@ _PAGE = b"<html><head><title>Demo page</title></head><body>This is not JSON.</bo
 
 
 Option = str | int | float | bool
-_DAY_MS, _MOST = 86_400_000, 1_000_000
-_Number = Annotated[float, msgspec.Meta(ge=0, le=_MOST)]
+_DAY_MS, _MAX_COUNT = 86_400_000, 1_000_000
+_Number = Annotated[float, msgspec.Meta(ge=0, le=_MAX_COUNT)]
 _Millis = Annotated[float, msgspec.Meta(ge=0, le=_DAY_MS)]
-_Count = Annotated[int, msgspec.Meta(ge=0, le=_MOST)]
+_Count = Annotated[int, msgspec.Meta(ge=0, le=_MAX_COUNT)]
 _Seconds = Annotated[int, msgspec.Meta(ge=0, le=_DAY_MS)]
 _Words = Annotated[str, msgspec.Meta(min_length=1)]
 
@@ -98,12 +98,12 @@ class MockPlan(msgspec.Struct, kw_only=True):
 
 MEANINGS = {
     "latency": f"milliseconds before the answer, from 0 to {_DAY_MS}",
-    "speed": f"words a second of a stream, from 0 (all at once) to {_MOST}",
+    "speed": f"words a second of a stream, from 0 (all at once) to {_MAX_COUNT}",
     "status": "a status to answer with: 200, or 300 to 599",
     "auth": "true or false: whether the key is refused",
     "retry_after": "the Retry-After header: seconds, or a text",
-    "cut": f"after how many events a stream is cut off, from 0 to {_MOST}",
-    "silence": f"after how many events a stream falls silent, from 0 to {_MOST}",
+    "cut": f"after how many events a stream is cut off, from 0 to {_MAX_COUNT}",
+    "silence": f"after how many events a stream falls silent, from 0 to {_MAX_COUNT}",
     "no_usage": "true or false: whether usage is left out",
     "bad_json": "true or false: whether the answer is broken JSON",
     "html": "true or false: whether the answer is a page",

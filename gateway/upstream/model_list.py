@@ -15,7 +15,7 @@ from gateway.upstream.listed_prices import listed_prices
 
 LIST_HEADERS = {"Accept": "application/json", "Accept-Encoding": "gzip, deflate"}
 MODELS_LIMIT = 5000
-_MOST_ELEMENTS = 50 * MODELS_LIMIT
+_MAX_ELEMENTS = 50 * MODELS_LIMIT
 
 _CONTEXT = (
     *("context_length", "max_model_len", "context_window", "max_context_length", "max_input_tokens", "inputTokenLimit"),
@@ -51,7 +51,7 @@ def read_models(body: bytes) -> ModelPage | None:
     Ollama sends ``data: null`` if it has none. llama.cpp has ``models`` next to ``data``. The prefix ``models/`` of
     Gemini's names is removed.
     """
-    too_large = count_elements(body, _MOST_ELEMENTS) > _MOST_ELEMENTS  # decoded, it could take a gigabyte
+    too_large = count_elements(body, _MAX_ELEMENTS) > _MAX_ELEMENTS  # decoded, it could take a gigabyte
     decoded, after = None if too_large else rawjson.maybe(body.strip()), None
     entries = decoded
     if isinstance(decoded, dict):

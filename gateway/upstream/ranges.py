@@ -20,10 +20,10 @@ def range_rules(text: str) -> list[str]:
     """Returns the names of the rules for the ranges that a refusal names."""
     rules = []
     for name, start, low, high, end in _INTERVAL.findall(text):
-        least = float(low) + (_STEP if start == "(" else 0)
-        most = float(high) - (_STEP if end == ")" else 0)
-        rules.append(f"{RANGES}{name.lower()} {least:g} {most:g}")
-    rules += [f"{RANGES}{name.lower()} -inf {float(most):g}" for name, most in _AT_MOST.findall(text)]
+        minimum = float(low) + (_STEP if start == "(" else 0)
+        maximum = float(high) - (_STEP if end == ")" else 0)
+        rules.append(f"{RANGES}{name.lower()} {minimum:g} {maximum:g}")
+    rules += [f"{RANGES}{name.lower()} -inf {float(maximum):g}" for name, maximum in _AT_MOST.findall(text)]
     return rules
 
 
@@ -32,9 +32,9 @@ def fit_ranges(fields: Fields, learned: Collection[str]) -> list[str]:
     changed = []
     for rule in learned:
         if rule.startswith(RANGES):
-            name, least, most = rule.removeprefix(RANGES).split(" ")
+            name, minimum, maximum = rule.removeprefix(RANGES).split(" ")
             value = rawjson.maybe(fields.get(name))
-            if isinstance(value, int | float) and (fitting := min(max(value, float(least)), float(most))) != value:
+            if isinstance(value, int | float) and (fitting := min(max(value, float(minimum)), float(maximum))) != value:
                 fields[name] = rawjson.raw(fitting)
                 changed.append(name)
     return changed

@@ -117,7 +117,7 @@ _NESTED = {
 }
 """The fields that hold the content itself and so must stay, by the list that their objects are in."""
 
-_MOST_OUTPUT = lazy_pattern(
+_MAX_OUTPUT = lazy_pattern(
     r"supports? at most (\d{1,9}) (?:completion|output) tokens"
     r"|(?<!\d)(\d{1,9}), which is the maximum allowed number of output tokens"
     r"|max_(?:completion_)?tokens[`'\"]?(?: \(\d+\))? must (?:be )?(?:less than or equal to|at most|<=|between 1 and)"
@@ -169,14 +169,14 @@ def refused_params(error: ErrorBody) -> tuple[str, ...]:
     return tuple(names)
 
 
-def most_output(error: ErrorBody) -> int | None:
+def max_output(error: ErrorBody) -> int | None:
     """Returns the model's own output limit; None if the error does not name it.
 
     If input and output together are too long, the limit is half of what the input leaves of the context, because the
     next inputs will be longer. If the input leaves less than a quarter, the input itself is too long.
     """
     message = error.message[:SEARCHED]
-    match = _MOST_OUTPUT.search(message)
+    match = _MAX_OUTPUT.search(message)
     if match is not None:
         return int(next(filter(None, match.groups()))) - match[0].endswith("(exclusive)") or None
     context, used = _context_and_input(message)

@@ -158,7 +158,7 @@ class ToolCallTracker:
     @property
     def full(self) -> bool:
         """Returns whether there are more calls than any model makes."""
-        return len(self.calls) + len(self.nameless) > MOST_CALLS
+        return len(self.calls) + len(self.nameless) > MAX_CALLS
 
     def number_at(self, index: int) -> int:
         """Returns the number of the call at an upstream's index, or -1."""

@@ -81,11 +81,11 @@ class Parameters:
         new, old = (self.take(name, int) for name in ("max_completion_tokens", "max_tokens"))
         return old if new is None else new
 
-    def take_stops(self, is_valid: Callable[[str], object], most: int | None = None) -> list[str]:
-        """Returns the valid stop sequences, at most ``most``."""
+    def take_stops(self, is_valid: Callable[[str], object], limit: int | None = None) -> list[str]:
+        """Returns the valid stop sequences, at most ``limit``."""
         value: list[str] | str | None = self.take("stop", _TEXT_OR_TEXTS)
         stops = [value] if isinstance(value, str) else value or []
-        valid = [stop for stop in stops if is_valid(stop)][:most]
+        valid = [stop for stop in stops if is_valid(stop)][:limit]
         if len(valid) < len(stops):
             self.drop("stop")
         return valid

@@ -60,7 +60,7 @@ class UsageLimits(msgspec.Struct, frozen=True, gc=False):
     """None if the request has no output limit."""
 
     @property
-    def most_output(self) -> int:
+    def max_output(self) -> int:
         """Returns the most output tokens, with a guess of what a model thinks without a limit."""
         return 200_000 if self.output is None else self.output
 
@@ -134,7 +134,7 @@ def _settle(report: Mapping[str, Any], counts: Mapping[str, int], limits: Limits
         suspect = suspect or reasoning > outputs
         outputs, reasoning, total = outputs + billed_apart, counts.get("reasoning_apart", reasoning), None
     if outputs is None and total is not None and total > inputs:
-        outputs = total - inputs if total - inputs <= limits().most_output else None
+        outputs = total - inputs if total - inputs <= limits().max_output else None
         suspect = suspect or outputs is None
     if outputs is not None and total is not None and total not in (inputs + outputs, reported_input + outputs):
         audio, thoughts = _left_out(total - inputs - outputs, outputs, counts, limits)
@@ -164,7 +164,7 @@ def _left_out(gap: int, outputs: int, counts: Mapping[str, int], limits: LimitsO
     reasoning = counts.get("reasoning", 0)
     if 0 < gap != reasoning and gap == counts.get("input_audio"):
         return gap, 0
-    is_thoughts = gap == reasoning if reasoning else 0 < gap <= limits().most_output - outputs
+    is_thoughts = gap == reasoning if reasoning else 0 < gap <= limits().max_output - outputs
     return 0, gap if is_thoughts else 0  # Gemini's compatible API, xAI
 
 
@@ -202,7 +202,7 @@ def _settle_gemini(counts: Mapping[str, int], limits: LimitsOf) -> _Totals | Non
         alone = total is None and bool(candidates + thoughts)
         return _Totals(None, candidates + thoughts, thoughts) if alone else None
     if "output" not in counts and total is not None and total > prompt + tools + thoughts:
-        candidates = min(total - prompt - tools - thoughts, limits().most_output)
+        candidates = min(total - prompt - tools - thoughts, limits().max_output)
         has_output = True
     inputs = prompt + tools
     outputs = candidates + (0 if inputs + candidates == total else thoughts)

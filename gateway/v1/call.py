@@ -102,12 +102,12 @@ class HttpClient(RequestClient):
         """Send the last bytes and the end of the response in one write."""
         if self.gone or not isinstance(self.response, StreamedResponse):
             raise ConnectionResetError("the client is gone")
-        if self.on_answer is not None and len(data) <= MOST_OBSERVED:
+        if self.on_answer is not None and len(data) <= MAX_OBSERVED:
             self.on_answer(bytes(data))
         await self.response.write_eof(bytes(data))
 
     def answer(self, headers: dict[str, str], parts: tuple[bytes | memoryview, ...], *, soon: bool = False) -> None:
-        if self.on_answer is not None and sum(map(len, parts)) <= MOST_OBSERVED:
+        if self.on_answer is not None and sum(map(len, parts)) <= MAX_OBSERVED:
             self.on_answer(b"".join(parts))
         response = self.response = Response(*parts, headers=self._headers(headers))
         try:

@@ -21,7 +21,7 @@ from gateway.domain.units import TokenId
 from gateway.inbound.api import HttpRequest, is_large, parse_large
 from gateway.inbound.responses.api import RESPONSES
 from gateway.inbound.responses.recall import RecalledRequest, input_items, kept_of, recall
-from gateway.v1.call import MOST_OBSERVED, OnAnswer, answer_call
+from gateway.v1.call import MAX_OBSERVED, OnAnswer, answer_call
 from gateway.web.request import MAX_BODY, read_body
 from gateway.web.response import Response
 
@@ -45,7 +45,7 @@ async def _complete(
         read = partial(kept_of, request, data, origin.id[-24:])
         engine.responses.keep_lazily(token.id, read, len(request.input) + len(data))
 
-    keeps = recalled.stored and len(recalled.body) <= MOST_OBSERVED
+    keeps = recalled.stored and len(recalled.body) <= MAX_OBSERVED
     return completed, remember if keeps else None
 
 

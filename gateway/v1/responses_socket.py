@@ -87,7 +87,7 @@ class SocketMemory:
     def __init__(self, engine: Engine, token: Token) -> None:
         self._engine = engine
         self._token_id = token.id
-        self._responses = ResponseMemory(lambda: MOST_BYTES, engine.clock.mono, parts=1)
+        self._responses = ResponseMemory(lambda: MAX_BYTES, engine.clock.mono, parts=1)
         self._share = BodyShare(engine.pressure)
 
     async def recall(self, turn: SocketTurn, token: Token) -> RecalledRequest:
@@ -115,7 +115,7 @@ class SocketMemory:
             self._engine.responses.keep_lazily(self._token_id, read, size)
         self._share.close()
         pressure = self._engine.pressure
-        if pressure.most_body_bytes and pressure.body_bytes + self._responses.size > pressure.most_body_bytes // 2:
+        if pressure.max_body_bytes and pressure.body_bytes + self._responses.size > pressure.max_body_bytes // 2:
             self._responses.clear()
         self._share.grow(self._responses.size)
 
@@ -229,8 +229,8 @@ class SocketSession:
             return
         share = BodyShare(self._engine.pressure)
         try:
-            if len(self._waiting_frames) >= MOST_WAITING:
-                raise RateLimited(f"{MOST_WAITING} requests wait on this connection already; read their answers first")
+            if len(self._waiting_frames) >= MAX_WAITING:
+                raise RateLimited(f"{MAX_WAITING} requests wait on this connection already; read their answers first")
             share.grow(len(data))
         except GatewayError as error:
             await self._refuse(error)

@@ -14,7 +14,7 @@ MAX_BODY = 32 << 20
 """The maximum size of a request body, in bytes."""
 BODY_S = 60.0
 """Seconds within which a body must be complete."""
-LEAST_RATE = 1024
+MIN_RATE = 1024
 """The bytes a second that a body must bring on average, after its first five seconds."""
 
 _API_KEY, _X_API_KEY = map(type(hdrs.HOST), ("api-key", "x-api-key"))
@@ -116,7 +116,7 @@ async def read_body(request: web.BaseRequest, share: BodyShare, call_began: floa
     try:
         return await _gather(request, share)
     except TimeoutError as error:
-        msg = f"the body came too slowly: it must be complete within {BODY_S:.0f} s, at {LEAST_RATE} bytes a second"
+        msg = f"the body came too slowly: it must be complete within {BODY_S:.0f} s, at {MIN_RATE} bytes a second"
         raise BadRequest(msg, code="request_timeout") from error
     except ConnectionError as error:  # the request keeps it, and its traceback would keep all that was read
         raise ConnectionResetError(str(error)) from error.with_traceback(None)
@@ -143,7 +143,7 @@ async def _gather(request: web.BaseRequest, share: BodyShare) -> bytes:
 
 def _deadline(began: float, size: int) -> float:
     """Returns when the body is too slow: when its average rate falls below the least, or after ``BODY_S``."""
-    return began + min(BODY_S, 5.0 + size / LEAST_RATE)
+    return began + min(BODY_S, 5.0 + size / MIN_RATE)
 
 
 def _too_large() -> TooLarge:

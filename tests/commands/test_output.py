@@ -156,7 +156,7 @@ def test_a_terminal_gets_colours_and_its_width_and_a_pipe_neither(
 def test_a_cell_that_is_cut_keeps_its_end() -> None:
     rows = ["claude-sonnet-4-5 as gpt-4o x7", "claude-sonnet-4-5-20250929"]
     columns = [
-        ListColumn("Model", lambda row: row, "name", least=16),
+        ListColumn("Model", lambda row: row, "name", min_width=16),
         ListColumn("Count", lambda _: "12345678", "number"),
     ]
     _, first, second = table(rows, columns, width=36).splitlines()
@@ -167,7 +167,7 @@ def test_columns_are_left_out_before_a_model_gets_too_short() -> None:
     columns = [
         ListColumn("Time", lambda _: "2026-11-23 05:00:00", "whole"),
         ListColumn("Token", lambda _: "claude-proj-549233", "name"),
-        ListColumn("Model", lambda row: row, "name", least=16),
+        ListColumn("Model", lambda row: row, "name", min_width=16),
         ListColumn("API", lambda _: "chat", drop=1),
     ]
     rows = ["gpt-4o-mini", "claude-sonnet-4-5-20250929"]

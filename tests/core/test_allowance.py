@@ -19,7 +19,7 @@ from gateway.domain.channel import Channel, Dialect, Overrides, ServedModel
 from gateway.domain.errors import BadRequest, QuotaExceeded
 from gateway.domain.limits import DEFAULT_OUTPUT
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
-from gateway.domain.output_limit import MOST_NAMES, MOST_TOKENS
+from gateway.domain.output_limit import MAX_NAMES, MAX_TOKEN_COUNT
 from gateway.domain.price import Price, Tier
 from gateway.domain.units import DOLLAR, MILLION, Nanos
 from gateway.upstream.dialects import chat_limit
@@ -100,7 +100,7 @@ def test_dialects_with_one_cap_send_the_newer_one(dialect: Dialect) -> None:
         ({"genamt": "50000"}, 50_000),
         ({"max_new_tokens": [1, "50000"]}, 50_000),
         *(({"max_new_tokens": text}, 50_000) for text in ("50000.0", " 50000 ", "+50000", "5e4", "50_000")),
-        ({"max_new_tokens": "9" * 23}, MOST_TOKENS),
+        ({"max_new_tokens": "9" * 23}, MAX_TOKEN_COUNT),
         ({"thinking_budget": "50000.0"}, 50_010),
         ({"num_samples": 5}, 50),
         ({"numResults": 5}, 50),
@@ -126,7 +126,7 @@ def test_dialects_with_one_cap_send_the_newer_one(dialect: Dialect) -> None:
         ({"user": {"n": 2}}, 20),
         ({"max_decode_steps": 9000.5}, 9001),
         ({"max_gen_toks": True}, 10),
-        ({"num_predict": 1e200}, MOST_TOKENS),
+        ({"num_predict": 1e200}, MAX_TOKEN_COUNT),
     ],
 )
 def test_what_vendors_take_for_a_cap_counts(fields: dict[str, Any], tokens: int) -> None:
@@ -264,9 +264,9 @@ def test_where_limits_come_from(dialect: Dialect, served: ServedModel, price: Pr
 
 def test_a_request_with_no_end_of_caps_is_refused() -> None:
     with pytest.raises(BadRequest, match="look like limits"):
-        needed(options={f"max_tokens_{n}": n for n in range(MOST_NAMES + 1)})
+        needed(options={f"max_tokens_{n}": n for n in range(MAX_NAMES + 1)})
     with pytest.raises(BadRequest, match="look like limits"):
-        needed(price=None, **{f"max_tokens_{n}": n for n in range(MOST_NAMES + 1)})
+        needed(price=None, **{f"max_tokens_{n}": n for n in range(MAX_NAMES + 1)})
 
 
 def test_names_and_texts_made_of_words_for_limits_take_no_time() -> None:
@@ -298,7 +298,7 @@ def test_colons_and_braces_in_texts_are_not_names() -> None:
 
 
 def test_the_same_names_may_come_again_and_again() -> None:
-    documents = [{"text": "x", "token_count": 90}] * (MOST_NAMES + 1)
+    documents = [{"text": "x", "token_count": 90}] * (MAX_NAMES + 1)
     assert output(documents=documents, max_tokens=10) == capped(90)
 
 
@@ -412,7 +412,7 @@ async def test_a_cap_that_would_be_too_small_to_be_of_use_is_not_chosen(fields: 
     rig.upstreams.on("up", lambda: upstream.reply(up, rig.upstreams.asked[-1][1]))
     need = needed((up, ServedModel(name="m")), **fields)
     assert (need.capped, need.minimum) == (0, 3024 if fields else 1024)
-    rig.grant(need.least - 1 - rig.books.available())
+    rig.grant(need.min_nanos - 1 - rig.books.available())
     with pytest.raises(QuotaExceeded):
         await rig.call(**fields)
     rig.grant(1)

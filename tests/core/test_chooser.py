@@ -73,7 +73,7 @@ def test_others_have_other_names(other: bytes) -> None:
 
 
 def test_memory_is_bounded_and_the_oldest_goes() -> None:
-    sticky = RecentItems[ChannelId](Mono(), keep_s=3600, most=10_000)
+    sticky = RecentItems[ChannelId](Mono(), keep_s=3600, limit=10_000)
     for number in range(10_000):
         sticky.note(str(number).encode(), HERE)
     sticky.note(b"0", HERE)

@@ -172,7 +172,7 @@ class StorelessGateway(GenerousUpstream):
         call.share = AnswerShare(AnswerMemory(Settings, ()))
         needs = needs_by_model(call, visible_entry("m", token, self.catalog), self.attempts.preparer.recalled_tokens)
         first, need = needs[0].need, largest_need(needs, call.context.group.multiplier)
-        money = Purse(max(1, between(first.least, need.nanos, left[0])))
+        money = Purse(max(1, between(first.min_nanos, need.nanos, left[0])))
         tokens = between(first.input + first.minimum, need.input + need.output, left[1])
         limited = msgspec.structs.replace(token, budgets=(Budget(window=Window.EVER, tokens=tokens),))
         call.context = msgspec.structs.replace(call.context, token=limited)

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from gateway.core.open_files import LEAST_RESERVE, FileShares, OpenFiles, divide_files, needed_files
+from gateway.core.open_files import MIN_RESERVE, FileShares, OpenFiles, divide_files, needed_files
 from gateway.domain.settings import Settings
 from tests.house import ROOT
 
@@ -31,7 +31,7 @@ def test_what_clients_and_upstreams_may_take(limit: int, connections: int, found
 @pytest.mark.parametrize("connections", [0, 1, 50, 2048])
 def test_something_is_left_for_the_store_and_every_client_has_an_upstream(limit: int, connections: int) -> None:
     found = divide_files(limit, connections)
-    assert found.clients + found.upstreams <= limit - LEAST_RESERVE
+    assert found.clients + found.upstreams <= limit - MIN_RESERVE
     assert 0 < found.clients <= found.upstreams
 
 

@@ -17,7 +17,7 @@ from gateway.domain.channel import Dialect, ServedModel
 from gateway.domain.errors import QuotaExceeded
 from gateway.domain.group import Group
 from gateway.domain.limits import DEFAULT_OUTPUT
-from gateway.domain.output_limit import LEAST_OUTPUT, OutputLimit
+from gateway.domain.output_limit import MIN_OUTPUT, OutputLimit
 from gateway.domain.price import Price
 from gateway.domain.token import Token
 from gateway.domain.units import MILLION, CallId, Millis, Nanos, TokenId
@@ -354,7 +354,7 @@ def test_a_cap_that_the_gateway_chooses_is_not_higher_than_what_the_owner_holds(
     assert plan.tokens == what.input + 3000
     assert affordable_output(what, plan.nanos, plan.tokens, PRICE, MILLION) == 3000
     small = need_of(kit.ask(), effects, PRICE, MILLION, hold_output=10)
-    assert (small.output, small.minimum) == (LEAST_OUTPUT, LEAST_OUTPUT)
+    assert (small.output, small.minimum) == (MIN_OUTPUT, MIN_OUTPUT)
 
 
 def test_without_output_nothing_is_held_for_it() -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from gateway.core.channel_health import ChannelHealth
 from gateway.core.model_entry import ModelEntry, Route
-from gateway.core.recent_items import MOST_FAILURES, BrokenStreams
+from gateway.core.recent_items import MAX_FAILURES, BrokenStreams
 from gateway.core.retry import NextStep, RetryBudget, RetryState
 from gateway.domain.call import FailureKind
 from gateway.domain.errors import UpstreamError
@@ -256,7 +256,7 @@ def test_what_repeats_a_broken_stream_is_known_once_and_for_a_few_seconds() -> N
 
 def test_few_broken_streams_are_kept() -> None:
     broken = BrokenStreams(Mono())
-    for number in range(MOST_FAILURES + 1):
+    for number in range(MAX_FAILURES + 1):
         broken.note(str(number), ask())
     assert not broken.is_repetition("0", ask())
     assert broken.is_repetition("1", ask())

@@ -229,7 +229,7 @@ def test_possible_cost_is_what_was_held_for_what_was_not_charged(billed: bool, c
     found = settled_call(attempts=[Attempt(channel="up", billed=billed)])
     found.result.billed = [(found.running.channel, found.attempt.price)] * billed  # type: ignore[list-item]
     found.held = Nanos(777)
-    found.need = CallNeed(input=10_000, capped=30, minimum=30, output=30, nanos=Nanos(777), least=Nanos(777))
+    found.need = CallNeed(input=10_000, capped=30, minimum=30, output=30, nanos=Nanos(777), min_nanos=Nanos(777))
     if charged:
         found.result.usage = USAGE
     assert record_of(found, 502, mono=101.0).possible == possible
@@ -257,7 +257,7 @@ def test_a_possible_cost_is_that_of_each_channel_at_the_price_of_the_model_that_
     billed = [(name, None if name == "unpriced" else price) for name in tries if name != "answered"]
     found.result.billed = billed  # type: ignore[assignment]
     found.held = Nanos(777)
-    found.need = CallNeed(input=10, capped=30, minimum=30, output=30, nanos=Nanos(777), least=Nanos(777))
+    found.need = CallNeed(input=10, capped=30, minimum=30, output=30, nanos=Nanos(777), min_nanos=Nanos(777))
     if charged:
         found.result.usage = USAGE
     record = record_of(found, 503, mono=101.0)

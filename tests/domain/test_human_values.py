@@ -27,7 +27,7 @@ from gateway.domain.human_values import (
     zoned_time,
 )
 from gateway.domain.price import Tier
-from gateway.domain.units import DOLLAR, MOST, Millis, Nanos
+from gateway.domain.units import DOLLAR, MAX_NUMBER, Millis, Nanos
 
 NOW = Millis(1_763_500_000_000)
 
@@ -62,7 +62,7 @@ def test_nonsense_is_refused(reader: Callable[[str], int], text: str) -> None:
 @pytest.mark.parametrize(
     ("reader", "most", "more"),
     [
-        (parse_count, str(MOST), f"{MOST + 1}"),
+        (parse_count, str(MAX_NUMBER), f"{MAX_NUMBER + 1}"),
         (parse_count, "1000000000B", "1000000001B"),
         (parse_multiplier, "1000", "1000.1"),
     ],

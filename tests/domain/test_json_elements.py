@@ -24,4 +24,4 @@ def test_size_and_depth(value: object, size: int, depth: int) -> None:
 
 
 def test_the_walk_ends_after_too_many() -> None:
-    assert elements_of([[[]], [[]]], most=2).depth == 2
+    assert elements_of([[[]], [[]]], limit=2).depth == 2

@@ -5,7 +5,7 @@ from hypothesis import given, strategies as st
 
 from gateway.domain.errors import BadRequest
 from gateway.domain.money import brief_dollars, dollars, number, parse_dollars
-from gateway.domain.units import MOST
+from gateway.domain.units import MAX_NUMBER
 
 
 @pytest.mark.parametrize(
@@ -34,13 +34,13 @@ def test_what_is_not_an_amount_is_refused(text: str) -> None:
 
 
 def test_what_is_too_much_is_reported_the_most() -> None:
-    assert parse_dollars("1000000000") == MOST
+    assert parse_dollars("1000000000") == MAX_NUMBER
     for text in ("1000000000.000000001", "-1000000001", "1" * 40):
         with pytest.raises(BadRequest, match=r"more than \$1,000,000,000\.00, the most"):
             parse_dollars(text)
 
 
-@given(st.integers(-MOST, MOST))
+@given(st.integers(-MAX_NUMBER, MAX_NUMBER))
 def test_exact_dollars_can_be_read_back(nanos: int) -> None:
     assert parse_dollars(dollars(nanos).replace(",", "")) == nanos
 

@@ -95,7 +95,7 @@ def test_a_damaged_file_is_kept_aside_and_stops_nothing(home: Home, damage: byte
 
 
 def test_only_the_newest_are_kept(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history, "MOST_ENTRIES", 3)
+    monkeypatch.setattr(history, "MAX_ENTRIES", 3)
     kept = home.open()
     for _ in range(5):
         home.add(kept)
@@ -103,7 +103,7 @@ def test_only_the_newest_are_kept(home: Home, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_the_file_stays_small_but_the_newest_entry_is_kept(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history, "MOST_BYTES", 2_000)
+    monkeypatch.setattr(history, "MAX_BYTES", 2_000)
     kept = home.open()
     for _ in range(9):
         home.add(kept, "x" * 300)

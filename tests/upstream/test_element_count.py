@@ -29,8 +29,8 @@ MIB = 1 << 20
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A tenth of the limits, so that answers beyond them are small as well."""
-    monkeypatch.setattr(json_text, "MOST_ELEMENTS", MOST)
-    monkeypatch.setattr(json_text, "MOST_LOGPROBS", 4 * MOST)
+    monkeypatch.setattr(json_text, "MAX_ELEMENTS", MOST)
+    monkeypatch.setattr(json_text, "MAX_LOGPROBS", 4 * MOST)
     monkeypatch.setattr(json_text, "SMALL", MIB // 10)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gateway.upstream.error_body import read_error
-from gateway.upstream.refused_params import most_output, refused_params
+from gateway.upstream.refused_params import max_output, refused_params
 
 DEVELOPER = "Failed to deserialize the JSON body into the target type: messages[0].role: unknown variant `developer`, "
 _NONE = ("reasoning_effort=none",)
@@ -238,7 +238,7 @@ def test_a_role_that_is_not_known(message: str) -> None:
     ],
 )
 def test_the_models_own_limit_is_read_from_a_refusal_of_a_higher_one(message: str) -> None:
-    assert most_output(read_error(json.dumps({"error": {"message": message}}).encode())) == 8192
+    assert max_output(read_error(json.dumps({"error": {"message": message}}).encode())) == 8192
 
 
 @pytest.mark.parametrize(
@@ -279,4 +279,4 @@ def test_the_models_own_limit_is_read_from_a_refusal_of_a_higher_one(message: st
     ],
 )
 def test_half_of_what_an_input_leaves_of_the_context_is_the_limit(message: str, limit: int | None) -> None:
-    assert most_output(read_error(json.dumps({"error": {"message": message}}).encode())) == limit
+    assert max_output(read_error(json.dumps({"error": {"message": message}}).encode())) == limit

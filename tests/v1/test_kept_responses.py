@@ -238,7 +238,7 @@ async def test_the_whole_conversation_is_held_for(gateway: Gateway, provider: Pr
 async def test_the_whole_conversation_counts_as_the_body_of_its_request(gateway: Gateway, provider: Provider) -> None:
     at(gateway, provider, "chat")
     first = (await ask(gateway, input="word " * 20_000)).json
-    gateway.engine.pressure.most_body_bytes = 50_000
+    gateway.engine.pressure.max_body_bytes = 50_000
     answer = await ask(gateway, input="more", previous_response_id=first["id"])
     assert (answer.status, answer.error["code"]) == (503, "out_of_memory")
     await gateway.until(lambda: gateway.engine.pressure.body_bytes == 0)

@@ -288,8 +288,8 @@ async def test_an_old_connection_ends_before_the_next_request(gateway: Gateway) 
 
 async def test_a_frame_counts_while_it_arrives(gateway: Gateway) -> None:
     peers = [(await shaken(gateway.client))[1] for _ in range(4)]
-    assert gateway.engine.pressure.most_body_bytes == 256 << 20
-    gateway.engine.pressure.most_body_bytes = 4_000_000
+    assert gateway.engine.pressure.max_body_bytes == 256 << 20
+    gateway.engine.pressure.max_body_bytes = 4_000_000
     begin = frame(b"x" * 1_600_000)[:1_200_000]
     for peer in peers[:3]:
         await peer.write(begin)
@@ -309,7 +309,7 @@ async def test_a_small_frame_without_memory_is_refused_and_a_call_goes_on(gatewa
     async with talk(gateway) as peer:
         await peer.create("first")
         await provider.asked()
-        gateway.engine.pressure.most_body_bytes = gateway.engine.pressure.body_bytes + 20
+        gateway.engine.pressure.max_body_bytes = gateway.engine.pressure.body_bytes + 20
         await peer.create("second")
         refused = await peer.last()
         go.set()
@@ -343,7 +343,7 @@ async def test_what_is_remembered_is_bounded(gateway: Gateway) -> None:
         ids = [(await peer.response("x" * 1000))["id"] for _ in range(6)]
         assert 6_000 < gateway.engine.pressure.body_bytes < 20_000
         assert said(await peer.response(previous=ids[0])) == "A"
-        gateway.engine.pressure.most_body_bytes = 1 << 20
+        gateway.engine.pressure.max_body_bytes = 1 << 20
         big = await peer.response("y" * 700_000)
         assert (await peer.error(previous=big["id"]))[1] == "previous_response_not_found"
     await gateway.until(lambda: gateway.engine.pressure.body_bytes == 0)

@@ -11,7 +11,7 @@ from aiohttp import web
 from gateway.core.memory import BodyShare, Pressure
 from gateway.domain.settings import Settings
 from gateway.web import request
-from gateway.web.request import BODY_S, LEAST_RATE, check_head, keys_of, read_body
+from gateway.web.request import BODY_S, MIN_RATE, check_head, keys_of, read_body
 from tests.fakes.client import Client, read_answer
 from tests.web.door import opened
 
@@ -210,14 +210,14 @@ async def test_who_is_refused_is_not_told_to_continue(client: Client, headers: d
 class TestSlowness:
     """On a clock thirty times as fast as the wall's."""
 
-    @pytest.mark.parametrize("rate", [0, LEAST_RATE // 2])
+    @pytest.mark.parametrize("rate", [0, MIN_RATE // 2])
     async def test_a_body_below_the_least_rate_is_abandoned(self, client: Client, rate: int) -> None:
         took, answer = await _trickle(client, rate)
         assert answer == (408, "request_timeout", None)
         assert 5 <= took < 3 * 5
 
     async def test_a_body_that_trickles_for_too_long_is_abandoned(self, client: Client) -> None:
-        took, answer = await _trickle(client, 4 * LEAST_RATE)
+        took, answer = await _trickle(client, 4 * MIN_RATE)
         assert answer == (408, "request_timeout", None)
         assert 58 <= took < 65
 

@@ -112,8 +112,8 @@ class DoctorPage(ConsolePage):
         those that are not ok come first.
         """
         usual, further = self._steps[: len(CHECKS)], self._steps[len(CHECKS) :]
-        if len(further) > MOST_FURTHER:
-            further = sorted(further, key=lambda step: step.result == "ok")[:MOST_FURTHER]
+        if len(further) > MAX_FURTHER:
+            further = sorted(further, key=lambda step: step.result == "ok")[:MAX_FURTHER]
         return usual + further
 
     def command(self) -> str:
@@ -153,7 +153,7 @@ class DoctorPage(ConsolePage):
         try:
             async for step in examine(Case(client, token=token, model=model), one_call=bool(token or model)):
                 steps.append(step)
-                if len(steps) <= MOST_FURTHER:
+                if len(steps) <= MAX_FURTHER:
                     self.draw()  # later ones are drawn every second
         finally:
             if self._steps is steps:  # otherwise it was cancelled

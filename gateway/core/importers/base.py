@@ -101,13 +101,13 @@ def with_version(url: str, version: str) -> str:
     return bare if not bare or bare.endswith(version) else bare + version
 
 
-def whole(value: object, least: int = 0) -> int | None:
+def whole(value: object, minimum: int = 0) -> int | None:
     """Returns a value, which may be a text, as a whole number; None if it is not a number, or is out of range."""
     try:
         number = int(Decimal(str(value)))
     except (InvalidOperation, ValueError, OverflowError):
         return None
-    return number if least <= number < 10**15 and not isinstance(value, bool) else None
+    return number if minimum <= number < 10**15 and not isinstance(value, bool) else None
 
 
 def _per_million(rate: object) -> str | None:

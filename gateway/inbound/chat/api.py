@@ -17,7 +17,7 @@ from gateway.domain.channel import Channel
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.json_text import read_optional
 from gateway.domain.order import Order
-from gateway.domain.output_limit import CAPS, CHAT_CONTENT, MOST_CHOICES, MOST_TOKENS
+from gateway.domain.output_limit import CAPS, CHAT_CONTENT, MAX_CHOICES, MAX_TOKEN_COUNT
 from gateway.domain.prompt_size import SCHEMAS, InputBound, bound_of, count_tokens
 from gateway.domain.rawjson import NULL, Fields, is_nothing, is_null
 from gateway.domain.sse import BOM
@@ -79,8 +79,8 @@ def read_chat(text: bytes, body: Body) -> InboundRequest:
     if not chat.messages:
         raise BadRequest("messages is empty; send at least one", param="messages")
     include_usage = wants_usage(chat.stream_options, stream=bool(chat.stream))
-    new_cap = check_range("max_completion_tokens", chat.max_completion_tokens, MOST_TOKENS)
-    old_cap = check_range("max_tokens", chat.max_tokens, MOST_TOKENS)
+    new_cap = check_range("max_completion_tokens", chat.max_completion_tokens, MAX_TOKEN_COUNT)
+    old_cap = check_range("max_tokens", chat.max_tokens, MAX_TOKEN_COUNT)
     bound = _input_bound(body)
     is_legacy = "functions" in fields and is_nothing(fields.get("tools", NULL)) and not is_nothing(fields["functions"])
     return InboundRequest(
@@ -89,7 +89,7 @@ def read_chat(text: bytes, body: Body) -> InboundRequest:
         model=model,
         stream=bool(chat.stream),
         include_usage=include_usage,
-        choices=check_range("n", chat.n, MOST_CHOICES) or 1,
+        choices=check_range("n", chat.n, MAX_CHOICES) or 1,
         output_cap=new_cap or old_cap,
         input_bound=bound.tokens,
         media=bound.media,
@@ -149,10 +149,10 @@ def count_sent_tokens(fields: Fields, name: str) -> int:
     return count_tokens(value)
 
 
-def check_range(name: str, value: int | None, most: int) -> int | None:
-    """Returns the value of a field. Raises BadRequest if it is not from 1 to ``most``."""
-    if value is not None and not 1 <= value <= most:
-        raise BadRequest(f"{name} is {value}; it must be from 1 to {most}", param=name)
+def check_range(name: str, value: int | None, maximum: int) -> int | None:
+    """Returns the value of a field. Raises BadRequest if it is not from 1 to ``maximum``."""
+    if value is not None and not 1 <= value <= maximum:
+        raise BadRequest(f"{name} is {value}; it must be from 1 to {maximum}", param=name)
     return value
 
 

@@ -21,7 +21,7 @@ from gateway.domain.conversation import Conversation, TextPart, Turn
 from gateway.domain.errors import BadRequest
 from gateway.domain.json_text import text_count
 from gateway.domain.order import Order
-from gateway.domain.output_limit import MOST_CHOICES, MOST_TOKENS, STANDARD_FIELDS, OutputLimit, larger, read_limit
+from gateway.domain.output_limit import MAX_CHOICES, MAX_TOKEN_COUNT, STANDARD_FIELDS, OutputLimit, larger, read_limit
 from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN, MESSAGE_TOKENS, InputBound, bound_of
 from gateway.domain.rawjson import Fields, JsonObject
 from gateway.domain.usage import Usage, as_object
@@ -97,8 +97,8 @@ class Completions(ChatCompletions):
         if rawjson.is_null(fields.get("prompt")) and not rawjson.is_null(fields.get("messages")):
             raise missing_input(fields, "prompt")
         bound = _input_bound(body)
-        choices = check_range("n", completion.n, MOST_CHOICES) or 1
-        drafts = check_range("best_of", completion.best_of, MOST_CHOICES) or 1
+        choices = check_range("n", completion.n, MAX_CHOICES) or 1
+        drafts = check_range("best_of", completion.best_of, MAX_CHOICES) or 1
         return InboundRequest(
             body=request.body,
             fields=fields,
@@ -106,7 +106,7 @@ class Completions(ChatCompletions):
             stream=bool(completion.stream),
             include_usage=wants_usage(completion.stream_options, stream=bool(completion.stream)),
             choices=max(choices, drafts) * text_count(fields.get("prompt")),
-            output_cap=check_range("max_tokens", completion.max_tokens or None, MOST_TOKENS) or DEFAULT_OUTPUT,
+            output_cap=check_range("max_tokens", completion.max_tokens or None, MAX_TOKEN_COUNT) or DEFAULT_OUTPUT,
             input_bound=bound.tokens + MESSAGE_TOKENS,
             media=bound.media,
             content=_CONTENT_FIELDS - {"prompt"},  # each of several prompts gets an answer
@@ -155,7 +155,7 @@ def completions_limit(fields: Fields, channel: Channel, served: ServedModel) -> 
     order = with_parameters(Order(fields=fields, model=""), channel.overrides, _PARAMETER_NAMES, _REQUIRED_FIELDS)
     sent = with_limit(order.fields)
     native = read_limit(sent, content=_CONTENT_FIELDS, caps=("max_tokens",))
-    choices = min(native.choices * text_count(sent.get("prompt")), MOST_TOKENS)
+    choices = min(native.choices * text_count(sent.get("prompt")), MAX_TOKEN_COUNT)
     return larger(chat, msgspec.structs.replace(native, choices=choices))
 
 

@@ -20,7 +20,7 @@ from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.errors import BadRequest, GatewayError, InvalidToken, NotFound, QuotaExceeded, UpstreamError
 from gateway.domain.json_text import contains, plain_escapes, read_optional
 from gateway.domain.order import Order
-from gateway.domain.output_limit import MOST_TOKENS, OutputLimit, read_limit
+from gateway.domain.output_limit import MAX_TOKEN_COUNT, OutputLimit, read_limit
 from gateway.domain.prompt_size import (
     BOUND_DATED_TOOL,
     BOUND_TOOL,
@@ -113,8 +113,8 @@ def parse_messages_request(request: HttpRequest, *, only_counts: bool = False) -
 def _check_cap(cap: int | None) -> int:
     if cap is None:
         raise BadRequest("max_tokens: Field required", code="missing_required_parameter", param="max_tokens")
-    if not 0 <= cap <= MOST_TOKENS:
-        raise BadRequest(f"max_tokens is {cap}; it must be from 0 to {MOST_TOKENS}", param="max_tokens")
+    if not 0 <= cap <= MAX_TOKEN_COUNT:
+        raise BadRequest(f"max_tokens is {cap}; it must be from 0 to {MAX_TOKEN_COUNT}", param="max_tokens")
     return cap
 
 

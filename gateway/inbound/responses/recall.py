@@ -109,11 +109,11 @@ _ITEM = msgspec.json.Decoder(_Item)
 _ANSWER = msgspec.json.Decoder(_Answer)
 
 
-def recall(body: bytes, remembered: ItemMemory, most: int) -> RecalledRequest:
+def recall(body: bytes, remembered: ItemMemory, max_size: int) -> RecalledRequest:
     """Returns the request completed from memory. An invalid one is not changed: its errors are found later.
 
     Raises BadRequest for the result of a tool call that is not in the conversation, and TooLarge if the completed
-    request has more than ``most`` bytes.
+    request has more than ``max_size`` bytes.
     """
     body = body.removeprefix(BOM)
     try:
@@ -129,9 +129,9 @@ def recall(body: bytes, remembered: ItemMemory, most: int) -> RecalledRequest:
         stored=head.store is not False,
         previous=previous if responses else "",
         partial=(bool(previous) and not responses) or not rawjson.is_null(head.conversation),
-        input=_resolve_references(items, remembered, most) if has_references else items,
+        input=_resolve_references(items, remembered, max_size) if has_references else items,
     )
-    return _with_conversation(recalled, responses, most) if responses or has_references else recalled
+    return _with_conversation(recalled, responses, max_size) if responses or has_references else recalled
 
 
 def kept_of(request: RecalledRequest, data: bytes, call: str) -> KeptResponse | None:
@@ -194,7 +194,7 @@ def input_items(responses: list[KeptResponse]) -> list[dict[str, Any]]:
     return listed
 
 
-def _with_conversation(request: RecalledRequest, responses: list[KeptResponse], most: int) -> RecalledRequest:
+def _with_conversation(request: RecalledRequest, responses: list[KeptResponse], max_size: int) -> RecalledRequest:
     """Returns the request with the whole conversation. Raises BadRequest for results without a call, and TooLarge."""
     fields = read_body(request.body).fields
     fields.pop("input", None)
@@ -204,7 +204,7 @@ def _with_conversation(request: RecalledRequest, responses: list[KeptResponse], 
         _check_results(earlier, request.input)
     content = b'"input":[%b]' % _join((earlier, request.input))
     body = b"{%b}" % _join((content, rawjson.encode(fields)[1:-1]))
-    _check_size(len(body), most)
+    _check_size(len(body), max_size)
     return msgspec.structs.replace(request, body=body)
 
 
@@ -232,7 +232,7 @@ def _check_results(earlier: bytes, items: bytes) -> None:
         raise BadRequest(f"input: a tool result has the call_id {lost[:80]!a}, but no tool call has it", param="input")
 
 
-def _resolve_references(items: bytes, remembered: ItemMemory, most: int) -> bytes:
+def _resolve_references(items: bytes, remembered: ItemMemory, max_size: int) -> bytes:
     """Returns the items with those that they refer to. Raises TooLarge: an item may be referred to many times."""
     targets: dict[str, bytes | None] = {}
     resolved = []
@@ -241,13 +241,13 @@ def _resolve_references(items: bytes, remembered: ItemMemory, most: int) -> byte
             targets[item.id] = remembered.item(item.id)
         target = targets.get(item.id or "") if item.is_reference else None
         resolved.append(target or bytes(raw))
-    _check_size(sum(map(len, resolved)), most)
+    _check_size(sum(map(len, resolved)), max_size)
     return _join(resolved)
 
 
-def _check_size(size: int, most: int) -> None:
-    if size > most:
-        raise TooLarge(f"the request is larger than {most >> 20} MiB with the responses that it continues")
+def _check_size(size: int, max_size: int) -> None:
+    if size > max_size:
+        raise TooLarge(f"the request is larger than {max_size >> 20} MiB with the responses that it continues")
 
 
 def _read_items(items: bytes) -> list[_Item]:

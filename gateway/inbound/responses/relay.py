@@ -31,7 +31,7 @@ from gateway.upstream.adapter import Adapter, RequestWriter, WholeAnswer, whole_
 from gateway.upstream.error_body import ErrorBody, read_error
 from gateway.upstream.failures import REJECTED
 from gateway.upstream.null_values import NULLS
-from gateway.upstream.openai.dialect import LEAST_LIMIT, endpoint
+from gateway.upstream.openai.dialect import MIN_LIMIT, endpoint
 from gateway.upstream.openai.responses import NOT_CONVERTED, PATH, refuses_reasoning
 from gateway.upstream.overrides import with_parameters
 from gateway.upstream.request_rules import fit_request, is_rule
@@ -235,7 +235,7 @@ class ResponsesRelay(Adapter):
         if rawjson.maybe(order.fields.get("model")) != served.upstream_name:
             changes["model"] = rawjson.raw(served.upstream_name)
         if rawjson.is_null(order.fields.get("max_output_tokens")) and order.output_budget is not None:
-            lowered = max(LEAST_LIMIT, order.output_budget)
+            lowered = max(MIN_LIMIT, order.output_budget)
             changes["max_output_tokens"] = rawjson.raw(lowered)
         return PreparedRequest(
             url=endpoint(channel.base_url, self.path),

@@ -17,7 +17,7 @@ from gateway.domain.conversation import Conversation
 from gateway.domain.errors import BadRequest
 from gateway.domain.json_text import contains, read_typed
 from gateway.domain.order import Order
-from gateway.domain.output_limit import MOST_TOKENS, OutputLimit, larger, read_limit
+from gateway.domain.output_limit import MAX_TOKEN_COUNT, OutputLimit, larger, read_limit
 from gateway.domain.prompt_size import MESSAGE_TOKENS, bound_of, tokens_of
 from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.sse import BOM
@@ -31,7 +31,7 @@ from gateway.inbound.responses.render import ResponsePlan
 from gateway.inbound.responses.summary import PROMPT_BOUND, TRIGGER
 from gateway.inbound.responses.tools import TOOL_FIELDS, ToolKind, ToolTable, written_tools_bound
 from gateway.upstream.dialects import chat_limit
-from gateway.upstream.openai.dialect import LEAST_LIMIT
+from gateway.upstream.openai.dialect import MIN_LIMIT
 from gateway.upstream.openai.responses import ENCRYPTED
 
 _SHARED_NAMES = (
@@ -143,7 +143,7 @@ def parse_responses_request(request: HttpRequest) -> InboundRequest:
         stream=bool(typed.stream),
         output_cap=typed.max_output_tokens,
         content=CONTENT_FIELDS,
-        least_cap=LEAST_LIMIT,
+        min_cap=MIN_LIMIT,
         input_bound=bound.tokens + MESSAGE_TOKENS * len(texts) + added,
         media=bound.media,
         calls=bound.calls,
@@ -180,7 +180,7 @@ def check_fields(params: ResponsesFields, fields: Fields) -> None:
         raise BadRequest("input must be a string or an array of items", code="invalid_type", param="input")
     if not (rawjson.is_null(params.instructions) or rawjson.is_list(params.instructions)):
         check_text(params.instructions, "instructions")
-    check_range("max_output_tokens", params.max_output_tokens, MOST_TOKENS)
+    check_range("max_output_tokens", params.max_output_tokens, MAX_TOKEN_COUNT)
     if params.background:
         msg = "background: answers are not kept here to be fetched later; send the request without it"
         raise BadRequest(msg, code="unsupported_parameter", param="background")

@@ -11,7 +11,7 @@ from gateway.domain import rawjson
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import BadRequest
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
-from gateway.domain.output_limit import LEAST_OUTPUT, OutputLimit, limit_of, read_limit
+from gateway.domain.output_limit import MIN_OUTPUT, OutputLimit, limit_of, read_limit
 from gateway.domain.rawjson import Fields, is_nothing
 from gateway.upstream.adapter import ChannelDialect
 from gateway.upstream.answer_formats import JSON_FORMATS, JSON_LINE
@@ -89,8 +89,8 @@ class AnthropicDialect(ChannelDialect):
             thinking, answers = limit.capped, limit.choices
         if cap:
             return limit_of(max(max_tokens, thinking), choices=answers)
-        least = max(thinking, min(max_tokens, LEAST_OUTPUT + thinking))
-        return limit_of(None, expected=max(max_tokens, thinking), choices=answers, minimum=least)
+        minimum = max(thinking, min(max_tokens, MIN_OUTPUT + thinking))
+        return limit_of(None, expected=max(max_tokens, thinking), choices=answers, minimum=minimum)
 
     def model_limit(self, upstream_model: str) -> int | None:
         return model_of(upstream_model).max_output

@@ -11,7 +11,7 @@ from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import BadRequest
 from gateway.domain.limits import DEFAULT_OUTPUT
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
-from gateway.domain.output_limit import LEAST_OUTPUT, OutputLimit, limit_of
+from gateway.domain.output_limit import MIN_OUTPUT, OutputLimit, limit_of
 from gateway.domain.rawjson import Fields
 from gateway.upstream.adapter import ChannelDialect
 from gateway.upstream.call_memory import Recall
@@ -68,8 +68,8 @@ class GeminiDialect(ChannelDialect):
         if cap is not None:
             return limit_of(_lower_cap(cap, served), choices=max(1, choices))
         budget = (thinking_config(chat_effort(fields), model_of(served.upstream_name)) or {}).get("thinkingBudget", 0)
-        least = LEAST_OUTPUT if budget else 0
-        return limit_of(None, expected=DEFAULT_OUTPUT + budget, choices=max(1, choices), minimum=least)
+        minimum = MIN_OUTPUT if budget else 0
+        return limit_of(None, expected=DEFAULT_OUTPUT + budget, choices=max(1, choices), minimum=minimum)
 
     def model_limit(self, upstream_model: str) -> int | None:
         return model_of(upstream_model).max_output

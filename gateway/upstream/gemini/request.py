@@ -118,8 +118,8 @@ def thinking_config(effort: str | None, model: GeminiModel) -> dict[str, Any] | 
         return None
     amount: dict[str, Any] = {"thinkingLevel": nearest_level(effort, model.levels)}
     if model.thinking is GeminiThinking.BUDGET:
-        least = model.budget_off if effort == "none" else model.budget_minimal
-        amount = {"thinkingBudget": _BUDGETS.get(effort, least)}
+        default = model.budget_off if effort == "none" else model.budget_minimal
+        amount = {"thinkingBudget": _BUDGETS.get(effort, default)}
     return amount if effort == "none" else {**amount, "includeThoughts": True}
 
 

@@ -41,7 +41,7 @@ _OTHER_NAMES = dict(zip(CAPS, (TokenLimitField.MAX_TOKENS, TokenLimitField.MAX_C
 _TOOL = msgspec.Raw(b'"tool"')
 _ONLY_THERE = re.compile(r"(?i)function tools with reasoning_effort|\buse (?:the )?`?/?(?:v1/)?responses\b")
 """Matches OpenAI's refusals of what chat completions lack."""
-LEAST_LIMIT = 16
+MIN_LIMIT = 16
 """The least ``max_output_tokens`` that OpenAI accepts. Lower ones are raised: programs check models with one token."""
 _NO_PATH = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED})
 
@@ -231,9 +231,9 @@ class OpenAIDialect(ChannelDialect):
         vendor = vendor_of(channel.preset, channel.base_url)
         return vendor.reasoning_back or _may_be_responses(channel)
 
-    def least_output(self, channel: Channel) -> int:
+    def min_output(self, channel: Channel) -> int:
         """See ``ChannelDialect``. Lower limits of responses are raised."""
-        return LEAST_LIMIT if _may_be_responses(channel) else 0
+        return MIN_LIMIT if _may_be_responses(channel) else 0
 
     def models_request(self, channel: Channel, after: str) -> PreparedRequest | None:
         """Returns the request for all models at once."""

@@ -38,7 +38,7 @@ _CALL_IDS = NameRules(valid=re.compile(".{0,40}", re.DOTALL), invalid_character=
 """The ids of tool calls that OpenAI takes. Others take longer ones, and some gateways keep signatures in them."""
 _SHORT_IDS = frozenset({OPENAI.name, "azure"})
 """The vendors that refuse longer ids."""
-MOST_STOPS = 4
+MAX_STOPS = 4
 """OpenAI's limit of stop sequences."""
 _ONLY_OPENAI = ("safety_identifier", "service_tier")
 """Parameters that a client of another API means for OpenAI only, and that other vendors may refuse."""
@@ -73,8 +73,8 @@ def _fit_parameters(parameters: Fields, param_names: Mapping[str, str], vendor: 
     unaccepted = ["top_k"] if vendor is OPENAI else [name for name in _ONLY_OPENAI if name in param_names]
     dropped = [name for name in unaccepted if not is_nothing(fields.pop(name, NULL))]
     stops = rawjson.list_at(fields.get("stop")) if vendor is OPENAI else []
-    if len(stops) > MOST_STOPS:
-        fields["stop"] = rawjson.raw(stops[:MOST_STOPS])
+    if len(stops) > MAX_STOPS:
+        fields["stop"] = rawjson.raw(stops[:MAX_STOPS])
         dropped.append("stop")
     return fields, dropped
 

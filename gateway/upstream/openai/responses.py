@@ -37,7 +37,7 @@ from gateway.upstream.error_body import read_error
 from gateway.upstream.failures import lacks_path
 from gateway.upstream.learned_params import INCLUDE
 from gateway.upstream.message_shapes import FILLER
-from gateway.upstream.openai.dialect import LEAST_LIMIT, PLAIN_HEADERS, STREAM_HEADERS, endpoint
+from gateway.upstream.openai.dialect import MIN_LIMIT, PLAIN_HEADERS, STREAM_HEADERS, endpoint
 from gateway.upstream.openai.request import OPENAI_TOOLS, error_text
 from gateway.upstream.openai.responses_reader import COMMENTARY, OutputReader, account_of
 from gateway.upstream.request_rules import STREAM
@@ -121,7 +121,7 @@ def refuses_reasoning(failure: Failure) -> bool:
 def _output_limit(cap: int | None, served: ServedModel, budget: int | None) -> int | None:
     """Returns the client's limit, or what the remaining money pays for, within the model's and OpenAI's limits."""
     limits = [limit for limit in (budget if cap is None else cap, served.max_output) if limit is not None]
-    return None if cap is None and budget is None else max(LEAST_LIMIT, min(limits))
+    return None if cap is None and budget is None else max(MIN_LIMIT, min(limits))
 
 
 def _body(parameters: Parameters, recall: Recall) -> JsonObject:

@@ -5,7 +5,7 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.answer import ToolCallPart
 from gateway.domain.rawjson import NULL
-from gateway.upstream.tool_call_tracker import MOST_CALLS
+from gateway.upstream.tool_call_tracker import MAX_CALLS
 
 
 class TooManyCalls(ValueError):
@@ -15,7 +15,7 @@ class TooManyCalls(ValueError):
 def call_objects(raw: msgspec.Raw) -> list[rawjson.Fields]:
     """Returns the tool calls in a field: a list, or one call. Raises TooManyCalls, and ValueError for anything else."""
     items = rawjson.items(raw) if bytes(memoryview(raw)[:1]) != b"{" else [raw]
-    if len(items) > MOST_CALLS + 1:
+    if len(items) > MAX_CALLS + 1:
         raise TooManyCalls("too many tool calls")
     calls = [rawjson.fields(call) for call in items if not rawjson.is_null(call)]
     if calls == [{}]:

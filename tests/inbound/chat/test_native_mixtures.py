@@ -113,7 +113,7 @@ def test_a_template_changes_nothing(parts: list[bytes], sizes: list[int], start:
     data = b"".join([ROLE, *parts, STOP, event(chunk(delta(index=1, finish="stop"))), DONE])
     found = _outcome(data, iter(sizes), start)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(event_stream, "MOST_TEMPLATES", 0)
+        patched.setattr(event_stream, "MAX_TEMPLATES", 0)
         assert _outcome(data, iter(()), start) == found
     if found[1] and start is native_stream:
         said_in(found[0])

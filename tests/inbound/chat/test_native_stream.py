@@ -41,7 +41,7 @@ def _fed(data: bytes, size: int) -> tuple[NativeChatStream, bytes]:
 def test_templates_change_nothing(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     with_templates = outcome(_stream(), case.came)
     stream, _ = _fed(case.came, len(case.came) or 1)
-    monkeypatch.setattr("gateway.inbound.event_stream.MOST_TEMPLATES", 0)
+    monkeypatch.setattr("gateway.inbound.event_stream.MAX_TEMPLATES", 0)
     assert outcome(_stream(), case.came) == with_templates
     plain, _ = _fed(case.came, len(case.came) or 1)
     assert (plain.events, plain.comments) == (stream.events, stream.comments)

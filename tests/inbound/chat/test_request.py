@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gateway.domain.errors import BadRequest
-from gateway.domain.output_limit import MOST_CHOICES, MOST_TOKENS
+from gateway.domain.output_limit import MAX_CHOICES, MAX_TOKEN_COUNT
 from gateway.inbound.api import HttpRequest, InboundRequest
 from gateway.inbound.chat.api import CHAT, MAX_MODEL
 
@@ -46,7 +46,7 @@ def test_values_stay_as_they_were_sent() -> None:
         ({"max_tokens": 5, "max_completion_tokens": 7}, 7),
         ({"max_tokens": 5, "max_completion_tokens": None}, 5),
         ({"max_tokens": None}, None),
-        ({"max_tokens": MOST_TOKENS}, MOST_TOKENS),
+        ({"max_tokens": MAX_TOKEN_COUNT}, MAX_TOKEN_COUNT),
     ],
 )
 def test_the_output_limit_has_two_names(fields: dict[str, Any], found: int | None) -> None:
@@ -106,12 +106,12 @@ def test_null_is_the_same_as_absent(name: str) -> None:
         ({"max_tokens": 1.5}, "invalid_type", "max_tokens"),
         ({"max_tokens": True}, "invalid_type", "max_tokens"),
         ({"max_tokens": "5"}, "invalid_type", "max_tokens"),
-        ({"max_tokens": MOST_TOKENS + 1}, "invalid_value", "max_tokens"),
+        ({"max_tokens": MAX_TOKEN_COUNT + 1}, "invalid_value", "max_tokens"),
         ({"max_completion_tokens": 0}, "invalid_value", "max_completion_tokens"),
         ({"max_completion_tokens": 9, "max_tokens": -1}, "invalid_value", "max_tokens"),
         ({"n": 0}, "invalid_value", "n"),
         ({"n": -1}, "invalid_value", "n"),
-        ({"n": MOST_CHOICES + 1}, "invalid_value", "n"),
+        ({"n": MAX_CHOICES + 1}, "invalid_value", "n"),
         ({"n": 1000}, "invalid_value", "n"),
         ({"n": "1"}, "invalid_type", "n"),
         ({"temperature": "hot"}, "invalid_type", "temperature"),
@@ -131,7 +131,7 @@ def test_missing_messages_are_named() -> None:
     assert (caught.value.code, caught.value.param) == ("missing_required_parameter", "messages")
 
 
-@pytest.mark.parametrize("n", [1, MOST_CHOICES])
+@pytest.mark.parametrize("n", [1, MAX_CHOICES])
 def test_choices_may_be_several(n: int) -> None:
     assert ask(n=n).choices == n
 
