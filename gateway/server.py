@@ -114,7 +114,7 @@ async def serve(config: Config, *, ready: Callable[[Welcome], None]) -> int:
         ready(_welcome(engine, config, key))
         await stop_requests.requested.wait()
         await public_port.drain(config.drain_s, stop_requests.at_once)
-        return 0 if engine.store.books.healthy and not engine.store.folder.misplaced else 1
+        return 0 if engine.store.books.healthy and not engine.store.folder.missing_reason else 1
 
 
 @asynccontextmanager
@@ -313,13 +313,15 @@ async def _follow_parent(stop_requests: _StopRequests) -> None:
 
 async def _watch_folder(folder: Folder, home: Path, stop_requests: _StopRequests) -> None:
     """Stop when two checks find that the path of the data folder leads elsewhere: no client finds this server then."""
-    misplaced_checks = 0
-    while misplaced_checks < 2:
+    missing_checks = 0
+    while missing_checks < 2:
         await asyncio.sleep(1.0)
-        misplaced_checks = misplaced_checks + 1 if folder.misplaced else 0
+        missing_checks = missing_checks + 1 if folder.missing_reason else 0
     where = ordinary_path(folder.path / "config.json").parent
     now = f"it is {where} now" if where.is_dir() else "it is gone, and with it the records of its calls"
-    _log.error("the data folder %s %s: %s. This server stops when its calls have ended", home, folder.misplaced, now)
+    _log.error(
+        "the data folder %s %s: %s. This server stops when its calls have ended", home, folder.missing_reason, now
+    )
     stop_requests.request(False)
 
 

@@ -107,8 +107,8 @@ class Board:
 
     def _set_tables(self, event: events.Snapshot | events.EntityChanged) -> None:
         self.account = event.account
-        self.tokens = [token for token in event.tokens if not token.outlived]
-        self.ended_tokens = [token for token in event.tokens if token.outlived]
+        self.tokens = [token for token in event.tokens if not token.program_ended]
+        self.ended_tokens = [token for token in event.tokens if token.program_ended]
         self.groups = event.groups
         self.channels, self.models = event.channels, event.models
         self.names = present_names_of(event)

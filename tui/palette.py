@@ -163,7 +163,7 @@ def score_of(query: str, entry: PaletteEntry) -> float:
     elif all(word in f"{text} {entry.about.casefold()}" for word in words):
         score = 20.0
     else:
-        score = 10.0 if _in_order("".join(words), text) else 0.0
+        score = 10.0 if _has_in_order("".join(words), text) else 0.0
     return score * entry.weight / (1 + len(text) / 500)
 
 
@@ -177,7 +177,7 @@ def highlight(text: str, query: str) -> Content:
     return result
 
 
-def _in_order(letters: str, text: str) -> bool:
+def _has_in_order(letters: str, text: str) -> bool:
     """Returns whether the text has the letters in this order, the first one at the start of a word."""
     starts = (i for i, letter in enumerate(text) if letter == letters[0] and (i == 0 or not text[i - 1].isalnum()))
     for start in starts:

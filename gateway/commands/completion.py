@@ -144,7 +144,7 @@ def complete_apps(_ctx: click.Context, _param: click.Parameter, incomplete: str)
 
 
 async def _usable_tokens(client: ControlClient) -> list[TokenView]:
-    return [token for token in await client.tokens() if not token.outlived]
+    return [token for token in await client.tokens() if not token.program_ended]
 
 
 TOKENS = name_completer(_usable_tokens)

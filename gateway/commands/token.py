@@ -72,7 +72,7 @@ def list_tokens(*, search: str | None, with_ended: bool, as_json: bool) -> None:
     if search is not None:
         words = search.casefold().split()
         tokens = [token for token in tokens if all(word in token.search_text.casefold() for word in words)]
-    shown = [token for token in tokens if with_ended or not token.outlived]
+    shown = [token for token in tokens if with_ended or not token.program_ended]
     empty = "no tokens yet; create one: tollkeeper token add NAME" if search is None else "no token matches"
     out_list(shown, COLUMNS, as_json=as_json, empty=empty)
     if hidden := len(tokens) - len(shown):

@@ -88,7 +88,7 @@ async def _follow(
     feed = EventFeed(recent)
     async with aclosing(_events(client, filters)) as events:
         async for event in events:
-            if isinstance(event, Snapshot) and feed.missed(event):
+            if isinstance(event, Snapshot) and feed.has_gap(event):
                 notify("note: some calls are left out here; 'tollkeeper usage list' lists them")
             for call in feed.calls_in(event):
                 out(json_line(call) if as_json else line_of(call, terminal_width()))
@@ -134,8 +134,8 @@ class EventFeed:
             return calls[len(calls) - min(self._recent, len(calls)) :]
         return calls
 
-    def missed(self, event: Snapshot) -> bool:
-        """Returns whether calls have ended that are too old for this snapshot and were not shown."""
+    def has_gap(self, event: Snapshot) -> bool:
+        """Returns whether calls that were not shown are too old for this snapshot."""
         return self._started and event.older > 0 and self._seen.keys().isdisjoint(call.id for call in event.recent)
 
     def unseen(self, calls: Iterable[CallView]) -> list[CallView]:

@@ -132,7 +132,7 @@ class ImportPlan:
         """Returns whether this is a program's token, which no file has. One that is left over goes with its group."""
         if not isinstance(entity, Token) or not entity.temporary:
             return False
-        return entity.group in self.registry.groups or not entity.outlived(self._now)
+        return entity.group in self.registry.groups or not entity.program_ended(self._now)
 
     def _omitted_fields(self, section: Section, title: str, old: msgspec.Struct | None) -> dict[str, Any]:
         """Returns the values of fields that are not in files: the present ones, or a new entity's. Adds to ``keys``."""

@@ -45,7 +45,7 @@ def _removal_changes(edits: ConfigEdits, group: Group, target: str) -> list[Chan
     """Returns the changes that remove a group and move its users to ``target``, except for programs that ended."""
     registry, now = edits.registry, edits.now
     tokens = [token for token in registry.tokens.values() if token.group == group.name]
-    users = sorted(f"token '{token.name}'" for token in tokens if not token.outlived(now))
+    users = sorted(f"token '{token.name}'" for token in tokens if not token.program_ended(now))
     users += sorted(f"channel '{c.name}'" for c in registry.channels.values() if group.name in c.groups)
     if target:
         validation.check_group_exists(target, registry, field="move")

@@ -111,7 +111,7 @@ async def _reasons_to_ask(edits: ConfigEdits, entry: HistoryEntry, plan: UndoPla
     if expiring.records:
         days = count_text(plan.registry.settings.keep_days, "day")
         reasons.append(f"Records are then kept for {days} only, and {expiring.text} are deleted for good.")
-    if edits.source.elsewhere(entry.source):
+    if edits.source.differs_from(entry.source):
         reasons.append(f"It was made by {entry.source.text(edits.source)}, {ago(edits.now - entry.time)}.")
     before = edits.registry
     counts = await asyncio.to_thread(_call_counts, edits.engine, entry.time)

@@ -54,7 +54,7 @@ async def show_model(edits: ConfigEdits, request: web.Request) -> ModelDetail:
         tokens=sorted(
             token.name
             for token in registry.tokens.values()
-            if name in catalog.visible(token) and not token.outlived(edits.now)
+            if name in catalog.visible(token) and not token.program_ended(edits.now)
         ),
         routes=routes,
     )

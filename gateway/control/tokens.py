@@ -23,7 +23,7 @@ from gateway.domain.units import Millis, TokenId
 from gateway.domain.views import NewToken
 
 DEFAULT_GROUP = "default"
-OUTLIVED_MS = 3 * 86_400_000
+KEEP_ENDED_MS = 3 * 86_400_000
 """How long the token of an ended program is kept, to be shown and named in errors of later calls, in milliseconds."""
 
 
@@ -68,7 +68,7 @@ async def delete_ended(engine: Engine) -> None:
 
 def _expired_removals(edits: ConfigEdits) -> Iterator[Change]:
     for token in edits.registry.tokens.values():
-        if token.outlived(Millis(edits.now - OUTLIVED_MS)):
+        if token.program_ended(Millis(edits.now - KEEP_ENDED_MS)):
             yield from _removal_changes(edits, token)
 
 

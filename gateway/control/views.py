@@ -94,7 +94,7 @@ def group_view(engine: Engine, group: Group) -> GroupView:
         **_copy_fields(group, GroupFields, "budgets"),
         sees=list(engine.catalog.group_models(group.name)),
         budgets=budget_views(engine, scope, group.budgets),
-        tokens=sorted(t.name for t in registry.tokens.values() if t.group == group.name and not t.outlived(now)),
+        tokens=sorted(t.name for t in registry.tokens.values() if t.group == group.name and not t.program_ended(now)),
         channels=[c.name for c in sorted(channels, key=lambda c: (-c.priority, c.name))],
         calls=spent.calls,
         spent_nanos=spent.nanos,
@@ -131,7 +131,7 @@ def channel_view(engine: Engine, channel: Channel, tallies: Tallies) -> ChannelV
         proxy=shown_proxy(channel.proxy),
         state=state.name,
         reason=state.reason,
-        until_ms=until_ms(engine, state),
+        until_ms=pause_end(engine, state),
         in_flight=sum(call.channel == channel.id for call in engine.store.books.running.values()),
         calls=sums.calls,
         errors=sums.failures,
@@ -169,12 +169,12 @@ def _key_views(engine: Engine, channel: Channel) -> tuple[KeyView, ...]:
     """Returns the views of a channel's keys. An only key has the state of the channel."""
     keys = zip(channel.all_keys, engine.key_states(channel), strict=True)
     return tuple(
-        KeyView(number=number, key=mask(key), state=state.name, reason=state.reason, until_ms=until_ms(engine, state))
+        KeyView(number=number, key=mask(key), state=state.name, reason=state.reason, until_ms=pause_end(engine, state))
         for number, (key, state) in enumerate(keys, start=1)
     )
 
 
-def until_ms(engine: Engine, state: HealthState) -> Millis | None:
+def pause_end(engine: Engine, state: HealthState) -> Millis | None:
     """Returns when the pause ends, by the wall clock; None without a pause."""
     return Millis(engine.now() + round(state.left_s * 1000)) if state.left_s else None
 

@@ -7,7 +7,7 @@ from aiohttp import web
 
 from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import query
-from gateway.control.views import budget_views, price_view, until_ms
+from gateway.control.views import budget_views, pause_end, price_view
 from gateway.core.admission import group_of
 from gateway.core.catalog import Catalog
 from gateway.core.channel_limits import limit_check
@@ -316,7 +316,7 @@ def _route(engine: Engine, channel: Channel, model: str, upstream_model: str, pa
         weight=channel.weight,
         state=state.name,
         reason=state.reason,
-        until_ms=until_ms(engine, state),
+        until_ms=pause_end(engine, state),
         in_flight=engine.health.in_flight(channel.id),
         passed=passed or unset_text(engine.upstreams.variables.blocking(channel)),
         cache_marks=marks_cache(channel, engine.learned.of(channel.id, served, engine.now())),

@@ -156,13 +156,13 @@ def affordable_hold(
             raise
     hold: HoldPlan | None = None
     affordable: list[ModelNeed] = []
-    left_out: dict[str, QuotaExceeded] = {}
+    unaffordable: dict[str, QuotaExceeded] = {}
     for model in needs:
         need = largest_need([*affordable, model], call.context.group.multiplier)
         try:
             hold = _hold_for(call, model, need, books)
         except QuotaExceeded as error:
-            left_out[model.model] = error.with_traceback(None)  # its frames refer to the call
+            unaffordable[model.model] = error.with_traceback(None)  # its frames refer to the call
             if model.model == call.context.request.model:
                 break
         else:
@@ -170,8 +170,8 @@ def affordable_hold(
             affordable.append(model)
     if hold is None:
         call.need = needs[0].need
-        raise left_out[needs[0].model]
-    return hold, left_out
+        raise unaffordable[needs[0].model]
+    return hold, unaffordable
 
 
 def _hold_for(call: Call, model: ModelNeed, need: CallNeed, books: MoneyBooks) -> HoldPlan:

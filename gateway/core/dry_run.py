@@ -82,7 +82,7 @@ def dry_run(
     try:
         if admission.full is not None:
             limiter.concurrency.gates_with_room((admission.full,))
-        return msgspec.structs.replace(run, choice=_first(call, usable(admission.entry), chooser))
+        return msgspec.structs.replace(run, choice=_first_choice(call, usable(admission.entry), chooser))
     except GatewayError as error:
         return msgspec.structs.replace(run, error=error)
 
@@ -105,7 +105,7 @@ def _refused_run(error: GatewayError, planned: PlannedCall, catalog: Catalog, bo
     return msgspec.structs.replace(run, need=call.need, unaffordable=unaffordable)
 
 
-def _first(call: Call, entry: ModelEntry, chooser: Chooser) -> RouteChoice:
+def _first_choice(call: Call, entry: ModelEntry, chooser: Chooser) -> RouteChoice:
     """Returns the choice of the first channel; without a route if the call may wait for one."""
     choice = chooser.first(call, entry, dry=True)
     if choice.route is None:

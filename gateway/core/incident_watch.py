@@ -132,7 +132,7 @@ class IncidentWatch:
         }
         names = {channel.id: channel.name for channel in registry.channels.values()}
         self.incidents.follow_names(names | {subject: name for subject, (name, _) in budgets.items()})
-        self._too_small = self._still_too_small({subject: view for subject, (_, view) in budgets.items()}, refused, now)
+        self._too_small = self._find_too_small({subject: view for subject, (_, view) in budgets.items()}, refused, now)
         self._spent = [
             _spent_condition(subject, name, view, too_small=subject in self._too_small)
             for subject, (name, view) in budgets.items()
@@ -145,7 +145,7 @@ class IncidentWatch:
             self._spent.append(spent_balance)
         return self._spent
 
-    def _still_too_small(
+    def _find_too_small(
         self, budgets: Mapping[str, BudgetView], refused: set[str], now: Millis
     ) -> dict[str, tuple[Millis, BudgetView]]:
         """Returns the budgets that were too small for a call within ten minutes, and have paid for none since."""
@@ -162,7 +162,7 @@ class IncidentWatch:
         for group in registry.groups.values():
             yield ("group", group.id), f"group '{plain(group.name)}'", group.budgets
         for token in registry.tokens.values():
-            if not token.outlived(now):  # the token of a program that has not ended
+            if not token.program_ended(now):  # the token of a program that has not ended
                 yield ("token", token.id), f"token '{plain(token.name)}'", token.budgets
 
     def _unset(self, channels: Iterable[Channel]) -> Iterator[Condition]:
@@ -179,7 +179,7 @@ class IncidentWatch:
     def _channel_conditions(self, channels: Iterable[Channel]) -> Iterator[Condition]:
         for channel in channels:
             if missing := self.health.missing(channel.id):
-                yield _condition(channel, FailureKind.MISSING, "", until=self._until(max(missing.values())))
+                yield _condition(channel, FailureKind.MISSING, "", until=self._end_of_pause(max(missing.values())))
             yield from self._pause(channel, "", self.health.state(channel))
             for key, id in _keys(channel):
                 yield from self._pause(channel, key, self.health.state_of(id))
@@ -188,7 +188,7 @@ class IncidentWatch:
         """Yields the pause of a channel or key, if it has one. A refusal lasts until a key is accepted."""
         refused = state.kind is FailureKind.AUTH
         if state.kind is not FailureKind.UNSET and (state.name in PAUSED_STATES or refused):
-            until = self._until(state.left_s) if state.left_s else None
+            until = self._end_of_pause(state.left_s) if state.left_s else None
             yield _condition(channel, state.kind, state.reason, key=key, until=until)
 
     def _failing(self, channels: Iterable[Channel]) -> Iterator[tuple[str, str]]:
@@ -198,7 +198,7 @@ class IncidentWatch:
                 if self.health.failed_last(id):
                     yield channel.id, key
 
-    def _until(self, left_s: float) -> Millis:
+    def _end_of_pause(self, left_s: float) -> Millis:
         return Millis(self.clock.wall() + round(left_s * 1000))
 
 

@@ -29,7 +29,7 @@ from gateway.core.event_bus import EventBus
 from gateway.core.live_calls import LiveCalls
 from gateway.core.preparation import Worker
 from gateway.core.progress import BudgetExhausted
-from gateway.core.queueing import CallQueue, until_gone
+from gateway.core.queueing import CallQueue, cancel_when_gone
 from gateway.core.quota_refusals import set_program_status
 from gateway.core.ratelimit import Limiter
 from gateway.core.recent_items import BrokenStreams, RecentFailures
@@ -117,7 +117,7 @@ class Pipeline:
                 raise self.closed
             large = is_large(received.body)
             if large:
-                with until_gone(client):
+                with cancel_when_gone(client):
                     request = await self.worker.run(partial(parse_large, origin.api, received))
             else:
                 request = origin.api.parse(received)
@@ -152,7 +152,7 @@ class Pipeline:
         context = call.context
         if large:
             needs = partial(needs_by_model, call, entry_for(call), self.attempts.preparer.recalled_tokens)
-            with until_gone(context.client):
+            with cancel_when_gone(context.client):
                 call.needs = await self.worker.run(needs)
             if self.closed is not None:  # much may have happened meanwhile
                 raise self.closed

@@ -11,7 +11,7 @@ import msgspec
 from gateway.core.call import Call
 from gateway.core.clock import Clock
 from gateway.core.event_bus import EventBus
-from gateway.core.quota import MoneyBooks, left_to_stop
+from gateway.core.quota import MoneyBooks, money_until_stop
 from gateway.domain.cost import cost
 from gateway.domain.errors import QuotaExceeded
 from gateway.domain.price import rates
@@ -46,7 +46,7 @@ class ProgressReporter:
             return
         spent, context = self.report_output(call), call.context
         account = context.catalog.registry.account
-        left = left_to_stop(self.books, account, context.token, now=self.clock.wall())
+        left = money_until_stop(self.books, account, context.token, now=self.clock.wall())
         if left is not None and left + call.held < spent:
             msg = "the money for this call is used up, and this token's streams end when that happens"
             raise BudgetExhausted(msg)

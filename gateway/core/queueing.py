@@ -33,8 +33,8 @@ Commit = Callable[[Call, Admission, RouteChoice], None]
 
 
 @contextmanager
-def until_gone(client: Client) -> Iterator[None]:
-    """Cancel the block when the client leaves, which raises ConnectionResetError."""
+def cancel_when_gone(client: Client) -> Iterator[None]:
+    """Cancel the block when the client leaves. Raises ConnectionResetError then."""
     task, previous = asyncio.current_task(), client.on_gone
 
     def cancel() -> None:
@@ -80,7 +80,7 @@ class CallQueue:
     async def wait(self, call: Call, admission: Admission, commit: Commit) -> tuple[Admission, RouteChoice]:
         """Wait for the slots that a call needs, give them to it, and commit. Raises GatewayError, ConnectionError."""
         began = self.clock.mono()
-        with self._until_admitted(call), until_gone(call.context.client):
+        with self._waiting_call(call), cancel_when_gone(call.context.client):
             try:
                 admission, first = await self._take_places(call, admission)
                 if call.running.waits_for:
@@ -95,7 +95,7 @@ class CallQueue:
         return admission, first
 
     @contextmanager
-    def _until_admitted(self, call: Call) -> Iterator[None]:
+    def _waiting_call(self, call: Call) -> Iterator[None]:
         """Let the call wait in the block. Raises Unavailable if the owner cancels it."""
         try:
             yield

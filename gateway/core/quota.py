@@ -276,7 +276,7 @@ def _refusal(
     return error
 
 
-def left_to_stop(books: MoneyBooks, account: Account, token: Token, *, now: Millis) -> int | None:
+def money_until_stop(books: MoneyBooks, account: Account, token: Token, *, now: Millis) -> int | None:
     """Returns the nano-dollars left before a running stream must end; None if the settings do not end streams."""
     amounts_left = [int(books.available())] if account.stop_when_empty else []
     if token.stop_when_empty:

@@ -30,7 +30,7 @@ class ResponseMemory:
         self._size = 0
 
     @property
-    def on(self) -> bool:
+    def enabled(self) -> bool:
         return self._limit() > 0
 
     @property

@@ -58,8 +58,8 @@ class ChangeSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     def header(self) -> str:
         return urlencode(msgspec.structs.asdict(self), errors="replace")
 
-    def elsewhere(self, other: "ChangeSource") -> bool:
-        """Returns whether another front end made the change. All commands count as one, each console counts as one."""
+    def differs_from(self, other: "ChangeSource") -> bool:
+        """Returns whether this is another front end. All commands are one front end; each console is its own."""
         return (self.via, self.session) != (other.via, other.session)
 
     def text(self, reader: "ChangeSource | None" = None) -> str:
@@ -81,7 +81,9 @@ class ChangeSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
             return f"command: {self.command}" if self.command else "command line"
         if self.via in ("api", "gateway"):
             return "control API" if self.via == "api" else "gateway"
-        return "this console" if reader is not None and not self.elsewhere(reader) else f"console {self.place}".rstrip()
+        return (
+            "this console" if reader is not None and not self.differs_from(reader) else f"console {self.place}".rstrip()
+        )
 
 
 def source_of(header: str) -> ChangeSource:

@@ -42,11 +42,11 @@ def _cached_near_names(name: str, known: tuple[str, ...], count: int) -> tuple[s
     names, folded = sorted(known), name.casefold()
     containing = [other for other in names if len(folded) > 2 and folded in other.casefold()]
     if len(names) > MAX_COMPARED:
-        names = _spelled_alike(folded, names)
+        names = _similar_names(folded, names)
     return tuple(dict.fromkeys([*containing, *get_close_matches(name, names, count, SIMILARITY)]))[:count]
 
 
-def _spelled_alike(typed: str, names: Iterable[str]) -> list[str]:
+def _similar_names(typed: str, names: Iterable[str]) -> list[str]:
     letters, size = set(typed), len(typed)
     similar_length = (name for name in names if 2 * min(len(name), size) >= SIMILARITY * (len(name) + size))
     missing = {name: len(letters.difference(name.casefold())) for name in similar_length}

@@ -107,7 +107,7 @@ def _char(escape: str) -> str:
     if kind == "%":
         return chr(int(escape[1:], 16))
     if kind == "&":
-        return _NAMED.get(escape) or _of_code(int(escape[3:-1], 16) if escape[2] in "xX" else int(escape[2:-1]))
+        return _NAMED.get(escape) or _code_char(int(escape[3:-1], 16) if escape[2] in "xX" else int(escape[2:-1]))
     if kind != "\\":
         return ""
     if len(escape) == 12:
@@ -118,7 +118,7 @@ def _char(escape: str) -> str:
     return "\n" if escape[1] in _CONTROLS else escape[1]
 
 
-def _of_code(code: int) -> str:
+def _code_char(code: int) -> str:
     return chr(code) if code <= 0x10FFFF else ""
 
 

@@ -67,7 +67,7 @@ class Token(TokenFields, frozen=True, kw_only=True, omit_defaults=True):
     temporary: bool = False
     """Whether ``tollkeeper run`` created it for one program. It expires with the program, and is deleted days later."""
 
-    def outlived(self, now: Millis) -> bool:
+    def program_ended(self, now: Millis) -> bool:
         """Returns whether the program that it was created for has ended."""
         return self.temporary and self.expires is not None and self.expires <= now
 

@@ -79,7 +79,7 @@ class TokenView(TokenFields, frozen=True, kw_only=True, omit_defaults=False):
         return " ".join([self.name, self.group, self.state, self.hint, self.note, *(key.handle for key in self.keys)])
 
     @property
-    def outlived(self) -> bool:
+    def program_ended(self) -> bool:
         """Returns whether the program that it was created for has ended, so that lists omit it."""
         return self.temporary and self.state == TokenState.EXPIRED
 

@@ -227,11 +227,8 @@ class Folder:
         """The beginning of the paths of its files."""
 
     @property
-    def misplaced(self) -> str:
-        """Returns what happened to the folder if another one, or none, is at its path now; empty if it is still there.
-
-        It is also empty if the system refuses to say.
-        """
+    def missing_reason(self) -> str:
+        """Returns why the folder is not at its path any more; empty if it is, or if the system refuses to say."""
         try:
             status = self._home.stat()
         except (FileNotFoundError, NotADirectoryError):

@@ -87,7 +87,7 @@ class SearchDeadline:
             time.sleep(0.000_05)  # long enough for a waiting thread to run
             self._paused_at = time.perf_counter()
 
-    def passed(self) -> bool:
+    def is_over(self) -> bool:
         """Returns whether the search must stop."""
         return self._cancelled or time.perf_counter() > self._end
 
@@ -115,7 +115,7 @@ def matching_calls(
                     yield call
                     deadline.pause()
             deadline.pause()
-            if oldest and deadline.passed():
+            if oldest and deadline.is_over():
                 deadline.oldest = number, oldest[1].ts
                 return
 

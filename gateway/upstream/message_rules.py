@@ -142,7 +142,7 @@ def with_each_part(messages: list[JsonObject], change: Callable[[Any], Any]) -> 
     return [message for message, sent in pairs if message.get("content") != [] or sent.get("content") == []]
 
 
-def _unless_image(part: Any) -> Any:
+def _image_as_text(part: Any) -> Any:
     is_image = rawjson.at(part, "type") in ("image_url", "image")
     return {"type": "text", "text": LEFT_OUT} if is_image else part
 
@@ -154,7 +154,7 @@ def _with_raw_image(part: Any) -> Any:
     return {**part, "image_url": {**part["image_url"], "url": url.partition(";base64,")[2]}} if is_data else part
 
 
-def _unless_blank(part: Any) -> Any:
+def _drop_blank(part: Any) -> Any:
     kind = rawjson.at(part, "type")
     if kind == "tool_result" and part.get("content") in (None, "", []):
         return {**part, "content": FILLER}
@@ -165,7 +165,7 @@ def _unless_blank(part: Any) -> Any:
 def _without_blanks(messages: list[JsonObject]) -> list[JsonObject]:
     """Returns the messages without blank texts, and without those that have nothing else. A result has a filler."""
     kept: list[JsonObject] = []
-    for message in (_with_parts(message, _unless_blank) for message in messages):
+    for message in (_with_parts(message, _drop_blank) for message in messages):
         content = message.get("content")
         if not (content in (None, []) or (isinstance(content, str) and not content.strip())):
             kept.append(message)
@@ -252,21 +252,21 @@ def _with_reasoning(message: JsonObject) -> JsonObject:
     return message if has_it or role_of(message) != "assistant" else {**message, "reasoning_content": ""}
 
 
-def _in_each(change: Callable[[JsonObject], JsonObject]) -> Callable[[list[JsonObject]], list[JsonObject]]:
+def _for_each_message(change: Callable[[JsonObject], JsonObject]) -> Callable[[list[JsonObject]], list[JsonObject]]:
     return lambda messages: [change(message) for message in messages]
 
 
-def _in_parts(change: Callable[[Any], Any]) -> Callable[[list[JsonObject]], list[JsonObject]]:
+def _for_each_part(change: Callable[[Any], Any]) -> Callable[[list[JsonObject]], list[JsonObject]]:
     return lambda messages: [_with_parts(message, change) for message in messages]
 
 
 RULES: Mapping[str, MessageRule] = {
-    ROLE: MessageRule(_in_each(with_role("developer", "system")), sign=DEVELOPER),
-    NO_NULLS: MessageRule(_in_each(_without_nulls), sign=b"null"),
+    ROLE: MessageRule(_for_each_message(with_role("developer", "system")), sign=DEVELOPER),
+    NO_NULLS: MessageRule(_for_each_message(_without_nulls), sign=b"null"),
     # messages of a chat or of Anthropic's API, or items
     PAIRS: MessageRule(lambda turns: with_item_pairs(with_block_pairs(with_pairs(turns))), PAIRS_REFUSED),
     SHORT_IDS: MessageRule(
-        _in_each(_with_short_ids),
+        _for_each_message(_with_short_ids),
         lazy_pattern(
             r"(?i)tool call id was\b|(?:call_?id|calls\[\d+\]\.id|tool_?use[._]?id)\W{1,3}"
             r"(?:string too long|string should match|failed to satisfy)"
@@ -274,7 +274,7 @@ RULES: Mapping[str, MessageRule] = {
         sign=b'id"',
     ),
     NO_IMAGES: MessageRule(
-        _in_parts(_unless_image),
+        _for_each_part(_image_as_text),
         lazy_pattern(
             r"(?i)unknown variant .?image(?:_url)?\b(?!.*\bexpected\b.*\bimage)"
             r"|image inputs? (?:is|are) not (?:supported|enabled)|not a multimodal model|at most 0 image"
@@ -286,7 +286,7 @@ RULES: Mapping[str, MessageRule] = {
     ),
     MESSAGES + "image=user": MessageRule(with_images_apart, RESULTS_REFUSED, sign=b"image"),
     MESSAGES + "image=base64": MessageRule(
-        _in_parts(_with_raw_image),
+        _for_each_part(_with_raw_image),
         lazy_pattern("图片输入格式"),  # Zhipu's GLM
         sign=b"image",
     ),
@@ -299,17 +299,17 @@ RULES: Mapping[str, MessageRule] = {
         ),
     ),
     MESSAGES + "content=some": MessageRule(
-        _in_each(_with_some_content),
+        _for_each_message(_with_some_content),
         lazy_pattern(
             r"(?i)missing.{1,11}\bcontent\b|'content'\), 'msg': 'field required|message content type: <nil>"
             r"|content field is a req|'content' field must be a string or an array|content', 'string' not in 'null'"
         ),
     ),
     MESSAGES + "thought_signature": MessageRule(
-        _in_each(_with_signature), lazy_pattern(r"(?i)missing a .?thought_signature"), sign=b'"tool_calls"'
+        _for_each_message(_with_signature), lazy_pattern(r"(?i)missing a .?thought_signature"), sign=b'"tool_calls"'
     ),
     OBJECTS: MessageRule(
-        _in_each(_with_objects),
+        _for_each_message(_with_objects),
         lazy_pattern(
             r"(?i)arguments.{0,60}\bjson|json.{0,60}arguments|\(char \d+\)|item pairs from a mapping"
             r"|no attribute 'items'"
@@ -317,13 +317,13 @@ RULES: Mapping[str, MessageRule] = {
         sign=b'"arguments"',
     ),
     MESSAGES + "input": MessageRule(
-        _in_parts(_with_object_input),
+        _for_each_part(_with_object_input),
         lazy_pattern(r"(?i)tool_?use\.input\W{1,3}(?:input should be|is invalid)|toolresult' object has no attribute"),
         sign=b'"tool_use"',
     ),
-    THOUGHTS: MessageRule(_in_each(_with_thought)),
+    THOUGHTS: MessageRule(_for_each_message(_with_thought)),
     REASONING_BACK: MessageRule(
-        _in_each(_with_reasoning),
+        _for_each_message(_with_reasoning),
         lazy_pattern(
             r"(?i)(?:reasoning_content|content\[\]\.thinking)\W{1,3}"
             r"(?:in the thinking mode must be passed back|is missing)"
@@ -333,7 +333,7 @@ RULES: Mapping[str, MessageRule] = {
         with_system_first, lazy_pattern(r"(?i)system messages? must be (?:at the begin|(?:the )?first)|chat setting")
     ),
     NO_SYSTEM: MessageRule(without_system, SYSTEM_REFUSED),
-    NO_SYSTEM_TURNS: MessageRule(_in_each(with_role("system", "user")), SYSTEM_TURN_REFUSED, sign=b'"system"'),
+    NO_SYSTEM_TURNS: MessageRule(_for_each_message(with_role("system", "user")), SYSTEM_TURN_REFUSED, sign=b'"system"'),
     MESSAGES + "role=assistant": MessageRule(
         _assistant_after_tools, lazy_pattern(r"(?i)unexpected role 'user' after role 'tool'"), sign=b'"tool"'
     ),
@@ -346,6 +346,6 @@ RULES: Mapping[str, MessageRule] = {
             r"|no user query found|at least one user message|not contain elements with the role of user"
         ),
     ),
-    TEXTS: MessageRule(_in_each(with_text), PARTS_REFUSED),
+    TEXTS: MessageRule(_for_each_message(with_text), PARTS_REFUSED),
 }
 """The rules by name, in the order they are applied."""

@@ -46,10 +46,10 @@ def _with_valid_schema(tool: Any) -> Any:
     if isinstance(function := rawjson.at(tool, "function"), dict):
         return {**tool, "function": _with_valid_schema({"parameters": {}, **function})}
     name = next((name for name in ("input_schema", "parameters") if isinstance(rawjson.at(tool, name), dict)), "")
-    return {**tool, name: _of_object(_valid(tool[name]))} if name else tool
+    return {**tool, name: _object_schema(_valid(tool[name]))} if name else tool
 
 
-def _of_object(schema: dict[str, Any]) -> dict[str, Any]:
+def _object_schema(schema: dict[str, Any]) -> dict[str, Any]:
     """Returns the schema of an object, without what is refused at the top level."""
     kept = {name: value for name, value in schema.items() if name not in ("not", "enum")}
     kept |= {"type": "object", "properties": kept.get("properties", {})}

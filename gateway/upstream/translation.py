@@ -70,7 +70,7 @@ class Parameters:
         return self.conversation.param_names.get(name, name)
 
     @property
-    def left_out(self) -> tuple[str, ...]:
+    def dropped_names(self) -> tuple[str, ...]:
         """Returns the client's names of all parameters that were not taken, or dropped."""
         not_taken = (name for name, raw in self._fields.items() if not is_nothing(raw))
         names = filter(None, map(self._client_name, (*self._dropped, *not_taken)))

@@ -1,4 +1,4 @@
-"""Usage reports: what an upstream reports of a call's tokens, in any known form, in canonical form.
+"""Usage reports: reads what an upstream reports of a call's tokens, in any known form, into one canonical form.
 
 Any chunk may bring a report, in several places. Counts are running totals: reports are merged name by name, and a later
 count that is smaller, such as a zero at the end, never lowers an earlier one; such a report is suspect. Gemini bills
@@ -53,7 +53,7 @@ from gateway.upstream.usage_extras import (
 
 
 class UsageLimits(msgspec.Struct, frozen=True, gc=False):
-    """The most that a request can have used, to decide between two readings of its report."""
+    """The most that a request can have used. It decides between two readings of a report."""
 
     input: int = PLAUSIBLE
     output: int | None = None
@@ -130,14 +130,14 @@ def _settle(report: Mapping[str, Any], counts: Mapping[str, int], limits: Limits
         reported_input = total - outputs
     inputs, suspect = _settle_input(report, counts, reported_input, limits)
     reasoning = counts.get("reasoning", 0)
-    if outputs is not None and (billed_apart := _billed_apart(report, counts)):
+    if outputs is not None and (billed_apart := _separate_output(report, counts)):
         suspect = suspect or reasoning > outputs
         outputs, reasoning, total = outputs + billed_apart, counts.get("reasoning_apart", reasoning), None
     if outputs is None and total is not None and total > inputs:
         outputs = total - inputs if total - inputs <= limits().max_output else None
         suspect = suspect or outputs is None
     if outputs is not None and total is not None and total not in (inputs + outputs, reported_input + outputs):
-        audio, thoughts = _left_out(total - inputs - outputs, outputs, counts, limits)
+        audio, thoughts = _missing_counts(total - inputs - outputs, outputs, counts, limits)
         inputs, outputs, reasoning = inputs + audio, outputs + thoughts, thoughts or reasoning
         suspect = suspect or not (audio or thoughts)
     return _Totals(inputs, outputs, reasoning, suspect or (outputs is not None and reasoning > outputs))
@@ -146,7 +146,7 @@ def _settle(report: Mapping[str, Any], counts: Mapping[str, int], limits: Limits
 def _settle_input(
     report: Mapping[str, Any], counts: Mapping[str, int], reported: int, limits: LimitsOf
 ) -> tuple[int, bool]:
-    """Returns the whole input, cached tokens included, and whether it had more of these than there was input."""
+    """Returns the whole input, including cached tokens, and whether these were more than the reported input."""
     cached = counts.get("cached", 0) + counts.get("write", 0)
     if "prompt_n" in report or ("prompt_tokens" not in report and _is_anthropic(report)):  # they exclude the cache
         return reported + cached, False
@@ -159,8 +159,8 @@ def _settle_input(
     return whole if excludes_reads or total == whole + counts.get("output", 0) else reported, True
 
 
-def _left_out(gap: int, outputs: int, counts: Mapping[str, int], limits: LimitsOf) -> tuple[int, int]:
-    """Returns the audio left out of the input, or the thoughts left out of the output, if they fill the gap."""
+def _missing_counts(gap: int, outputs: int, counts: Mapping[str, int], limits: LimitsOf) -> tuple[int, int]:
+    """Returns the audio that the input lacks, or the thoughts that the output lacks, if that closes the gap."""
     reasoning = counts.get("reasoning", 0)
     if 0 < gap != reasoning and gap == counts.get("input_audio"):
         return gap, 0
@@ -168,9 +168,9 @@ def _left_out(gap: int, outputs: int, counts: Mapping[str, int], limits: LimitsO
     return 0, gap if is_thoughts else 0  # Gemini's compatible API, xAI
 
 
-def _billed_apart(report: Mapping[str, Any], counts: Mapping[str, int]) -> int:
-    """Returns Perplexity's reasoning and citations, or the reasoning of Gemini at Vercel's gateway, which are billed on
-    top of the output and of the total.
+def _separate_output(report: Mapping[str, Any], counts: Mapping[str, int]) -> int:
+    """Returns what is billed on top of output and total: Perplexity's reasoning and citations, or the reasoning of
+    Gemini at Vercel's gateway.
     """
     if "market_cost" in report and counts.get("reasoning", 0) > counts.get("output", 0):  # Vercel's field
         return counts["reasoning"]
@@ -239,7 +239,7 @@ class UsageReports:
         """Add the reports in a chunk or a whole answer. ``final``: their output is that of the whole answer."""
         report = chunk.get("usage")
         if report is None or rawjson.is_null(report):
-            report = _elsewhere(chunk)
+            report = _nested_report(chunk)
         if "service_tier" in chunk:
             self._variant = named_variant(rawjson.maybe(chunk["service_tier"]))
         if "cost" in chunk:
@@ -271,7 +271,7 @@ class UsageReports:
         self._reading = reading
 
     def _read(self, report: msgspec.Raw, *, merges: bool) -> UsageReading | None:
-        """Returns the reading of a report, merged with those before it if it ``merges``; None if it says too little."""
+        """Returns the reading of a report, which may be merged with earlier ones; None if it says too little."""
         decoded = rawjson.maybe(report)
         if not isinstance(decoded, dict):
             self._suspect = self._suspect or bool(decoded)
@@ -298,7 +298,7 @@ class UsageReports:
         return merged
 
     def _limits(self) -> UsageLimits:
-        """Returns the limits of the request: its bytes, with an allowance for media by address and what is added."""
+        """Returns the limits of the request: its bytes, plus an allowance for linked media and what is added."""
         size = sum(len(memoryview(value)) for value in self._request.values()) + 4096
         try:
             limit = read_limit(self._request)
@@ -309,7 +309,7 @@ class UsageReports:
     def usage(self, tally: OutputCounter) -> Usage | None:
         """Returns the reported usage of an answer with this output; None without a report.
 
-        The tally replaces a missing output count. A report of nothing but zeros counts as none if there was output.
+        The tally replaces a missing output count. A report with only zeros is ignored if output came.
         """
         reading = self._reading or self._timings
         if reading is None or not (reading.usage.input or reading.usage.output or tally.empty):
@@ -322,13 +322,13 @@ class UsageReports:
         return usage
 
     def for_client(self, usage: Usage, screen: Screen) -> msgspec.Raw:
-        """Returns a usage with OpenAI's names: in the upstream's own object if that is sound and has no secret."""
-        report = self._as_sent() if usage.source is UsageSource.REPORTED else None
+        """Returns a usage with OpenAI's names: the upstream's own object, unless that is suspect or has a secret."""
+        report = self._corrected_report() if usage.source is UsageSource.REPORTED else None
         if report is None or (not self.plain and screen.value_has_secret(report)):
             return rawjson.raw(as_object(usage))
         return report
 
-    def _as_sent(self) -> msgspec.Raw | None:
+    def _corrected_report(self) -> msgspec.Raw | None:
         """Returns the upstream's own object with its counts corrected; None if it is missing or suspect."""
         if self._report is None or self._reading is None or self._reading.usage.source is UsageSource.PARTIAL:
             return None
@@ -355,8 +355,8 @@ class UsageReports:
         return marks_of({**outside, **(rawjson.maybe(self._report) or {})}, suspect=suspect)
 
 
-def _elsewhere(chunk: Fields) -> msgspec.Raw | None:
-    """Returns a report that is not at the top level: Groq's in ``x_groq``, Moonshot's in the first choice."""
+def _nested_report(chunk: Fields) -> msgspec.Raw | None:
+    """Returns a report below the top level: Groq's in ``x_groq``, Moonshot's in the first choice."""
     report = rawjson.maybe_fields(chunk.get("x_groq")).get("usage") if "x_groq" in chunk else None
     if report is None and b'"usage"' in bytes(chunk.get("choices", rawjson.NULL)):
         choices = rawjson.maybe_objects(chunk["choices"])

@@ -28,7 +28,7 @@ from gateway.web.response import Response
 
 async def answer_response(engine: Engine, request: web.BaseRequest, origin: CallOrigin) -> Response:
     """Answer POST /v1/responses and /v1/responses/compact, which may continue a remembered response."""
-    complete = partial(_complete, engine, origin) if engine.responses.on else None
+    complete = partial(_complete, engine, origin) if engine.responses.enabled else None
     return await answer_call(engine, request, origin, complete=complete)
 
 
@@ -126,7 +126,7 @@ async def answer_input_tokens(engine: Engine, request: web.BaseRequest, origin: 
     token = engine.pipeline.identify(origin)
     with closing(BodyShare(engine.pressure)) as share:
         body = await read_body(request, share, origin.began)
-        if engine.responses.on:
+        if engine.responses.enabled:
             body = (await recall_request(engine, body, TokenMemory(token.id, engine.responses))).body
         received = HttpRequest(body=body, target=request.raw_path, headers=request.headers)
         parse = partial(parse_large, RESPONSES, received)

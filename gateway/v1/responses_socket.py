@@ -111,7 +111,7 @@ class SocketMemory:
         read = cache(partial(kept_of, recalled, events.last, origin.id[-24:]))
         size = len(recalled.input) + len(events.last)
         self._responses.keep_lazily(self._token_id, read, size)
-        if recalled.stored and self._engine.responses.on:
+        if recalled.stored and self._engine.responses.enabled:
             self._engine.responses.keep_lazily(self._token_id, read, size)
         self._share.close()
         pressure = self._engine.pressure

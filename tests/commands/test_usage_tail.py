@@ -55,9 +55,9 @@ def test_after_falling_behind_nothing_is_shown_twice() -> None:
 def test_only_a_snapshot_that_meets_nothing_shown_means_a_gap() -> None:
     feed = EventFeed(0)
     first, met, gap = snapshot(call(1)), snapshot(call(3), call(2), call(1)), replace(snapshot(call(9)), older=8)
-    assert not feed.missed(first)
+    assert not feed.has_gap(first)
     feed.calls_in(first)
-    assert (feed.missed(met), feed.missed(gap)) == (False, True)
+    assert (feed.has_gap(met), feed.has_gap(gap)) == (False, True)
 
 
 async def test_a_reader_that_was_abandoned_asks_again(monkeypatch: pytest.MonkeyPatch) -> None:

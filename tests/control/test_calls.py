@@ -198,7 +198,7 @@ async def test_a_search_holds_nothing_up_and_ends_when_its_client_leaves(
 
     def endless(*_: object, deadline: SearchDeadline, **__: object) -> SearchResult:
         loop.call_soon_threadsafe(begun.set)
-        while not deadline.passed():
+        while not deadline.is_over():
             deadline.pause()
         loop.call_soon_threadsafe(ended.set)
         return SearchResult(records=[])

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from gateway.client.control import ControlClient
-from gateway.control.tokens import OUTLIVED_MS, delete_ended
+from gateway.control.tokens import KEEP_ENDED_MS, delete_ended
 from gateway.domain.errors import BadRequest, Conflict, NotFound
 from gateway.domain.history import ChangeSource
 from gateway.domain.limits import Limits
@@ -121,16 +121,16 @@ async def test_tokens_of_programs_that_ended_some_days_ago_are_deleted(
     owner: ControlClient, program: ControlClient, gateway: Gateway
 ) -> None:
     now = gateway.engine.now()
-    for name, expires in (("new", now - 1), ("runs", now + 60_000), ("old", now - OUTLIVED_MS)):
+    for name, expires in (("new", now - 1), ("runs", now + 60_000), ("old", now - KEEP_ENDED_MS)):
         await program.add_token({"name": name, "expires": expires})
-    await owner.add_token({"name": "mine", "expires": now - 2 * OUTLIVED_MS})
-    assert [t.name for t in await owner.tokens() if t.outlived] == ["new", "old"]
+    await owner.add_token({"name": "mine", "expires": now - 2 * KEEP_ENDED_MS})
+    assert [t.name for t in await owner.tokens() if t.program_ended] == ["new", "old"]
     await program.add_token({"name": "next"})
     assert [t.name for t in await owner.tokens()] == ["laptop", "mine", "new", "next", "runs"]
 
 
 async def test_the_server_deletes_them_too(owner: ControlClient, program: ControlClient, gateway: Gateway) -> None:
-    await program.add_token({"name": "old", "expires": gateway.engine.now() - OUTLIVED_MS})
+    await program.add_token({"name": "old", "expires": gateway.engine.now() - KEEP_ENDED_MS})
     task = asyncio.ensure_future(delete_ended(gateway.engine))
     await asyncio.sleep(0)  # its first look
     task.cancel()

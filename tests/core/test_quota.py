@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 
 from gateway.core.channel_effects import effects_of
 from gateway.core.incident_watch import budget_use
-from gateway.core.quota import CallNeed, HoldPlan, affordable_output, left_to_stop, need_of, plan_hold
+from gateway.core.quota import CallNeed, HoldPlan, affordable_output, money_until_stop, need_of, plan_hold
 from gateway.domain.account import Account, AccountStatus
 from gateway.domain.budget import EVER, Amounts, Budget, Window, window_start
 from gateway.domain.call import ACCOUNT, Running, Scope
@@ -429,11 +429,11 @@ def token(stops: bool, *budgets: Budget) -> Token:
 
 
 def test_no_stream_is_to_be_stopped() -> None:
-    assert left_to_stop(Purse(), Account(), token(False, Budget(nanos=Nanos(5))), now=NOON) is None
+    assert money_until_stop(Purse(), Account(), token(False, Budget(nanos=Nanos(5))), now=NOON) is None
 
 
 def test_the_account_may_want_a_stream_stopped() -> None:
-    assert left_to_stop(Purse(70), Account(stop_when_empty=True), token(False), now=NOON) == 70
+    assert money_until_stop(Purse(70), Account(stop_when_empty=True), token(False), now=NOON) == 70
 
 
 def test_a_token_may_want_a_stream_stopped_by_its_tightest_budget() -> None:
@@ -441,4 +441,4 @@ def test_a_token_may_want_a_stream_stopped_by_its_tightest_budget() -> None:
     purse.spendings[TOKEN, window_start(Window.DAY, NOON)] = Amounts(nanos=Nanos(30))
     purse.holds[TOKEN] = Amounts(nanos=Nanos(20))
     budgets = (Budget(nanos=Nanos(90)), Budget(window=Window.DAY, nanos=Nanos(100)), Budget(tokens=1))
-    assert left_to_stop(purse, Account(), token(True, *budgets), now=NOON) == 50
+    assert money_until_stop(purse, Account(), token(True, *budgets), now=NOON) == 50

@@ -83,11 +83,11 @@ def test_what_is_at_the_path_is_left_alone_and_nothing_lost(tmp_path: Path, chan
         (tmp_path / "real").mkdir(mode=0o700)
         home.symlink_to(tmp_path / "real")
     store = funded_store(home, 5, segment_bytes=4000)
-    assert store.folder.misplaced == ""
+    assert store.folder.missing_reason == ""
     moved = change(home)
     before = contents(home) if home.exists() else None
     everything(store)
-    assert store.folder.misplaced in ("was renamed or deleted", "was replaced by another folder")
+    assert store.folder.missing_reason in ("was renamed or deleted", "was replaced by another folder")
     assert (verify(store).equal, store.books.healthy) == (True, True)
     store.close()
     assert (contents(home) if home.exists() else None) == before
@@ -106,7 +106,7 @@ def test_calls_end_with_a_deleted_folder_and_a_new_one_gets_none_of_them(tmp_pat
     before = contents(home)
     with pytest.raises(OSError, match="No such file"):
         store.books.sync()
-    assert (store.folder.misplaced, store.books.healthy) == ("was replaced by another folder", False)
+    assert (store.folder.missing_reason, store.books.healthy) == ("was replaced by another folder", False)
     with pytest.raises(Exception, match="No such file"):
         store.books.open(running(2))
     with pytest.raises(Exception, match="may not survive"):
@@ -133,7 +133,7 @@ def test_a_path_that_cannot_be_looked_at_for_a_moment_is_not_misplaced(tmp_path:
     inner.mkdir(parents=True)
     folder = Folder(inner)
     away = inner.rename(tmp_path / "away")
-    assert folder.misplaced == "was renamed or deleted"
+    assert folder.missing_reason == "was renamed or deleted"
     away.rename(inner)
-    assert folder.misplaced == ""
+    assert folder.missing_reason == ""
     folder.close()

@@ -27,7 +27,7 @@ def test_a_parameter_has_its_type() -> None:
     assert (parameters.take("seed", int), parameters.take("temperature", float)) == (3, 1.0)
     assert (parameters.take_stops(bool), parameters.take("modalities", list[str])) == (["a"], ["text"])
     assert parameters.take("seed", int) is None
-    assert parameters.left_out == ()
+    assert parameters.dropped_names == ()
 
 
 def test_errors_and_what_is_left_out_are_in_the_clients_words() -> None:
@@ -39,7 +39,7 @@ def test_errors_and_what_is_left_out_are_in_the_clients_words() -> None:
     with pytest.raises(BadRequest) as caught:
         parameters.take_stops(bool)
     assert caught.value.param == "stop_sequences[0]"
-    assert parameters.left_out == ("options.seed", "keep_alive")
+    assert parameters.dropped_names == ("options.seed", "keep_alive")
 
 
 SCHEMA = {"type": "object", "title": "T"}
@@ -60,7 +60,7 @@ SCHEMA = {"type": "object", "title": "T"}
 def test_the_schema_of_the_answer_is_found_or_named(form: Any, schema: Any, named: tuple[str, ...]) -> None:
     parameters = _parameters(response_format=form)
     assert rawjson.value(parameters.take_format().schema) == schema
-    assert parameters.left_out == named
+    assert parameters.dropped_names == named
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_the_schema_of_the_answer_is_found_or_named(form: Any, schema: Any, name
 )
 def test_refused_stop_texts_are_named(given: Any, most: int | None, sent: list[str], named: tuple[str, ...]) -> None:
     parameters = _parameters(stop=given)
-    assert (parameters.take_stops(bool, most), parameters.left_out) == (sent, named)
+    assert (parameters.take_stops(bool, most), parameters.dropped_names) == (sent, named)
 
 
 @pytest.mark.parametrize(
@@ -88,12 +88,12 @@ def test_the_output_limit(fields: dict[str, Any], cap: int | None) -> None:
 def test_what_asks_for_nothing_loses_nothing() -> None:
     parameters = _parameters(model="m", stream=True, a=None, b=False, c=0, d={}, e=1, f=[], g="")
     assert parameters.take("e", int) == 1
-    assert parameters.left_out == ("c", "d")
+    assert parameters.dropped_names == ("c", "d")
 
 
 def test_what_was_learned_is_left_out_and_named() -> None:
     parameters = _parameters(LearnedRefusals(dropped=("top_k", "seed")), top_k=3)
-    assert (parameters.take("top_k", int), parameters.left_out) == (None, ("top_k",))
+    assert (parameters.take("top_k", int), parameters.dropped_names) == (None, ("top_k",))
 
 
 def test_a_refused_choice_of_tools_is_learned_and_left_out() -> None:
@@ -102,7 +102,7 @@ def test_a_refused_choice_of_tools_is_learned_and_left_out() -> None:
     refused = Failure(kind=FailureKind.CLIENT, code="x", text=NO_TEXT, parameters=("tool_choice",))
     assert learn(lessons, up, asked, refused, used=NOTHING)
     parameters = Parameters(asked, lessons.of(up.id, served, Millis(0)))
-    assert (parameters.conversation.choice.mode, parameters.left_out) == ("", ("tool_choice",))
+    assert (parameters.conversation.choice.mode, parameters.dropped_names) == ("", ("tool_choice",))
     assert not learn(LearnedParams(), up, translated({"messages": []}), refused, used=NOTHING)
 
 

@@ -23,7 +23,7 @@ class Footer(Widget):
         self.actions: Sequence[Action] = ()
 
     def render(self) -> Content:
-        shown, last = fit_actions(self.actions, self.size.width), _last(self.actions)
+        shown, last = fit_actions(self.actions, self.size.width), _always_shown(self.actions)
         space = " " * max(0, self.size.width - _width(shown) - _width(last))
         return content(*map(_key_link, shown), space, *map(_key_link, last))
 
@@ -31,14 +31,14 @@ class Footer(Widget):
 def fit_actions(actions: Sequence[Action], width: int) -> list[Action]:
     """Returns the first actions for the footer, as many as fit next to those that are always shown."""
     shown: list[Action] = []
-    last = _last(actions)
+    last = _always_shown(actions)
     for action in actions:
         if action.shown and action.keys and action not in last and _width([*shown, action, *last]) <= width:
             shown.append(action)
     return shown
 
 
-def _last(actions: Sequence[Action]) -> list[Action]:
+def _always_shown(actions: Sequence[Action]) -> list[Action]:
     return [action for action in actions if action.id in ALWAYS_SHOWN and action.keys]
 
 

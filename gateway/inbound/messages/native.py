@@ -111,7 +111,7 @@ def _with_blocks(messages: msgspec.Raw, change: Callable[[Any], Any]) -> msgspec
     return messages if changed == sent else rawjson.raw(changed)
 
 
-def _unless_foreign(block: Any) -> Any:
+def _drop_foreign_thought(block: Any) -> Any:
     signature = rawjson.at(block, "signature")
     is_foreign = signature == "" or rawjson.text_at(signature).startswith(SEAL_PREFIX)
     return None if is_foreign and rawjson.at(block, "type") == "thinking" else block
@@ -124,7 +124,7 @@ def native_request(order: Order, channel: Channel, served: ServedModel, path: st
     messages = order.fields["messages"]
     has_marks = any(contains(messages, mark) for mark in (b'""', SEAL_PREFIX.encode()))  # faster than the pattern
     if has_marks and _FOREIGN_SEAL.search(memoryview(messages)):
-        changes["messages"] = _with_blocks(messages, _unless_foreign)
+        changes["messages"] = _with_blocks(messages, _drop_foreign_thought)
         if changes["messages"] != messages:
             dropped = ("messages[].thinking",)
     lower_limit = lower_cap(order.fields, "max_tokens", served)
@@ -281,7 +281,7 @@ def repaired_order(order: Order, failure: Failure) -> Order | None:
         return None
     if fields != order.fields:
         removed.append(name)
-    if change is _unless_thought and rawjson.at(order.fields.get("thinking"), "type") == "enabled":
+    if change is _drop_thought and rawjson.at(order.fields.get("thinking"), "type") == "enabled":
         del fields["thinking"]  # it demands thoughts before calls of tools
         removed.append("thinking")
     if not removed:
@@ -297,7 +297,7 @@ def _block_change(message: str) -> tuple[str, Callable[[Any], Any]]:
     if "media type" in message:
         return "messages[].media_type", _with_true_type
     if _THOUGHT_REFUSED.search(message):
-        return "messages[].thinking", _unless_thought
+        return "messages[].thinking", _drop_thought
     raise ValueError("it is not about blocks")
 
 
@@ -314,7 +314,7 @@ def _with_true_type(block: Any) -> Any:
     return {**block, "source": {**source, "media_type": kind}} if kind else block
 
 
-def _unless_thought(block: Any) -> Any:
+def _drop_thought(block: Any) -> Any:
     return None if rawjson.text_at(block, "type") in ("thinking", "redacted_thinking") else block
 
 

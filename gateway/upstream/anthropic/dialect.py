@@ -68,7 +68,7 @@ class AnthropicDialect(ChannelDialect):
             url=endpoint(root(channel), "/v1/messages"),
             headers=_headers(channel, stream=order.stream),
             body=rawjson.encode({"model": served.upstream_name, **body}),
-            dropped=parameters.left_out,
+            dropped=parameters.dropped_names,
             lowered_cap=max_tokens if max_tokens < (cap or _max_tokens(None, model, served)) else None,
         )
 

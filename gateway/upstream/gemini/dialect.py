@@ -55,7 +55,7 @@ class GeminiDialect(ChannelDialect):
             url=root(channel) + _path(served.upstream_name, stream=order.stream),
             headers=STREAM_HEADERS if order.stream else PLAIN_HEADERS,
             body=rawjson.encode(body),
-            dropped=parameters.left_out,
+            dropped=parameters.dropped_names,
             lowered_cap=cap if cap != client_cap else None,
         )
 

@@ -86,7 +86,7 @@ class ResponsesDialect(ChannelDialect):
             url=endpoint(channel.base_url, PATH),
             headers=STREAM_HEADERS if streams else PLAIN_HEADERS,
             body=rawjson.encode({"model": served.upstream_name, **body, **({"stream": True} if streams else {})}),
-            dropped=parameters.left_out,
+            dropped=parameters.dropped_names,
             lowered_cap=limit if limit != cap else None,
         )
 

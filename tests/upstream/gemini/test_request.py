@@ -124,7 +124,7 @@ PRO, FLASH = model_of("gemini-2.5-pro"), model_of("gemini-3.6-flash")
 def _config(row: Any, **fields: Any) -> tuple[Any, list[str]]:
     parameters = Parameters(translated({"messages": [], **fields}), NOTHING)
     found = config_of(parameters, row, parameters.take_output_cap())
-    return json.loads(rawjson.encode(found)), list(parameters.left_out)
+    return json.loads(rawjson.encode(found)), list(parameters.dropped_names)
 
 
 def test_everything_with_a_counterpart() -> None:
