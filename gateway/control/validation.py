@@ -14,7 +14,7 @@ from gateway.domain.field_kinds import Number
 from gateway.domain.fields import SETTINGS
 from gateway.domain.group import Fallback, Group
 from gateway.domain.human_values import parse_price_hours
-from gateway.domain.limits import Limits
+from gateway.domain.limits import RATES, Limits
 from gateway.domain.output_limit import MAX_TOKEN_COUNT
 from gateway.domain.patterns import NOT
 from gateway.domain.price import AMOUNTS, DAY_MINUTES, RATE_NAMES, VARIANTS, Price, PriceRule
@@ -222,7 +222,7 @@ def check_budgets(values: tuple[Budget, ...]) -> None:
 
 def check_limits(value: Limits) -> None:
     """Check that limits are above zero. A limit that is left out does not apply."""
-    for field in ("rpm", "tpm", "rpd", "tpd", "concurrent", "streams"):
+    for field in (*RATES, "concurrent", "streams"):
         number = getattr(value, field)
         _demand(number is None or number > 0, "limits", f"{field} must be above 0; leave it out for no limit")
     _check_not_negative(value.queue, "limits")

@@ -11,7 +11,7 @@ import msgspec
 from gateway.domain.call import Scope
 from gateway.domain.channel import Channel
 from gateway.domain.group import Group
-from gateway.domain.limits import Limits
+from gateway.domain.limits import RATES, Limits
 from gateway.domain.settings import Settings
 from gateway.domain.text import plain
 from gateway.domain.token import Token
@@ -83,12 +83,11 @@ def combine_scopes(scopes: Sequence[RateScope]) -> CallScopes:
 
 
 def _rate_scope(key: Scope, label: str, limits: Limits, settings: Settings) -> RateScope:
-    rates = (limits.rpm, limits.tpm, limits.rpd, limits.tpd)
     return RateScope(
         key=key,
         label=label,
         limits=limits,
-        has_rates=any(rate is not None for rate in rates),
+        has_rates=any(getattr(limits, rate) is not None for rate in RATES),
         gate=_gate(key, label, "calls in flight", limits.concurrent, limits, settings),
         stream_gate=_gate((f"{key[0]} streams", key[1]), label, "streams", limits.streams, limits, settings),
     )

@@ -4,6 +4,7 @@ import re
 from typing import Final
 
 from gateway.domain.errors import GatewayError, RateLimited
+from gateway.domain.limits import RATES
 from gateway.domain.text import word
 from gateway.domain.units import DOLLAR
 
@@ -21,7 +22,7 @@ _BY_CODE: Final = {
     "model_not_found": "'tollkeeper model list --token {token}' shows what it sees",
     "model_price_missing": "'tollkeeper price set {model} --input DOLLARS --output DOLLARS' (per million tokens)",
     "no_channel_available": "'tollkeeper channel list' shows the state of each",
-    "not_found": "'tollkeeper token list' and 'tollkeeper channel list' show the names there are",
+    "not_found": "'tollkeeper token list' and 'tollkeeper channel list' show the existing names",
     "out_of_memory": "wait until some calls have ended, or raise the limit: 'tollkeeper settings set --memory-mib'",
     "overloaded": "too many calls run at once: try again, or 'tollkeeper channel edit {channel} --concurrent COUNT'",
     "rate_limit_exceeded": "wait, or raise the limits of its channels: 'tollkeeper channel show {channel}'",
@@ -47,14 +48,7 @@ _EDIT: Final = {
     "token": "token edit {token}",
     "channel": "channel edit {channel}",
 }
-_LIMITS: Final = {
-    "requests a minute": "rpm",
-    "tokens a minute": "tpm",
-    "requests a day": "rpd",
-    "tokens a day": "tpd",
-    "calls in flight": "concurrent",
-    "streams": "streams",
-}
+_LIMITS: Final = {name: rate for rate, name in RATES.items()} | {"calls in flight": "concurrent", "streams": "streams"}
 """The options that set limits, by the limits' names in errors."""
 
 

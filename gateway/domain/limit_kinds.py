@@ -13,7 +13,7 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.field_kinds import NONE_WORD, NONE_WORDS, Field, Number, Option
 from gateway.domain.human_values import brief_count, exact_count, parse_count, plural
 from gateway.domain.incidents import spent_share
-from gateway.domain.limits import DEFAULT_OUTPUT, Limits
+from gateway.domain.limits import DEFAULT_OUTPUT, RATES, Limits
 from gateway.domain.list_kinds import Pairs, unique_pairs
 from gateway.domain.money import brief_dollars, parse_dollars, typed_dollars
 from gateway.domain.units import Millis
@@ -23,15 +23,13 @@ Amounts = dict[Window, int]
 WindowAmount = tuple[Window | None, int | None]
 """A window and its amount. The amount None removes the budget; the window None removes all budgets."""
 
-CHANNEL_LIMITS = ("rpm", "tpm", "rpd", "tpd", "concurrent", "queue", "queue_s")
+CHANNEL_LIMITS = (*RATES, "concurrent", "queue", "queue_s")
 CLIENT_LIMITS = (*CHANNEL_LIMITS, "streams")
 """The limits of tokens and groups, which also limit streams."""
 
 _TEXTS = {
-    "rpm": ("requests a minute", "Requests a minute; 'none' removes a limit."),
-    "tpm": ("tokens a minute", "Tokens a minute."),
-    "rpd": ("requests a day", "Requests a day."),
-    "tpd": ("tokens a day", "Tokens a day."),
+    **{rate: (name, f"{name.capitalize()}.") for rate, name in RATES.items()},
+    "rpm": (RATES["rpm"], "Requests a minute; 'none' removes a limit."),
     "concurrent": ("calls at once", "Calls running at once."),
     "streams": ("streams at once", "Streams running at once. See 'settings show'."),
     "queue": ("calls waiting", "Calls that may wait at once. See 'settings show'."),

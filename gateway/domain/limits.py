@@ -1,5 +1,8 @@
 """Limits: the rates and the numbers of simultaneous calls that the owner allows. Spending is limited in ``budget``."""
 
+from collections.abc import Mapping
+from typing import Final
+
 import msgspec
 
 
@@ -23,6 +26,14 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     queue_s: int | None = None
     """Seconds that a call may wait for a free slot; 0 if it must not wait; None for the number in the settings."""
 
+
+RATES: Final[Mapping[str, str]] = {
+    "rpm": "requests a minute",
+    "tpm": "tokens a minute",
+    "rpd": "requests a day",
+    "tpd": "tokens a day",
+}
+"""The names of the rate limits in errors and texts. ``core.ratelimit`` applies them."""
 
 DEFAULT_OUTPUT = 4096
 """The output tokens that are held for a request without a limit of its own."""

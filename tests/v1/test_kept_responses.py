@@ -327,7 +327,7 @@ def test_what_was_not_used_for_a_day_is_forgotten() -> None:
 def test_nothing_is_remembered_with_a_limit_of_zero() -> None:
     made = memory(0)
     made.keep(ME, kept("a"))
-    assert (made.on, made.size, made.find(ME, "a")) == (False, 0, None)
+    assert (made.enabled, made.size, made.find(ME, "a")) == (False, 0, None)
 
 
 def test_what_is_not_looked_for_is_read_in_time() -> None:
