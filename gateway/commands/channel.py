@@ -279,7 +279,7 @@ def resume_channel(refs: tuple[str, ...], *, as_json: bool) -> None:
 @names_argument(CHANNELS)
 @yes_option
 def remove_channel(refs: tuple[str, ...], *, yes: bool) -> None:
-    """Remove a channel and its key, or several in one step. Their calls stay in the log."""
+    """Remove a channel and its keys, or several in one step. Their calls stay in the log."""
     views = run(lambda client: find_each(client.channel, refs))
     confirm(f"Remove {named_text('channel', views)}? Keys are removed too; calls stay in the log.", yes=yes)
 

@@ -34,7 +34,7 @@ _OPTIONS: Sequence[Callable[[Any], Any]] = (
         multiple=True,
         metavar="KEY",
         help="The key, or env:NAME for a variable of the server's environment, or - to read a line of stdin. Repeat it "
-        "for several keys; they replace the present ones.",
+        "for several keys; they replace the current ones.",
     ),
     click.option(
         "--models",

@@ -34,7 +34,7 @@ def config() -> None:
     examples=["tollkeeper config export tollkeeper.toml", "tollkeeper config export | git diff --no-index ..."],
 )
 @click.argument("file", required=False, type=click.Path(dir_okay=False, allow_dash=True))
-@click.option("--yes", "-y", "--force", is_flag=True, help="Replace a file that exists, without asking.")
+@click.option("--yes", "-y", "--force", is_flag=True, help="Replace an existing file without asking.")
 @json_option
 def export(file: str | None, *, yes: bool, as_json: bool) -> None:
     """Write the configuration to FILE (mode 0600, replaced atomically), or to stdout.

@@ -102,7 +102,7 @@ TOTAL: ParsedText[int] = ParsedText("dollars", _parse_total)
     help="Lower the output limit of a call to what the budget still pays for, instead of rejecting the call.",
 )
 @click.option("--group", type=TEXT, shell_complete=GROUPS, help="The group of its token (default: the default group).")
-@click.option("--expires", type=WHEN, help="When its token ends at the latest: 2h, 30d, 2026-12-31.")
+@click.option("--expires", type=WHEN, help="When its token expires at the latest: 2h, 30d, 2026-12-31.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="[--] PROGRAM [ARGUMENT]...")
 def run_program(
     app: str | None,

@@ -116,7 +116,7 @@ def summary(by: tuple[tuple[str, ...], ...], *, as_csv: bool, as_json: bool, **v
     one is recorded each second, but all of them are counted.
 
     Words and options select calls, as in 'usage list'; then calls whose records were deleted are left out. With --by
-    month, day or hour, the first one is always complete, even if --since is in its middle.
+    month, day or hour, the first one is always complete, even if --since is in the middle of it.
     """
     grouping = _grouping_of(tuple(chain.from_iterable(by)) or ("model",))
     if as_csv and as_json:

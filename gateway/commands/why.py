@@ -77,8 +77,8 @@ def why(token: str, model: str | None, *, as_json: bool, **values: Any) -> None:
     With the id of a call instead of both, or a part of it, or 'last', explain what would happen to the same call now.
 
     Shows the rule that makes the model visible, the price, the hold, what is left of budgets and limits, and the
-    channels in the order in which they would be tried, with the reason why a channel is skipped. If the call would be
-    rejected, the exit code is the one of the call.
+    channels in the order they would be tried, with the reason for each one that is skipped. If the call would be
+    rejected, the exit code is that of the call.
     """
 
     async def work(client: ControlClient) -> tuple[Why, str]:
