@@ -27,8 +27,7 @@ RESERVED_KEYS = frozenset(
         *("j", "k", "g", "G", *(f"ctrl+{letter}" for letter in "bcfijmp"), *map(str, range(1, 10))),
     ]
 )
-"""Keys that cannot be given to an action: they move the cursor, open pages or the palette, or are what terminals send
-for other keys."""
+"""Keys that no action can have: they move the cursor, open pages or the palette, or stand for other keys."""
 
 EXAMPLES = "a letter, a sign such as !, space, f1 to f12, ctrl+x"
 

@@ -1,6 +1,4 @@
-"""Control: the client of the control surface. The console and the commands use it. Each route has a method, most of
-them made by ``ask``.
-"""
+"""Control: the client of the control surface, for the console and the commands. Most methods are made by ``ask``."""
 
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
@@ -68,9 +66,7 @@ class ControlClient(Caller):
     expiring_records = ask("GET", "/settings/expiring", ExpiringRecords, "keep_days")
     """Returns the records that would be deleted if records were kept for this many days."""
     history = ask("GET", "/history", list[HistoryView])
-    """Returns changes, newest first. Filters: the tuples of alternatives kind and name, since and until (in
-    milliseconds), and limit.
-    """
+    """Returns changes, newest first. Filters: kind, name (tuples of alternatives), since, until (in ms), limit."""
     history_entry = ask("GET", "/history/{}", HistoryView)
     clear_history = ask("DELETE", "/history", Done)
     """Deletes the history. Its changes cannot be undone then."""
@@ -168,9 +164,7 @@ class ControlClient(Caller):
     model = ask("GET", "/models/{}", ModelDetail)
 
     async def set_price(self, model: str, body: Body, channel: str = "") -> PriceView:
-        """Set the price of a model, at all channels or at one. The body has ``input`` and ``output`` in nano-dollars
-        per million tokens, or ``like``.
-        """
+        """Set a model's price, at all channels or one. The body has nano-dollars per million tokens, or ``like``."""
         return await self.change("PUT", f"/prices/{segment(model)}{query_text({'channel': channel})}", PriceView, body)
 
     import_prices = ask("POST", "/prices/import", list[PriceProposal], "models")

@@ -187,9 +187,7 @@ def _read_key(option: str | None) -> str:
 
 
 def _check_key(key: str, token: str | None, *, is_option: bool) -> str:
-    """Returns the key, unless it is another token's than the named one. Raises Quit if that is from ``--key``
-    (``is_option``), and NotFound for an unknown name.
-    """
+    """Returns the key. Raises Quit if ``--key`` (``is_option``) is another token's, NotFound for an unknown name."""
     if token is None or not key:
         return key
     view = run(lambda client: client.token(token))

@@ -87,9 +87,7 @@ rule_options = with_options(
 def set_price(
     models: tuple[str, ...], *, free: bool, like: str | None, file: str | None, as_json: bool, **values: Any
 ) -> None:
-    """Set the price of a model, or of several. The whole price is replaced. With --json, several are printed as an
-    array.
-    """
+    """Set the price of one or more models, replacing the whole price. With --json, several are printed as an array."""
     amounts = patch_of(PRICE, values, PriceDraft())
     conditions, channel = parse_conditions(values), values["channel"] or ""
     if file is not None:

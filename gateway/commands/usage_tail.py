@@ -42,8 +42,7 @@ COLUMNS = (
     ListColumn("Cost", formatting.cost, "number", min_width=10),
     ListColumn("Duration", lambda c: formatting.span(c.duration_ms), "number", min_width=6),
 )
-"""The cells of a line, with their widths; headings are not shown. Longer cells shift the others, except for texts on a
-terminal, which are cut."""
+"""The cells of a line and their widths. A longer cell shifts the others; on a terminal, texts are cut instead."""
 
 
 @click.command(

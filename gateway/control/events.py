@@ -75,9 +75,7 @@ class WatcherStream:
         )
 
     async def _newest_records(self) -> tuple[list[Record], int]:
-        """Returns the newest records, newest first, and the number of older ones. Those of the log come after those
-        that the disk refuses.
-        """
+        """Returns the newest records, first those that the disk refuses, and the number of older ones."""
         store = self._engine.store
         # before the search, so that a record which is written now is in one list
         waiting = [record for record in store.books.waiting()[::-1] if self._query.matches(call_view(record))]

@@ -133,9 +133,7 @@ def _check(token: Token, registry: Registry) -> None:
 
 
 def default_group(registry: Registry) -> str:
-    """Returns the group of a new token or channel: ``default`` if it or no group exists, else the only one. Raises
-    BadRequest.
-    """
+    """Returns the group of a new token or channel: ``default``, else the only group. Raises BadRequest."""
     if DEFAULT_GROUP in registry.groups or not registry.groups:
         return DEFAULT_GROUP
     if len(registry.groups) == 1:

@@ -46,9 +46,7 @@ def chosen_by_hand(before: Channel, after: Channel, *, sends_patterns: bool = Fa
 
 
 def fix_models(channel: Channel) -> Channel:
-    """Returns the channel with models that the upstream's list no longer changes: all if it has no patterns, else those
-    with another name than the upstream's.
-    """
+    """Returns the channel with models fixed that no pattern selects, or that have another name than the upstream's."""
     if not any(model.live for model in channel.models):
         return channel
     has_patterns = bool(channel.patterns)

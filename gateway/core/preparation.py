@@ -67,9 +67,7 @@ class Preparer:
         self._adapters = (self.responses, *map(self.adapter_of, Dialect))
 
     async def plan(self, call: Call, order: Order, route: Route, dialect: ChannelDialect | None = None) -> AttemptPlan:
-        """Returns how the client's API calls this channel, in its own dialect or another one. Raises AttemptFailed if
-        the request cannot be translated.
-        """
+        """Returns how the client's API calls this channel. Raises AttemptFailed if the request cannot be translated."""
         api, channel = call.context.origin.api, route.channel
         adapter = dialect or self.adapter_of(channel.dialect)
         lacks_api = bool(self.learned.missing_apis) and self._lacks(api, order, channel)
@@ -154,9 +152,7 @@ class Preparer:
         return self.learned.learn(route.channel, route.served, lesson, self.wall(), used=used)
 
     def learn_lack(self, call: Call, route: Route, failure: Failure) -> None:
-        """Remember that the channel lacks the client's API, or the kinds of content that the failure names, so that
-        such calls are translated from now on.
-        """
+        """Remember that the channel lacks the client's API, or the named kinds of content: such calls are translated."""
         for name in _lacking_names(call, failure):
             self.learned.learn_lack(route.channel.id, name, self.wall())
 

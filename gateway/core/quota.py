@@ -67,8 +67,7 @@ class CallNeed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     extras: CallExtras = PLAIN
     """What the call may be billed for in addition to text."""
     owner_limit: bool = False
-    """Whether ``output`` is what the token's owner chose for calls without a cap. A cap that the gateway chooses is at
-    most that."""
+    """Whether ``output`` is the owner's choice for calls without a cap. The gateway's own caps do not exceed it."""
 
     @property
     def rate_tokens(self) -> int:

@@ -221,8 +221,7 @@ LOST_EVENTS_MARK = "bad_chunks="
 REPEATED_MARK = "repeated="
 """Prefix of a mark with how many more calls the record stands for: of many similar refusals, one a second has one."""
 BUDGET_MARK = "budget="
-"""Prefix of a mark with a budget that was nearly spent when the call began: ``daily budget of token 'ci': 84% spent``.
-"""
+"""Prefix of a mark with a budget that was nearly spent at the beginning: ``daily budget of token 'ci': 84% spent``."""
 SKIPPED_MARK = "skipped="
 """Prefix of a refusal's mark with a channel that could not serve it: paused, or in need of attention."""
 EXCEEDED_MARK = "exceeded="
@@ -234,8 +233,7 @@ WAITED_MARK = "waited="
 STAYED_MARK = "conversation_stayed"
 """The mark of a call that stayed at its conversation's channel although others rank higher."""
 PASSED_MARK = "passed="
-"""Prefix of a mark with a channel that ranks higher than the one that answered, and why it was passed over:
-``a: paused for 12s: rate limited``."""
+"""Prefix of a mark with a higher-ranking channel, and why it was passed over: ``a: paused for 12s: rate limited``."""
 EXPLAINED_MARKS = (REPEATED_MARK, EXCEEDED_MARK, SIZE_MARK, WAITED_MARK, STAYED_MARK, PASSED_MARK)
 """Prefixes of marks that are shown as sentences."""
 

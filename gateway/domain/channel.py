@@ -218,8 +218,7 @@ class ChannelFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """More keys of the same upstream, in the same form. Each is paused on its own when it is limited or rejected."""
     models: tuple[ServedModel, ...] = ()
     patterns: tuple[str, ...] = ()
-    """Patterns for names in the upstream's list that are also offered: ``gpt-*``, ``!gpt-*-preview``. If empty, only
-    the names in ``models`` are offered."""
+    """Patterns such as ``gpt-*`` and ``!gpt-*-preview`` for names in the upstream's list that are offered too."""
     groups: tuple[str, ...] = ("default",)
     priority: int = 0
     """Higher priorities are tried first."""

@@ -161,9 +161,7 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     tools: tuple[ToolOffer, ...] = ()
     choice: ToolChoice = ToolChoice()
     param_names: Mapping[str, str] = {}
-    """Maps names of parameters in chat completions to those in the client's API, where they differ; to an empty name if
-    they are not the client's.
-    """
+    """Maps a chat completion's parameter names to different ones in the client's API; to empty if it lacks one."""
     extras: tuple[str, ...] = ()
     """Names of the client's parameters and items that exist only in its own API."""
     marks: tuple[str, ...] = ()

@@ -128,8 +128,7 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     sticky: bool
     """Whether a conversation stays at the channel that answered it, although others rank higher."""
     routes: list[RouteView]
-    """The channels in the order they are tried, then those of fallbacks, then the group's channels without the model,
-    and others with it."""
+    """The channels in the order they are tried, those of fallbacks, the group's other channels, then all others."""
     refuses_unpriced: bool
 
     @property

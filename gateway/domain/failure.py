@@ -98,8 +98,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     """The kinds of tools and items, or the model, that an upstream with only a part of the API refuses; empty if it may
     lack it all. Only requests with one of them are translated."""
     needs_responses: ResponsesNeed | None = None
-    """Which chats the upstream takes only as responses, if that is why it refused one; None if the failure does not say
-    it."""
+    """Which chats the upstream takes only as responses, if the failure says so."""
     verbatim: UpstreamText = NO_TEXT
     """The body as received, for clients that act on the text of their vendor; see ``UpstreamError.verbatim``."""
 

@@ -59,8 +59,7 @@ class Condition(msgspec.Struct, kw_only=True, omit_defaults=True):
     key: str = ""
     """The number and mask of the key that failed, if only this one did; empty if the channel failed."""
     budget: str = ""
-    """The budget or price, such as ``daily budget of token 'ci'`` or ``reported cost of 'gpt-4o' at channel 'c'``.
-    Empty for failures."""
+    """A budget such as ``daily budget of token 'ci'``, or a price: ``reported cost of 'gpt-4o' at channel 'c'``."""
     kind: FailureKind | None = None
     """The kind of failure; None for the store and for budgets."""
     reason: str = ""

@@ -32,8 +32,7 @@ class Order(msgspec.Struct, kw_only=True, gc=False):
     removed: tuple[str, ...] = ()
     """The client's parameters that the channel's owner removes; see ``overrides``."""
     output_budget: int | None = None
-    """The output tokens, of all choices together, that the hold pays for; None if it pays for all. It is the most that
-    the gateway may choose as a limit."""
+    """How many output tokens of all choices the hold pays for: the gateway's highest own limit; None for all."""
     strict_events: bool = False
     """Whether an unreadable event fails the stream; otherwise one such event is skipped."""
     owner: str = ""

@@ -139,9 +139,7 @@ def is_idle(event: SSEEvent) -> bool:
 
 
 def event_end(events: bytes, start: int, *, has_returns: bool) -> int:
-    """Returns where the event at ``start`` ends, after all its blank lines. ``has_returns``: carriage returns may
-    come.
-    """
+    """Returns where the event at ``start`` ends, after all its blank lines. ``has_returns``: with carriage returns."""
     if has_returns:
         match = _BLANK_LINES.search(events, start)
         return match.end() if match else len(events)

@@ -2,9 +2,8 @@
 
 The rest of the gateway handles every API alike. It sees a request as an ``InboundRequest`` and an answer as the
 ``WholeAnswer`` or ``AnswerStream`` of an adapter. What differs between APIs is here: how a request is parsed, how a
-channel is called and its answer written, and how errors, keep-alives and facts about the answer look. An
-implementation is one value without state, and a row in ``v1.endpoints``; ``domain.addresses`` advises about addresses
-without a row.
+channel is called and its answer written, and how errors, keep-alives and facts about the answer look. An implementation
+is one value without state, and a row in ``v1.endpoints``; ``domain.addresses`` advises about addresses without a row.
 
 A channel is called in one of two ways, which ``plan`` decides for each attempt. If the channel speaks the API, request
 and answer pass unchanged (``relay``). Otherwise the request is read into a ``Conversation``, which the channel's
@@ -117,8 +116,7 @@ class AttemptPlan(msgspec.Struct, frozen=True, gc=False):
     native: bool
     """Whether the channel speaks the API."""
     repair: Callable[[Order, Failure], Order | None] | None = None
-    """Returns the order for another call of the same channel after a failure; None if it would not help. If it is not
-    set, a failed call is not repeated."""
+    """Returns the order for another call of the channel after a failure, or None. Unset: no call is repeated."""
 
 
 class InboundApi(Protocol):

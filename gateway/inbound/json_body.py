@@ -137,9 +137,7 @@ def _parse(body: bytes, limits: BodyLimits) -> Body:
 
 
 def _elements_of_all(values: dict[str, Any], limits: BodyLimits) -> dict[str, Elements]:
-    """Returns the elements of each array and object. Raises BadRequest for too many, nested too deeply, or too large
-    numbers.
-    """
+    """Returns the elements of each array and object. Raises BadRequest for too many, too deep, or too large numbers."""
     size, elements = len(values), {}
     numbers: list[int | float] = []
     for name, value in values.items():

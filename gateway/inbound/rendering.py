@@ -302,9 +302,7 @@ class RenderedStream(EventStream):
         return b"".join(out)
 
     def _skip(self, event: SSEEvent) -> None:
-        """Leave out an unreadable event. The stream fails if its answer has not begun, at a second such event, and if
-        the order is strict.
-        """
+        """Leave out an unreadable event. The stream fails if it has not begun, if it was the second, or if strict."""
         self.state.invalid_events += 1
         if not self.started or self.state.invalid_events > 1 or self._order.strict_events:
             excerpt = tidy(event.data[:1000].decode("utf-8", "replace"), 120)

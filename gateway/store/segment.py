@@ -18,8 +18,7 @@ HEAD = head("calls")
 EMPTY = HEAD + TAIL
 
 BLOCK = 1 << 17
-"""How many bytes are read at once: few, so that memory stays small, a search can stop early, and other threads can run.
-"""
+"""How many bytes are read at once: few, to save memory, to stop early, and to let other threads run."""
 
 _decode_record = msgspec.json.Decoder(Record).decode
 _decode_file = msgspec.json.Decoder(dict[str, dict[str, dict[str, Any]]]).decode
@@ -130,9 +129,7 @@ class Segment:
                 yield from (line for line in reversed([*split_lines(block)]) if line and text in line)
 
     def calls(self, text: bytes = b"", end: int | None = None, skip: int = 0) -> Iterator[tuple[int, Record]]:
-        """Yields the numbers and records in these lines, newest first, without damaged lines. ``skip`` lines are left
-        out first.
-        """
+        """Yields numbers and records, newest first, without damaged lines. ``skip`` lines are left out first."""
         return filter(None, map(read_call, islice(self.lines(text, end), skip, None)))
 
     def blocks(self, end: int | None = None) -> Iterator[bytes]:

@@ -45,8 +45,7 @@ class AnswerStream(StreamProgress, Protocol):
     finished: bool
     """Whether the answer is complete: ``[DONE]`` came, or the stream ended with every choice finished."""
     failure: Failure | None
-    """The error that the upstream reported, or what is invalid in the stream. No more of the stream is read. Its kind
-    counts only before ``started``."""
+    """The upstream's error, or what is invalid in the stream, which ends there. Its kind counts before ``started``."""
     held: int
     """The number of bytes that are kept for later: of an incomplete event, or of a whole answer."""
 

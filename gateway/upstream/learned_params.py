@@ -63,8 +63,7 @@ class LearnedParams:
         self.refusals: dict[tuple[ChannelId, str], tuple[LearnedRefusals, Millis]] = {}
         """The refusals by channel and upstream model, and until when they count. Usually empty."""
         self.missing_apis: dict[tuple[ChannelId, str], Millis] = {}
-        """Until when an API, or one kind of its content (``responses:namespace``), counts as missing, by channel and
-        name. Usually empty."""
+        """Until when an API, or a kind of its content (``responses:namespace``), is missing, by channel and name."""
 
     def of(self, channel: ChannelId, served: ServedModel, now: Millis) -> LearnedRefusals:
         """Returns what a channel is known to refuse for a model."""
@@ -127,9 +126,7 @@ class LearnedParams:
         return [name.removeprefix(api + ":") for name in names if self.lacks(channel, name, now)]
 
     def learn_responses(self, channel: ChannelId, served: ServedModel, need: ResponsesNeed, now: Millis) -> None:
-        """Remember for a day which chats must be responses, and for a minute that they cannot be: it may pass. A need
-        of one call says nothing about others.
-        """
+        """Remember a need of more than one call: for a day that chats must be responses, for a minute that none can."""
         minutes = 1 if need is ResponsesNeed.NOTHING else 24 * 60
         if need is not ResponsesNeed.CALL and not self.needs_responses(channel, served, need, now):
             self.missing_apis[channel, _need_name(served, need)] = Millis(now + minutes * 60_000)

@@ -227,9 +227,7 @@ def _with_short_id(holder: Any, *names: str) -> Any:
 
 
 def _with_short_ids(message: JsonObject) -> JsonObject:
-    """Returns a message of a chat or of Anthropic's API, or an item of a response's input, with short ids of calls: the
-    same ones in calls and in results.
-    """
+    """Returns a message, or an item of a response's input, with short ids of calls, the same in calls and results."""
     message = _with_parts(message, lambda part: _with_short_id(part, _IDS.get(rawjson.text_at(part, "type"), "")))
     message = _with_short_id(message, "tool_call_id", "call_id")
     calls = rawjson.list_at(message, "tool_calls")

@@ -35,8 +35,7 @@ SYSTEM_TURN_REFUSED = lazy_pattern(
     r"|(?:unexpected|invalid) (?:message )?role\W{1,3}system|role\W{1,2}system\W{1,2}is not supported"
     r"|top-level .system. parameter"
 )
-"""Matches refusals of system messages within a conversation, such as Claude Code's reminders, by LM Studio, vLLM,
-Ollama, Qwen and Bedrock."""
+"""Matches refusals of later system messages by LM Studio, vLLM, Ollama, Qwen and Bedrock."""
 ORDER_REFUSED = lazy_pattern(r"(?i)roles must alternate|alternate (?:between )?['\"`]?user|alternating user")
 """Matches refusals of two messages of one role in a row, or of a chat that begins with the assistant."""
 RESULTS_REFUSED = lazy_pattern(

@@ -40,8 +40,7 @@ _MOMENT = lazy_pattern(
 )
 
 _RATELIMIT_RESET = lazy_pattern(r"(?:\breset|;\s*t)\s*=\s*\"?(\d+(?:\.\d+)?)")
-"""Matches the reset in a header ``ratelimit``: ``limit=10, remaining=0, reset=12``, or in the newer draft
-``"default";r=0;t=12``."""
+"""Matches the reset in ``ratelimit``: ``limit=10, remaining=0, reset=12``, or newer ``"default";r=0;t=12``."""
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:

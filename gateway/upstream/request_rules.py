@@ -70,18 +70,14 @@ def fit_request(request: Fields, rules: Collection[str]) -> tuple[Fields, list[s
 
 @lru_cache(maxsize=256)
 def _by_kind(names: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-    """Returns the paths of fields to leave out, the rules for messages, and the other rules. Most calls of a channel
-    have the same rules.
-    """
+    """Returns the paths to leave out, the rules for messages, and the others. Cached: a channel's calls share them."""
     paths = tuple(name for name in names if not is_rule(name) and name not in CAPS)
     others = tuple(name for name in names if name not in RULES and (name == NO_EFFORT or is_rule(name)))
     return paths, tuple(name for name in names if name in RULES), others
 
 
 def leave_out(fields: Fields, name: str) -> bool:
-    """Leave out the field at a path, and an object that becomes empty. Returns whether there was one. Tools may have it
-    in their functions, too.
-    """
+    """Leave out the field at a path, also in tools' functions, and an emptied object. Returns whether it was there."""
     holder, path = _parts_of(name)
     if holder not in fields:
         return False

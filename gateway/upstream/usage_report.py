@@ -169,9 +169,7 @@ def _missing_counts(gap: int, outputs: int, counts: Mapping[str, int], limits: L
 
 
 def _separate_output(report: Mapping[str, Any], counts: Mapping[str, int]) -> int:
-    """Returns what is billed on top of output and total: Perplexity's reasoning and citations, or the reasoning of
-    Gemini at Vercel's gateway.
-    """
+    """Returns what Perplexity, and Vercel for Gemini, bill on top of output and total: reasoning and citations."""
     if "market_cost" in report and counts.get("reasoning", 0) > counts.get("output", 0):  # Vercel's field
         return counts["reasoning"]
     if CITATION_TOKENS not in report and "num_search_queries" not in report:

@@ -20,8 +20,7 @@ APP_ORIGIN = re.compile(
     r"null|(?:app|capacitor|chrome-extension|file|moz-extension|safari-web-extension|tauri|vscode-file|vscode-webview)"
     r"://[!-~]*|https?://tauri\.localhost(?::[0-9]{1,5})?"
 )
-"""The origins of desktop apps and browser extensions; a page that is a local file sends ``null``. On Windows and
-Android, Tauri's apps have a host of their own."""
+"""The origins of desktop apps and browser extensions. A local file sends ``null``; Tauri's hosts differ by system."""
 LOOPBACK_ORIGIN = re.compile(r"https?://(?:localhost|127\.0\.0\.1|\[::1\])(?::[0-9]{1,5})?")
 """The origins of web pages served by this machine."""
 

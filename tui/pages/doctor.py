@@ -108,9 +108,7 @@ class DoctorPage(ConsolePage):
         return lines(card.content(), content(""), self._verdict(), content(""), command)
 
     def _shown_steps(self) -> list[Step]:
-        """Returns the steps that are drawn: the usual ones, and as many further ones as are quick to draw. Of more,
-        those that are not ok come first.
-        """
+        """Returns the steps to draw: the usual ones, then as many others as are quick to draw, failed ones first."""
         usual, further = self._steps[: len(CHECKS)], self._steps[len(CHECKS) :]
         if len(further) > MAX_FURTHER:
             further = sorted(further, key=lambda step: step.result == "ok")[:MAX_FURTHER]

@@ -1,6 +1,4 @@
-"""Entities: forms that are built from tables of fields, and the actions that all entities have: create, copy, edit,
-enable and disable.
-"""
+"""Entities: forms built from tables of fields, and what all entities can do: create, copy, edit, enable, disable."""
 
 import shlex
 from collections.abc import Awaitable, Callable, Mapping, Sequence

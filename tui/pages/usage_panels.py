@@ -193,9 +193,7 @@ class BudgetCourse(msgspec.Struct, frozen=True):
 
 
 def new_course(source: BudgetSource, now: Millis) -> BudgetCourse:
-    """Returns the course of a budget in its window, before anything was used; without an end, in the last weeks and the
-    next ones.
-    """
+    """Returns the unused course of a budget in its window, or in the last and next weeks if it has no end."""
     window = source.budget.window
     if (ends := window_end(window, now)) is not None:
         return BudgetCourse(source, window_start(window, now), ends)

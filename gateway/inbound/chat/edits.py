@@ -37,9 +37,7 @@ ReadCalls = Iterator[TrackedCall | None]
 
 
 def identity(answer: Fields, upstream_id: str, order: Order, kind: msgspec.Raw) -> Fields:
-    """Returns the id, object, time and model of an answer: the upstream's id and time if they are valid, else the
-    order's, and the requested model.
-    """
+    """Returns an answer's id, object, time and requested model. An invalid id or time is replaced by the order's."""
     created = answer.get("created", rawjson.NULL)
     is_time = bytes(created).isdigit() and created != _ZERO
     return {

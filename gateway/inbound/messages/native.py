@@ -155,8 +155,7 @@ _OPTIONAL: Mapping[str, tuple[str, ...]] = {
     "user": ("metadata.user_id",),
     **{name: tuple(f"{holder}.cache_control.{name}" for holder in _MARKED) for name in ("scope", "ttl")},
 }
-"""The paths of members that may be left out, by the names that the dialect reads in a refusal. The path through a list
-is that of its members."""
+"""The paths of members that may be left out, by the dialect's names in a refusal. List items have the list's path."""
 _NEEDED = frozenset(
     {
         *("model", "max_tokens", "messages", "system", "tools", "stream", "stop_sequences", "thinking"),

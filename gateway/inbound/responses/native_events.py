@@ -127,8 +127,7 @@ _PIECE_FIELDS = {f"response.{event}": ("", "", field) for event, field in _INPUT
     f"response.{event}": ("content" if "summary" not in event else "summary", kind, field)
     for kind, (event, field) in _TEXT_EVENTS.items()
 }
-"""The item's list of parts, the type of a part, and the field with the text, by the name of its events. The input of a
-call is not in a list."""
+"""By the name of an item's events: its list of parts, the type of a part, and the field with the text."""
 _Pieces = dict[tuple[str, object], str]
 """The texts of an item, by the name of their events and the number of the part."""
 

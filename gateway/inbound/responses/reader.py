@@ -230,9 +230,7 @@ class ResponsesReader(NativeTap):
         self.reports.add(report)
 
     def _as_requested(self, response: Fields) -> Fields:
-        """Returns the response with the client's names of the model and the previous response, and with a usage that
-        has every count; itself if it has them.
-        """
+        """Returns the response with the client's names of model and previous response, and with a complete usage."""
         changes: Fields = {}
         if (previous := self.order.form.repeats.get("previous_response_id")) is not None:
             changes["previous_response_id"] = previous

@@ -93,8 +93,7 @@ _FOLLOWED_BY_NOTHING = re.compile(r"Item '([^']{1,100})' of type 'reasoning' was
 """Matches the refusal of one reasoning, which a program keeps of a stream that broke: the others may stay."""
 
 _FIELD_REFUSED = re.compile(r"Invalid 'input\[\d+\]\.(id|content)'|Item with (id) '[^']{1,100}' not found")
-"""Matches refusals of ids and of reasoning that another maker wrote, or that were not stored; Copilot's ids are longer
-than OpenAI's."""
+"""Matches refusals of ids and reasoning of other makers, or that were not stored. Copilot's ids are longer."""
 
 _SEALED = b'"' + SEAL_PREFIX.encode()
 
@@ -116,9 +115,7 @@ def native_order(order: Order, overrides: Overrides | None) -> Order:
 
 
 def repaired_order(order: Order, failure: Failure) -> Order | None:
-    """Returns the request without what other accounts, makers or models put into its items, as far as the upstream
-    refuses it; None if it would not help.
-    """
+    """Returns the request without what the upstream refuses in its items; None if it would not help."""
     message = failure.verbatim.apply(str) or failure.text.apply(str)
     items = rawjson.maybe_objects(order.fields.get("input")) or []
     if (lone := _FOLLOWED_BY_NOTHING.search(message)) and any(_has_id(item, lone[1]) for item in items):
@@ -189,9 +186,7 @@ def _readable_items(raw: msgspec.Raw) -> list[Any]:
 
 
 def model_kind(fields: Fields) -> str:
-    """Returns what stands for a request's model among the refused kinds: some upstreams have only a part of their
-    models in this API.
-    """
+    """Returns the name of a request's model among refused kinds: some upstreams lack the API for some models."""
     return f"model {rawjson.text_at(fields.get('model'))}"
 
 
@@ -259,9 +254,7 @@ class ResponsesRelay(Adapter):
         return whole_answer(reader, sent, render=lambda _: sent)
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-        """Returns the failure. A server with only a part of the API may lack it: for the model, or for Codex's tools or
-        items.
-        """
+        """Returns the failure. A server may lack the API only for a model, or for Codex's tools or items."""
         failure = self._dialect.failure(channel, status, headers, body)
         failure = native_failure(failure, body, _OPTIONAL, self._may_change)
         error = read_error(body)

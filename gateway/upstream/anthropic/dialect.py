@@ -26,8 +26,7 @@ from gateway.upstream.tool_schemas import SCHEMAS, with_valid_schemas
 from gateway.upstream.translation import Parameters, conversation_of, read_caps, refusal_of, with_limit
 
 VERSION = "2023-06-01"
-"""The version of the API. For what is sent here, 2026-10-21 differs only by refusing sampling parameters, which older
-models accept."""
+"""The version of the API. 2026-10-21 differs only by refusing sampling parameters, which older models accept."""
 _OWN_NAMES = {
     **dict.fromkeys(("thinking", "enabled", "adaptive", "disabled", "effort", "output_config"), "reasoning_effort"),
     "stop_sequences": "stop",

@@ -126,13 +126,11 @@ class Dialogue:
         self._held_media: list[Block] = []
         """Media of the assistant, for the user's next message: only the user may send them."""
         self._loop_begins_with_thought: bool | None = None
-        """Whether the first assistant message of the running tool loop has a thought, as the API wants it; None before
-        there is one."""
+        """Whether the first assistant message of the running tool loop has a thought; None before it exists."""
         self.system: list[Block] = []
         self.messages: list[dict[str, Any]] = []
         self.thoughtless = False
-        """Whether the running tool loop has calls, but no thought in its first assistant message, or the message that
-        the model continues has none."""
+        """Whether the running tool loop, or the message to continue, lacks the thought that the API wants."""
         last_prompt = _last_prompt(turns)
         for position, turn in enumerate(turns):
             self._add(turn, running=position > last_prompt)

@@ -51,9 +51,7 @@ class GeminiModel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _older(*patterns: str, **facts: Any) -> GeminiModel:
-    """Returns a row of models that accept sampling, sign nothing, want media after results, and write
-    JSON only without functions.
-    """
+    """Returns models that accept sampling, sign nothing, want media after results, and write JSON without functions."""
     known: dict[str, Any] = {
         "thinking": GeminiThinking.BUDGET,
         **dict.fromkeys(("sampling", "logprobs"), True),

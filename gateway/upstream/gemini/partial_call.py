@@ -41,9 +41,7 @@ class PartialCall:
                 self._set(steps, None if kind == "nullValue" else piece[kind] if kind else empty)
 
     def _set(self, steps: list[str | int], value: Any) -> None:
-        """Set the value at these steps. A text is appended to the text that is already there, an empty list or object
-        leaves what is there.
-        """
+        """Set the value at these steps. A text is appended; an empty list or object changes nothing that exists."""
         if len(steps) > 100:
             raise ValueError("a path of arguments is too long")
         root: dict[str, Any] = {"": self.arguments}

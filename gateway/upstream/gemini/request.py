@@ -102,9 +102,7 @@ def camel(name: str) -> str:
 
 
 def take_format_lines(parameters: Parameters) -> list[Part]:
-    """Returns what the system prompt says of an answer that must be JSON. Marks the parameter as left out: the model is
-    not made to comply.
-    """
+    """Returns the system prompt's words about JSON. The parameter counts as left out: nothing forces the model."""
     form = parameters.take_format()
     if form.type not in JSON_FORMATS:
         return []

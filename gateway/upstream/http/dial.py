@@ -171,9 +171,7 @@ class Dialer:
             raise
 
     async def addresses(self, host: str, port: int) -> list[Address]:
-        """Returns the addresses of a name or an address. Only one look-up runs at a time, so that it serves all
-        calls that need the same name. Raises OSError.
-        """
+        """Returns the addresses of a host. Calls that need the same name share one look-up. Raises OSError."""
         with suppress(ValueError):
             family = socket.AF_INET6 if ipaddress.ip_address(host).version == 6 else socket.AF_INET
             return [(family, socket.IPPROTO_TCP, host, port)]

@@ -153,9 +153,7 @@ class Incoming:
         return self
 
     async def __anext__(self) -> bytes:
-        """Returns the next bytes. If the connection breaks after the first event, or the last one does not come, the
-        stream just ends.
-        """
+        """Returns the next bytes. After the first event, a broken or incomplete stream just ends."""
         loop = asyncio.get_running_loop()
         now = loop.time()
         self._event_at += now - self._returned_at

@@ -132,9 +132,7 @@ def request_usage(fields: Fields, *, requested: bool) -> None:
 
 
 def _fit_parameters(fields: Fields, vendor: Vendor) -> list[str]:
-    """Rename what the vendor calls something else, and remove what it does not know. Returns what was removed, by the
-    client's names.
-    """
+    """Rename parameters as the vendor does, and remove those it does not know. Returns the client's names of these."""
     for name, vendor_name in vendor.rename:
         if name in fields:
             fields[vendor_name] = fields.pop(name)
@@ -215,9 +213,7 @@ class OpenAIDialect(ChannelDialect):
         return msgspec.structs.replace(failure, needs_responses=need)
 
     def output_limit(self, fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
-        """See ``ChannelDialect``. What is learned later only drops parameters, lowers the limit, renames it, or gives
-        thinking a budget.
-        """
+        """See ``ChannelDialect``. Later lessons only drop parameters, lower or rename the limit, or limit thinking."""
         target = _Target(vendor_of(channel.preset, channel.base_url), channel, served, NOTHING)
         sent = {name: raw for name, raw in fields.items() if name not in target.vendor.rules}
         if "thinking" in sent:

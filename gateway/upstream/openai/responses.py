@@ -51,8 +51,7 @@ _REASONING_REFUSED = re.compile(
     r"encrypted.content\W.{0,200}?\b(?:not issued|not be (?:verified|decrypted|decoded))"
     r"|was provided without its required"
 )
-"""Matches refusals of reasoning that was encrypted for another account, or that was separated from the item after
-it."""
+"""Matches refusals of reasoning that another account encrypted, or that was separated from the item after it."""
 _CALL_IDS = NameRules(valid=re.compile(".{1,64}", re.DOTALL), invalid_character=re.compile("(?!)"), max_length=64)
 _SHARED_PARAMETERS = (
     *("temperature", "top_p", "top_logprobs", "service_tier", "metadata", "store", "user", "safety_identifier"),

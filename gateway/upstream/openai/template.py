@@ -39,9 +39,7 @@ class Template:
         self._unchanged = event == out
 
     def run(self, events: bytes, start: int) -> Run | None:
-        """Returns the events from ``start`` on that match, only the first if another has an invalid text; None if the
-        first does not match.
-        """
+        """Returns the events from ``start`` on that match, only the first if a later text is invalid; else None."""
         texts = self._texts(events, start)
         whole_text = _decode(texts)
         if whole_text is None:
