@@ -1,5 +1,4 @@
-"""Saved state: what the console remembers between runs, such as theme, page, columns and filters, in a file of the
-home.
+"""Saved state: what the console remembers between runs, such as theme, page, columns and filters, in a file.
 
 A file that cannot be read is renamed and reported, and never keeps the console from starting.
 """

@@ -1,8 +1,7 @@
 """Wizard: the first steps: balance, channel, models and token, then a test call.
 
 It opens by itself once, on an unused home. Esc leaves it at any step, and what the steps before have saved stays. Each
-step is a normal form, with the equivalent command. If the user goes back and changes the channel, the one that was
-created is replaced.
+step is a normal form, with the equivalent command. If the user goes back to change the channel, it is replaced.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence

@@ -84,8 +84,7 @@ class ControlClient(Caller):
     async def batch(self, kind: str, patches: Mapping[str, object], channel: str = "") -> str:
         """Edit ``tokens``, ``groups``, ``channels`` or ``prices`` in one change. Returns what was done, as a text.
 
-        ``patches`` has the fields to change, by id or name. None removes the entity. With ``channel``, prices are those
-        at that channel.
+        ``patches``: the fields to change, by id or name; None removes the entity. ``channel``: the prices' channel.
         """
         place = {"channel": channel} if channel else {}
         edits = [{"ref": ref, "patch": patch, **place} for ref, patch in patches.items()]
@@ -170,8 +169,7 @@ class ControlClient(Caller):
     import_prices = ask("POST", "/prices/import", list[PriceProposal], "models")
     """Returns the known prices of the served models, or of these models, or of those of a ``channel`` or vendor.
 
-    With ``apply`` they are imported, except where the owner set a price, and, without ``accept``, except for those with
-    a ``guard``.
+    With ``apply`` they are imported, except where the owner set a price, and without ``accept`` those with a ``guard``.
     """
     remove_price = ask("DELETE", "/prices/{}", Done, "channel")
     """Removes the price of a model, or only its price at one channel."""

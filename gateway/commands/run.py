@@ -306,8 +306,7 @@ def _git(*arguments: str) -> str:
 def private_files(launch: Launch, folder: Path) -> Iterator[None]:
     """Make ``folder`` the program's folder of settings: our files, and links to what is in the real folder.
 
-    Our files may contain the key of the run, so they are never in the real folder. What the program writes is copied
-    there at the end.
+    Our files may contain the run's key, so they are never in the real folder. What the program writes goes there.
     """
     for name, text in launch.files.items():
         with create_private(folder / name) as file:

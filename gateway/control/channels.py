@@ -46,10 +46,9 @@ def default_base_url(dialect: Dialect, preset: str) -> str:
 async def add_channel(edits: ConfigEdits, request: web.Request) -> SavedChannel:
     """POST /channels: add a channel with these fields; ``name`` is required, and either ``dialect`` or ``preset``.
 
-    A preset implies ``dialect`` and ``base_url``; a dialect with only one vendor implies ``base_url``. Without
-    ``models`` and ``patterns``, the channel offers all models that the upstream lists, and follows the list. Without
-    ``groups``, it serves the group of a new token. Models without a price get a known price, unless ``known_prices`` is
-    false.
+    A preset implies ``dialect`` and ``base_url``; a dialect of one vendor implies ``base_url``. Without ``models`` and
+    ``patterns``, the channel offers all models that the upstream lists, and follows the list. Without ``groups``, it
+    serves the group of a new token. Models without a price get a known one, unless ``known_prices`` is false.
     """
     body = await request.read()
     values = fields(body, Channel, (*ChannelFields.__struct_fields__, "dialect"), ("name",))

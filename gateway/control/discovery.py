@@ -1,5 +1,4 @@
-"""Offers: channels that can be added with one key press, for model servers on this machine and for keys in the
-environment.
+"""Offers: channels to add with one key press, for model servers on this machine and keys in the environment.
 
 Only this machine is contacted. A key is offered by the name of its variable; its value is never shown.
 """

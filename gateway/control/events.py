@@ -2,8 +2,7 @@
 
 The start and end of a call are reported at once, its progress at most five times a second (the bus ensures that),
 balances and changed tables at most four times a second, sums of tables every three seconds. Lines are written in
-batches. A slow or stuck watcher does not slow down calls: its queue is bounded, and its connection is closed after
-``STUCK_S``.
+batches. A slow watcher does not slow down calls: its queue is bounded, and its connection closed after ``STUCK_S``.
 """
 
 import asyncio

@@ -1,5 +1,4 @@
-"""Probe: tests of a channel. ``probe`` lists its models and makes one tiny call; ``check_channel`` checks it step by
-step.
+"""Probe: tests a channel. ``probe`` lists its models and makes one tiny call; ``check_channel`` goes step by step.
 
 Both contact the upstream whatever the channel's state is, and charge nothing. ``probe`` records which keys are rejected
 and which are accepted; ``check_channel`` changes nothing.

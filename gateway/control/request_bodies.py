@@ -1,7 +1,6 @@
 """Request bodies: reads bodies, patches and query parameters strictly. The domain's structs define their fields.
 
-Nothing is guessed or ignored: the error for an unknown name lists the known ones, and the error for a wrong type says
-where it is.
+Nothing is guessed or ignored: the error for an unknown name lists the known ones, and one for a type says where.
 """
 
 import enum

@@ -71,8 +71,7 @@ def _price_at_other_channel(
 
 
 async def with_known_prices(channel: Channel, names: Collection[str], registry: Registry, now: Millis) -> Channel:
-    """Returns the channel with known prices for those of its models in ``names`` that have none. Prices that look wrong
-    are left out.
+    """Returns the channel with known prices for its models in ``names`` without one. Implausible prices are left out.
 
     If the price list cannot be loaded, only prices that the upstream publishes are known.
     """
@@ -171,8 +170,7 @@ class PriceList:
     def prices_by_vendor(self, name: str, now: Millis) -> dict[str, Price]:
         """Returns the list prices of a model by the vendor's id, without regard to a channel.
 
-        A name such as ``vendor/model`` has only that vendor's price, and a name whose maker is known only the maker's,
-        if these have one.
+        A name such as ``vendor/model`` has only that vendor's price, and a name of a known maker only the maker's.
         """
         vendor_name, _, short_name = name.partition("/")
         named_vendors = self._names.vendors_named(vendor_name) if short_name else []

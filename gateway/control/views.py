@@ -1,5 +1,4 @@
-"""Views: what the owner's API shows, built from the configuration, the books, the health of channels and the sums of
-calls.
+"""Views: what the owner's API shows, built from configuration, books, health of channels and sums of calls.
 
 Keys, digests and header values are masked or left out here, so no view contains a secret.
 """

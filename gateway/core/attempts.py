@@ -69,8 +69,7 @@ class Attempts:
     async def answer(self, call: Call, entry: ModelEntry, order: Order, choice: RouteChoice) -> Answer:
         """Returns the whole answer, or the stream whose content the client has and whose end is still to be sent.
 
-        ``choice`` is the first channel. Raises UpstreamError when no channel could answer, and whatever the client's
-        connection raises.
+        ``choice`` is the first channel. Raises UpstreamError if none answers, and what the client's connection raises.
         """
         route = choice.route
         if route is None:

@@ -1,7 +1,6 @@
 """Call: the state of one running call. The pipeline writes it, the settlement reads it.
 
-``CallContext`` is what it begins with; ``call_state`` has what changes while it runs. Nothing is stored on the web
-framework's request.
+``CallContext`` is what it begins with, ``call_state`` what changes. Nothing is stored on the framework's request.
 
 To report one more fact about an answer, add a line to ``Call.answer_headers`` and a row to the table in
 ``docs/http.md``. A fact that is not known when the headers are sent follows in a comment at the end of the stream.

@@ -1,8 +1,7 @@
 """ConcurrencyLimiter: the calls of each scope that are in flight, and the calls that wait for a slot, oldest first.
 
 A slot that comes free while calls wait is handed over at once: no later call can take it, and no wake-up is lost. If
-the call has left meanwhile, the next one gets the slot. A call may wait at several gates and takes the first slot
-that it gets.
+the call has left meanwhile, the next one gets the slot. A call may wait at several gates, and takes the first slot.
 
 Calls pass their gates in one order (token, group, their streams, then one of the channels) and wait at a gate only
 while they have slots at all gates before it, so no two of them can wait for each other.

@@ -129,8 +129,7 @@ class Engine:
     def change(self, changes: Sequence[Change], entry: int = 0) -> None:
         """Apply an edit of the configuration, all of its changes or none.
 
-        ``entry`` is its number in the history, or 0 if it is not the owner's. Raises what the store raises, and then
-        nothing has changed.
+        ``entry`` is its number in the history; 0 if it is not the owner's. If the store raises, nothing has changed.
         """
         self.pipeline.refusals.write_shared()
         if self.bus.noteworthy:

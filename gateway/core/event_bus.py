@@ -4,8 +4,7 @@ The beginnings and ends of calls are queued in order. A newer progress of a call
 bounded: a watcher that falls behind gets a notice instead of its queue, and must read the present state again. The end
 is a state and not a message, so a full queue cannot hide it.
 
-It does almost nothing while nobody watches. All of it runs on one event loop; nothing here may be called from another
-thread.
+It does almost nothing while nobody watches. All of it runs on one event loop; no other thread may call it.
 """
 
 import asyncio

@@ -5,8 +5,7 @@ upstream is slow to begin. It ends calls that are past their deadline or whose c
 memory through ``on_tick``.
 
 The head of a stream waits for the upstream's first event: until then another channel may answer, or none, and the
-status and the ``x-gateway-*`` headers say which. Clients wait for minutes, but some proxies close a silent connection
-after one.
+status and the ``x-gateway-*`` headers say which. Clients wait for minutes; some proxies close silent connections.
 """
 
 import asyncio

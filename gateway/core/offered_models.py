@@ -1,7 +1,6 @@
 """Which models a channel offers, given what its upstream lists. Pure.
 
-Models that the owner named are offered whether listed or not. A pattern selects only what the upstream lists: names are
-never invented.
+Models that the owner named are offered whether listed or not. A pattern selects only what the upstream lists.
 """
 
 import msgspec

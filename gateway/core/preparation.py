@@ -152,7 +152,7 @@ class Preparer:
         return self.learned.learn(route.channel, route.served, lesson, self.wall(), used=used)
 
     def learn_lack(self, call: Call, route: Route, failure: Failure) -> None:
-        """Remember that the channel lacks the client's API, or the named kinds of content: such calls are translated."""
+        """Remember that the channel lacks the client's API, or kinds of content, so that such calls are translated."""
         for name in _lacking_names(call, failure):
             self.learned.learn_lack(route.channel.id, name, self.wall())
 

@@ -1,7 +1,6 @@
 """ProgressReporter: the progress of running calls, for watchers and the books.
 
-Progress is reported, and the budget checked, at most a few times a second for a call, however many events its stream
-has.
+Progress is reported, and the budget checked, a few times a second for a call, however many events come.
 """
 
 from dataclasses import dataclass

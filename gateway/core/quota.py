@@ -14,8 +14,8 @@ small shortens answers but never lets more be spent than is held. If no cap is s
 
 If the client sets no cap, the hold is the cost of a typical answer, or all that is left if that is less. Then the
 gateway puts a cap into the request: what the hold pays for (``affordable_output``), one token or the channel's least.
-If the dialect requires a cap, as Anthropic's does, the cap is at least ``MIN_OUTPUT``. If that is not affordable, the
-call is refused.
+If the dialect requires a cap, as Anthropic's does, the cap is at least ``MIN_OUTPUT``. If that costs too much, the call
+is refused.
 
 The owner of a token may let its calls hold less than their caps allow (``Token.hold_output``), for programs that always
 ask for far more than they use. Their caps are sent unchanged, so such a call may cost more than its hold.

@@ -1,5 +1,4 @@
-"""Quota refusals: which budget is too small for a call, what is left of it, which running calls hold the rest, and what
-to do about it.
+"""Quota refusals: which budget is too small for a call, what is left, which running calls hold the rest, what to do.
 
 A client learns the ids of all calls that hold the money, but only its own token's models.
 """

@@ -1,7 +1,6 @@
 """ResponseMemory: keeps responses that clients may continue or fetch again, in memory only, separately for each token.
 
-A response that was not used for a day is removed. If they exceed the owner's limit, the least recently used ones are
-removed first.
+A response that was not used for a day is removed, and beyond the owner's limit the least recently used one.
 """
 
 from collections import OrderedDict

@@ -165,8 +165,7 @@ class RetryState:
         return True
 
     def _may_use_freely(self, route: Route) -> bool:
-        """Returns whether a paused channel may be called outside of the retry budget, as by a call of the fallback
-        model itself.
+        """Returns whether a paused channel may be called outside of the retry budget, as if the fallback was requested.
 
         This holds once in a call, for the first attempt of a fallback, and not where the call has already failed.
         """

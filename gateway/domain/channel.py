@@ -144,8 +144,7 @@ class ServedModel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     max_output: int | None = None
     """The most output tokens of one answer, if the upstream reports them; else its context length, if known.
 
-    A higher limit in a request is lowered to this. If it is wrong, answers get shorter, but never cost more than is
-    held.
+    A higher limit in a request is lowered to this. If it is wrong, answers get shorter, but cost no more than is held.
     """
     published: UpstreamPrices | None = msgspec.field(name="told", default=None)
     """The upstream's price, if it publishes one."""

@@ -1,8 +1,7 @@
 """Kinds of fields: how a field of an entity is typed, shown, set by options of a command, and printed as a command.
 
 A kind depends on neither click nor the console: it describes options as values, and both front ends draw them. A form
-has one input for each field. Functions that read text take ``now``, because spans such as ``30d`` count from it, and
-raise BadRequest.
+has one input for each field. Functions that read text take ``now``, for spans such as ``30d``, and raise BadRequest.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,8 +1,7 @@
 """Human values: counts, multipliers, spans of time, moments and price tiers as people write and read them.
 
 The tier ``200k=6/22.50`` is for inputs of more than 200,000 tokens; it costs 6 dollars for input and 22.50 for output.
-Up to three amounts may follow: cached input, cache write and long cache write. ``price.rates`` says what applies
-without them.
+Up to three amounts may follow: cached input, cache write, long cache write. ``price.rates`` has their defaults.
 """
 
 import re
@@ -114,8 +113,7 @@ def _is_named(day: date, word: str, *, has_time: bool) -> bool:
 def parse_date(text: str, *, end: bool = False) -> Millis:
     """Returns the moment of an ISO 8601 date or time, which is local unless it has an offset.
 
-    A date, week or month without a time means its first moment, or with ``end`` the first moment after it. Raises
-    BadRequest.
+    A date, week or month without a time means its first moment, or with ``end`` the first one after. Raises BadRequest.
     """
     text = text.strip()
     is_month = _MONTH.fullmatch(text) is not None

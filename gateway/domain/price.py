@@ -1,5 +1,4 @@
-"""Price: what a model costs, by time, input length and variant; ``domain.cost`` has the formula that turns a usage into
-a cost.
+"""Price: what a model costs, by time, input length and variant; ``domain.cost`` turns a usage into a cost.
 
 The amounts are set by the owner or come from ``control.vendor_prices``; ``tui.receipt`` and ``commands.formatting``
 show the formula with its numbers. A price has rules, which apply from a day on, in some hours, or for a service tier;

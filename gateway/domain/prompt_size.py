@@ -298,8 +298,7 @@ class PromptParts(msgspec.Struct):
     def _add_special_fields(self, item: dict[str, Any], key: str, kind: str) -> list[str]:
         """Add the fields of an object that are media, their addresses, or seals. Returns the names of these fields.
 
-        ``key`` is the name under which the object is; for a source, the type of the object that has it. ``kind`` is
-        its own type.
+        ``key`` is the object's name; for a source, the type of the object around it. ``kind`` is its own type.
         """
         seal_name, names = _SEALS.get(kind), []
         for name, value in item.items():

@@ -1,5 +1,4 @@
-"""Query: the small language that selects calls, in the filter of the console and in ``usage list``, ``tail`` and
-``export``.
+"""Query: the small language that selects calls, in the console's filter and ``usage list``, ``tail`` and ``export``.
 
 Long: every kind of word, its meaning and its spelling are best read together.
 
@@ -21,8 +20,7 @@ an unknown one is an error:
 Several values separated by commas mean any of them: ``model:gpt-4o,o3``, ``st:429,5xx``. A comma inside double quotes
 is part of the value. ``cost>0.01``, ``status>=400``, ``model=gpt-4o`` and ``model!=gpt-4o`` may be written as well.
 
-A word is parsed into a condition. This is a value, not a function, so that the store can see which of its files
-may have such calls.
+A word is parsed into a condition. This is a value, not a function, so that the store can rule out files.
 """
 
 import re
@@ -268,8 +266,7 @@ def parse(text: str, now: Millis) -> Query:
 def shell_word(text: str) -> str:
     """Returns a command's argument as it would be written in a line of words.
 
-    The shell has removed its quotes, so a text with spaces is one word, as in ``tok:"my laptop"``, unless it contains
-    further filters.
+    The shell has removed its quotes, so a text with spaces is one word (``tok:"my laptop"``) without more filters.
     """
     if '"' in text or not any(map(str.isspace, text)):
         return text

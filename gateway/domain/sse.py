@@ -21,8 +21,7 @@ BOM = b"\xef\xbb\xbf"
 class SSEEvent(msgspec.Struct, frozen=True):
     """One event: its data, and its name, which may be empty.
 
-    Several ``data`` lines are joined by line feeds, or by spaces if they are JSON, because parts of JSON may be passed
-    on as one line.
+    Several ``data`` lines are joined by line feeds, or by spaces if they are JSON, to pass on its parts as one line.
     """
 
     data: bytes

@@ -23,8 +23,7 @@ _BARE = frozenset("@%+:,./-_")
 def plain(text: str, limit: int = 200) -> str:
     """Returns the text on one line of at most ``limit`` characters, without control, format and private characters.
 
-    A shortened text ends in an ellipsis. At most four combining marks in a row are kept, so that they cannot reach
-    other lines.
+    A shortened text ends in an ellipsis. Only four combining marks in a row are kept, so they cannot reach other lines.
     """
     text = text[: limit + 1]  # there may be megabytes
     if text.isascii() and text.isprintable():

@@ -182,9 +182,8 @@ class Transcript:
         return []
 
     def _call_of(self, block: ResultPart) -> _Call | None:
-        """Returns the call with the id of a result. Otherwise returns a call without a result that has the same
-        name; if the result has neither id nor name, any call without a result. Of several, the first one of the last
-        turn counts.
+        """Returns the call with the id of a result. Otherwise returns a call without a result that has the same name;
+        if the result has neither id nor name, any call without a result. Of several, the last turn's first counts.
         """
         if block.call_id in self._by_id and block.call_id:
             calls = self._by_id[block.call_id]

@@ -152,8 +152,7 @@ def _parts(reported: Mapping[str, int], whole: Usage) -> dict[str, int]:
 def _input_kinds(counts: Mapping[str, int], whole: Usage) -> dict[str, int]:
     """Returns the kinds of input that are not text, and how much of each is cached.
 
-    If more input of a kind is reported than is neither cached nor written, the rest counts as cached, up to the cached
-    input.
+    Input of a kind beyond what is neither cached nor written counts as cached, up to the cached input.
     """
     kinds: dict[str, int] = {}
     fresh_left, cached_left = whole.input - whole.cached - whole.cache_write, whole.cached

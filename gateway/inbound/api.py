@@ -217,8 +217,7 @@ class InboundApi(Protocol):
         return ""
 
     def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacks_api: bool) -> AttemptPlan:
-        """Returns how this channel is called, with the overrides of its owner. Raises BadRequest for what cannot be
-        translated.
+        """Returns how to call this channel, with its owner's overrides. Raises BadRequest for the untranslatable.
 
         ``order`` is what the method ``order`` returned, perhaps for another model. ``chat`` is the channel's dialect,
         which takes chat completions. ``lacks_api``: the channel was found to lack the API, see ``Failure.lacks_api``.

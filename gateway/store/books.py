@@ -82,8 +82,8 @@ class Holds:
     def held(self, scope: Scope, since: Millis = EVER) -> Amounts:
         """Returns what the running calls of a scope hold that began at or after a moment.
 
-        The call that has run for longest tells whether any began before: only calls that waited for a slot are not in
-        their order.
+        The call that has run for longest tells whether any began before: only calls that waited for a slot are out of
+        order.
         """
         oldest = next(iter(self._running.values()), None)
         if oldest is not None and oldest.ts < since:

@@ -6,8 +6,7 @@ charges nothing (``inflight.withheld_record``), and the answer is withheld. What
 ``Backlog``. While anything is wrong, no new call may begin.
 
 ``Syncer`` is the thread that waits for the disk, so that the event loop never does. It runs a tenth of a second after
-something was written, or at once if a call waits. One round serves all calls that began to wait before it: a group
-commit.
+something was written, or at once if a call waits. One round serves all calls that wait by then: a group commit.
 """
 
 import asyncio

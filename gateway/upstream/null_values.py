@@ -1,7 +1,6 @@
 """Null values: members of a request that say nothing, such as ``tools: []``, are left out for servers that refuse them.
 
-OpenAI takes most of them, so many programs send them; typed servers do not. What is left out means the same as what
-was sent.
+OpenAI takes most of them, so many programs send them; typed servers do not. Leaving them out changes nothing.
 """
 
 from typing import Any

@@ -104,8 +104,7 @@ class PublicApp:
     def _keyless_token(self, request: web.BaseRequest, path: str) -> str:
         """Returns the name of the token that pays for a request without a key; empty if the request needs a key.
 
-        A request with the origin ``null`` always needs a key: that origin may be permitted for apps, but any web page
-        can send it.
+        A request with the origin ``null`` always needs a key: it may be permitted for apps, but any page can send it.
         """
         token = self._engine.settings().ollama_token
         exempt = (self._keyless or path.startswith("/api/")) and is_this_machine(request.remote or "")

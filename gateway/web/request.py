@@ -91,9 +91,8 @@ async def read_body(request: web.BaseRequest, share: BodyShare, call_began: floa
 
     ``call_began``, in monotonic seconds, is set for requests that are refused while the process is too large.
 
-    Raises RequestRefused for another content type; TooLarge, before anything is read if the declared length is too
-    large; BadRequest (408) if the body comes too slowly; and Unavailable if the process or all bodies together are too
-    large.
+    Raises RequestRefused for another content type; TooLarge, before reading if the declared length is too large;
+    BadRequest (408) if the body comes too slowly; Unavailable if the process or all bodies together are too large.
     """
     _check_json(request)
     if call_began is not None:

@@ -5,8 +5,7 @@ completes it and turns it into bytes. Here the head is text. It has what RFC 911
 length: Date, Content-Length, and Connection if the request's version needs it. HEAD and 204 have no body.
 
 Closing a socket with unread bytes resets the connection, and the reset takes the answer from a client that has not read
-it yet. So what still comes is read and dropped, within bounds of time and size, while our own direction is already
-closed.
+it yet. So what still comes is read and dropped, within bounds, while our own direction is already closed.
 """
 
 import asyncio

@@ -1,8 +1,7 @@
 """ConsolePage: the base class of pages, parts of the screen that are redrawn from the board a few times a second.
 
 The keys of a page are lines of ``tui/actions.py``. They run verbs: functions that take the page. A verb that is a
-coroutine runs in the background and may open dialogs (``await page.ask(...)``). A GatewayError that a verb raises is
-shown.
+coroutine runs in the background and may open dialogs (``await page.ask(...)``). A verb's GatewayError is shown.
 """
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping

@@ -242,8 +242,7 @@ def listing_summary(listing: ListingView) -> str:
 
 def offering_with(view: ChannelView, listing: ListingView, chosen: Collection[str]) -> Offering:
     """Returns the offering of a channel with exactly the chosen models of its list; models outside the list stay. What
-    is offered now is taken from the list, because ``view`` may be older. Exclusions keep patterns from selecting models
-    that are not chosen.
+    is offered now is taken from the list, because ``view`` may be older. Models not chosen are excluded from patterns.
     """
     offering = offering_of(view)
     listed_names = {model.name for model in listing.models}

@@ -1,5 +1,4 @@
-"""Live page: every call as it happens, with its cost. Running calls change in place; older ones are reached by
-scrolling.
+"""Live page: every call as it happens, with its cost. Running calls change in place; scrolling loads older ones.
 
 The list can be sorted by a column if the column's id is in ``SORT_KEYS`` of ``domain.query``.
 """

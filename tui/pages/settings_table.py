@@ -1,7 +1,6 @@
 """SettingsListing: the rows, columns and detail pane of the Settings page.
 
-There are three kinds of rows: settings of the gateway, settings of this console, and those that only a restart of the
-server can change.
+Three kinds of rows: settings of the gateway, of this console, and those that only a restart of the server changes.
 """
 
 import shlex

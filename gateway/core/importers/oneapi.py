@@ -1,5 +1,4 @@
-"""One-api and new-api: converts their list of channels into a document of ours, and notes what has no counterpart.
-Pure.
+"""One-api and new-api: converts their list of channels into our document, and notes what has no counterpart.
 
 Both programs number the kinds of channels, but many numbers differ.
 """

@@ -2,8 +2,7 @@
 
 Channels of dialect anthropic get the request unchanged; for others it is translated. Errors have Anthropic's form and
 statuses, with the gateway's own details in ``error.gateway``, which the SDKs ignore. A native channel's error about the
-client's own mistake is passed on in the vendor's words: Claude Code searches them, and calls again without what was
-refused.
+client's own mistake keeps the vendor's words: Claude Code searches them, and calls again without what was refused.
 
 Only the fields that the gateway itself reads are checked; all others stay as they were sent.
 """

@@ -4,8 +4,7 @@ The order is the vendor's, on which its SDKs insist: ``message_start``; blocks o
 all kinds; ``message_delta`` with the totals; ``message_stop``. Every event has an ``event`` line. Usage appears twice,
 with all of its numbers. At the beginning it is a low estimate, unless the upstream has reported its input already.
 
-A thinking block of another vendor ends with a signature of the gateway's own (``Seal``). Without one, clients would
-not send it back.
+A thinking block of another vendor ends with the gateway's own signature (``Seal``): clients send back no other.
 """
 
 from functools import partial

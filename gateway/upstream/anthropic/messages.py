@@ -4,8 +4,7 @@ The rules of the API: user and assistant take turns, and the user begins; no mes
 assistant message are at the beginning of the next user message; a system message among the messages, where the model
 accepts one, follows a user's message, and an assistant's message or nothing follows it.
 
-A model that does not take a JSON schema for its answer gets a tool instead, ``json_response``, whose input is the
-answer.
+A model that takes no JSON schema for its answer gets a tool instead, ``json_response``, whose input is the answer.
 """
 
 import base64

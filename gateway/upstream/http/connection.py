@@ -90,8 +90,7 @@ class UpstreamConnection(asyncio.BufferedProtocol):
         return self._transport is not None and not self._transport.is_closing()
 
     def send(self, head: bytes, body: bytes, *, soon: bool = False) -> WireAnswer:
-        """Send a request. Returns its answer, which is yet to come. Raises ConnectionBroken if the connection is
-        closed.
+        """Send a request. Returns its future answer. Raises ConnectionBroken if the connection is closed.
 
         ``soon``: send it in the loop's next turn, together with others. Waking the receiver costs more than sending,
         and it is woken once for all of them.

@@ -279,8 +279,7 @@ _STARTS = b"\x1f\x08\x18\x28\x38\x48\x58\x68\x78"
 class Inflater:
     """Decompresses one body, which may have several members.
 
-    Many servers send deflate without the header of zlib, and relays may leave ``gzip`` in the head of a body that they
-    have decompressed.
+    Many servers send deflate without zlib's header, and relays may name ``gzip`` for a body that they decompressed.
     """
 
     def __init__(self, coding: str) -> None:

@@ -1,7 +1,6 @@
 """OpenAI's chat completions, spoken by OpenAI and nearly everyone else: the dialect, and how requests are written.
 
-A client's request is changed as little as a channel needs (see ``vendors``). Every other value goes out as the bytes
-that came.
+A client's request is changed as little as a channel needs (see ``vendors``). All other values keep their bytes.
 """
 
 import re

@@ -1,8 +1,7 @@
 """Embeddings in OpenAI's form: the request is sent unchanged, and the answer is checked.
 
 Clients decode vectors in the form that they requested, and would misread another one without an error. So vectors in
-another form are converted, all are put in the order of the inputs, and an answer with a wrong number of them is an
-error.
+another form are converted, all are put in the order of the inputs, and a wrong number of them is an error.
 """
 
 import base64
