@@ -76,7 +76,7 @@ class Pressure:
         self._next_check = 0.0
         self._too_large = ""
         """Why the process is too large for another call; empty if it is not."""
-        self.most_body_bytes = 0
+        self.max_body_bytes = 0
         """The maximum size of all request bodies together, in bytes; 0 for no limit."""
         self.body_bytes = 0
 

@@ -51,7 +51,7 @@ class RetryBudget:
         return True
 
 
-MOST_TRIES = 3
+MAX_TRIES = 3
 """The maximum number of attempts of a call at the channels of one model."""
 MORE_KEYS = 5
 """How many failures of a key do not count as attempts, because another key of the same channel may work."""

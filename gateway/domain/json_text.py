@@ -176,9 +176,9 @@ def wrong_type(error: msgspec.ValidationError, where: str = "") -> BadRequest:
     return BadRequest(f"{place}: {problem}", code="invalid_type", param=place)
 
 
-MOST_ELEMENTS = 1_000_000
+MAX_ELEMENTS = 1_000_000
 """The maximum number of elements that are decoded. They take up to 250 MiB."""
-MOST_LOGPROBS = 4_000_000
+MAX_LOGPROBS = 4_000_000
 """The maximum number of elements of log probabilities: thirty thousand tokens with twenty alternatives each."""
 SMALL = 1 << 20
 """Elements are not counted in texts of up to this many bytes."""

@@ -53,7 +53,7 @@ CHAT_CONTENT = frozenset({"model", "messages", "tools", "functions", "response_f
 
 MAX_TOKEN_COUNT = 10**9
 """The value of larger caps: no answer is longer, and sums stay within 64 bits."""
-MOST_CHOICES = 128
+MAX_CHOICES = 128
 """The maximum number of choices that a client may request."""
 
 MAX_NAMES = 1000

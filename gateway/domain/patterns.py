@@ -11,7 +11,7 @@ from functools import lru_cache
 NOT = "!"
 SIMILARITY = 0.6
 """How similar two names must be, from 0 to 1."""
-MOST_COMPARED = 200
+MAX_COMPARED = 200
 """The maximum number of names compared letter by letter on the event loop. Each takes about 10 microseconds."""
 
 _EMBEDDING = re.compile(r"embed|(?:^|[/-])(?:bge|gte|e5|all-minilm|voyage|m2-bert)-(?!.*rerank)", re.IGNORECASE)

@@ -37,7 +37,7 @@ LARGE = 1 << 20
 """The size in bytes above which a body is parsed off the event loop."""
 DENSE = 256 << 10
 """The size in bytes above which a body with many short values is parsed there too."""
-MOST_OBJECTS = 20_000
+MAX_OBJECTS = 20_000
 """The maximum number of objects in a body that is parsed in the event loop. Each takes up to two microseconds."""
 ANSWER_LIMIT = 64 << 20
 """The maximum size of a plain answer, in bytes, decompressed."""

@@ -18,9 +18,9 @@ from gateway.store import files
 from gateway.store.entities import AtomicStorage, encode, layout
 from gateway.store.errors import StoreDamaged
 
-MOST_ENTRIES = 500
+MAX_ENTRIES = 500
 """The maximum number of entries that are kept."""
-MOST_BYTES = 1 << 20
+MAX_BYTES = 1 << 20
 """The maximum size of all entries together, in bytes. The newest one is kept whatever its size."""
 
 

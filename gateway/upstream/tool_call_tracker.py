@@ -25,7 +25,7 @@ from gateway.domain.json_text import ObjectEnd
 
 _EMPTY = b'""'
 _EMPTY_OBJECT = b'"{}"'
-MOST_CALLS = 512
+MAX_CALLS = 512
 """The maximum number of calls in an answer: four times as many as any vendor allows."""
 TOO_MANY = "too_many_tool_calls"
 """The finish reason of an answer with more."""

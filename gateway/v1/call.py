@@ -27,7 +27,7 @@ from gateway.web.response import Response, StreamedResponse
 STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 """Headers that keep proxies from buffering or caching a stream; ``X-Accel-Buffering`` is nginx's."""
 
-MOST_OBSERVED = 8 << 20
+MAX_OBSERVED = 8 << 20
 """The maximum size of an answer that ``HttpClient.on_answer`` gets, in bytes."""
 
 

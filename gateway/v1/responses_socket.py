@@ -55,9 +55,9 @@ IDLE_S = 600.0
 """Seconds without a request after which a connection is closed. Its responses are forgotten; clients connect again."""
 LIFE_S = 3600.0
 """A connection of this age, in seconds, accepts no more requests, as at OpenAI."""
-MOST_WAITING = 16
+MAX_WAITING = 16
 """The maximum number of requests that wait on a connection: OpenAI allows as many streams."""
-MOST_BYTES = 16 << 20
+MAX_BYTES = 16 << 20
 """The maximum size of the responses that a connection remembers, in bytes."""
 VERSION = hdrs.SEC_WEBSOCKET_VERSION
 _BETA = "openai-beta"

@@ -26,7 +26,7 @@ MARKS = {
     "warning": (glyphs.WARNING, "warn"),
     "skipped": (glyphs.NOTHING, "dim"),
 }
-MOST_FURTHER = 60
+MAX_FURTHER = 60
 """The maximum number of steps that are drawn, apart from the usual ones."""
 
 

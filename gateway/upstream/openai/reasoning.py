@@ -21,7 +21,7 @@ from gateway.upstream.call_memory import CallMemory
 from gateway.upstream.openai.reader import ChatReader
 from gateway.upstream.openai.request import OPENAI_TOOLS
 
-SIZE = 4 << 20
+MAX_CHARS = 4 << 20
 """At most this many characters of an answer's reasoning are kept."""
 
 _NOTHING = (rawjson.NULL, rawjson.EMPTY_TEXT)

@@ -142,7 +142,7 @@ def _body(parameters: Parameters, recall: Recall) -> JsonObject:
     if conversation.cached:
         parameters.drop("cache_control")
     parameters.drop(*conversation.dropped_reasoning(lambda thought: thought.empty))
-    unchanged = {name: parameters.take_raw(name) for name in _SAME}
+    unchanged = {name: parameters.take_raw(name) for name in _SHARED_PARAMETERS}
     return body | {name: raw for name, raw in unchanged.items() if not rawjson.is_null(raw)}
 
 
