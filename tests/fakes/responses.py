@@ -88,6 +88,7 @@ _BLANK: Mapping[str, Doc] = {
     "message": {"content": [], "status": "in_progress"},
     "function_call": {"arguments": "", "status": "in_progress"},
     "reasoning": {"summary": []},
+    "image_generation_call": {"result": None},
 }
 
 

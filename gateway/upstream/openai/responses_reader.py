@@ -15,6 +15,7 @@ from gateway.domain.answer import (
     AnswerPart,
     BlockKind,
     BlockStop,
+    Medium,
     Piece,
     StopWord,
     ToolCallPart,
@@ -29,6 +30,7 @@ from gateway.domain.sse import BOM, SSEEvent
 from gateway.upstream.adapter import AnswerReader, not_an_answer
 from gateway.upstream.answer_errors import failure_in, reported_failure
 from gateway.upstream.call_memory import CallMemory
+from gateway.upstream.openai.contents import image_at
 from gateway.upstream.openai.request import OPENAI_TOOLS
 from gateway.upstream.openai.tool_calls import arguments_text, lenient_index, lenient_text
 
@@ -249,6 +251,9 @@ class OutputReader(AnswerReader):
                     is_empty = rawjson.is_nothing(item.get("arguments", NULL))
                     yield ToolCallPart(number, piece=b'"{}"' if is_empty else arguments_text(item["arguments"]))
                 yield BlockStop(BlockKind.TOOL_CALL, number)
+            case "image_generation_call" if picture := rawjson.text_at(item.get("result")):
+                image_format = rawjson.text_at(item.get("output_format")) or "png"
+                yield image_at(picture) if picture.startswith("http") else Medium(f"image/{image_format}", picture)
             case _:
                 yield AnswerMark("block_dropped")
 

@@ -111,3 +111,26 @@ def test_an_answer_that_is_the_commentary_again_is_told_once(kind: str, comment:
     data = b"".join(KINDS[kind](events_of(response(*messages))))
     whole = as_chat(ResponsesDialect()).whole(data, translated(), channel())
     assert json.loads(body_of(whole))["choices"][0]["message"]["content"] == told
+
+
+PICTURE = {"type": "image_generation_call", "id": "ig_1", "status": "completed", "result": "AAAA"}
+
+
+@pytest.mark.parametrize("kind", ["all", "only the last", "no beginnings"])
+@pytest.mark.parametrize(
+    ("fields", "urls"),
+    [
+        ({}, ["data:image/png;base64,AAAA"]),
+        ({"output_format": "webp"}, ["data:image/webp;base64,AAAA"]),
+        ({"result": "https://h/a"}, ["https://h/a"]),
+        ({"result": None}, []),
+    ],
+)
+def test_a_picture_that_the_vendors_tool_made_is_an_image_of_the_answer(
+    kind: str, fields: Doc, urls: list[str]
+) -> None:
+    data = b"".join(KINDS[kind](events_of(response({**PICTURE, **fields}, message("Here.")))))
+    whole = as_chat(ResponsesDialect()).whole(data, translated(), channel())
+    told: Doc = json.loads(body_of(whole))["choices"][0]["message"]
+    assert (told["content"], [image["image_url"]["url"] for image in told.get("images", [])]) == ("Here.", urls)
+    assert ("block_dropped" in whole.marks) == (not urls)
