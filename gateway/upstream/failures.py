@@ -140,6 +140,7 @@ _TOO_LONG = lazy_pattern(
     r"|input (?:context )?(?:is )?too long|too many (?:input )?tokens(?!, please wait)|exceeded model token limit"
     r"|max_seq_len|max message tokens|max_tokens must be at least ?1, got -|n_keep[^.]{0,20}>= n_ctx"
     r"|(?:tokens|characters)_too_long|prompt exceeds max length|max_prompt_tokens_exceeded|tokens_limit_reached"
+    r"|too_many_prompt_tokens"
     r"|input request: expected maxlength"
     r"|input[_ ](?:length|token count|tokens?)[^.]{0,60}(?:exceed|too long|should be)|token count[^.]{0,40}exceed"
     r"|input \(\d+ tokens\) is too large|reduce the length of|`inputs` tokens|supported sequence length"

@@ -116,6 +116,10 @@ TOO_LONG: list[Said] = [
     (403, openai("Input token count + max_tokens parameter must be less than the context length of the model")),
     (400, openai("the max input characters is 20000", "characters_too_long")),  # Baidu
     (400, openai("Prompt tokens too long", "tokens_too_long")),
+    (
+        400,
+        failure("The total length of all messages is too long.", type="too_many_prompt_tokens", code=400),
+    ),  # Perplexity
     (400, openai("a sequence length of 9001, but the maximum supported sequence length is just 8192!")),  # SambaNova
     (500, google(500, "INTERNAL", "Your input context is too long.")),
     (
