@@ -19,6 +19,10 @@ _MAGIC_BYTES = (
     (b"RIFF", "image/webp"),
     (b"BM", "image/bmp"),
 )
+_MP3_BEGINNINGS = ("SUQz", "//")
+"""In base64: a title, or a frame at once."""
+_PDF_BEGINNING = "JVBERi"
+"""In base64."""
 _AUDIO_FORMAT = re.compile(r"[a-z0-9]{2,8}")
 _WEB_SCHEMES = ("https://", "http://")
 PDF = "application/pdf"
@@ -40,7 +44,11 @@ def image_part(
 
 
 def audio_part(data: str, audio_format: str, where: str) -> MediaPart:
-    """Returns a sound, from base64 or an address. Raises BadRequest if the format is not a name such as ``wav``."""
+    """Returns a sound, from base64 or an address. Raises BadRequest if the format is not a name such as ``wav``.
+
+    An empty format is that of the data.
+    """
+    audio_format = audio_format or _audio_format_of(data)
     if not _AUDIO_FORMAT.fullmatch(audio_format):
         raise BadRequest(f"{where}.format: must be a format such as wav or mp3", param=f"{where}.format")
     audio = MediaPart(type=f"audio/{audio_format}", where=where)
@@ -50,11 +58,19 @@ def audio_part(data: str, audio_format: str, where: str) -> MediaPart:
     return msgspec.structs.replace(audio, data=data[match.end() :] if match else data)
 
 
+def _audio_format_of(data: str) -> str:
+    """Returns the format in a data URL, else the one that the data begins as."""
+    match = _DATA_URL.match(data)
+    if match and match[1]:
+        return media_type_of(match[1]).partition("/")[2]
+    return "mp3" if data.startswith(_MP3_BEGINNINGS) else "wav"
+
+
 def document_part(data: str, name: str, where: str, cache: msgspec.Raw = NULL) -> MediaPart:
     """Returns a document, from its data or its address. Raises BadRequest without either, as for an uploaded file."""
     document = MediaPart(name=name, where=where, cache=cache)
     found = _with_source(document, data, PDF)
-    if found is None and data and name.lower().endswith(".pdf"):
+    if found is None and data and (name.lower().endswith(".pdf") or data.startswith(_PDF_BEGINNING)):
         found = msgspec.structs.replace(document, type=PDF, data=data)
     if found is None:
         msg = f"{where}: only documents sent as a base64 data: URL or an https: URL can be translated"

@@ -28,7 +28,7 @@ class _Image(msgspec.Struct, frozen=True):
 
 class _Audio(msgspec.Struct, frozen=True):
     data: str
-    format: str = "wav"
+    format: str = ""
 
 
 class _File(msgspec.Struct, frozen=True):
@@ -71,12 +71,14 @@ class _Part(msgspec.Struct, frozen=True):
     audio_url: _Image | str | None = None
     document_url: _Image | str | None = None
     file_url: _Image | str | None = None
-    input_audio: _Audio | None = None
+    input_audio: _Audio | str | None = None
     file: _File | None = None
     detail: str | None = None
     file_id: str | None = None
     file_data: str | None = None
     filename: str | None = None
+    document_name: str | None = None
+    file_name: str | None = None
     cache_control: msgspec.Raw = NULL
     prompt_cache_breakpoint: msgspec.Raw = NULL
     source: _Source | None = None
@@ -102,12 +104,18 @@ class _Part(msgspec.Struct, frozen=True):
         return _Image(link, detail) if isinstance(link, str) else link
 
     @property
+    def sound(self) -> _Audio | None:
+        """Returns the sound. Clients of Mistral send its data or its address alone."""
+        return _Audio(self.input_audio) if isinstance(self.input_audio, str) else self.input_audio
+
+    @property
     def document(self) -> _File | None:
         """Returns the document. Clients of Mistral and Perplexity link to it."""
+        name = self.filename or self.document_name or self.file_name
         if self.file_data is not None:
-            return _File(file_data=self.file_data, filename=self.filename)
+            return _File(file_data=self.file_data, filename=name)
         link = self.link
-        return self.file if link is None else _File(file_data=link.url, filename=self.filename)
+        return self.file if link is None else _File(file_data=link.url, filename=name)
 
 
 _IMAGE_IN_TEXT = re.compile(rb'\A"\s*\[.*?\\"image_url\\":\s*\\"data:image/', re.DOTALL)
@@ -182,7 +190,7 @@ def _read_part(part: _Part, where: str) -> TextPart | MediaPart:
                 cache=part.cache,
                 linked_type=_LINKED[kind],
             )
-        case "input_audio" if (audio := part.input_audio) is not None:
+        case "input_audio" if (audio := part.sound) is not None:
             return audio_part(audio.data, audio.format, f"{where}.input_audio")
         case "file" | "document_url" | "file_url" | "input_file" if (file := part.document) is not None:
             own_field = "file_url" if part.file_data is None else "file_data"

@@ -233,6 +233,17 @@ ANTHROPIC_TEXT = {"type": "text", "media_type": "text/plain", "data": "h\u00e9"}
         (_sound(data="data:audio/wav;base64,AA", format="wav"), {"data": "AA"}),
         (_sound(data="data:;base64,AA", format="wav"), {"data": "AA"}),
         (_sound(data="https://h/a", format="wav"), {"type": "audio/wav", "url": "https://h/a"}),
+        # As Mistral writes sounds: the data or the address alone.
+        *(
+            ({"type": "input_audio", "input_audio": sound}, {"type": kind, **found})
+            for sound, kind, found in (
+                ("SUQzAA", "audio/mp3", {"data": "SUQzAA"}),
+                ("//NkAA", "audio/mp3", {"data": "//NkAA"}),
+                ("UklGRg", "audio/wav", {"data": "UklGRg"}),
+                ("data:audio/ogg;base64,AA", "audio/ogg", {"data": "AA"}),
+                ("https://h/a", "audio/wav", {"url": "https://h/a"}),
+            )
+        ),
         (_file(file_data=PDF_DATA), {"type": "application/pdf", "data": "AA"}),
         (_file(file_data="AA", filename="a.PDF"), {"type": "application/pdf", "data": "AA"}),
         (_file(file_data="data:text/plain;base64,AA", filename="a.pdf"), {"type": "text/plain", "data": "AA"}),
@@ -245,6 +256,8 @@ ANTHROPIC_TEXT = {"type": "text", "media_type": "text/plain", "data": "h\u00e9"}
             for kind, nested in product(("document_url", "file_url"), (False, True))
             for url, found in ((PDF, {"url": PDF, "data": ""}), (PDF_DATA, {"url": "", "data": "AA"}))
         ),
+        ({"type": "document_url", "document_url": PDF_DATA, "document_name": "a"}, {"data": "AA", "name": "a"}),
+        ({"type": "file_url", "file_url": {"url": "JVBERi0x"}, "file_name": "a"}, {"data": "JVBERi0x", "name": "a"}),
         (
             {"type": "document", "source": ANTHROPIC_TEXT, "title": "t"},
             {"type": "text/plain", "data": "aMOp", "name": "t"},
