@@ -38,21 +38,27 @@ _SUCCESS_CODES = frozenset({"", "0", "200", "ok", "success", "none", "20000"})
 """In lower case."""
 
 _TYPES = {
-    400: "invalid_request_error invalid_request invalid_argument failed_precondition out_of_range",
-    401: "authentication_error unauthenticated",
-    402: "billing_error",
+    400: (
+        "invalid_request_error invalid_request invalid_argument failed_precondition precondition_failed out_of_range"
+        " invalid_prompt content_policy_violation refusal context_length_exceeded max_tokens_exceeded string_too_long"
+        " token_limit_exceeded invalid_image image_too_large image_too_small unsupported_image_format image_not_found"
+        " image_download_failed"
+    ),
+    401: "authentication_error unauthenticated authentication",
+    402: "billing_error payment_required",
     403: "permission_error permission_denied",
     404: "not_found_error not_found",
-    413: "request_too_large",
-    429: "rate_limit_error resource_exhausted",
+    413: "request_too_large payload_too_large",
+    422: "unprocessable",
+    429: "rate_limit_error resource_exhausted rate_limit_exceeded",
     499: "cancelled",
     500: "api_error internal",
-    503: "unavailable",
-    504: "timeout_error deadline_exceeded",
-    529: "overloaded_error",
+    503: "unavailable provider_unavailable",
+    504: "timeout_error deadline_exceeded timeout",
+    529: "overloaded_error provider_overloaded",
 }
 _STATUSES = {name: status for status, names in _TYPES.items() for name in names.split()}
-"""The statuses of error types that come without one: Anthropic's list of errors, and google.rpc.Code."""
+"""The statuses of error types that come without one: Anthropic's and OpenRouter's, and google.rpc.Code."""
 
 
 def failure_in(channel: Channel, body: Mapping[str, msgspec.Raw], *, event: bytes = b"") -> Failure | None:

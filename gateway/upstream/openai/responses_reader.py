@@ -50,6 +50,8 @@ ENDS = {f"response.{status}": status for status in ("completed", "incomplete", "
 """The statuses of responses by their last events. ``done`` is Realtime's, whatever the status."""
 ERROR_EVENTS = ("error", "response.error")
 _FAILED = frozenset({"failed", "cancelled"})
+_VAGUE = rawjson.raw("server_error")
+"""A code that says nothing."""
 COMMENTARY: Fields = {"phase": rawjson.raw("commentary")}
 """What is remembered of the texts before a call if the model calls them commentary."""
 _GAP = rb'"\n\n"'
@@ -299,7 +301,8 @@ class OutputReader(AnswerReader):
 def failure_of(response: Fields, event: Fields, status: str, channel: Channel) -> Failure | None:
     """Returns the failure of a response, whatever its event is called. ``status`` is the one in the event.
 
-    Some upstreams write the error of a failed one next to it, and some an empty one.
+    Some upstreams write the error of a failed one next to it, and some an empty one. OpenRouter's code may be just
+    ``server_error``, and its own type is next to the error.
     """
     has_failed = not _FAILED.isdisjoint((status, rawjson.text_at(response.get("status"))))
     holders = (response, event) if has_failed else (response,)
@@ -307,6 +310,10 @@ def failure_of(response: Fields, event: Fields, status: str, channel: Channel) -
     if not (errors or has_failed):
         return None
     error = errors[0] if errors else rawjson.raw({"message": "it failed"})
+    fields = rawjson.maybe_fields(error)
+    if fields and "error_type" in response:
+        names = ("error_type", "code") if fields.get("code") == _VAGUE else ("error_type",)
+        error = rawjson.raw(fields | dict.fromkeys(names, response["error_type"]))
     return reported_failure(channel, rawjson.encode({"error": error}))
 
 

@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+from gateway.domain.call import FailureKind
+from gateway.domain.failure import AttemptFailed
 from gateway.upstream.openai.responses import ResponsesDialect
 from tests.fakes.replies import Doc, dumps
 from tests.fakes.responses import event, events_of, function_call, message, response, spent
@@ -134,3 +136,31 @@ def test_a_picture_that_the_vendors_tool_made_is_an_image_of_the_answer(
     told: Doc = json.loads(body_of(whole))["choices"][0]["message"]
     assert (told["content"], [image["image_url"]["url"] for image in told.get("images", [])]) == ("Here.", urls)
     assert ("block_dropped" in whole.marks) == (not urls)
+
+
+K = FailureKind
+
+
+@pytest.mark.parametrize(
+    ("kind", "meaning"),
+    [
+        ("payment_required", K.QUOTA),
+        ("rate_limit_exceeded", K.RATE),
+        ("authentication", K.AUTH),
+        ("timeout", K.SLOW),
+        ("provider_overloaded", K.SERVER),
+        ("image_too_large", K.CLIENT),
+        ("string_too_long", K.CLIENT),
+        ("content_policy_violation", K.CLIENT),
+        ("unmapped", K.SERVER),
+    ],
+)
+def test_a_type_next_to_a_vague_error_says_what_failed(kind: str, meaning: FailureKind) -> None:
+    """As OpenRouter writes it."""
+    error = {"code": "server_error", "message": "Provider returned error"}
+    failed = event(
+        "response.failed", 1, response={**response(), "status": "failed", "error": error, "error_type": kind}
+    )
+    with pytest.raises(AttemptFailed) as raised:
+        as_chat(ResponsesDialect()).whole(failed, translated(), channel())
+    assert raised.value.failure.kind is meaning
