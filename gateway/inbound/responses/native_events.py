@@ -42,7 +42,7 @@ _TEXT_NAMES = (
 PIECE_KINDS = frozenset(f"response.{name}.delta" for name in _TEXT_NAMES)
 TEXT_KINDS = PIECE_KINDS | {f"response.{name}.done" for name in _TEXT_NAMES}
 """The types of events with a piece or the whole of a text of the model in a field of their own."""
-_KINDS = (*TEXT_KINDS, *(f"response.{event}.{end}" for _, event, _ in _PART_LISTS for end in ("added", "done")))
+KINDS = (*TEXT_KINDS, *(f"response.{event}.{end}" for _, event, _ in _PART_LISTS for end in ("added", "done")))
 """These types, and those of events with a part of an item."""
 
 
@@ -59,7 +59,7 @@ class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
 class _Piece(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """A regular event, with its content and the other fields that the vendor writes."""
 
-    type: Literal[_KINDS]  # type: ignore[valid-type]  # msgspec reads it at run time
+    type: Literal[KINDS]  # type: ignore[valid-type]  # msgspec reads it at run time
     delta: str = ""
     sequence_number: SMALL_NUMBER | None = None
     item_id: str = ""
@@ -79,7 +79,7 @@ class _Piece(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     part: _Part | None = None
 
 
-PIECES = PieceDecoder(_KINDS, _Piece)
+PIECES = PieceDecoder(KINDS, _Piece)
 
 
 def item_events(number: int, raw: msgspec.Raw) -> Iterator[TypedEvent]:
@@ -140,6 +140,7 @@ def items_in(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     items: list[tuple[int, dict[str, Any]]] = []
     begun: dict[int, dict[str, Any]] = {}
     pieces: dict[int, _Pieces] = {}
+    ids: dict[int, Any] = {}
     for event in events:
         place, item = event.get("output_index"), event.get("item")
         place = place if type(place) is int else len(items)
@@ -150,9 +151,10 @@ def items_in(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
             else:
                 items.append((place, item))
         elif name in _PIECE_FIELDS:
+            ids[place] = event.get("item_id")
             _add_piece(pieces.setdefault(place, {}), name, event)
     unended = pieces.keys() - {place for place, _ in items}
-    items += [(place, _item_of(begun.get(place, {}), pieces[place])) for place in unended]
+    items += [(place, _item_of(begun.get(place, {"id": ids[place]}), pieces[place])) for place in unended]
     return [item for _, item in sorted(items, key=itemgetter(0))]
 
 
@@ -180,4 +182,4 @@ def _item_of(begun: Mapping[str, Any], pieces: _Pieces) -> dict[str, Any]:
             contents[field] = text
     is_reasoning = all("reasoning" in name for name, _ in pieces)
     default = {"type": "reasoning"} if is_reasoning else {"type": "message", "role": "assistant"}
-    return {**(begun or default), "status": "completed", **contents}
+    return {**default, **begun, "status": "completed", **contents}

@@ -20,7 +20,8 @@ from gateway.domain.screen import Screen
 from gateway.domain.sse import SSEEvent, write_event
 from gateway.domain.usage import NOTHING, Usage
 from gateway.inbound.relay import NativeTap
-from gateway.inbound.responses.native_events import PIECE_KINDS, PIECES, TEXT_KINDS, item_events
+from gateway.inbound.responses.missing_events import MissingEvents
+from gateway.inbound.responses.native_events import PIECES, TEXT_KINDS, TypedEvent, item_events
 from gateway.inbound.responses.render import usage_object
 from gateway.inbound.responses.summary import COMPACTION
 from gateway.upstream.answer_errors import failure_in, reported_failure
@@ -54,7 +55,7 @@ class ResponsesReader(NativeTap):
         """The response in the last event with one, without its items."""
         self._items: list[tuple[int, msgspec.Raw]] = []
         """The ended items of a stream, with their places."""
-        self._has_begun_items = False
+        self._missing = MissingEvents()
         self._begun = False
         self._next_number = 0
         self.reported_error: Failure | None = None
@@ -68,7 +69,7 @@ class ResponsesReader(NativeTap):
     def take_pieces(self, events: bytes, start: int) -> tuple[int, int]:
         """See ``NativeTap``. If a piece has a secret outside of its content, all later events are decoded."""
         pieces, end = ([], start) if self._has_secret else PIECES.read(events, start)
-        if not pieces:
+        if not (pieces and self._missing.regular.issuperset([piece.type for piece in pieces])):
             return 0, start
         screen, ids = self.order.screen, {piece.item_id for piece in pieces}
         paddings = [piece.obfuscation for piece in pieces if len(piece.obfuscation) >= screen.shortest]
@@ -101,14 +102,18 @@ class ResponsesReader(NativeTap):
         """Read an event without secrets. Returns what the client gets instead; None if it passes unchanged."""
         number = bytes(fields.get("sequence_number", NULL))
         self._next_number = int(number[:18]) + 1 if number.isdigit() else self._next_number + 1
-        if kind in PIECE_KINDS:
-            self.tally.add(rawjson.text_at(fields.get("delta")))
-        elif kind == "response.output_item.added":
-            self._has_begun_items = True
+        if kind in TEXT_KINDS:
+            return self._read_text(fields, kind, data)
+        if kind == "response.output_item.added":
+            self._missing.has_begun_items = True
             self._count_item(holders.get("item", {}))
         elif kind == "response.output_item.done" and "item" in holders:
-            place = bytes(fields.get("output_index", NULL))
-            self._items.append((int(place) if place.isdigit() else len(self._items), fields["item"]))
+            index = bytes(fields.get("output_index", NULL))
+            place = int(index) if index.isdigit() else len(self._items)
+            self._items.append((place, fields["item"]))
+            self._begun = True
+            missing = self._missing.events_before_end(place, fields["item"])
+            return self._write_events(*missing) + write_event(kind.encode(), data) if missing else None
         elif kind in ERROR_EVENTS and self._begun:
             self.reported_error = reported_failure(self._channel, data)
         elif kind in ERROR_EVENTS:  # as the first event, it comes instead of an answer
@@ -120,13 +125,25 @@ class ResponsesReader(NativeTap):
         self._begun = True
         return None
 
+    def _read_text(self, fields: Fields, kind: str, data: bytes) -> bytes | None:
+        """Read a piece of a text or a whole one. Returns what the client gets instead; None if it passes unchanged."""
+        self._begun = True
+        self.tally.add(rawjson.text_at(fields.get("delta")))
+        if self._missing.can_pass(kind):
+            return None
+        piece = self._missing.piece_before(kind, fields)
+        if piece is None:
+            return b""
+        self.tally.add(rawjson.text_at(piece[1]["delta"]))
+        return self._write_events(piece) + write_event(kind.encode(), data)
+
     def replay(self, body: bytes) -> bytes:
         """See ``NativeTap``."""
         response = rawjson.fields(self.read_whole(body))
-        empty = rawjson.raw({**response, "status": "in_progress", "output": [], "usage": None})
-        events = [self._write_event(name, {"response": empty}) for name in ("created", "in_progress")]
+        begun = {"response": rawjson.raw({**response, "status": "in_progress", "output": [], "usage": None})}
+        events = [self._write_events(("created", begun), ("in_progress", begun))]
         for number, item in enumerate(rawjson.items(response.get("output", EMPTY_LIST))):
-            events += [self._write_event(name, event) for name, event in item_events(number, item)]
+            events.append(self._write_events(*item_events(number, item)))
         self._response = response
         self.done = True
         return b"".join(events)
@@ -143,7 +160,7 @@ class ResponsesReader(NativeTap):
         if rawjson.is_null(response.get("usage")):
             response = {**response, "usage": rawjson.raw(usage_object(usage))}
         name = "incomplete" if rawjson.text_at(response.get("status")) == "incomplete" else "completed"
-        last = self._write_event(name, {"response": rawjson.raw(response)})
+        last = self._write_events((name, {"response": rawjson.raw(response)}))
         self._next_number -= 1  # if the record cannot be written, ``broken_end`` replaces this event
         return last
 
@@ -151,7 +168,7 @@ class ResponsesReader(NativeTap):
         """Returns the end of a broken stream whose last event did not come, as ``ResponseRenderer.broken_end`` does."""
         response = {"id": self.order.answer_id, "object": "response", "output": [], **self._response}
         ended = rawjson.raw({**response, "status": "failed", "error": error, "incomplete_details": None})
-        return self._write_event("failed", {"response": ended, "error": msgspec.Raw(detail)})
+        return self._write_events(("failed", {"response": ended, "error": msgspec.Raw(detail)}))
 
     def read_whole(self, body: bytes) -> bytes:
         """Returns a response for the client. Raises AttemptFailed if it failed, and ValueError if it is not one."""
@@ -174,9 +191,9 @@ class ResponsesReader(NativeTap):
     def _read_response(self, fields: Fields, response: Fields, kind: str) -> bytes | None:
         """Returns what the client gets instead of an event with a response; None if the event passes unchanged."""
         sent, missing, is_last, is_renamed = response, b"", kind in ENDS, kind == "response.done"
-        if is_last and self._items and rawjson.is_nothing(response.get("output", EMPTY_LIST)):
-            items = [item for _, item in sorted(self._items, key=itemgetter(0))]
-            response = {**response, "output": rawjson.raw(items)}
+        if is_last and rawjson.is_nothing(response.get("output", EMPTY_LIST)):
+            items = [item for _, item in sorted(self._items, key=itemgetter(0))] or self._missing.items()
+            response = {**response, "output": rawjson.raw(items)} if items else response
         self._keep_response(response)
         if is_renamed:
             status = rawjson.text_at(response.get("status"))
@@ -189,7 +206,7 @@ class ResponsesReader(NativeTap):
                 return None
             output = response.get("output", EMPTY_LIST)
             self._next_number -= 1  # this event waits, and may be replaced
-            missing = b"" if self._items else self._missing_events(output)
+            missing = b"" if self._items else self._write_events(*self._missing.events_of_items(output))
             for item in (rawjson.maybe_objects(output) or ()) if self.tally.empty else ():
                 self._count_item(item, is_whole=True)
             self.add(StopWord(stop_word(response, ENDS[kind], has_call=self._has_call)))
@@ -197,22 +214,10 @@ class ResponsesReader(NativeTap):
         self._begun = True
         requested = self._as_requested(response)
         if missing:
-            return missing + self._write_event(kind.partition(".")[2], {"response": requested})
+            return missing + self._write_events((kind.partition(".")[2], {"response": requested}))
         if requested is sent and not is_renamed:
             return None
         return write_event(kind.encode("utf-8", "surrogatepass"), rawjson.encode({**fields, "response": requested}))
-
-    def _missing_events(self, output: msgspec.Raw) -> bytes:
-        """Returns the events of items that only the last event has, as LiteLLM writes it: Codex ignores such calls.
-        Texts whose pieces came are not repeated, nor are the beginnings of items.
-        """
-        items = rawjson.items(output) if rawjson.maybe_objects(output) else []
-        events = [[*item_events(place, item)] for place, item in enumerate(items)]
-        if self._has_begun_items:
-            written = [each[-1:] for each in events]
-        else:
-            written = [each if self.tally.empty else [each[0], each[-1]] for each in events]
-        return b"".join([self._write_event(name, fields) for each in written for name, fields in each])
 
     def _keep_response(self, response: Fields) -> None:
         """Keep the response without its items, and take its usage."""
@@ -253,11 +258,14 @@ class ResponsesReader(NativeTap):
         if is_whole:
             self.tally.add(_texts_in(item))
 
-    def _write_event(self, name: str, fields: Mapping[str, Any]) -> bytes:
-        number, self._next_number = self._next_number, self._next_number + 1
-        kind = f"response.{name}"
-        data = rawjson.encode({"type": kind, "sequence_number": number, **fields})
-        return write_event(kind.encode(), data)
+    def _write_events(self, *events: TypedEvent) -> bytes:
+        out = []
+        for name, fields in events:
+            kind = f"response.{name}"
+            data = rawjson.encode({"type": kind, "sequence_number": self._next_number, **fields})
+            out.append(write_event(kind.encode(), data))
+            self._next_number += 1
+        return b"".join(out)
 
 
 def _cleaned_event(fields: Fields, holders: dict[str, Fields], kind: str, screen: Screen, known: Fields) -> Fields:

@@ -41,6 +41,8 @@ _PIECES = {
     "response.reasoning_text.delta": BlockKind.REASONING,
 }
 """The kinds of texts, by the types of their events."""
+_WHOLE_TEXTS = {f"{name.removesuffix('delta')}done": kind for name, kind in _PIECES.items()}
+"""The kinds of texts, by the types of the events that have the whole text."""
 _PARTS = {"output_text": BlockKind.TEXT, "text": BlockKind.TEXT, "refusal": BlockKind.REFUSAL}
 """The kinds of texts, by the types of a message's parts."""
 _OWN_ITEMS = ("", "message", "reasoning", "function_call")
@@ -92,6 +94,8 @@ class OutputReader(AnswerReader):
         """The numbers of all items whose beginning came."""
         self._begun: set[int] = set()
         """The items whose pieces came."""
+        self._whole: set[int] = set()
+        """The items whose texts came whole, without pieces before them."""
         self._ended: dict[int, str] = {}
         """The items that ended, with their ids."""
         self._cited: dict[int, int] = {}
@@ -145,6 +149,13 @@ class OutputReader(AnswerReader):
                 item, number = rawjson.maybe_fields(fields.get("item")), self._begin_item(fields)
                 self._note_item(item, number)
                 yield from _name_call(item, number)
+            case "response.function_call_arguments.done" if number in self._used and number not in self._begun:
+                self._begun.add(number)
+                yield _arguments_of(fields, number)
+            case _ if kind in _WHOLE_TEXTS and (number not in self._begun or number in self._whole):
+                self._whole.add(number)
+                text = fields.get("text", fields.get("refusal", NULL))
+                yield from self._add_text(_WHOLE_TEXTS[kind], {**fields, "delta": text}, number)
             case "response.output_item.done":
                 number = self._begin_item(fields) if number in self._ended else number
                 yield from self._end_item(rawjson.maybe_fields(fields.get("item")), number)
@@ -250,8 +261,7 @@ class OutputReader(AnswerReader):
                 self._remember(lenient_text(item.get("call_id")))
                 yield from _name_call(item, number)
                 if is_new:
-                    is_empty = rawjson.is_nothing(item.get("arguments", NULL))
-                    yield ToolCallPart(number, piece=b'"{}"' if is_empty else arguments_text(item["arguments"]))
+                    yield _arguments_of(item, number)
                 yield BlockStop(BlockKind.TOOL_CALL, number)
             case "image_generation_call" if picture := rawjson.text_at(item.get("result")):
                 image_format = rawjson.text_at(item.get("output_format")) or "png"
@@ -328,6 +338,12 @@ def _name_call(item: Fields, number: int) -> Iterator[AnswerPart]:
     """Yields the beginning of a call; nothing for another item."""
     if rawjson.text_at(item.get("type")) == "function_call":
         yield ToolCallPart(number, lenient_text(item.get("call_id")), lenient_text(item.get("name")))
+
+
+def _arguments_of(holder: Fields, number: int) -> ToolCallPart:
+    """Returns the whole arguments of a call, which an item or an event has."""
+    is_empty = rawjson.is_nothing(holder.get("arguments", NULL))
+    return ToolCallPart(number, piece=b'"{}"' if is_empty else arguments_text(holder["arguments"]))
 
 
 def _thought_pieces(item: Fields, number: int) -> Iterator[AnswerPart]:

@@ -56,8 +56,10 @@ def test_random_streams_pass_the_same_however_they_are_read(seed: int) -> None:
         delta(number, chance.choice(texts), chance.choice([TEXT] * 4 + DELTAS))
         for number in range(chance.randrange(80))
     ]
-    others = events_of(response(message("Hello"), function_call("f", "{}")))
-    data = b"".join(sorted(others[:-1] + pieces, key=lambda _: chance.random())) + others[-1]
+    events = events_of(response(message("Hello"), function_call("f", "{}")))
+    for piece in pieces:
+        events.insert(chance.randrange(len(events)), piece)
+    data = b"".join(events)
     cuts = [chance.randrange(len(data)) for _ in range(chance.choice([0, 0, 1, 5, 50]))]
     out, facts = fed(data, cuts)
     plain, same = fed(opened(data), [])
@@ -317,7 +319,7 @@ def test_items_that_the_last_event_leaves_out_are_those_of_the_stream(
     bare = {name: value for name, value in response().items() if name != "output"}
     made = stream()
     sent = made.feed(BEGUN + b"".join(ends) + event(kind, 4, response={**bare, **left_out}))
-    assert sent == BEGUN + b"".join(ends)
+    assert [end for end in sent.split(b"\n\n") if b'"response.output_item.done"' in end] == [end[:-2] for end in ends]
     last = json.loads(made.tail(NOTHING).partition(b"data: ")[2])
     assert [item["type"] for item in last["response"]["output"]] == ["web_search_call", "message"]
     assert made.reader.reported is not None
@@ -325,9 +327,37 @@ def test_items_that_the_last_event_leaves_out_are_those_of_the_stream(
 
 
 def test_a_last_event_with_items_passes_unchanged() -> None:
-    data = BEGUN + event("response.output_item.done", 2, item=function_call("f", "{}"), output_index=1)
-    data += event("response.completed", 3, response=response(message("Hello")))
+    data = BEGUN + event("response.output_item.added", 2, item=function_call("f", ""), output_index=1)
+    data += event("response.function_call_arguments.delta", 3, delta="{}", output_index=1)
+    data += event("response.output_item.done", 4, item=function_call("f", "{}"), output_index=1)
+    data += event("response.completed", 5, response=response(message("Hello")))
     assert fed(data, [])[0] == data
+
+
+CREATED, _, ADDED, PART, _, _, WHOLE_TEXT, PART_END, END, _ = events_of(response(message("Hello")))
+
+
+@pytest.mark.parametrize(
+    "came",
+    [
+        pytest.param([WHOLE_TEXT], id="a whole text"),
+        pytest.param([END], id="the end of an item"),
+        pytest.param([ADDED, PART, WHOLE_TEXT, PART_END, END], id="all but pieces"),
+        pytest.param([ADDED, END], id="an item without its parts"),
+        pytest.param([], id="only the last event"),
+    ],
+)
+@pytest.mark.parametrize("lists_items", [False, True])
+def test_a_text_without_pieces_is_sent_as_one_piece(came: list[bytes], *, lists_items: bool) -> None:
+    listed = [message("Hello")] if lists_items or not came else []
+    last = event("response.completed", 9, response=response(*listed))
+    sent, _ = fed(b"".join([CREATED, *came, last]), [])
+    events = [json.loads(part.partition(b"data: ")[2]) for part in sent.split(b"\n\n")[:-1]]
+    assert [each["delta"] for each in events if each["type"] == TEXT] == ["Hello"]
+    kinds = [each["type"] for each in events]
+    assert kinds.count("response.output_item.added") == kinds.count("response.output_item.done") == 1
+    assert kinds.index("response.output_item.added") < kinds.index(TEXT) < kinds.index("response.output_item.done")
+    assert events[-1]["response"]["output"][0]["content"][0]["text"] == "Hello"
 
 
 def test_items_without_an_end_are_made_of_their_pieces() -> None:

@@ -62,6 +62,10 @@ KINDS: dict[str, Callable[[Events], Events]] = {
     "no ends": without(b"output_item.done"),
     "no beginnings": without(b"output_item.added"),
     "whole items": without(b".delta"),
+    "whole texts": lambda events: [
+        *without(b".delta", b"output_item.done")(events[:-1]),
+        event("response.completed", 9, response={**last_response(events[-1]), "output": []}),
+    ],
     "pieces of texts only": without(b"output_item", b"function_call_arguments"),
     "empty pieces": replacing(rb'"delta":"(?:[^"\\]|\\.)*"', b'"delta":""'),
     "beginnings again": twice(b"output_item.added"),

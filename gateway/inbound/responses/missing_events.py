@@ -1,0 +1,68 @@
+"""MissingEvents: finds what a native stream leaves out of its items.
+
+Many clients read texts from their pieces, and calls from the ends of items. Some relays send texts only as a whole, or
+only the ends of items, or items only in the last event.
+"""
+
+from typing import Any
+
+import msgspec
+
+from gateway.domain import rawjson
+from gateway.domain.rawjson import NULL, Fields
+from gateway.inbound.responses.native_events import KINDS, PIECE_KINDS, TEXT_KINDS, TypedEvent, item_events, items_in
+
+_PREFIX = "response."
+_TEXTS = ("text", "refusal", "arguments", "input", "code", "command")
+"""Fields with a whole text."""
+
+
+class MissingEvents:
+    """What a client lacks of the items of one stream."""
+
+    def __init__(self) -> None:
+        self.has_begun_items = False
+        """Whether the beginning of an item came."""
+        self.regular = {*KINDS} - TEXT_KINDS
+        """The types of events that can pass: whole texts only after pieces of their kind."""
+        self._added: set[object] = set()
+        """The places of the items whose whole texts the client also gets as pieces."""
+        self._texts: list[dict[str, Any]] = []
+        """The events with whole texts that came without an item."""
+
+    def can_pass(self, kind: str) -> bool:
+        """Returns whether an event with a piece or the whole of a text has all that clients need."""
+        if kind in PIECE_KINDS:
+            self.regular |= {kind, kind.removesuffix("delta") + "done"}
+        return kind in self.regular
+
+    def piece_before(self, kind: str, fields: Fields) -> TypedEvent | None:
+        """Returns the piece that must precede a whole text; None if the text waits for its item."""
+        if not self.has_begun_items:
+            self._texts.append(rawjson.value(rawjson.raw(fields)))
+            return None
+        piece = {name: value for name, value in fields.items() if name not in ("type", *_TEXTS)}
+        piece["delta"] = next((fields[name] for name in _TEXTS if name in fields), rawjson.EMPTY_TEXT)
+        self._added.add(rawjson.whole_number(rawjson.maybe(fields.get("output_index"))))
+        return kind.removeprefix(_PREFIX).removesuffix("done") + "delta", piece
+
+    def events_before_end(self, place: int, item: msgspec.Raw) -> list[TypedEvent]:
+        """Returns the events that must precede the end of an item, which is at this place of the output."""
+        events = [*item_events(place, item)][:-1]
+        pieces = [event for event in events if not rawjson.is_nothing(event[1].get("delta", NULL))]
+        if place in self._added or not self.regular.isdisjoint(_PREFIX + name for name, _ in pieces):
+            return []
+        return pieces if self.has_begun_items else events
+
+    def events_of_items(self, output: msgspec.Raw) -> list[TypedEvent]:
+        """Returns the events of items that only the last event has, as LiteLLM writes it: Codex ignores such calls."""
+        events: list[TypedEvent] = []
+        for place, item in enumerate(rawjson.items(output) if rawjson.maybe_objects(output) else ()):
+            begun = [] if self.has_begun_items else [*item_events(place, item)][:1]
+            events += self.events_before_end(place, item) or begun
+            events.append(("output_item.done", {"output_index": place, "item": item}))
+        return events
+
+    def items(self) -> list[dict[str, Any]]:
+        """Returns the items of the texts that came without one."""
+        return items_in(self._texts)
