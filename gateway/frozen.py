@@ -30,7 +30,7 @@ def folder() -> Path | None:
 
 
 def lock_own_folder() -> int:
-    """Lock this process's folder, and delete those of dead ones. Returns the descriptor to keep open, or -1."""
+    """Lock this process's folder, and delete dead processes' folders. Returns the descriptor to keep open, or -1."""
     own = folder()
     if own is None or os.name == "nt":  # Windows refuses to delete a folder in use, and has no such lock
         return -1

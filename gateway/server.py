@@ -326,7 +326,7 @@ async def _watch_folder(folder: Folder, home: Path, stop_requests: _StopRequests
 
 
 def _welcome(engine: Engine, config: Config, key: str) -> Welcome:
-    """Returns the report of a server that answers. ``key`` is that of the first token, if it was just made."""
+    """Returns the report of a server that answers. ``key`` is the first token's, if it was just made."""
     registry = engine.catalog.registry
     token = next(iter(registry.tokens.values()), None) if key else None
     local = config.host in ("127.0.0.1", "localhost", "::1")

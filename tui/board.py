@@ -21,7 +21,7 @@ class Board:
         """The server's status; None until the first snapshot arrives."""
         self.account: AccountView | None = None
         self.tokens: Sequence[TokenView] = ()
-        """The tokens, without those of programs that have ended."""
+        """The tokens, except for programs that have ended."""
         self.ended_tokens: Sequence[TokenView] = ()
         self.groups: Sequence[GroupView] = ()
         self.channels: Sequence[ChannelView] = ()

@@ -194,7 +194,7 @@ def _exact_cell(ends: Sequence[int], low: int) -> ChartCell:
 
 
 def _largest(parts: Sequence[tuple[int, int]]) -> int:
-    """Returns the number of the series with the largest size; of equal ones, that of the first."""
+    """Returns the number of the series with the largest size, the first of equal ones."""
     return max(parts, key=lambda part: (part[0], -part[1]))[1]
 
 

@@ -110,7 +110,7 @@ def fit_columns(
                 break  # less important ones are not added either: wider screens never show fewer columns
             shown.append(column)
         shown = [c for c in columns if c in shown]
-    return _lend_cells(_grow(shown, width - _total(shown)), needs or {})
+    return _move_cells(_grow(shown, width - _total(shown)), needs or {})
 
 
 def _total(columns: Sequence[Column[R]]) -> int:
@@ -123,9 +123,9 @@ def _grow(shown: Sequence[Column[R]], spare: int) -> list[Column[R]]:
     """
     widths = {c.id: c.width for c in shown}
     for column in shown:
-        shrinks = min(max(0, -spare), column.width - column.min_width)
-        widths[column.id] -= shrinks
-        spare += shrinks
+        reduction = min(max(0, -spare), column.width - column.min_width)
+        widths[column.id] -= reduction
+        spare += reduction
     fixed = [c for c in shown if not c.flex and not c.extra]
     flexible = [c for c in shown if c.flex and not c.extra]
     for group in (fixed, flexible, [c for c in shown if c.extra]):
@@ -133,34 +133,34 @@ def _grow(shown: Sequence[Column[R]], spare: int) -> list[Column[R]]:
             for id_ in growing[:spare]:
                 widths[id_] += 1
             spare -= min(spare, len(growing))
-    takers = [c.id for c in shown if c.flex]
-    for id_ in takers:
-        widths[id_] += max(0, spare) // len(takers)
+    flexible_ids = [c.id for c in shown if c.flex]
+    for id_ in flexible_ids:
+        widths[id_] += max(0, spare) // len(flexible_ids)
     return [msgspec.structs.replace(c, width=widths[c.id]) for c in shown]
 
 
-def _lend_cells(placed: Sequence[Column[R]], needs: Mapping[str, int]) -> list[Column[R]]:
-    """Returns the columns after empty cells were moved to those whose texts are cut, extra ones last."""
+def _move_cells(placed: Sequence[Column[R]], needs: Mapping[str, int]) -> list[Column[R]]:
+    """Returns the columns after empty cells were moved to columns whose texts are cut, extra ones last."""
     widths = {c.id: c.width for c in placed}
-    # a column of numbers lends only what it has grown by, because numbers change often
-    lenders = [c for c in placed if (not c.right or c.max_width or c.short_title) and c.id in needs]
+    # a column of numbers gives only what it has grown by, because numbers change often
+    sources = [c for c in placed if (not c.right or c.max_width or c.short_title) and c.id in needs]
     # a column needs cells itself for its texts, and for its title with a sort mark
-    own_needs = {c.id: max(needs[c.id], len(c.short_title or c.title) + 1) for c in lenders}
+    own_needs = {c.id: max(needs[c.id], len(c.short_title or c.title) + 1) for c in sources}
     for extra in (False, True):
-        borrowers = [c.id for c in placed if c.extra == extra]
-        while cut := [id_ for id_ in borrowers if widths[id_] < needs.get(id_, 0)]:
-            if sum(_lend_cell(id_, widths, own_needs) for id_ in cut) < len(cut):
+        targets = [c.id for c in placed if c.extra == extra]
+        while cut := [id_ for id_ in targets if widths[id_] < needs.get(id_, 0)]:
+            if sum(_move_cell(id_, widths, own_needs) for id_ in cut) < len(cut):
                 break
     return [msgspec.structs.replace(c, width=widths[c.id]) for c in placed]
 
 
-def _lend_cell(borrower: str, widths: dict[str, int], own_needs: Mapping[str, int]) -> bool:
+def _move_cell(target: str, widths: dict[str, int], own_needs: Mapping[str, int]) -> bool:
     """Move a cell to this column from the one with the most to spare. Returns False if none can spare any."""
-    lender = max(own_needs, key=lambda id_: widths[id_] - own_needs[id_], default=None)
-    if lender is None or widths[lender] <= own_needs[lender]:
+    source = max(own_needs, key=lambda id_: widths[id_] - own_needs[id_], default=None)
+    if source is None or widths[source] <= own_needs[source]:
         return False
-    widths[lender] -= 1
-    widths[borrower] += 1
+    widths[source] -= 1
+    widths[target] += 1
     return True
 
 

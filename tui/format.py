@@ -43,7 +43,7 @@ def short_cost(nanos: int) -> str:
     return dollar_amount(nanos) if not nanos or abs(nanos) >= CENT else cost(nanos)
 
 
-def seconds(ms: int | None) -> str:
+def duration(ms: int | None) -> str:
     """Returns a duration of a call in at most six cells; a dot for None."""
     return glyphs.NOTHING if ms is None else call_duration(ms)
 

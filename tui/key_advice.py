@@ -26,12 +26,12 @@ _COMMAND = re.compile(
 )
 """Matches a command in a message: in quotes, or without them after a semicolon or a colon.
 
-A name with a space has quotes of its own inside those of the command: ``'tollkeeper token edit 'my token' --rpm 3'``.
+A name with a space has its own quotes inside the command's: ``'tollkeeper token edit 'my token' --rpm 3'``.
 """
 
 _NOUN_PAGES = {"token": "tokens", "group": "groups", "channel": "channels", "model": "models", "price": "models"}
 _ENTITY_VERBS = {"add": "new", "edit": "edit", "enable": "toggle", "disable": "toggle", "remove": "delete"}
-"""The verbs of commands, with those of the console's actions."""
+"""The verbs of commands, with the verbs of the console's actions."""
 _ACTION_BY_ID = {action.id: action for action in ACTIONS}
 
 

@@ -1,4 +1,4 @@
-"""Keymap: the keys of the actions: the owner's own, otherwise those of the table of actions.
+"""Keymap: the keys of the actions: the owner's own, otherwise from the table of actions.
 
 Keys that move the cursor, open a page or open the palette cannot be given to an action, so that every list stays
 usable. Unknown names, and keys that would have two meanings on a page, are reported; these actions keep their keys.

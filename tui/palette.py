@@ -103,7 +103,7 @@ def page_entries(app: ConsoleApp) -> Iterator[PaletteEntry]:
 
 
 def action_entries(app: ConsoleApp, page: ConsolePage, actions: Sequence[Action]) -> Iterator[PaletteEntry]:
-    """Yields the actions of the open page, and those of every page."""
+    """Yields the actions of the open page and of every page."""
     for action in actions:
         owner = app if action.scope == "app" else page
         run = partial(owner.action_act, action.verb)
@@ -205,7 +205,7 @@ async def show_call(app: ConsoleApp, call: str) -> None:
 
 
 async def _call_hits(app: ConsoleApp, query: str) -> Hits:
-    """Yields the newest calls with this part of an id: those of the board, or else those that the server finds."""
+    """Yields the newest calls with this part of an id: from the board, else as the server finds them."""
     typed = query.strip().lower()
     if not CALL_ID.fullmatch(typed):
         return

@@ -82,8 +82,8 @@ def _add_timing(card: TextCard, call: CallView) -> None:
         return
     first = "no answer yet" if call.state == "running" else "no answer"
     if call.first_byte_ms is not None:
-        first = f"first token after {fmt.seconds(call.first_byte_ms)}"
-    text = f"  {first}, duration {fmt.seconds(call.duration_ms)}"
+        first = f"first token after {fmt.duration(call.first_byte_ms)}"
+    text = f"  {first}, duration {fmt.duration(call.duration_ms)}"
     width = max(0, min(60, card.width - card.label_width - len(text) - 1)) if call.duration_ms else 0
     wait_ms = call.duration_ms if call.first_byte_ms is None else call.first_byte_ms
     wait_width = round(width * wait_ms / call.duration_ms) if call.duration_ms else 0

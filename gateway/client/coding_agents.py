@@ -339,9 +339,9 @@ def _openhands(target: AppTarget) -> Setup:
 
 
 def _zed(target: AppTarget) -> Setup:
-    able = {"tools": True, "images": True, "parallel_tool_calls": False, "prompt_cache_key": False}
+    capabilities = {"tools": True, "images": True, "parallel_tool_calls": False, "prompt_cache_key": False}
     models = [
-        {"name": name, "display_name": name, "max_tokens": context or 128_000, "capabilities": able}
+        {"name": name, "display_name": name, "max_tokens": context or 128_000, "capabilities": capabilities}
         for name, context in target.chat_models.items()
     ]
     provider = {"api_url": target.base_url, "available_models": models}

@@ -204,7 +204,7 @@ class ControlClient(Caller):
     async def events(self, recent: int = 200, **filters: object) -> AsyncGenerator[AnyEvent, None]:
         """Yields a snapshot with ``recent`` calls, then events, until the server stops. Raises Unavailable.
 
-        ``filters`` are those of ``calls``: only ended calls that match are reported.
+        ``filters`` are as in ``calls``: only ended calls that match are reported.
         """
         decoder = msgspec.json.Decoder(AnyEvent)
         path = f"/events{query_text({'recent': recent, **filters})}"
@@ -222,8 +222,8 @@ class ControlClient(Caller):
     async def summary(self, **parameters: object) -> Summary:
         """Returns sums ``by`` token, model, ``token|model``, channel, group, app or api, ``since`` to ``until``.
 
-        With ``step``, which is hour, day or month, calls are also summed up over time; with ``percentiles``, the sums
-        have those of the durations. Other parameters are the filters of ``calls``: only matching calls are summed up.
+        With ``step``, which is hour, day or month, calls are also summed up over time; with ``percentiles``, also of
+        the durations. Other parameters are the filters of ``calls``: only matching calls are summed up.
         """
         filters = [value for name, value in parameters.items() if name not in _SUM_PARAMETERS]
         timeout_s = 600.0 if any(filters) else 0  # reading millions of records takes long

@@ -76,7 +76,7 @@ Check = Callable[[Case], Awaitable[str | Step]]
 
 
 async def examine(case: Case, *, one_call: bool = False) -> AsyncIterator[Step]:
-    """Yields one Step for each check of the call, then those of all channels and of the machine.
+    """Yields a Step for each check of the call, then for each channel and for the machine.
 
     With ``one_call``, only problems of this call are failures; all others are warnings.
     """

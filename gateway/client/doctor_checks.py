@@ -48,7 +48,7 @@ _PROGRAMS = {
 
 
 async def check_everything(client: ControlClient, environ: Mapping[str, str] = os.environ) -> AsyncIterator[Step]:
-    """Yields a Step for each channel, then those of the machine; if the server cannot be reached, one skipped Step."""
+    """Yields the Steps of each channel, then of the machine; if the server cannot be reached, one skipped Step."""
     try:
         status, channels = await client.status(), await client.channels()
     except GatewayError as error:

@@ -39,7 +39,7 @@ class ProgramStart(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def model_arguments(self) -> list[str]:
-        """Returns the values of ``--model``, then those of ``-m``, which may have another meaning."""
+        """Returns the values of ``--model``, then of ``-m``, which may have another meaning."""
         pairs = list(zip(self.arguments, [*self.arguments[1:], ""], strict=False))
         joined = [word.removeprefix("--model=") for word in self.arguments if word.startswith("--model=")]
         separate = [value for option in ("--model", "-m") for word, value in pairs if word == option]
@@ -66,7 +66,7 @@ class RecentCalls(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     async def fetch(cls, client: ControlClient, token: str = "", start: ProgramStart | None = None) -> "RecentCalls":
-        """Returns the last 20 of each. The program's own are those of its former runs, or of the token with this id."""
+        """Returns the last 20 of each. The program's own are of its former runs, or of the token with this id."""
         own: list[CallView] = []
         if start is not None:
             calls = (await client.calls(words=f'tok:"{start.program}*"', limit=20)).calls

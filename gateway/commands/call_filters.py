@@ -82,7 +82,7 @@ async def first_calls(
 async def _pages(
     client: ControlClient, progress: ProgressLine | None, fields: Mapping[str, object]
 ) -> AsyncIterator[CallPage]:
-    """Yields pages of calls, and shows the progress. ``fields`` are those of the next request: they may change."""
+    """Yields pages of calls, and shows the progress. ``fields`` go into the next request: they may change."""
     cursor = None
     while True:
         page = await client.calls(before=cursor, **fields)

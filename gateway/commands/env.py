@@ -138,7 +138,7 @@ def _snippets(app: str, key: str, token: str | None, model: str | None, only: st
 
 
 async def _choose_token(client: ControlClient, key: str, name: str | None, app: str) -> TokenView:
-    """Returns the named token, else that of the key, of the app's name or used last. Raises NotFound or Quit."""
+    """Returns the named token, else the key's, the app's, or the one used last. Raises NotFound or Quit."""
     if name is not None:
         return await client.token(name)
     tokens = await client.tokens()

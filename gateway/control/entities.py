@@ -28,7 +28,7 @@ from gateway.domain.units import ChannelId
 from gateway.domain.views import ChannelView, GroupView, TokenView
 
 Planner = Callable[[ConfigEdits, EntityEdit], Awaitable[tuple[str, Sequence[Change]]]]
-"""Returns an entity's name and the changes that an edit makes; the first one is that of the entity itself."""
+"""Returns an entity's name and the changes that an edit makes, first the entity's own."""
 
 _PLANNERS: Mapping[str, Planner] = {
     "tokens": tokens.plan_edit,
@@ -108,7 +108,7 @@ async def edit_many(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
 async def _commit(
     edits: ConfigEdits, kind: str, entity_edits: Sequence[EntityEdit]
 ) -> tuple[dict[str, str], list[Change]]:
-    """Make the edits as one change. Returns what was done, and the changes; the first one is that of the first entity.
+    """Make the edits as one change. Returns what was done, and the changes, first the first entity's.
 
     Raises Conflict ``changed_meanwhile`` if the configuration changes while they are planned.
     """

@@ -1,7 +1,7 @@
 """List amounts: converts a row of the price list, with prices by length, day, hour and variant, to a price.
 
 A row has standard prices. Each applies from some day on, or in some hours; if several apply, the last one counts. A row
-may also have partial prices for variants such as ``flex``. Their amounts replace those of the standard price.
+may also have partial prices for variants such as ``flex``. Their amounts replace the standard price's.
 """
 
 import re

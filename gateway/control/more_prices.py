@@ -4,8 +4,8 @@ They are in ``more_prices.csv``, in dollars for a million tokens; a vendor does 
 model with ``same_as`` has the price of that model; with ``-``, it has none, because the price list has only an older
 model of that name. At Bedrock, a region before a name says where the price applies; without one it applies in the USA.
 
-The amounts are those of the public price files of LiteLLM (November 2026) and models.dev (October 2026); Azure's Retail
-Prices API confirms those for Azure. A model is left out if these sources differ on its price.
+The amounts are from the public price files of LiteLLM (November 2026) and models.dev (October 2026); Azure's Retail
+Prices API confirms Azure's. A model is left out if these sources differ on its price.
 """
 
 import csv

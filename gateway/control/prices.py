@@ -206,7 +206,7 @@ def _removal_changes(edits: ConfigEdits, model: str) -> list[Change]:
 
 
 def _remaining_price(edits: ConfigEdits, model: str) -> str:
-    """Returns, for a message, which price the model still has: the owner's at a channel, or that of its target."""
+    """Returns, for a message, which price the model still has: the owner's at a channel, or its target's."""
     channels = [
         channel.name
         for channel in in_order(edits.registry.channels.values())

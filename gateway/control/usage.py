@@ -40,7 +40,7 @@ class Tallies(msgspec.Struct, frozen=True):
 
 
 async def tallies(engine: Engine, token: TokenId | None = None) -> Tallies:
-    """Returns the sums that the tables of channels and models show, or with ``token`` those of its calls."""
+    """Returns the sums that the tables of channels and models show, or with ``token`` the sums of its calls."""
     return await asyncio.to_thread(_tallies, engine.store.calls, token)
 
 

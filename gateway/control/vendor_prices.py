@@ -183,7 +183,7 @@ class PriceList:
         return {}
 
     def _vendor(self, channel: Channel, model: str) -> "Provider | None":
-        """Returns the vendor at the channel's address, else that of its preset; None if neither is in the list."""
+        """Returns the vendor at the channel's address, else its preset's; None if neither is in the list."""
         for url in (channel.base_url, vendor_of(channel.preset, "").base_url):
             if (vendor := self._names.vendor_at(url, model)) is not None:
                 return vendor

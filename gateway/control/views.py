@@ -209,7 +209,7 @@ class ModelIndex(msgspec.Struct, frozen=True):
     """What the catalog has about models, by name."""
 
     entries: Mapping[str, ModelEntry]
-    """The models that a token sees, or those of all groups."""
+    """The models that a token sees, or that all groups see."""
     served: Mapping[str, Sequence[tuple[Channel, ServedModel]]]
     """The channels that serve a model, in the order they are tried, with their models."""
     groups: Mapping[str, list[str]]

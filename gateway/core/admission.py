@@ -211,7 +211,7 @@ def _need_at(call: Call, model: ModelEntry, recall: Recall) -> ModelNeed:
     price = context.catalog.prices_at(effects.prices, context.origin.ts)
 
     def prices_of(name: str) -> list[Price]:
-        """Returns the prices of another model at these channels: where it has none, that of the requested model."""
+        """Returns the prices of another model at these channels, or the requested model's where it has none."""
         registry, ts = context.catalog.registry, context.origin.ts
         prices = [upstream_model_price(channel, name, registry, ts) or price for channel, _ in effects.offers]
         return [other for other in prices if other is not None]

@@ -213,12 +213,12 @@ class Attempts:
             return await self._repeat(call, order, route)
         except AttemptFailed as translated:
             untranslatable = not translated.failure.sent
-            certain = failed.failure.lacks_api or translated.accepted
-            if untranslatable or not certain:
+            is_certain = failed.failure.lacks_api or translated.accepted
+            if untranslatable or not is_certain:
                 self.preparer.unlearn_lack(call, route, failed.failure)
             if untranslatable and failed.failure.refused_kinds:
                 raise failed from None
-            if untranslatable or certain or translated.failure.kind is not FailureKind.SERVER:
+            if untranslatable or is_certain or translated.failure.kind is not FailureKind.SERVER:
                 raise
             raise failed from None
 

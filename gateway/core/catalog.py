@@ -43,7 +43,7 @@ class Catalog:
         self.token_by_digest = {t.digest: t for t in registry.tokens.values()}.get
         """Returns the token whose key has this digest; None if it is unknown."""
         self.prices: Mapping[str, Price] = prices_by_model(registry)
-        """The price of each model: the owner's, else that of its first channel with one."""
+        """The price of each model: the owner's, else its first priced channel's."""
         self.price = self.prices.get
         self.prices_at = PricesNow().at
         """Returns the price for calls that begin at a moment, from prices of this catalog."""

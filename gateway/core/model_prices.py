@@ -67,7 +67,7 @@ def _is_free(preset: str, base_url: str) -> bool:
 
 
 def prices_by_model(registry: Registry) -> dict[str, Price]:
-    """Returns the price of each priced model by public name: the owner's, else that of its first channel with one."""
+    """Returns the price of each priced model by public name: the owner's, else its first priced channel's."""
     prices = {name: price for name, price in registry.prices.items() if set_by_owner(price)}
     for channel in in_order(registry.channels.values()):
         for served in channel.models:

@@ -208,7 +208,7 @@ def _pause_s(failure: UpstreamError, *, paused: bool) -> float | None:
 
 
 def as_fallback(choice: RouteChoice, requested: ModelEntry) -> RouteChoice:
-    """Returns the choice of a channel for a fallback of the requested model, with that in its reason."""
+    """Returns the choice of a channel for a fallback of the requested model, and says so in its reason."""
     return msgspec.structs.replace(choice, reason=f"fallback for {requested.name}, {choice.reason}")
 
 

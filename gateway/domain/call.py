@@ -159,7 +159,7 @@ class Record(CallNames, frozen=True, kw_only=True, omit_defaults=True, gc=False)
     parts: Mapping[str, int] = {}
     variant: str = ""
     source: UsageSource = UsageSource.NONE
-    """The fields from ``input`` to this one are those of ``Usage``."""
+    """The fields from ``input`` to this one are as in ``Usage``."""
     cost: Nanos = Nanos(0)
     rates: Rates | None = None
     """The rates of the charge; None if the model was unpriced or nothing was used."""

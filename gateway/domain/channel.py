@@ -94,7 +94,7 @@ class DialectInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Whether their upstreams have a list of models, which may change."""
     has_options: bool = False
     key_header: str = ""
-    """The header of the key; empty for that of the vendor, usually ``Authorization: Bearer``. Add a new one to
+    """The header of the key; empty for the vendor's, usually ``Authorization: Bearer``. Add a new one to
     ``_KEY_HEADERS`` of ``control.validation`` and to ``_NEVER_FORWARDED`` of ``inbound.relay``."""
     adds_tools: bool = False
     """Whether requests get tools if the conversation has tool calls but no tools."""
@@ -272,7 +272,7 @@ class Channel(ChannelFields, frozen=True, omit_defaults=True):
 
     @property
     def state_ids(self) -> list[ChannelId]:
-        """Returns the ids for the states of its keys. Its own state is also that of an only key."""
+        """Returns the ids for the states of its keys. An only key has the channel's own state."""
         return [key_id(self.id, number + 1) for number in range(len(self.all_keys))] if self.keys else [self.id]
 
     def with_only_key(self, key: str) -> "Channel":

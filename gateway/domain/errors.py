@@ -216,7 +216,7 @@ class AnswerMemoryFull(Unavailable):
 class UpstreamError(GatewayError):
     """A channel failed. ``status`` is the upstream's HTTP status; 0 if it did not answer.
 
-    The message may quote the request. ``quoteless`` is the message for everyone but the client, without these quotes;
+    The message may quote the request. ``unquoted`` is the message for everyone but the client, without these quotes;
     None if it quotes nothing.
     """
 
@@ -234,11 +234,11 @@ class UpstreamError(GatewayError):
         retry_after_s: float | None = None,
         details: Mapping[str, object] | None = None,
         status: int = 0,
-        quoteless: str | None = None,
+        unquoted: str | None = None,
     ) -> None:
         super().__init__(message, code=code, param=param, retry_after_s=retry_after_s, details=details)
         self.status = status
-        self.quoteless = quoteless
+        self.unquoted = unquoted
         self.kind = FailureKind.SERVER
         """The kind of failure, which decides about further attempts."""
         self.sent = True
@@ -253,7 +253,7 @@ class UpstreamError(GatewayError):
     @property
     def record_message(self) -> str:
         """Returns the message without quotes of the request."""
-        return self.message if self.quoteless is None else self.quoteless
+        return self.message if self.unquoted is None else self.unquoted
 
     @property
     def transient(self) -> bool:
@@ -273,8 +273,8 @@ class UpstreamError(GatewayError):
 
     def add(self, text: str) -> None:
         """Append a text of ours to the message."""
-        if self.quoteless is not None:
-            self.quoteless += text
+        if self.unquoted is not None:
+            self.unquoted += text
         self.message += text
 
 
@@ -307,7 +307,7 @@ _BY_STATUS: Final = {
 
 
 def error_class(status: int, code: str) -> type[GatewayError]:
-    """Returns the class of a received error: the one with its code, else the last of those with its status."""
+    """Returns the class of a received error: the one with its code, else the last one with its status."""
     return _BY_CODE.get(code) or _BY_STATUS.get(status, GatewayError)
 
 

@@ -67,7 +67,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: FailureKind
     code: str
-    """Our error code; for ``upstream_rejected`` that of the upstream, if it can be passed on."""
+    """Our error code; for ``upstream_rejected`` the upstream's, if it can be passed on."""
     text: UpstreamText
     """What happened, and where."""
     for_owner: UpstreamText | None = None
@@ -89,7 +89,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     parameters: tuple[str, ...] = ()
     """Names in the message that may be parameters the upstream does not accept; see ``refused_params``."""
     max_output: int | None = None
-    """The model's own output limit, if the upstream names it because that of the request is higher."""
+    """The model's own output limit, if the upstream names it because the request's is higher."""
     lacks_api: bool = False
     """Whether the upstream lacks the API, so that this call and later ones for a day are translated."""
     may_lack_api: bool = False

@@ -31,7 +31,7 @@ def used_share(budget: BudgetView) -> float:
 def forecast(budget: BudgetView, now: Millis, since: Millis) -> str:
     """Returns ``at this pace used up on Thu 16:00``, ``lasts at this pace``, or nothing while it is too early to tell.
 
-    The pace is that of the window so far, but not from before ``since``, when its owner was created.
+    The pace is the window's so far, but not from before ``since``, when its owner was created.
     """
     share = used_share(budget)
     if share >= 1:

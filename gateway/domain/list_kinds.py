@@ -1,4 +1,4 @@
-"""List kinds: the kinds of fields with several values: names, patterns, and the base of those with pairs."""
+"""List kinds: the kinds of fields with several values: names, patterns, and the base class for pairs."""
 
 import re
 import shlex

@@ -42,7 +42,7 @@ _HEADER_BYTES = 400
 
 
 class PromptMedia(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The parts of a request that are not text. Sizes are those of base64 text."""
+    """The parts of a request that are not text. Sizes are of base64 text."""
 
     pictures: int = 0
     picture_bytes: int = 0

@@ -75,6 +75,6 @@ class PreparedRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     dropped: tuple[str, ...] = ()
     """The client's parameters that were left out, for ``x-gateway-dropped-params``."""
     lowered_cap: int | None = None
-    """The output limit that is sent, if model, hold or vendor changed that of the request or the default."""
+    """The output limit that is sent, if model, hold or vendor changed the request's or the default."""
     more: tuple["PreparedRequest", ...] = ()
     """More requests, if the upstream does not accept everything at once. ``Adapter.whole`` gets an array of answers."""

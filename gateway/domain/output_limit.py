@@ -65,7 +65,7 @@ _WORDS = (
     *("completion", "output", "candidate", "sequence", "generation", "prompt", "input", "batch", "request", "instance"),
 )
 _HINT = re.compile("|".join(_WORDS), re.IGNORECASE)
-"""Matches names that may be limits, except those of one or two letters such as ``n``."""
+"""Matches names that may be limits, except short ones such as ``n``."""
 _CAP = re.compile(
     r"token(?!iz|.*ids?$)|predict|(max|min)(imum)?(new|gen|out|decode|.*(len|completion|response|answer|reply))"
     r"|(gen|generat|output|completion|response|answer|reply).*(len|limit|max)|amountgen|genamt"
@@ -143,7 +143,7 @@ def read_limit(
 ) -> OutputLimit:
     """Returns the limit of an outgoing request, also by fields that are not the API's own.
 
-    ``content`` names the fields to skip, ``caps`` those of the API for its limit.
+    ``content`` names the fields to skip, ``caps`` the API's fields for its limit.
     """
     if not fields:
         return limit_of(None)

@@ -128,7 +128,7 @@ class PriceAmounts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """The rate of what the upstream's cache keeps for an hour or more; None means the rate of ``cache_write``."""
     extras: dict[str, Nanos] = {}
     """Further rates, by ``RATE_NAMES``. A part of a usage without a rate has the rate of the whole. A tier or rule
-    without a rate has that of its price."""
+    without a rate has its price's."""
 
 
 class Tier(PriceAmounts, frozen=True, kw_only=True, omit_defaults=True):
@@ -138,7 +138,7 @@ class Tier(PriceAmounts, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class PriceRule(PriceAmounts, frozen=True, kw_only=True, omit_defaults=True):
-    """The amounts that replace those of a price if all conditions hold; see ``in_force``."""
+    """The amounts that replace a price's if all conditions hold; see ``in_force``."""
 
     since: Millis = Millis(0)
     during: tuple[PriceHours, ...] = ()
@@ -253,7 +253,7 @@ class Rates(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 def in_force(price: Price, moment: Millis) -> Price:
-    """Returns the price of calls that begin at this moment. The only rules that are left in it are those for variants.
+    """Returns the price of calls that begin at this moment. It keeps only the rules for variants.
 
     If several rules hold, the last one counts, for each variant and for calls without one.
     """

@@ -1,8 +1,8 @@
 """Prompt size: how many input tokens a request of any API has: an upper bound for the hold, and an estimate.
 
 Every string counts as text, whatever the name of its field, except in the objects that APIs have for media and for
-sealed reasoning. The bound of a text is a third of its bytes, that of media is in ``media_size``. Sealed reasoning (a
-signature, encrypted content) counts an eighth of a token per byte, because vendors bill the reasoning in it. The
+sealed reasoning. The bound of a text is a third of its bytes; ``media_size`` has the bound of media. Sealed reasoning
+(a signature, encrypted content) counts an eighth of a token per byte, because vendors bill the reasoning in it. The
 arguments of tool calls are always text.
 """
 
@@ -121,8 +121,8 @@ def bound_of(
     """Returns what to hold for the input of a request with these fields, by default at least 16 tokens.
 
     ``contents`` are what the model reads. ``schemas`` are tools and forms of the answer, about which vendors add texts.
-    ``others`` are fields that an upstream may show to the model; arrays of numbers in them may be texts. ``elements``
-    are those of the fields, as far as they are known. Raises BadRequest if an object that may have media or seals has a
+    ``others`` are fields that an upstream may show to the model; arrays of numbers in them may be texts. ``elements``:
+    how many the fields have, as far as that is known. Raises BadRequest if an object that may have media or seals has a
     key twice, because an upstream may read the other value.
     """
     others, schemas, elements = others or {}, [*schemas], elements or {}
@@ -193,7 +193,7 @@ def count_tokens(value: Any) -> int:
 
 
 class PromptParts(msgspec.Struct):
-    """Collects what values of a request contain. Sizes are those of base64 text."""
+    """Collects what values of a request contain. Sizes are of base64 text."""
 
     texts: list[str] = []
     pictures: int = 0

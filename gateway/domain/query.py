@@ -295,7 +295,7 @@ def _with_colon(word: str) -> str:
 
 
 def words_for(field: str, values: Collection[str]) -> list[str]:
-    """Returns the words for calls whose field matches any of these values, but none of those with a leading ``!``."""
+    """Returns the words for calls whose field matches any of these values, and no value with a leading ``!``."""
     included = [_in_quotes(value) for value in values if not value.startswith("!")]
     excluded = [_in_quotes(value.removeprefix("!")) for value in values if value.startswith("!")]
     return [*([f"{field}:{','.join(included)}"] if included else []), *(f"!{field}:{value}" for value in excluded)]

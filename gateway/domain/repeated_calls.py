@@ -26,7 +26,7 @@ def repeated_calls(calls: Iterable[CallView]) -> Mapping[str, str]:
 
 
 def earlier_attempts(call: CallView, calls: Iterable[CallView]) -> Sequence[CallView]:
-    """Returns those of these calls that this one repeats, newest first."""
+    """Returns the calls that this one repeats, newest first."""
     by_id = {other.id: other for other in calls} | {call.id: call}
     repeated_ids = repeated_calls(by_id.values())
     attempts: list[CallView] = []

@@ -3,7 +3,7 @@
 There are two steps, so that events which need no examination can be passed on in bulk: a ``Framer`` cuts complete
 events out of the bytes, and ``parse`` reads one of them. Where events are passed on unchanged, a ``PieceDecoder`` reads
 runs of common ones, which are pieces of the answer. The time is linear in the number of bytes, however they are split.
-The rules are those of the WHATWG HTML standard, section 9.2.6.
+The rules are in the WHATWG HTML standard, section 9.2.6.
 """
 
 import re

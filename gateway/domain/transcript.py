@@ -151,7 +151,7 @@ class Transcript:
         return not thinks or turn.thinks_only
 
     def _add_call(self, block: CallPart, turn: _Turn) -> CallPart:
-        """Add a call to a turn. Returns it with another id if it has none, or that of an earlier call."""
+        """Add a call to a turn. Returns it with another id if it has none, or an earlier call's."""
         call_id, same_id = block.id, self._by_id.setdefault(block.id, _OpenCalls())
         while not call_id or call_id in self._ids:
             same_id.renamed += 1

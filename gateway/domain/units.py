@@ -8,7 +8,7 @@ Nanos = NewType("Nanos", int)
 """Nano-dollars: one dollar is 1_000_000_000. Money is never a float."""
 
 Millis = NewType("Millis", Annotated[int, msgspec.Meta(ge=-62_135_596_800_000, le=253_402_300_799_999)])
-"""Milliseconds: a duration, or a moment as the time since the epoch. The bounds are those of Python's dates."""
+"""Milliseconds: a duration, or a moment as the time since the epoch. Python's dates have these bounds."""
 
 CallId = NewType("CallId", str)
 """``req_`` and 26 hex digits, the first 12 of them the call's start in milliseconds, so that ids sort by time."""

@@ -36,7 +36,7 @@ class ListedModel(msgspec.Struct, frozen=True, kw_only=True):
     published: UpstreamPrices | None
     max_output: int | None = None
     known_context: int | None = None
-    """The context length that counts: that of the upstream, or else of the price list."""
+    """The context length that counts: the upstream's, else the price list's."""
     context_source: str = ""
     """The source of ``known_context``: ``upstream`` or the name of the price list; empty if it is unknown."""
 

@@ -58,7 +58,7 @@ class Renderer(Protocol):
     """Whether clients get all choices instead of the first one only."""
     native: bool = False
     """Whether clients know the upstream's words, and keep pieces of different blocks apart."""
-    sounds: bool = False
+    renders_audio: bool = False
     """Whether clients can get sounds, not only images."""
     held: int = 0
     """How many bytes are kept for the end."""
@@ -72,7 +72,7 @@ class Renderer(Protocol):
         """Returns whether clients can get this medium or citation."""
         if isinstance(event, Citation) or event.is_image:
             return True
-        return self.sounds and event.type.startswith("audio") and bool(event.data)
+        return self.renders_audio and event.type.startswith("audio") and bool(event.data)
 
     def take(self, event: AnswerEvent) -> bytes:
         """Returns what the client gets at once for an event; the rest comes with ``tail``."""
@@ -356,7 +356,7 @@ class RenderingAdapter:
     def __init__(
         self, dialect: DialectAdapter, renderer: Callable[[Order], Renderer], whole: Callable[[Order], Renderer]
     ) -> None:
-        """``renderer`` makes the renderer of a stream, ``whole`` that of a plain answer, which is all in its tail."""
+        """``renderer`` makes the renderer of a stream, ``whole`` a plain answer's, which is all in its tail."""
         self._dialect = dialect
         self._renderer = renderer
         self._whole = whole

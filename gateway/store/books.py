@@ -211,7 +211,7 @@ class Books:
         self.running: Mapping[CallId, Running] = self._holds.running
         """The running calls. All of them have a hold."""
         self._withheld: dict[CallId, Record] = {}
-        """The records that replaced those of withheld answers, until ``final_record`` returns them."""
+        """The records that replaced the records of withheld answers, until ``final_record`` returns them."""
         self.write: Callable[[], None] = recorder.write
         """Writes the records of all calls that were settled with ``deferred``, at once. Raises nothing."""
         self.counters = Counters(calls, recorder.waiting, recorder.lock)

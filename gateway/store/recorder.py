@@ -1,7 +1,7 @@
 """Recorder: writes holds and records, syncs them, and keeps records that the disk refuses until it accepts them.
 
 The record of a good answer is written before the end of the answer is released: to the open call file, else to the
-space that the disk reserve frees, else to a new file. If all of these fail, the record becomes that of a failure which
+space that the disk reserve frees, else to a new file. If all of these fail, the record becomes a failure's, which
 charges nothing (``inflight.withheld_record``), and the answer is withheld. What could not be written stays in the
 ``Backlog``. While anything is wrong, no new call may begin.
 
@@ -273,7 +273,7 @@ class Backlog:
         return [*self._refused.values(), *self.fresh.values()]
 
     def write(self) -> Sequence[tuple[Record, Record]]:
-        """Write the fresh records. Returns those of answers to withhold, each with its replacement. Raises nothing."""
+        """Write the fresh records. Returns the records to withhold, each with its replacement. Raises nothing."""
         if not self.fresh:
             return ()
         fresh, self.fresh = self.fresh, {}
@@ -325,7 +325,7 @@ class Backlog:
         self._refused.clear()
 
     def _withhold(self, fresh: Mapping[CallId, Record], reason: str) -> list[tuple[Record, Record]]:
-        """Replace the refused records of good answers by those of failures. Returns the old ones and the new ones.
+        """Replace the refused records of good answers by records of failures. Returns the old ones and the new ones.
 
         What a withheld answer would have cost is added to the balance in the records after it.
         """

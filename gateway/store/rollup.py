@@ -15,7 +15,7 @@ from gateway.domain.call import NOT_UPSTREAM, REPEATED_MARK, Outcome, Record, ma
 _SumKey = TypeVar("_SumKey")
 
 HOUR = 3_600_000
-"""An hour in milliseconds. Hours and days in this file are those of UTC."""
+"""An hour in milliseconds. Hours and days in this file are in UTC."""
 DAY = 24 * HOUR
 
 Dimension = Literal["token", "model", "channel", "group", "app", "api", "token|model"]

@@ -66,7 +66,7 @@ FORMAT_REFUSED = lazy_pattern(
     rf"|(?:not support|unsupported|unknown|unexpected|unrecognized|incompatible with)\b.{{0,60}}?{_FORMAT_WORDS}"
     r"|schema contains features not supported)"
 )
-"""Matches refusals of a format, but not those of a schema that breaks the vendor's own rules for schemas."""
+"""Matches refusals of a format, but not of a schema that breaks the vendor's own rules for schemas."""
 _FORMAT = msgspec.json.Decoder(ResponseFormat)
 
 

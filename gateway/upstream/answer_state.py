@@ -57,7 +57,7 @@ class BlockSequence:
     """Orders the blocks of a choice one after another: the next one opens only when the open one is complete.
 
     A tool call is complete when its arguments are, any block when the upstream ends it. Texts and other blocks of an
-    upstream that never ends blocks are complete at any time. The events are appended to those of the state.
+    upstream that never ends blocks are complete at any time. The events are appended to the state's.
     """
 
     def __init__(self, choice: int, state: "AnswerState") -> None:
@@ -78,7 +78,7 @@ class BlockSequence:
         return self._open == _FIRST_TEXT and not self._held
 
     def add(self, key: BlockKey, event: AnswerEvent, arguments: Arguments | None = None) -> None:
-        """Add an event of a block; ``arguments`` are those of a tool call so far."""
+        """Add an event of a block; ``arguments``: a tool call's so far."""
         if key == self._open or self._native:
             self._open = key
             self._events.append(event)

@@ -50,8 +50,8 @@ _LIST_END = lazy_pattern(r"(?i)\b(?:received|got|instead|input(?:_value)?)\b")
 
 
 def effort_rule(text: str) -> str:
-    """Returns the name of the rule for the levels that a refusal lists. It is that for the usual levels if the refusal
-    only says that the level is invalid, and empty for other refusals.
+    """Returns the name of the rule for the levels that a refusal lists. It names the usual levels if the refusal only
+    says that the level is invalid; it is empty for other refusals.
     """
     if MANDATORY.search(text):
         return EFFORTS + ",".join(level for level in _RANKS if level != "none")

@@ -158,7 +158,7 @@ def _unit_of(pricing: Mapping[str, Any], default: Unit, dollars: Sequence[Decima
 
 
 def _tiers(pricing: Mapping[str, Any], names: Sequence[str], base: Sequence[Nanos | None], unit: Unit) -> list[Tier]:
-    """Returns the prices of longer inputs, by OpenRouter or Vercel. A missing rate is that of the step before."""
+    """Returns the prices of longer inputs, by OpenRouter or Vercel. A missing rate is the previous step's."""
     steps: dict[int, list[Nanos | None]] = {}
     for override in list_at(pricing, "overrides"):
         start = _start(override, _MIN_TOKENS)
@@ -242,7 +242,7 @@ def _tier_rules(price: Price, tiers: object, names: Sequence[str], unit: Unit) -
 
 
 def _with_rates(price: Price, rates: Sequence[Nanos | None]) -> Price | None:
-    """Returns the price with these rates, and those of longer inputs in proportion; None without input or output."""
+    """Returns the price with these rates, and rates of longer inputs in proportion; None without input or output."""
     input_rate, output_rate, cached, write = rates
     if input_rate is None or output_rate is None:
         return None

@@ -292,7 +292,7 @@ def _chat(answer_id: str, request: MockRequest, plan: MockPlan, prompt: int) -> 
 
 
 def _stream(events: list[bytes], plan: MockPlan, usage: bytes) -> list[bytes]:
-    """Returns the events of a stream, with that of the usage, and with broken ones if the plan has them."""
+    """Returns the events of a stream, including its usage, and broken ones if the plan has them."""
     middle = len(events) // 2
     broken = 2 * [b'data: {"id": \n\n'] if plan.bad_json else []  # a single one would be skipped
     ends = [usage, b"data: [DONE]\n\n"] if usage else [b"data: [DONE]\n\n"]

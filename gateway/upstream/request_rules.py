@@ -1,7 +1,7 @@
 """Request rules: what a server demands of requests, as its refusals say, and how requests are changed to comply.
 
-``learned_params`` remembers a rule by its name, and vendors have some in their rows. A name that is not that of a rule
-is the path of a field to leave out, such as ``seed`` or ``messages[].tool_calls[].index``.
+``learned_params`` remembers a rule by its name, and vendors have some in their rows. Any other name is the path of a
+field to leave out, such as ``seed`` or ``messages[].tool_calls[].index``.
 """
 
 from collections.abc import Collection, Sequence

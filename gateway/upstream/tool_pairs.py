@@ -27,7 +27,7 @@ PAIRS_REFUSED = lazy_pattern(
 )
 """Matches refusals of calls without results, results without calls, and ids that occur twice."""
 _OUTPUTS = {"function_call": "function_call_output", "custom_tool_call": "custom_tool_call_output"}
-"""The type of an output by that of its call."""
+"""The type of an output by the type of its call."""
 _LABEL = "[tool result]"
 _NO_OUTPUT = rawjson.text(NO_OUTPUT.raw)
 

@@ -91,7 +91,7 @@ class Parameters:
         return valid
 
     def take_format(self) -> ResponseFormat:
-        """Returns the form that the answer must have; that of text if the client does not set it."""
+        """Returns the form that the answer must have, text by default."""
         form = self.take("response_format", ResponseFormat) or ResponseFormat()
         if form.type not in ("text", "json_object") and rawjson.is_null(form.schema):
             self.drop("response_format")

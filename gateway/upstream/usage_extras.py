@@ -123,7 +123,7 @@ def _pricing_extras(report: Mapping[str, Any]) -> Iterator[str]:
 
 
 def read_parts(report: Mapping[str, Any], counts: Mapping[str, int]) -> dict[str, int]:
-    """Returns the parts in a report, as in ``Usage.parts``; ``counts`` are those of ``read_counts``."""
+    """Returns the parts in a report, as in ``Usage.parts``; ``counts`` are from ``read_counts``."""
     own_parts = {name: count for name, count in counts.items() if count and name in PARTS}
     if OPENAI_NAMES.issuperset(report):
         return own_parts

@@ -234,7 +234,7 @@ class UsageReports:
         """Whether the last report has the output of the whole answer, and not a first number."""
 
     def add(self, chunk: Fields, *, final: bool = True) -> None:
-        """Add the reports in a chunk or a whole answer. ``final``: their output is that of the whole answer."""
+        """Add the reports in a chunk or a whole answer. ``final``: they cover the whole output."""
         report = chunk.get("usage")
         if report is None or rawjson.is_null(report):
             report = _nested_report(chunk)

@@ -1,7 +1,7 @@
 """Vendors: what is known about vendors and model servers, as one table.
 
-A new preset is a row in ``PRESETS``. A channel's row is that of its preset, or else that of the host of its base URL;
-an unknown upstream gets ``PLAIN``. The facts are from the vendors' documentation and sources as of the middle of 2026.
+A new preset is a row in ``PRESETS``. A channel's row is its preset's, or else that of its base URL's host; an unknown
+upstream gets ``PLAIN``. The facts are from the vendors' documentation and sources as of the middle of 2026.
 """
 
 from fnmatch import fnmatchcase

@@ -47,7 +47,7 @@ class PublicApp:
     """Answers requests on the public port."""
 
     def __init__(self, engine: Engine, host: str, *, keyless: bool = False) -> None:
-        """``keyless``: no request needs a key (``Settings.ollama_token``), and the front page is that of Ollama."""
+        """``keyless``: no request needs a key (``Settings.ollama_token``), and the front page is Ollama's."""
         self._engine = engine
         self._host = host
         self._keyless = keyless

@@ -67,7 +67,7 @@ class HttpClient(RequestClient):
         super().__init__(request, call_id, api)
         self._running_calls = running_calls
         self.response: Response | None = None
-        """The answer; that of a stream is set when it begins."""
+        """The answer; a stream is set when it begins."""
         self.on_answer: Callable[[bytes], None] | None = None
         """Gets the whole answer to a plain call, or the last bytes of a stream, before the client does."""
         connection = request.protocol

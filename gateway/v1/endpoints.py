@@ -41,8 +41,8 @@ class EndpointRow(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     """The path in ``CallOrigin.path``, however the client spelled it; below a prefix row that is the whole path."""
     handlers: Mapping[str, Handler] = {}
-    """Handlers by method; that of GET also answers HEAD. Other methods get a 405. A path without handlers is unknown,
-    like one without a row, but its error is that of ``api``."""
+    """Handlers by method; the one of GET also answers HEAD. Other methods get a 405. A path without handlers is
+    unknown, like one without a row, but its error is in the form of ``api``."""
     api: InboundApi | None = None
     """The API whose errors it answers with; None if the request's headers decide (``api_of``)."""
     keyed: bool = True

@@ -82,7 +82,7 @@ async def answer_socket(engine: Engine, request: web.BaseRequest, origin: CallOr
 
 
 class SocketMemory:
-    """Keeps the responses of one connection, and counts their size like that of request bodies."""
+    """Keeps the responses of one connection, and counts their size like request bodies."""
 
     def __init__(self, engine: Engine, token: Token) -> None:
         self._engine = engine

@@ -21,7 +21,7 @@ def is_this_machine(address: str) -> bool:
 
 
 class ConnectionLimits:
-    """Counts the open connections: all of them, and those of each other machine."""
+    """Counts the open connections: all of them, and each other machine's."""
 
     def __init__(self, settings: Callable[[], Settings], system_limit: Callable[[], int] = lambda: 0) -> None:
         """``system_limit`` returns how many connections the system allows; 0 for any number."""

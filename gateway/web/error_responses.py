@@ -59,7 +59,7 @@ def _call_headers(error: GatewayError, status: int) -> dict[str, str]:
 
 
 def _limit_headers(error: GatewayError) -> dict[str, str]:
-    """Returns ``x-ratelimit-*`` of the limit that was reached; successful answers have those of the tightest one."""
+    """Returns ``x-ratelimit-*`` of the limit that was reached; successful answers have the tightest limit's."""
     limit, used = error.details.get("limit"), error.details.get("used")
     kind = str(error.details.get("limit_name", "")).partition(" ")[0]
     if not isinstance(limit, int) or not isinstance(used, int) or kind not in ("requests", "tokens"):

@@ -51,8 +51,8 @@ def _names_gateway(header: str, bound: str, allowed: tuple[str, ...], port: int)
     if full in allowed:
         return True
     listens_everywhere = bound in ("0.0.0.0", "::", "")  # noqa: S104 - compared with, not bound to
-    ours = name in allowed or (_is_address(name) if listens_everywhere else name == bound)
-    return bool(name) and ours and header_port in ("", str(port))
+    is_ours = name in allowed or (_is_address(name) if listens_everywhere else name == bound)
+    return bool(name) and is_ours and header_port in ("", str(port))
 
 
 def split_host(header: str) -> tuple[str, str]:

@@ -68,7 +68,7 @@ def _has_socket(process: Path, sockets: set[str]) -> bool:
 
 
 def program_of(process: Path) -> str:
-    """Returns the name of a process's program, followed by that of the script or module that it runs."""
+    """Returns the name of a process's program, followed by the script or module that it runs."""
     words: list[str] = []
     name = "a process"
     with suppress(OSError):

@@ -32,7 +32,7 @@ def test_a_balance_is_shown_in_cents() -> None:
 
 
 def test_durations_have_six_cells_at_most() -> None:
-    assert [fmt.seconds(ms) for ms in (None, 4, 610, 19_350, 125_000)] == ["·", "4ms", "0.61s", "19.35s", "2m05s"]
+    assert [fmt.duration(ms) for ms in (None, 4, 610, 19_350, 125_000)] == ["·", "4ms", "0.61s", "19.35s", "2m05s"]
 
 
 def test_counts_show_all_digits_up_to_a_million() -> None:

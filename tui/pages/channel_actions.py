@@ -80,7 +80,7 @@ async def _test(page: AnyPage, channel: ChannelView) -> None:
         page.draw_detail()
         is_good = check.ok and not check.failed_keys
         result = "passed" if is_good else "passed, but not with every key," if check.ok else "FAILED"
-        toast(page, f"Test of {channel.name} {result} in {fmt.seconds(check.ms)}:\n{check.text}", bad=not is_good)
+        toast(page, f"Test of {channel.name} {result} in {fmt.duration(check.ms)}:\n{check.text}", bad=not is_good)
 
 
 @on_selected

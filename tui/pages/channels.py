@@ -97,7 +97,7 @@ def _add_test(card: TextCard, channel: ChannelView, session: ConsoleSession) -> 
         mark, tone = glyphs.WARNING, "warn"
     age = fmt.ago(session.now(), check.time)
     when = "just now" if age == "now" else f"{age} ago"
-    card.row("test", (mark, tone), f" {fmt.seconds(check.ms)}, {when}: {safe(session.advice(check.text))}")
+    card.row("test", (mark, tone), f" {fmt.duration(check.ms)}, {when}: {safe(session.advice(check.text))}")
 
 
 def _add_keys(card: TextCard, channel: ChannelView, session: ConsoleSession) -> None:
@@ -180,7 +180,7 @@ def _speed(row: ChannelRow) -> str:
         return reason(row.view)
     if row.first_byte_ms is None:
         return glyphs.NOTHING
-    return f"{spark(row.hourly_ms, 12)} {fmt.seconds(row.first_byte_ms)}"
+    return f"{spark(row.hourly_ms, 12)} {fmt.duration(row.first_byte_ms)}"
 
 
 class ChannelsPage(TrendPage[ChannelRow]):
@@ -282,7 +282,7 @@ class ChannelsPage(TrendPage[ChannelRow]):
             yield "no calls", "dim"
             return
         yield spark(row.hourly_ms, 24), "live"
-        yield f" first token {fmt.seconds(row.first_byte_ms)}", ""
+        yield f" first token {fmt.duration(row.first_byte_ms)}", ""
         failed = f"{fmt.percent(row.errors or 0)} of {fmt.count_text(row.day.calls, 'call')} failed"
         ended = f", {row.day.aborts:,} cancelled" if row.day.aborts else ""
         ended += f", {row.day.lost:,} lost" if row.day.lost else ""

@@ -172,7 +172,7 @@ class DoctorPage(ConsolePage):
             verdict, tone = f"fix this, then press {run} to check again", "bad"
         elif "warning" in results:
             verdict, tone = f"calls work; {glyphs.WARNING} is a separate problem", "ok"
-        return content((f" {verdict}", tone), (f"   {fmt.seconds(self._duration)}", "dim"))
+        return content((f" {verdict}", tone), (f"   {fmt.duration(self._duration)}", "dim"))
 
 
 def _name_row(label: str, default: str) -> Horizontal:

@@ -69,7 +69,7 @@ class EntityForm:
         return ""
 
     def plan(self, title: str, send: Send, **more: Any) -> FormPlan:
-        """Returns the plan of the form. Its result is that of ``send`` for the request body, UNCHANGED if it is empty.
+        """Returns the plan of the form. Its result is ``send``'s for the request body, UNCHANGED if that is empty.
 
         ``more`` are further attributes of the plan.
         """

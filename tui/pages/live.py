@@ -80,7 +80,7 @@ class LiveListing(PageListing[CallView]):
             tone = "bad" if recent.failed > 0.05 else ""
             groups.append([("   errors ", "dim"), (fmt.percent(recent.failed), tone)])
         if recent.first_byte_ms is not None:
-            groups.append([("   first token ", "dim"), (fmt.seconds(recent.first_byte_ms), "")])
+            groups.append([("   first token ", "dim"), (fmt.duration(recent.first_byte_ms), "")])
         if recent.failed is not None:
             groups.append([(f" (last {recent.samples})", "dim")])
         return content(*fit_groups(width, *groups))
@@ -126,9 +126,9 @@ def _columns(session: ConsoleSession) -> Iterator[Column[CallView]]:
     yield Column("id", "Call", 8, lambda c: safe(c.id[-8:]), rank=11, dim=True, extra=True)
     yield Column("model", "Model", 18, _model_text, max_width=26, flex=True, fit_text=_model_and_wait)
     yield Column("status", "St", 4, _status, tone=tone_of)
-    yield Column("duration", "Duration", 6, lambda c: fmt.seconds(c.known_duration_ms), right=True, short_title="Dur")
+    yield Column("duration", "Duration", 6, lambda c: fmt.duration(c.known_duration_ms), right=True, short_title="Dur")
     yield Column(
-        "first", "First token", 6, lambda c: fmt.seconds(c.first_byte_ms), rank=2, right=True, short_title="First"
+        "first", "First token", 6, lambda c: fmt.duration(c.first_byte_ms), rank=2, right=True, short_title="First"
     )
     yield Column("speed", "Tok/s", 5, _speed, dim=True, rank=5, right=True)
     yield Column("input", "In", 6, lambda c: _token_count(c, c.input_tokens), rank=1, right=True)

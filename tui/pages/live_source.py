@@ -46,7 +46,7 @@ class SearchProgress(msgspec.Struct):
 
 
 class LiveSource:
-    """The rows by index. Their keys are call ids; in the plain list, those of older records are their numbers."""
+    """The rows by index. Their keys are call ids; in the plain list, older records have their numbers as keys."""
 
     def __init__(self, session: ConsoleSession) -> None:
         self.session = session
@@ -278,7 +278,7 @@ def _show_or_hide(view: list[CallId], call_id: CallId, *, shown: bool) -> None:
 
 
 def unloaded_count(source: LiveSource) -> int:
-    """Returns how many rows are older records that are fetched when they come into view: those of the plain list."""
+    """Returns how many rows of the plain list are older records that are fetched when they come into view."""
     last = source.count - 1
     return source.records if last >= 0 and isinstance(source.key(last), int) else 0
 

@@ -99,9 +99,9 @@ async def resume(page: AnyPage) -> bool:
         return False
     resumed = [await page.session.client.clear_channel(view.id) for view in views]
     unmark(page)
-    ill = [safe(view.name, 40) for view in resumed if view.state == "attention"]
-    warning = f" Still in need of attention: {first_of(ill, 12)}." if ill else ""
-    toast(page, f"{_count_text(page, views).capitalize()} resumed.{warning}", bad=bool(ill))
+    failing = [safe(view.name, 40) for view in resumed if view.state == "attention"]
+    warning = f" Still in need of attention: {first_of(failing, 12)}." if failing else ""
+    toast(page, f"{_count_text(page, views).capitalize()} resumed.{warning}", bad=bool(failing))
     return True
 
 

@@ -75,7 +75,7 @@ def price_list_summary(proposals: Sequence[PriceProposal]) -> str:
 
 
 def _rates(price: PriceView) -> str:
-    """Returns the rates of input and output, with those of longer inputs: ``3 / 15, above 200k 6 / 22.50``."""
+    """Returns the rates of input and output, with the rates of longer inputs: ``3 / 15, above 200k 6 / 22.50``."""
     if price.free:
         return "free"
     tiers = [

@@ -52,7 +52,7 @@ def _time_measure(name: str, field: str) -> Measure:
     """Returns the measure of a time, whose fields in a row contain ``field``."""
     percentiles = {percent: attrgetter(f"{field}_{percent}_ms") for percent in ("p50", "p95")}
     mean = attrgetter(f"mean_{field}_ms")
-    return Measure(name, lambda row: mean(row) or 0, fmt.seconds, {**percentiles, "avg": mean})
+    return Measure(name, lambda row: mean(row) or 0, fmt.duration, {**percentiles, "avg": mean})
 
 
 MEASURES: Mapping[str, Measure] = {
@@ -69,7 +69,7 @@ class ChartPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What the chart shows, and how."""
 
     trends: Trends
-    """The sums by key, and those of all calls together as the series ``ALL``."""
+    """The sums by key, and the sums of all calls as the series ``ALL``."""
     measure: Measure
     patterns: bool = False
     """Whether fills are used instead of colours."""

@@ -231,7 +231,7 @@ def bar_time(bars: Bars, number: int) -> str:
 
 
 def sum_texts(row: SumRow, measure: Measure, chosen: str) -> list[str]:
-    """Returns the sums of a bar as texts, that of the measure first, whose name among the options is ``chosen``."""
+    """Returns the sums of a bar as texts, first the sum of the measure, which is the option ``chosen``."""
     sums = {"cost": fmt.short_cost(row.cost_nanos), "calls": fmt.count_text(row.calls, "call")}
     sums["tokens"] = f"{fmt.brief_count(row.input_tokens + row.output_tokens)} tok"
     if row.errors or chosen == "errors":
@@ -239,5 +239,5 @@ def sum_texts(row: SumRow, measure: Measure, chosen: str) -> list[str]:
     texts = [sums[name] for name in sorted(sums, key=lambda name: name != chosen)]
     time_measure = measure if measure.lines else MEASURES["duration"]
     numbers = {name: number(row) for name, number in time_measure.lines.items()}
-    times = " ".join(f"{name} {fmt.seconds(round(ms))}" for name, ms in numbers.items() if ms is not None)
+    times = " ".join(f"{name} {fmt.duration(round(ms))}" for name, ms in numbers.items() if ms is not None)
     return [times, *texts] if measure.lines else [*texts, times]

@@ -48,7 +48,7 @@ def _times(title: str, measure: str) -> Iterator[Column[SeriesRow]]:
 
     def text(number: Callable[[SumRow], float | None], row: SumRow) -> str:
         ms = number(row)
-        return fmt.seconds(None if ms is None else round(ms))
+        return fmt.duration(None if ms is None else round(ms))
 
     for name, number in zip((title, "p95", "avg"), MEASURES[measure].lines.values(), strict=True):
         yield _numbers(name, max(7, len(name)), partial(text, number), measure)
@@ -85,7 +85,7 @@ def name_of(row: SumRow) -> str:
 
 
 def series_columns(plan: ChartPlan, total: SumRow, by: str, width: int) -> SeriesColumns:
-    """Returns the columns that fit: those of the shown measure, then the others in order. ``by``: the dimension."""
+    """Returns the columns that fit: the shown measure's, then the others in order. ``by``: the dimension."""
     name: Column[SeriesRow] = Column(
         "name", f"by {by}", 19, lambda row: row.name, max_width=28, fit_text=lambda r, w: cut_middle(r.name, w)
     )
@@ -220,7 +220,7 @@ async def _unambiguous_words(page: AnyPage, layout: TextLayout, words: str, bar:
 def filter_words(
     layout: TextLayout, bar: int, series: str, dimension: str, measure: str = "", query: Query = NO_QUERY
 ) -> str:
-    """Returns the filter words for a bar and a series, with those of the measure and of the page's own filter."""
+    """Returns the filter words for a bar and a series, for the measure, and of the page's own filter."""
     start_ms, end_ms = layout.bars.starts[bar], layout.bars.ends[bar]
     start, end = fmt.local_time(start_ms), fmt.local_time(end_ms)
     if layout.bars.hourly:

@@ -1,7 +1,7 @@
 """Connect: the card that shows how to use a token, as texts to paste, and makes a test call with it.
 
 The key of a new token is on the card, this once. In the texts it is masked until ``v`` shows it, and it is copied in
-full. The test call is a tiny streamed call through /v1, like that of a client; its receipt is shown, or why it failed.
+full. The test call is a tiny streamed call through /v1, like a client's; its receipt is shown, or why it failed.
 """
 
 import os

@@ -305,7 +305,7 @@ class CommandLine(Static):
 
 
 class Form(DialogScreen[Any]):
-    """A form. Its result is that of the plan's ``save``, BACK, or None if it was closed."""
+    """A form. Its result is what the plan's ``save`` returns, BACK, or None if it was closed."""
 
     BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
         Binding("escape", "leave", "Cancel"),

@@ -50,8 +50,8 @@ class Header(Widget):
         return self._drawn
 
     def _content(self) -> Content:
-        width, helps = self.size.width, f"{self._session.key('app.help')} help "
-        hints = (f"^p commands  {helps}", helps)
+        width, help_hint = self.size.width, f"{self._session.key('app.help')} help "
+        hints = (f"^p commands  {help_hint}", help_hint)
         return lines(state_line(self._session, width), tabs_line(self.page, width, hints))
 
 

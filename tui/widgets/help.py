@@ -1,4 +1,4 @@
-"""Help: the dialog with the keys of the open page by subject, those of every page, and the equivalent command lines.
+"""Help: the dialog with the keys of the open page by subject, the keys of every page, and equivalent commands.
 
 The rows are made from the table of actions, with the current keys. On wide screens they are in two columns.
 """

@@ -65,7 +65,7 @@ class ImportedConfig:
             self.note(f"not imported: {prefix}{plain(name, 80)}", where)
 
     def channel_name(self, preferred: str) -> str:
-        """Returns a valid name for a channel that is not in use: the preferred one, or that with a number."""
+        """Returns a valid, unused name for a channel: the preferred one, with a number if necessary."""
         base = plain(preferred, 60).strip(" .") or "channel"
         name, number = base, 2
         while name in self.channels:

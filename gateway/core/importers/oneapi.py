@@ -81,7 +81,7 @@ _KNOWN_FIELDS = {
     *("remark", "tag", "id", "created_time", "test_time", "response_time", "balance", "balance_updated_time"),
     *("used_quota", "other_info", "test_model"),
 }
-"""Fields that are converted, and those with statistics and results, which are not settings."""
+"""Fields that are converted, and fields with statistics and results, which are not settings."""
 _EMPTY_VALUES: tuple[object, ...] = (None, "", "{}", "[]", "null", 0, {}, [])
 _DEFAULTS = {"auto_ban": 1}
 """Fields whose default is not empty, and that default."""

@@ -153,7 +153,7 @@ def call_arguments(raw: bytes) -> bytes:
 
 
 def result_parts(blocks: Iterable[Block]) -> tuple[TextPart | MediaPart, ...]:
-    """Returns the texts and media of a tool's result, also those of a result within it."""
+    """Returns the texts and media of a tool's result, also from a result within it."""
     parts: list[TextPart | MediaPart] = []
     for block in blocks:
         if isinstance(block, ResultPart):

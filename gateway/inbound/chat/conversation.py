@@ -172,7 +172,7 @@ class _Message(msgspec.Struct, frozen=True, gc=False):
 
 _MESSAGE_FIELDS = frozenset(_Message.__struct_fields__)
 _RESULT_ROLES = ("tool", "function")
-"""Roles whose ``name`` is that of a tool. In other roles it is that of a person, and has no counterpart."""
+"""Roles whose ``name`` is a tool's. In other roles it is a person's, and has no counterpart."""
 
 
 def finish_translation(order: Order, channel: Channel, chat: DialectAdapter) -> Order:
@@ -189,7 +189,7 @@ def finish_translation(order: Order, channel: Channel, chat: DialectAdapter) -> 
 def _with_own_tools(order: Order, overrides: Overrides) -> Order:
     """Returns the order with the owner's tools and tool choice moved from its fields into its conversation.
 
-    They replace those of the client if the owner set them. An owner's default counts only if the client sent none.
+    They replace the client's if the owner set them. An owner's default counts only if the client sent none.
     """
     conversation = conversation_of(order)
     tool_fields = {name: raw for name, raw in order.fields.items() if name in TOOL_FIELDS}

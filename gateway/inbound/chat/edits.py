@@ -163,7 +163,7 @@ class ChunkEditor(Renderer):
         self._order.screen.clean(fields)
 
     def split_choices(self, choices: list[JsonObject]) -> Iterator[JsonObject]:
-        """Yields the choices of an edited whole answer as those of chunks, with long texts in pieces."""
+        """Yields the choices of an edited whole answer as choices of chunks, with long texts in pieces."""
         ends = {choice["index"]: choice for choice in choices}
         for choice in choices:
             for delta in self._deltas_of(choice["index"], choice.pop("message")):

@@ -80,7 +80,7 @@ def _delta(event: AnswerEvent, customs: Container[tuple[int, int]] = ()) -> Json
 class ChatRenderer(Renderer):
     """Writes the chunks of a stream."""
 
-    all_choices = sounds = True
+    all_choices = renders_audio = True
 
     def __init__(self, order: Order) -> None:
         self._order = order
@@ -142,7 +142,7 @@ class ChatRenderer(Renderer):
 class WholeChatRenderer(WholeRenderer):
     """Writes a whole completion."""
 
-    all_choices = sounds = True
+    all_choices = renders_audio = True
 
     def tail(self, usage: Usage) -> bytes:
         choices = [self._choice(self.finishes[index]) for index in sorted(self.finishes)]

@@ -1,6 +1,6 @@
 """Embeddings (``POST /v1/embeddings``): turns texts into vectors.
 
-Channels of dialect openai get the request unchanged, those of dialect gemini get a translation, and anthropic has no
+Channels of dialect openai get the request unchanged, dialect gemini gets a translation, and anthropic has no
 embeddings. Vectors of two models cannot be compared, so fallbacks never answer. Only the input is billed and held for.
 """
 

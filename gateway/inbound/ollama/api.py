@@ -99,7 +99,7 @@ class OllamaChat(_OllamaApi):
     """``POST /api/chat`` as an ``InboundApi``."""
 
     writes_messages: ClassVar[bool] = True
-    """Whether lines have a ``message``; those of ``POST /api/generate`` have a ``response`` instead."""
+    """Whether lines have a ``message``; with ``POST /api/generate`` they have a ``response`` instead."""
     caps = CAPS
 
     def parse(self, request: HttpRequest) -> InboundRequest:

@@ -60,7 +60,7 @@ _FAILED_CODES = {
     "context_length_exceeded": "context_length_exceeded",
     "insufficient_quota": "insufficient_quota",
 }
-"""The codes in ``response.failed``, by those in an error body.
+"""The codes in ``response.failed``, by the codes in an error body.
 
 One that is overloaded is a ``server_error``: at the vendor's own ``server_is_overloaded`` Codex ends the whole task."""
 

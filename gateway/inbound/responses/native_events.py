@@ -104,7 +104,7 @@ def item_events(number: int, raw: msgspec.Raw) -> Iterator[TypedEvent]:
 
 
 def _part_events(event: str, place: dict[str, Any], part: Fields) -> Iterator[TypedEvent]:
-    """Yields the events of a part. A part with reasoning has only those of its text."""
+    """Yields the events of a part. A part with reasoning has only the events of its text."""
     name, field = _TEXT_EVENTS.get(rawjson.text_at(part.get("type")), ("", ""))
     has_frame = name != "reasoning_text"
     if has_frame:

@@ -47,7 +47,7 @@ _PARAM_NAMES = {
     "cache_control": "input[].prompt_cache_breakpoint",
     "logprobs": "include",
 }
-"""The client's names of parameters, by those of chat completions."""
+"""The client's names of parameters, by their names in chat completions."""
 _TRANSLATED = frozenset(
     {
         *("model", "input", "instructions", "stream", "max_output_tokens", "tools", "tool_choice", "reasoning"),

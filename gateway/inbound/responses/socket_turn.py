@@ -1,6 +1,6 @@
 """The turns of a WebSocket of the Responses API: a frame is a request, and each event of its answer is a frame.
 
-The protocol is OpenAI's WebSocket mode, and that of Open Responses. Each frame is a request as it is sent over HTTP,
+The protocol is OpenAI's WebSocket mode, which Open Responses shares. Each frame is a request as it is sent over HTTP,
 with ``type: response.create``. A ``previous_response_id`` names a response of the same connection, even with
 ``store: false``, or one that is remembered for the token. A turn that fails makes the gateway forget the response that
 it continued; the client then sends the whole input again. No model here can be steered: ``response.steer`` is answered

@@ -143,7 +143,7 @@ class ToolTable:
                 self._add_tool(tool, place)
 
     def client_tool(self, name: str) -> ClientTool:
-        """Returns the tool behind a function; a name that was not offered is that of a plain function."""
+        """Returns the tool behind a function; a name that was not offered is a plain function's."""
         return self._tools.get(name) or ClientTool(ToolKind.FUNCTION, name)
 
     def function_name(self, tool: ClientTool) -> str:
@@ -178,7 +178,7 @@ class ToolTable:
         return ToolChoice(mode=mode) if self.offers else ToolChoice()
 
     def _read_allowed(self, choice: _ToolFields) -> ToolChoice:
-        """Returns a choice among those of the tools that have a counterpart. Raises BadRequest if none has."""
+        """Returns a choice among the tools that have a counterpart. Raises BadRequest if none has."""
         if choice.mode not in _MODES:
             raise BadRequest(f"tool_choice.mode: must be one of {', '.join(_MODES)}", param="tool_choice.mode")
         allowed = [read_typed(_ToolFields, raw, f"tool_choice.tools[{i}]") for i, raw in enumerate(choice.tools or ())]

@@ -270,7 +270,7 @@ def _tool(offer: ToolOffer, model: AnthropicModel) -> dict[str, Any]:
 
 
 def _schema(offer: ToolOffer) -> dict[str, Any]:
-    """Returns the schema of a function's arguments, which must be that of an object without combinations."""
+    """Returns the schema of a function's arguments, which must describe an object without combinations."""
     if rawjson.is_null(offer.parameters):
         return _NO_ARGUMENTS
     fields = schema_fields(offer) | {"type": "object"}

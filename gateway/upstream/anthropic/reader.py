@@ -148,7 +148,7 @@ class MessageReader(AnswerReader):
         yield AnswerId(message_id)
 
     def _index(self, fields: Fields) -> int:
-        """Returns the index of the block that an event belongs to: without a valid one, that of the newest block."""
+        """Returns the index of the block that an event belongs to; without a valid one, the newest block's."""
         index = lenient_index(fields.get("index"))
         return self._newest if index is None else index
 
@@ -263,7 +263,7 @@ def _inner(fields: Fields, name: str) -> Fields:
 
 
 def _type_of(fields: Fields, types: Mapping[str, str]) -> str:
-    """Returns the type of a block or a delta; if it is missing, that of the first known field."""
+    """Returns the type of a block or a delta; if it is missing, the first known field's."""
     named = rawjson.value(fields["type"]) if "type" in fields else None
     if isinstance(named, str) and named:
         return named

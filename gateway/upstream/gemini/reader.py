@@ -326,8 +326,8 @@ def _citation(candidate: _Candidate, source: Any, segment: Any) -> Iterator[Answ
 
 def read_logprobs(result: Any) -> list[dict[str, Any]]:
     """Returns the log probabilities of the text's tokens, in the form of chat completions."""
-    chosen, tops = (rawjson.list_at(result, name) for name in ("chosenCandidates", "topCandidates"))
-    alternatives = [rawjson.list_at(top, "candidates") for top in tops]
+    chosen, top_candidates = (rawjson.list_at(result, name) for name in ("chosenCandidates", "topCandidates"))
+    alternatives = [rawjson.list_at(candidate, "candidates") for candidate in top_candidates]
     return [
         {**_token(token), "top_logprobs": [_token(other) for other in others or () if isinstance(other, dict)]}
         for token, others in zip_longest(chosen, alternatives)

@@ -245,7 +245,7 @@ _KEYWORDS_WITHOUT_ARGUMENTS = frozenset(
 def _declaration(offer: ToolOffer) -> dict[str, Any]:
     """Returns the declaration of a function. The API refuses a schema without arguments, so it is left out.
 
-    A schema without a type, such as one of alternatives (``anyOf``), is given that of an object.
+    A schema without a type, such as one of alternatives (``anyOf``), is given the type object.
     """
     declaration: dict[str, Any] = {"name": TOOLS.valid_name(offer.name)}
     if offer.description:

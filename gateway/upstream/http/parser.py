@@ -224,7 +224,7 @@ class Parser:
         headers[key] = text
 
     def on_headers_complete(self) -> None:
-        """Check the head, and give it to the answer unless it is that of a 1xx response."""
+        """Check the head, and give it to the answer unless it belongs to a 1xx response."""
         status, headers = self._http.get_status_code(), self._headers
         if not 100 <= status < 600:
             raise ValueError(f"its status is {status}")

@@ -100,7 +100,7 @@ class Pool:
         return own is channel or all(getattr(own, name) == getattr(channel, name) for name in _USED_FIELDS)
 
     async def close(self) -> None:
-        """Close all connections, also those in use."""
+        """Close all connections, even if they are in use."""
         self._closed = True
         if self._sweeping is not None:
             self._sweeping.cancel()

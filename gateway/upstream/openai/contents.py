@@ -33,7 +33,7 @@ def normalize_texts(holder: Fields) -> None:
 _PLAIN_STARTS = (b'"', b"n")
 """The first bytes of a text and of null."""
 _REASONING = ("reasoning_content", "reasoning", "reasoning_text", "thinking")
-"""Fields with the reasoning. The last two are those of Copilot and of small servers, and are copied to the first."""
+"""Fields with the reasoning. The last two are from Copilot and small servers, and are copied to the first."""
 _REASONING_LISTS = ("reasoning_details", "reasoning_steps")
 """Fields of OpenRouter and Perplexity with the reasoning in parts."""
 _CALL_TYPES = ("tool_use", "tool_call", "function_call", "function")
@@ -45,7 +45,7 @@ _REASONING_TEXTS = ("text", "summary", "thinking", "content", "reasoning", "thou
 
 
 def _text_in(part: object, names: tuple[str, ...]) -> str:
-    """Returns the texts in a part, or in a list of parts; those of an object are in its first field of these names."""
+    """Returns the texts in a part, or in a list of parts; an object has them in its first field of these names."""
     texts, waiting = list[str](), [part]
     while waiting:
         part = waiting.pop()

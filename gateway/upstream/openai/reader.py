@@ -278,7 +278,7 @@ class ChatReader(AnswerReader):
 
 
 def _parse_chunk(data: bytes) -> Fields:
-    """Returns the fields of a chunk or an answer; of a list, those of its first error. Raises ValueError."""
+    """Returns the fields of a chunk or an answer, or of a list's first error. Raises ValueError."""
     if data[:1] == b"[":
         errors = [item for item in rawjson.objects(data) if reports_error(item)]
         if not errors:

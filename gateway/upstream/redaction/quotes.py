@@ -63,18 +63,18 @@ class Quotes:
         return len(word) >= SHORT and any(word.encode() in bytes(raw) for raw in self._fields.values())
 
     def _read(self) -> None:
-        longs: list[bytes] = []
+        long_texts: list[bytes] = []
         for name, raw in self._fields.items():
             if name == "model":
                 continue
             for string, is_text in _strings(rawjson.maybe(raw), name):
                 normal = _normalize(string)
                 if len(string) >= LONG or len(normal) >= LONG:
-                    longs.append(normal)
+                    long_texts.append(normal)
                 elif is_text and len(normal) >= SHORT:
                     self._short_texts.append(normal)
         del self._short_texts[:-2000]  # only the last ones are searched for
-        self._text = text = _END.join(longs)
+        self._text = text = _END.join(long_texts)
         self._words.frombytes(text[: len(text) // WORD * WORD])
 
     def _spans_in(self, view: SearchView) -> Iterator[Span]:
@@ -82,8 +82,8 @@ class Quotes:
         message = _normalize(view.text)
         parts = list(self._long_parts(message))
         patterns = [re.escape(text) for text in self._short_texts if text in message]
-        wholes = [match.span() for pattern in patterns for match in re.finditer(pattern, message)]
-        if not (parts or wholes):
+        whole_spans = [match.span() for pattern in patterns for match in re.finditer(pattern, message)]
+        if not (parts or whole_spans):
             return
         # the character of the view that each byte of the normalized message comes from
         indexes = [index for index, character in enumerate(view.text) for _ in _normalize(character)]
@@ -91,7 +91,7 @@ class Quotes:
             first, last = indexes[begin], indexes[end - 1]
             if max(end - begin, last - first + 1) >= LONG:
                 yield view.starts[first], view.ends[last]
-        for begin, end in wholes:
+        for begin, end in whole_spans:
             yield view.starts[indexes[begin]], view.ends[indexes[end - 1]]
 
     def _long_parts(self, message: bytes) -> Iterator[Span]:

@@ -177,8 +177,8 @@ class Redaction:
         return blank_spans(text, quotes.spans(text)) if quotes.comparable else type(error).__name__
 
     def models_without_secrets(self, models: Iterable[ServedModel], channel: Channel) -> list[ServedModel]:
-        """Returns the models, except those whose name contains a key of the channel, a part of one, or a whole other
-        secret. A part of another secret is allowed, because a header may contain a model's name.
+        """Returns the models, unless a name contains a key of the channel, a part of one, or a whole other secret. A
+        part of another secret is allowed, because a header may contain a model's name.
         """
         keys, secrets = needles(sorted(keys_of(channel, self._environ))), self.screen(channel).needles
         return [model for model in models if not keys.spans(model.name) and not secrets.has_value(model.name)]
@@ -236,7 +236,7 @@ def _error(failure: Failure, channel: Channel, fields: Fields, secrets: Sequence
         retry_after_s=failure.retry_after_s,
         details=dict(failure.details),
         status=failure.status,
-        quoteless=stored if stored != message else None,
+        unquoted=stored if stored != message else None,
     )
     if failure.origin is not None:
         status = failure.origin.status
