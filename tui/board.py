@@ -1,12 +1,12 @@
-"""Board: the present state as one value. It applies the server's events in order, without screen or clock."""
+"""Board: the current state as one value. It applies the server's events in order, without screen or clock."""
 
 from collections.abc import Sequence
 
 import msgspec
 
 from gateway.domain import events
+from gateway.domain.current_names import CurrentNames, current_names_of
 from gateway.domain.incidents import Incidents
-from gateway.domain.present_names import PresentNames, present_names_of
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import AccountView, ChannelView, GroupView, ModelView, Status, TokenView
 from tui.calls import CallRing
@@ -26,8 +26,8 @@ class Board:
         self.groups: Sequence[GroupView] = ()
         self.channels: Sequence[ChannelView] = ()
         self.models: Sequence[ModelView] = ()
-        self.names = PresentNames()
-        """The present names of tokens, channels and groups. A filter finds their calls by them."""
+        self.names = CurrentNames()
+        """The current names of tokens, channels and groups. A filter finds their calls by them."""
         self.unpriced: frozenset[str] = frozenset()
         self.refuses_unpriced = False
         self.calls = CallRing()
@@ -111,6 +111,6 @@ class Board:
         self.ended_tokens = [token for token in event.tokens if token.program_ended]
         self.groups = event.groups
         self.channels, self.models = event.channels, event.models
-        self.names = present_names_of(event)
+        self.names = current_names_of(event)
         self.refuses_unpriced = event.refuses_unpriced
         self.unpriced = frozenset(model.name for model in event.models if model.price is None)

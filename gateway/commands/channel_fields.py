@@ -140,7 +140,7 @@ def _models_patch(models: Sequence[str], maps: Sequence[tuple[str, str]], before
 def read_key(text: str) -> str:
     """Returns the key or reference in ``--key``; for ``-``, the key on stdin. Raises BadParameter if it is empty.
 
-    An empty value comes from an unset variable or a failed command, and must not remove the present key.
+    An empty value comes from an unset variable or a failed command, and must not remove the current key.
     """
     if text == "-":
         return stdin.read_secret("key", NO_KEY)

@@ -56,7 +56,7 @@ def budgets(views: Sequence[BudgetView]) -> str:
 
 
 def budget_outlooks(views: Sequence[BudgetView], since: Millis) -> list[tuple[str, str]]:
-    """Returns how long budgets last at their present pace, one pair each. ``since`` is when their owner was created."""
+    """Returns how long budgets last at their current pace, one pair each. ``since`` is when their owner was created."""
     forecasts = [(f"budget {view.window.value}", forecast(view, Millis(now()), since)) for view in views]
     return [line for line in forecasts if line[1]]
 

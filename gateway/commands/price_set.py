@@ -103,9 +103,9 @@ def set_price(
     names, compared = tuple(dict.fromkeys(models)), not (free or like or conditions)
 
     async def work(client: ControlClient) -> list[tuple[PriceView, list[str]]]:
-        before = _present_prices(await client.prices(), channel) if compared or conditions else {}
+        before = _current_prices(await client.prices(), channel) if compared or conditions else {}
         bodies = dict.fromkeys(names, body)
-        if conditions:  # the price is added to the present one
+        if conditions:  # the price is added to the current one
             if missing := [name for name in names if name not in before]:
                 advice = "set the usual one first, without hours, day or variant"
                 raise NotFound(f"'{plain(missing[0])}' has no price yet; {advice}")
@@ -143,8 +143,8 @@ def _report(results: Sequence[tuple[PriceView, list[str]]], *, several: bool, as
         notify(*notes)
 
 
-def _present_prices(views: Sequence[PriceView], channel: str) -> dict[str, PriceView]:
-    """Returns the present price of each model: at the named channel, else the general one, else at any channel."""
+def _current_prices(views: Sequence[PriceView], channel: str) -> dict[str, PriceView]:
+    """Returns the current price of each model: at the named channel, else the general one, else at any channel."""
     ranked = sorted(views, key=lambda view: (view.channel != channel, view.channel != ""), reverse=True)
     return {view.model: view for view in ranked if channel in ("", view.channel) or not view.channel}
 

@@ -62,7 +62,7 @@ def set_settings(
     patch: dict[str, Any] = dict(patch_of(SETTINGS, values, Settings()))
     added = {name: items for name, items in (("hosts", add_hosts), ("origins", add_origins)) if items}
     present = run(lambda client: client.settings()) if added else None
-    for name, items in added.items():  # to the items that the other options set, else to the present ones
+    for name, items in added.items():  # to the items that the other options set, else to the current ones
         patch[name] = list(dict.fromkeys((*patch.get(name, getattr(present, name)), *items)))
     changes = options.require_changes(patch)
     if (days := patch.get("keep_days")) is not None:

@@ -14,10 +14,10 @@ from gateway.core.engine import Engine
 from gateway.core.refusal_log import LONG_GAP_S
 from gateway.domain.call import REPEATED_MARK, Running, began_at, mark_total
 from gateway.domain.channel import Channel
+from gateway.domain.current_names import CurrentNames, names_in, removed_names
 from gateway.domain.errors import BadRequest, NotFound
 from gateway.domain.group import Group
 from gateway.domain.key_owners import find_owner
-from gateway.domain.present_names import PresentNames, names_in, removed_names
 from gateway.domain.query import SORT_KEYS, SUCCESS, CallOrder, Condition, FailureCondition, OneOf, Query, parse
 from gateway.domain.text import plain, word
 from gateway.domain.token import Token
@@ -154,7 +154,7 @@ def calls_query(edits: ConfigEdits, params: Mapping[str, Any]) -> Query:
     """Returns the query for the calls that these parameters select.
 
     Names of tokens, channels and groups become ids; a removed token or channel is found by its last name. Words find
-    the calls of an entity by its present name, and by its name at the time of the call. Raises NotFound for an unknown
+    the calls of an entity by its current name, and by its name at the time of the call. Raises NotFound for an unknown
     name, because no call can match it.
     """
     names = names_in(edits.registry, names_of_removed(edits.engine))
@@ -181,10 +181,10 @@ def names_of_removed(engine: Engine) -> dict[str, str]:
         return {}
 
 
-def _field_value(edits: ConfigEdits, names: PresentNames, parameter: str, ref: str) -> str:
+def _field_value(edits: ConfigEdits, names: CurrentNames, parameter: str, ref: str) -> str:
     """Returns the value that a call's field must have: for a token, channel or group its id.
 
-    ``ref`` is then the id, name or key of a present or removed one. Raises NotFound, and BadRequest for an unknown API.
+    ``ref`` is then the id, name or key of a current or removed one. Raises NotFound, and BadRequest for an unknown API.
     """
     apis = edits.engine.apis
     if parameter == "api" and ref not in apis:

@@ -2,7 +2,7 @@
 
 An entity that the text names becomes exactly what the text says, and fields that are left out get their defaults.
 Entities that the text does not name stay, or are removed with ``prune``. The text of another gateway has only some of
-our fields: it is merged into the present configuration, and its models get known prices.
+our fields: it is merged into the current configuration, and its models get known prices.
 """
 
 import asyncio
@@ -63,7 +63,7 @@ class ImportPlan:
         """The keys of new tokens by name."""
         self._now = now
         self._remaining_groups: Mapping[str, Group] = {}
-        """The present groups that are not removed, by name."""
+        """The current groups that are not removed, by name."""
 
     def differences(self) -> list[Difference]:
         """Returns what is added, changed and removed, and then what stays. Keys that a dry run makes are left out."""
@@ -118,7 +118,7 @@ class ImportPlan:
             with validation.error_path(path):
                 complete = _with_defaults(section, values, registry)
             new = read(section.kind, complete, path, self._omitted_fields(section, title, old))
-            self._add_change(section, old, self._merge_present(new, old, values, path))
+            self._add_change(section, old, self._merge_current(new, old, values, path))
         for title in sorted(set(present) - set(tables)):
             entity = present[title]
             if self._belongs_to_program(entity):
@@ -135,7 +135,7 @@ class ImportPlan:
         return entity.group in self.registry.groups or not entity.program_ended(self._now)
 
     def _omitted_fields(self, section: Section, title: str, old: msgspec.Struct | None) -> dict[str, Any]:
-        """Returns the values of fields that are not in files: the present ones, or a new entity's. Adds to ``keys``."""
+        """Returns the values of fields that are not in files: the current ones, or a new entity's. Adds to ``keys``."""
         if old is not None:
             return {name: getattr(old, name) for name in (section.title, *section.omit)}
         if section.name == "tokens":
@@ -149,10 +149,10 @@ class ImportPlan:
             fields = dict.fromkeys(section.omit, self._now)
         return {section.title: title, **fields}
 
-    def _merge_present(
+    def _merge_current(
         self, new: msgspec.Struct, old: msgspec.Struct | None, values: Mapping[str, Any], path: str
     ) -> msgspec.Struct:
-        """Returns the entity with what it keeps of the present one, and with the time of the change.
+        """Returns the entity with what it keeps of the current one, and with the time of the change.
 
         A channel keeps its secrets and models, and its URL is checked.
         """
@@ -179,8 +179,8 @@ class ImportPlan:
         listed = self._before.lists.get(new.id)
         if listed is None or (old is not None and (old.dialect, old.base_url) != (new.dialect, new.base_url)):
             return msgspec.structs.replace(new, models=tuple(named_models))
-        present_live = [model for model in present.values() if model.live]
-        channel = msgspec.structs.replace(new, models=(*named_models, *present_live))
+        current_live = [model for model in present.values() if model.live]
+        channel = msgspec.structs.replace(new, models=(*named_models, *current_live))
         offered = offered_models(channel, listed.models, self._now)
         selected = [model for model in offered.models if model.live]
         return msgspec.structs.replace(new, models=(*named_models, *selected))
@@ -265,7 +265,7 @@ async def export_config(edits: ConfigEdits, _: web.Request) -> ExportView:
 async def import_config(edits: ConfigEdits, request: web.Request) -> ImportView:
     """POST /config {text, apply?, prune?, origin?}: list the differences, and make the changes with ``apply``.
 
-    The text of another gateway is merged into the present configuration, because it has only some of an entity's fields
+    The text of another gateway is merged into the current configuration, because it has only some of an entity's fields
     and does not describe a whole configuration.
     """
     body = await read_body(request, ImportBody)
@@ -351,7 +351,7 @@ def _merge_document(document: Document, registry: Registry) -> Document:
 
 
 def _merge_fields(present: Document, values: Document) -> Document:
-    """Returns the present fields, overridden by ``values``. A fallback overrides only the one for the same model, and a
+    """Returns the current fields, overridden by ``values``. A fallback overrides only the one for the same model, and a
     model keeps what ``values`` do not name, such as its price, while its upstream name stays.
     """
     fallbacks = {rule["model"]: rule for rule in (*present.get("fallbacks", ()), *values.get("fallbacks", ()))}

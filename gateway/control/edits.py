@@ -75,7 +75,7 @@ class ConfigEdits:
 
     @property
     def registry(self) -> Registry:
-        """Returns the planned configuration if a batch is being planned, else the present one."""
+        """Returns the planned configuration if a batch is being planned, else the current one."""
         return self.planned or self.engine.catalog.registry
 
     @property

@@ -150,7 +150,7 @@ async def _plan_edit(kind: str, edit: EntityEdit, plan: BatchPlan, *, is_only: b
 
 
 def _is_outdated(changes: Sequence[Change], kind: str, before: Registry, now: Registry) -> bool:
-    """Returns whether the changes may be wrong for the present configuration.
+    """Returns whether the changes may be wrong for the current configuration.
 
     Edits of channels may wait for upstreams, and other changes are likely in that time. Then only changes of these
     channels and of groups count.

@@ -138,7 +138,7 @@ def _call_counts(engine: Engine, since: Millis) -> dict[str, dict[str, int]]:
 
 
 def _use_reasons(before: Registry, after: Registry, change: Change, counts: dict[str, dict[str, int]]) -> Iterator[str]:
-    """Yields how many calls used what the change removes: an entity, or the present key of a token."""
+    """Yields how many calls used what the change removes: an entity, or the current key of a token."""
     current = entity_of(before, change.table, change.key)
     if change.table not in _DIMENSIONS or current is None:
         return
@@ -153,4 +153,4 @@ def _use_reasons(before: Registry, after: Registry, change: Change, counts: dict
     if change.value is None:
         yield f"{used}; it will be removed."
     elif isinstance(current, Token) and isinstance(change.value, Token) and current.digest != change.value.digest:
-        yield f"{used}; its present key will stop working."
+        yield f"{used}; its current key will stop working."

@@ -92,12 +92,12 @@ async def give_pass(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
 
 
 async def show_key(edits: ConfigEdits, request: web.Request) -> KeyOwner:
-    """GET /keys/{handle}: the owner of a present or former key."""
+    """GET /keys/{handle}: the owner of a current or former key."""
     ref = request.match_info["handle"]
     owner = find_owner(edits.registry, ref)
     if owner is None:
         shown = plain(shown_part(ref) or ref, 64)
-        message = f"{shown} is neither a present nor a remembered former key of a token or channel"
+        message = f"{shown} is neither a current nor a remembered former key of a token or channel"
         raise NotFound(message, param="handle")
     return owner
 

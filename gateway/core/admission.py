@@ -107,7 +107,7 @@ def _lower_output(call: Call, error: QuotaExceeded) -> bool:
 
 
 def _admit(call: Call, limiter: Limiter, books: MoneyBooks, recall: Recall) -> Admission:
-    """Returns what to commit for the call with its present output limit. Raises GatewayError."""
+    """Returns what to commit for the call with its current output limit. Raises GatewayError."""
     context, catalog = call.context, call.context.catalog
     entry = entry_for(call)
     if entry.routes and not entry.effects.prices and catalog.registry.settings.refuse_unpriced:

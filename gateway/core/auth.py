@@ -83,7 +83,7 @@ def token_of(key: str, catalog: Catalog, passes: Passes, now: Millis) -> Token |
 
 
 def current_token(token: Token, catalog: Catalog, now: Millis) -> Token:
-    """Returns a token's present state, as edited while its request arrived. Raises InvalidToken if it is not usable."""
+    """Returns a token's current state, as edited while its request arrived. Raises InvalidToken if it is not usable."""
     current = catalog.registry.tokens.get(token.id)
     if current is token:
         return token
@@ -98,7 +98,7 @@ def _unknown_key(key: str, catalog: Catalog, now: Millis) -> InvalidToken:
     if retired is None:
         return InvalidToken("this API key is not a token of this gateway; 'tollkeeper token list' lists the tokens")
     error = InvalidToken(
-        "this API key no longer works: it was replaced, or its token was removed; use the token's present key",
+        "this API key no longer works: it was replaced, or its token was removed; use the token's current key",
         code="key_replaced",
     )
     error.note = owner_of_retired(retired, catalog.registry).text(now)

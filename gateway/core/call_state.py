@@ -1,6 +1,6 @@
 """Call state: what changes while a call runs.
 
-``AttemptState`` is the present attempt, ``CallLimits`` the rates and slots of the call, ``Delivery`` what was sent to
+``AttemptState`` is the current attempt, ``CallLimits`` the rates and slots of the call, ``Delivery`` what was sent to
 the client, and ``CallResult`` what the record is made of.
 """
 
@@ -20,7 +20,7 @@ from gateway.upstream.adapter import AnswerStream
 
 
 class AttemptState(msgspec.Struct):
-    """The present or last attempt."""
+    """The current or last attempt."""
 
     price: Price | None = None
     """The price of the model that is called: of a fallback, if that is called."""

@@ -25,7 +25,7 @@ HIDDEN = "…"
 
 
 def entity_of(registry: Registry, table: Table, key: str) -> Entity | None:
-    """Returns the present entity; None if it does not exist."""
+    """Returns the current entity; None if it does not exist."""
     entities = getattr(registry, table)
     return entities if isinstance(entities, msgspec.Struct) else entities.get(key)  # type: ignore[return-value]  # one of them
 

@@ -46,7 +46,7 @@ _REFUSAL_STATUSES = frozenset({401, 403})
 
 
 class HealthState(msgspec.Struct, frozen=True):
-    """The present state of a channel or key."""
+    """The current state of a channel or key."""
 
     name: str
     reason: str = ""

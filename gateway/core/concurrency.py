@@ -121,11 +121,11 @@ class ConcurrencyLimiter:
                 _reject(waiter.granted, error)
 
     def apply_limits(self, gates: Callable[[], Mapping[tuple[str, str], ConcurrencyGate]]) -> None:
-        """Apply the present limits to waiting calls. Where a limit was removed, they stop waiting."""
+        """Apply the current limits to waiting calls. Where a limit was removed, they stop waiting."""
         waiting = [(key, line) for key, line in self._lines.items() if line.waiters]
-        present_gates = gates() if waiting else {}
+        current_gates = gates() if waiting else {}
         for key, line in waiting:
-            gate = present_gates.get(key)
+            gate = current_gates.get(key)
             line.limit = gate.limit if gate is not None else 1 << 62  # any number
             self._hand_over(line)
 

@@ -42,7 +42,7 @@ def secret_variables(channel: Channel) -> list[str]:
 
 
 def restore_secrets(channel: Channel, old: Channel) -> Channel:
-    """Returns a channel from a file, with the present channel's secrets where the file has references to them."""
+    """Returns a channel from a file, with the current channel's secrets where the file has references to them."""
     secrets = dict(zip(_secrets(hide_secrets(old)), _secrets(old), strict=True))
     keys = tuple(secrets.get(key, key) for key in channel.all_keys)
     headers = {name: secrets.get(value, value) for name, value in channel.headers.items()}

@@ -1,7 +1,7 @@
 """EventBus: informs watchers of what happens to calls, without waiting for them.
 
 The beginnings and ends of calls are queued in order. A newer progress of a call replaces an older one. A queue is
-bounded: a watcher that falls behind gets a notice instead of its queue, and must read the present state again. The end
+bounded: a watcher that falls behind gets a notice instead of its queue, and must read the current state again. The end
 is a state and not a message, so a full queue cannot hide it.
 
 It does almost nothing while nobody watches. All of it runs on one event loop; no other thread may call it.
@@ -30,7 +30,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     changed: bool = False
     """Whether configuration, health or balances changed."""
     behind: bool = False
-    """Whether events were dropped, so that the watcher must read the present state."""
+    """Whether events were dropped, so that the watcher must read the current state."""
 
 
 class Watcher:

@@ -49,7 +49,7 @@ _log = logging.getLogger("tollkeeper")
 
 @dataclass(kw_only=True, eq=False)
 class IncidentWatch:
-    """Finds the present incidents."""
+    """Finds the current incidents."""
 
     incidents: Incidents
     write: Callable[[Sequence[Incident]], None]
@@ -228,7 +228,7 @@ def _is_unused_since(view: BudgetView, before: BudgetView) -> bool:
 
 
 def budget_use(books: MoneyBooks, scope: Scope, budgets: Iterable[Budget], now: Millis) -> Iterator[BudgetView]:
-    """Yields the budgets with the amounts that are used in their present windows."""
+    """Yields the budgets with the amounts that are used in their current windows."""
     for budget in budgets:
         since, until = window_start(budget.window, now), window_end(budget.window, now)
         spent, held = books.spent(scope, since, until), books.held(scope, since)

@@ -1,4 +1,4 @@
-"""Price change: how a new price differs from the present one, and whether it is plausible. Pure."""
+"""Price change: how a new price differs from the current one, and whether it is plausible. Pure."""
 
 from collections.abc import Iterator
 
@@ -72,7 +72,7 @@ def _jump_text(before: int, after: int) -> str:
 
 
 def _pairs(now: Price, new: Price) -> Iterator[tuple[str, int, int]]:
-    """Yields the name and the present and new amount of each rate, at each input length where either price changes."""
+    """Yields the name and the current and new amount of each rate, at each input length where either price changes."""
     for above in sorted({0, *(tier.above for tier in now.tiers), *(tier.above for tier in new.tiers)}):
         before, after = _rates_at(now, above), _rates_at(new, above)
         where = f" above {above} tokens" if above else ""

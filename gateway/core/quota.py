@@ -310,7 +310,7 @@ def _headrooms(books: MoneyBooks, account: Account, group: Group, token: Token, 
 
 
 def _headroom(books: MoneyBooks, scope: Scope, budget: Budget, name: str, now: Millis) -> Headroom:
-    """Returns what a budget leaves in its present window. ``name`` is the group's or the token's."""
+    """Returns what a budget leaves in its current window. ``name`` is the group's or the token's."""
     owner = f"{scope[0]} '{name}'" if name else "the account"
     since, until = window_start(budget.window, now), window_end(budget.window, now)
     spent, held = books.spent(scope, since, until), books.held(scope, since)

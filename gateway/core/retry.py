@@ -80,11 +80,11 @@ class RetryState:
         if first is not requested:
             self._other_models.append(requested)
         self._tried: set[ChannelId] = set()
-        """Channels and keys that are not tried again with the present model."""
+        """Channels and keys that are not tried again with the current model."""
         self._tries_left = MAX_TRIES
         self._more_keys = MORE_KEYS
         self._last: Route | None = None
-        """The last route that failed with the present model."""
+        """The last route that failed with the current model."""
         self._repeated = False
         """Whether that route was tried twice."""
         self._unreachable: set[ChannelId] = set()

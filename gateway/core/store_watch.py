@@ -2,7 +2,7 @@
 
 Each is a line in the log (stderr, or ``server.log`` of a server in the background) and a notice to the watchers. A disk
 that fails and recovers again and again does not fill the log: within half a minute only one failure is reported, and
-after that the present state. Each kind of repair is reported once in that time.
+after that the current state. Each kind of repair is reported once in that time.
 """
 
 import asyncio

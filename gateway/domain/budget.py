@@ -27,7 +27,7 @@ class WindowInfo(msgspec.Struct, frozen=True, kw_only=True):
     adjective: str
     """The adjective before "budget", such as ``daily``; empty for a budget without an end."""
     current: str
-    """The name of the present window, such as ``today``."""
+    """The name of the current window, such as ``today``."""
     rate: str
     """The words after an amount, such as ``a day``."""
     chart_step: Literal["hour", "day"]

@@ -26,7 +26,7 @@ class ExportView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FieldDifference(msgspec.Struct, frozen=True, kw_only=True):
-    """The present and the new value of one field, as texts; a default is empty. Secrets are masked."""
+    """The current and the new value of one field, as texts; a default is empty. Secrets are masked."""
 
     field: str
     before: str

@@ -154,7 +154,7 @@ class NotFound(GatewayError):
 
 
 class Conflict(GatewayError):
-    """The change does not fit the present configuration: a name is in use, or something is still referred to."""
+    """The change does not fit the current configuration: a name is in use, or something is still referred to."""
 
     default_code = "conflict"
     default_status = 409

@@ -16,7 +16,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
 
 
 class Tables(Event, frozen=True, kw_only=True):
-    """The base of events with all present tables."""
+    """The base of events with all current tables."""
 
     account: AccountView
     tokens: list[TokenView]
@@ -30,7 +30,7 @@ class Tables(Event, frozen=True, kw_only=True):
 
 
 class Snapshot(Tables, frozen=True, kw_only=True, tag="snapshot"):
-    """The whole present state."""
+    """The whole current state."""
 
     status: Status
     running: list[Running]

@@ -1,6 +1,6 @@
 """Incidents: times when a channel, or the store, failed for one cause; and budgets that are nearly spent.
 
-They are derived from failed attempts of settled calls, and from the present conditions of channels, store and budgets.
+They are derived from failed attempts of settled calls, and from the current conditions of channels, store and budgets.
 Failures with another kind or HTTP status are another incident, even at the same time.
 """
 
@@ -135,7 +135,7 @@ class Incidents:
     def __init__(self, incidents: Iterable[Incident] = ()) -> None:
         self._all: deque[Incident] = deque(incidents, maxlen=200)
         self._names: Mapping[str, str] = {}
-        """The present names of channels and budgets by their ids."""
+        """The current names of channels and budgets by their ids."""
         self._ids: dict[str, str] = {}
         """Their ids by all names that they had since the start."""
 
@@ -159,7 +159,7 @@ class Incidents:
         return [incident for incident in self._all if before.get(incident.id) != incident]
 
     def follow_names(self, names: Mapping[str, str]) -> None:
-        """Rename channels and budgets in all incidents. ``names`` has the present names by ids."""
+        """Rename channels and budgets in all incidents. ``names`` has the current names by ids."""
         self._names = names
         self._ids |= {name: subject for subject, name in names.items()}
         for incident in self._all:
@@ -167,9 +167,9 @@ class Incidents:
                 incident.budget = names.get(incident.subject_id, incident.budget)
             else:
                 incident.channel = names.get(incident.subject_id, incident.channel)
-            incident.moved = {self._present_name(name): count for name, count in incident.moved.items()}
+            incident.moved = {self._current_name(name): count for name, count in incident.moved.items()}
 
-    def _present_name(self, name: str) -> str:
+    def _current_name(self, name: str) -> str:
         return self._names.get(self._ids.get(name, ""), name)
 
     def begin(self, cause: Condition, at: Millis) -> Incident:
@@ -194,12 +194,12 @@ class Incidents:
             if attempt.channel not in counted_channels and not is_answered:
                 incident.unanswered += 1
             elif attempt.channel not in counted_channels and attempt.channel != call.channel:
-                incident.moved = _count_one_more(incident.moved, self._present_name(call.channel))
+                incident.moved = _count_one_more(incident.moved, self._current_name(call.channel))
             counted_channels.add(attempt.channel)
 
     def _incident_of_failure(self, attempt: Attempt, at: Millis) -> Incident:
         """Returns the incident of a failure, or a new one: the newest that had begun, else the oldest."""
-        name = self._present_name(attempt.channel)
+        name = self._current_name(attempt.channel)
         key = attempt.key if attempt.kind in _KEY_CAUSES else ""
         cause = Condition(channel=name, subject_id=self._ids.get(name, name), key=key, kind=attempt.kind)
         candidates = [

@@ -64,7 +64,7 @@ def shown_part(text: str) -> str:
 
 
 class KeyOwner(msgspec.Struct, frozen=True, kw_only=True):
-    """The owner of a key, present or former."""
+    """The owner of a key, current or former."""
 
     noun: Literal["token", "channel"]
     id: str
@@ -95,7 +95,7 @@ def since_text(since: Millis, now: Millis) -> str:
 
 
 def keys_of(token: Token, registry: Registry) -> Iterator[KeyOwner]:
-    """Yields the owners of a token's present and former keys, newest first."""
+    """Yields the owners of a token's current and former keys, newest first."""
     yield KeyOwner(noun="token", id=token.id, name=token.name, handle=handle(token.hint, token.digest))
     former = [key for key in registry.retired.values() if key.owner == token.id]
     yield from (owner_of_retired(key, registry) for key in sorted(former, key=lambda key: -key.since))
@@ -113,7 +113,7 @@ def owners_of(registry: Registry) -> Iterator[KeyOwner]:
 
 
 def owner_of_retired(key: RetiredKey, registry: Registry) -> KeyOwner:
-    """Returns the owner of a key that no longer works, by its present name."""
+    """Returns the owner of a key that no longer works, by its current name."""
     owner = registry.tokens.get(TokenId(key.owner)) or registry.channels.get(ChannelId(key.owner))
     return KeyOwner(
         noun=key.noun,

@@ -8,7 +8,7 @@ an unknown one is an error:
 
 ======================================  ================================================================
 ``tok: grp: ch: model: app: api: id:``  a pattern with ``*`` and ``?``, compared without case; ``tok:`` and ``ch:`` also
-                                        accept an id; ``domain.present_names`` adds the calls from before a rename
+                                        accept an id; ``domain.current_names`` adds the calls from before a rename
 ``as:``                                 a pattern for the upstream model of the call
 ``st:``                                 ``err``, ``ok``, ``running``, an outcome, ``4xx``, ``429``, ``>=400``
 ``dur: ttft:``                          a span: ``>5s``, ``<=250ms``

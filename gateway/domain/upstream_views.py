@@ -97,7 +97,7 @@ class ModelDetail(ModelView, frozen=True, kw_only=True):
 
 
 class PriceProposal(msgspec.Struct, frozen=True, kw_only=True):
-    """The price of a model in a price list, compared with the present one."""
+    """The price of a model in a price list, compared with the current one."""
 
     model: str
     channel: str
@@ -105,7 +105,7 @@ class PriceProposal(msgspec.Struct, frozen=True, kw_only=True):
     now: PriceView | None
     listed: PriceView
     kept: bool
-    """Whether the owner set the present price, so that the list does not replace it."""
+    """Whether the owner set the current price, so that the list does not replace it."""
     differs: bool
     """Whether importing it would change what calls cost."""
     change: str = ""

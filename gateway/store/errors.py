@@ -61,7 +61,7 @@ def cannot_open(home: Path, exc: OSError) -> StoreError:
 
 
 class DiskErrors:
-    """The present errors of writing and syncing, without paths; each is empty while all is well."""
+    """The current errors of writing and syncing, without paths; each is empty while all is well."""
 
     def __init__(self) -> None:
         self.write = ""

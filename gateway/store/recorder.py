@@ -237,7 +237,7 @@ class Recorder:
         try:
             self._inflight.end(synced)
             if self._inflight.needs_compaction:
-                with suppress(OSError):  # the disk has no space for another file; the present one stays in use
+                with suppress(OSError):  # the disk has no space for another file; the current one stays in use
                     self._inflight.compact()
             self._inflight.sync()
         except OSError as exc:

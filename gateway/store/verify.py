@@ -45,12 +45,12 @@ class BooksSnapshot(NamedTuple):
 
 
 def verify(store: Store) -> Verdict:
-    """Returns whether the present numbers of a store are right."""
+    """Returns whether the current numbers of a store are right."""
     return check(take_snapshot(store))
 
 
 def take_snapshot(store: Store) -> BooksSnapshot:
-    """Returns the present numbers of a store."""
+    """Returns the current numbers of a store."""
     books = store.books
     balance = books.balance()
     with books.counters.lock, store.calls.log.lock:

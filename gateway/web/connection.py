@@ -108,9 +108,9 @@ class Connection(RequestHandler):
     )
 
     closing: bool
-    """Whether it closes after the present answer, whose head tells the client so."""
+    """Whether it closes after the current answer, whose head tells the client so."""
     comment: bytes
-    """A comment that may be sent between two events of the present stream."""
+    """A comment that may be sent between two events of the current stream."""
     _half_closed: "HalfClosedClient | None"
     """Set when the client sends no more."""
     on_lost: Callable[[], None] | None
@@ -135,7 +135,7 @@ class Connection(RequestHandler):
 
     @property
     def last(self) -> bool:
-        """Returns whether the present answer is the last one on this connection."""
+        """Returns whether the current answer is the last one on this connection."""
         return self.closing or (self._half_closed is not None and not self._messages)
 
     @property
@@ -151,7 +151,7 @@ class Connection(RequestHandler):
         return self._is_idle or not all(payload.is_eof() for payload in payloads)
 
     def close_when_idle(self) -> None:
-        """Close the connection after the present answer, or at once if it is idle."""
+        """Close the connection after the current answer, or at once if it is idle."""
         self.closing = True
         if self.on_close is not None:
             self.on_close()

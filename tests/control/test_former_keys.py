@@ -25,7 +25,7 @@ async def test_a_key_finds_its_token_before_and_after_it_is_rotated(owner: Contr
 
 async def test_a_key_that_is_not_known_is_reported_without_it(owner: ControlClient) -> None:
     key = "sk-tk-" + "x" * 43
-    with pytest.raises(NotFound, match=r"sk-tk-xxxx…xxxx is neither a present nor a remembered former key") as caught:
+    with pytest.raises(NotFound, match=r"sk-tk-xxxx…xxxx is neither a current nor a remembered former key") as caught:
         await owner.key_owner(without_keys(key))
     assert key not in caught.value.message
 

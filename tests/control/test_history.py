@@ -176,7 +176,7 @@ async def test_undo_asks_before_a_rotated_key_in_use_stops_working(console: Cont
     await gateway.settled()
     error = await refused(console.undo())
     _, stops = msgspec.convert(error.details["reasons"], list[str])
-    assert stops == "1 call used token 'laptop' since then; its present key will stop working."
+    assert stops == "1 call used token 'laptop' since then; its current key will stop working."
 
 
 @pytest.mark.parametrize(

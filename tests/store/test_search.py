@@ -12,8 +12,8 @@ from hypothesis import given, settings, strategies as st
 from tinydb import TinyDB
 
 from gateway.domain.call import Attempt, FailureKind, Outcome, Record
+from gateway.domain.current_names import CurrentNames
 from gateway.domain.errors import BadRequest
-from gateway.domain.present_names import PresentNames
 from gateway.domain.query import Query, parse
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.usage import UsageSource
@@ -84,13 +84,13 @@ def word_lists(draw: st.DrawFn, calls: list[Record]) -> str:
 
 
 @st.composite
-def present_names(draw: st.DrawFn, calls: list[Record]) -> PresentNames:
+def current_names(draw: st.DrawFn, calls: list[Record]) -> CurrentNames:
     """Names that what made the calls may have by now, among them some of each other's."""
     names = texts | st.sampled_from([text for call in calls for text in (call.token_name, call.group)])
     tokens = st.dictionaries(st.sampled_from([call.token for call in calls]), names, max_size=3)
     channels = st.dictionaries(st.sampled_from([call.channel for call in calls]), names, max_size=3)
     groups = st.dictionaries(st.sampled_from([call.group for call in calls]), names, max_size=3)
-    return draw(st.builds(PresentNames, tokens=tokens, channels=channels, groups=groups))
+    return draw(st.builds(CurrentNames, tokens=tokens, channels=channels, groups=groups))
 
 
 def _words(calls: list[Record]) -> st.SearchStrategy[str]:
@@ -133,7 +133,7 @@ def test_words_find_what_looking_at_every_call_finds(data: st.DataObject) -> Non
     calls = data.draw(record_lists())
     words = data.draw(word_lists(calls))
     try:
-        query = data.draw(present_names(calls)).widen(parse(words, NOW))
+        query = data.draw(current_names(calls)).widen(parse(words, NOW))
     except BadRequest:
         return
     block = data.draw(st.sampled_from([64, 700, 1 << 17]))
@@ -200,7 +200,7 @@ def test_odd_calls_are_neither_missed_nor_mistaken(tmp_path: Path, words: str) -
 )
 def test_calls_under_other_names_are_neither_missed_nor_mistaken(tmp_path: Path, words: str, found: list[int]) -> None:
     """A group ``VIP`` is not ``vip``; one with the id ``VIP`` was called ``default`` for a time."""
-    names = PresentNames(
+    names = CurrentNames(
         tokens={"tok_0000000000000001": "Jupyter"}, groups={"VIP": "home", "vip": "house", "grp_4": "other"}
     )
     log = log_of(tmp_path)

@@ -12,7 +12,7 @@ from gateway.domain.query import FailureCondition
 from gateway.domain.units import Millis
 from gateway.domain.views import RunningView, running_view
 from tui.console_app import ConsoleApp
-from tui.format import cost, count_text, seconds
+from tui.format import cost, count_text, duration
 from tui.pages.base import AnyPage, Verb, report_no_selection, unmark
 from tui.pages.list_page import export_rows, set_filter
 from tui.pages.live_source import load_found, unloaded_count
@@ -92,7 +92,7 @@ def _running_calls(page: AnyPage) -> list[Running]:
 
 async def _confirm_cancel(page: AnyPage, calls: Sequence[Running]) -> bool:
     views = [running_view(call, page.session.now()) for call in calls[:5]]
-    lines = [f"{view.id}, {seconds(view.duration_ms)}, {cost(view.cost_nanos)} so far" for view in views]
+    lines = [f"{view.id}, {duration(view.duration_ms)}, {cost(view.cost_nanos)} so far" for view in views]
     if len(calls) > 5:
         lines.append(f"and {len(calls) - 5} more")
     lines += ["", "The client keeps what has arrived so far. What was used is charged."]

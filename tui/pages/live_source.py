@@ -156,7 +156,7 @@ class LiveSource:
             self.history = CallHistory()
             self.narrow(self.query)
         names = self.session.board.names
-        if names is not self.names:  # by their present names, the query may mean other tokens, channels or groups
+        if names is not self.names:  # by their current names, the query may mean other tokens, channels or groups
             self.names = names
             if self.query is not None and names.widen(self.query) != self.widened_query:
                 self.narrow(self.query)

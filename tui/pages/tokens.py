@@ -184,7 +184,7 @@ def _usage_warning(page: AnyPage, token: TokenView) -> str:
 def _show_ended(page: AnyPage) -> None:
     page.shows_ended = not page.shows_ended
     if not page.session.board.ended_tokens:
-        toast(page, "No token is of an ended program. 'tollkeeper run' creates one for each program it starts.")
+        toast(page, "No tokens of ended programs. 'tollkeeper run' creates a token for each program that it starts.")
     page.renew()
 
 

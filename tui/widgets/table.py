@@ -150,7 +150,7 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         """Place the columns again after a change of columns, marks or sorting, or because texts are cut.
 
         ``reserved_widths``: the widths that columns keep for earlier texts, so that they do not move back and forth. A
-        list that does not follow gives them up if its present texts fit only without them.
+        list that does not follow gives them up if its current texts fit only without them.
         """
         first = self.scroll_offset.y
         last = min(self.source.count, first + max(0, self.size.height - HEAD))

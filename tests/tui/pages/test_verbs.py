@@ -61,7 +61,7 @@ async def tried(page: str, keys: str, **attributes: Any) -> tuple[list[Any], str
     [
         ("tokens", {}, "space", [("edit_token", "tok_ci", {"enabled": False})], []),
         ("tokens", {}, "j e end =2 enter", [("edit_token", "tok_editor", {"name": "editor2"})], ["Token editor saved"]),
-        ("tokens", {}, "a", [], ["No token is of an ended program."]),
+        ("tokens", {}, "a", [], ["No tokens of ended programs."]),
         ("tokens", {}, "d enter", [], ["ci made 1,204 calls, the last one 14s ago."]),
         ("tokens", {}, "d y", [("remove_token", "tok_ci")], ["Token ci deleted. Press u to undo."]),
         ("tokens", REMOVED, "d y", [("remove_token", "tok_ci")], [f"Also, {REMOVED['removal_note']}."]),

@@ -1,4 +1,4 @@
-"""Present names: what tokens, channels and groups are called now, so that filters also find calls under former names.
+"""Current names: what tokens, channels and groups are called now, so that filters also find calls under former names.
 
 The record of a call has the names of its time, but a search for the calls of a token means all of them. A removed token
 or channel has its last name.
@@ -15,13 +15,13 @@ from gateway.domain.query import AnyOf, Condition, Negation, OneOf, PatternCondi
 from gateway.domain.registry import Registry
 
 
-class PresentNames(msgspec.Struct, frozen=True, kw_only=True):
-    """The present names by id, and the last names of what was removed."""
+class CurrentNames(msgspec.Struct, frozen=True, kw_only=True):
+    """The current names by id, and the last names of what was removed."""
 
     tokens: Mapping[str, str] = {}
     channels: Mapping[str, str] = {}
     keys: Mapping[str, str] = {}
-    """The ids of tokens and channels by the handles of their present and former keys; see ``key_owners.owner_ids``."""
+    """The ids of tokens and channels by the handles of their current and former keys; see ``key_owners.owner_ids``."""
     groups: Mapping[str, str] = {}
 
     def widen(self, query: Query) -> Query:
@@ -42,7 +42,7 @@ class PresentNames(msgspec.Struct, frozen=True, kw_only=True):
         return AnyOf((condition, *others)) if others else condition
 
     def _renamed_conditions(self, condition: PatternCondition) -> Iterator[Condition]:
-        """Yields conditions that match all calls of the tokens, channels and groups whose present names match."""
+        """Yields conditions that match all calls of the tokens, channels and groups whose current names match."""
         for field, names in (("token", self.tokens), ("channel", self.channels), ("group", self.groups)):
             if condition.field == field and condition.pattern.strip("*"):
                 ids = frozenset(key for key, name in names.items() if condition.matches_text(name))
@@ -51,9 +51,9 @@ class PresentNames(msgspec.Struct, frozen=True, kw_only=True):
                 yield from [OneOf(f"{field}_id", ids)] if ids else []
 
 
-def present_names_of(event: Tables) -> PresentNames:
+def current_names_of(event: Tables) -> CurrentNames:
     """Returns the names in an event for watchers."""
-    return PresentNames(
+    return CurrentNames(
         tokens=_with_prefix("tok_", event.removed_names) | {token.id: token.name for token in event.tokens},
         channels=_with_prefix("ch_", event.removed_names) | {channel.id: channel.name for channel in event.channels},
         keys=owner_ids(owner for token in event.tokens for owner in token.keys),
@@ -61,9 +61,9 @@ def present_names_of(event: Tables) -> PresentNames:
     )
 
 
-def names_in(registry: Registry, removed: Mapping[str, str]) -> PresentNames:
+def names_in(registry: Registry, removed: Mapping[str, str]) -> CurrentNames:
     """Returns the names in a configuration."""
-    return PresentNames(
+    return CurrentNames(
         tokens=_with_prefix("tok_", removed) | {token.id: token.name for token in registry.tokens.values()},
         channels=_with_prefix("ch_", removed) | {channel.id: channel.name for channel in registry.channels.values()},
         groups={group.id: group.name for group in registry.groups.values()},
