@@ -33,6 +33,15 @@ FORMS_REFUSED = {
 }
 """What a refusal of the other form of thinking says, by the name of the rule."""
 
+UNFORCED = "tool_choice=auto"
+"""Stands for a model that cannot be made to call a tool while it thinks. Requests that ask for thinking learn and have
+a rule of their own, because a model may think only if it is asked to."""
+UNFORCED_IF_ASKED = UNFORCED + " with thinking"
+FORCE_REFUSED = lazy_pattern(
+    r"(?i)thinking may not be enabled when tool_choice\b|does\s+not\s+support\s+this\s+tool_choice\b"
+    r"|\btool_choice\b[^.]{0,40}?(?:does\s+not\s+support\s+being\s+set|is\s+incompatible\s+with)"
+)
+
 _NONE = rawjson.raw("none")
 _RANKS = {"none": 0, "minimal": 1, "low": 2, "medium": 3, "default": 3, "high": 4, "xhigh": 5, "max": 6, "ultra": 7}
 MANDATORY = lazy_pattern(r"(?i)reasoning is mandatory")
@@ -131,6 +140,32 @@ def sent_effort(request: Fields) -> str | None:
             raise BadRequest("thinking.budget_tokens must be an integer", param="thinking.budget_tokens")
         return effort_of(budget)
     return rawjson.text_at(request.get("output_config"), "effort") or None
+
+
+def _wants_thinking(fields: Fields) -> bool | None:
+    """Returns whether a request of any API asks for thinking; None if it leaves that to the model."""
+    kind = rawjson.at(rawjson.maybe(fields.get("thinking")), "type")
+    if isinstance(kind, str):
+        return kind != "disabled"
+    if type(switch := rawjson.maybe(fields.get("enable_thinking"))) is bool:  # Qwen's
+        return switch
+    effort = chat_effort(fields)
+    return None if effort is None else effort != "none"
+
+
+def refuses_force(fields: Fields, rules: Collection[str]) -> bool:
+    """Returns whether the server refuses that this request demands a call of a tool."""
+    return {True: UNFORCED_IF_ASKED, None: UNFORCED}.get(_wants_thinking(fields)) in rules
+
+
+def fit_choice(fields: Fields, rules: Collection[str]) -> list[str]:
+    """Leave out a tool choice that demands a call which the server refuses. Returns its name if it was left out."""
+    choice = rawjson.maybe(fields.get("tool_choice"))
+    mode = rawjson.at(choice, "type") if isinstance(choice, dict) else choice
+    if mode in (None, "auto", "none", "allowed_tools") or not refuses_force(fields, rules):
+        return []
+    del fields["tool_choice"]
+    return ["tool_choice"]
 
 
 def fit_thinking(fields: Fields, learned: Collection[str]) -> list[str]:

@@ -13,7 +13,7 @@ from gateway.domain.failure import Failure, ResponsesNeed
 from gateway.domain.order import LearnedRefusals, Order
 from gateway.domain.output_limit import CAPS
 from gateway.domain.units import ChannelId, Millis
-from gateway.upstream.efforts import EFFORT, NO_EFFORT
+from gateway.upstream.efforts import EFFORT, NO_EFFORT, refuses_force
 from gateway.upstream.refused_params import BETA, EVERY_BETA, MESSAGES, ROLE
 from gateway.upstream.request_rules import fit_request
 from gateway.upstream.tool_schemas import SCHEMAS
@@ -167,7 +167,9 @@ def _may_learn(name: str, channel: Channel, order: Order, used: Collection[str])
         return _was_limited(order) and not set(CAPS).intersection(used)
     conversation = order.conversation
     if conversation is not None and (
-        name in (SCHEMAS, INCLUDE) or (name == "tool_choice" and conversation.choice.mode)
+        name in (SCHEMAS, INCLUDE)
+        or (name == "tool_choice" and conversation.choice.mode)
+        or (conversation.choice.forced and name not in used and refuses_force(order.fields, [name]))
     ):
         return True
     fields, _ = fit_request(order.fields, used)

@@ -7,7 +7,7 @@ The names are only candidates: a parameter that was not sent is never left out. 
 import re
 
 from gateway.domain.lazy_pattern import lazy_pattern
-from gateway.upstream.efforts import EFFORT, MANDATORY, NO_EFFORT, NO_EFFORT_REFUSED, effort_rule
+from gateway.upstream.efforts import EFFORT, FORCE_REFUSED, MANDATORY, NO_EFFORT, NO_EFFORT_REFUSED, effort_rule
 from gateway.upstream.error_body import ErrorBody
 from gateway.upstream.ranges import range_rules
 
@@ -53,9 +53,7 @@ _NAMED = tuple(
         r"\b(temperature|top_[pk])\b\W.{0,60}?\bwhen thinking is",
         rf"{_PATH}\s+parameter\s+is\s+only\s+allowed\s+when\b",
         rf"invalid\s+{_PATH}\s*:\s*string\s+too\s+long",
-        r"thinking may not be enabled when (tool_choice)\b",
         r"has a (\w{1,30}) value of \S{1,20} but the supported range is",
-        r"\b(tool_choice)\b[^.]{0,40}?(?:does\s+not\s+support\s+being\s+set|is\s+incompatible\s+with)",
     )
 )
 _LISTS = tuple(
@@ -157,6 +155,8 @@ def refused_params(error: ErrorBody) -> tuple[str, ...]:
     if NO_EFFORT_REFUSED.search(message):
         names.pop(EFFORT, None)
         names[NO_EFFORT] = None
+    if FORCE_REFUSED.search(message):
+        names.pop("tool_choice", None)
     if rule := effort_rule(f"{message} {error.param}"):
         names.pop(EFFORT, None)
         names[rule] = None

@@ -14,7 +14,17 @@ from gateway.domain.lazy_pattern import lazy_pattern
 from gateway.domain.output_limit import CAPS
 from gateway.domain.rawjson import Fields
 from gateway.upstream.answer_formats import FORMAT_REFUSED, NO_JSON, NO_SCHEMAS, fit_format
-from gateway.upstream.efforts import EFFORTS, FORMS_REFUSED, NO_EFFORT, fit_effort, fit_thinking
+from gateway.upstream.efforts import (
+    EFFORTS,
+    FORCE_REFUSED,
+    FORMS_REFUSED,
+    NO_EFFORT,
+    UNFORCED,
+    UNFORCED_IF_ASKED,
+    fit_choice,
+    fit_effort,
+    fit_thinking,
+)
 from gateway.upstream.message_rules import RULES, fit_messages
 from gateway.upstream.null_values import NULLS, NULLS_REFUSED, without_nulls
 from gateway.upstream.ranges import RANGES, fit_ranges
@@ -31,6 +41,7 @@ _REFUSED = {
         r"(?! (?:tool|function|(?:with|for|when|if|in|and) (?!this\b|the\b|your\b)))"
     ),
     **FORMS_REFUSED,
+    **dict.fromkeys((UNFORCED, UNFORCED_IF_ASKED), FORCE_REFUSED),
     **{name: rule.refused for name, rule in RULES.items()},
     NULLS: NULLS_REFUSED,
     SCHEMAS: SCHEMAS_REFUSED,
@@ -62,7 +73,7 @@ def fit_request(request: Fields, rules: Collection[str]) -> tuple[Fields, list[s
         fields["stream"] = rawjson.raw(STREAM in others)
     lost = [name for name in paths if leave_out(fields, name) and name != _UNNOTICED]
     if others:
-        lost += fit_effort(fields, others) + fit_thinking(fields, others)
+        lost += fit_effort(fields, others) + fit_thinking(fields, others) + fit_choice(fields, others)
         lost += fit_format(fields, others) + fit_ranges(fields, others)
         fit_schemas(fields, others)
     return fields, lost + (fit_messages(fields, of_messages) if of_messages else [])

@@ -26,6 +26,7 @@ from gateway.domain.order import LearnedRefusals, Order
 from gateway.domain.rawjson import NULL, is_nothing
 from gateway.domain.text import plain
 from gateway.upstream.answer_formats import ResponseFormat
+from gateway.upstream.efforts import refuses_force
 from gateway.upstream.request_rules import fit_request
 
 T = TypeVar("T")
@@ -43,7 +44,8 @@ class Parameters:
         self._fields, self._dropped = fit_request(order.fields, learned.dropped)
         for name in ("model", "stream", "stream_options"):  # written from the order
             self._fields.pop(name, None)
-        if "tool_choice" in learned.dropped and self.conversation.choice.mode:
+        choice, refused = self.conversation.choice, learned.dropped
+        if choice.mode and ("tool_choice" in refused or (choice.forced and refuses_force(order.fields, refused))):
             self.conversation = msgspec.structs.replace(self.conversation, choice=ToolChoice())
             self.drop("tool_choice")
 

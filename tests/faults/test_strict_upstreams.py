@@ -4,9 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
+from gateway.domain.channel import Dialect
 from tests.fakes.gateway import Gateway
+from tests.fakes.obedient import obey
 from tests.fakes.provider import Exchange, Provider, Script
-from tests.fakes.replies import Doc, fail, reply, speak
+from tests.fakes.replies import Doc, dumps, fail, reply, speak
 from tests.v1.test_messages import post
 
 REFUSED = ("store", "metadata", "service_tier", "prompt_cache_key", "safety_identifier", "verbosity")
@@ -117,3 +119,41 @@ async def test_the_role_developer_is_renamed_once_it_was_refused(
     roles = [[message["role"] for message in exchange.json["messages"]] for exchange in provider.exchanges]
     assert roles == [["developer", "user"], ["system", "user"], ["system", "user"]]
     assert answers[0].head.get("x-gateway-dropped-params") == ""
+
+
+TOOL: Doc = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}
+MESSAGES_TOOL: Doc = {"name": "f", "input_schema": {"type": "object", "properties": {}}}
+FORCED: dict[str, Doc] = {
+    CHAT: {"tools": [TOOL], "tool_choice": "required"},
+    "/v1/messages": {"tools": [MESSAGES_TOOL], "tool_choice": {"type": "any"}, "max_tokens": 5000},
+}
+THINKING: dict[str, Doc] = {
+    CHAT: {"reasoning_effort": "high"},
+    "/v1/messages": {"thinking": {"type": "enabled", "budget_tokens": 2000}},
+}
+
+
+async def _unforced_thinking(exchange: Exchange) -> None:
+    """A model that cannot be made to call a tool while it thinks, as Claude's are before Opus 4.8."""
+    request = exchange.json
+    thinks, choice = "reasoning_effort" in request or "thinking" in request, request.get("tool_choice")
+    is_refused = thinks and choice in ("required", {"type": "any"})
+    message = "Thinking may not be enabled when tool_choice forces tool use."
+    await (reply({"error": {"message": message}}, status=400) if is_refused else obey)(exchange)
+
+
+@pytest.mark.parametrize("dialect", [Dialect.OPENAI, Dialect.ANTHROPIC])
+@pytest.mark.parametrize("path", FORCED)
+async def test_calls_without_thinking_still_demand_a_tool_after_one_with_it_was_refused(
+    gateway: Gateway, provider: Provider, path: str, dialect: Dialect
+) -> None:
+    gateway.channel(provider.base_url, "m=claude-opus-4-7", dialect=dialect)
+    provider.other = _unforced_thinking
+    request = {"model": "m", "messages": HI, **FORCED[path]}
+    for _ in range(2):
+        assert (await gateway.client.ask("POST", path, dumps({**request, **THINKING[path]}))).status == 200
+    calls = len(provider.exchanges)
+    assert calls <= 3
+    answer = await gateway.client.ask("POST", path, dumps(request))
+    assert (answer.status, answer.head.get("x-gateway-dropped-params"), len(provider.exchanges)) == (200, "", calls + 1)
+    assert provider.last.json["tool_choice"] in ("required", {"type": "any"})

@@ -65,7 +65,6 @@ def _names(error: Any, **outer: Any) -> tuple[str, ...]:
         ("it has a topK value of 64 but the supported range is from 1 (inclusive) to 41 (exclusive)", ("top_k",)),
         # Anthropic
         ("`temperature` may only be set to 1 when thinking is enabled.", ("temperature",)),
-        ("Thinking may not be enabled when tool_choice forces tool use.", ("tool_choice",)),
         ("metadata.user_id: String should have at most 256 characters", ("user_id",)),
         # Groq
         ("property 'seed' is unsupported", ("seed",)),
@@ -92,14 +91,6 @@ def _names(error: Any, **outer: Any) -> tuple[str, ...]:
         # NVIDIA NIM
         ("Validation: Unsupported parameter(s): `prompt_cache_key`", ("prompt_cache_key",)),
         ("Validation: Unsupported parameter(s): `prompt_cache_key`, `store`", ("prompt_cache_key", "store")),
-        # DeepSeek, DashScope and Moonshot, while the model thinks
-        ("deepseek-reasoner does not support this tool_choice", ("tool_choice",)),
-        ("Thinking mode does not support this tool_choice", ("tool_choice",)),
-        (
-            "The tool_choice parameter does not support being set to required or object in thinking mode",
-            ("being", "tool_choice"),
-        ),
-        ("tool_choice 'required' is incompatible with thinking enabled", ("tool_choice",)),
         # Ollama
         (
             'invalid reasoning value: \'xhigh\' (must be "high", "medium" or "low")',

@@ -101,6 +101,31 @@ def test_a_model_thinks_in_the_form_that_it_takes(rule: str, sent: Any, thinking
 
 
 @pytest.mark.parametrize(
+    ("thinking", "rule"),
+    [
+        ({}, "tool_choice=auto"),
+        ({"thinking": {"type": "adaptive"}}, "tool_choice=auto with thinking"),
+        ({"reasoning_effort": "low"}, "tool_choice=auto with thinking"),
+        ({"reasoning": {"enabled": True}}, "tool_choice=auto with thinking"),
+        ({"enable_thinking": True}, "tool_choice=auto with thinking"),
+        ({"thinking": {"type": "disabled"}}, None),
+        ({"reasoning_effort": "none"}, None),
+        ({"enable_thinking": False}, None),
+    ],
+)
+def test_only_a_request_that_thinks_like_the_refused_one_may_not_demand_a_call(thinking: Doc, rule: str | None) -> None:
+    forced: list[Any] = ["required", {"type": "any"}, {"type": "function", "function": {"name": "f"}}]
+    others: list[Any] = ["auto", "none", None, {"type": "none"}, {"type": "auto"}]
+    for learned in ("tool_choice=auto", "tool_choice=auto with thinking"):
+        lost = ["tool_choice"] if learned == rule else []
+        for choice in forced:
+            assert _fit([learned], {"tool_choice": choice, **thinking})[1] == lost
+        for choice in others:
+            request = {"tool_choice": choice, **thinking}
+            assert _fit([learned], request) == (request, [])
+
+
+@pytest.mark.parametrize(
     ("sent", "levels", "fitting"),
     [
         ("max", "low,medium,high", "high"),

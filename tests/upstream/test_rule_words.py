@@ -60,6 +60,13 @@ WORDS: dict[tuple[str, ...], list[str]] = {
         "Conversation roles must alternate user/assistant/user/assistant/...",
         "After the optional system message, conversation roles must alternate",
     ],
+    ("tool_choice=auto", "tool_choice=auto with thinking"): [
+        "Thinking may not be enabled when tool_choice forces tool use.",  # Anthropic
+        "deepseek-reasoner does not support this tool_choice",
+        "Thinking mode does not support this tool_choice",
+        "The tool_choice parameter does not support being set to required or object in thinking mode",  # DashScope
+        "tool_choice 'required' is incompatible with thinking enabled",  # Moonshot
+    ],
     ("messages[].image",): [
         "gpt-oss-120b is not a multimodal model",
         "Model does not support images. Please use a model that does.",

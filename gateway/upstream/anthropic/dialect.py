@@ -127,9 +127,10 @@ def _body(parameters: Parameters, model: AnthropicModel, max_thinking: int, reca
     _refuse_inexpressible(parameters)
     dialogue = Dialogue(conversation.turns, recall, system_messages=model.system_messages, prefill=model.prefill)
     forces_call = conversation.choice.forced and bool(conversation.allowed_tools)
-    may_budget = not (dialogue.thoughtless or forces_call)
     effort, effort_name, own_thinking = _take_thinking(parameters)
-    thinking = plan_thinking(effort, model, max_thinking, may_budget=may_budget)
+    thinking = plan_thinking(effort, model, max_thinking, may_budget=not dialogue.thoughtless)
+    if forces_call and not model.forced_thinking and _thinks(thinking or {}):
+        thinking = None
     body: dict[str, Any] = {"system": dialogue.system, "messages": dialogue.messages, **(thinking or {})}
     body |= _tools_and_format(parameters, model, body)
     body["stop_sequences"] = parameters.take_stops(str.strip)  # blank ones are refused
@@ -180,8 +181,7 @@ def plan_thinking(
 ) -> dict[str, Any] | None:
     """Returns the fields ``thinking`` and ``output_config``, if needed; None if the effort cannot be expressed.
 
-    ``may_budget``: a thinking budget is allowed, since no tool call is demanded and no earlier thought is lost.
-    Adaptive thinking needs neither.
+    ``may_budget``: a thinking budget is allowed, since no earlier thought is lost. Adaptive thinking works anyway.
     """
     if effort is None:
         return {}

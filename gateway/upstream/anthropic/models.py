@@ -44,6 +44,8 @@ class AnthropicModel(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it accepts only one of ``temperature`` and ``top_p``."""
     forced_tools: bool = True
     """Whether a tool call can be demanded."""
+    forced_thinking: bool = True
+    """Whether a tool call can be demanded while it thinks."""
     structured: bool = True
     """Whether it accepts ``output_config.format`` and strict tools."""
     system_messages: bool = True
@@ -54,7 +56,8 @@ class AnthropicModel(msgspec.Struct, frozen=True, kw_only=True):
 
 def _older(*patterns: str, **facts: Any) -> AnthropicModel:
     """Returns models that accept sampling parameters and prefill, and system messages only at the beginning."""
-    return AnthropicModel(patterns=patterns, **{"sampling": True, "system_messages": False, "prefill": True} | facts)
+    usual = {"sampling": True, "system_messages": False, "prefill": True, "forced_thinking": False}
+    return AnthropicModel(patterns=patterns, **usual | facts)
 
 
 _BUDGET, _NONE = AnthropicThinking.BUDGET, AnthropicThinking.NONE
@@ -63,7 +66,7 @@ ROWS = (
     AnthropicModel(patterns=("*claude-sonnet-5-5*",), forced_tools=False, thinking_off="between_tools"),
     AnthropicModel(patterns=("*claude-haiku-5-*", "*claude-opus-5*", "*claude-sonnet-5*"), thinking_off="disabled"),
     AnthropicModel(patterns=("*claude-fable-5*", "*claude-mythos-5*", "*claude-opus-4-8*")),
-    AnthropicModel(patterns=("*claude-opus-4-7*", "*claude-mythos-*"), system_messages=False),
+    AnthropicModel(patterns=("*claude-opus-4-7*", "*claude-mythos-*"), system_messages=False, forced_thinking=False),
     _older("*claude-opus-4-6*", efforts=("low", "medium", "high", "max"), one_sampler=True, prefill=False),
     _older("*claude-sonnet-4-6*", efforts=("low", "medium", "high"), one_sampler=True, prefill=False),
     _older(

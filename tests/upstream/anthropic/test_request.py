@@ -248,6 +248,13 @@ def test_adaptive_thinking_needs_no_budget() -> None:
     assert _body("claude-opus-5", reasoning_effort="high", **forced)["thinking"]["type"] == "adaptive"
 
 
+def test_models_before_opus_4_8_do_not_think_if_a_call_is_demanded() -> None:
+    forced: dict[str, Any] = {"tools": [function("f")], "tool_choice": "required"}
+    for model in ("claude-opus-4-7", "claude-sonnet-4-6", BUDGET):
+        prepared = _prepared(model, reasoning_effort="high", **forced)
+        assert (b"thinking" in prepared.body, prepared.dropped) == (False, ("reasoning_effort",))
+
+
 def test_thinking_is_switched_off_where_it_is_on_by_default() -> None:
     found = [_body(model, reasoning_effort="none").get("thinking") for model in ("claude-opus-5", NEW, BUDGET, OLD)]
     assert found == [{"type": "disabled"}, None, None, None]
