@@ -143,6 +143,8 @@ class MockRequest(msgspec.Struct):
     stream: bool | None = None
     stream_options: dict[str, Any] | None = None
     tools: list[dict[str, Any]] | None = None
+    functions: list[dict[str, Any]] | None = None
+    """The legacy spelling of tools."""
     n: int | None = None
     max_tokens: int | None = None
     max_completion_tokens: int | None = None
@@ -254,16 +256,20 @@ def _text(request: MockRequest) -> str:
         return STORY
     if request.model == "demo-flaky" and not _DIRECTIVE.search(request.text):
         return HELP
-    if _TOOL.search(request.text) and not request.tools:
+    if _TOOL.search(request.text) and not (request.tools or request.functions):
         return NO_TOOLS
     return request.text or "(nothing to echo)"
 
 
-def _tool_call(request: MockRequest) -> dict[str, Any] | None:
+def _tool_call(request: MockRequest, **place: int) -> dict[str, Any]:
+    """Returns the field of a message that calls a tool, with the call's place in a stream; nothing if it calls none."""
     match = _TOOL.search(request.text)
-    if not match or not request.tools:
-        return None
-    return {"id": "call_demo1", "type": "function", "function": {"name": match[1], "arguments": match[2] or "{}"}}
+    if not match or not (request.tools or request.functions):
+        return {}
+    function = {"name": match[1], "arguments": match[2] or "{}"}
+    if not request.tools:
+        return {"function_call": function}
+    return {"tool_calls": [{**place, "id": "call_demo1", "type": "function", "function": function}]}
 
 
 def _chat(answer_id: str, request: MockRequest, plan: MockPlan, prompt: int) -> MockContent:
@@ -271,22 +277,20 @@ def _chat(answer_id: str, request: MockRequest, plan: MockPlan, prompt: int) -> 
     words = [] if call else _WORD.findall(text[:LONGEST])
     limit = request.max_completion_tokens or request.max_tokens or LONGEST
     truncated, words = len(words) > limit or len(text) > LONGEST, words[:limit]
-    finish = "tool_calls" if call else "length" if truncated else "stop"
+    finish = next(iter(call), "length" if truncated else "stop")
     choices = range(max(1, min(request.n or 1, 8)))
     output = len(choices) * min(limit, estimate("".join(words)) or estimate(str(call)))
     usage = {"prompt_tokens": prompt, "completion_tokens": output, "total_tokens": prompt + output}
     head = {"id": answer_id, "created": 0, "model": request.model}
     if request.stream:
         deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}, *({"content": word} for word in words)]
-        deltas += [{"tool_calls": [{"index": 0, **call}]}] if call else []
+        deltas += [_tool_call(request, index=0)] if call else []
         events = [*(_event(head, i, delta) for delta in deltas for i in choices)]
         events += [_event(head, i, {}, finish) for i in choices]
         with_usage = (request.stream_options or {}).get("include_usage") and not plan.no_usage
         pieces = _stream(events, plan, _chunk(head, [], usage=usage) if with_usage else b"")
         return MockContent(pieces, unfinished=len(choices) * len(deltas), streamed=True)
-    message: dict[str, Any] = {"role": "assistant", "content": "".join(words) or None, "refusal": None}
-    if call:
-        message["tool_calls"] = [call]
+    message: dict[str, Any] = {"role": "assistant", "content": "".join(words) or None, "refusal": None, **call}
     answers = [{"index": i, "message": message, "logprobs": None, "finish_reason": finish} for i in choices]
     return MockContent([_body({**head, "object": "chat.completion", "choices": answers}, usage, plan)])
 

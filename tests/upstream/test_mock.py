@@ -201,6 +201,16 @@ async def test_it_calls_a_tool(sleep: Sleeper) -> None:
     assert (said.calls, said.finish) == ({0: [("call_demo1", "find", "{}")]}, {0: "tool_calls"})
 
 
+async def test_it_calls_a_function(sleep: Sleeper) -> None:
+    doc = await _whole(sleep, '!tool find {"x": 1}', functions=[{"name": "find"}])
+    (choice,) = doc["choices"]
+    assert choice["message"]["function_call"] == {"name": "find", "arguments": '{"x": 1}'}
+    assert (choice["finish_reason"], "tool_calls" in choice["message"]) == ("function_call", False)
+    reply = await _reply(sleep, "!tool find", functions=[{"name": "find"}], stream=True)
+    body = b"".join([data async for data in reply.chunks(native_stream())])
+    assert b'"delta":{"function_call":{"name":"find","arguments":"{}"}}' in body
+
+
 async def test_options_of_the_channel_do_the_same(sleep: Sleeper) -> None:
     reply = await _reply(sleep, "Hi", up=_demo(status=429, retry_after=3, latency=100))
     assert (reply.status, reply.headers["retry-after"], sleep.slept) == (429, "3", [0.1])
