@@ -57,7 +57,9 @@ _SHARED_PARAMETERS = (
     *("temperature", "top_p", "top_logprobs", "service_tier", "metadata", "store", "user", "safety_identifier"),
     *("prompt_cache_key", "prompt_cache_retention"),
 )
-"""Parameters that are the same in both APIs."""
+"""Parameters that are the same in both APIs. ``prompt_cache_options`` is left out: its mode ``explicit`` caches nothing
+without the client's marks, which are left out as well, and without it OpenAI caches by itself.
+"""
 NOT_CONVERTED = re.compile(r"(?i)not implemented.*convert_request_failed|responses api is enabled only for")
 """Matches the error of new-api for a model that its channel has only in another API, and of old versions of Azure."""
 
