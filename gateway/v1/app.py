@@ -207,7 +207,7 @@ def _app_of(headers: Mapping[str, str]) -> tuple[str, bool]:
     """Returns the client program's name, and whether a bundler shortened its User-Agent (see ``_agent_name``).
 
     The name is what the program sends for gateways (``X-App``, ``X-Title``, the host of ``HTTP-Referer``), or else the
-    first word of the User-Agent, without the version.
+    name at the start of the User-Agent, without version and comment.
     """
     name, bundled = _agent_name(headers.get(hdrs.USER_AGENT, "")[:APP_LIMIT])
     if _X_APP in headers or _X_TITLE in headers or _HTTP_REFERER in headers:
@@ -228,8 +228,8 @@ def _app_name(text: str) -> str:
 
 @lru_cache(maxsize=256)
 def _agent_name(user_agent: str) -> tuple[str, bool]:
-    """Returns the first word of a User-Agent, and whether that is the class name of OpenAI's or Anthropic's SDK as a
-    bundler shortened it, as in ``ls/JS 5.23.2``.
+    """Returns the name at the start of a User-Agent, and whether that is the class name of OpenAI's or Anthropic's SDK
+    as a bundler shortened it, as in ``ls/JS 5.23.2``.
     """
     is_shortened = user_agent.find("/JS ", 1, 3 + len("/JS ")) > 0  # at most three characters are left of it
-    return _app_name(user_agent.partition("/")[0]), is_shortened
+    return _app_name(user_agent.partition("/")[0].partition(" (")[0]), is_shortened

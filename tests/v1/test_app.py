@@ -356,10 +356,11 @@ async def test_a_bug_is_reported_without_a_trace(
         ({"x-app": "A", "x-title": "B"}, "A"),
         ({"x-app": "cli", "anthropic-version": "2023-06-01"}, "OpenAI"),
         ({"x-title": "  "}, "OpenAI"),
+        ({"user-agent": "pi (linux 6.18; x64)"}, "pi"),
         ({"x-title": "a\u202e" + "x" * 300}, "a\N{REPLACEMENT CHARACTER}" + "x" * 37 + "…"),
     ],
 )
-async def test_a_program_may_give_its_name_in_a_header(gateway: Gateway, headers: dict[str, str], name: str) -> None:
+async def test_a_program_gives_its_name_in_a_header(gateway: Gateway, headers: dict[str, str], name: str) -> None:
     sent = {key: value.encode().decode("latin-1") for key, value in headers.items()}
     await ask(gateway, "GET", "/v1/no-such-path", **{"user-agent": "OpenAI/Python 2.0", **sent})
     assert [record.app for record in gateway.records] == [name]
