@@ -93,7 +93,8 @@ def _codex(target: AppTarget) -> Setup:
     settings |= {f"model_providers.tollkeeper.{name}": value for name, value in provider.items()}
     settings["analytics.enabled"] = "false"
     arguments = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
-    launch = Launch(variables={KEY_VARIABLE: target.secret}, arguments=arguments)
+    note = "To resume the session: tollkeeper run -- codex resume ID"
+    launch = Launch(variables={KEY_VARIABLE: target.secret}, arguments=arguments, note=note)
     return Setup((file_part(f"~/.codex/config.toml ({HOME_NOTE})", text), key_part(target)), launch)
 
 
@@ -252,7 +253,8 @@ def _copilot(target: AppTarget) -> Setup:
     if context := target.models.get(target.model):
         variables["COPILOT_PROVIDER_MAX_PROMPT_TOKENS"] = str(context * 3 // 4)
         variables["COPILOT_PROVIDER_MAX_OUTPUT_TOKENS"] = str(min(32_000, context // 4))
-    return Setup((shell_part(variables),))
+    launch = Launch(variables=variables, note="To resume the session: tollkeeper run -- copilot --resume=ID")
+    return Setup((shell_part(variables),), launch)
 
 
 def _mini_swe_agent(target: AppTarget) -> Setup:
