@@ -120,7 +120,8 @@ def lasts_until(error: QuotaExceeded) -> str:
 
 def _remedies_of_token(headroom: Headroom, shortage: Shortage) -> Iterator[str]:
     token = shortage.token
-    if shortage.held_output > 16_000:  # programs ask for all they can get, and need far fewer
+    # programs ask for all they can get, and need far fewer; with fit_output the least was tried already
+    if shortage.held_output > 16_000 and not token.fit_output:
         edit = f"'tollkeeper token edit {word(token.name)} --hold-output {ADVISED_OUTPUT}'"
         if token.temporary:
             edit += f", or for the next program 'tollkeeper run --hold-output {ADVISED_OUTPUT} -- PROGRAM'"

@@ -305,6 +305,10 @@ def test_a_call_for_much_output_learns_how_to_hold_less() -> None:
     assert caught.value.message.endswith(
         f"{edit}, or for the next program 'tollkeeper run --hold-output 8000 -- PROGRAM'"
     )
+    fitting = msgspec.structs.replace(program, fit_output=True)  # the least that is useful was tried already
+    with pytest.raises(QuotaExceeded) as caught:
+        plan_hold(Purse(100), Account(), Group(name="home"), fitting, need(cap=64_000), now=NOON)
+    assert "--hold-output" not in caught.value.message
 
 
 def test_the_budget_of_a_program_is_that_of_its_run() -> None:
