@@ -61,6 +61,8 @@ class ChunkEditor(Renderer):
         self._order = order
         self._head: Fields = {}
         """The client's id, object, created and model, fixed by the client's first chunk."""
+        self._last: Fields = {}
+        """What the upstream sent next to its usage, such as llama.cpp's timings."""
         self._begun: set[int] = set()
         self._ended: dict[int, str] = {}
         """The finish reason that the client has of each choice."""
@@ -150,7 +152,11 @@ class ChunkEditor(Renderer):
         if not self._order.include_usage:
             return DONE
         report = self.state.reports.for_client(usage, self._order.screen)
-        return self.write_event({**self._head, "choices": [], "usage": report}) + DONE
+        return self.write_event({**self._head, **self._last, "choices": [], "usage": report}) + DONE
+
+    def keep_last(self, chunk: Fields) -> None:
+        """Keep what a chunk without choices has for the usage chunk."""
+        self._last = {name: raw.copy() for name, raw in chunk.items() if name not in ("choices", "usage")}
 
     def edit_whole(self, choice: ParsedChoice, calls: ReadCalls) -> None:
         """Edit a choice of a whole answer in place."""

@@ -121,6 +121,8 @@ class NativeChatStream(RenderedStream):
         """See ``RenderedStream``. Returns the upstream's own chunk, edited."""
         super()._render_event(event)
         chunks = self._edit() if self._chat.choices and not self.failure else []
+        if not (self._chat.choices or rawjson.is_null(self._chat.chunk.get("usage"))):
+            self._editor.keep_last(self._chat.chunk)
         self._forget()  # a large chunk is not kept in more copies than needed
         return b"".join(map(self._editor.write_event, chunks))
 
