@@ -327,14 +327,19 @@ class UsageReports:
         return report
 
     def _corrected_report(self) -> msgspec.Raw | None:
-        """Returns the upstream's own object with its counts corrected; None if it is missing or suspect."""
+        """Returns the upstream's own object with its counts corrected; None if it is missing.
+
+        If they are suspect, what else it says remains, such as the cost.
+        """
         if self._report is None or self._reading is None or self._reading.usage.source is UsageSource.PARTIAL:
             return None
+        usage = self._reading.usage
         if self._reading.suspect:
-            return None
+            fields = rawjson.fields(self._report)
+            others = {name: raw for name, raw in fields.items() if "oken" not in name and b"oken" not in bytes(raw)}
+            return rawjson.raw({**others, **as_object(usage)})
         if not self._reading.corrected:
             return self._report
-        usage = self._reading.usage
         counts = {"prompt_tokens": usage.input, "completion_tokens": usage.output, "total_tokens": usage.total}
         corrected: dict[str, Any] = {**rawjson.maybe(self._report), **counts}
         if usage.reasoning:

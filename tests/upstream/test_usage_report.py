@@ -167,6 +167,16 @@ def test_a_report_that_contradicts_itself_is_settled_by_the_plausible_reading_an
     assert rawjson.value(_for_client(reports)) == as_object(found)
 
 
+def test_the_cost_in_a_report_that_contradicts_itself_is_passed_on() -> None:
+    """Vercel's gateway leaves the thoughts of Gemini out of the output."""
+    others = {"cost": 0.000_070_2, "is_byok": False, "cost_details": {"upstream_inference_cost": None}}
+    counts = {"cache_creation": {"ephemeral_1h_input_tokens": 7}, "citation_tokens": 3}
+    reports = _seen({"usage": {**_with(9, 2, 11, reasoning_tokens=25), **others, **counts}})
+    found = reports.usage(_tally("x"))
+    assert found is not None
+    assert rawjson.value(_for_client(reports)) == {**others, **as_object(found)}
+
+
 @pytest.mark.parametrize(
     ("asked", "output", "marks"),
     [
