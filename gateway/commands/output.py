@@ -212,57 +212,70 @@ def table(rows: Sequence[T], columns: Columns, width: int | None = None) -> str:
     return _draw(rows, columns, width)[0]
 
 
+class _DrawnColumn:
+    """A column of a table that is drawn: its cells below its heading, and its width."""
+
+    def __init__(self, column: ListColumn, rows: Sequence[Any], min_width: int) -> None:
+        self.column = column
+        self.cells = [column.heading, *(plain(column.cell(row)) or NOTHING for row in rows)]
+        self.width = max(map(cell_len, self.cells))
+        self.min_width = min(self.width, min_width) if column.elastic else self.width
+        self.is_empty = column.drop > 0 and all(cell == NOTHING for cell in self.cells[1:])
+
+
 def _draw(rows: Sequence[T], columns: Columns, width: int | None) -> tuple[str, list[str]]:
     """Returns the table, and the headings of the columns that were omitted although they are not empty."""
-    texts = [[plain(column.cell(row)) or NOTHING for column in columns] for row in rows]
-    lines = [[column.heading for column in columns], *texts]
-    widths = [max(cell_len(line[i]) for line in lines) for i in range(len(columns))]
-    empty = {i for i, column in enumerate(columns) if column.drop and all(line[i] == NOTHING for line in lines[1:])}
-    shown, under = list(range(len(columns))), list[int]()
+    # the first column identifies the row
+    drawn = [_DrawnColumn(column, rows, column.min_width if i else 20) for i, column in enumerate(columns)]
+    shown, under = drawn, list[_DrawnColumn]()
     if width is not None:
-        floors = [20, *(column.min_width for column in columns[1:])]  # the first column identifies the row
-        shown, under = _choose_columns(columns, widths, floors, empty, width)
-        elastic = [i for i in shown if columns[i].elastic]
-        for min_width in (floors, [10] * len(columns)):
-            narrow_widths(widths, elastic, _total(widths, shown) - width, min_width)
-    drawn = []
-    for line in lines:
-        drawn.append(MARGIN.join(columns[i].draw(line[i], widths[i]) for i in shown).rstrip())
-        more = MARGIN.join(line[i] for i in under if line[i] != NOTHING)
-        if more and line is not lines[0]:
-            drawn.append(f"{MARGIN}{more}")
-    return "\n".join(drawn), [column.heading for i, column in enumerate(columns) if i not in {*shown, *under, *empty}]
+        shown, under = _choose_columns(drawn, width)
+        _narrow_columns(shown, width)
+    lines = []
+    for row in range(len(rows) + 1):
+        lines.append(MARGIN.join(c.column.draw(c.cells[row], c.width) for c in shown).rstrip())
+        more = MARGIN.join(c.cells[row] for c in under if c.cells[row] != NOTHING)
+        if more and row:
+            lines.append(f"{MARGIN}{more}")
+    return "\n".join(lines), [c.column.heading for c in drawn if c not in [*shown, *under] and not c.is_empty]
 
 
-def _choose_columns(
-    columns: Columns, widths: Sequence[int], floors: Sequence[int], empty: set[int], width: int
-) -> tuple[list[int], list[int]]:
+def _choose_columns(drawn: list[_DrawnColumn], width: int) -> tuple[list[_DrawnColumn], list[_DrawnColumn]]:
     """Returns the columns that are shown in the table, and those that are shown under the rows."""
-    shown, under = list(range(len(columns))), list[int]()
-    if _total(widths, shown) > width:
-        shown = [i for i in shown if i not in empty]
-    for last in [i for i in reversed(shown) if columns[i].below]:
-        if _total(widths, shown) > width:
-            shown.remove(last)
-            under = [last, *under]
-    minimums = [min(widths[i], floors[i]) if column.elastic else widths[i] for i, column in enumerate(columns)]
-    for turn in sorted({column.drop for column in columns} - {0}):
-        if _total(minimums, shown) > width:
-            shown = [i for i in shown if columns[i].drop != turn]
+    shown, under = list(drawn), list[_DrawnColumn]()
+    if total_width([c.width for c in shown]) > width:
+        shown = [c for c in shown if not c.is_empty]
+    while shown and shown[-1].column.below and total_width([c.width for c in shown]) > width:
+        under.insert(0, shown.pop())
+    for turn in sorted({c.column.drop for c in drawn} - {0}):
+        if total_width([c.min_width for c in shown]) > width:
+            shown = [c for c in shown if c.column.drop != turn]
     return shown, under
 
 
-def _total(widths: Sequence[int], shown: Sequence[int]) -> int:
-    return sum(widths[i] for i in shown) + len(MARGIN) * (len(shown) - 1)
+def _narrow_columns(shown: Sequence[_DrawnColumn], width: int) -> None:
+    """Narrow the columns to fit into ``width``: first to their minimum widths, then to ten places."""
+    shortest = [min(10, c.width) if c.column.elastic else c.width for c in shown]
+    for minimums in ([c.min_width for c in shown], shortest):
+        widths = narrow_widths([c.width for c in shown], minimums, width)
+        for column, column_width in zip(shown, widths, strict=True):
+            column.width = column_width
 
 
-def narrow_widths(widths: list[int], elastic: Sequence[int], excess: int, floors: Sequence[int]) -> None:
-    """Narrow these columns by ``excess`` places, one by one from the widest column that is above its minimum."""
-    for _ in range(excess):
-        widest = max((i for i in elastic if widths[i] > floors[i]), key=lambda i: widths[i], default=None)
-        if widest is None:
-            return
-        widths[widest] -= 1
+def total_width(widths: Sequence[int]) -> int:
+    """Returns the width of a line with cells of these widths."""
+    return sum(widths) + len(MARGIN) * (len(widths) - 1)
+
+
+def narrow_widths(widths: Sequence[int], minimums: Sequence[int], width: int) -> list[int]:
+    """Returns the widths of cells whose line fits into ``width``. The widest is narrowed first, down to its minimum."""
+    narrowed = list(widths)
+    for _ in range(total_width(widths) - width):
+        wide = [i for i, minimum in enumerate(minimums) if narrowed[i] > minimum]
+        if not wide:
+            break
+        narrowed[max(wide, key=narrowed.__getitem__)] -= 1
+    return narrowed
 
 
 def terminal_width() -> int | None:

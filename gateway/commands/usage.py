@@ -38,7 +38,7 @@ COLUMNS = [
     ListColumn("API", lambda c: c.api, drop=1),
     ListColumn("Channel", lambda c: c.channel, "name", drop=4),
     ListColumn("Status", formatting.status, "state"),
-    ListColumn("Duration", lambda call: formatting.span(call.known_duration_ms), "number", drop=8),
+    ListColumn("Duration", lambda c: formatting.span(c.known_duration_ms), "number", drop=8),
     ListColumn("First token", lambda c: formatting.span(c.first_byte_ms), "number", drop=2),
     ListColumn("In", lambda c: formatting.at_most(brief_count(c.input_tokens), c), "number", drop=7),
     ListColumn("Out", lambda c: brief_count(c.output_tokens), "number", drop=6),

@@ -149,13 +149,12 @@ class EventFeed:
 def line_of(call: CallView, width: int | None = None) -> str:
     """Returns a call as a line. On a terminal with ``width`` places, the error may be on a second line."""
     texts, error = [plain(column.cell(call)) or NOTHING for column in COLUMNS], plain(call.error)
-    sizes = [max(column.min_width, cell_len(text)) for column, text in zip(COLUMNS, texts, strict=True)]
+    widths = [max(column.min_width, cell_len(text)) for column, text in zip(COLUMNS, texts, strict=True)]
     if width is not None:
-        elastic = [at for at, column in enumerate(COLUMNS) if column.elastic]
-        for at in elastic:
-            sizes[at] = COLUMNS[at].min_width
-        narrow_widths(sizes, elastic, sum(sizes) + len(MARGIN) * (len(sizes) - 1) - width, [6] * len(sizes))
-    line = MARGIN.join(COLUMNS[at].draw(texts[at], size) for at, size in enumerate(sizes))
+        minimums = [6 if column.elastic else widths[i] for i, column in enumerate(COLUMNS)]
+        widths = [column.min_width if column.elastic else widths[i] for i, column in enumerate(COLUMNS)]
+        widths = narrow_widths(widths, minimums, width)
+    line = MARGIN.join(column.draw(texts[i], widths[i]) for i, column in enumerate(COLUMNS))
     if width is None:
         return f"{line}{MARGIN}{error}".rstrip()
     line = cut(line, width)
