@@ -17,6 +17,7 @@ from gateway.commands.options import NAMES, NONE, RENAMING, Patch, with_options
 from gateway.commands.output import notify
 from gateway.domain.channel import ChannelFields, Dialect, ServedModel
 from gateway.domain.fields import CHANNEL
+from gateway.domain.human_values import unset_text
 from gateway.domain.list_kinds import unique_pairs
 from gateway.domain.quoting import Offering, offering_of, option_names, read_offering
 from gateway.domain.text import REFERENCE, plain
@@ -74,7 +75,7 @@ group_options = with_options(
 
 def groups_patch(before: Sequence[str], added: Sequence[str], removed: Sequence[str], *, replaces: bool) -> Patch:
     """Returns the patch that adds and removes groups of a channel. Raises UsageError if the channel does not serve a
-    removed group, and if another option ``replaces`` all groups.
+    removed group, or if another option ``replaces`` all groups.
     """
     added, removed = option_names(added), option_names(removed)
     if not (added or removed):
@@ -94,7 +95,7 @@ def dialect_option(text: str) -> Callable[[F], F]:
 
 
 def channel_options(*omit: str) -> Callable[[F], F]:
-    """Add the options of all fields except those named. The command passes their values to ``with_secrets``."""
+    """Returns the options of all fields except these. The command passes their values to ``with_secrets``."""
     return with_options(*_OPTIONS, field_options(CHANNEL, *omit))
 
 
@@ -164,6 +165,6 @@ def _read_proxy(text: str) -> str:
 
 def warn_about_unset_variables(view: ChannelView) -> None:
     """Warn about variables that the channel refers to but the server's environment lacks."""
-    if missing := ", ".join(view.missing_variables):
-        verb, them = ("is", "it") if len(view.missing_variables) == 1 else ("are", "them")
-        notify(f"note: {missing} {verb} not set where the server runs; set {them} there and restart the server")
+    if note := unset_text(view.missing_variables):
+        pronoun = "it" if len(view.missing_variables) == 1 else "them"
+        notify(f"note: {note}; set {pronoun} there and restart the server")

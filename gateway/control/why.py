@@ -24,6 +24,7 @@ from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.diagnosis import LimitView, Obstacle, PartyView, RouteView, UnusedFallback, Why
 from gateway.domain.errors import BadRequest, GatewayError, InvalidToken, NoChannel, Unavailable, UpstreamError
 from gateway.domain.group import Group
+from gateway.domain.human_values import unset_text
 from gateway.domain.key_owners import digest, find_owner
 from gateway.domain.output_limit import MAX_TOKEN_COUNT
 from gateway.domain.price import Price, in_force
@@ -32,7 +33,6 @@ from gateway.domain.token import PREFIX, Token
 from gateway.domain.units import Millis
 from gateway.domain.views import conversion
 from gateway.upstream.anthropic.cache_marks import marks_cache
-from gateway.upstream.credentials import unset_text
 
 
 async def explain(edits: ConfigEdits, request: web.Request) -> Why:

@@ -35,6 +35,7 @@ from gateway.domain.call import Outcome
 from gateway.domain.channel import Channel
 from gateway.domain.errors import Unavailable
 from gateway.domain.events import StatusChanged
+from gateway.domain.human_values import unset_text
 from gateway.domain.incidents import Incidents
 from gateway.domain.key_owners import retirements
 from gateway.domain.registry import Change, with_changes
@@ -43,7 +44,6 @@ from gateway.domain.units import CallId, ChannelId, Millis, TokenId
 from gateway.domain.views import Status
 from gateway.inbound.api import InboundApi
 from gateway.store.store import Store
-from gateway.upstream.credentials import unset_text
 from gateway.upstream.learned_params import LearnedParams
 from gateway.upstream.upstreams import Upstreams
 

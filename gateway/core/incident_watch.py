@@ -28,6 +28,7 @@ from gateway.domain.budget import (
 from gateway.domain.call import ACCOUNT, FailureKind, Record, Scope, exceeded_budget
 from gateway.domain.channel import Channel, key_id, key_name
 from gateway.domain.cost import price_gap
+from gateway.domain.human_values import unset_text
 from gateway.domain.incidents import (
     ALL_SPENT,
     PAUSED_STATES,
@@ -42,7 +43,7 @@ from gateway.domain.money import dollars
 from gateway.domain.text import plain
 from gateway.domain.units import ChannelId, Millis
 from gateway.domain.views import BudgetView, call_view
-from gateway.upstream.credentials import ChannelVariables, unset_text
+from gateway.upstream.credentials import ChannelVariables
 
 _log = logging.getLogger("tollkeeper")
 

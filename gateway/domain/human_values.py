@@ -175,6 +175,11 @@ def first_of(texts: Sequence[str], count: int) -> str:
     return ", ".join(texts[:count]) + more
 
 
+def unset_text(names: Sequence[str]) -> str:
+    """Returns a text that says that these variables are not set; empty if the list is empty."""
+    return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} not set where the server runs" if names else ""
+
+
 def brief_context(tokens: int | None, source: str, unit: str = "") -> str:
     """Returns a model's context: ``128k``, or ``128k (list)`` if it is from a price list; empty if it is unknown."""
     mark = "" if source in ("", UPSTREAM) else " (list)"

@@ -1,6 +1,6 @@
 """Credentials: a channel's key, its own headers and its proxy, with references to environment variables resolved."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from gateway import __version__
 from gateway.domain.call import FailureKind
@@ -49,14 +49,9 @@ class ChannelVariables:
         return name if secret.startswith(REFERENCE) and not self._environ.get(name) else ""
 
     def blocking(self, channel: Channel) -> list[str]:
-        """Returns the missing variables without which no call can be made; none if another key is usable."""
+        """Returns the missing variables that stop all calls: those of keys do not if another key is usable."""
         missing, keys = self.missing(channel), [self.missing_in(key) for key in channel.all_keys]
         return [] if "" in keys and set(missing) <= set(keys) else missing
-
-
-def unset_text(names: Sequence[str]) -> str:
-    """Returns a text that says that these variables are not set; empty if the list is empty."""
-    return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} not set where the server runs" if names else ""
 
 
 def proxy_of(channel: Channel, environ: Mapping[str, str]) -> Proxy | None:
@@ -70,14 +65,15 @@ def proxy_of(channel: Channel, environ: Mapping[str, str]) -> Proxy | None:
 
 
 def _resolve(channel: Channel, value: str, environ: Mapping[str, str], setting: str) -> str:
-    """Returns a value, or what its reference refers to. ``setting`` says what the value is. Raises AttemptFailed."""
+    """Returns a value, or the variable that it refers to. ``setting`` names it in errors. Raises AttemptFailed."""
     if value.startswith(REFERENCE):
         name = value.removeprefix(REFERENCE)
         value = environ.get(name, "")
         if not value:
-            reason = f"the environment variable {name} is not set where the server runs"
-            reason += ": set it there and start the server again"
-            reason += ", or give the key itself: --key - reads it from stdin" if setting == "key" else ""
+            reason = f"the environment variable {name} is not set where the server runs: set it there and start the "
+            reason += "server again"
+            if setting == "key":
+                reason += ", or give the key itself: --key - reads it from stdin"
             raise _unusable(channel, reason, {"setting": setting, "variable": name}, FailureKind.UNSET)
     value = value.strip()
     if not (value.isascii() and value.isprintable()):
