@@ -27,7 +27,7 @@ TIMES, DOT = "\N{MULTIPLICATION SIGN}", " · "
 
 def receipt_rows(call: CallView, *, unpriced: bool, earlier: str = "") -> Iterator[ReceiptRow]:
     """Yields the rows. ``unpriced``: the model has no price; ``earlier``: ids of the calls that this one repeats."""
-    yield "tokens", [*_tokens(call)]
+    yield "tokens", [*_token_parts(call)]
     yield from _cost_rows(call, unpriced=unpriced)
     yield from _try_rows(call)
     yield from _other_rows(call, earlier)
@@ -40,27 +40,28 @@ def lacked_price(call: CallView) -> bool:
 
 def timing_facts(call: CallView) -> Iterator[str]:
     """Yields what the duration of a call consists of, and its speed."""
-    queued = wait_of(call.marks)
-    if queued:
-        yield f"waited {call_duration(queued.ms)} of it for {queued.place}"
+    wait = wait_of(call.marks)
+    if wait:
+        yield f"waited {call_duration(wait.ms)} of it for {wait.place}"
     if between := call.between_tries_ms:
         yield f"waited {call_duration(between)} of it after {count_text(call.failed_tries, 'try')} that failed"
     if call.overhead_us:
-        overhead_ms = max(0.0, call.overhead_us / 1000 - (queued.ms if queued else 0))
+        overhead_ms = max(0.0, call.overhead_us / 1000 - (wait.ms if wait else 0))
         yield f"{overhead_ms:.1f}ms in the gateway before the upstream call"
     if (rate := speed_of(call)) is not None:
         yield f"{rate:.0f} tok/s"
 
 
-def _tokens(call: CallView) -> Iterator[Part]:
+def _token_parts(call: CallView) -> Iterator[Part]:
     if call.lost and call.usage_source == "none":
         yield "not known", "dim"
         return
     yield f"in {'at most ' if call.state == 'running' else ''}{call.input_tokens:,}", ""
     if call.cached_tokens or call.cache_write_tokens:
         written = f", {call.cache_write_tokens:,} written to cache" if call.cache_write_tokens else ""
-        long = f", {call.cache_write_long_tokens:,} of it for long" if call.cache_write_long_tokens else ""
-        yield f" ({call.cached_tokens:,} cached{written}{long})", ""
+        if call.cache_write_long_tokens:
+            written += f", {call.cache_write_long_tokens:,} of it to the long cache"
+        yield f" ({call.cached_tokens:,} cached{written})", ""
     yield f"   out {call.output_tokens:,}", ""
     if call.reasoning_tokens:
         yield f" ({call.reasoning_tokens:,} reasoning)", ""
@@ -76,9 +77,9 @@ _PART_SUFFIXES = {
     "output": "",
     "cached input": " cached",
     "cache write": " written to cache",
-    "long cache write": " written to cache for long",
+    "long cache write": " written to the long cache",
 }
-"""The words after the count of a billed part; other parts have their names there."""
+"""The words after the count of a billed part. Other parts are named there."""
 
 
 def cost_formula(call: CallView, rates: Rates) -> str:
@@ -94,20 +95,22 @@ def cost_formula(call: CallView, rates: Rates) -> str:
     return f"{' + '.join(parts) or '0'}{group} = {dollars(call.cost_nanos)}"
 
 
+def _cost_text(call: CallView) -> str:
+    if call.state == "running":
+        return f"at most {brief_dollars(call.cost_nanos)} so far, estimated"
+    if call.rates is not None:
+        return cost_formula(call, call.rates)
+    if call.cost_nanos:
+        return f"{dollars(call.cost_nanos)}: its rates were not recorded"
+    return "$0: what it used is not known, and nothing was charged" if call.lost else "$0: nothing was used"
+
+
 def _cost_rows(call: CallView, *, unpriced: bool) -> Iterator[ReceiptRow]:
-    text, tone = "$0: nothing was used", ""
     if unpriced:
-        text = "no price: counted, not charged, and no budget stops it"
-        text, tone = f"{text}; 'tollkeeper price set {word(call.model)} --like OTHER' sets one", "warn"
-    elif call.state == "running":
-        text = f"at most {brief_dollars(call.cost_nanos)} so far, estimated"
-    elif call.rates is not None:
-        text = cost_formula(call, call.rates)
-    elif call.cost_nanos:
-        text = f"{dollars(call.cost_nanos)}: its rates were not recorded"
-    elif call.lost:
-        text = "$0: what it used is not known, and nothing was charged"
-    yield "cost", [(text, tone)]
+        price_set = f"'tollkeeper price set {word(call.model)} --like OTHER' sets one"
+        yield "cost", [(f"no price: counted, not charged, and no budget stops it; {price_set}", "warn")]
+    else:
+        yield "cost", [(_cost_text(call), "")]
     amounts = [f"held {dollars(call.held_nanos)}"] if call.held_nanos else []
     if call.balance_nanos is not None:
         before = dollars(call.balance_nanos + call.cost_nanos)

@@ -247,8 +247,9 @@ def home_option() -> click.Option:
 
 
 def _store(ctx: click.Context, param: click.Parameter, value: object) -> None:
-    """Store an option as ``tollkeeper.NAME``. Raises UsageError if its value is empty, because a script whose variable
-    is not set must not change the default home, and if it has two values, before and after the command.
+    """Store an option as ``tollkeeper.NAME``. Raises UsageError for two values, one before and one after the command.
+
+    Raises it for an empty value too: a script whose variable is not set must not change the default home.
     """
     if value is None:
         return

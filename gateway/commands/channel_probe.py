@@ -175,7 +175,7 @@ def models(
         if action in ("add", "set"):
             _require_models(ref, listing, matching, patterns)
             view = await client.edit_channel(view.id, _patch_with(view, matching, replace=replace))
-        elif action:
+        elif action == "remove":
             view = await client.edit_channel(view.id, patch_without(view, patterns))
         return listing, matching, view
 
@@ -217,26 +217,27 @@ def _action(patterns: Sequence[str], **flags: bool) -> str:
 
 
 def _rows(listing: ListingView, models: list[ListedModel], view: ChannelView, *, changed: bool) -> list[UpstreamModel]:
-    now_served: dict[str, list[str]] = {}
-    for model in sorted(view.models, key=lambda model: model.name != model.upstream_name):
-        now_served.setdefault(model.upstream_name, []).append(model.name)
-    return [
-        UpstreamModel(
-            name=m.name,
-            context=m.known_context or m.context,
-            context_source=m.context_source,
-            served=m.name in now_served,
-            state=_state(m, changed=changed, served=m.name in now_served),
-            public=next(iter(now_served.get(m.name, [])), ""),
-            more_names=now_served.get(m.name, [])[1:],
-            input_nanos=m.published.input if m.published else None,
-            output_nanos=m.published.output if m.published else None,
-            listed_ms=listing.time_ms,
-            stale=listing.stale,
-            until_ms=next((until for n in now_served.get(m.name, []) if (until := view.missing_models.get(n))), None),
-        )
-        for m in models
-    ]
+    public_names: dict[str, list[str]] = {}
+    for served in sorted(view.models, key=lambda model: model.name != model.upstream_name):
+        public_names.setdefault(served.upstream_name, []).append(served.name)
+    return [_row(model, public_names.get(model.name, []), listing, view, changed=changed) for model in models]
+
+
+def _row(m: ListedModel, names: list[str], listing: ListingView, view: ChannelView, *, changed: bool) -> UpstreamModel:
+    return UpstreamModel(
+        name=m.name,
+        context=m.known_context or m.context,
+        context_source=m.context_source,
+        served=bool(names),
+        state=_state(m, changed=changed, served=bool(names)),
+        public=names[0] if names else "",
+        more_names=names[1:],
+        input_nanos=m.published.input if m.published else None,
+        output_nanos=m.published.output if m.published else None,
+        listed_ms=listing.time_ms,
+        stale=listing.stale,
+        until_ms=next((until for name in names if (until := view.missing_models.get(name))), None),
+    )
 
 
 def _state(model: ListedModel, *, changed: bool, served: bool) -> str:
@@ -250,21 +251,20 @@ def patch_without(view: ChannelView, patterns: tuple[str, ...]) -> Patch:
 
     Raises Quit if no model matches, or if the channel would be left without models.
     """
-    removed = [
-        model for model in view.models if matches(model.name, patterns) or matches(model.upstream_name, patterns)
-    ]
-    typed, names = " ".join(map(word, patterns)), {model.name for model in removed}
+    removed, remaining = list[ServedModel](), list[ServedModel]()
+    for model in view.models:
+        is_removed = matches(model.name, patterns) or matches(model.upstream_name, patterns)
+        (removed if is_removed else remaining).append(model)
     if not removed:
         offered = first_of([plain(model.name) for model in view.models], 12)
-        text = f"channel '{view.name}' offers no model that matches {typed}; it offers {offered}; nothing was changed"
-        raise Quit(text, Exit.NOT_FOUND)
-    if len(removed) == len(view.models):
+        problem = f"channel '{view.name}' offers no model that matches {' '.join(map(word, patterns))}"
+        raise Quit(f"{problem}; it offers {offered}; nothing was changed", Exit.NOT_FOUND)
+    if not remaining:
         disable = f"to stop using it: tollkeeper channel disable {word(view.name)}"
         raise Quit(f"channel '{view.name}' offers no other models; nothing was changed; {disable}", Exit.USAGE)
-    remaining = [model for model in view.models if model.name not in names]
     fixed = [model for model in remaining if not model.live]
-    gone = {model.upstream_name for model in removed} - {model.upstream_name for model in remaining}
-    excluded = [f"{NOT}{name}" for name in sorted(gone) if view.patterns and matches(name, view.patterns)]
+    unserved = {model.upstream_name for model in removed} - {model.upstream_name for model in remaining}
+    excluded = [f"{NOT}{name}" for name in sorted(unserved) if view.patterns and matches(name, view.patterns)]
     patterns_patch: Patch = {"patterns": [*view.patterns, *excluded]} if excluded else {}
     return {"models": msgspec.to_builtins(fixed)} | patterns_patch
 
@@ -283,11 +283,11 @@ def _patch_with(view: ChannelView, models: list[ListedModel], *, replace: bool) 
     """Returns the patch that adds models, or replaces all models and patterns. Offered models keep their names."""
     listed = {m.name: m for m in models if m.state != "gone"}
     kept = [model for model in view.models if not replace or model.upstream_name in listed]
-    present = {model.upstream_name for model in kept}
+    kept_names = {model.upstream_name for model in kept}
     new = [
         ServedModel(name=m.name, context=m.context, max_output=m.max_output, published=m.published)
         for m in listed.values()
-        if m.name not in present
+        if m.name not in kept_names
     ]
     no_patterns: Patch = {"patterns": []} if replace and view.patterns else {}
     return {"models": msgspec.to_builtins([*kept, *new])} | no_patterns

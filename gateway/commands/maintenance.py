@@ -1,4 +1,4 @@
-"""``selftest``, ``verify`` and ``licences``: what the owner runs now and then."""
+"""``selftest``, ``verify`` and ``licences``: checks of the program and its books, and the licences in it."""
 
 import asyncio
 import sys
@@ -95,5 +95,5 @@ def licences() -> None:
     if (folder := getattr(sys, "_MEIPASS", None)) is not None:
         out((Path(folder) / "licences.txt").read_text(encoding="utf-8"))
         return
-    instead = "its packages are installed with their own licences ('pip show --files NAME')"
-    out(f"This is not a packaged executable: {instead}.")
+    packages = "its packages are installed with their own licences ('pip show --files NAME')"
+    out(f"This is not a packaged executable: {packages}.")

@@ -63,7 +63,7 @@ def parse_renaming(text: str) -> tuple[str, str]:
 
 
 def parse_seconds(text: str) -> float:
-    """Returns a number of seconds. Raises BadRequest if it is not one of up to a day."""
+    """Returns a number of seconds. Raises BadRequest if it is not a number, or is more than a day."""
     try:
         seconds = float(text)
     except ValueError:
@@ -92,7 +92,9 @@ def with_options(*options: Callable[[Any], Any]) -> Callable[[F], F]:
 
 
 def names_type(otherwise: str) -> ParsedText[str]:
-    """Returns the type of names, at least one: an empty list could mean all or none. ``otherwise`` ends the error."""
+    """Returns the type of a list of names. An empty list is refused: it could mean all or none. ``otherwise`` ends the
+    error, and says what to do.
+    """
 
     def read(text: str) -> str:
         if not option_names([text]):
@@ -110,12 +112,10 @@ SINCE: ParsedText[Millis] = ParsedText("when", lambda text: parse_past(text, now
 UNTIL: ParsedText[Millis] = ParsedText("when", lambda text: parse_past(text, now(), end=True))
 RENAMING: ParsedText[tuple[str, str]] = ParsedText("public=upstream", parse_renaming)
 
-
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON; field names are stable.")
 yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 ACCEPTED = "tollkeeper.accepted"
 """The key in ``click.Context.meta`` of ``--yes``, in commands that ask only before a key or token works again."""
-
 
 accept_option = click.option(
     "--yes",

@@ -64,8 +64,9 @@ def serve_here(config: Config, *, log: bool = False) -> int:
 
 
 def require_no_server(config: Config, *, elsewhere: bool = False) -> None:
-    """Raise Quit, after printing how to use it, if a server runs on this home; Unavailable if it is stopping. With
-    ``elsewhere``, one that listens at the address of ``config`` is accepted.
+    """Raise Quit if a server runs on this home, after printing how to use it. Raises Unavailable if it is stopping.
+
+    With ``elsewhere``, a server that already listens at the address of ``config`` is accepted.
     """
     endpoint = asyncio.run(launch.find(config))
     if endpoint is None:
@@ -77,14 +78,17 @@ def require_no_server(config: Config, *, elsewhere: bool = False) -> None:
     tokens = [token for token in asyncio.run(client.tokens()) if not token.temporary]
     if has_stdout():
         out(connect_card.assign(connect_card.URL_VARIABLE, endpoint.address, "sh"))
-    advice_text = f"stop it with 'tollkeeper stop{config.home_option}', or give this one another folder with --home"
     if tokens:
         token = last_used_token(tokens)
         notify(
             f"the key of token '{token.name}' ({token.hint}) was shown when it was created; "
             f"for a new one: tollkeeper token rotate {word(token.name)}{config.home_option}"
         )
-    raise Quit(f"already serving at {endpoint.address} (pid {endpoint.pid}); {advice_text}", Exit.STORE)
+    raise Quit(
+        f"already serving at {endpoint.address} (pid {endpoint.pid}); "
+        f"stop it with 'tollkeeper stop{config.home_option}', or give this one another folder with --home",
+        Exit.STORE,
+    )
 
 
 def follow_or_serve(config: Config) -> int:

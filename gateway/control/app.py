@@ -1,6 +1,6 @@
 """App: the aiohttp application of the control surface. One table maps requests to handlers.
 
-Every request is checked before any handler runs and whatever its path is, so that only the owner can make it.
+Every request is checked before its path is looked at, so that only the owner can make it.
 """
 
 import asyncio
@@ -55,14 +55,11 @@ from gateway.web.origins import LOOPBACK, split_host
 
 BODY_LIMIT = 8 << 20
 """The maximum size of a body, in bytes. A configuration with thousands of models and prices fits."""
-
-_PATH_PARAMETER = re.compile(r"\{(\w+)\}")
-"""A parameter in a path. Its value may contain anything but a slash; aiohttp's default would exclude braces."""
-
 BUG_MESSAGE = (
     "a bug in the gateway; server.log in its data folder has the details, or the terminal in which it was started"
 )
-
+_PATH_PARAMETER = re.compile(r"\{(\w+)\}")
+"""Matches a parameter in a path. Its value may contain anything but a slash; aiohttp's default would exclude braces."""
 _log = logging.getLogger("tollkeeper")
 
 Handler = Callable[[ConfigEdits, web.Request], Awaitable[object]]

@@ -43,17 +43,17 @@ class Meter:
     def usage(self, call: Call, answer: AnswerFacts) -> Usage:
         """Returns the usage of a complete answer. If output came but zero was reported, it is estimated."""
         reported = answer.reported
-        if reported is not None and (reported.input or reported.output or answer.tally.empty):
-            self._answered += 1
-            if self._answered <= 8 or self._answered % 256 == 0:
-                self._learn(call, reported)
-            if reported.source is UsageSource.PARTIAL and not reported.input:
-                return canonical(msgspec.structs.replace(reported, input=self.prompt_tokens(call)))
-            if reported.source is UsageSource.PARTIAL or (not reported.output and _had_output(call, answer)):
-                output = self._output_tokens(call, answer)
-                return canonical(msgspec.structs.replace(reported, output=output, source=UsageSource.PARTIAL))
-            return reported
-        return self._estimated_usage(call, answer)
+        if reported is None or not (reported.input or reported.output or answer.tally.empty):
+            return self._estimated_usage(call, answer)
+        self._answered += 1
+        if self._answered <= 8 or self._answered % 256 == 0:
+            self._learn(call, reported)
+        if reported.source is UsageSource.PARTIAL and not reported.input:
+            return canonical(msgspec.structs.replace(reported, input=self.prompt_tokens(call)))
+        if reported.source is UsageSource.PARTIAL or (not reported.output and _had_output(call, answer)):
+            output = self._output_tokens(call, answer)
+            return canonical(msgspec.structs.replace(reported, output=output, source=UsageSource.PARTIAL))
+        return reported
 
     def note_answer(self, call: Call, answer: AnswerFacts) -> None:
         """Keep the facts of a complete answer for the record."""

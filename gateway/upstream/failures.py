@@ -58,7 +58,7 @@ _RATE = lazy_pattern(
     r"|(?:error|status)(?: code)?:? ?429|速率限制|频率(?!惩罚)|限流|并发"
 )
 _TOO_EXPENSIVE = lazy_pattern(r"in[- _]flight|can only afford [1-9]")
-"""The account has money, but less than this request may cost next to those that run. OpenRouter says so with 402."""
+"""The account has money, but less than this request and the running ones may cost. OpenRouter says so with 402."""
 _BUSY = lazy_pattern(
     r"overload|over capacity|no capacity|capacity_exhausted|at capacity|too busy|(?:server|service|system) (?:is )?busy"
     r"|insufficient_system_resource|unable to handle additional|high (?:demand|traffic)|too many visits"
@@ -165,8 +165,8 @@ _OWN_FAULT = lazy_pattern(
     r"|\bloading model\s*\Z|\b(?:channel|compute) error\.?\s*\Z|no healthy deployments|cuda error:"
     r"|closed or temporarily unavailable|degraded function"
 )
-"""Failures of an upstream that come as the client's mistake, without a word about it: from OpenRouter, Cloudflare,
-LiteLLM and OpenCode Zen if the provider behind them fails, and from LM Studio and llama.cpp."""
+"""Failures of an upstream that it reports as the client's mistake: OpenRouter, Cloudflare, LiteLLM and OpenCode Zen do
+if the provider behind them fails, LM Studio and llama.cpp if the model does."""
 
 _INVALID_FIELD = lazy_pattern(r"\A(?:unknown_parameter|unsupported_(?:parameter|value)|invalid_(?:value|type)) ")
 """Matches OpenAI's codes for a field, whose name or value is quoted: they may be any words."""
@@ -213,10 +213,11 @@ def classify(channel: Channel, status: int, error: ErrorBody, headers: Mapping[s
     if kind is FailureKind.RATE and pause_s is None:
         pause_s = reset_s(headers)
     code, text = _code_and_text(channel, kind, status, error)
-    is_other_api = kind is FailureKind.CLIENT and bool(_OTHER_API.search(error.words))
-    fixable = kind is FailureKind.CLIENT and status != 413 and not is_other_api
-    unseen = is_other_api or (kind is FailureKind.CLIENT and status == 501)
-    names = () if unseen else refused_params(error)
+    is_clients_fault = kind is FailureKind.CLIENT
+    is_other_api = is_clients_fault and bool(_OTHER_API.search(error.words))
+    is_fixable = is_clients_fault and status != 413 and not is_other_api
+    is_unseen = is_other_api or (is_clients_fault and status == 501)
+    names = () if is_unseen else refused_params(error)
     return Failure(
         kind=kind,
         code=code,
@@ -232,9 +233,9 @@ def classify(channel: Channel, status: int, error: ErrorBody, headers: Mapping[s
             request_id=UpstreamText(error.request_id or upstream_id(headers)),
         ),
         retry_after_s=pause_s,
-        parameters=(*names, *rules_in(error.words)) if fixable else (),
-        max_output=max_output(error) if fixable else None,
-        sent=not unseen,  # no model has seen it, and another channel may have the model in this API
+        parameters=(*names, *rules_in(error.words)) if is_fixable else (),
+        max_output=max_output(error) if is_fixable else None,
+        sent=not is_unseen,  # no model has seen it, and another channel may have the model in this API
     )
 
 
@@ -246,7 +247,7 @@ def _text_for_owner(kind: FailureKind, text: str, error: ErrorBody) -> UpstreamT
 
 
 def _requested_pause_s(error: ErrorBody, headers: Mapping[str, str]) -> float | None:
-    """Returns how many seconds the upstream asks to wait: in the headers, the body's among them, or in its words."""
+    """Returns the seconds that the upstream asks to wait, in a header, a header in the body, or its words."""
     if (pause_s := retry_after_s(headers)) is not None:
         return pause_s
     if error.headers and (pause_s := reset_s(headers)) is not None:  # they are about the limit that was reached
@@ -262,12 +263,12 @@ def _kind(status: int, error: ErrorBody, *, pauses: bool) -> FailureKind:
     for kind, statuses, pattern in _RULES:
         if status in statuses and (pattern is None or pattern.search(words)):
             return FailureKind.RATE if pattern is _ALLOWANCE and pauses else kind
-    # llama.cpp says so of what it lacks an option or a file for, such as audio and embeddings
+    # llama.cpp answers so if it was started without what the request needs, such as audio or embeddings
     return FailureKind.CLIENT if status == 501 and error.json else FailureKind.SERVER
 
 
 def _code_and_text(channel: Channel, kind: FailureKind, status: int, error: ErrorBody) -> tuple[str, str]:
-    """Returns code and message for the client, which never gets the upstream's words about the channel's account."""
+    """Returns the code and the message for the client, who never gets the upstream's words about the account."""
     code, text = "upstream_error", _server_text(status, error)
     busy = status in _OVERLOADED or (status != 429 and bool(_BUSY.search(error.words)))
     if kind is FailureKind.AUTH:

@@ -1,8 +1,8 @@
 """Connection: aiohttp's connection, which also reports its loss, answers broken HTTP in JSON, and is counted.
 
-Whether a handler should stop when its client leaves depends on the call: a stream should, a plain call may finish and
-be charged. aiohttp cancels all handlers or none, so the handler is informed instead. Errors about malformed requests
-have our own words, because the parser's messages repeat what was sent, such as keys.
+When a client leaves, a stream should stop, but a plain call may finish and be charged. aiohttp cancels either all
+handlers or none, so ours are told, and decide. Errors about malformed requests have our own words, because the parser's
+messages repeat what was sent, such as keys.
 """
 
 import asyncio
@@ -25,7 +25,13 @@ from gateway.web.response import Response
 
 Result = TypeVar("Result")
 
-
+WRITE_S = 30.0
+"""A client that reads nothing for this many seconds is dropped."""
+WRITE_CHECK_S = 1.0
+"""Seconds between two checks of a slow client."""
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+HALF_CLOSED_CHECK_S = 1.0
+"""Seconds between two checks of a client that sends no more."""
 MAX_LINE = (8 << 10) + 512
 """The maximum length of a header line, in bytes: 8 KiB for the value, and the name."""
 MAX_HEADERS = 100
@@ -54,20 +60,13 @@ _FAULTS_BY_WORD: tuple[tuple[str, str], ...] = (
 """Texts by a word of the parser's message before its colon. What was sent follows the colon."""
 
 
-def fault(exc: BaseException | None) -> str:
+def describe_parse_error(exc: BaseException | None) -> str:
     """Returns what is wrong with a request that cannot be parsed, without anything that was sent."""
     for error_class, text in _FAULTS_BY_CLASS:
         if isinstance(exc, error_class):
             return text
     reason = str(getattr(exc, "message", "")).partition(":")[0]
     return next((text for word, text in _FAULTS_BY_WORD if word in reason), "it is not valid HTTP/1.1")
-
-
-WRITE_S = 30.0
-"""A client that reads nothing for this many seconds is dropped."""
-WRITE_CHECK_S = 1.0
-"""Seconds between two checks of a slow client."""
-CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
 class InPlaceLoop:
@@ -134,7 +133,7 @@ class Connection(RequestHandler):
         self.on_close = self.on_lost = self._write_check = self._half_closed = None
 
     @property
-    def last(self) -> bool:
+    def is_last_answer(self) -> bool:
         """Returns whether the current answer is the last one on this connection."""
         return self.closing or (self._half_closed is not None and not self._messages)
 
@@ -160,15 +159,15 @@ class Connection(RequestHandler):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        if sys.version_info < (3, 12):  # from there on aiohttp begins its task without a turn of the loop
+        if sys.version_info < (3, 12):  # since 3.12 aiohttp begins its task without a turn of the loop
             self._loop = cast("asyncio.AbstractEventLoop", InPlaceLoop(self._loop))
         if self.transport is not None:
             # bytes that may wait for a client before a write waits too
             self.transport.set_write_buffer_limits(32 << 10)
         sock = transport.get_extra_info("socket")
         if sock is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
-            # the system drops a client that reads nothing of a short answer, or of the rest of a long one whose
-            # connection is closing: nothing else checks those
+            # the system drops a client that does not read a short answer, or the rest of a long one on a closing
+            # connection: nothing else checks those
             with suppress(OSError):
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(WRITE_S * 1000))
 
@@ -207,7 +206,7 @@ class Connection(RequestHandler):
             super().resume_reading(resume_parser)
 
     def pause_writing(self) -> None:
-        """Check from now on whether the client reads at all, because much waits for it; see asyncio."""
+        """Start to check whether the client still reads, because much waits for it; see asyncio."""
         super().pause_writing()
         if self.transport is not None:
             self._check_write(self.transport, sys.maxsize, 0.0)
@@ -217,7 +216,7 @@ class Connection(RequestHandler):
         self._end_write_check()
 
     def _check_write(self, transport: asyncio.Transport, before: int, since: float) -> None:
-        """Drop the client if it has read nothing ``since`` then, when ``before`` bytes waited for it.
+        """Drop the client if it has read nothing ``since`` this time, at which ``before`` bytes waited for it.
 
         The transport is a parameter because a closed connection forgets it, although bytes may still wait there.
         """
@@ -241,7 +240,7 @@ class Connection(RequestHandler):
         call = self._new_id()
         error: GatewayError = InternalError(f"the gateway failed because of a bug; the call is {call}")
         if status < 500:
-            error = BadRequest(f"the request cannot be read: {fault(exc)}", code="bad_http")
+            error = BadRequest(f"the request cannot be read: {describe_parse_error(exc)}", code="bad_http")
         status, headers, body = error_answer(error, call)
         response = Response(body, status=status, headers={**headers, "x-request-id": call})
         response.keep_alive = False
@@ -249,7 +248,7 @@ class Connection(RequestHandler):
 
 
 def count_frames(connection: Connection, count: Callable[[int], None]) -> None:
-    """Call ``count`` from now on with the size of each piece of a WebSocket's frames, before it is read."""
+    """Call ``count`` with the size of each coming piece of a WebSocket's frames, before it is read."""
     connection._payload_parser = _CountedFrames(connection._payload_parser, count)  # noqa: SLF001 - aiohttp's
 
 
@@ -275,19 +274,15 @@ class GatewayRequest(web.BaseRequest):
     @property
     def keep_alive(self) -> bool:
         """Returns whether the connection stays open after the answer."""
-        return not (self._message.should_close or self._protocol.last)
-
-
-CHECK_S = 1.0
-"""Seconds between two checks of a client that sends no more."""
+        return not (self._message.should_close or self._protocol.is_last_answer)
 
 
 class HalfClosedClient:
     """Closes the connection of a client that sends no more, when it has left or has all its answers.
 
-    Whether the client has left or still reads shows only when something is sent: the system of a client that has left
-    answers with a reset. So after a moment something is sent that a client ignores, and then the state of the socket is
-    checked, because nothing is read any more that would report the reset. Answers within that moment need no check.
+    Only sending shows whether the client has left: its system then answers with a reset. So after a moment, bytes that
+    a client ignores are sent. Then the state of the socket is checked, because without reading nothing else reports the
+    reset. Answers within that moment need no check.
     """
 
     def __init__(self, connection: Connection, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
@@ -304,15 +299,15 @@ class HalfClosedClient:
         if self._transport.is_closing():
             return
         if self._connection.answered:
-            self._transport.close()  # behind what is still to be sent
+            self._transport.close()  # after what is still to be sent
         elif _is_reset(self._transport):
             self._transport.abort()
         else:
             if not self._probed:
                 self._probed = True
                 self._transport.write(_filler(self._connection))
-            is_new = self._loop.time() - self._since < CHECK_S
-            self._timer = self._loop.call_later(0.05 if is_new else CHECK_S, self._check)
+            is_new = self._loop.time() - self._since < HALF_CLOSED_CHECK_S
+            self._timer = self._loop.call_later(0.05 if is_new else HALF_CLOSED_CHECK_S, self._check)
 
 
 def _filler(connection: Connection) -> bytes:

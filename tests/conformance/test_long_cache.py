@@ -104,7 +104,7 @@ async def test_the_ledger_shows_them_and_verifies(claude: Gateway, provider: Pro
     assert "cache_write_long_tokens" in FIELDS
     view = call_view(claude.record)
     assert view.rates is not None
-    written = "200 written to cache * $3.75/M + 300 written to cache for long * $6/M".replace("*", TIMES)
+    written = "200 written to cache * $3.75/M + 300 written to the long cache * $6/M".replace("*", TIMES)
     assert written in cost_formula(view, view.rates)
     assert verify(claude.engine.store).equal
 

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from gateway.domain.settings import Settings
 from gateway.web import connection_limits
-from gateway.web.connection import WRITE_CHECK_S, WRITE_S, Connection, fault
+from gateway.web.connection import WRITE_CHECK_S, WRITE_S, Connection, describe_parse_error
 from gateway.web.connection_limits import ConnectionLimits
 from tests.fakes.client import Answer, read_answer
 from tests.fakes.wire import Gone
@@ -290,4 +290,6 @@ async def test_broken_http_is_answered_and_closed(sent: bytes, told: str, caplog
 
 
 def test_what_has_no_words_of_its_own_is_not_http() -> None:
-    assert fault(None) == fault(ValueError("header: secret")) == "it is not valid HTTP/1.1"
+    assert (
+        describe_parse_error(None) == describe_parse_error(ValueError("header: secret")) == "it is not valid HTTP/1.1"
+    )

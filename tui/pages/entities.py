@@ -45,19 +45,19 @@ class EntityForm:
         copy: bool = False,
         source: msgspec.Struct | None = None,
     ) -> None:
-        """Edits ``entity``, or creates a ``copy`` of it. Without an entity, ``source`` fills the inputs."""
+        """``entity``: what is edited, or with ``copy`` what is copied. ``source`` fills the inputs of a new entity."""
         self._noun = noun
         self._table = table
         self.session = session
-        self.edited = None if copy else entity
+        self.edited: Any = None if copy else entity
         """The entity that is edited; None if the form creates one."""
         self._blank = blank
         self._before = self.edited or blank
         """The entity that the form is compared with; for a new one, the defaults."""
         self._source = entity or source or blank
         """The entity whose values fill the inputs."""
-        self._known = self.edited
-        """The edited entity as the owner last saw it: in the form, or in the message that it was changed meanwhile."""
+        self._last_seen = self.edited
+        """The edited entity as the owner last saw it: in the form, or in an error that it was changed meanwhile."""
         if entity is not None and copy:
             self._source = msgspec.structs.replace(entity, name=f"{entity.name}-2")
 
@@ -69,9 +69,9 @@ class EntityForm:
         return ""
 
     def plan(self, title: str, send: Send, **more: Any) -> FormPlan:
-        """Returns the plan of the form. Its result is ``send``'s for the request body, UNCHANGED if that is empty.
+        """Returns the plan of the form. Its result is what ``send`` returns for the request body, or UNCHANGED.
 
-        ``more`` are further attributes of the plan.
+        ``more`` are other attributes of the plan.
         """
 
         async def save(values: Values) -> Any:
@@ -92,13 +92,15 @@ class EntityForm:
 
     def _check_changed_meanwhile(self, body: Mapping[str, Any]) -> None:
         """Raises BadRequest, once for each change, if a field of the body was changed after the form was opened."""
-        board, before = self.session.board, self._known
+        board, before = self.session.board, self._last_seen
+        if before is None:
+            return
         entities = (*board.tokens, *board.groups, *board.channels, board.account)
-        self._known = next((entity for entity in entities if _identity(entity) == _identity(before)), before)
-        for field in self._table if before is not None else ():
-            now, then = (field.kind.text(getattr(entity, field.name)) for entity in (self._known, before))
-            if field.name in body and now != then:
-                msg = f"it was changed meanwhile to: {safe(now, 200) or 'nothing'}; save again to replace that"
+        self._last_seen = next((entity for entity in entities if _identity(entity) == _identity(before)), before)
+        for field in self._table:
+            old_text, new_text = (field.kind.text(getattr(entity, field.name)) for entity in (before, self._last_seen))
+            if field.name in body and new_text != old_text:
+                msg = f"it was changed meanwhile to: {safe(new_text, 200) or 'nothing'}; save again to replace that"
                 raise BadRequest(msg, param=field.name)
 
     def is_unchanged(self, values: Values) -> bool:
@@ -107,11 +109,10 @@ class EntityForm:
     def command(self, texts: Mapping[str, str], more: Sequence[str] = ()) -> str:
         """Returns the equivalent command; ``more`` are additional options. Raises BadRequest for invalid texts."""
         if self.edited is None:
-            words = [self._noun, "add", texts["name"] or "NAME"]
-            return shlex.join([*words, *more, *self.arguments(texts)])
-        name = getattr(self.edited, "name", None)
-        words = [self._noun, "set"] if name is None else [self._noun, "edit", name]
-        return shlex.join([*words, *more, *self.arguments(texts)])
+            words = ["add", texts["name"] or "NAME"]
+        else:
+            words = ["edit", self.edited.name] if hasattr(self.edited, "name") else ["set"]
+        return shlex.join([self._noun, *words, *more, *self.arguments(texts)])
 
     def arguments(self, texts: Mapping[str, str]) -> list[str]:
         """Returns the options of the command. The name of a new entity is not one of them."""
@@ -149,7 +150,7 @@ class EntityForm:
         for field in fields:
             value = entity[field.name]
             is_changed = values[field.id] != field.kind.content(value)
-            if is_changed or self.edited is None:  # what is unchanged stays whole: the input may show only a part of it
+            if is_changed or self.edited is None:  # an unchanged value is kept: the input may show only a part of it
                 entity[field.name] = field.kind.with_content(value, values[field.id])
         return entity
 
@@ -171,9 +172,8 @@ async def ask_new(page: AnyPage, form: EntityForm, add: Send, template: Any, pro
 
 async def ask_changes(page: AnyPage, form: EntityForm, edit: Send) -> Any:
     """Show the form of the edited entity. Returns the result of ``edit``, UNCHANGED, or None if the form was closed."""
-    view: Any = form.edited
-    title = f"{page.noun.capitalize()} {view.name}"
-    return await page.ask(Form(form.plan(title, partial(edit, getattr(view, page.key_field)))))
+    title = f"{page.noun.capitalize()} {form.edited.name}"
+    return await page.ask(Form(form.plan(title, partial(edit, getattr(form.edited, page.key_field)))))
 
 
 def edit_verb(form: Callable[[ConsoleSession, Any], EntityForm], edit: Callable[[ControlClient], Send]) -> Verb:

@@ -21,7 +21,7 @@ from tui.widgets.search_input import FilterInput
 
 
 class TypedName:
-    """The start of an option's name, as typed so far. A letter that continues no name starts again."""
+    """The typed beginning of an option's name. A letter that does not continue a name starts again."""
 
     text = ""
 
@@ -39,7 +39,7 @@ class TypedName:
 
 
 class Picker(Widget, can_focus=True):
-    """A field whose value is one of its options. Keys select the next one, or the one whose name is typed."""
+    """A field whose value is one of its options. Keys select the next one, or one by its name."""
 
     DEFAULT_CSS = """
     Picker { height: 1; width: 1fr; }
@@ -166,8 +166,8 @@ class MultiSelect(DialogScreen[Any]):
         back: bool = False,
         resets: bool = False,
     ) -> None:
-        """``original``: the ids checked at first, if the dialog opens again; ``back``: there is a previous step;
-        ``resets``: ``r`` checks nothing, and changes are discarded without a question.
+        """``original``: the ids that were checked at first; ``back``: ``b`` shows the previous step;
+        ``resets``: ``r`` unchecks all, and changes are discarded without a question.
         """
         super().__init__()
         self._title = title
@@ -246,7 +246,7 @@ class ChooseOne(DialogScreen[str | None]):
         chosen: str,
         preview: Callable[[str], object] | None = None,
     ) -> None:
-        """``options``: ids and their meanings; ``chosen``: the id of the current one, or an empty string."""
+        """``options``: ids and their meanings; ``chosen``: the current id, or an empty string."""
         super().__init__()
         self._title = title
         self._options = options

@@ -17,11 +17,9 @@ SHORT = {"account": "Acct"}
 """Shorter names, so that all pages fit in 80 columns."""
 CUTS = ((4, " "), (4, ""), (3, ""))
 """The number of letters of a name on narrow screens, and the text after it."""
-
-
 OMISSIONS = ("tokens", "program", "scheme", "today")
-"""What the left part leaves out, one after the other, until an alert fits: the tokens used today, the program's name,
-``http://`` before the address, today's cost."""
+"""What the left part leaves out, in this order, until an alert fits: the tokens used today, the program's name,
+``http://`` before the address, and today's cost."""
 
 
 class Header(Widget):
@@ -66,18 +64,18 @@ def state_line(session: ConsoleSession, width: int) -> Content:
 
 
 def _alert_links(alerts: Sequence[Alert], width: int) -> Content:
-    """Returns the alerts that fit, the first of them cut, and the number of the others, which links to the next one."""
+    """Returns the alerts that fit, the first one cut if needed, and a link with the number of the others."""
     links = Content("")
     for i, alert in enumerate(alerts):
         more = f" +{len(alerts) - i}"
         text = f"{glyphs.FAILED if alert.level == 'bad' else glyphs.WARNING} {alert.text}"
-        room = width if i == len(alerts) - 1 else width - len(more) - 1
-        if i == 0 and room >= 12:  # fewer cells of an alert say nothing
-            text = cut(text, room)
-        if cell_len(text) > room:
+        free = width if i == len(alerts) - 1 else width - len(more) - 1
+        if i == 0 and free >= 12:  # fewer cells of an alert say nothing
+            text = cut(text, free)
+        if cell_len(text) > free:
             count = content((more if len(more) < width else "", "warn"))
             return links + link(count, "app.go_to", alert.page, alert.row)
-        text += " " * min(2, room - cell_len(text))
+        text += " " * min(2, free - cell_len(text))
         links += link(content((text, alert.level)), "app.go_to", alert.page, alert.row)
         width -= cell_len(text)
     return links

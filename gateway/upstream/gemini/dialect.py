@@ -28,7 +28,7 @@ _OWN_NAMES = {
     "stop_sequences": "stop",
     "response_logprobs": "logprobs",
 }
-"""The clients' names of fields that have another name here."""
+"""Names of fields in Google's API, and the names that clients use for them."""
 _COLLECTIONS = frozenset({"models", "tunedModels"})
 _VERSION = re.compile(r"/v\d\w*\Z")
 

@@ -1,7 +1,7 @@
 """PartialCall: a function call whose arguments Gemini sends in pieces, each with the JSON path of its value.
 
-Source: ``FunctionCall.partialArgs`` and ``willContinue`` in Google's API. They come if the request, or an override of
-the owner's, sets ``streamFunctionCallArguments``.
+Google's API calls them ``partialArgs``, and sends them if the request or an override of the owner sets
+``streamFunctionCallArguments``.
 """
 
 import re
@@ -27,9 +27,9 @@ class PartialCall:
         """The number of items that paths added to lists."""
 
     def add_pieces(self, call: dict[str, Any]) -> None:
-        """Add the pieces of arguments in one part of the answer. Raises ValueError for too many or too deep ones.
+        """Add the pieces of arguments in one part of the answer. Raises ValueError if they are too many or too deep.
 
-        A piece without a value is the end of one, or an empty list, ``$.tags[]``, or an empty object.
+        A piece without a value ends a text, or is an empty object, or an empty list such as ``$.tags[]``.
         """
         for piece in rawjson.list_at(call.get("partialArgs")):
             path = rawjson.text_at(piece, "jsonPath")
@@ -37,27 +37,29 @@ class PartialCall:
             if path and (kind or not rawjson.at(piece, "willContinue")):
                 matches = _STEP.finditer(path.removeprefix("$"))
                 steps = [int(match[2]) if match[2] else match[1] or match[3] or match[4] or "" for match in matches]
-                empty: Any = [] if path.endswith("[]") else {}
-                self._set(steps, None if kind == "nullValue" else piece[kind] if kind else empty)
+                value: Any = [] if path.endswith("[]") else {}
+                if kind:
+                    value = None if kind == "nullValue" else piece[kind]
+                self._set(steps, value)
 
     def _set(self, steps: list[str | int], value: Any) -> None:
-        """Set the value at these steps. A text is appended; an empty list or object changes nothing that exists."""
+        """Set the value at these steps. A text is appended to a present one; a list or object replaces only null."""
         if len(steps) > 100:
             raise ValueError("a path of arguments is too long")
         root: dict[str, Any] = {"": self.arguments}
-        holder: Any = root
-        place: str | int = ""
+        parent: Any = root
+        key: str | int = ""
         for step in steps:
-            holder[place] = self._container(holder[place], step)
-            holder, place = holder[place], step
-        before = holder[place]
+            parent[key] = self._container(parent[key], step)
+            parent, key = parent[key], step
+        before = parent[key]
         if isinstance(value, list | dict) and before is not None:
             return
-        holder[place] = before + value if isinstance(before, str) and isinstance(value, str) else value
+        parent[key] = before + value if isinstance(before, str) and isinstance(value, str) else value
         self.arguments = root[""]
 
     def _container(self, value: Any, step: str | int) -> dict[str, Any] | list[Any]:
-        """Returns the value as the object or list that the step needs, or a new one in its place, with this member."""
+        """Returns the value, or a new one of the type that the step needs, with null as the member if it is missing."""
         if isinstance(step, str):
             members: dict[str, Any] = value if isinstance(value, dict) else {}
             members.setdefault(step, None)
