@@ -94,6 +94,12 @@ def test_the_table_of_the_command_line_has_every_command() -> None:
     assert [name for name in shown if f"`{name}`" not in table] == []
 
 
+def test_the_page_about_http_has_every_header_of_the_gateway() -> None:
+    page = (ROOT / "docs/http.md").read_text(encoding="utf-8")
+    headers = {name for source in sources() for name in re.findall(r'"(x-gateway-[a-z-]+)"', source.text)}
+    assert [name for name in sorted(headers) if name not in page] == []
+
+
 def test_a_key_of_the_console_for_incidents_names_their_command() -> None:
     assert [action.command for action in ACTIONS if action.verb == "incidents"] == ["incident list"]
 
