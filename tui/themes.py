@@ -136,7 +136,7 @@ VARIABLES = {
     "cursor": "block-cursor-background",
     "cursor_text": "block-cursor-foreground",
 }
-"""Further colours that the owner can replace, and the variables that hold them."""
+"""Other colours that the owner can replace, and the variables that hold them."""
 
 _COLOUR = re.compile(r"#(?:[0-9a-f]{3}|[0-9a-f]{6})|(?!ansi|auto|transparent)[a-z]+", re.IGNORECASE)
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,29}")

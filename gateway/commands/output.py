@@ -36,7 +36,7 @@ class ListColumn(msgspec.Struct, frozen=True):
     """Returns the cell of a row."""
     kind: Literal["text", "name", "whole", "number", "state"] = "text"
     """``text`` and ``name`` may be cut, a name in its middle, so that similar ones stay distinct. ``whole`` is not cut:
-    times, ids and the like. ``number`` is aligned to the right, ``state`` has a colour."""
+    times, ids and similar texts. ``number`` is aligned to the right, ``state`` has a colour."""
     drop: int = 0
     """If the table is too wide, columns with 1 are omitted first, then those with 2, and so on; 0: never omitted."""
     min_width: int = 10

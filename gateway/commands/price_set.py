@@ -205,7 +205,7 @@ def parse_conditions(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_rule(view: PriceView, conditions: Mapping[str, Any], amounts: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the request body of a price with a further rule, which replaces the one with the same conditions."""
+    """Returns the request body of a price with another rule, which replaces a rule with the same conditions."""
     new = msgspec.convert({**conditions, **amounts}, PriceRule)
     others = [
         rule for rule in view.rules if (rule.since, rule.during, rule.variant) != (new.since, new.during, new.variant)

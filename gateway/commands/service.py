@@ -211,7 +211,7 @@ def _quote(word: str) -> str:
 
 
 def _run_or_fail(line: str, *arguments: str) -> None:
-    """Run a command line, with further arguments that may contain spaces. Raises ServiceFailed if it fails."""
+    """Run a command line, with more arguments that may contain spaces. Raises ServiceFailed if it fails."""
     result = _run([*line.split(), *arguments])
     if result.returncode:
         lines = (result.stderr or result.stdout).decode(errors="replace").strip().splitlines()

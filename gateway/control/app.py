@@ -245,7 +245,7 @@ def check_caller(headers: Mapping[str, str], transport: BaseTransport | None, se
 
 
 def check_secret(header: str, secret: str) -> None:
-    """Check that the Authorization header has the secret. Raises InvalidToken, also if the secret is empty."""
+    """Check that the Authorization header has the secret. Raises InvalidToken, even if both are empty."""
     secret_in_header = header[7:] if header[:7].lower() == "bearer " else ""
     matches = hmac.compare_digest(secret_in_header.encode("utf-8", "surrogateescape"), secret.encode())
     if not matches or not secret:

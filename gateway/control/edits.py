@@ -68,7 +68,7 @@ class ConfigEdits:
         return edits
 
     def with_planned(self, changes: Sequence[Change]) -> Self:
-        """Returns a copy that sees the changes as if they had been made, to plan further ones. Nothing is committed."""
+        """Returns a copy that sees the changes as if they had been made, to plan others. Nothing is committed."""
         edits = copy(self)
         edits.planned = with_changes(self.registry, changes)
         return edits

@@ -75,7 +75,7 @@ def _tallies(calls: CallLog, token: TokenId | None) -> Tallies:
 
 
 def _summary(edits: ConfigEdits, params: Mapping[str, Any], filters: Query | None, deadline: SearchDeadline) -> Summary:
-    """Returns the sums of the calls that ``filters`` select, or of all in the span, also those without a record."""
+    """Returns the sums of the calls that ``filters`` select, or of all in the span, even those without a record."""
     calls, by, step = edits.engine.store.calls, params.get("by", ""), params.get("step", "")
     dimension: Dimension = by or "group"
     since, until = params.get("since", Millis(0)), params.get("until", Millis(FOREVER))

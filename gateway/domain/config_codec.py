@@ -68,7 +68,7 @@ def _key(name: str) -> str:
 
 
 def _string(text: str) -> str:
-    """Returns a string with JSON's escapes, which TOML has too, also for invisible characters."""
+    """Returns a string with JSON's escapes, which TOML has too. Invisible characters are escaped."""
     quoted = json.dumps(text, ensure_ascii=False)
     if quoted.isascii() and quoted.isprintable():
         return quoted

@@ -47,10 +47,10 @@ class GatewayError(Exception):
 
     default_code: ClassVar[str] = "internal_error"
     other_codes: ClassVar[tuple[str, ...]] = ()
-    """Further codes that identify the class."""
+    """Other codes that identify the class."""
     default_status: ClassVar[int] = 500
     other_statuses: ClassVar[tuple[int, ...]] = ()
-    """Further statuses that identify the class if the code does not."""
+    """Other statuses that identify the class if the code does not."""
     default_type: ClassVar[str] = "server_error"
 
     def __init__(
@@ -240,7 +240,7 @@ class UpstreamError(GatewayError):
         self.status = status
         self.unquoted = unquoted
         self.kind = FailureKind.SERVER
-        """The kind of failure, which decides about further attempts."""
+        """The kind of failure, which decides whether to try again."""
         self.sent = True
         """Whether the request may have reached the upstream."""
         self.lasting = False

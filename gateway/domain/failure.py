@@ -79,7 +79,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     origin: FailureOrigin | None = None
     """The upstream's own identifiers; None if the request was not sent."""
     details: Mapping[str, object] = {}
-    """Further facts for the client."""
+    """Other facts for the client."""
     retry_after_s: float | None = None
     """The seconds after which the upstream allows another call, from 0 to 600; None if it does not say."""
     sent: bool = True

@@ -141,7 +141,7 @@ def larger(limit: OutputLimit, other: OutputLimit) -> OutputLimit:
 def read_limit(
     fields: Fields, *, content: frozenset[str] = CHAT_CONTENT, caps: tuple[str, ...] = CAPS, thinks_within: bool = False
 ) -> OutputLimit:
-    """Returns the limit of an outgoing request, also by fields that are not the API's own.
+    """Returns the limit of an outgoing request, including limits in fields that are not the API's own.
 
     ``content`` names the fields to skip, ``caps`` the API's fields for its limit.
     """

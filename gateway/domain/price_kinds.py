@@ -1,4 +1,4 @@
-"""Price kinds: the fields of a price, their kinds, and rules and further rates as one types them.
+"""Price kinds: the fields of a price, their kinds, and rules and other rates as one types them.
 
 A rule is written ``flex, mon-fri 01:00-04:00 UTC = 0.30/1.20``. Before ``=`` are the conditions. After it are the
 amounts for input and output, then further amounts by their names, such as ``cached=0.03``, and tiers such as

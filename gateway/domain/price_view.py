@@ -132,7 +132,7 @@ class PriceNews(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def news_lines(news: PriceNews) -> list[str]:
-    """Returns the news as lines, at most three of a kind, without the hints. Further ones are counted."""
+    """Returns the news as lines, at most three of a kind, without the hints. The others are counted."""
     lines = []
     if news.stale:
         lines.append(f"the price list of {news.as_of} is old; a newer tollkeeper has a newer one")

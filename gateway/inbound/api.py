@@ -79,7 +79,7 @@ class InboundRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Images, sounds and documents, whose tokens depend on the model."""
     calls: CallCounts = NO_CALLS
     remote_input: bool = False
-    """Whether only the upstream knows further input tokens, because part of the conversation is kept there."""
+    """Whether there is input that only the upstream can count, because it keeps part of the conversation."""
     input_estimate: int | None = None
     """The estimated input tokens; None for a request that is not large. A large one is estimated when it is parsed, and
     all work on it is done off the event loop."""

@@ -35,7 +35,7 @@ def open_file(path: Path, flags: int) -> int:
 
 
 def open_to_read(path: Path) -> BinaryIO:
-    """Open a file for reading. Raises FileNotFoundError and other OSErrors, also for anything that is not a file."""
+    """Open a file for reading. Raises FileNotFoundError and other OSErrors, also if the path is not a file."""
     nonblock = getattr(os, "O_NONBLOCK", 0)  # without it, opening a named pipe waits for a writer
     fd = os.open(path, os.O_RDONLY | nonblock | _COMMON_FLAGS)
     if not stat.S_ISREG(mode := os.fstat(fd).st_mode):

@@ -85,7 +85,7 @@ class Tail:
         return Mark(len(self._unsynced), self.segment.end)
 
     def sync(self) -> None:
-        """Sync the file. Raises OSError, also if the file was deleted, because its calls would be lost.
+        """Sync the file. Raises OSError, even if the file was only deleted, because its calls would be lost.
 
         After a failure only ``rebuild`` helps, because the system may have dropped unwritten data.
         """

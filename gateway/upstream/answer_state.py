@@ -167,7 +167,7 @@ class _Choice:
         """The beginning of a call without arguments so far. It is held because its name may come in pieces."""
         self._names_grow = not (state.native or state.ends_blocks)
         self._sealed = 0
-        """The number of reasoning blocks that ended with a seal: further reasoning is another block."""
+        """The number of reasoning blocks that ended with a seal: later reasoning is another block."""
 
     @property
     def reason(self) -> str:

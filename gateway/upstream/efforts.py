@@ -117,7 +117,7 @@ def effort_of(budget: int) -> str:
 
 
 def chat_effort(fields: Fields) -> str | None:
-    """Returns the effort of a chat as a word, also if it is in OpenRouter's ``reasoning``; None if it has none."""
+    """Returns the effort of a chat as a word, from OpenRouter's ``reasoning`` too; None if it sets no effort."""
     reasoning = rawjson.maybe(fields.get("reasoning"))
     if not rawjson.is_null(fields.get(EFFORT)) or not isinstance(reasoning, dict):
         return rawjson.text_at(fields.get(EFFORT)) or None

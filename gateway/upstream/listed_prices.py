@@ -56,7 +56,7 @@ _EXTRAS = {
     "image_output": "output_image",
     "internal_reasoning": "reasoning",
 }
-"""Our names of further rates per token, by OpenRouter's."""
+"""Our names of other rates per token, by OpenRouter's."""
 _UNIT_FIELDS = ("unit", "units", "price_unit", "pricing_unit", "per", "price_per")
 _UNITS = {
     **dict.fromkeys(("", "1"), MILLION),

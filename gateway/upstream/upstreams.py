@@ -132,7 +132,7 @@ class Upstreams:
         self.unnamed.pop(channel_id, None)
 
     async def close(self) -> None:
-        """Close all connections, also those on which answers are arriving."""
+        """Close all connections, even those on which answers are arriving."""
         for pools in [*self._pools.values(), self._retired]:
             for pool in pools:
                 await pool.close()

@@ -85,7 +85,7 @@ def _sort_from_top(page: AnyPage, column: str, *, reverse: bool) -> None:
 
 
 async def choose_columns(page: AnyPage) -> None:
-    """Choose which columns are shown. Without a choice, as many as fit are shown, also in a window of another size."""
+    """Choose which columns are shown. Without a choice, as many as fit are shown, even after the window is resized."""
     table, options = page.table, [(column.id, column.title or column.id) for column in page.columns]
     before = set(table.chosen_ids) or {column.id for column in shown_columns(table)}
     about = "If nothing is selected, as many as fit are shown."

@@ -168,7 +168,7 @@ class TextLayout(msgspec.Struct, frozen=True):
 
 
 def move_bar(page: AnyPage, step: int) -> None:
-    """Select another bar, ``step`` bars further in the past."""
+    """Select the bar that is ``step`` bars earlier."""
     if (layout := page.text_layout) is not None:
         page.bars_back = max(0, min(len(layout.bars.starts) - 1, page.bars_back + step))
     page.renew()

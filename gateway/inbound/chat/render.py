@@ -44,7 +44,7 @@ def _call(event: ToolCallBegan, arguments: msgspec.Raw) -> JsonObject:
 
 
 def _with_function_call(choice: JsonObject, name: str) -> JsonObject:
-    """Returns a choice in the legacy spelling, which has one call. Further ones stay in ``tool_calls``."""
+    """Returns a choice in the legacy spelling, which has one call. Other calls stay in ``tool_calls``."""
     said = dict(choice[name])
     first, *others = said.pop("tool_calls", [{}])
     if "function" in first and not first.get("index"):  # neither a custom tool's call nor a further one

@@ -1,4 +1,4 @@
-"""Chat endpoint: chat completions over HTTP, also for requests in another API's form.
+"""Chat endpoint: chat completions over HTTP, even for requests in another API's form.
 
 Cursor sends requests of the Responses API to ``/v1/chat/completions``, or chats with flat tools, and for Claude with
 Anthropic's blocks in the messages. It reads the answer as a chat completion, so the request is translated to one.
