@@ -165,9 +165,9 @@ tollkeeper.params[:0] = [home_option(), *address_options()]
 def _start(ctx: click.Context) -> NoReturn:
     """Open the console; without a terminal or a console, serve; on a plain terminal, print a line for each call."""
     streams = (sys.stdin, sys.stdout, sys.stderr)  # Textual draws on stderr
-    terminals = all(stream is not None and stream.isatty() for stream in streams)
-    plain = os.environ.get("TERM") == "dumb" or os.environ.get("TOLLKEEPER_PLAIN", "") not in ("", "0")
-    console = _console() if terminals and not plain and importlib.util.find_spec("tui.app") else None
+    has_terminal = all(stream is not None and stream.isatty() for stream in streams)
+    is_plain = os.environ.get("TERM") == "dumb" or os.environ.get("TOLLKEEPER_PLAIN", "") not in ("", "0")
+    console = _console() if has_terminal and not is_plain and importlib.util.find_spec("tui.app") else None
     from gateway.config import load
 
     config = load(home=ctx.meta.get(HOME), host=ctx.meta.get(HOST), port=ctx.meta.get(PORT))
@@ -179,7 +179,7 @@ def _start(ctx: click.Context) -> NoReturn:
         ctx.exit(console.run(config))
     from gateway.commands.server import follow_or_serve, serve_here
 
-    ctx.exit(follow_or_serve(config) if terminals and plain else serve_here(config))
+    ctx.exit(follow_or_serve(config) if has_terminal and is_plain else serve_here(config))
 
 
 def _console() -> ModuleType:

@@ -329,14 +329,14 @@ def _welcome(engine: Engine, config: Config, key: str) -> Welcome:
     """Returns the report of a server that answers. ``key`` is the first token's, if it was just made."""
     registry = engine.catalog.registry
     token = next(iter(registry.tokens.values()), None) if key else None
-    local = config.host in ("127.0.0.1", "localhost", "::1")
+    is_local = config.host in ("127.0.0.1", "localhost", "::1")
     return Welcome(
         address=engine.address,
         home=str(config.home),
         key=key,
         token=token.name if token is not None else "",
         models=list(engine.catalog.visible(token)) if token is not None else [],
-        open_to="" if local else f"this gateway listens on {config.host}: other machines can reach it with a token",
+        open_to="" if is_local else f"this gateway listens on {config.host}: other machines can reach it with a token",
         notes=list(engine.store.notes),
     )
 

@@ -31,8 +31,8 @@ def size_classes(app: App[Any]) -> Iterator[str]:
 
 
 def _ignore_same_size(screen: AnyScreen, event: events.Resize) -> None:
-    laid_out = all(other.outer_size == event.size for other in screen.app.screen_stack)
-    if laid_out and screen.has_class(*size_classes(screen.app)):
+    is_laid_out = all(other.outer_size == event.size for other in screen.app.screen_stack)
+    if is_laid_out and screen.has_class(*size_classes(screen.app)):
         event.stop().prevent_default()
 
 

@@ -79,8 +79,8 @@ class ConsoleSession:
         """Returns what the console is doing until it has data to show; empty once it has, and if the server is gone."""
         if self.link == "starting":
             return "starting the server"
-        waiting = self.link == "connecting" or (self.link == "attached" and self.board.status is None)
-        return "connecting to the server" if waiting else ""
+        is_waiting = self.link == "connecting" or (self.link == "attached" and self.board.status is None)
+        return "connecting to the server" if is_waiting else ""
 
     @property
     def keymap(self) -> Keymap:

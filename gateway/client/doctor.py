@@ -88,13 +88,13 @@ async def examine(case: Case, *, one_call: bool = False) -> AsyncIterator[Step]:
 
 async def examine_call(case: Case) -> AsyncIterator[Step]:
     """Yields one Step for each check of the call."""
-    failed = False
+    has_failed = False
     for name, check in CHECKS:
-        if failed:
+        if has_failed:
             yield Step(name=name, result="skipped", text="skipped; fix the failure above first")
         else:
             step = await _run_check(name, check, case)
-            failed = step.result == "fail"
+            has_failed = step.result == "fail"
             yield step
 
 
@@ -168,9 +168,9 @@ async def check_model(case: Case) -> str:
 
 async def _why(case: Case, api: str) -> Why:
     token = case.token.id if case.token is not None else case.key
-    streams = bool(TESTED[api].end_marks)
-    size = {"prompt_tokens": INPUT_BOUND} | ({"max_tokens": OUTPUT_CAP} if streams else {})
-    return await case.client.why(token, case.model, stream=streams, api=api if api != CHAT_API else None, **size)
+    can_stream = bool(TESTED[api].end_marks)
+    size = {"prompt_tokens": INPUT_BOUND} | ({"max_tokens": OUTPUT_CAP} if can_stream else {})
+    return await case.client.why(token, case.model, stream=can_stream, api=api if api != CHAT_API else None, **size)
 
 
 def _missing_model(text: str, fix: str) -> CheckFailed:

@@ -65,8 +65,8 @@ def exit_of(error: BaseException) -> Exit:
     if isinstance(error, click.Abort | KeyboardInterrupt | EOFError):
         return Exit.INTERRUPTED
     if isinstance(error, GatewayError):
-        upstream = error.code == "model_not_found" and bool(error.details.get("channel"))
-        return Exit.UPSTREAM if upstream else exit_for(type(error), error.code)
+        is_upstreams = error.code == "model_not_found" and bool(error.details.get("channel"))
+        return Exit.UPSTREAM if is_upstreams else exit_for(type(error), error.code)
     return Exit.FAILED
 
 

@@ -104,8 +104,8 @@ def edit_group(ref: str, *, as_json: bool, **values: Any) -> None:
             notes.append(_hidden_note(view))
         if "models" in patch:
             notes += await formatting.groups_without_models(client, [view.name])
-        unchanged = all(getattr(before, name) == getattr(view, name) for name in patch)
-        return view, notes, f"is as before: {NOTHING_CHANGED}" if unchanged else "saved"
+        is_unchanged = all(getattr(before, name) == getattr(view, name) for name in patch)
+        return view, notes, f"is as before: {NOTHING_CHANGED}" if is_unchanged else "saved"
 
     view, notes, message = run(work)
     out_change(view, f"Group '{view.name}' {message}.", *notes, as_json=as_json)

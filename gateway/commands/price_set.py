@@ -322,8 +322,8 @@ def _body(entry: Mapping[str, Any], place: str) -> dict[str, Any]:
             names = ", ".join(["model", *_DOLLAR_FIELDS, "like", "free"])
             raise click.BadParameter(f"{place}: unknown field '{plain(name, 40)}'; the fields are: {names}")
     body |= changed_fields(PRICE, values, PriceDraft())
-    free = str(entry.get("free", "")).lower() in ("true", "yes", "1")
-    if not free and "per_call" not in body and not {"input", "output"} <= body.keys():
+    is_free = str(entry.get("free", "")).lower() in ("true", "yes", "1")
+    if not is_free and "per_call" not in body and not {"input", "output"} <= body.keys():
         raise click.BadParameter(f"{place}: give input and output, or like, or free")
     return {"input": 0, "output": 0} | body
 

@@ -159,8 +159,8 @@ class Scheduler:
 
     def state(self) -> ServiceState:
         result = _run(["schtasks", "/Query", "/TN", NAME, "/FO", "LIST"])
-        running = b"Running" in result.stdout
-        return ServiceState(system=self.system, installed=result.returncode == 0, running=running, file="")
+        is_running = b"Running" in result.stdout
+        return ServiceState(system=self.system, installed=result.returncode == 0, running=is_running, file="")
 
 
 def service_manager() -> FileService | Scheduler:

@@ -48,13 +48,13 @@ async def changes_to_save(channel: Channel, old: Channel | None, edits: ConfigEd
     channel = separate_patterns(channel)
     if old is None and not channel.models and not channel.patterns:
         channel = msgspec.structs.replace(channel, patterns=ALL)
-    same_url = old is not None and old.base_url == channel.base_url
-    before = _fetched_list(edits.registry.lists.get(channel.id)) if same_url else None
+    is_same_url = old is not None and old.base_url == channel.base_url
+    before = _fetched_list(edits.registry.lists.get(channel.id)) if is_same_url else None
     listed, needs_list = before, old is None or _has_other_list(old, channel)
     if channel.patterns:
         selects = needs_list or (old is not None and old.patterns != channel.patterns)
         if needs_list or (selects and before is None):
-            channel, listed = await _fetch_or_keep(channel, before, edits, same_url=same_url)
+            channel, listed = await _fetch_or_keep(channel, before, edits, same_url=is_same_url)
         if (fetched := _fetched_list(listed)) is not None:
             channel = offered_models(channel, fetched.models, edits.now)
             if selects and not channel.models:
@@ -294,8 +294,8 @@ def _field_at_fault(channel: Channel, error: UpstreamError) -> str:
     if error.kind in (FailureKind.AUTH, FailureKind.UNSET):
         return "key"
     vendor = vendor_of("", channel.base_url)
-    right_url = vendor.base_url == channel.base_url or (error.status or 0) >= 500 or error.code in _BUSY
-    return "models" if right_url or error.param == "models" else "base_url"
+    is_right_url = vendor.base_url == channel.base_url or (error.status or 0) >= 500 or error.code in _BUSY
+    return "models" if is_right_url or error.param == "models" else "base_url"
 
 
 def _is_known_root(channel: Channel) -> bool:

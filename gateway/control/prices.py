@@ -285,8 +285,8 @@ def _next_rise(model: str, price: Price, now: Millis) -> PriceRise | None:
     """Returns the next known rise of a price, if any. Rules for variants or for some hours are ignored."""
     current = in_force(price, now)
     for rule in price.rules:
-        later = rule.since > now and not rule.variant and not rule.during
-        if later and (rule.input > current.input or rule.output > current.output):
+        is_later = rule.since > now and not rule.variant and not rule.during
+        if is_later and (rule.input > current.input or rule.output > current.output):
             return PriceRise(
                 model=model,
                 since_ms=rule.since,
@@ -317,8 +317,8 @@ def _published_prices(registry: Registry) -> Iterator[PublishedPrice]:
 
 def _hints(registry: Registry, price_list: PriceList) -> Iterator[PriceHint]:
     for channel, served, price in _prices_in_use(registry):
-        unpriced = price is None and channel.dialect is not Dialect.MOCK
-        if unpriced and (text := price_list.hint(channel, served.upstream_name)):
+        is_unpriced = price is None and channel.dialect is not Dialect.MOCK
+        if is_unpriced and (text := price_list.hint(channel, served.upstream_name)):
             yield PriceHint(model=served.name, channel=channel.name, text=text)
 
 

@@ -279,9 +279,9 @@ def _routes(engine: Engine, entry: ModelEntry, outcome: DryRun) -> Iterator[Rout
             passed = skip_reasons.get(route.channel.name, "")
             view = _route(engine, route.channel, model.name, route.served.upstream_name, passed)
             chance = round(chances.get(route.channel.id, 0.0), 4)
-            last_resort = bool(chance and view.passed)
+            is_last_resort = bool(chance and view.passed)
             yield msgspec.structs.replace(
-                view, place=place_text(route, engine.health.latency), chance=chance, last_resort=last_resort
+                view, place=place_text(route, engine.health.latency), chance=chance, last_resort=is_last_resort
             )
 
 

@@ -121,8 +121,8 @@ class Attempts:
             except UpstreamError:  # already noted
                 raise
             except BaseException as error:
-                unsent = isinstance(error, BadRequest | Unavailable) and not isinstance(error, AnswerMemoryFull)
-                self._note_attempt(call, route, began, reason="abandoned", billed=not unsent)
+                is_unsent = isinstance(error, BadRequest | Unavailable) and not isinstance(error, AnswerMemoryFull)
+                self._note_attempt(call, route, began, reason="abandoned", billed=not is_unsent)
                 raise
             finally:
                 self.channel_limits.release_slot(call)
@@ -212,13 +212,13 @@ class Attempts:
             call.result.resends += 1
             return await self._repeat(call, order, route)
         except AttemptFailed as translated:
-            untranslatable = not translated.failure.sent
+            is_untranslatable = not translated.failure.sent
             is_certain = failed.failure.lacks_api or translated.accepted
-            if untranslatable or not is_certain:
+            if is_untranslatable or not is_certain:
                 self.preparer.unlearn_lack(call, route, failed.failure)
-            if untranslatable and failed.failure.refused_kinds:
+            if is_untranslatable and failed.failure.refused_kinds:
                 raise failed from None
-            if untranslatable or is_certain or translated.failure.kind is not FailureKind.SERVER:
+            if is_untranslatable or is_certain or translated.failure.kind is not FailureKind.SERVER:
                 raise
             raise failed from None
 

@@ -80,12 +80,12 @@ class _Failures(msgspec.Struct, eq=False):
 
     def add_failure(self, now: float) -> bool:
         """Count a failure. Returns whether the breaker opens."""
-        half_open = bool(self.reason)
+        is_half_open = bool(self.reason)
         self.in_a_row += 1
         self.outcomes.append((now, False))
         recent = [succeeded for at, succeeded in self.outcomes if at > now - WINDOW_S]
         mostly_failures = len(recent) >= 5 and 2 * recent.count(False) >= len(recent)
-        return half_open or self.in_a_row >= 3 or mostly_failures
+        return is_half_open or self.in_a_row >= 3 or mostly_failures
 
     def count_pause(self) -> float:
         """Count a pause. Returns its seconds."""

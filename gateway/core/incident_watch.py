@@ -187,8 +187,8 @@ class IncidentWatch:
 
     def _pause(self, channel: Channel, key: str, state: HealthState) -> Iterator[Condition]:
         """Yields the pause of a channel or key, if it has one. A refusal lasts until a key is accepted."""
-        refused = state.kind is FailureKind.AUTH
-        if state.kind is not FailureKind.UNSET and (state.name in PAUSED_STATES or refused):
+        is_refused = state.kind is FailureKind.AUTH
+        if state.kind is not FailureKind.UNSET and (state.name in PAUSED_STATES or is_refused):
             until = self._end_of_pause(state.left_s) if state.left_s else None
             yield _condition(channel, state.kind, state.reason, key=key, until=until)
 

@@ -241,15 +241,15 @@ class Pipeline:
             await self._finish(call, status, _end_of_stream(call, answer))
             return
         parts = answer.parts(call.result.usage)
-        large = sum(map(len, parts)) > UNCOUNTED
+        is_large = sum(map(len, parts)) > UNCOUNTED
         # the records and answers of several calls may be written together, in the loop's next turn
-        each_call = context.catalog.registry.settings.durability is Durability.CALL
-        soon = not (each_call or large) and context.client.may_wait
+        syncs_each_call = context.catalog.registry.settings.durability is Durability.CALL
+        soon = not (syncs_each_call or is_large) and context.client.may_wait
         record = self._settle(call, status, soon=soon)
         if not soon:
             await self._confirm(call, record)
         context.client.answer(call.whole_answer_headers(record), parts, soon=soon)
-        if large:
+        if is_large:
             del answer, parts  # from here on only the response holds it
             await context.client.wait_until_sent()
 
@@ -288,9 +288,9 @@ class Pipeline:
         """
         context, result, meter = call.context, call.result, self.meter
         result.outcome = outcome_of(call)
-        left = result.ended_by is Outcome.CLIENT_CLOSED and not context.request.stream
-        abandoned = isinstance(result.error, AnswerMemoryFull) and not call.delivery.content_sent
-        if (left or abandoned) and result.attempts:
+        has_left = result.ended_by is Outcome.CLIENT_CLOSED and not context.request.stream
+        is_abandoned = isinstance(result.error, AnswerMemoryFull) and not call.delivery.content_sent
+        if (has_left or is_abandoned) and result.attempts:
             result.usage = meter.prompt_usage(call)
         else:
             result.usage = meter.partial_usage(call)

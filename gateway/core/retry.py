@@ -202,9 +202,9 @@ def _pause_s(failure: UpstreamError, *, paused: bool) -> float | None:
     if failure.kind is FailureKind.RATE:
         return retry_after_s
     # 498: Groq lacks capacity at this moment
-    broke = failure.kind is FailureKind.SERVER and (failure.status == 498 or not 300 <= failure.status < 500)
-    unreached = failure.kind is FailureKind.NETWORK and not (failure.sent or failure.lasting)
-    return max(PAUSE_MS / 1000, retry_after_s or 0.0) if (broke or unreached) and not paused else None
+    is_broken = failure.kind is FailureKind.SERVER and (failure.status == 498 or not 300 <= failure.status < 500)
+    is_unreached = failure.kind is FailureKind.NETWORK and not (failure.sent or failure.lasting)
+    return max(PAUSE_MS / 1000, retry_after_s or 0.0) if (is_broken or is_unreached) and not paused else None
 
 
 def as_fallback(choice: RouteChoice, requested: ModelEntry) -> RouteChoice:

@@ -230,8 +230,8 @@ def expiry_time(ms: int) -> str:
 def ended_date(ms: int) -> str:
     """Returns the local date that ends at a moment; empty if no day ends then."""
     local = datetime.fromtimestamp(ms / 1000).astimezone()
-    ends = (local.hour, local.minute, local.second, local.microsecond) == (0, 0, 0, 0)
-    return (local.date() - timedelta(days=1)).isoformat() if ends else ""
+    is_midnight = (local.hour, local.minute, local.second, local.microsecond) == (0, 0, 0, 0)
+    return (local.date() - timedelta(days=1)).isoformat() if is_midnight else ""
 
 
 def zoned_time(ms: int) -> str:

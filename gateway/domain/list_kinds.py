@@ -32,10 +32,10 @@ class ListKind(Kind[T], kw_only=True):
 
     def change(self, field: Field, options: Mapping[str, Any], before: T) -> Any:
         values, flag = options.get(field.id) or (), self.clear_option[0]
-        cleared = bool(flag and options.get(_parameter(flag)))
-        if cleared and values:
+        is_cleared = bool(flag and options.get(_parameter(flag)))
+        if is_cleared and values:
             raise BadRequest(f"{flag} and {field.flags} exclude each other")
-        return self.gather(field, values, before) if values or cleared else msgspec.UNSET
+        return self.gather(field, values, before) if values or is_cleared else msgspec.UNSET
 
     def read_option(self, text: str, now: Millis) -> Any:
         """Returns what one option contains, as ``gather`` takes it."""

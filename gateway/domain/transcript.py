@@ -147,8 +147,8 @@ class Transcript:
         turn = self._turns[-1]
         if turn.role != "assistant" or turn.answered:
             return False
-        thinks = any(isinstance(block, ThoughtPart) and block.signed for block in blocks)
-        return not thinks or turn.thinks_only
+        has_thoughts = any(isinstance(block, ThoughtPart) and block.signed for block in blocks)
+        return not has_thoughts or turn.thinks_only
 
     def _add_call(self, block: CallPart, turn: _Turn) -> CallPart:
         """Add a call to a turn. Returns it with another id if it has none, or an earlier call's."""

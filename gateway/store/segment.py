@@ -95,8 +95,8 @@ class Segment:
             line, comma = raw.rstrip(b"\n").removeprefix(b","), raw.startswith(b",")
             if call := read_call(line):
                 doc_id, record = call
-                follows = offset == self.end + 1 and comma == (self.count > 0)
-                in_order = in_order and follows and doc_id > self.last
+                is_next = offset == self.end + 1 and comma == (self.count > 0)
+                in_order = in_order and is_next and doc_id > self.last
                 self.end = offset + len(line) + comma
                 if doc_id > self.last:  # ids only grow: an older one is a repeat
                     self.add_call(doc_id, record)

@@ -270,7 +270,7 @@ def _kind(status: int, error: ErrorBody, *, pauses: bool) -> FailureKind:
 def _code_and_text(channel: Channel, kind: FailureKind, status: int, error: ErrorBody) -> tuple[str, str]:
     """Returns the code and the message for the client, who never gets the upstream's words about the account."""
     code, text = "upstream_error", _server_text(status, error)
-    busy = status in _OVERLOADED or (status != 429 and bool(_BUSY.search(error.words)))
+    is_busy = status in _OVERLOADED or (status != 429 and bool(_BUSY.search(error.words)))
     if kind is FailureKind.AUTH:
         fault = "refused the channel's key" if channel.key else "requires a key and the channel has none"
         code, text = "upstream_auth_failed", f"the upstream {fault} (HTTP {status}). Set a valid key for this channel."
@@ -282,7 +282,7 @@ def _code_and_text(channel: Channel, kind: FailureKind, status: int, error: Erro
         code, text = _client_code(status, error), _own_words(status, error)
     elif kind is FailureKind.SLOW:
         code, text = TIMEOUT, f"the upstream gave up waiting: {_own_words(status, error)}"
-    elif busy:
+    elif is_busy:
         code, text = "upstream_overloaded", f"the upstream is overloaded: {_own_words(status, error)}"
     elif kind is FailureKind.RATE:
         code, text = "upstream_rate_limited", f"the upstream is limiting the rate: {_own_words(status, error)}"

@@ -316,9 +316,9 @@ def _vectors(request: MockRequest) -> dict[str, Any]:
     """Returns embeddings. Each word of a text has a direction by its hash; the vector is their sum, with length 1."""
     size = max(1, min(request.dimensions or 256, 4096))
     vectors = [_vector(text, size) for text in request.inputs[:2048]]
-    packed = request.encoding_format == "base64"
+    is_packed = request.encoding_format == "base64"
     data = [
-        {"object": "embedding", "index": i, "embedding": pack_vector(vector) if packed else vector}
+        {"object": "embedding", "index": i, "embedding": pack_vector(vector) if is_packed else vector}
         for i, vector in enumerate(vectors)
     ]
     return {"object": "list", "data": data, "model": request.model}

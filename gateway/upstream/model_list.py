@@ -51,8 +51,8 @@ def read_models(body: bytes) -> ModelPage | None:
     Ollama sends ``data: null`` if it has none. llama.cpp has ``models`` next to ``data``. The prefix ``models/`` of
     Gemini's names is removed.
     """
-    too_large = count_elements(body, _MAX_ELEMENTS) > _MAX_ELEMENTS  # decoded, it could take a gigabyte
-    decoded, after = None if too_large else rawjson.maybe(body.strip()), None
+    is_too_large = count_elements(body, _MAX_ELEMENTS) > _MAX_ELEMENTS  # decoded, it could take a gigabyte
+    decoded, after = None if is_too_large else rawjson.maybe(body.strip()), None
     entries = decoded
     if isinstance(decoded, dict):
         names = [name for name in ("data", "models") if name in decoded]
@@ -76,8 +76,10 @@ def _is_offered(entry: Any) -> bool:
     if not isinstance(entry, dict):
         return True
     methods = entry.get("supportedGenerationMethods")
-    usable = not isinstance(methods, list) or any(method in _METHODS for method in methods if isinstance(method, str))
-    return usable and entry.get("lifecycle") != "retired"
+    is_usable = not isinstance(methods, list) or any(
+        method in _METHODS for method in methods if isinstance(method, str)
+    )
+    return is_usable and entry.get("lifecycle") != "retired"
 
 
 def _read_model(entry: Any) -> ServedModel | None:

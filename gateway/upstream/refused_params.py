@@ -141,8 +141,8 @@ SEARCHED = 2000
 def refused_params(error: ErrorBody) -> tuple[str, ...]:
     """Returns the names of all parameters that an error may be about, each once."""
     message = _GROQ_PATH.sub(r"property '\1.", error.message[:SEARCHED])
-    refused = error.code in ("unsupported_parameter", "unknown_parameter")
-    paths = [error.param] if refused or (error.code == "unsupported_value" and error.param in _DEFAULT_ONLY) else []
+    is_refused = error.code in ("unsupported_parameter", "unknown_parameter")
+    paths = [error.param] if is_refused or (error.code == "unsupported_value" and error.param in _DEFAULT_ONLY) else []
     paths += error.refused
     paths += [match[1] for pattern in _NAMED for match in pattern.finditer(message)]
     lists = [match[1] for pattern in _LISTS for match in pattern.finditer(message)]

@@ -60,10 +60,10 @@ class _Results:
     def drop(self, result: JsonObject) -> bool:
         """Returns whether a result still waits for this call, and ends that wait."""
         waiting = self._waiting.get(rawjson.text_at(result, self._id_field), deque())
-        waits = any(result is other for other in waiting)
-        if waits:
+        is_waiting = any(result is other for other in waiting)
+        if is_waiting:
             waiting.popleft()
-        return waits
+        return is_waiting
 
 
 def with_pairs(messages: list[JsonObject]) -> list[JsonObject]:

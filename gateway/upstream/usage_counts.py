@@ -135,8 +135,8 @@ def merge(earlier: dict[str, Any], later: dict[str, Any], *, may_decrease: bool)
             merged[name], ignored_inside = merge(before, value, may_decrease=may_decrease)
             ignored = ignored or ignored_inside
             continue
-        smaller = isinstance(before, int) and isinstance(value, int) and 0 <= value < before
-        if smaller and not (may_decrease and value):
+        is_smaller = isinstance(before, int) and isinstance(value, int) and 0 <= value < before
+        if is_smaller and not (may_decrease and value):
             ignored = True
         else:
             merged[name] = value

@@ -91,7 +91,7 @@ def read_report(report: Mapping[str, Any], limits: LimitsOf = UsageLimits) -> Us
     if totals is None:
         return None
     suspect, plain = implausible or totals.suspect, OPENAI_NAMES.issuperset(report)
-    complete = totals.input is not None and totals.output is not None
+    is_complete = totals.input is not None and totals.output is not None
     usage = canonical(
         Usage(
             input=totals.input or 0,
@@ -100,7 +100,7 @@ def read_report(report: Mapping[str, Any], limits: LimitsOf = UsageLimits) -> Us
             cache_write_long=counts.get("long", 0) or counts.get(LONGEST_WRITE, 0),
             output=totals.output or 0,
             reasoning=totals.reasoning,
-            source=UsageSource.REPORTED if complete else UsageSource.PARTIAL,
+            source=UsageSource.REPORTED if is_complete else UsageSource.PARTIAL,
             parts=read_parts(report, counts),
             variant="" if plain else variant_of(report),
             other_model="" if plain else other_model_tokens(report)[0],
@@ -197,16 +197,16 @@ def _settle_gemini(counts: Mapping[str, int], limits: LimitsOf) -> _Totals | Non
         if not 0 <= prompt <= limits().input:
             return None
     if prompt is None:  # Vertex sends such reports for images at an address
-        alone = total is None and bool(candidates + thoughts)
-        return _Totals(None, candidates + thoughts, thoughts) if alone else None
+        is_alone = total is None and bool(candidates + thoughts)
+        return _Totals(None, candidates + thoughts, thoughts) if is_alone else None
     if "output" not in counts and total is not None and total > prompt + tools + thoughts:
         candidates = min(total - prompt - tools - thoughts, limits().max_output)
         has_output = True
     inputs = prompt + tools
     outputs = candidates + (0 if inputs + candidates == total else thoughts)
-    suspect = counts.get("cached", 0) > inputs
-    suspect = suspect or (has_output and total not in (None, inputs + outputs, prompt + outputs))
-    return _Totals(inputs, outputs if has_output else None, thoughts, suspect)
+    is_suspect = counts.get("cached", 0) > inputs
+    is_suspect = is_suspect or (has_output and total not in (None, inputs + outputs, prompt + outputs))
+    return _Totals(inputs, outputs if has_output else None, thoughts, is_suspect)
 
 
 class UsageReports:

@@ -152,8 +152,8 @@ class PublicApp:
 async def _answer_preflight(_engine: Engine, request: web.BaseRequest, _origin: CallOrigin) -> Response:
     """Answer the CORS preflight of a permitted origin, even for an unknown path: the request itself gets the 404."""
     requested_headers = request.headers.get("Access-Control-Request-Headers", "")
-    private = request.headers.get("Access-Control-Request-Private-Network") == "true"
-    return Response(status=204, headers=preflight_headers(requested_headers, private=private))
+    is_private = request.headers.get("Access-Control-Request-Private-Network") == "true"
+    return Response(status=204, headers=preflight_headers(requested_headers, private=is_private))
 
 
 async def _answer_ollama_probe(_engine: Engine, _request: web.BaseRequest, _origin: CallOrigin) -> Response:

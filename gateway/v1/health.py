@@ -29,7 +29,7 @@ async def answer_front_page(engine: Engine, _request: web.BaseRequest, _origin: 
 def health(engine: Engine) -> tuple[int, bytes]:
     """Returns HTTP status and JSON body. The body names no channels; the status is 503 while calls are rejected."""
     status = engine.status()
-    serving = status.state == "serving"
+    is_serving = status.state == "serving"
     body = {
         "status": {"serving": "ok", "draining": "stopping"}.get(status.state, status.state),
         "version": __version__,
@@ -39,7 +39,7 @@ def health(engine: Engine) -> tuple[int, bytes]:
         "store": "failed" if status.store_error else "ok",
         "store_error": status.store_error,
     }
-    return (200 if serving else 503), msgspec.json.encode(body)
+    return (200 if is_serving else 503), msgspec.json.encode(body)
 
 
 def front_page(address: str) -> bytes:

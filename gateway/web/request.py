@@ -51,13 +51,13 @@ def keys_of(request: web.BaseRequest) -> list[str]:
     scheme, _, bearer = authorization[0].partition(" ") if authorization else ("bearer", "", "")
     if scheme.startswith(PREFIX):
         scheme, bearer = "bearer", scheme
-    malformed = scheme.lower() != "bearer"
-    bearer = "" if malformed else bearer.strip()
+    is_malformed = scheme.lower() != "bearer"
+    bearer = "" if is_malformed else bearer.strip()
     if bearer.startswith(PREFIX) and _API_KEY not in headers and _X_API_KEY not in headers:
         return [bearer]
     candidates = (bearer, headers.get("api-key", ""), headers.get("x-api-key", ""))
     keys = list(dict.fromkeys(bare_key(key.strip()) for key in candidates if key.strip()))
-    if malformed and not keys:
+    if is_malformed and not keys:
         raise InvalidToken("the Authorization header must be 'Bearer <token>'")
     return keys
 

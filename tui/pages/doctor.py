@@ -84,7 +84,7 @@ class DoctorPage(ConsolePage):
 
     def report(self, width: int) -> Content:
         card, steps = TextCard(width, label=26), self._shown_steps()
-        names = [name for name, _ in CHECKS]  # those that always run, then the further ones that have finished so far
+        names = [name for name, _ in CHECKS]  # those that always run, then the others that have finished so far
         names += [step.name for step in steps[len(names) :]]
         if self._began is not None and len(steps) >= len(CHECKS):
             names.append("channels and machine")

@@ -299,9 +299,9 @@ class ListPage(ConsolePage, PageListing[R], Generic[R]):
         """Sort by the column with this id, in its usual order unless reversed; an empty id: by none."""
         sorted_by: Column[R] | None = next((c for c in self.columns if c.id == column and c.sort), None)
         self.view.sort, self.view.reverse = (column, reverse) if sorted_by else ("", False)
-        descending = sorted_by is not None and sorted_by.largest_first != reverse
-        self.table.sort, self.table.descending = self.view.sort, descending
-        self.source.order(sorted_by, descending=descending)
+        is_descending = sorted_by is not None and sorted_by.largest_first != reverse
+        self.table.sort, self.table.descending = self.view.sort, is_descending
+        self.source.order(sorted_by, descending=is_descending)
         self.table.held = False
         self.table.rearrange()
 

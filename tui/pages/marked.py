@@ -113,8 +113,8 @@ async def _run(page: AnyPage, action: str, views: Sequence[Any]) -> None:
     verb = "Make free" if action == "free" else change.action.partition(" ")[0]
     question = f"{change.action.replace('{}', _count_text(page, views))}?"
     text = f"{_list_names(views)}\n\n{change.consequences}".strip()
-    harmless = action in ("enable", "add", "limits", "budgets")  # they end nothing, and are undone in one step
-    if not await page.ask(Confirm(question, text, verb, harmless=harmless)):
+    is_harmless = action in ("enable", "add", "limits", "budgets")  # they end nothing, and are undone in one step
+    if not await page.ask(Confirm(question, text, verb, harmless=is_harmless)):
         return
     table = "prices" if page.id == "models" else page.id
     summary = await page.session.client.batch(table, change.patches)

@@ -221,8 +221,8 @@ async def _import_prices(page: AnyPage) -> None:
     trusted = {proposal.model for proposal in changes} - suspicious
     checked = await page.ask(MultiSelect("List prices", text, price_options(changes), trusted))
     if checked:
-        accept = not suspicious.isdisjoint(checked)  # checking one accepts it
-        outcomes = await session.client.import_prices(sorted(checked), apply=True, accept=accept)
+        accepts_suspicious = not suspicious.isdisjoint(checked)  # checking one accepts it
+        outcomes = await session.client.import_prices(sorted(checked), apply=True, accept=accepts_suspicious)
         count = sum(outcome.applied for outcome in outcomes)
         page.report_change(f"{fmt.count_text(count, 'price')} imported.")
 

@@ -123,8 +123,8 @@ class ModelsListing(PageListing[ModelRow]):
         """Returns a channel's state: ``cooling`` also if its upstream lately did not have the model."""
         if channel is None:
             return "off"
-        missing = channel.missing_models.get(model, 0) > self.session.now()
-        return "cooling" if missing and channel.state == "ok" else channel.state
+        is_missing = channel.missing_models.get(model, 0) > self.session.now()
+        return "cooling" if is_missing and channel.state == "ok" else channel.state
 
     def _row(self, model: ModelView, channels: Mapping[str, ChannelView], places: int) -> ModelRow:
         total = self.trends.totals.get(model.name)

@@ -119,10 +119,10 @@ def _show_saved(page: AnyPage, field: Field, saved: Settings) -> None:
 
 
 def _choose(page: AnyPage, choice: ConsoleChoice, value: str) -> None:
-    changed = value != choice.read(page.app)
+    is_changed = value != choice.read(page.app)
     choice.write(page.app, value)
     page.renew()
-    if changed and choice.applies == RESTART:
+    if is_changed and choice.applies == RESTART:
         toast(page, f"{choice.label}: {value}, from the next start of the console.")
 
 

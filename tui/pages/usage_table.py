@@ -92,10 +92,10 @@ def series_columns(plan: ChartPlan, total: SumRow, by: str, width: int) -> Serie
     columns = [name]
     measured = [column for column in NUMBERS if MEASURES[_measure_of(column)] is plan.measure]
     for rank, column in enumerate(NUMBERS, 1):
-        last = column is measured[-1]
-        title = column.title + (glyphs.DESCENDING if last else "")  # times are sorted by their average
+        is_last = column is measured[-1]
+        title = column.title + (glyphs.DESCENDING if is_last else "")  # times are sorted by their average
         columns.append(msgspec.structs.replace(column, title=title, rank=0 if column in measured else rank))
-        if last and not plan.measure.lines:  # times have no shares
+        if is_last and not plan.measure.lines:  # times have no shares
             columns.append(Column("share", "share", 5, partial(_share, plan, total), right=True))
     over_time = partial(_over_time, plan)
     columns.append(Column("trend", "  over time", 19, lambda _: "", max_width=63, extra=True, fit_text=over_time))

@@ -413,14 +413,14 @@ class Form(DialogScreen[Any]):
             return
         part = self.query_one(".advanced")
         had_focus = self.focused is not None and part in self.focused.ancestors
-        opens = not part.display
-        await self.fields.unfold(is_open=opens)
+        was_folded = not part.display
+        await self.fields.unfold(is_open=was_folded)
         row = next((row for row in self.fields.rows.values() if row.input.has_focus), None)
-        if opens and row is not None and row.field.id in self._wrong_ids:
+        if was_folded and row is not None and row.field.id in self._wrong_ids:
             return
-        if opens or had_focus:
-            targets = [row for row in self.fields.rows.values() if row.display and row.field.advanced == opens]
-            target = targets[0 if opens else -1].input
+        if was_folded or had_focus:
+            targets = [row for row in self.fields.rows.values() if row.display and row.field.advanced == was_folded]
+            target = targets[0 if was_folded else -1].input
             _keep_closed(target)
             target.focus()
 

@@ -271,9 +271,9 @@ class _MessageReader:
         parts = read(message.content, f"{where}.content", self.transcript, message.cache_control)
         parts += read_content(message.images, f"{where}.images", self.transcript)
         if role in _RESULT_ROLES:  # in the legacy spelling a result has no id, but the function's name
-            failed = bytes(message.is_error) == b"true" or bytes(message.status) == b'"error"'
+            has_failed = bytes(message.is_error) == b"true" or bytes(message.status) == b'"error"'
             call_id, name = str(message.tool_call_id or ""), message.name or ""
-            result = ResultPart(call_id=call_id, name=name, parts=result_parts(parts), failed=failed)
+            result = ResultPart(call_id=call_id, name=name, parts=result_parts(parts), failed=has_failed)
             self.transcript.add("tool", (result,))
         elif role == "assistant":
             self.transcript.add(role, self._assistant_blocks(message, parts, where))

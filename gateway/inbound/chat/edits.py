@@ -110,12 +110,12 @@ class ChunkEditor(Renderer):
             self.changed = True
             message.setdefault("content", None)
             message["role"] = "assistant"
-        ends = bool(reason) and not (is_first or has_content or index in self._ended)  # else more may follow
-        if ends:
+        ends_choice = bool(reason) and not (is_first or has_content or index in self._ended)  # else more may follow
+        if ends_choice:
             self._ended[index] = reason
             self.changed = True
             message = self._with_empty_arguments(index, message)
-        fields["finish_reason"] = reason if ends else None
+        fields["finish_reason"] = reason if ends_choice else None
         fields |= {"index": index, "delta": message}
         fields.pop("usage", None)
         self._order.screen.clean(fields)

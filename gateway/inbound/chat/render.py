@@ -47,7 +47,7 @@ def _with_function_call(choice: JsonObject, name: str) -> JsonObject:
     """Returns a choice in the legacy spelling, which has one call. Other calls stay in ``tool_calls``."""
     said = dict(choice[name])
     first, *others = said.pop("tool_calls", [{}])
-    if "function" in first and not first.get("index"):  # neither a custom tool's call nor a further one
+    if "function" in first and not first.get("index"):  # neither a custom tool's call nor another one
         said |= {"function_call": first["function"], **({"tool_calls": others} if others else {})}
         choice = {**choice, name: said}
     return {**choice, "finish_reason": "function_call"} if choice["finish_reason"] == "tool_calls" else choice

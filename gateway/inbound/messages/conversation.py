@@ -145,8 +145,8 @@ def translate_messages(order: Order) -> tuple[Order, MessageStyle]:
     translated = msgspec.structs.replace(
         order, fields=fields, body=b"", conversation=conversation, forward={}, query=""
     )
-    muted = rawjson.maybe(request["max_tokens"]) == 0
-    return translated, MessageStyle(muted=muted)
+    is_muted = rawjson.maybe(request["max_tokens"]) == 0
+    return translated, MessageStyle(muted=is_muted)
 
 
 def _refuse_untranslatable(fields: Fields) -> None:

@@ -235,9 +235,11 @@ class WholeMessageRenderer(WholeRenderer):
         report = {**_opening_usage(usage), **_final_usage(usage)}
         if self._style.muted:
             return rawjson.encode(_message(self._order, [], report, *_MUTED_ENDING))
-        refused = any(block.kind is BlockKind.REFUSAL for block in self.blocks)
+        has_refusal = any(block.kind is BlockKind.REFUSAL for block in self.blocks)
         content = [part for block in self.blocks for part in self._content_blocks(block)]
-        return rawjson.encode(_message(self._order, content, report, *_ending_of(self.finishes[0], refused=refused)))
+        return rawjson.encode(
+            _message(self._order, content, report, *_ending_of(self.finishes[0], refused=has_refusal))
+        )
 
     def _content_blocks(self, block: WholeBlock) -> list[dict[str, Any]]:
         """Returns the vendor's blocks for a block. Only one with media has several."""

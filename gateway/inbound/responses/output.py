@@ -191,13 +191,13 @@ class CallItem(OutputItem):
 
     def __init__(self, id: str, call_id: str, tool: ClientTool, *, bare: bool) -> None:
         """``bare``: the upstream has custom tools itself, so the pieces are the input."""
-        custom = tool.kind is ToolKind.CUSTOM
+        is_custom = tool.kind is ToolKind.CUSTOM
         names = {"name": tool.name, "namespace": tool.namespace} if tool.namespace else {"name": tool.name}
-        super().__init__(id, "custom_tool_call" if custom else "function_call", call_id=call_id, **names)
-        self._wrapped = custom and not bare
-        self._field = "input" if custom else "arguments"
-        self._events = b"custom_tool_call_input" if custom else b"function_call_arguments"
-        self._name = b"" if custom else field(b"name", rawjson.encode(tool.name))
+        super().__init__(id, "custom_tool_call" if is_custom else "function_call", call_id=call_id, **names)
+        self._wrapped = is_custom and not bare
+        self._field = "input" if is_custom else "arguments"
+        self._events = b"custom_tool_call_input" if is_custom else b"function_call_arguments"
+        self._name = b"" if is_custom else field(b"name", rawjson.encode(tool.name))
 
     def add_piece(self, piece: bytes, logprobs: bytes = NO_LOGPROBS) -> Iterable[Event]:
         super().add_piece(piece)

@@ -103,12 +103,12 @@ def _last_prompt(turns: Sequence[Turn]) -> int:
 
     Programs such as droid add reminders of the user to the results of tools. The API still wants the loop's thoughts.
     """
-    last, with_results = -1, False
+    last, has_results = -1, False
     for position, turn in enumerate(turns):
-        if turn.role == "user" and not with_results:
+        if turn.role == "user" and not has_results:
             last = position
         elif turn.role in ("assistant", "tool"):
-            with_results = turn.role == "tool"
+            has_results = turn.role == "tool"
     return last
 
 

@@ -252,8 +252,8 @@ def _declaration(offer: ToolOffer) -> dict[str, Any]:
         declaration["description"] = offer.description
     schema = schema_fields(offer)
     if _has_arguments(schema):
-        typed = "type" in schema or "$ref" in schema
-        declaration["parametersJsonSchema"] = schema if typed else {"type": "object", **schema}
+        has_type = "type" in schema or "$ref" in schema
+        declaration["parametersJsonSchema"] = schema if has_type else {"type": "object", **schema}
     return declaration
 
 

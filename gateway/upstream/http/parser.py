@@ -204,8 +204,8 @@ class Parser:
     def ends_at_close(self) -> bool:
         """Returns whether the answer ends when the connection closes, because it has neither a length nor chunks."""
         headers = self._headers
-        whole_head = self._answer is not None and self._answer.status > 0
-        return whole_head and "content-length" not in headers and "transfer-encoding" not in headers
+        has_whole_head = self._answer is not None and self._answer.status > 0
+        return has_whole_head and "content-length" not in headers and "transfer-encoding" not in headers
 
     def on_message_begin(self) -> None:
         if self._answer is None:

@@ -51,13 +51,13 @@ class OpenConnections:
     def add(self) -> bool:
         """Count one more. Returns whether an idle one was closed for it. Raises Unavailable if all are in use."""
         limit = self._limit()
-        full = limit > 0 and self.count >= limit
-        if full and not any(pool.close_one() for pool in self.pools):
+        is_full = limit > 0 and self.count >= limit
+        if is_full and not any(pool.close_one() for pool in self.pools):
             raise self.no_connection_error(
                 f"all {limit} upstream connections that the system's limit of open files allows are in use"
             )
         self.count += 1
-        return full
+        return is_full
 
     def no_connection_error(self, reason: str) -> Unavailable:
         """Returns the error of a call that cannot get a connection, and logs it. No channel is at fault."""

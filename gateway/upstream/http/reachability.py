@@ -56,8 +56,8 @@ async def check_reachability(base_url: str, seconds: float, proxy: Proxy | None 
             transport, _ = await dialer.dial(target, asyncio.Protocol)
     except OSError as exc:
         stage = Stage.CERTIFICATE if isinstance(exc, ssl.SSLError) else stage
-        slow = isinstance(exc, TimeoutError) and not exc.strerror
-        text = f"no answer within {limit_s:g} s" if slow else error_text(exc)
+        is_slow = isinstance(exc, TimeoutError) and not exc.strerror
+        text = f"no answer within {limit_s:g} s" if is_slow else error_text(exc)
         return msgspec.structs.replace(result, failed=stage, text=text)
     tls = transport.get_extra_info("ssl_object")
     transport.close()

@@ -166,8 +166,8 @@ class OpenAIDialect(ChannelDialect):
         url = endpoint(channel.base_url, "/chat/completions")
         fields, dropped = fit_request(order.fields, target.rules)
         fields["model"] = rawjson.raw(served.upstream_name)
-        limited = "max_tokens" in fields or "max_completion_tokens" in fields
-        lowered = limit_output(fields, target.limit_field, target.served.max_output) if limited else None
+        has_limit = "max_tokens" in fields or "max_completion_tokens" in fields
+        lowered = limit_output(fields, target.limit_field, target.served.max_output) if has_limit else None
         if order.output_budget is not None and target.may_be_limited:
             lowered = _limit_to_budget(fields, order.output_budget, target) or lowered
         streams = rawjson.maybe(fields.get("stream")) is True  # as the server wants it

@@ -133,9 +133,9 @@ def write_answer(vectors: list[Vector], order: Order, answer: Fields, body: byte
     are_floats = rawjson.maybe(order.fields.get("output_dtype")) in (None, "float")
     embeddings = [as_encoding(vector.embedding, encoding) if are_floats else vector.embedding for vector in vectors]
     usage = read_usage(answer.get("usage"))
-    unchanged = all(new is vector.embedding for new, vector in zip(embeddings, vectors, strict=True))
-    numbered = [vector.index for vector in vectors] == list(range(len(vectors)))
-    regular = unchanged and numbered and usage is not None and answer.get("model") == rawjson.raw(order.model)
+    is_unchanged = all(new is vector.embedding for new, vector in zip(embeddings, vectors, strict=True))
+    are_numbered = [vector.index for vector in vectors] == list(range(len(vectors)))
+    regular = is_unchanged and are_numbered and usage is not None and answer.get("model") == rawjson.raw(order.model)
     if not (regular and body):
         data = [{"object": "embedding", "index": i, "embedding": vector} for i, vector in enumerate(embeddings)]
         answer |= {"object": rawjson.raw("list"), "data": rawjson.raw(data), "model": rawjson.raw(order.model)}

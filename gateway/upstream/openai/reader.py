@@ -301,15 +301,15 @@ def may_report_error(fields: Fields, data: bytes) -> bool:
 
 def _parse_choice(fields: Fields, holder: str, index: int) -> ParsedChoice:
     """Returns a choice, whose content is in ``holder``. Raises ValueError."""
-    whole = holder == "message"
-    raw, other = fields.get(holder, NULL), "delta" if whole else "message"
+    is_whole = holder == "message"
+    raw, other = fields.get(holder, NULL), "delta" if is_whole else "message"
     is_other = raw == NULL and other in fields
     if is_other:
         raw = fields.pop(other)
     message = {} if raw == NULL else rawjson.fields(raw)
     if raw == NULL and "text" in fields:  # as completions have it
         message["content"] = fields.pop("text")
-    elif raw == NULL and whole:
+    elif raw == NULL and is_whole:
         word = rawjson.value(fields.get("finish_reason"))
         if not (isinstance(word, str) and finish_reason(word, has_calls=False) == "content_filter"):  # Azure removes it
             raise ValueError("a choice has no message")
@@ -321,7 +321,7 @@ def _parse_choice(fields: Fields, holder: str, index: int) -> ParsedChoice:
         calls = call_objects(raw)
     elif (raw := message.get("function_call", NULL)) != NULL:
         calls = [{"function": raw}]
-    return ParsedChoice(index, fields, message, calls, whole, repeats=is_other and not whole)
+    return ParsedChoice(index, fields, message, calls, is_whole, repeats=is_other and not is_whole)
 
 
 def upstream_id(answer: Fields, screen: Screen) -> str:
