@@ -17,7 +17,7 @@ from textual.style import Style
 from gateway.domain.text import plain
 
 LIMIT = 300
-"""The most characters of a text on the screen, unless more are asked for."""
+"""The default length to which texts on the screen are cut, in characters."""
 
 _VARIATION_SELECTORS = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]")
 """Terminals disagree about the width of the characters before them."""

@@ -107,8 +107,8 @@ def edit_group(ref: str, *, as_json: bool, **values: Any) -> None:
         is_unchanged = all(getattr(before, name) == getattr(view, name) for name in patch)
         return view, notes, f"is as before: {NOTHING_CHANGED}" if is_unchanged else "saved"
 
-    view, notes, message = run(work)
-    out_change(view, f"Group '{view.name}' {message}.", *notes, as_json=as_json)
+    view, notes, result = run(work)
+    out_change(view, f"Group '{view.name}' {result}.", *notes, as_json=as_json)
 
 
 def _hidden_note(view: GroupView) -> str:

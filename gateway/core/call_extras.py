@@ -46,7 +46,7 @@ def _may_cache_for_12h(request: InboundRequest) -> bool:
 
 
 def _searches(fields: Mapping[str, msgspec.Raw]) -> int:
-    """Returns the most searches to hold for. Each of the vendor's tools has a limit of its own, or none."""
+    """Returns the maximum number of searches to hold for. Each tool of the vendor has its own limit, or none."""
     tools = fields.get("tools", rawjson.NULL)
     searches = SEARCHES_HELD if any(name in fields for name in _SEARCH_OPTIONS) else 0
     if b"search" not in plain_escapes(tools).lower():

@@ -102,7 +102,7 @@ def effects_of(offers: Iterable[tuple[Channel, ServedModel]]) -> ChannelEffects:
 
 
 def _added_input(overrides: Overrides) -> int:
-    """Returns the most input tokens that an owner's overrides add. Numbers and flags add none."""
+    """Returns the maximum input tokens that an owner's overrides add. Numbers and flags add none."""
     parameters = {**overrides.default, **overrides.set}
     texts = {
         name: msgspec.Raw(msgspec.json.encode(value))

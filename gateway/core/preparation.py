@@ -108,7 +108,7 @@ class Preparer:
         return api.has_kinds(order.fields, self.learned.refused_kinds(channel.id, api.name, now))
 
     def recalled_tokens(self, fields: Mapping[str, msgspec.Raw]) -> int:
-        """Returns the most input tokens that a dialect may add to a request from memory."""
+        """Returns the maximum input tokens that a dialect may add to a request from memory."""
         return max([adapter.recalled_tokens(fields) for adapter in self._adapters])
 
     async def run(self, call: Call, work: Callable[[], Result]) -> Result:

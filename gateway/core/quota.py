@@ -88,7 +88,7 @@ UNKNOWN_INPUT = 128_000
 """Tokens to hold for input that only the upstream knows, at a model with unknown context."""
 
 Recall = Callable[[Mapping[str, msgspec.Raw]], int]
-"""Returns the most input tokens that a dialect may add to a request from memory."""
+"""Returns the maximum input tokens that a dialect may add to a request from memory."""
 
 
 def need_of(

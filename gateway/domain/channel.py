@@ -142,7 +142,7 @@ class ServedModel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     context: int | None = None
     """The context length in tokens, if the upstream reports it."""
     max_output: int | None = None
-    """The most output tokens of one answer, if the upstream reports them; else its context length, if known.
+    """The maximum output tokens of one answer, if the upstream reports them; else its context length, if known.
 
     A higher limit in a request is lowered to this. If it is wrong, answers get shorter, but cost no more than is held.
     """

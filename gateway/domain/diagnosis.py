@@ -118,7 +118,7 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     holds_rest: bool
     """Whether the hold is all that is left of the account or a budget, so that a long answer is cut off."""
     hold_output: int
-    """The most output tokens to hold for a call of the token; 0 for what the request allows."""
+    """The maximum output tokens to hold for a call of the token; 0 for what the request allows."""
     available_nanos: Nanos
     parties: list[PartyView]
     fallbacks: list[str]

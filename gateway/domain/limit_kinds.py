@@ -157,7 +157,7 @@ class RateLimits(Pairs[Limits], kw_only=True):
 
 
 class OutputHold(Number):
-    """The most output tokens that a call holds; 0 for all that it may use."""
+    """The maximum output tokens that a call holds; 0 for all that it may use."""
 
     empty_word: str = "all"
 

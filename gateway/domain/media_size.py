@@ -1,4 +1,4 @@
-"""Media size: the most input tokens that the pictures, documents and sounds of a request may count.
+"""Media size: the maximum input tokens that the pictures, documents and sounds of a request may count.
 
 The tokens of a picture do not depend on its bytes: the vendor scales it and cuts it into tiles or patches. So the most
 is held that the vendor's documentation names for a picture of the model's family. If the family is unknown, the bytes

@@ -57,7 +57,7 @@ MAX_CHOICES = 128
 """The maximum number of choices that a client may request."""
 
 MAX_NAMES = 1000
-"""The most different names of limits in one request. Reading more would block the event loop for too long."""
+"""The maximum number of names of limits in a request. Reading more would block the event loop for too long."""
 
 _WORDS = (
     *("token", "predict", "budget", "max", "min", "best", "num", "count", "len", "limit", "sample", "choice", "amount"),

@@ -84,7 +84,7 @@ class InboundRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The estimated input tokens; None for a request that is not large. A large one is estimated when it is parsed, and
     all work on it is done off the event loop."""
     output_rule: Callable[[Fields, Channel, ServedModel], OutputLimit] | None = None
-    """Returns the most output; None: ``dialects.chat_limit``, the rule of the channel's dialect for chats."""
+    """Returns the maximum output; None: ``dialects.chat_limit``, the rule of the channel's dialect for chats."""
     conversation_field: str = "messages"
     """The field with the conversation."""
     session: str = ""

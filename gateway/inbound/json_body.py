@@ -19,7 +19,7 @@ from gateway.domain.sse import BOM
 
 MAX_DEPTH = 64
 MAX_STRUCTURE = 200_000
-"""The most objects, arrays and commas of one body; 8 MiB of ``[],`` would stop the event loop for a second."""
+"""The maximum number of objects, arrays and commas in a body; 8 MiB of ``[],`` would block the loop for a second."""
 MAX_FIELDS = 4096
 """The maximum number of fields at the top level."""
 MAX_BARE = 2 << 20

@@ -184,7 +184,7 @@ class ChannelDialect(DialectAdapter):
         self._memory = memory or CallMemory()
 
     def recalled_tokens(self, fields: Mapping[str, msgspec.Raw]) -> int:
-        """Returns the most input tokens that ``prepare`` may add from memory."""
+        """Returns the maximum input tokens that ``prepare`` may add from memory."""
         return self._memory.tokens_for(fields)
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:

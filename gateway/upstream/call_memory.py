@@ -67,7 +67,7 @@ class CallMemory:
         return value if len(value) <= self._longest.get(call_id, 0) else b""
 
     def tokens_for(self, fields: Mapping[str, msgspec.Raw]) -> int:
-        """Returns the most input tokens that the values of a request's tool calls add, counted once for each call."""
+        """Returns the maximum input tokens that values of a request's tool calls add, counted once for each call."""
         messages = plain_escapes(fields.get("messages", b"")) if self._values else b""
         if not any(contains(messages, word) for word in _CALL_WORDS):
             return 0

@@ -61,7 +61,7 @@ class UsageLimits(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def max_output(self) -> int:
-        """Returns the most output tokens, with a guess of what a model thinks without a limit."""
+        """Returns the maximum output tokens, with a guess of what a model thinks without a limit."""
         return 200_000 if self.output is None else self.output
 
 

@@ -58,7 +58,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     """Anthropic's word for a model that can be called; others are not listed."""
     max_input_tokens: int | None
     max_tokens: int | None
-    """The most output tokens of an answer."""
+    """The maximum output tokens of an answer."""
     context_length: int | msgspec.UnsetType = msgspec.UNSET
     pricing: Pricing | msgspec.UnsetType = msgspec.UNSET
     """What the token pays for calls that begin now; for an unpriced model the upstream's published price."""

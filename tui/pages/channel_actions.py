@@ -42,7 +42,7 @@ async def _edit(page: AnyPage, channel: ChannelView) -> None:
     if saved is None or saved is UNCHANGED:
         page.report_edit(saved, "")
     elif saved.unchanged and channel.state not in HEALTHY and saved.state in HEALTHY:  # its key was entered again
-        toast(page, f"Channel {channel.name} saved as it was; it is used again.")
+        toast(page, f"Channel {channel.name} saved unchanged; it is in use again.")
     else:
         news = price_news(saved.of_changed(channel))
         page.report_edit(UNCHANGED if saved.unchanged else saved, f"Channel {channel.name} saved.", news)

@@ -68,7 +68,7 @@ def sort_by_title(page: AnyPage, column: str) -> None:
     """Sort by the column whose title was clicked; a second click reverses the order."""
     if all(other.id != column for other in sortable_columns(page.columns)):
         title = next((other.title for other in page.columns if other.id == column), "")
-        toast(page, f"{title or 'This column'} has no order to sort by.")
+        toast(page, f"You cannot sort by {title or 'this column'}.")
         return
     _sort_from_top(page, column, reverse=page.view.sort == column and not page.view.reverse)
 
@@ -96,7 +96,7 @@ async def choose_columns(page: AnyPage) -> None:
     table.rearrange()
     shown = {column.id for column in shown_columns(table)}
     if hidden := [title for id_, title in options if id_ in table.chosen_ids and id_ not in shown]:
-        toast(page, f"No room for {', '.join(hidden)}: shown with fewer other columns, or in a wider terminal.")
+        toast(page, f"No room for {', '.join(hidden)}. Show fewer other columns, or use a wider terminal.")
 
 
 def mark_row(page: AnyPage) -> None:

@@ -27,10 +27,10 @@ from tui.columns import Column
 from tui.session import ConsoleSession
 
 FOUND_LIMIT = 20_000
-"""The most older records that are kept for one filter."""
+"""The maximum number of older records that are kept for one filter."""
 
 SORTED_LIMIT = 2_000
-"""The most older records that are kept while the list is sorted."""
+"""The maximum number of older records that are kept while the list is sorted."""
 
 
 class SearchProgress(msgspec.Struct):

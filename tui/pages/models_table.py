@@ -224,8 +224,8 @@ def _rate_column(id_: str, title: str, rank: int, rate: Rate) -> Column[ModelRow
         text,
         right=True,
         rank=rank,
-        tone=lambda row: "warn" if row.view.price is None else "",
-        sort=lambda row: -1 if row.view.price is None else rate(row.view.price) or 0,
+        tone=lambda r: "warn" if r.view.price is None else "",
+        sort=lambda r: -1 if r.view.price is None else rate(r.view.price) or 0,
     )
 
 

@@ -45,7 +45,7 @@ async def _edit(page: AnyPage) -> None:
         else:
             toast(page, f"{message}: {home / preferences.NAME}\nThe console reads it when it starts.")
     else:
-        toast(page, f"{row.label} is set at the start of the server: {row.change}")
+        toast(page, f"{row.label} is set when the server starts: {row.change}")
 
 
 async def _toggle(page: AnyPage) -> None:

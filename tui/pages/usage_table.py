@@ -213,7 +213,7 @@ async def _unambiguous_words(page: AnyPage, layout: TextLayout, words: str, bar:
     other_words = f"{filter_words(layout, bar, ALL, dimension)} {by_name} !{by_id}"
     if not (await page.session.client.calls(words=other_words, limit=1)).calls:
         return words
-    toast(page, f"Another {dimension} also had the name {safe(row.row.name, 40)}, so the filter has the id.")
+    toast(page, f"Another {dimension} also had the name {safe(row.row.name, 40)}, so the filter uses the id.")
     return words.replace(by_name, by_id, 1)  # only the first one: words of the page's filter follow
 
 

@@ -24,10 +24,10 @@ from tui.widgets.choices import Picker
 from tui.widgets.dialogs import HintInput
 
 MAX_PICKER_OPTIONS = 7
-"""The most options that a Picker has. With more of them, the user types."""
+"""The maximum number of options of a Picker. With more of them, the user types."""
 
 MAX_LISTED = 100
-"""The most choices in a list. Typing narrows it."""
+"""The maximum number of choices in a list. Typing narrows it."""
 
 
 class Suggestion(msgspec.Struct, frozen=True):

@@ -41,7 +41,7 @@ Values = Mapping[str, Any]
 """The parsed values, by field id."""
 
 LABEL_WIDTH = 27
-"""The most cells of the labels."""
+"""The maximum width of the labels, in cells."""
 
 
 def require_text(text: str) -> str:

@@ -30,7 +30,7 @@ without having seen it:
 Keep every fact, name, number and agreement that may be needed later. Call no tools. Write the summary and nothing else.
 """
 PROMPT_BOUND = 300
-"""The most input tokens of the prompt."""
+"""The maximum input tokens of the prompt."""
 _INTRODUCTION = "The conversation so far was replaced by this summary of it:\n\n"
 _KEPT_FIELDS = frozenset(
     {

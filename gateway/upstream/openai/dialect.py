@@ -41,7 +41,7 @@ _TOOL = msgspec.Raw(b'"tool"')
 _ONLY_THERE = re.compile(r"(?i)function tools with reasoning_effort|\buse (?:the )?`?/?(?:v1/)?responses\b")
 """Matches OpenAI's refusals of what chat completions lack."""
 MIN_LIMIT = 16
-"""The least ``max_output_tokens`` that OpenAI accepts. Lower ones are raised: programs check models with one token."""
+"""The minimum ``max_output_tokens`` that OpenAI accepts. Lower ones are raised: programs test models with one token."""
 _NO_PATH = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED})
 
 

@@ -23,7 +23,7 @@ from gateway.domain.secret_search import SearchView, Span, views
 LONG = 24
 """The minimum length of a quoted part in characters; bytes of UTF-8 in other scripts."""
 SHORT = 8
-"""The fewest characters, as they are compared, of a quoted whole text."""
+"""The minimum length of a quoted whole text, in characters as they are compared."""
 LIMIT = 2 * 1024 * 1024
 """The maximum size of a request that is compared, in bytes. For a longer one, no message of the upstream is stored."""
 WORD = 8

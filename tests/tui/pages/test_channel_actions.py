@@ -75,7 +75,7 @@ async def test_a_channel_that_is_used_again_as_its_key_was_entered_once_more_is_
 
     async with shown("channels", Saves()) as (app, pilot, _):
         await press(app, pilot, "j", "e", "end", "=2", "enter")
-        assert words(app) == ["Channel deepseek saved as it was; it is used again."]
+        assert words(app) == ["Channel deepseek saved unchanged; it is in use again."]
         await press(app, pilot, "k", "e", "end", "=2", "enter")
         assert words(app)[-1] == "Nothing was changed."
 

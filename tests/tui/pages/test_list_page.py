@@ -198,7 +198,7 @@ async def test_a_click_on_a_title_without_an_order_says_so() -> None:
         app.fruits.columns = app.fruits.table.columns = [Column("name", "Name", 8, str)]
         app.fruits.table.rearrange()
         await pilot.click(app.fruits.table, offset=(2, 0))
-        assert words(app) == ["Name has no order to sort by."]
+        assert words(app) == ["You cannot sort by Name."]
         assert app.names() == FRUITS
 
 

@@ -147,7 +147,7 @@ async def test_choosing_a_theme_previews_it_and_esc_leaves_it() -> None:
 async def test_what_needs_a_restart_says_so_and_how_to_change_it() -> None:
     async with shown("settings", size=(140, 40)) as (app, pilot, _):
         await act(app, pilot, "address", "e")
-        assert words(app)[0].startswith("Address is set at the start of the server: tollkeeper serve --host HOST")
+        assert words(app)[0].startswith("Address is set when the server starts: tollkeeper serve --host HOST")
         assert "after a restart of the server" in screen(app)
 
 

@@ -79,7 +79,7 @@ async def tried(page: str, keys: str, **attributes: Any) -> tuple[list[Any], str
         ("live", one_call(token=""), "W", [], ["Its token is unknown. Page 2 lists the tokens, page 8 runs the"]),
         ("tokens", {}, "c m left left", [], ['"model":"gpt-5-mini"', "2 of 6, m for the next"]),
         ("tokens", {}, "slash =nobody enter e", [], ["No token selected. Press esc to clear the filter."]),
-        ("live", {"size": (80, 24)}, "o down space enter", [], ["No room for Call: shown with fewer other columns"]),
+        ("live", {"size": (80, 24)}, "o down space enter", [], ["No room for Call. Show fewer other columns"]),
         ("channels", {"size": (200, 50)}, "j enter", [], ["retry in 12m00s, z resumes", "key …3kQA"]),
         ("channels", {"count": 0, "channels_now": [channel("fine")]}, "i", [], ["every channel answered"]),
         ("usage", {"count": 0}, "", [], ["No calls in this period."]),
