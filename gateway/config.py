@@ -68,7 +68,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def socket(self) -> Path | None:
-        """Returns the path of the control socket; None without Unix sockets, or if it is too long: TCP is used then."""
+        """Returns the path of the control socket; None, and TCP is used, on Windows and if it is too long."""
         path = self.home / "control.sock"
         if os.name == "nt" or len(os.fsencode(path)) > SOCKET_PATH_LIMIT:
             return None

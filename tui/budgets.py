@@ -35,7 +35,7 @@ def tightest(budgets: Sequence[BudgetView]) -> BudgetView | None:
 
 
 def highest_share(budgets: Sequence[BudgetView]) -> float:
-    """Returns the highest share used; 0 without budgets."""
+    """Returns the highest share used; 0 if the list is empty."""
     return max(map(used_share, budgets), default=0.0)
 
 

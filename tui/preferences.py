@@ -57,7 +57,7 @@ def load(home: Path, pages: Callable[[], Mapping[str, Collection[Action]]]) -> P
 
 
 def problems_text(problems: Sequence[str]) -> str:
-    """Returns the message about problems for the start of the console; empty without problems."""
+    """Returns the message about problems for the start of the console; empty if all is well."""
     if not problems:
         return ""
     more = f"\nand {len(problems) - 3} more: page Settings, {NAME}" if len(problems) > 3 else ""

@@ -99,7 +99,7 @@ class CallRates:
 
     @property
     def failed(self) -> float | None:
-        """Returns the share of errors among the newest calls; None without calls. Calls ended by hand do not count."""
+        """Returns the share of errors among the newest calls, or None. Calls ended by hand do not count."""
         return sum(self._failed) / len(self._failed) if self._failed else None
 
     @property

@@ -200,7 +200,7 @@ class ListNames(msgspec.Struct, frozen=True):
         return next((vendor for vendor in self.vendors if vendor.id == name), None)
 
     def _maker_row(self, vendor: "Provider", name: str) -> ListRow | None:
-        """Returns the maker's price if the vendor charges it, or why it does not apply; None without a row."""
+        """Returns the maker's price if the vendor charges it, or why it does not apply; None if the list has no row."""
         if vendor.id not in _MAKERS:
             return None
         short = name.rpartition("/")[2].replace("gpt-35", "gpt-3.5")

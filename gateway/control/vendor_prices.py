@@ -149,7 +149,7 @@ class PriceList:
         return None if vendor is None else self._price(vendor, name, name, now, channel.base_url)
 
     def hint(self, channel: Channel, upstream: str) -> str:
-        """Returns why a model has no list price, and the closest names that have one; empty without a vendor."""
+        """Returns why a model has no list price, and the closest names with one; empty if the vendor is unknown."""
         vendor = self._vendor(channel, upstream)
         if vendor is None:
             reason = "the price depends on the vendor that the router chooses"

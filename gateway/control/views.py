@@ -174,7 +174,7 @@ def _key_views(engine: Engine, channel: Channel) -> tuple[KeyView, ...]:
 
 
 def pause_end(engine: Engine, state: HealthState) -> Millis | None:
-    """Returns when the pause ends, by the wall clock; None without a pause."""
+    """Returns when the pause ends, by the wall clock; None if it is not paused."""
     return Millis(engine.now() + round(state.left_s * 1000)) if state.left_s else None
 
 

@@ -88,7 +88,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     channel: str
     """The channel's name at that time."""
     status: int = 0
-    """The upstream's HTTP status; 0 without an answer."""
+    """The upstream's HTTP status; 0 if it did not answer."""
     ms: Millis = Millis(0)
     kind: FailureKind | None = None
     """Why it failed; None if it succeeded."""

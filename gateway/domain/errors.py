@@ -173,7 +173,7 @@ class QuotaExceeded(GatewayError):
     left_nanos: int | None = None
     """The nano-dollars that the balance and all dollar budgets allow."""
     left_tokens: int | None = None
-    """The tokens that all token budgets allow; None without such a budget."""
+    """The tokens that all token budgets allow; None if no budget limits tokens."""
     affordable_output: int = 0
     """The output tokens of all choices together that the money left pays for."""
 

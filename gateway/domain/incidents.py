@@ -76,7 +76,7 @@ class Incident(Condition, kw_only=True, omit_defaults=True):
     id: int
     """Its number, from 1, in order of beginning."""
     status: int = 0
-    """The upstream's HTTP status; 0 without an answer."""
+    """The upstream's HTTP status; 0 if it did not answer."""
     began: Millis = msgspec.field(name="began_ms")
     last: Millis = msgspec.field(name="last_ms")
     """When the last failure was; for a pause without failures, when it began."""

@@ -118,7 +118,7 @@ class PriceNews(msgspec.Struct, frozen=True, kw_only=True):
     """What the owner should know about the prices."""
 
     as_of_ms: Millis | None = None
-    """When the price list was last updated; None without a list."""
+    """When the price list was last updated; None if it is missing."""
     as_of: str = ""
     """The day of ``as_of_ms`` in UTC."""
     stale: bool = False

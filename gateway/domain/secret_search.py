@@ -78,7 +78,7 @@ def has_escapes(text: str) -> bool:
 
 
 def _decode_layer(view: SearchView, kind: re.Pattern[str] = _ESCAPE) -> SearchView | None:
-    """Returns the text with one layer of escapes decoded; None without escapes."""
+    """Returns the text with one layer of escapes decoded; None if it has no escapes."""
     if kind.search(view.text) is None:
         return None
     parts: list[str] = []

@@ -237,7 +237,7 @@ class InboundApi(Protocol):
         return error.http_status
 
     def error_body(self, error: GatewayError, call: str) -> bytes:
-        """Returns the body of an error that is sent instead of an answer. ``call`` is the call's id, or empty."""
+        """Returns the body of an error that is sent instead of an answer. ``call`` is the call's id, possibly empty."""
 
     def broken_end(self, error: GatewayError, call: str, stream: AnswerStream | None = None) -> bytes:
         """Returns the last bytes of a broken stream. They may depend on ``stream``, which is None if nothing came."""

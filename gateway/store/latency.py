@@ -43,7 +43,7 @@ Histogram = dict[int, int]
 
 
 def percentile(histogram: Histogram, share: float) -> int | None:
-    """Returns the time in milliseconds that this share of the calls did not exceed; None without calls."""
+    """Returns the time in milliseconds that this share of the calls did not exceed; None if no call was counted."""
     remaining = share * sum(histogram.values())
     for bucket in sorted(histogram):
         remaining -= histogram[bucket]

@@ -133,7 +133,7 @@ class Segment:
         return filter(None, map(read_call, islice(self.lines(text, end), skip, None)))
 
     def blocks(self, end: int | None = None) -> Iterator[bytes]:
-        """Yields blocks of whole lines before ``end`` (default: the current end), newest first; none without a file."""
+        """Yields blocks of whole lines before ``end`` (default: its end), newest first. The file may be missing."""
         stop = self.end if end is None else end  # a file that grows meanwhile is not read any further
         try:
             file = files.open_to_read(self.path)

@@ -209,7 +209,7 @@ class ChannelDialect(DialectAdapter):
         return 0
 
     def models_request(self, channel: Channel, after: str) -> PreparedRequest | None:
-        """Returns the request for the list of models, or for its page after ``after``; None without a list."""
+        """Returns the request for the list of models, or for its page after ``after``; None if it has no list."""
         return None
 
 

@@ -301,7 +301,7 @@ class AnswerState:
 
     @property
     def finish(self) -> str:
-        """Returns the finish_reason of the first choice, or empty."""
+        """Returns the finish_reason of the first choice, or an empty string."""
         return next((choice.reason for choice in self._choices.values() if choice.word), "")
 
     @property
@@ -317,7 +317,7 @@ class AnswerState:
         return choice is not None and choice.blocks.in_text
 
     def reason(self, index: int) -> str:
-        """Returns the finish_reason of a choice, or empty."""
+        """Returns the finish_reason of a choice, or an empty string."""
         choice = self._choices.get(index)
         return "" if choice is None or not choice.word else choice.reason
 

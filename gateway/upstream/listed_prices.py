@@ -72,7 +72,7 @@ _MIN_TOKENS = "min_prompt_tokens"
 
 
 def listed_prices(entry: Mapping[str, Any]) -> UpstreamPrices | None:
-    """Returns the price in an entry of the list; None without a plausible one for input and output.
+    """Returns the price in an entry of the list; None if its input or output is not plausible.
 
     Hugging Face's router lists the price of each provider that may answer. It counts if all of them charge the same.
     """
@@ -88,7 +88,7 @@ def listed_prices(entry: Mapping[str, Any]) -> UpstreamPrices | None:
 
 
 def _price_in(pricing: Mapping[str, Any]) -> UpstreamPrices | None:
-    """Returns the price in an object with rates; None without plausible ones for input and output."""
+    """Returns the price in an object with rates; None if its input or output is not plausible."""
     for input_name, output_name, default_unit in _FORMS:
         names = (input_name, output_name, _used_name(pricing, _CACHED), _used_name(pricing, _WRITES))
         dollars = [_amount(pricing.get(name)) for name in names]
@@ -101,7 +101,7 @@ def _price_in(pricing: Mapping[str, Any]) -> UpstreamPrices | None:
 
 
 def _price_with(pricing: Mapping[str, Any], names: Sequence[str], unit: Unit) -> Price | None:
-    """Returns the price in an object whose rates have these names and this unit; None without input or output."""
+    """Returns the price in an object whose rates have these names and this unit; None if one is missing."""
     rates = _rates(pricing, names, unit)
     if rates[0] is None or rates[1] is None:
         return None
@@ -242,7 +242,7 @@ def _tier_rules(price: Price, tiers: object, names: Sequence[str], unit: Unit) -
 
 
 def _with_rates(price: Price, rates: Sequence[Nanos | None]) -> Price | None:
-    """Returns the price with these rates, and rates of longer inputs in proportion; None without input or output."""
+    """Returns the price with these rates, and rates of longer inputs in proportion; None if one is missing."""
     input_rate, output_rate, cached, write = rates
     if input_rate is None or output_rate is None:
         return None
@@ -270,7 +270,7 @@ def _scale_amount(amount: int, before: int, after: int) -> Nanos:
 
 
 def _factor(holder: Mapping[str, Any]) -> int | None:
-    """Returns the multiplier in parts per million; None without a plausible one."""
+    """Returns the multiplier in parts per million; None if it is not plausible."""
     factor = _amount(holder.get("multiplier"))
     return int(factor * MILLION) if factor is not None and 1 <= factor * MILLION <= 100 * MILLION else None
 

@@ -44,7 +44,7 @@ _RATELIMIT_RESET = lazy_pattern(r"(?:\breset|;\s*t)\s*=\s*\"?(\d+(?:\.\d+)?)")
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Returns the seconds in ``retry-after`` or a header whose name has that in it; None without a valid one."""
+    """Returns the seconds in ``retry-after`` or a header whose name has that in it; None if no value is valid."""
     names = [name for name in headers if "retry-after" in name]
     for name in sorted(names, key=lambda name: (not name.endswith("-ms"), len(name))):
         pause_s = _parse_pause(headers[name], headers, unit_s=0.001 if name.endswith("-ms") else 1.0)
@@ -139,7 +139,7 @@ def _parse_iso(text: str, default_zone: timezone) -> datetime | None:
 
 
 def _seconds_until(moment: datetime | None, headers: Mapping[str, str]) -> float | None:
-    """Returns the seconds from the answer's date to the moment; None without a date, or if the moment has passed."""
+    """Returns the seconds from the answer's date to the moment; None if it has no date, or the moment has passed."""
     try:
         now = parsedate_to_datetime(headers.get("date", ""))
         return None if moment is None else _clamp((moment - now).total_seconds())

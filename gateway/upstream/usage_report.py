@@ -305,7 +305,7 @@ class UsageReports:
         return UsageLimits(size, None if limit.expected else limit.capped_total)
 
     def usage(self, tally: OutputCounter) -> Usage | None:
-        """Returns the reported usage of an answer with this output; None without a report.
+        """Returns the reported usage of an answer with this output; None if it has no report.
 
         The tally replaces a missing output count. A report with only zeros is ignored if output came.
         """

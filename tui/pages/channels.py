@@ -37,19 +37,19 @@ class ChannelRow(msgspec.Struct, frozen=True):
     pause_left: str
     """The time until the channel is tried again; empty unless it is paused."""
     day: SumRow | None
-    """The sums of the last 24 hours; None without calls."""
+    """The sums of the last 24 hours; None if it had no calls."""
     hourly_ms: tuple[float, ...]
-    """The mean milliseconds to the first byte in each of these hours; 0 without calls."""
+    """The mean milliseconds to the first byte in each of these hours; 0 in an hour with no calls."""
 
     @property
     def first_byte_ms(self) -> int | None:
-        """Returns the mean time that the upstream took to its first byte; None without calls."""
+        """Returns the mean time that the upstream took to its first byte; None if it had no calls."""
         mean = None if self.day is None else self.day.mean_upstream_ms
         return None if mean is None else round(mean)
 
     @property
     def errors(self) -> float | None:
-        """Returns the share of calls that failed; None without calls."""
+        """Returns the share of calls that failed; None if it had no calls."""
         return None if self.day is None or not self.day.calls else self.day.errors / self.day.calls
 
 

@@ -173,7 +173,7 @@ class UsagePage(ConsolePage):
         self.budget = 0
         """The number of the budget in its panel, counted from the most used one, and over again after the last."""
         self.text_layout: usage_table.TextLayout | None = None
-        """The places in the text, for the cursor and the mouse; None without a chart."""
+        """The places in the text, for the cursor and the mouse; None if no chart is shown."""
         self._sums: UsageSums | None = None
         self._drawn_state: tuple[object, ...] = ()
         self._fetch_ms = 0

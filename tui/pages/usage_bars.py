@@ -74,7 +74,7 @@ class ChartPlan(msgspec.Struct, frozen=True, kw_only=True):
     patterns: bool = False
     """Whether fills are used instead of colours."""
     first_ms: Millis | None = None
-    """The time of the first call ever counted, before which nothing is known; None without calls."""
+    """The time of the first call ever counted, before which nothing is known; None before the first call."""
 
     @property
     def largest(self) -> list[SumRow]:

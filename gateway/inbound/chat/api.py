@@ -202,7 +202,7 @@ CHAT = ChatCompletions()
 
 
 def error_object(error: GatewayError, call: str = "") -> dict[str, dict[str, object]]:
-    """Returns the error's body as JSON values. ``call`` is the call's id, or empty."""
+    """Returns the error's body as JSON values. ``call`` is the call's id, or an empty string."""
     details = {name: value for name, value in error.details.items() if name not in METADATA}
     if call:
         details = {"call_id": call, **details}

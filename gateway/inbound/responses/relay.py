@@ -85,7 +85,7 @@ _ITEMS_REFUSED = re.compile(
 KIND_FIELDS = ("tools", "input")
 """Fields whose elements have a type that a server with only a part of the API may refuse."""
 _COMMON_KINDS = frozenset({"", "function", "message", "function_call", "function_call_output", "reasoning"})
-"""Types that every such server takes. What is refused of them is something else than the type."""
+"""Types that every such server takes. If one is refused, something other than its type is at fault."""
 _ELEMENT = re.compile(r"\b(tools|input)[.\[](\d{1,4})\b")
 """Matches the place of a tool or an item in a refusal."""
 

@@ -44,7 +44,7 @@ class SocketTurn(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes
     """The request as it is sent over HTTP."""
     previous: str
-    """The id of the response that it continues, or empty."""
+    """The id of the response that it continues; empty if it starts a conversation."""
     local: bool
     """Whether only this connection may have that response: ``store`` is false."""
     generate: bool = True

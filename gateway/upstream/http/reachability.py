@@ -33,7 +33,7 @@ class Reachability(msgspec.Struct, frozen=True, kw_only=True):
     addresses: tuple[str, ...] = ()
     """The addresses of the host's name."""
     tls: str = ""
-    """The TLS version; empty without TLS."""
+    """The TLS version; empty if TLS is not used."""
     expires_s: float | None = None
     """When the certificate expires, in seconds since the epoch."""
 

@@ -180,7 +180,7 @@ def pack_vector(values: Sequence[float]) -> str:
 
 
 def read_usage(report: msgspec.Raw | None) -> Usage | None:
-    """Returns the reported input tokens; None without a plausible number."""
+    """Returns the reported input tokens; None if the number is not plausible."""
     decoded = rawjson.maybe(report)
     if not isinstance(decoded, dict):
         return None

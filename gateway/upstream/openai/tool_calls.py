@@ -68,7 +68,7 @@ def lenient_text(value: msgspec.Raw | None) -> str:
 
 
 def arguments_text(value: msgspec.Raw | None) -> bytes:
-    """Returns arguments as a JSON string, which holds the text of any other JSON value; empty without arguments."""
+    """Returns arguments as a JSON string, which holds the text of any other JSON value; empty if it is missing."""
     if value is None or rawjson.is_null(value):
         return b""
     data = bytes(value)
