@@ -80,9 +80,10 @@ _CONTAINERS = frozenset({dict, list})
 _PREDICTIONS = frozenset({"prediction"})
 """Fields whose length counts as output."""
 _HINT_IN_JSON = re.compile(
-    rb'"(?=n|[^"]*?(?:\\u|' + "|".join(_WORDS).encode() + rb'))(?:[^"\\]|\\.)*+"\s*+:', re.IGNORECASE | re.DOTALL
+    rb'(?<!\\)"(?=n|(?:[^"\\]|\\.)*?(?:\\u|' + "|".join(_WORDS).encode() + rb'))(?:[^"\\]|\\.)*+"\s*+:',
+    re.IGNORECASE | re.DOTALL,
 )
-"""Matches JSON text that may contain the name of a limit. It takes linear time, because it begins at quotes only."""
+"""Matches JSON text that may contain the name of a limit. It takes linear time, because no escaped quote begins it."""
 _CHOICES = frozenset(
     {
         *("n", "bestof", "candidatecount", "numreturnsequences", "numgenerations", "numcompletions", "numresponses"),

@@ -270,11 +270,12 @@ def test_a_request_with_no_end_of_caps_is_refused() -> None:
 
 
 def test_names_and_texts_made_of_words_for_limits_take_no_time() -> None:
-    """Both took a time that grew with the square of their length: 35 seconds for such a name in 200 kilobytes."""
+    """They took a time that grew with the square of their length: 35 seconds for such a name in 200 kilobytes."""
     began = time.process_time()
     assert output(max_tokens=10, **{"gen" * 100_000: 5}) == capped(10)
     for _ in range(200):
         assert output(max_tokens=10, stop=["max" * 1300]) == capped(10)
+        assert output(stop=['"n' * 1300]) == (0, DEFAULT_OUTPUT)
     assert time.process_time() - began < 3
 
 
