@@ -140,7 +140,7 @@ def _yaml_as_json(text: str) -> str:
         return msgspec.json.encode(yaml.load(text, Loader=loader), enc_hook=str).decode()  # noqa: S506 - a safe one
     except yaml.YAMLError as exc:
         raise click.BadParameter(f"the file is not valid YAML: {plain(' '.join(str(exc).split()), 300)}") from exc
-    except (RecursionError, ValueError, TypeError) as exc:
+    except (RecursionError, ValueError, TypeError, OverflowError) as exc:
         msg = f"the file has a value that contains itself, or a key that is not text ({plain(str(exc), 100)})"
         raise click.BadParameter(msg) from exc
 

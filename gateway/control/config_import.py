@@ -270,10 +270,10 @@ async def import_config(edits: ConfigEdits, request: web.Request) -> ImportView:
     """
     body = await read_body(request, ImportBody)
     if body.origin is ConfigOrigin.OURS:
-        return await _import_document(edits, _parse(body.text), body, [])
+        return await _import_document(edits, await asyncio.to_thread(_parse, body.text), body, [])
     if body.prune:
         raise BadRequest("only a file of Tollkeeper describes a whole configuration, so import this one without prune")
-    imported = _translate(body.text, body.origin)
+    imported = await asyncio.to_thread(_translate, body.text, body.origin)
     return await _import_document(edits, _merge_document(imported.document, edits.registry), body, imported.notes)
 
 

@@ -187,6 +187,7 @@ MIXED = "{a: [" * 40_000
         pytest.param("{? {a: b}: c}", "not valid YAML", id="table as key"),
         pytest.param("? [a]\n: x", "not valid YAML", id="list as key"),
         pytest.param("a: [", "not valid YAML", id="open"),
+        pytest.param(f"a: 1{':59' * 200}.5", "too large", id="float"),
         pytest.param("a: !!python/object/apply:os.system [ls]", "not valid YAML", id="program"),
         pytest.param("\x00", "control characters are not allowed", id="control character"),
     ],

@@ -18,7 +18,10 @@ class ImportedConfig:
         self.channels: dict[str, dict[str, Any]] = {}
         self.groups: dict[str, dict[str, Any]] = {"default": {}}
         self.prices: dict[str, dict[str, Any]] = {}
-        self._notes: dict[str, list[str]] = {}
+        self._notes: dict[str, dict[str, None]] = {}
+        """The places of each message."""
+        self._numbers: dict[str, int] = {}
+        """The next number for a channel with this preferred name."""
 
     @property
     def document(self) -> dict[str, Any]:
@@ -29,14 +32,13 @@ class ImportedConfig:
     def notes(self) -> list[str]:
         """Returns what was not imported, each note with the places in the file."""
         return [
-            f"{message} ({first_of(where, 4)})" if any(where) else message for message, where in self._notes.items()
+            f"{message} ({first_of(list(where), 4)})" if any(where) else message
+            for message, where in self._notes.items()
         ]
 
     def note(self, message: str, where: str = "") -> None:
         """Note that something was not imported, or only approximately."""
-        places = self._notes.setdefault(plain(message, 300), [])
-        if where not in places:
-            places.append(plain(where, 100))
+        self._notes.setdefault(plain(message, 300), {})[plain(where, 100)] = None
 
     def is_valid(self, check: Callable[[Any], object], value: object, where: str) -> bool:
         """Returns whether a check accepts the value. If not, notes what the check says."""
@@ -67,9 +69,10 @@ class ImportedConfig:
     def channel_name(self, preferred: str) -> str:
         """Returns a valid, unused name for a channel: the preferred one, with a number if necessary."""
         base = plain(preferred, 60).strip(" .") or "channel"
-        name, number = base, 2
+        name, number = base, self._numbers.get(base, 2)
         while name in self.channels:
             name, number = f"{base}-{number}", number + 1
+        self._numbers[base] = number
         return name
 
     def add_price(self, model: str, rates: Mapping[str, object], where: str) -> None:

@@ -291,8 +291,7 @@ def _as_list(value: object) -> list[Any]:
 def _add_routing(config: ImportedConfig, settings: Mapping[str, Any], router: Mapping[str, Any]) -> None:
     if fallbacks := _convert_fallbacks(config, settings, router):
         config.groups["default"]["fallbacks"] = fallbacks
-    for alias, target in table(router.get("model_group_alias")).items():
-        _add_alias(config, str(alias), target.get("model") if isinstance(target, Mapping) else target)
+    _add_aliases(config, table(router.get("model_group_alias")))
     strategy = str(router.get("routing_strategy", "simple-shuffle"))
     if strategy not in POLICIES:
         config.note(f"not imported: routing_strategy '{plain(strategy, 40)}'; see 'tollkeeper group edit --policy'")
@@ -328,17 +327,26 @@ def _convert_fallbacks(
     return fallbacks
 
 
-def _add_alias(config: ImportedConfig, alias: str, target: object) -> None:
-    """Add the alias at each channel that has its target. Notes one without a target, or with the name of a model."""
-    offered = [(channel, model) for channel in config.channels.values() for model in channel["models"]]
-    targets = [(channel, model) for channel, model in offered if model["name"] == target]
-    if not targets or any(model["name"] == alias for _, model in offered):
-        config.note("not imported: a model_group_alias of a model that is not imported, or with a name in use", alias)
-        return
-    for channel, model in targets:
-        channel["models"].append({**model, "name": alias, "upstream": model.get("upstream", target)})
-    if target in config.prices:
-        config.prices.setdefault(alias, config.prices[target])
+def _add_aliases(config: ImportedConfig, aliases: Mapping[str, Any]) -> None:
+    """Add each alias at each channel that has its target. Notes one without a target, or with the name of a model."""
+    offered: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {}
+    for channel in config.channels.values():
+        for model in channel["models"]:
+            offered.setdefault(model["name"], []).append((channel, model))
+    for alias, entry in aliases.items():
+        target = str(entry.get("model") if isinstance(entry, Mapping) else entry)
+        if target not in offered or alias in offered:
+            msg = "not imported: a model_group_alias of a model that is not imported, or with a name in use"
+            config.note(msg, alias)
+            continue
+        offered[alias] = [
+            (channel, {**model, "name": alias, "upstream": model.get("upstream", target)})
+            for channel, model in offered[target]
+        ]
+        for channel, model in offered[alias]:
+            channel["models"].append(model)
+        if target in config.prices:
+            config.prices.setdefault(alias, config.prices[target])
 
 
 def _note_other_sections(config: ImportedConfig, source: Mapping[str, Any]) -> None:

@@ -1,3 +1,5 @@
+import time
+
 import pytest
 
 from gateway.core.importers.base import ImportedConfig, model_name, whole, with_version
@@ -20,6 +22,15 @@ def test_names_of_channels_are_allowed_and_their_own() -> None:
         out.channels[found] = {}
         assert found == name
     assert "\x1b" not in out.channel_name("\x1b[2J")
+
+
+def test_thousands_of_channels_with_one_name_take_linear_time() -> None:
+    out, began = ImportedConfig(), time.process_time()
+    for number in range(20_000):
+        out.channels[out.channel_name("a")] = {}
+        out.note("not imported: tags", f"model_list[{number}]")
+    assert len(out.channels) == 20_000
+    assert time.process_time() - began < 3
 
 
 def test_what_a_token_costs_becomes_dollars_a_million_exactly() -> None:

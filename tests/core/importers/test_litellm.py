@@ -1,5 +1,6 @@
 """LiteLLM's ``config.yaml``: every field that is not imported is reported."""
 
+import time
 from typing import Any
 
 import pytest
@@ -198,6 +199,13 @@ def test_an_alias_that_cannot_be_added_is_reported(alias: str, target: Any) -> N
     assert note.startswith("not imported: a model_group_alias")
     assert note.endswith(f"({alias})")
     assert [model["name"] for model in found.channels["litellm-openai"]["models"]] == ["a", "b"]
+
+
+def test_an_alias_of_an_alias_is_added_and_thousands_take_linear_time() -> None:
+    aliases, began = {f"b{number}": "a" for number in range(10_000)} | {"c": "b1"}, time.process_time()
+    found = of(deployment("a"), router_settings={"model_group_alias": aliases})
+    assert found.channels["litellm-openai"]["models"][-1] == {"name": "c", "upstream": "gpt-4o"}
+    assert time.process_time() - began < 3
 
 
 LEFT: list[tuple[Any, str]] = [
