@@ -1,4 +1,4 @@
-"""Pauses: how long an upstream asks to wait, in headers or in the words of an error, in seconds from 0 to 600.
+"""Pauses: how long an upstream asks to wait, in headers or in the words of an error, in seconds from 0 to 3600.
 
 Vendors write a time as seconds (``12``), milliseconds, a span (``1m2.5s``), a date, or the time since the epoch.
 Absolute times are compared with the answer's own ``Date``, because the upstream's clock may differ from ours.
@@ -12,7 +12,7 @@ from email.utils import parsedate_to_datetime
 
 from gateway.domain.lazy_pattern import lazy_pattern
 
-PAUSE_LIMIT_S = 600.0
+PAUSE_LIMIT_S = 3600.0
 
 _EPOCH_S, _EPOCH_MS = 1.5e9, 1.5e12
 """Larger numbers are times since the epoch, not durations. They are after the middle of 2017."""

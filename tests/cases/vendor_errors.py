@@ -260,7 +260,7 @@ PACED: list[tuple[int, Any, float | None]] = [
         "tokens",
     ),
     limited(
-        600,
+        754,
         "Rate limit reached on tokens per day (TPD): Limit 100000. Please try again in 12m34s.",
         "rate_limit_exceeded",
         "tokens",
@@ -326,7 +326,7 @@ PACED: list[tuple[int, Any, float | None]] = [
     (429, {"object": "error", "message": "Requests rate limit exceeded", "type": "rate_limited", "code": "1300"}, None),
     free(45, "Rate limit exceeded: free-models-per-min.", "20", "1792567725000"),
     free(
-        600,
+        3600,
         "Rate limit exceeded: free-models-per-day. Add 10 credits to unlock 1000 free model requests per day",
         "50",
         "1792627200000",

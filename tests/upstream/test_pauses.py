@@ -28,8 +28,8 @@ def _pause(headers: Mapping[str, str], message: str = "m", status: int = 429) ->
         ({"retry-after": "1.5"}, 1.5),
         ({"retry-after": "-1"}, None),
         ({"retry-after": "nan"}, None),
-        ({"retry-after": "inf"}, 600),
-        ({"retry-after": "1000000000"}, 600),
+        ({"retry-after": "inf"}, 3600),
+        ({"retry-after": "1000000000"}, 3600),
         ({"retry-after": "soon"}, None),
         ({"retry-after": "12s"}, 12),
         ({"retry-after": "1m2.5s"}, 62.5),
@@ -44,7 +44,7 @@ def _pause(headers: Mapping[str, str], message: str = "m", status: int = 429) ->
         ({"llm_provider-retry-after": "20"}, 20),  # LiteLLM repeats those of the upstream behind it
         ({"llm_provider-retry-after-ms": "20", "retry-after": "9"}, 0.02),
         ({"retry-after": "Wed, 21 Oct 2026 07:28:30 GMT", **DATE}, 30),
-        ({"retry-after": "Wed, 21 Oct 2099 07:28:30 GMT", **DATE}, 600),
+        ({"retry-after": "Wed, 21 Oct 2099 07:28:30 GMT", **DATE}, 3600),
         ({"retry-after": "Wed, 21 Oct 2020 07:28:30 GMT", **DATE}, None),
         ({"retry-after": "Wed, 21 Oct 2026 07:28:30 GMT"}, None),
         ({"retry-after": "Wed, 21 Oct 2026 07:28:30", **DATE}, None),
@@ -59,7 +59,7 @@ def _pause(headers: Mapping[str, str], message: str = "m", status: int = 429) ->
         ({"x-ratelimit-reset-after": "2.5"}, 2.5),
         ({"x-ratelimit-reset-requests": "1m2.5s"}, 62.5),
         ({"x-ratelimit-reset-tokens": "6ms"}, 0.006),
-        ({"x-ratelimit-reset-requests": "2h13m"}, 600),
+        ({"x-ratelimit-reset-requests": "2h13m"}, 3600),
         ({"ratelimit-reset": "7"}, 7),
         ({"x-rate-limit-reset": "7"}, 7),
         ({"ratelimitbysize-reset": "12"}, 12),
@@ -140,7 +140,7 @@ def test_words_are_enough(message: str, seconds: float | None) -> None:
         ({"code": "model_cooldown", "reset_seconds": 88}, FailureKind.RATE, 88),  # CLIProxyAPI
         ({"retry_after_ms": 2500}, FailureKind.RATE, 2.5),
         ({"metadata": {"headers": {"Retry-After": "3.5"}, "retry_after_seconds": 9}}, FailureKind.RATE, 3.5),
-        ({"retry_after": "1e999"}, FailureKind.RATE, 600),
+        ({"retry_after": "1e999"}, FailureKind.RATE, 3600),
     ],
 )
 def test_fields_of_the_body_are_enough(error: dict[str, object], kind: FailureKind, seconds: float) -> None:
