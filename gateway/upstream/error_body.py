@@ -22,6 +22,11 @@ _QUERY = re.compile(r"(https?://[^\s?\"']{1,500})\?[^\s\"']*")
 _KEY = re.compile(r"\b(?:sk|gsk|pk|xai|rk|AIza|Bearer)[-_ ][\w*.-]{6,}|\bAIza[\w-]{10,}")
 _REPEATED_INPUT = re.compile(r"['\"]input['\"]: .*?(?=, ['\"](?:ctx|url|type)['\"]: |\}, \{['\"]type|$)", re.DOTALL)
 """Matches the refused value that pydantic repeats."""
+_QUOTED = re.compile(
+    r"\{.*\}|(?<![\w\\])'[^'{}]{1,200}'(?!\w)|\"[^\"{}]{1,200}\"|`[^`{}]{1,200}`|(?<=\w)\[\w+\]|(?<=properties)\.\w+",
+    re.DOTALL,
+)
+"""Matches quoted texts and names of properties, but not those in an object, which is another error within this one."""
 
 _MESSAGES = (
     *("message", "detail", "msg", "error_msg", "error_message", "errmsg", "errorMessage", "status_msg", "Message"),
@@ -70,8 +75,17 @@ class ErrorBody(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def words(self) -> str:
-        """Returns all its texts in lower case to search for words, without what they quote of the request."""
+        """Returns all its texts in lower case to search for words, without the values of the request in them."""
         return _REPEATED_INPUT.sub("", f"{self.code} {self.type} {self.message} {self.hints}").lower()
+
+    @property
+    def own_words(self) -> str:
+        """Returns ``words`` without what the message quotes, which may be any words of the client's."""
+        message = _QUOTED.sub(
+            lambda found: found[0] if found[0][0] == "{" else found[0][0] + found[0][-1], self.message
+        )
+        hints = "" if "fieldViolations" in self.hints else self.hints  # Google's, which repeat the message
+        return msgspec.structs.replace(self, message=message, hints=hints).words
 
 
 def read_error(body: bytes) -> ErrorBody:

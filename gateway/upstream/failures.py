@@ -80,7 +80,7 @@ _NO_MODEL = lazy_pattern(
     r"model_not_(?:found|supported)|not_found_error model|modelnotopen|not a valid model|unknown[_ ]model|no such model"
     r"|not found the model|invalid_model\b|invalid model(?:\.| name passed)|provider not provided"
     r"|specified model is not valid|requested service \S+ is unavailable|deploymentnotfound"
-    r"|deployment[^.]{0,60}not exist|no 'model_name' with this string"
+    r"|deployment[^.]{0,60}not exist|no '[^']*' with this string"
     r"|model(?:s|code)?\b.{0,200}?(?:not found|not exist|is not available|not supported for generatecontent)"
     r"|models?\b.{0,200}?(?:decommissioned|end of (?:its )?life|no longer available)|no allowed providers"
     r"|model (?:id|identifier)[^.]{0,20} is invalid|on-demand throughput|model is not supported when using"
@@ -143,16 +143,16 @@ _TOO_LONG = lazy_pattern(
     r"|too_many_prompt_tokens"
     r"|input request: expected maxlength"
     r"|input[_ ](?:length|token count|tokens?)[^.]{0,60}(?:exceed|too long|should be)|token count[^.]{0,40}exceed"
-    r"|input \(\d+ tokens\) is too large|reduce the length of|`inputs` tokens|supported sequence length"
+    r"|input \(\d+ tokens\) is too large|reduce the length of|`[^`]*` tokens|supported sequence length"
     r"|上下文.{0,8}(?:长度|超)|输入.{0,12}(?:超长|过长)"
 )
 _BLOCKED = lazy_pattern(r"cloudflare|just a moment|attention required|been blocked|captcha")
 _BAD_REQUEST = lazy_pattern(
     r"unexpected message role|unknown variant|extra_forbidden|invalid params"
     r"|system messages? must be|roles must alternate|system role not supported|no user query found"
-    r"|prefill is incompatible|(?:image|audio|video) input is not|only 'text' content type|could not process image"
+    r"|prefill is incompatible|(?:image|audio|video) input is not|only '[^']*' content type|could not process image"
     r"|tool call arguments as json"
-    r"|toolresult' object has no attribute|requires --jinja|cannot use both json_schema and grammar"
+    r"|' object has no attribute|requires --jinja|cannot use both json_schema and grammar"
     r"|invalid_prompt|(?:bio|cyber)_policy|policy_violation|(?:empty|invalid|to_download|base64)_image"
     r"|unsupported_image_|image_(?:file_not_|file_too_|parse_error|too_(?:large|small))"
 )
@@ -214,7 +214,7 @@ def classify(channel: Channel, status: int, error: ErrorBody, headers: Mapping[s
         pause_s = reset_s(headers)
     code, text = _code_and_text(channel, kind, status, error)
     is_clients_fault = kind is FailureKind.CLIENT
-    is_other_api = is_clients_fault and bool(_OTHER_API.search(error.words))
+    is_other_api = is_clients_fault and bool(_OTHER_API.search(error.own_words))
     is_fixable = is_clients_fault and status != 413 and not is_other_api
     is_unseen = is_other_api or (is_clients_fault and status == 501)
     names = () if is_unseen else refused_params(error)
@@ -257,7 +257,7 @@ def _requested_pause_s(error: ErrorBody, headers: Mapping[str, str]) -> float | 
 
 def _kind(status: int, error: ErrorBody, *, pauses: bool) -> FailureKind:
     """Returns the kind of an error; ``pauses``: the upstream says how long to wait."""
-    words = error.words
+    words = error.own_words
     if not error.json and status == 403 and _BLOCKED.search(words):  # by a firewall in front of the upstream
         return FailureKind.SERVER
     for kind, statuses, pattern in _RULES:
@@ -270,7 +270,7 @@ def _kind(status: int, error: ErrorBody, *, pauses: bool) -> FailureKind:
 def _code_and_text(channel: Channel, kind: FailureKind, status: int, error: ErrorBody) -> tuple[str, str]:
     """Returns the code and the message for the client, who never gets the upstream's words about the account."""
     code, text = "upstream_error", _server_text(status, error)
-    is_busy = status in _OVERLOADED or (status != 429 and bool(_BUSY.search(error.words)))
+    is_busy = status in _OVERLOADED or (status != 429 and bool(_BUSY.search(error.own_words)))
     if kind is FailureKind.AUTH:
         fault = "refused the channel's key" if channel.key else "requires a key and the channel has none"
         code, text = "upstream_auth_failed", f"the upstream {fault} (HTTP {status}). Set a valid key for this channel."
@@ -291,7 +291,7 @@ def _code_and_text(channel: Channel, kind: FailureKind, status: int, error: Erro
 
 def _client_code(status: int, error: ErrorBody) -> str:
     """Returns a code that programs act on, or ``REJECTED``, which ``redaction`` replaces by the upstream's own code."""
-    words = error.words
+    words = error.own_words
     if status in {400, 404} and _NO_STATE.search(words):
         return "previous_response_not_found"
     if status != 404 and _TOO_LONG.search(words):
@@ -314,7 +314,7 @@ def _server_text(status: int, error: ErrorBody) -> str:
         return f"redirect refused (HTTP {status}). {REDIRECT_ADVICE}"
     if status == 404:
         return f"the upstream does not know this path (HTTP 404: {error.message}). {WRONG_PATH_ADVICE}"
-    if status == 400 and _WANTS_TLS.search(error.words):
+    if status == 400 and _WANTS_TLS.search(error.own_words):
         return f"the upstream is called without TLS ({_own_words(status, error)}). {WRONG_PATH_ADVICE}"
     return f"the upstream failed: {_own_words(status, error)}"
 

@@ -92,6 +92,30 @@ def test_a_mistake_in_the_request_has_a_status_of_its_kind(status: int, body: An
     assert (kind, client_status) == (K.CLIENT, 400 if status == 500 else status)
 
 
+@pytest.mark.parametrize(
+    "words", ["insufficient quota", "credit_balance", "rate limit", "unauthorized", "model not found"]
+)
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (400, "Invalid value: '{}'. Supported values are: 'low', 'high'."),
+        (400, "messages.0.content.0: Input tag '{}' found using 'type' does not match any of the expected tags"),
+        (400, "tool_choice.name: Tool '{}' not found in provided tools"),
+        (400, 'Failed to parse grammar: root ::= "{}"'),
+        (422, "response_format: unknown variant `{}`, expected one of `text`, `json_object`"),
+        (400, "tools[0].parameters.properties.{}.type: only allowed for STRING type"),
+        (400, "* GenerateContentRequest.tools[0].parameters.properties[{}].enum: should be non-empty"),
+    ],
+)
+def test_a_quoted_value_of_the_request_does_not_say_what_failed(status: int, message: str, words: str) -> None:
+    quoted = message.format(words if "'" in message or "`" in message or '"' in message else words.replace(" ", "_"))
+    field = {"@type": "type.googleapis.com/google.rpc.BadRequest", "fieldViolations": [{"description": quoted}]}
+    for error in ({"message": quoted}, {"message": quoted, "details": [field]}):
+        assert _failure(status, {"error": error}).kind is K.CLIENT
+    repeated = "Error code: 429 - {'error': {'message': 'Rate limit reached'}}"
+    assert _failure(500, {"error": {"message": repeated}}).kind is K.RATE
+
+
 @pytest.mark.parametrize(("status", "body"), refused.STATE_GONE)
 def test_an_answer_that_is_not_kept_any_more_has_its_code(status: int, body: Any) -> None:
     kind, code, _ = _told(_failure(status, body))
