@@ -155,7 +155,7 @@ class ChunkEditor(Renderer):
         return self.write_event({**self._head, **self._last, "choices": [], "usage": report}) + DONE
 
     def keep_last(self, chunk: Fields) -> None:
-        """Keep what a chunk without choices has for the usage chunk."""
+        """Keep what a chunk without content has for the usage chunk."""
         self._last = {name: raw.copy() for name, raw in chunk.items() if name not in ("choices", "usage")}
 
     def edit_whole(self, choice: ParsedChoice, calls: ReadCalls) -> None:

@@ -120,8 +120,9 @@ class NativeChatStream(RenderedStream):
     def _render_event(self, event: SSEEvent) -> bytes:
         """See ``RenderedStream``. Returns the upstream's own chunk, edited."""
         super()._render_event(event)
+        has_usage = not rawjson.is_null(self._chat.chunk.get("usage"))
         chunks = self._edit() if self._chat.choices and not self.failure else []
-        if not (self._chat.choices or rawjson.is_null(self._chat.chunk.get("usage"))):
+        if has_usage and not chunks:
             self._editor.keep_last(self._chat.chunk)
         self._forget()  # a large chunk is not kept in more copies than needed
         return b"".join(map(self._editor.write_event, chunks))

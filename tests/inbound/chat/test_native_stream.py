@@ -276,12 +276,12 @@ def test_a_chunk_without_choices_is_nothing_for_the_client(stream: NativeChatStr
     assert stream.started is False
 
 
-def test_what_comes_next_to_the_usage_comes_with_it() -> None:
+@pytest.mark.parametrize("choices", [[], [delta("")], [delta("", finish="stop")]])  # as OpenRouter sends it
+def test_what_comes_next_to_the_usage_comes_with_it(choices: list[Doc]) -> None:
     stream = _stream(include_usage=True)
     last: Doc = {"timings": {"cache_n": 4}, "cost": {"usd": 0.5}, "id": "b", "provider": "p"}
-    stream.feed(
-        HI + event(chunk(prompt_filter_results=[], usage=None)) + STOP + event(chunk(usage=usage(9, 2), **last))
-    )
+    stream.feed(HI + event(chunk(prompt_filter_results=[], usage=None)) + STOP)
+    stream.feed(event(chunk(*choices, usage=usage(9, 2), **last)))
     (doc,) = chunks_in(stream.tail(Usage(input=9, output=2, source=UsageSource.REPORTED)))
     assert {**last, "id": "chatcmpl-1"}.items() <= doc.items()
     assert (doc["choices"], doc["usage"], "prompt_filter_results" in doc) == ([], usage(9, 2), False)
