@@ -49,8 +49,8 @@ _REFUSED = {
     NO_JSON: FORMAT_REFUSED,
 }
 """What a refusal says, by the name of the rule."""
-_UNNOTICED = "stream_options"
-"""The field that clients do not miss: the gateway writes the usage that it asks for."""
+_UNNOTICED = ("stream_options", "usage")
+"""The fields that clients do not miss: the gateway writes the usage that they ask for."""
 
 
 def rules_in(message: str) -> list[str]:
@@ -71,7 +71,7 @@ def fit_request(request: Fields, rules: Collection[str]) -> tuple[Fields, list[s
     fields = without_nulls(request) if NULLS in others else dict(request)
     if STREAM in others or PLAIN in others:  # an answer in the other form than requested is read all the same
         fields["stream"] = rawjson.raw(STREAM in others)
-    lost = [name for name in paths if leave_out(fields, name) and name != _UNNOTICED]
+    lost = [name for name in paths if leave_out(fields, name) and name not in _UNNOTICED]
     if others:
         lost += fit_effort(fields, others) + fit_thinking(fields, others) + fit_choice(fields, others)
         lost += fit_format(fields, others) + fit_ranges(fields, others)

@@ -42,7 +42,7 @@ class Parameters:
         """Parameters that the upstream is known to refuse are left out."""
         self.conversation = conversation_of(order)
         self._fields, self._dropped = fit_request(order.fields, learned.dropped)
-        for name in ("model", "stream", "stream_options"):  # written from the order
+        for name in ("model", "stream", "stream_options", "usage"):  # written from the order
             self._fields.pop(name, None)
         choice, refused = self.conversation.choice, learned.dropped
         if choice.mode and ("tool_choice" in refused or (choice.forced and refuses_force(order.fields, refused))):

@@ -52,6 +52,8 @@ class _ChatFields(msgspec.Struct, gc=False):
     messages: list[_ChatMessage] | msgspec.UnsetType = msgspec.UNSET
     stream: bool | None = None
     stream_options: StreamOptions | None = None
+    usage: Any = None
+    """``{"include": true}`` is how OpenRouter's clients request the usage."""
     tools: list[Any] | None = None
     temperature: float | None = None
     top_p: float | None = None
@@ -79,6 +81,7 @@ def read_chat(text: bytes, body: Body) -> InboundRequest:
     if not chat.messages:
         raise BadRequest("messages is empty; send at least one", param="messages")
     include_usage = wants_usage(chat.stream_options, stream=bool(chat.stream))
+    include_usage = include_usage or rawjson.at(chat.usage, "include") is True
     new_cap = check_range("max_completion_tokens", chat.max_completion_tokens, MAX_TOKEN_COUNT)
     old_cap = check_range("max_tokens", chat.max_tokens, MAX_TOKEN_COUNT)
     bound = _input_bound(body)

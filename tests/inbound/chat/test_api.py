@@ -29,6 +29,20 @@ def test_an_order_has_the_request_and_the_names_of_its_answer() -> None:
     assert (order.answer_id, order.created) == ("chatcmpl-0123456789abcdef01234567", 5)
 
 
+@pytest.mark.parametrize(
+    ("fields", "includes"),
+    [
+        (b'"stream_options":{"include_usage":true}', True),
+        (b'"usage":{"include":true}', True),  # OpenRouter's
+        (b'"usage":{"include":false}', False),
+        (b'"usage":true', False),
+    ],
+)
+def test_the_usage_of_a_stream_is_requested_in_either_way(fields: bytes, includes: bool) -> None:
+    body = b'{"model":"m","stream":true,"messages":[{"role":"user"}],%b}' % fields
+    assert CHAT.parse(received(body)).include_usage is includes
+
+
 def test_answers_of_a_dialect_that_is_this_api_pass_and_others_are_rendered() -> None:
     openai, request = OpenAIDialect(), order()
     plan = CHAT.plan(request, channel(), openai, lacks_api=False)
