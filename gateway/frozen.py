@@ -20,11 +20,11 @@ if sys.platform != "win32":
 MARK = "tollkeeper.lock"
 """The file that is locked by the process that uses the folder."""
 CACHE = "tollkeeper"
-"""The name of the folder into which servers in the background unpack themselves (``client.launch.cache_folder``)."""
+"""The name of the folder that servers in the background unpack themselves into (``client.launch.cache_folder``)."""
 
 
 def folder() -> Path | None:
-    """Returns the folder into which this process's executable unpacked itself; None if it is not one-file."""
+    """Returns the folder that this process's executable unpacked itself into; None if it is not one-file."""
     unpacked = getattr(sys, "_MEIPASS", "")
     return Path(unpacked) if unpacked and Path(unpacked).name.startswith("_MEI") else None
 

@@ -29,7 +29,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     address: str = ""
     """The base URL of /v1, for example ``http://127.0.0.1:8655/v1``; empty if only the control API runs."""
     host_option: str = ""
-    """The host on which /v1 listens, as in ``--host``. The one in ``address`` can be reached."""
+    """The host that /v1 listens on, as in ``--host``. The one in ``address`` can be reached."""
     pid: int = 0
     version: str = ""
     started: Millis = Millis(0)

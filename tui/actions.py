@@ -133,7 +133,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("settings", "edit", "e,enter", "Edit", "edit the selected setting", "settings set"),
     Action("settings", "toggle", "space", "Switch", "switch to the other or the next value", "settings set"),
     Action("settings", "default", "d", "Default", "reset the setting to its default; it can be undone", "settings set"),
-    # Shared by the pages of entities; a page offers those for which it has verbs
+    # Shared by the pages of entities; a page offers those that it has verbs for
     Action("entity", "new", "n", "New", "create one", "NOUN add"),
     Action("entity", "edit", "e", "Edit", "edit the selected one", "NOUN edit NAME"),
     Action("entity", "toggle", "space", "On/off", "enable or disable it", "NOUN enable NAME"),

@@ -101,7 +101,7 @@ def is_one_file() -> bool:
 
 
 def cache_folder() -> Path:
-    """Returns the folder into which packaged servers unpack themselves. ``frozen`` deletes what dead ones leave."""
+    """Returns the folder that packaged servers unpack themselves into. ``frozen`` deletes what dead ones leave."""
     return Path(platformdirs.user_cache_dir("tollkeeper", appauthor=False))
 
 

@@ -109,7 +109,7 @@ async def no_match_note(client: ControlClient, filters: CallFilters) -> str:
 
 
 def _narrower(pick: Callable[..., Millis], *moments: Millis | None) -> Millis | None:
-    """Returns the narrower of two bounds, either of which may be None. ``pick`` is ``max`` or ``min``."""
+    """Returns the narrower of two bounds. Either may be None. ``pick`` is ``max`` or ``min``."""
     present = [moment for moment in moments if moment is not None]
     return pick(present) if present else None
 

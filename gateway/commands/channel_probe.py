@@ -36,7 +36,7 @@ class UpstreamModel(msgspec.Struct, frozen=True, kw_only=True):
     state: str
     """``new``, ``gone``, ``offered`` or ``kept_out``."""
     public: str
-    """The name under which it is offered; empty if it is not."""
+    """The name that it is offered under; empty if it is not."""
     more_names: list[str]
     input_nanos: Nanos | None
     """The price of a million tokens that the upstream publishes; None if it publishes none."""
@@ -48,7 +48,7 @@ class UpstreamModel(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def offered(self) -> str:
-        """Returns the names under which it is offered, ``yes`` for its own name; or ``no``."""
+        """Returns the names that it is offered under, ``yes`` for its own name; or ``no``."""
         if not self.served:
             return "no"
         return ", ".join(["yes" if self.public == self.name else self.public, *self.more_names])

@@ -34,7 +34,7 @@ HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 
 STEPS = {"month": "2026-11", "day": "2026-11-20", "hour": "2026-11-20 22:00"}
-"""The time spans by which calls are summed up, each with an example of its name."""
+"""The time spans that calls can be summed up by, each with an example of its name."""
 DIMENSIONS = ("token", "model", "channel", "group", "app", "api", *STEPS)
 
 

@@ -77,7 +77,7 @@ def _show(value: Callable[[ConfigEdits], object]) -> Handler:
 
 
 ROUTES: tuple[tuple[str, str, Handler], ...] = (
-    # the id of this process, by which a front end notices the runfile of an earlier server
+    # the id of this process: a front end recognizes the runfile of an earlier server by it
     ("GET", "/instance", _show(lambda edits: edits.engine.instance)),
     ("GET", "/status", _show(lambda edits: edits.engine.status())),
     ("POST", "/stop", admin.stop),

@@ -53,7 +53,7 @@ class _TimedAmounts(msgspec.Struct, frozen=True):
     since: Millis
     """When it begins; 0 if it has begun."""
     during: tuple[PriceHours, ...]
-    """The hours in which it applies; empty means always."""
+    """The hours when it applies; empty means always."""
     amounts: Mapping[str, Any]
 
 
@@ -88,7 +88,7 @@ def price_of(
 
 
 def list_date(rows: "Iterable[ModelInfo]", now: Millis) -> Millis:
-    """Returns the latest day on which a price was checked, by the comments; else the last past start of a price."""
+    """Returns the last day when a price was checked, by the comments; else the last past start of a price."""
     checked = [day for row in rows for day in _CHECKED.findall(row.price_comments or "")]
     starts = {
         _midnight(day)

@@ -70,7 +70,7 @@ class Client(Protocol):
 
 
 class CallOrigin(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Who made the call, through which API, and when."""
+    """Who made the call, when, and through what API."""
 
     id: CallId
     api: InboundApi

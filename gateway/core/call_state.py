@@ -80,7 +80,7 @@ class Delivery(msgspec.Struct):
 
 
 class CallResult(msgspec.Struct):
-    """The result of a call so far, from which its record is made."""
+    """The result of a call so far. Its record is made from it."""
 
     attempts: list[Attempt] = []
     billed: list[tuple[ChannelId, Price | None]] = []

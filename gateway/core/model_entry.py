@@ -20,7 +20,7 @@ class Route(msgspec.Struct, frozen=True):
     keys: tuple["Route", ...] = ()
     """This route once for each key, with a ``channel`` that has only that key; empty if the channel has one key."""
     key_id: ChannelId = ChannelId("")
-    """The id under which the state of one of several keys is kept."""
+    """The id that the state of one of several keys is kept under."""
     key_name: str = ""
     """The key's number and mask, for records."""
     scope: RateScope | None = None
@@ -29,7 +29,7 @@ class Route(msgspec.Struct, frozen=True):
 
     @property
     def subject(self) -> str:
-        """Returns the name under which the upstream's lack is remembered: the model's, or ``MODEL by API``."""
+        """Returns the name that the upstream's lack is remembered by: the model's, or ``MODEL by API``."""
         return f"{self.served.name} by {self.api}" if self.api else self.served.name
 
 

@@ -86,7 +86,7 @@ _RULES: Final = (
 
 _SLASHES: Final = lazy_pattern("//+")
 _ROOTS: Final = lazy_pattern(r"^(?:/v1)*/(?:v1beta/openai|openai|anthropic)(?=/)")
-"""Matches prefixes under which Azure, Groq, Gemini and Foundry have the paths of OpenAI or Anthropic."""
+"""Matches the prefixes that Azure, Groq, Gemini and Foundry put before the paths of OpenAI or Anthropic."""
 _DOUBLED: Final = lazy_pattern(
     rf"^(?:/v1)*/(?:chat/completions|completions|embeddings|messages|responses)(?=(?:/v1)?/(?:{_TAILS})(?:/|$))"
 )

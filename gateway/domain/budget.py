@@ -16,8 +16,8 @@ from gateway.domain.units import Millis, Nanos
 class WindowInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that differs from window to window.
 
-    Boundaries are local times without an offset. They follow the calendar and are not multiples of 24 hours, so days on
-    which the clock changes are right.
+    Boundaries are local times without an offset. They follow the calendar and are not multiples of 24 hours, so days
+    when the clock changes are right.
     """
 
     first: Callable[[datetime], datetime] | None = None

@@ -182,7 +182,7 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class TokenLimitField(StrEnum):
-    """The name under which the output limit is sent to the upstream."""
+    """The name that the output limit has at the upstream."""
 
     KEEP = "keep"
     MAX_TOKENS = "max_tokens"

@@ -68,7 +68,7 @@ DAY_MINUTES = 24 * 60
 class PriceHours(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Hours of some days of the week: ``mon-fri 01:00-04:00 UTC``. ``human_values`` parses the text.
 
-    Hours whose end is before their start continue into the next day, and belong to the day on which they begin.
+    Hours whose end is before their start continue into the next day, and belong to the day when they begin.
     """
 
     days: tuple[Day, ...] = DAYS
@@ -142,7 +142,7 @@ class PriceRule(PriceAmounts, frozen=True, kw_only=True, omit_defaults=True):
 
     since: Millis = Millis(0)
     during: tuple[PriceHours, ...] = ()
-    """The hours in which the rule applies; empty means always."""
+    """The hours when the rule applies; empty means always."""
     variant: str = ""
     """The variant that the answer must name; one of ``VARIANTS``."""
     per_call: Nanos | None = None

@@ -80,7 +80,7 @@ _NUMBERS = re.compile(rb"[\[,]\s*-?[0-9]")
 _CALLS = frozenset({"tool_calls", "function_call"})
 """Fields with calls of chats. Those of Messages and Responses have a type."""
 _Place = tuple[str, Any, bool]
-"""The name under which a value is, the value, and whether it is in the arguments of a call."""
+"""The name of a value, the value, and whether it is in the arguments of a call."""
 
 
 class CallCounts(msgspec.Struct, frozen=True, gc=False):

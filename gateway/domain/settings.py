@@ -21,7 +21,7 @@ class ExpiringRecords(msgspec.Struct, frozen=True, kw_only=True):
 
     records: int = 0
     days: int = 0
-    """The number of days on which their calls began."""
+    """How many days their calls began on."""
 
     @property
     def text(self) -> str:

@@ -1,4 +1,4 @@
-"""URLs: the base URLs of channels, and the HTTP proxies through which they are reached.
+"""URLs: the base URLs of channels, and the HTTP proxies that lead to them.
 
 The owner's keys are sent to a base URL, so it is checked before it is stored. The password of a proxy is never shown.
 """

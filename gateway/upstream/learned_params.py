@@ -144,7 +144,7 @@ class LearnedParams:
 
 
 def _need_name(served: ServedModel, need: ResponsesNeed) -> str:
-    """Returns the name under which ``missing_apis`` has that chats must be responses."""
+    """Returns the name in ``missing_apis`` that says that chats must be responses."""
     return f"as responses:{need}:{served.upstream_name}"
 
 

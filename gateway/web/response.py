@@ -22,7 +22,7 @@ from aiohttp.web_protocol import RequestHandler
 from gateway.domain.answer import Buffer
 
 LINGER_S = 30.0
-"""The maximum time in which the rest of a request is read and dropped, in seconds."""
+"""How long at most the rest of a request is read and dropped, in seconds."""
 QUIET_S = 5.0
 """Seconds of silence after which the client counts as having stopped sending."""
 LINGER_BYTES = 256 << 20

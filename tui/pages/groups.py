@@ -1,4 +1,4 @@
-"""Groups page: which tokens use which channels, with which models, price factor and limits.
+"""Groups page: which tokens use which channels, and the models, price factor and limits there.
 
 Deleting a group first names what uses it, and moves that to another group.
 """

@@ -238,7 +238,7 @@ class LivePage(LiveListing, ListPage[CallView]):
         super().__init__(session, LiveSource(session))
         self._fetching = False
         self._today = ""
-        """The current date, on which the form of all times in the table depends."""
+        """The current date. All times in the table are written according to it."""
 
     @property
     def calls(self) -> LiveSource:

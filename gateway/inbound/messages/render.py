@@ -1,6 +1,6 @@
 """Renders answers for Messages clients: the events of a stream, and whole messages.
 
-The order is the vendor's, on which its SDKs insist: ``message_start``; blocks one after another, numbered from 0 over
+Its SDKs insist on the vendor's order: ``message_start``; blocks one after another, numbered from 0 over
 all kinds; ``message_delta`` with the totals; ``message_stop``. Every event has an ``event`` line. Usage appears twice,
 with all of its numbers. At the beginning it is a low estimate, unless the upstream has reported its input already.
 

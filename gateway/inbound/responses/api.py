@@ -131,7 +131,7 @@ class Responses(InboundApi):
                 return b"event: response.failed\ndata: %b\n\n" % event
         details = _error_fields(error, call)
         if error.transient:
-            details["type"] = "server_error"  # on which Continue makes the call again
+            details["type"] = "server_error"  # so that Continue makes the call again
         blank = Order(fields={}, model="", answer_id="resp_" + call[-24:])
         writer = _writer_of(stream) or ResponseRenderer(response_plan(blank, ResponsesFields(), ToolTable(), blank))
         # after a code that it does not know, Codex makes the call again

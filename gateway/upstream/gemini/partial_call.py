@@ -15,7 +15,7 @@ _VALUES = ("stringValue", "numberValue", "boolValue", "nullValue")
 
 
 class PartialCall:
-    """A call of which a part has arrived. A call that is sent whole has all its arguments from the start."""
+    """A call that has arrived in part. A call that is sent whole has all its arguments from the start."""
 
     def __init__(self, call: dict[str, Any], signature: str) -> None:
         self.id = rawjson.text_at(call.get("id"))
