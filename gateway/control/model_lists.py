@@ -27,7 +27,7 @@ from gateway.domain.registry import Change, Registry
 from gateway.domain.text import plain
 from gateway.domain.units import Millis
 from gateway.domain.upstream_views import ListedModel, ListingView
-from gateway.upstream.vendors import vendor_of
+from gateway.upstream.vendors import find_vendor
 
 _log = logging.getLogger("tollkeeper")
 
@@ -300,7 +300,7 @@ def _field_at_fault(channel: Channel, error: UpstreamError) -> str:
 
 def _is_known_root(channel: Channel) -> bool:
     """Returns whether the root is certain: the dialect has only one, or it is the one of a known vendor."""
-    row = vendor_of("", channel.base_url)
+    row = find_vendor("", channel.base_url)
     return not channel.dialect.info.root_may_vary or (bool(row.key_variable) and row.base_url == channel.base_url)
 
 

@@ -128,7 +128,7 @@ async def _set_known_prices(edits: ConfigEdits, known: Sequence[tuple[Channel, S
 
 def _names(channel: Channel) -> Sequence[str]:
     """Returns the channel's name, and the name of its vendor if that is known."""
-    return [name for name in (channel.name, vendor_of(channel.preset, channel.base_url).name) if name]
+    return [name for name in (channel.name, vendor_of(channel).name) if name]
 
 
 def _proposal(

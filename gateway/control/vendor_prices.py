@@ -21,7 +21,7 @@ from gateway.domain.registry import Registry
 from gateway.domain.units import ChannelId, Millis, Nanos
 from gateway.domain.urls import is_private
 from gateway.domain.usage import LONGEST_WRITE
-from gateway.upstream.vendors import vendor_of
+from gateway.upstream.vendors import find_vendor, vendor_of
 
 if TYPE_CHECKING:
     from genai_prices.types import Provider
@@ -60,7 +60,7 @@ def known_price(
 def _price_at_other_channel(
     channel: Channel, served: ServedModel, registry: Registry, find: "PriceList", now: Millis
 ) -> Price | None:
-    if vendor_of(channel.preset, channel.base_url).name or not channel.base_url or is_private(channel.base_url):
+    if vendor_of(channel).name or not channel.base_url or is_private(channel.base_url):
         return None
     for other in in_order(registry.channels.values()):
         for model in other.models if other.id != channel.id else ():
@@ -184,7 +184,7 @@ class PriceList:
 
     def _vendor(self, channel: Channel, model: str) -> "Provider | None":
         """Returns the vendor at the channel's address, else its preset's; None if neither is in the list."""
-        for url in (channel.base_url, vendor_of(channel.preset, "").base_url):
+        for url in (channel.base_url, find_vendor(channel.preset, "").base_url):
             if (vendor := self._names.vendor_at(url, model)) is not None:
                 return vendor
         return None

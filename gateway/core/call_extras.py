@@ -144,7 +144,7 @@ def _sent_fields(request: InboundRequest, channel: Channel) -> Mapping[str, obje
     tier = rawjson.maybe(request.fields.get("service_tier"))
     if tier is None or channel.dialect is not Dialect.OPENAI:
         return request.fields
-    vendor = vendor_of(channel.preset, channel.base_url)
+    vendor = vendor_of(channel)
     is_written = request.conversation_field == "input" or tier in ("auto", "standard_only")
     if vendor.accepts("service_tier") if request.output_rule is None else is_written and vendor is OPENAI:
         return request.fields

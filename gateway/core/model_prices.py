@@ -18,7 +18,7 @@ from gateway.domain.price import Price, in_force, is_set_by_owner, multiply
 from gateway.domain.registry import Registry
 from gateway.domain.units import MILLION, Millis, Nanos
 from gateway.domain.urls import is_private
-from gateway.upstream.vendors import LOCAL, vendor_of
+from gateway.upstream.vendors import LOCAL, find_vendor
 
 
 def set_by_owner(price: Price | None) -> bool:
@@ -63,7 +63,7 @@ def is_free_server(channel: Channel) -> bool:
 
 @lru_cache(maxsize=256)
 def _is_free(preset: str, base_url: str) -> bool:
-    return vendor_of(preset, base_url).name in LOCAL and (bool(preset) or is_private(base_url))
+    return find_vendor(preset, base_url).name in LOCAL and (bool(preset) or is_private(base_url))
 
 
 def prices_by_model(registry: Registry) -> dict[str, Price]:

@@ -27,7 +27,7 @@ def headers_of(channel: Channel, environ: Mapping[str, str]) -> dict[str, str]:
         if name.lower() not in FORBIDDEN_HEADERS:
             headers[name] = _resolve(channel, value, environ, "header")
     if key := bare_key(_resolve(channel, channel.key, environ, "key")):
-        name = channel.dialect.info.key_header or vendor_of(channel.preset, channel.base_url).key_header
+        name = channel.dialect.info.key_header or vendor_of(channel).key_header
         headers |= {name: key} if name else {"Authorization": f"Bearer {key}"}
     return headers
 

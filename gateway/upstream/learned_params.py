@@ -48,7 +48,7 @@ class Lesson(msgspec.Struct, frozen=True):
 
 def lesson_in(channel: Channel, order: Order, failure: Failure, used: LearnedRefusals) -> Lesson:
     """Returns what a refusal says about a request that was written with ``used``. It takes long if that is large."""
-    vendor = vendor_of(channel.preset, channel.base_url)
+    vendor = vendor_of(channel)
     client_names = {theirs: ours for ours, theirs in vendor.rename}
     named = [client_names.get(parameter, parameter) for parameter in failure.parameters]
     names = [name for name in named if _may_learn(name, channel, order, vendor.rules + used.dropped)]
@@ -90,7 +90,7 @@ class LearnedParams:
         vendor usually refuses along with it.
         """
         before = self.of(channel.id, served, now)
-        vendor = vendor_of(channel.preset, channel.base_url)
+        vendor = vendor_of(channel)
         refused = [name for name in lesson.names if name not in before.dropped]
         suspects = () if channel.strict else _suspects_of(vendor, refused)
         dropped = dict.fromkeys((*before.dropped, *refused, *suspects))

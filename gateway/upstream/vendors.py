@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from gateway.domain.channel import Dialect, TokenLimitField
+from gateway.domain.channel import Channel, Dialect, TokenLimitField
 from gateway.upstream.answer_formats import NO_JSON
 from gateway.upstream.message_rules import NO_NULLS, SHORT_IDS
 from gateway.upstream.refused_params import MESSAGES, ROLE
@@ -241,9 +241,19 @@ LOCAL = tuple(row.name for row in PRESETS.values() if row.base_url.startswith("h
 """The names of servers that usually run on this machine, at the ports in their own documentation."""
 
 
+def vendor_of(channel: Channel) -> Vendor:
+    """Returns the row of a channel, or ``PLAIN``."""
+    return find_vendor(channel.preset, channel.base_url)
+
+
+def speaks_responses(channel: Channel) -> bool:
+    """Returns whether a channel speaks the Responses API, or may, which its first call finds out."""
+    return channel.dialect is Dialect.OPENAI and vendor_of(channel).responses is not False
+
+
 @lru_cache(maxsize=256)
-def vendor_of(preset: str, base_url: str) -> Vendor:
-    """Returns the row for a channel's preset and base URL, or ``PLAIN``."""
+def find_vendor(preset: str, base_url: str) -> Vendor:
+    """Returns the row for a preset and a base URL, or ``PLAIN``."""
     if preset:
         return PRESETS.get(preset, PLAIN)
     try:

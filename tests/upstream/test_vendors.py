@@ -5,19 +5,19 @@ from urllib.parse import urlsplit
 import pytest
 
 from gateway.domain.channel import TokenLimitField
-from gateway.upstream.vendors import PLAIN, PRESETS, Vendor, vendor_of
+from gateway.upstream.vendors import PLAIN, PRESETS, Vendor, find_vendor
 
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_a_preset_is_found_by_name(name: str) -> None:
-    assert vendor_of(name, "https://elsewhere.test/v1") is PRESETS[name]
+    assert find_vendor(name, "https://elsewhere.test/v1") is PRESETS[name]
 
 
 @pytest.mark.parametrize(
     "traits", [row for row in PRESETS.values() if row.hosts and row.base_url], ids=lambda row: row.name
 )
 def test_and_by_its_own_place(traits: Vendor) -> None:
-    assert vendor_of("", traits.base_url) is traits
+    assert find_vendor("", traits.base_url) is traits
 
 
 @pytest.mark.parametrize(
@@ -33,11 +33,11 @@ def test_and_by_its_own_place(traits: Vendor) -> None:
     ],
 )
 def test_places(url: str, name: str) -> None:
-    assert vendor_of("", url).name == name
+    assert find_vendor("", url).name == name
 
 
 def test_an_unknown_preset_changes_nothing() -> None:
-    assert vendor_of("new-vendor", "https://api.openai.com/v1") is PLAIN
+    assert find_vendor("new-vendor", "https://api.openai.com/v1") is PLAIN
 
 
 @pytest.mark.parametrize("traits", PRESETS.values(), ids=lambda row: row.name)
@@ -61,4 +61,4 @@ def test_rows_do_not_contradict_themselves(traits: Vendor) -> None:
     ],
 )
 def test_the_limits_name_depends_on_the_model(preset: str, model: str, field: TokenLimitField) -> None:
-    assert vendor_of(preset, "").limit_field(model) is field
+    assert find_vendor(preset, "").limit_field(model) is field

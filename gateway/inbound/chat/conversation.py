@@ -183,7 +183,7 @@ def finish_translation(order: Order, channel: Channel, chat: DialectAdapter) -> 
         order = _with_own_tools(apply_overrides(order, channel.overrides), channel.overrides)
     if not isinstance(chat, OpenAIDialect):
         return order
-    return write_chat(order, vendor_of(channel.preset, channel.base_url))
+    return write_chat(order, vendor_of(channel))
 
 
 def _with_own_tools(order: Order, overrides: Overrides) -> Order:

@@ -239,7 +239,7 @@ class Messages(InboundApi):
 
     def obstacle(self, request: InboundRequest, channel: Channel) -> str:
         """Returns why a channel cannot answer: all but Anthropic ignore the thread, and the conversation is lost."""
-        if channel.dialect is Dialect.ANTHROPIC and vendor_of(channel.preset, channel.base_url).name == "anthropic":
+        if channel.dialect is Dialect.ANTHROPIC and vendor_of(channel).name == "anthropic":
             return ""
         return "keeps no conversations: send all messages without 'thread'"
 

@@ -234,7 +234,7 @@ class MessagesRelay(Adapter):
         model = order.model if self._renamed else ""
         tap = MessageTap(order, channel, self._dialect.reader(order, channel), model)
         is_forced = rawjson.at(order.fields.get("tool_choice"), "type") not in (None, "auto")
-        if is_forced and not vendor_of(channel.preset, channel.base_url).heeds_tool_choice:
+        if is_forced and not vendor_of(channel).heeds_tool_choice:
             tap.request_marks = ("tool_choice_ignored",)
         return tap
 

@@ -33,7 +33,6 @@ from gateway.inbound.responses.relay import (
     model_kind,
     native_order,
     repaired_order,
-    speaks_responses,
 )
 from gateway.inbound.responses.render import ResponseRenderer, response_adapter
 from gateway.inbound.responses.request import (
@@ -47,6 +46,7 @@ from gateway.inbound.responses.request import (
 from gateway.inbound.responses.summary import COMPACTION, PROMPT_BOUND
 from gateway.inbound.responses.tools import ToolTable
 from gateway.upstream.adapter import AnswerStream, DialectAdapter
+from gateway.upstream.vendors import speaks_responses
 
 _CONTEXT_ERROR = re.compile(
     r"context_length_exceeded|maximum context length|context (?:window|length|size)|prompt is too long"

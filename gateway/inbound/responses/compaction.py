@@ -30,7 +30,7 @@ from gateway.inbound.api import AttemptPlan
 from gateway.inbound.chat.conversation import finish_translation
 from gateway.inbound.rendering import RenderingAdapter
 from gateway.inbound.responses.output import field
-from gateway.inbound.responses.relay import ResponsesRelay, native_order, speaks_responses
+from gateway.inbound.responses.relay import ResponsesRelay, native_order
 from gateway.inbound.responses.render import ResponsePlan, ResponseRenderer, response_adapter, usage_object
 from gateway.inbound.responses.request import read_fields, response_plan, translate_responses
 from gateway.inbound.responses.summary import COMPACTION, seal_summary, summary_order
@@ -38,7 +38,7 @@ from gateway.inbound.responses.tools import ToolTable
 from gateway.upstream.adapter import DialectAdapter, WholeAnswer
 from gateway.upstream.openai.responses_reader import OutputReader
 from gateway.upstream.translation import conversation_of
-from gateway.upstream.vendors import vendor_of
+from gateway.upstream.vendors import speaks_responses, vendor_of
 
 PATH = "/responses/compact"
 _TRIGGER_VENDORS = frozenset({"openai", "azure"})
@@ -149,7 +149,7 @@ def plan_compaction(
 
     if not lacks_api and speaks_responses(channel):
         native = native_order(order, channel.overrides)
-        if not at_path and vendor_of(channel.preset, channel.base_url).name in _TRIGGER_VENDORS:
+        if not at_path and vendor_of(channel).name in _TRIGGER_VENDORS:
             return AttemptPlan(ResponsesRelay(chat), native, native=True)
         summaries = response_adapter(SummaryRelay(chat), make_renderer)
         if not at_path:

@@ -15,7 +15,7 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.answer import SEAL_PREFIX
 from gateway.domain.call import FailureKind
-from gateway.domain.channel import Channel, Dialect, Overrides, ServedModel
+from gateway.domain.channel import Channel, Overrides, ServedModel
 from gateway.domain.conversation import join_texts
 from gateway.domain.failure import AttemptFailed, Failure
 from gateway.domain.json_text import as_utf8, contains, refuse_many_elements
@@ -190,11 +190,6 @@ def model_kind(fields: Fields) -> str:
     return f"model {rawjson.text_at(fields.get('model'))}"
 
 
-def speaks_responses(channel: Channel) -> bool:
-    """Returns whether a channel speaks the API, or may, which its first call finds out."""
-    return channel.dialect is Dialect.OPENAI and vendor_of(channel.preset, channel.base_url).responses is not False
-
-
 def _is_own(name: str) -> bool:
     """Returns whether this is the name of a rule, or of a field that may be left out."""
     return is_rule(name) or (name.isidentifier() and name not in _NEEDED)
@@ -222,7 +217,7 @@ class ResponsesRelay(Adapter):
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
         self._sent = order.fields
         dropped: tuple[str, ...] = ()
-        if rules := vendor_of(channel.preset, channel.base_url).rules + learned.dropped:
+        if rules := vendor_of(channel).rules + learned.dropped:
             order, dropped = _without_refused(order, rules)
         served = with_limit(served, learned)
         changes = lower_cap(order.fields, "max_output_tokens", served)
@@ -262,7 +257,7 @@ class ResponsesRelay(Adapter):
             return msgspec.structs.replace(failure, may_lack_api=True, refused_kinds=(model_kind(self._sent),))
         is_about_items = refuses_reasoning(failure) or _FIELD_REFUSED.search(error.message)
         is_repairable = is_about_items or not {NULLS}.issuperset(failure.parameters)
-        vendor = vendor_of(channel.preset, channel.base_url)
+        vendor = vendor_of(channel)
         if is_repairable or vendor.name in _MAKERS:
             return failure
         lacks_tools = bool(_UNKNOWN_TOOL.search(f"{error.message} {error.param}"))

@@ -26,13 +26,14 @@ from gateway.inbound.chat.api import check_model, check_range, missing_input
 from gateway.inbound.json_body import check_text, read_body, unread_members, unread_names
 from gateway.inbound.relay import forwarded_headers, lower_cap
 from gateway.inbound.responses.items import InputReader
-from gateway.inbound.responses.relay import CONTENT_FIELDS, native_order, speaks_responses
+from gateway.inbound.responses.relay import CONTENT_FIELDS, native_order
 from gateway.inbound.responses.render import ResponsePlan
 from gateway.inbound.responses.summary import PROMPT_BOUND, TRIGGER
 from gateway.inbound.responses.tools import TOOL_FIELDS, ToolKind, ToolTable, written_tools_bound
 from gateway.upstream.dialects import chat_limit
 from gateway.upstream.openai.dialect import MIN_LIMIT
 from gateway.upstream.openai.responses import ENCRYPTED
+from gateway.upstream.vendors import speaks_responses
 
 _SHARED_NAMES = (
     *("temperature", "top_p", "top_logprobs", "prompt_cache_key", "prompt_cache_retention", "safety_identifier"),

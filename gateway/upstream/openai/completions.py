@@ -25,7 +25,7 @@ class CompletionsDialect(RequestWriter):
     """Implements ``DialectAdapter``."""
 
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
-        vendor, base_url = vendor_of(channel.preset, channel.base_url), channel.base_url
+        vendor, base_url = vendor_of(channel), channel.base_url
         if vendor.completions_root:  # such as DeepSeek, which has them under another root
             base_url = base_url.rstrip("/").removesuffix("/v1").removesuffix("/beta") + vendor.completions_root
         fields, dropped = fit_request(order.fields, learned.dropped)

@@ -13,7 +13,7 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.call import FailureKind
-from gateway.domain.channel import Channel, Dialect, ServedModel, TokenLimitField
+from gateway.domain.channel import Channel, ServedModel, TokenLimitField
 from gateway.domain.failure import Failure, ResponsesNeed
 from gateway.domain.limits import DEFAULT_OUTPUT
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
@@ -29,7 +29,7 @@ from gateway.upstream.openai.reasoning import ReasoningReader, restore_reasoning
 from gateway.upstream.refused_params import MESSAGES
 from gateway.upstream.request_rules import fit_request
 from gateway.upstream.translation import with_limit
-from gateway.upstream.vendors import Vendor, vendor_of
+from gateway.upstream.vendors import Vendor, speaks_responses, vendor_of
 
 STREAM_HEADERS = {"Accept": "text/event-stream", "Accept-Encoding": "identity", "Content-Type": "application/json"}
 PLAIN_HEADERS = {"Accept": "application/json", "Accept-Encoding": "gzip, deflate", "Content-Type": "application/json"}
@@ -161,7 +161,7 @@ class OpenAIDialect(ChannelDialect):
 
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
         """Returns the request. It has all of the client's parameters but those in ``dropped``."""
-        vendor = vendor_of(channel.preset, channel.base_url)
+        vendor = vendor_of(channel)
         target = _Target(vendor, channel, with_limit(served, learned), learned)
         url = endpoint(channel.base_url, "/chat/completions")
         fields, dropped = fit_request(order.fields, target.rules)
@@ -189,14 +189,14 @@ class OpenAIDialect(ChannelDialect):
         )
 
     def reader(self, order: Order, channel: Channel) -> ChatReader:
-        if vendor_of(channel.preset, channel.base_url).reasoning_back:
+        if vendor_of(channel).reasoning_back:
             return ReasoningReader(order, channel, self._memory)
         return ChatReader(order, channel)
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         """See ``ChannelDialect``. A chat may be refused because it must be a response, see ``ResponsesDialect``."""
         failure = super().failure(channel, status, headers, body)
-        if vendor_of(channel.preset, channel.base_url).responses is False:
+        if vendor_of(channel).responses is False:
             return failure
         message = read_error(body).message
         is_other_api = not failure.sent and status != HTTPStatus.NOT_IMPLEMENTED  # which is about a part of the request
@@ -213,7 +213,7 @@ class OpenAIDialect(ChannelDialect):
 
     def output_limit(self, fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
         """See ``ChannelDialect``. Later lessons only drop parameters, lower or rename the limit, or limit thinking."""
-        target = _Target(vendor_of(channel.preset, channel.base_url), channel, served, NOTHING)
+        target = _Target(vendor_of(channel), channel, served, NOTHING)
         sent = {name: raw for name, raw in fields.items() if name not in target.vendor.rules}
         if "thinking" in sent:
             fit_thinking(sent, [BUDGET])
@@ -223,19 +223,14 @@ class OpenAIDialect(ChannelDialect):
 
     def remembers(self, channel: Channel) -> bool:
         """See ``ChannelDialect``. The reasoning of responses is remembered."""
-        vendor = vendor_of(channel.preset, channel.base_url)
-        return vendor.reasoning_back or _may_be_responses(channel)
+        vendor = vendor_of(channel)
+        return vendor.reasoning_back or speaks_responses(channel)
 
     def min_output(self, channel: Channel) -> int:
         """See ``ChannelDialect``. Lower limits of responses are raised."""
-        return MIN_LIMIT if _may_be_responses(channel) else 0
+        return MIN_LIMIT if speaks_responses(channel) else 0
 
     def models_request(self, channel: Channel, after: str) -> PreparedRequest | None:
         """Returns the request for all models at once."""
         url = endpoint(channel.base_url, "/models")
         return None if after else PreparedRequest(url=url, headers=LIST_HEADERS, body=b"")
-
-
-def _may_be_responses(channel: Channel) -> bool:
-    """Returns whether a chat may be sent as a response, see ``ResponsesDialect``."""
-    return channel.dialect is Dialect.OPENAI and vendor_of(channel.preset, channel.base_url).responses is not False
