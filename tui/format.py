@@ -1,7 +1,6 @@
 """Format: writes amounts, counts, durations and moments for narrow columns, and equivalent command lines."""
 
 import shlex
-from datetime import datetime
 
 from gateway.domain.human_values import (
     brief_count as brief_count,  # noqa: PLC0414 - pages use it from here
@@ -12,7 +11,7 @@ from gateway.domain.human_values import (
     state_word,
 )
 from gateway.domain.money import brief_dollars, dollars
-from gateway.domain.units import DOLLAR
+from gateway.domain.units import DOLLAR, local_datetime
 from tui import glyphs
 
 CENT = DOLLAR // 100
@@ -90,19 +89,14 @@ def channel_state(state: str, until_ms: int | None = None, now: int = 0) -> str:
     return f"{word} until {clock(until_ms)[:5]}"
 
 
-def local_time(ms: int) -> datetime:
-    """Returns a moment in the local time zone."""
-    return datetime.fromtimestamp(ms / 1000).astimezone()
-
-
 def clock(ms: int) -> str:
     """Returns the local time of day: ``14:13:18``."""
-    return local_time(ms).strftime("%H:%M:%S")
+    return local_datetime(ms).strftime("%H:%M:%S")
 
 
 def moment(ms: int, now: int) -> str:
     """Returns a moment in at most 12 cells: ``09:30:15`` today, ``14 Sep 09:30``, ``14 Sep 2025`` in another year."""
-    time, today = local_time(ms), local_time(now)
+    time, today = local_datetime(ms), local_datetime(now)
     if time.date() == today.date():
         return time.strftime("%H:%M:%S")
     return f"{time.day:2} {time:%b} {time:%H:%M}" if time.year == today.year else f"{time.day:2} {time:%b %Y}"
@@ -110,7 +104,7 @@ def moment(ms: int, now: int) -> str:
 
 def brief_moment(ms: int, now: int) -> str:
     """Returns a moment in 8 cells: ``09:30:15``, ``Sa 14:03`` in a week, ``14 09:30`` in four weeks, or ``14 Aug``."""
-    time, today = local_time(ms), local_time(now)
+    time, today = local_datetime(ms), local_datetime(now)
     days_ago = (today.date() - time.date()).days
     if days_ago == 0:
         return f"{time:%H:%M:%S}"
@@ -123,7 +117,7 @@ def brief_moment(ms: int, now: int) -> str:
 
 def day(ms: int) -> str:
     """Returns a date: ``14 Sep``."""
-    date = local_time(ms)
+    date = local_datetime(ms)
     return f"{date.day} {date:%b}"
 
 

@@ -88,7 +88,7 @@ class ControlClient(Caller):
         """
         place = {"channel": channel} if channel else {}
         edits = [{"ref": ref, "patch": patch, **place} for ref, patch in patches.items()]
-        answer = await self.change("POST", "/batch", Done, {"kind": kind, "edits": edits}, timeout_s=PROBE_S)
+        answer = await self.request("POST", "/batch", Done, {"kind": kind, "edits": edits}, timeout_s=PROBE_S)
         return answer["done"]
 
     tokens = ask("GET", "/tokens", list[TokenView])
@@ -109,12 +109,12 @@ class ControlClient(Caller):
 
     async def remove_token(self, ref: str) -> str:
         """Remove a token. Returns what stops working for programs without a key; empty if nothing does."""
-        answer = await self.change("DELETE", f"/tokens/{segment(ref)}", Done)
+        answer = await self.request("DELETE", f"/tokens/{segment(ref)}", Done)
         return answer.get("note", "")
 
     async def token_pass(self, ref: str) -> str:
         """Returns a key that works as this token for one minute."""
-        answer = await self.change("POST", f"/tokens/{segment(ref)}/pass", Done)
+        answer = await self.request("POST", f"/tokens/{segment(ref)}/pass", Done)
         return answer["key"]
 
     channels = ask("GET", "/channels", list[ChannelView])
@@ -164,7 +164,7 @@ class ControlClient(Caller):
 
     async def set_price(self, model: str, body: Body, channel: str = "") -> PriceView:
         """Set a model's price, at all channels or one. The body has nano-dollars per million tokens, or ``like``."""
-        return await self.change("PUT", f"/prices/{segment(model)}{query_text({'channel': channel})}", PriceView, body)
+        return await self.request("PUT", f"/prices/{segment(model)}{query_text({'channel': channel})}", PriceView, body)
 
     import_prices = ask("POST", "/prices/import", list[PriceProposal], "models")
     """Returns the known prices of the served models, or of these models, or of those of a ``channel`` or vendor.
@@ -227,8 +227,8 @@ class ControlClient(Caller):
         """
         filters = [value for name, value in parameters.items() if name not in _SUM_PARAMETERS]
         timeout_s = 600.0 if any(filters) else 0  # reading millions of records takes long
-        return await self.change("GET", f"/usage{query_text(parameters)}", Summary, timeout_s=timeout_s)
+        return await self.request("GET", f"/usage{query_text(parameters)}", Summary, timeout_s=timeout_s)
 
     async def incidents(self, *channels: str) -> list[Incident]:
         """Returns incidents, newest first; if channels are named, only theirs."""
-        return await self.change("GET", f"/incidents{query_text({'channel': channels})}", list[Incident])
+        return await self.request("GET", f"/incidents{query_text({'channel': channels})}", list[Incident])

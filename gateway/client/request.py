@@ -33,10 +33,10 @@ class Caller:
     def server_address(self) -> Address:
         return Address(socket=self.endpoint.socket, host=self.endpoint.host, port=self.endpoint.port)
 
-    async def change(
+    async def request(
         self, method: str, path: str, kind: type[Value], body: Body | None = None, *, timeout_s: float = 0
     ) -> Value:
-        """Returns the answer to a request with any method and a body."""
+        """Send a request. Returns its answer as this type. Raises what ``send`` raises."""
         return self.decode(await self.send(method, path, body, timeout_s=timeout_s), kind)
 
     async def send(self, method: str, path: str, body: Body | None = None, *, timeout_s: float = 0) -> HttpAnswer:
@@ -97,11 +97,11 @@ def ask(
         place = path.format(*(segment(str(ref)) for ref in arguments[:count]))
         if has_body and not names and arguments[count:]:
             (body,) = arguments[count:]
-            return await self.change(method, place, kind, body, timeout_s=timeout_s)
+            return await self.request(method, place, kind, body, timeout_s=timeout_s)
         values = {**dict(zip(names[: len(arguments) - count], arguments[count:], strict=True)), **values}
         if has_body:
-            return await self.change(method, place, kind, values or None, timeout_s=timeout_s)
-        return await self.change(method, place + query_text(values), kind, timeout_s=timeout_s)
+            return await self.request(method, place, kind, values or None, timeout_s=timeout_s)
+        return await self.request(method, place + query_text(values), kind, timeout_s=timeout_s)
 
     return send
 

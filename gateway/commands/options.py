@@ -1,12 +1,12 @@
 """Options: the options that several commands share, and their types."""
 
-import sys
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
 
+from gateway.commands import stdin
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.domain.errors import BadRequest
 from gateway.domain.human_values import parse_past
@@ -131,7 +131,7 @@ def confirm(question: str, *, yes: bool) -> None:
     """Ask before something is lost. Raises Quit unless the answer is yes; without a terminal, ``yes`` must be set."""
     if yes:
         return
-    if not (sys.stdin and sys.stdin.isatty()):
+    if not stdin.on_terminal():
         raise Quit(f"cannot ask without a terminal; add --yes to answer yes to: {question}", Exit.USAGE)
     if not click.confirm(question, default=False, err=True):
         raise Quit("nothing changed", Exit.FAILED)

@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from gateway.domain.units import Millis, Nanos
+from gateway.domain.units import Millis, Nanos, local_datetime
 
 
 class WindowInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,13 +121,13 @@ EVER = Millis(0)
 def window_start(window: Window, now: Millis) -> Millis:
     """Returns when the window that contains ``now`` began, by this machine's local calendar. EVER began at 0."""
     first = _WINDOWS[window].first
-    return EVER if first is None else _millis(first(_local(now)))
+    return EVER if first is None else _millis(first(local_datetime(now)))
 
 
 def window_end(window: Window, now: Millis) -> Millis | None:
     """Returns when the window that contains ``now`` ends; None for EVER."""
     first, following = _WINDOWS[window].first, _WINDOWS[window].following
-    return None if first is None or following is None else _millis(following(first(_local(now))))
+    return None if first is None or following is None else _millis(following(first(local_datetime(now))))
 
 
 BALANCE_ID = "balance"
@@ -143,10 +143,6 @@ def budget_id(window: str, kind: str, owner: str) -> str:
 def budget_name(window: Window, owner: str) -> str:
     """Returns ``daily budget of token 'ci'``."""
     return f"{_WINDOWS[window].adjective} budget of {owner}".lstrip()
-
-
-def _local(now: Millis) -> datetime:
-    return datetime.fromtimestamp(now / 1000).astimezone()
 
 
 def _millis(moment: datetime) -> Millis:

@@ -3,11 +3,9 @@
 A pace is an amount spent divided by its time. The time before the first call does not count.
 """
 
-from datetime import datetime
-
 from gateway.domain.budget import Window, window_start
 from gateway.domain.incidents import spent_share
-from gateway.domain.units import Millis
+from gateway.domain.units import Millis, local_datetime
 from gateway.domain.views import BudgetView
 
 DAY_MS = 86_400_000
@@ -91,7 +89,7 @@ def _balance_span(first: Millis | None, now: Millis) -> int:
 
 def _moment(ms: int, now: int) -> str:
     """Returns ``Thu 16:00`` while that is unique, else ``3 Dec``."""
-    date, today = (datetime.fromtimestamp(moment / 1000).astimezone().date() for moment in (ms, now))
+    date, today = (local_datetime(moment).date() for moment in (ms, now))
     if ms >= now and (date - today).days < 7:
-        return f"{datetime.fromtimestamp(ms / 1000).astimezone():%a %H:%M}"
+        return f"{local_datetime(ms):%a %H:%M}"
     return f"{date.day} {date:%b}" if date.year == today.year else f"{date.day} {date:%b %Y}"

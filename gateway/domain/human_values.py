@@ -13,7 +13,7 @@ from typing import Any
 from gateway.domain.errors import BadRequest
 from gateway.domain.money import parse_price, typed_dollars
 from gateway.domain.price import DAY_MINUTES, DAYS, RATE_AMOUNTS, UPSTREAM, Day, Price, PriceHours, Tier, rates, zone_of
-from gateway.domain.units import MAX_MULTIPLIER, MAX_NUMBER, MILLION, Millis
+from gateway.domain.units import MAX_MULTIPLIER, MAX_NUMBER, MILLION, Millis, local_datetime
 
 _COUNT = re.compile(r"((?=\.?[0-9])[0-9]{0,40}(?:\.[0-9]{1,6})?)([kKmMbB]?)", re.ASCII)
 _MULTIPLIER = re.compile(r"(?=\.?[0-9])[0-9]{0,40}(?:\.[0-9]{1,6})?", re.ASCII)
@@ -87,7 +87,7 @@ def _iso_text(text: str, now: Millis, direction: int) -> str:
 
     A weekday or date is the next one, today included, or with the direction -1 the last one. Other texts are unchanged.
     """
-    words, today = text.lower().split(), datetime.fromtimestamp(now / 1000).astimezone().date()
+    words, today = text.lower().split(), local_datetime(now).date()
     clock = words.pop() if len(words) > 1 and _TIME.fullmatch(words[-1]) else ""
     clock = clock and f"T{clock.zfill(8 if clock.count(':') > 1 else 5)}"
     word = " ".join(words).replace("last ", "last-")
@@ -219,7 +219,7 @@ def pause_text(seconds: float) -> str:
 
 def local_time(ms: int) -> str:
     """Returns a moment in local time to the second: ``2026-11-20 22:31:05``."""
-    return datetime.fromtimestamp(ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    return local_datetime(ms).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def expiry_time(ms: int) -> str:
@@ -236,7 +236,7 @@ def ended_date(ms: int) -> str:
 
 def zoned_time(ms: int) -> str:
     """Returns a moment with its offset, for readers in other time zones: ``2026-11-20 22:31:05+01:00``."""
-    return datetime.fromtimestamp(ms / 1000).astimezone().isoformat(" ", "seconds")
+    return local_datetime(ms).isoformat(" ", "seconds")
 
 
 def parse_tier(text: str) -> Tier:

@@ -1,5 +1,6 @@
 """Units: types of integers and strings that must never be mixed up."""
 
+from datetime import datetime
 from typing import Annotated, NewType
 
 import msgspec
@@ -27,3 +28,8 @@ MAX_NUMBER = 10**18
 
 MAX_MULTIPLIER = 1_000
 """The largest multiplier."""
+
+
+def local_datetime(ms: int) -> datetime:
+    """Returns a moment in the local time zone."""
+    return datetime.fromtimestamp(ms / 1000).astimezone()

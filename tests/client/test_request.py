@@ -85,7 +85,7 @@ async def test_the_secret_is_presented_and_parameters_are_written() -> None:
 async def test_an_answer_of_another_version_is_reported_as_such() -> None:
     async with saying(b'HTTP/1.1 200 OK\r\n\r\n{"other":1}') as place:
         with pytest.raises(InternalError) as caught:
-            await Caller(Endpoint(instance="i", secret="s", port=place.port)).change("GET", "/prices", PriceView)
+            await Caller(Endpoint(instance="i", secret="s", port=place.port)).request("GET", "/prices", PriceView)
     assert caught.value.code == "version_mismatch"
 
 
@@ -105,10 +105,10 @@ async def test_values_are_the_body_of_requests_that_have_one(
 ) -> None:
     requests: list[tuple[str, object]] = []
 
-    async def change(_self: Caller, _method: str, path: str, _kind: object, body: object = None, **_: object) -> None:
+    async def request(_self: Caller, _method: str, path: str, _kind: object, body: object = None, **_: object) -> None:
         requests.append((path, body))
 
-    monkeypatch.setattr(Caller, "change", change)
+    monkeypatch.setattr(Caller, "request", request)
     await send(Caller(Endpoint(instance="i", secret="s")))
     assert requests == [sent]
 
@@ -125,7 +125,7 @@ async def test_structs_can_be_sent() -> None:
         a: int
 
     async with saying(b"HTTP/1.1 200 OK\r\n\r\n{}", seen=seen) as place:
-        await Caller(Endpoint(instance="i", secret="s", port=place.port)).change(
+        await Caller(Endpoint(instance="i", secret="s", port=place.port)).request(
             "POST", "/x", dict[str, int], Body(a=1)
         )
     assert b"Content-Length: 7\r\n" in seen[0]

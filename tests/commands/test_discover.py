@@ -1,9 +1,7 @@
-from types import SimpleNamespace
-
 import pytest
 from msgspec.structs import replace
 
-from gateway.commands import discover
+from gateway.commands import stdin
 from gateway.commands.exit_codes import Exit
 from gateway.domain.channel import ServedModel
 from gateway.domain.errors import UpstreamError
@@ -80,7 +78,7 @@ def test_nothing_found_says_what_to_do() -> None:
 
 
 def test_on_a_terminal_it_asks_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(discover, "sys", SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True)))
+    monkeypatch.setattr(stdin, "on_terminal", lambda: True)
     control = found(LOCAL, VENDOR)
     run("discover", control=control, stdin="n\ny\n")
     assert [body["name"] for body in control.bodies] == ["groq"]

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from textual.content import Content
 
 from gateway.client.cells import cell
+from gateway.domain.units import local_datetime
 from gateway.domain.views import SumRow
 from tui import charts, format as fmt, glyphs
 from tui.pages.usage_bars import ALL, AXIS, EDGE, END, MEASURES, OTHERS, SERIES, Bars, ChartPlan, Measure, is_known
@@ -177,14 +178,14 @@ def _time_labels(bars: Bars) -> Iterator[tuple[int, str]]:
     hours_between = next((hours for hours in (1, 2, 3) if hours * width >= 8), 6)
     are_months = not bars.hourly and len(bars.starts) * bars.chunk > 120
     for number, start in enumerate(bars.starts):
-        time = fmt.local_time(start)
+        time = local_datetime(start)
         if bars.hourly:
             if time.hour == 0:
                 yield number, f"{time:%a} {time.day}"
             elif time.hour % hours_between == 0:
                 yield number, f"{time:%H}:00"
         elif are_months:
-            end = fmt.local_time(bars.ends[number] - 1_000)
+            end = local_datetime(bars.ends[number] - 1_000)
             if time.day == 1 or time.month != end.month:
                 yield number, f"{end:%b %Y}" if end.month == 1 else f"{end:%b}"
         elif width >= len("Mon 23 Nov "):
@@ -222,10 +223,10 @@ def chart_title(plan: ChartPlan, bars: Bars, *, incomplete: bool) -> Content:
 
 def bar_time(bars: Bars, number: int) -> str:
     """Returns the time that a bar stands for: ``Mon 23 Nov``, ``Mon 23 Nov 14:00``, ``Mon 23 Nov to 29 Nov``."""
-    start = fmt.local_time(bars.starts[number])
+    start = local_datetime(bars.starts[number])
     text = f"{start:%a} {start.day} {start:%b}" + (f" {start:%H:%M}" if bars.hourly else "")
     if bars.chunk > 1:
-        end = fmt.local_time(bars.ends[number] - HOUR_MS)
+        end = local_datetime(bars.ends[number] - HOUR_MS)
         text += f" to {end.day} {end:%b}"
     return text
 

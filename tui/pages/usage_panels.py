@@ -9,9 +9,9 @@ from textual.content import Content
 from gateway.client.cells import cell, cut
 from gateway.domain.budget import Window, window_end, window_start
 from gateway.domain.forecast import forecast, pace_span, used_share
-from gateway.domain.units import Millis
+from gateway.domain.units import Millis, local_datetime
 from gateway.domain.views import BudgetView, SumRow
-from tui import charts, format as fmt, glyphs
+from tui import charts, glyphs
 from tui.budgets import amounts, budget_line, budget_tone, by_unit
 from tui.pages.usage_bars import AXIS, EDGE, MEASURES, ChartPlan, Measure, sum_rows
 from tui.pages.usage_chart import with_value_axis
@@ -90,7 +90,7 @@ def _by_weekday(
     known_hours = set()
     cells = hours.series.get("", {})
     for start in hours.starts:
-        time = fmt.local_time(start)
+        time = local_datetime(start)
         slot = (time.weekday(), time.hour)
         if first_ms is not None and start + HOUR_MS > first_ms:
             known_hours.add(slot)
@@ -252,7 +252,7 @@ def _budget_axis(course: BudgetCourse, past: Sequence[bool], columns: int) -> It
 
 
 def _moment(ms: int, step: str) -> str:
-    time = fmt.local_time(ms)
+    time = local_datetime(ms)
     return f"{time:%a} {time:%H:%M}" if step == "hour" else f"{time.day} {time:%b}"
 
 

@@ -12,7 +12,7 @@ from textual.content import Content
 
 from gateway.client.cells import cell, cut_middle
 from gateway.domain.query import FILTER_WORDS, Query, is_id, parse
-from gateway.domain.units import Millis
+from gateway.domain.units import Millis, local_datetime
 from gateway.domain.views import SumRow
 from tui import charts, format as fmt, glyphs
 from tui.columns import Column, fit_columns
@@ -222,7 +222,7 @@ def filter_words(
 ) -> str:
     """Returns the filter words for a bar and a series, for the measure, and of the page's own filter."""
     start_ms, end_ms = layout.bars.starts[bar], layout.bars.ends[bar]
-    start, end = fmt.local_time(start_ms), fmt.local_time(end_ms)
+    start, end = local_datetime(start_ms), local_datetime(end_ms)
     if layout.bars.hourly:
         words = [f"since:{start:%Y-%m-%dT%H:%M}", f"until:{end:%Y-%m-%dT%H:%M}"]
     else:
@@ -240,7 +240,7 @@ def filter_words(
 
 
 def _moment(ms: Millis) -> str:
-    return f"{fmt.local_time(ms):%Y-%m-%dT%H:%M:%S}"
+    return f"{local_datetime(ms):%Y-%m-%dT%H:%M:%S}"
 
 
 def _word(dimension: str, row: SeriesRow) -> str:
