@@ -293,7 +293,7 @@ def _field_at_fault(channel: Channel, error: UpstreamError) -> str:
     """Returns what to correct: the key if it is rejected, the models if the address is right, else the address."""
     if error.kind in (FailureKind.AUTH, FailureKind.UNSET):
         return "key"
-    vendor = vendor_of("", channel.base_url)
+    vendor = find_vendor("", channel.base_url)
     is_right_url = vendor.base_url == channel.base_url or (error.status or 0) >= 500 or error.code in _BUSY
     return "models" if is_right_url or error.param == "models" else "base_url"
 
