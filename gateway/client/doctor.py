@@ -199,7 +199,7 @@ async def check_quota(case: Case) -> str | Step:
         if is_quota or obstacle.code == "model_price_missing":
             raise _obstacle_error(obstacle)
     if (price := case.why.price) is None:
-        text = f"'{plain(case.model)}' has no price: calls are counted but not charged, and no budget stops them"
+        text = f"'{plain(case.model)}' has no price: calls are counted but not charged, and no dollar budget stops them"
         fix = f"'tollkeeper price set {word(case.model)} --like OTHER', or give it amounts of its own"
         return Step(name="", result="warning", text=text, fix=fix)
     if price.free:

@@ -108,7 +108,7 @@ def _cost_text(call: CallView) -> str:
 def _cost_rows(call: CallView, *, unpriced: bool) -> Iterator[ReceiptRow]:
     if unpriced:
         price_set = f"'tollkeeper price set {word(call.model)} --like OTHER' sets one"
-        yield "cost", [(f"no price: counted, not charged, and no budget stops it; {price_set}", "warn")]
+        yield "cost", [(f"no price: counted, not charged, and no dollar budget stops it; {price_set}", "warn")]
     else:
         yield "cost", [(_cost_text(call), "")]
     amounts = [f"held {dollars(call.held_nanos)}"] if call.held_nanos else []

@@ -199,7 +199,7 @@ def unpriced_notes(names: Sequence[str], *, refused: bool) -> list[str]:
     if not names:
         return []
     verb, them = ("has", "it") if len(names) == 1 else ("have", "them")
-    effect = f"calls of {them} are refused" if refused else f"counted, not charged, and no budget stops {them}"
+    effect = f"calls of {them} are refused" if refused else f"counted, not charged, and no dollar budget stops {them}"
     return [
         f"note: {first_of(names, 3)} {verb} no price: {effect}",
         f"Price one: tollkeeper price set {word(names[0])} --like OTHER, --free, or --input and --output",

@@ -47,7 +47,7 @@ from gateway.upstream.vendors import PRESETS
 
 Document = Mapping[str, Any]
 ChannelNotes = Iterable[tuple[str, str]]
-UNPRICED = "their calls are counted but not charged, and no budget stops them"
+UNPRICED = "their calls are counted but not charged, and no dollar budget stops them"
 
 
 class ImportPlan:

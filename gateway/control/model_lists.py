@@ -91,8 +91,9 @@ async def refresh(edits: ConfigEdits, channel: Channel) -> None:
     channel = engine.catalog.registry.channels.get(channel.id, channel)
     if names := _models_without_price(channel, current, engine.catalog):
         models_text = first_of([plain(model, 80) for model in names], 5)
+        name = plain(channel.name)
         _log.warning(
-            "channel '%s' lists new models without a price, which no budget stops: %s", plain(channel.name), models_text
+            "channel '%s' lists new models without a price, which no dollar budget stops: %s", name, models_text
         )
 
 

@@ -169,7 +169,7 @@ async def test_a_missing_price_is_a_warning_that_says_what_to_do(owner: ControlC
     await owner.remove_price("m")
     step = (await steps(owner))["the quota is enough"]
     assert (step.result, step.fix.split(" --")[0]) == ("warning", "'tollkeeper price set m")
-    assert step.text == "'m' has no price: calls are counted but not charged, and no budget stops them"
+    assert step.text == "'m' has no price: calls are counted but not charged, and no dollar budget stops them"
 
 
 async def test_the_price_is_that_of_the_group_and_the_tightest_budget_counts(owner: ControlClient) -> None:

@@ -226,7 +226,7 @@ def test_a_new_model_without_a_price_is_named() -> None:
     view = replace(CHANNEL, models=[ServedModel(name="o3"), ServedModel(name="gpt-4o")])
     for unpriced, noted in ((["gpt-4o", "o3"], True), (["gpt-4o"], False)):
         for refused, effect in (
-            (False, "counted, not charged, and no budget stops it"),
+            (False, "counted, not charged, and no dollar budget stops it"),
             (True, "calls of it are refused"),
         ):
             control = {

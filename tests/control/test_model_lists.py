@@ -81,7 +81,7 @@ async def test_the_log_names_new_models_without_a_price(
     with caplog.at_level(logging.WARNING, "tollkeeper"):
         await owner.refresh_channel("new")
         await owner.refresh_channel("new")
-    told = "channel 'new' lists new models without a price, which no budget stops: gpt-6"
+    told = "channel 'new' lists new models without a price, which no dollar budget stops: gpt-6"
     assert [one.getMessage() for one in caplog.records].count(told) == 1
     provider.on("/v1/models", lists("gpt-5", "gpt-6", *(f"new-{i}" for i in range(9))))
     with caplog.at_level(logging.WARNING, "tollkeeper"):
