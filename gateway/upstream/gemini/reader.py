@@ -147,7 +147,8 @@ class ResponseReader(AnswerReader):
         logprobs = read_logprobs(rawjson.value(fields["logprobsResult"])) if "logprobsResult" in fields else []
         for part in _parts(fields):
             for answer_part in self._read_part(candidate, part):
-                candidate.produced = True
+                is_thought = isinstance(answer_part, Piece) and answer_part.kind is BlockKind.REASONING
+                candidate.produced = candidate.produced or not (is_thought or isinstance(answer_part, AnswerMark))
                 if logprobs and isinstance(answer_part, Piece) and answer_part.kind is BlockKind.TEXT:
                     yield msgspec.structs.replace(answer_part, logprobs=rawjson.encode(logprobs))
                     logprobs = []

@@ -141,6 +141,8 @@ def test_a_failed_model_is_a_failure_unless_something_came() -> None:
     assert caught.value.kind is FailureKind.SERVER
     stream = _streamed(response(say("a"), finish="MALFORMED_FUNCTION_CALL"))
     assert (stream.state.finish, stream.state.marks) == ("stop", ("failed_at_end",))
+    thought = response({"text": "Hm", "thought": True}, {"thoughtSignature": "s"})
+    assert _streamed(thought, response(finish="MALFORMED_FUNCTION_CALL")).failure is not None
 
 
 def test_the_first_id_counts() -> None:
