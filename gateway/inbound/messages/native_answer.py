@@ -89,6 +89,8 @@ class MessageTap(NativeTap):
         self._model = model
         self._open_block: int | None = None
         """The upstream's index of the open block."""
+        self._open_blocks: set[int] = set()
+        """The upstream's indexes of all blocks that have not ended."""
         self._next_place = 0
         self._types: dict[int, str] = {}
         """The type of each block, by the upstream's index."""
@@ -123,9 +125,10 @@ class MessageTap(NativeTap):
         kind = rawjson.text_at(fields.get("type"))
         if kind in _BLOCK_EVENTS:
             return self._take_block_event(kind, event, fields)
+        is_repeated = kind == "message_start" and self.began  # on which the SDKs fail
         self.take_parts(self._reader.read(event), self._reader)
-        if self.failure is not None:
-            return None
+        if self.failure is not None or is_repeated:
+            return b""
         if kind == "message_start":
             message = rawjson.maybe_fields(fields.get("message"))
             edited = self._edit_message(message)
@@ -142,7 +145,8 @@ class MessageTap(NativeTap):
 
     def _take_block_event(self, kind: str, event: SSEEvent, fields: Fields) -> bytes | None:
         """See ``take``. SDKs fail at a text in the block of a call, as SGLang and claude-code-router send it, and at a
-        second block with the index of another, as Ollama sends it.
+        second block with the index of another, as Ollama sends it. LiteLLM ends the block of a call twice, on which
+        Claude Code would run the tool twice.
         """
         index = rawjson.whole_number(rawjson.maybe(fields.get("index"))) or 0
         changes, ended = Fields(), b""
@@ -152,6 +156,9 @@ class MessageTap(NativeTap):
             if missing := self._begin_block(index, block):
                 changes["content_block"] = rawjson.raw(block | missing)
         elif kind == "content_block_stop":
+            if "index" in fields and index not in self._open_blocks:
+                return b""
+            self._open_blocks.discard(index)
             self._open_block = self._pieces = None
         else:
             delta, block_type = rawjson.maybe_fields(fields.get("delta")), self._types.get(index, "")
@@ -172,6 +179,7 @@ class MessageTap(NativeTap):
         """Note a block that begins. Returns the fields that it lacks."""
         kind = rawjson.text_at(block.get("type"))
         self._open_block, self._types[index] = index, kind
+        self._open_blocks.add(index)
         self._places[index] = place = max(index, self._next_place)
         self._next_place = place + 1
         self._pieces = _PIECES.get(kind)

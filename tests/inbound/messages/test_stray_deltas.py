@@ -36,6 +36,17 @@ def test_a_text_in_a_block_that_was_not_begun_or_is_unknown_stays_there() -> Non
     assert out + answer.tail(Usage()) == sent + ended()
 
 
+def test_ends_and_beginnings_that_come_again_are_left_out() -> None:
+    """LiteLLM ends calls twice; interleaved blocks each end once."""
+    stops = [named("content_block_stop", index=index) for index in range(3)]
+    first, second = block(0, CALL, WHOLE, stop=False), block(1, CALL, WHOLE, stop=False)
+    sent = [began(**SPENT), first, second, stops[0], stops[1], ended("tool_use")]
+    again = [began(**SPENT), *sent[:4], stops[0], stops[1], stops[1], stops[2], sent[-1]]
+    for sizes in ((), (500, 60, 60, 60, 60)):
+        answer, out, _ = fed(Row("", Dialect.ANTHROPIC, b"".join(again)), "messages", *sizes)
+        assert out + answer.tail(Usage()) == b"".join(sent)
+
+
 def test_blocks_with_one_index_get_indexes_of_their_own_and_end_in_turn() -> None:
     sent = began(**SPENT) + block(0, text_part(""), writes("H"), stop=False)
     sent += block(0, {"type": "thinking", "thinking": ""}, thinks("H"), thinks("m")) + block(0, CALL, HALF, REST)
