@@ -27,8 +27,8 @@ from gateway.upstream.usage_report import UsageReports
 
 _LISTS = frozenset({"annotations", "images", "reasoning_details", "reasoning_steps", "thinking_blocks"})
 """Lists in deltas that clients put together."""
-_TEXTS = (("reasoning_content", "reasoning"), ("content",), ("refusal",))
-"""Texts of a message in the order of a stream. Some upstreams write one under two names, which clients get together."""
+_TEXTS = (("reasoning_content", "reasoning", "reasoning_text", "thinking"), ("content",), ("refusal",))
+"""Texts of a message in the order of a stream. The pieces of one with several names come under all of them at once."""
 _ZERO = msgspec.Raw(b"0")
 
 
@@ -178,14 +178,21 @@ class ChunkEditor(Renderer):
             yield {**choice, "delta": {}}
 
     def _deltas_of(self, index: int, message: JsonObject) -> Iterator[JsonObject]:
-        """Yields the deltas of a whole message: its role, its texts, its calls, and all else."""
-        yield {"role": message.pop("role"), "content": ""}
+        """Yields the deltas of a whole message: its role, its texts, its calls, and all else. Copilot writes a choice
+        as several messages, of which the first one has the role.
+        """
+        del message["role"]
+        if index not in self._begun:
+            self._begun.add(index)
+            yield {"role": "assistant", "content": ""}
         for names in _TEXTS:
-            texts = {name: message.pop(name) for name in names if isinstance(message.get(name), msgspec.Raw)}
-            split = [map(msgspec.Raw, pieces(text)) if rawjson.is_text(text) else () for text in texts.values()]
+            texts = {name: text for name in names if not rawjson.is_null(text := message.pop(name, None))}
+            split = [map(msgspec.Raw, pieces(text)) for text in texts.values()]
             for parts in zip_longest(*split, fillvalue=rawjson.EMPTY_TEXT):
                 yield dict(zip(texts, parts, strict=True))
-        for number, call in enumerate(message.pop("tool_calls", ())):
+        calls, start = message.pop("tool_calls", ()), self._list_sizes.get((index, "tool_calls"), 0)
+        self._list_sizes[index, "tool_calls"] = start + len(calls)
+        for number, call in enumerate(calls, start):
             kind = tool_kind(call)
             field = "arguments" if kind == "function" else "input"
             first, *rest = [*map(msgspec.Raw, pieces(call[kind][field]))] or [rawjson.EMPTY_TEXT]

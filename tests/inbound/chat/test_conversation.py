@@ -241,6 +241,8 @@ ANTHROPIC_TEXT = {"type": "text", "media_type": "text/plain", "data": "h\u00e9"}
                 ("//NkAA", "audio/mp3", {"data": "//NkAA"}),
                 ("UklGRg", "audio/wav", {"data": "UklGRg"}),
                 ("data:audio/ogg;base64,AA", "audio/ogg", {"data": "AA"}),
+                ("data:audio/x-m4a;base64,AA", "audio/m4a", {"data": "AA"}),
+                ("data:application/octet-stream;base64,SUQz", "audio/mp3", {"data": "SUQz"}),
                 ("https://h/a", "audio/wav", {"url": "https://h/a"}),
             )
         ),

@@ -251,6 +251,21 @@ def test_a_whole_answer_that_becomes_a_stream_keeps_what_only_its_vendor_knows()
     assert (chunks[0]["provider"], last["usage"]) == ("p", spent)
 
 
+def test_a_whole_answer_with_one_choice_in_parts_becomes_a_stream_with_one_choice() -> None:
+    calls = [tool_call(0, id, id, "{}") for id in "ab"]
+    answer = whole("m", choice("Hi"), *(choice(None, role="model", tool_calls=[call]) for call in calls))
+    stream = native_stream(order())
+    said = said_in(stream.feed(dumps(answer)) + stream.end())
+    assert (said.text, said.calls) == ({0: "Hi"}, {0: [("a", "a", "{}"), ("b", "b", "{}")]})
+
+
+def test_a_reasoning_of_another_name_is_sent_under_both_names_at_once() -> None:
+    stream = native_stream()
+    out = stream.feed(dumps(whole("m", choice("Hi", thinking="Hm")))) + stream.end()
+    deltas = [chunk["choices"][0]["delta"] for chunk in chunks_in(out)]
+    assert [delta for delta in deltas if "thinking" in delta] == [{"reasoning_content": "Hm", "thinking": "Hm"}]
+
+
 @pytest.mark.parametrize("legacy", [False, True])
 def test_the_call_of_a_custom_tool_has_its_input_and_is_no_function_call(*, legacy: bool) -> None:
     custom = {"id": "a", "type": "custom", "custom": {"name": "f", "input": "x"}}
