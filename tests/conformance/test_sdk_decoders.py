@@ -144,6 +144,7 @@ def test_a_body_instead_of_a_stream_keeps_every_block(size: int) -> None:
     out = b"".join(stream.feed(body[start : start + size]) for start in range(0, len(body), size)) + stream.end()
     assert stream.state.reported is not None
     assert (stream.finished, stream.state.reported.input, stream.state.reported.output) == (True, 9, 2)
+    assert json.loads(next(parts(out)))["message"]["usage"]["output_tokens"] == 0  # Cline adds up all reports
     assert put_together_message([*map(json.loads, parts(out + stream.tail(SPENT)))]).to_dict() == WHOLE
 
 
@@ -153,3 +154,13 @@ def test_an_empty_body_instead_of_a_stream_has_a_block(content: object) -> None:
     out = stream.feed(dumps({**WHOLE, "content": content})) + stream.end() + stream.tail(SPENT)
     (block,) = put_together_message([*map(json.loads, parts(out))]).content
     assert block.to_dict() == {"type": "text", "text": ""}
+
+
+def test_a_body_instead_of_a_stream_gets_what_it_lacks() -> None:
+    call = {"type": "tool_use", "id": "toolu_1", "name": "f"}
+    stream = MessagesRelay(AnthropicDialect()).stream(order(), channel())
+    out = stream.feed(dumps({"content": [call, "Hi"], "model": None})) + stream.end() + stream.tail(SPENT)
+    message = put_together_message([*map(json.loads, parts(out))])
+    assert (message.id, message.model, message.role) == ("chatcmpl-ours", "m", "assistant")
+    assert (message.content[0].input, message.content[1].text) == ({}, "Hi")
+    assert message.usage.output_tokens == stream.state.tally.tokens() > 4  # those of a call

@@ -189,11 +189,9 @@ class MessageTap(NativeTap):
 
     def _end_block(self) -> bytes:
         """Returns the end of the open block, and blocks with the stray deltas."""
-        out = (
-            b""
-            if self._open_block is None
-            else message_event("content_block_stop", index=self._places[self._open_block])
-        )
+        out = b""
+        if self._open_block is not None:
+            out = message_event("content_block_stop", index=self._places[self._open_block])
         self._open_block = None
         for place, (kind, deltas) in enumerate(groupby(self._strays, itemgetter(0)), max(self._next_place, 1)):
             out += message_event("content_block_start", index=place, content_block={"type": kind, kind: ""})
@@ -235,19 +233,19 @@ class MessageTap(NativeTap):
         """Reads a whole answer. Raises AttemptFailed."""
         message = self._read_message(body)
         if self.tally.empty and (self.reported is None or not self.reported.output):
-            for text in _texts(rawjson.maybe(message.get("content"))):
-                self.tally.add(text)
+            for block in rawjson.list_at(message.get("content")):
+                self.tally.calls += rawjson.text_at(block, "type").endswith("tool_use")
+                self.tally.add("".join(_texts(block)))
         edited = self._edit_message(message)
         sent = body if edited == message and not self._has_bare_text else rawjson.encode(edited)
         return whole_answer(self, sent, render=lambda _: sent)
 
     def replay(self, body: bytes) -> bytes:
         """See ``NativeTap``."""
+        sent = rawjson.fields(self.read_whole(body).body)
         head = {"id": self.order.answer_id, "type": "message", "role": "assistant", "model": self.order.model}
-        message = {name: rawjson.raw(value) for name, value in head.items()} | rawjson.fields(
-            self.read_whole(body).body
-        )
-        return b"".join(message_events(message))
+        missing = {name: rawjson.raw(value) for name, value in head.items() if rawjson.is_null(sent.get(name))}
+        return b"".join(message_events(sent | missing))
 
     def _read_message(self, body: bytes) -> Fields:
         """Returns the fields of a whole answer. Raises AttemptFailed for anything else."""
@@ -296,10 +294,11 @@ def _clean_event(event: SSEEvent, fields: Fields, screen: Screen) -> bytes | Non
     return write_event(event.name or b"message", rawjson.encode(cleaned))
 
 
-def _texts(content: object) -> Iterator[str]:
-    """Yields the texts of a whole answer's blocks, for an estimate."""
-    for block in content if isinstance(content, list) else ():
-        if isinstance(block, dict):
-            yield from (block[name] for name in _OUTPUT_FIELDS if isinstance(block.get(name), str))
-            if "input" in block:
-                yield rawjson.encode(block["input"]).decode()
+def _texts(block: object) -> Iterator[str]:
+    """Yields the texts of a block of a whole answer, for an estimate. A block may be just a text."""
+    if isinstance(block, str):
+        yield block
+    if isinstance(block, dict):
+        yield from (block[name] for name in _OUTPUT_FIELDS if isinstance(block.get(name), str))
+        if "input" in block:
+            yield rawjson.encode(block["input"]).decode()

@@ -35,16 +35,18 @@ def message_events(message: Fields) -> Iterator[bytes]:
 
     A message without blocks gets an empty one, because clients would call again.
     """
-    yield message_event("message_start", message={**message, "content": [], **dict.fromkeys(_ENDING)})
+    usage = {**rawjson.maybe_fields(message["usage"]), "output_tokens": 0}  # some clients add up those of both reports
+    blank: dict[str, object] = {"content": [], "usage": usage, **dict.fromkeys(_ENDING)}
+    yield message_event("message_start", message={**message, **blank})
     for index, block in enumerate(blocks_in(message["content"]) or [{"type": rawjson.raw("text")}]):
-        deltas = list(_deltas_of(block))
-        begun = block | dict.fromkeys(_TEXTS.get(rawjson.text(block["type"]), ()), rawjson.EMPTY_TEXT)
-        if deltas and deltas[0][0] == "input_json":
+        kind = rawjson.text(block["type"])
+        begun = block | dict.fromkeys(_TEXTS.get(kind, ()), rawjson.EMPTY_TEXT)
+        if kind.endswith("tool_use"):
             begun["input"] = rawjson.raw({})
         if "citations" in block:
             begun["citations"] = rawjson.EMPTY_LIST
         yield message_event("content_block_start", index=index, content_block=begun)
-        for name, field, piece in deltas:
+        for name, field, piece in _deltas_of(kind, block):
             yield message_event("content_block_delta", index=index, delta={"type": f"{name}_delta", field: piece})
         yield message_event("content_block_stop", index=index)
     ended = {**_ENDING, **{name: message[name] for name in _DELTA_FIELDS if not rawjson.is_null(message.get(name))}}
@@ -53,9 +55,8 @@ def message_events(message: Fields) -> Iterator[bytes]:
     )
 
 
-def _deltas_of(block: Fields) -> Iterator[tuple[str, str, msgspec.Raw]]:
+def _deltas_of(kind: str, block: Fields) -> Iterator[tuple[str, str, msgspec.Raw]]:
     """Yields the deltas of a block: the kind, the field, and the value."""
-    kind = rawjson.text(block["type"])
     if kind.endswith("tool_use") and not rawjson.is_null(block.get("input")):
         for piece in pieces(arguments_text(block["input"])):
             yield "input_json", "partial_json", msgspec.Raw(piece)
