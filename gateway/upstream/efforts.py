@@ -33,10 +33,13 @@ FORMS_REFUSED = {
 }
 """What a refusal of the other form of thinking says, by the name of the rule."""
 
-UNFORCED = "tool_choice=auto"
-"""Stands for a model that cannot be made to call a tool while it thinks. Requests that ask for thinking learn and have
-a rule of their own, because a model may think only if it is asked to."""
-UNFORCED_IF_ASKED = UNFORCED + " with thinking"
+FORCE_RULES = {
+    None: "tool_choice=auto",
+    True: "tool_choice=auto with thinking",
+    False: "tool_choice=auto without thinking",
+}
+"""Stand for a model that cannot be made to call a tool, which usually depends on whether it thinks. So there is a rule
+for requests that ask for thinking, one for those that turn it off, and one for those that leave it to the model."""
 FORCE_REFUSED = lazy_pattern(
     r"(?i)thinking may not be enabled when tool_choice\b|does\s+not\s+support\s+this\s+tool_choice\b"
     r"|\btool_choice\b[^.]{0,40}?(?:does\s+not\s+support\s+being\s+set|is\s+incompatible\s+with)"
@@ -155,7 +158,7 @@ def _wants_thinking(fields: Fields) -> bool | None:
 
 def refuses_force(fields: Fields, rules: Collection[str]) -> bool:
     """Returns whether the server refuses that this request demands a call of a tool."""
-    return {True: UNFORCED_IF_ASKED, None: UNFORCED}.get(_wants_thinking(fields)) in rules
+    return FORCE_RULES[_wants_thinking(fields)] in rules
 
 
 def fit_choice(fields: Fields, rules: Collection[str]) -> list[str]:

@@ -108,15 +108,15 @@ def test_a_model_thinks_in_the_form_that_it_takes(rule: str, sent: Any, thinking
         ({"reasoning_effort": "low"}, "tool_choice=auto with thinking"),
         ({"reasoning": {"enabled": True}}, "tool_choice=auto with thinking"),
         ({"enable_thinking": True}, "tool_choice=auto with thinking"),
-        ({"thinking": {"type": "disabled"}}, None),
-        ({"reasoning_effort": "none"}, None),
-        ({"enable_thinking": False}, None),
+        ({"thinking": {"type": "disabled"}}, "tool_choice=auto without thinking"),
+        ({"reasoning_effort": "none"}, "tool_choice=auto without thinking"),
+        ({"enable_thinking": False}, "tool_choice=auto without thinking"),
     ],
 )
-def test_only_a_request_that_thinks_like_the_refused_one_may_not_demand_a_call(thinking: Doc, rule: str | None) -> None:
+def test_only_a_request_that_thinks_like_the_refused_one_may_not_demand_a_call(thinking: Doc, rule: str) -> None:
     forced: list[Any] = ["required", {"type": "any"}, {"type": "function", "function": {"name": "f"}}]
     others: list[Any] = ["auto", "none", None, {"type": "none"}, {"type": "auto"}]
-    for learned in ("tool_choice=auto", "tool_choice=auto with thinking"):
+    for learned in ("tool_choice=auto", "tool_choice=auto with thinking", "tool_choice=auto without thinking"):
         lost = ["tool_choice"] if learned == rule else []
         for choice in forced:
             assert _fit([learned], {"tool_choice": choice, **thinking})[1] == lost

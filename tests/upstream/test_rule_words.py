@@ -60,7 +60,7 @@ WORDS: dict[tuple[str, ...], list[str]] = {
         "Conversation roles must alternate user/assistant/user/assistant/...",
         "After the optional system message, conversation roles must alternate",
     ],
-    ("tool_choice=auto", "tool_choice=auto with thinking"): [
+    ("tool_choice=auto", "tool_choice=auto with thinking", "tool_choice=auto without thinking"): [
         "Thinking may not be enabled when tool_choice forces tool use.",  # Anthropic
         "deepseek-reasoner does not support this tool_choice",
         "Thinking mode does not support this tool_choice",
