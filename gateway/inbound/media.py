@@ -62,7 +62,10 @@ def _audio_format_of(data: str) -> str:
     """Returns the format in a data URL, else the one that the data begins as."""
     match = _DATA_URL.match(data)
     if match and match[1]:
-        return media_type_of(match[1]).partition("/")[2]
+        kind, _, name = media_type_of(match[1]).partition("/")
+        if kind == "audio":
+            return name.removeprefix("x-")
+        data = data[match.end() :]
     return "mp3" if data.startswith(_MP3_BEGINNINGS) else "wav"
 
 
