@@ -26,7 +26,7 @@ class MissingEvents:
         self.regular = {*KINDS} - TEXT_KINDS
         """The types of events that can pass: whole texts only after pieces of their kind."""
         self._added: set[object] = set()
-        """The places of the items whose whole texts the client also gets as pieces."""
+        """The places of the items whose whole texts the client also gets as pieces; None for one without a place."""
         self._texts: list[dict[str, Any]] = []
         """The events with whole texts that came without an item."""
 
@@ -50,7 +50,8 @@ class MissingEvents:
         """Returns the events that must precede the end of an item, which is at this place of the output."""
         events = [*item_events(place, item)][:-1]
         pieces = [event for event in events if not rawjson.is_nothing(event[1].get("delta", NULL))]
-        if place in self._added or not self.regular.isdisjoint(_PREFIX + name for name, _ in pieces):
+        is_added = not self._added.isdisjoint((place, None))
+        if is_added or not self.regular.isdisjoint(_PREFIX + name for name, _ in pieces):
             return []
         return pieces if self.has_begun_items else events
 

@@ -150,8 +150,9 @@ class OutputReader(AnswerReader):
                 self._note_item(item, number)
                 yield from _name_call(item, number)
             case "response.function_call_arguments.done" if number in self._used and number not in self._begun:
-                self._begun.add(number)
-                yield _arguments_of(fields, number)
+                if not rawjson.is_null(fields.get("arguments")):  # else the item has them
+                    self._begun.add(number)
+                    yield _arguments_of(fields, number)
             case _ if kind in _WHOLE_TEXTS and (number not in self._begun or number in self._whole):
                 self._whole.add(number)
                 text = fields.get("text", fields.get("refusal", NULL))
@@ -265,7 +266,8 @@ class OutputReader(AnswerReader):
                 yield BlockStop(BlockKind.TOOL_CALL, number)
             case "image_generation_call" if picture := rawjson.text_at(item.get("result")):
                 image_format = rawjson.text_at(item.get("output_format")) or "png"
-                yield image_at(picture) if picture.startswith("http") else Medium(f"image/{image_format}", picture)
+                is_url = picture.startswith(("http", "data:"))
+                yield image_at(picture) if is_url else Medium(f"image/{image_format}", picture)
             case _:
                 yield AnswerMark("block_dropped")
 

@@ -344,6 +344,7 @@ CREATED, _, ADDED, PART, _, _, WHOLE_TEXT, PART_END, END, _ = events_of(response
         pytest.param([END], id="the end of an item"),
         pytest.param([ADDED, PART, WHOLE_TEXT, PART_END, END], id="all but pieces"),
         pytest.param([ADDED, END], id="an item without its parts"),
+        pytest.param([each.replace(b'"output_index":0', b'"x":0') for each in (ADDED, WHOLE_TEXT, END)], id="no index"),
         pytest.param([], id="only the last event"),
     ],
 )

@@ -62,6 +62,9 @@ KINDS: dict[str, Callable[[Events], Events]] = {
     "no ends": without(b"output_item.done"),
     "no beginnings": without(b"output_item.added"),
     "whole items": without(b".delta"),
+    "whole items after ends without arguments": lambda events: replacing(
+        rb'(arguments.done",.*)"arguments":"(?:[^"\\]|\\.)*"', rb'\1"arguments":null'
+    )(without(b".delta")(events)),
     "whole texts": lambda events: [
         *without(b".delta", b"output_item.done")(events[:-1]),
         event("response.completed", 9, response={**last_response(events[-1]), "output": []}),
@@ -129,6 +132,7 @@ PICTURE = {"type": "image_generation_call", "id": "ig_1", "status": "completed",
         ({}, ["data:image/png;base64,AAAA"]),
         ({"output_format": "webp"}, ["data:image/webp;base64,AAAA"]),
         ({"result": "https://h/a"}, ["https://h/a"]),
+        ({"result": "data:image/gif;base64,AAAA"}, ["data:image/gif;base64,AAAA"]),
         ({"result": None}, []),
     ],
 )
