@@ -19,7 +19,6 @@ from aiohttp.web_protocol import RequestHandler
 
 from gateway.domain.errors import BadRequest, GatewayError, InternalError
 from gateway.domain.units import CallId
-from gateway.web.connection_limits import ConnectionLimits
 from gateway.web.error_responses import error_answer
 from gateway.web.response import Response
 
@@ -101,10 +100,7 @@ class InPlaceLoop:
 class Connection(RequestHandler):
     """One client's connection."""
 
-    __slots__ = (
-        *("_address", "_counted", "_half_closed", "_limits", "_new_id", "_write_check", "closing", "comment"),
-        *("on_close", "on_lost"),
-    )
+    __slots__ = ("_half_closed", "_new_id", "_release", "_write_check", "closing", "comment", "on_close", "on_lost")
 
     closing: bool
     """Whether it closes after the current answer, whose head tells the client so."""
@@ -120,13 +116,11 @@ class Connection(RequestHandler):
     """The timer of the next check of a client that reads more slowly than we write."""
 
     def __init__(
-        self, manager: web.Server, limits: ConnectionLimits, address: str, new_id: Callable[[], CallId], **options: Any
+        self, manager: web.Server, release: Callable[[], None], new_id: Callable[[], CallId], **options: Any
     ) -> None:
-        """``limits`` has already counted the connection. ``new_id`` returns an id for an answer to broken HTTP."""
+        """``release`` makes room for another connection. ``new_id`` returns an id for an answer to broken HTTP."""
         super().__init__(manager, **options)
-        self._limits = limits
-        self._address = address
-        self._counted = True
+        self._release: Callable[[], None] | None = release
         self._new_id = new_id
         self.closing = False
         self.comment = b""
@@ -171,10 +165,11 @@ class Connection(RequestHandler):
             with suppress(OSError):
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(WRITE_S * 1000))
 
-    def uncount(self) -> None:
-        if self._counted:
-            self._counted = False
-            self._limits.leave(self._address)
+    def release(self) -> None:
+        """Make room for another connection. A second call does nothing."""
+        release, self._release = self._release, None
+        if release is not None:
+            release()
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Tell the handler that its client has left; see asyncio."""
@@ -182,7 +177,7 @@ class Connection(RequestHandler):
         if self._half_closed is not None:
             self._half_closed.end()
             self._half_closed = None
-        self.uncount()
+        self.release()
         super().connection_lost(exc)
         if self.on_lost is not None:
             callback, self.on_lost = self.on_lost, None

@@ -46,8 +46,7 @@ class Listener(web.Server):
         """Returns a new connection from this address, which is already counted."""
         return Connection(
             self,
-            self.limits,
-            address,
+            partial(self.limits.leave, address),
             self.new_id,
             loop=self._loop,
             keepalive_timeout=75.0,
@@ -169,7 +168,7 @@ class Acceptor:
         try:
             await self._loop.connect_accepted_socket(lambda: connection, sock)
         except OSError:  # the client has already closed it
-            connection.uncount()
+            connection.release()
             sock.close()
 
     def _refuse(self, sock: socket.socket, reason: str, group: asyncio.TaskGroup) -> None:
