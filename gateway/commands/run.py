@@ -258,13 +258,15 @@ async def _end_token(client: ControlClient, token: TokenView) -> str:
         return f"{plain(view.name)}: no calls"
     await client.edit_token(token.id, {"expires": now()})
     calls = f"{count_text(view.calls, 'call')}, {brief_dollars(view.spent_nanos)}"
-    error = plain(newest.error.partition("; ")[0]) if newest else ""
+    error = plain(newest.error.partition("; ")[0]).rstrip(".") if newest else ""
     if newest and newest.code.startswith("token_quota"):  # a budget of this token
         calls += f"; a call was rejected: {error}. To allow more: tollkeeper run --budget DOLLARS"
     elif newest and newest.state == "running":  # the program was stopped in the middle of it
         calls += "; the last call had not ended yet"
     elif not view.calls:
         calls = f"no call was accepted: {error}"
+    elif newest and newest.status >= 400 and newest.code != "client_closed":  # some programs do not show why
+        calls += f"; the last call failed: {error}"
     return f"{plain(view.name)}: {calls}; see tollkeeper usage list --token {word(view.name)}"
 
 

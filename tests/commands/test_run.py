@@ -162,6 +162,13 @@ def test_a_program_whose_budget_is_too_small_learns_how_the_next_one_gets_more(s
     assert [token["calls"] for token in tokens(served)] == [0]
 
 
+def test_the_reason_why_the_last_call_failed_is_told_for_programs_that_hide_it(served: Served) -> None:
+    body = CALL.replace("demo-echo", "demo-flaky").replace('"hi"', '"!400"')
+    ran = tollkeeper(served.home, "run", "--", sys.executable, "-c", body)
+    reason = "channel 'demo': The demo upstream was asked to answer 400"
+    assert f": 1 call, $0.00; the last call failed: {reason}; see tollkeeper usage list" in ran.err
+
+
 def test_the_key_is_in_no_command_line_and_no_file_stays(served: Served, tmp_path: Path) -> None:
     body = f"""
 import json, os, sys
