@@ -282,11 +282,10 @@ def _crush(target: AppTarget) -> Setup:
     )
     where = r"~/.config/crush/crush.json (Windows: %LOCALAPPDATA%\crush\crush.json)"
     launch = Launch(
-        variables={KEY_VARIABLE: target.secret},
+        # the folder of its state, in which it keeps the model that was last chosen, wins over the user's settings
+        variables={KEY_VARIABLE: target.secret, "CRUSH_GLOBAL_DATA": FOLDER},
         defaults={"CRUSH_DISABLE_METRICS": "1"},
         files={"crush.json": text},
-        folder_variable="CRUSH_GLOBAL_CONFIG",
-        folder_default="crush",
     )
     return Setup((file_part(where, text), key_part(target)), launch)
 

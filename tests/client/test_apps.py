@@ -149,6 +149,11 @@ def test_no_library_sends_traces_with_the_key_of_the_gateway(name: str) -> None:
     assert {**launch.defaults, **launch.variables}["OPENAI_AGENTS_DISABLE_TRACING"] == "1"
 
 
+def test_crush_gets_the_settings_in_the_folder_that_wins_over_those_of_the_user() -> None:
+    launch = APPS["crush"].launch_for(TARGET, Path("/tmp/x"))
+    assert (launch.variables["CRUSH_GLOBAL_DATA"], list(launch.files)) == ("/tmp/x", ["crush.json"])
+
+
 def test_programs_are_started_without_reports_to_their_vendors() -> None:
     launches = {
         name: APPS[name].launch_for(TARGET, Path("/tmp/x"))
