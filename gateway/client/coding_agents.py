@@ -292,7 +292,8 @@ def _crush(target: AppTarget) -> Setup:
 
 def _goose(target: AppTarget) -> Setup:
     variables = {"GOOSE_PROVIDER": "openai", "GOOSE_MODEL": target.model}
-    address = {"OPENAI_HOST": target.root, "OPENAI_API_KEY": target.secret}
+    # the settings of goose may have the path of another server
+    address = {"OPENAI_HOST": target.root, "OPENAI_BASE_PATH": "v1/chat/completions", "OPENAI_API_KEY": target.secret}
     return Setup((shell_part({**variables, **address}),))
 
 
