@@ -279,12 +279,8 @@ def money_until_stop(books: MoneyBooks, account: Account, token: Token, *, now: 
     """Returns the nano-dollars left before a running stream must end; None if the settings do not end streams."""
     amounts_left = [int(books.available())] if account.stop_when_empty else []
     if token.stop_when_empty:
-        scope: Scope = ("token", token.id)
-        for budget in token.budgets:
-            if budget.nanos is not None:
-                since, until = window_start(budget.window, now), window_end(budget.window, now)
-                spent, held = books.spent(scope, since, until), books.held(scope, since)
-                amounts_left.append(budget.nanos - spent.nanos - held.nanos)
+        headrooms = (_headroom(books, ("token", token.id), budget, token.name, now) for budget in token.budgets)
+        amounts_left += [headroom.nanos for headroom in headrooms if headroom.nanos is not None]
     return min(amounts_left, default=None)
 
 
