@@ -128,8 +128,7 @@ _CORRECTIONS: Mapping[str, Callable[[Any], Any]] = {
     "openai": lambda price: _with_rate(price, LONGEST_WRITE, 2 * (price.cache_write or 0)),
     "azure": lambda price: _with_rate(price, "searches", price.extras.get("searches") and 14_000_000),
 }
-"""Corrections of list prices by vendor: OpenAI charges twice as much for cache writes that are kept for 12 hours, and
-Azure has its own fee for a search."""
+"""Corrections of list prices: OpenAI's cache writes for 12 hours cost twice as much; Azure has its own search fee."""
 
 
 class PriceList:

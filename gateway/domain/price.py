@@ -127,8 +127,7 @@ class PriceAmounts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     cache_write_long: Nanos | None = None
     """The rate of what the upstream's cache keeps for an hour or more; None means the rate of ``cache_write``."""
     extras: dict[str, Nanos] = {}
-    """Other rates, by ``RATE_NAMES``. A part of a usage without a rate has the rate of the whole. A tier or rule
-    without a rate has its price's."""
+    """Other rates, by ``RATE_NAMES``. By default a part costs what the whole does, and a rule's rate is its price's."""
 
 
 class Tier(PriceAmounts, frozen=True, kw_only=True, omit_defaults=True):

@@ -189,7 +189,7 @@ class Pool:
                 return await self._connect(target)
         except OSError as exc:
             if exc.errno in (errno.EMFILE, errno.ENFILE):
-                raise self._total.no_connection_error(f"the system gives no more open files: {exc.strerror}") from exc
+                raise self._total.no_connection_error(f"the system allows no more open files: {exc.strerror}") from exc
             if isinstance(exc, TimeoutError) and not exc.strerror:  # the deadline, and not the system's own
                 slow = failures.too_slow(self.channel, "connect", seconds, sent=False, where=where)
                 raise AttemptFailed(msgspec.structs.replace(slow, kind=FailureKind.NETWORK)) from exc
