@@ -23,7 +23,7 @@ _KEY = re.compile(r"\b(?:sk|gsk|pk|xai|rk|AIza|Bearer)[-_ ][\w*.-]{6,}|\bAIza[\w
 _REPEATED_INPUT = re.compile(r"['\"]input['\"]: .*?(?=, ['\"](?:ctx|url|type)['\"]: |\}, \{['\"]type|$)", re.DOTALL)
 """Matches the refused value that pydantic repeats."""
 _QUOTED = re.compile(
-    r"\{.*\}|(?<![\w\\])'[^'{}]{1,200}'(?!\w)|\"[^\"{}]{1,200}\"|`[^`{}]{1,200}`|(?<=\w)\[\w+\]|(?<=properties)\.\w+",
+    r"\{.*\}|(?<![\w\\])'[^{}]{1,200}?'(?!\w)|\"[^\"{}]{1,200}\"|`[^`{}]{1,200}`|(?<=\w)\[\w+\]|(?<=properties)\.\w+",
     re.DOTALL,
 )
 """Matches quoted texts and names of properties, but not those in an object, which is another error within this one."""
