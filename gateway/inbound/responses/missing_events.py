@@ -27,14 +27,22 @@ class MissingEvents:
         """The types of events that can pass: whole texts only after pieces of their kind."""
         self._added: set[object] = set()
         """The places of the items whose whole texts the client also gets as pieces; None for one without a place."""
+        self._complete: set[object] = set()
+        """The places of the calls that began with their input."""
         self._texts: list[dict[str, Any]] = []
         """The events with whole texts that came without an item."""
 
-    def can_pass(self, kind: str) -> bool:
+    def begin_item(self, fields: Fields, item: Fields) -> None:
+        """Note an event with the beginning of an item. That of a call may have its whole input already."""
+        self.has_begun_items = True
+        if not all(rawjson.is_nothing(item.get(name, NULL)) for name in ("arguments", "input")):
+            self._complete.add(_place(fields))
+
+    def can_pass(self, kind: str, fields: Fields) -> bool:
         """Returns whether an event with a piece or the whole of a text has all that clients need."""
         if kind in PIECE_KINDS:
             self.regular |= {kind, kind.removesuffix("delta") + "done"}
-        return kind in self.regular
+        return kind in self.regular or _place(fields) in self._complete
 
     def piece_before(self, kind: str, fields: Fields) -> TypedEvent | None:
         """Returns the piece that must precede a whole text; None if the text waits for its item."""
@@ -43,14 +51,14 @@ class MissingEvents:
             return None
         piece = {name: value for name, value in fields.items() if name not in ("type", *_TEXTS)}
         piece["delta"] = next((fields[name] for name in _TEXTS if name in fields), rawjson.EMPTY_TEXT)
-        self._added.add(rawjson.whole_number(rawjson.maybe(fields.get("output_index"))))
+        self._added.add(_place(fields))
         return kind.removeprefix(_PREFIX).removesuffix("done") + "delta", piece
 
     def events_before_end(self, place: int, item: msgspec.Raw) -> list[TypedEvent]:
         """Returns the events that must precede the end of an item, which is at this place of the output."""
         events = [*item_events(place, item)][:-1]
         pieces = [event for event in events if not rawjson.is_nothing(event[1].get("delta", NULL))]
-        is_added = not self._added.isdisjoint((place, None))
+        is_added = not (self._added | self._complete).isdisjoint((place, None))
         if is_added or not self.regular.isdisjoint(_PREFIX + name for name, _ in pieces):
             return []
         return pieces if self.has_begun_items else events
@@ -67,3 +75,7 @@ class MissingEvents:
     def items(self) -> list[dict[str, Any]]:
         """Returns the items of the texts that came without one."""
         return items_in(self._texts)
+
+
+def _place(fields: Fields) -> int | None:
+    return rawjson.whole_number(rawjson.maybe(fields.get("output_index")))

@@ -105,7 +105,7 @@ class ResponsesReader(NativeTap):
         if kind in TEXT_KINDS:
             return self._read_text(fields, kind, data)
         if kind == "response.output_item.added":
-            self._missing.has_begun_items = True
+            self._missing.begin_item(fields, holders.get("item", {}))
             self._count_item(holders.get("item", {}))
         elif kind == "response.output_item.done" and "item" in holders:
             index = bytes(fields.get("output_index", NULL))
@@ -129,7 +129,7 @@ class ResponsesReader(NativeTap):
         """Read a piece of a text or a whole one. Returns what the client gets instead; None if it passes unchanged."""
         self._begun = True
         self.tally.add(rawjson.text_at(fields.get("delta")))
-        if self._missing.can_pass(kind):
+        if self._missing.can_pass(kind, fields):
             return None
         piece = self._missing.piece_before(kind, fields)
         if piece is None:

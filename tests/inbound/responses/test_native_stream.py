@@ -361,6 +361,15 @@ def test_a_text_without_pieces_is_sent_as_one_piece(came: list[bytes], *, lists_
     assert events[-1]["response"]["output"][0]["content"][0]["text"] == "Hello"
 
 
+def test_a_call_that_begins_with_its_arguments_needs_no_pieces() -> None:
+    call = function_call("f", '{"x":1}')
+    data = BEGUN + event("response.output_item.added", 2, item=call, output_index=0)
+    data += event("response.function_call_arguments.done", 3, arguments='{"x":1}', output_index=0)
+    data += event("response.output_item.done", 4, item=call, output_index=0)
+    data += event("response.completed", 5, response=response(call))
+    assert fed(data, [])[0] == data
+
+
 def test_items_without_an_end_are_made_of_their_pieces() -> None:
     call = function_call("f", "")
     events = [
