@@ -78,7 +78,8 @@ class Chooser:
         elif not dry:
             self.retries.calls += 1
         continued_id = call.context.request.continued_id
-        if continued_id and (stored := self._answers.find(continued_id.encode())) is not None:
+        stored = self._answers.find(continued_id.encode()) if continued_id else None
+        if stored is not None and any(route.channel.id == stored for route in entry.routes):  # else it is not found
             return self._choose_with_answer(call, entry, stored)
         has_choice = len(entry.routes) != 1 or entry.routes[0].keys
         sticky = has_choice and (call.context.group.sticky or call.context.origin.api.sticky)

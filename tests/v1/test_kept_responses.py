@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from gateway.core.response_memory import ResponseMemory, TokenMemory
+from gateway.domain.channel import Dialect
 from gateway.domain.conversation import KeptResponse
 from gateway.domain.units import TokenId
 from tests.cases.gemini import streams as gemini
@@ -95,6 +96,19 @@ async def test_what_the_upstream_keeps_is_left_to_it(gateway: Gateway, provider:
     found = (await ask(gateway, input="hi")).json
     await ask(gateway, input="more", previous_response_id=found["id"])
     assert provider.last.json == {"model": "m-1", "input": "more", "previous_response_id": found["id"]}
+
+
+@pytest.mark.parametrize("dialect", [Dialect.ANTHROPIC, Dialect.GEMINI])
+async def test_a_model_at_other_channels_cannot_continue_what_an_upstream_keeps(
+    gateway: Gateway, provider: Provider, dialect: Dialect
+) -> None:
+    """A client that changes the model then sends the whole input. It would only repeat the call after a 503."""
+    at(gateway, provider, "native", respond(message("Hello"), **{**NATIVE, "store": True}))
+    found = (await ask(gateway, input="hi")).json
+    gateway.channel(provider.base_url, "other", name="other", dialect=dialect)
+    body = {"model": "other", "input": "more", "previous_response_id": found["id"]}
+    answer = await gateway.client.ask("POST", "/v1/responses", dumps(body))
+    assert (answer.status, answer.json["error"]["code"]) == (400, "previous_response_not_found")
 
 
 async def test_what_an_upstream_does_not_keep_is_remembered(gateway: Gateway, provider: Provider) -> None:
