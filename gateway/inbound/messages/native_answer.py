@@ -87,10 +87,8 @@ class MessageTap(NativeTap):
         super().__init__(order, channel)
         self._reader = reader
         self._model = model
-        self._open_block: int | None = None
-        """The upstream's index of the open block."""
         self._open_blocks: set[int] = set()
-        """The upstream's indexes of all blocks that have not ended."""
+        """The upstream's indexes of the blocks that have not ended."""
         self._next_place = 0
         self._types: dict[int, str] = {}
         """The type of each block, by the upstream's index."""
@@ -138,7 +136,7 @@ class MessageTap(NativeTap):
         if kind == "message_delta" and (self._strays or rawjson.is_null(fields.get("usage"))):
             if rawjson.is_null(fields.get("usage")):
                 fields["usage"] = rawjson.raw({"output_tokens": self.tally.tokens()})
-            added = self._end_block() if self._strays else b""
+            added = self._end_blocks() if self._strays else b""
             sent = SSEEvent(rawjson.encode(fields), b"message_delta")
             return added + (_clean_event(sent, fields, self.order.screen) or write_event(sent.name, sent.data))
         return _clean_event(event, fields, self.order.screen)
@@ -152,14 +150,14 @@ class MessageTap(NativeTap):
         changes, ended = Fields(), b""
         if kind == "content_block_start":
             block = rawjson.maybe_fields(fields.get("content_block"))
-            ended = b"" if self._open_block != index else message_event("content_block_stop", index=self._places[index])
+            ended = self._end_block(index) if index in self._open_blocks else b""
             if missing := self._begin_block(index, block):
                 changes["content_block"] = rawjson.raw(block | missing)
         elif kind == "content_block_stop":
             if "index" in fields and index not in self._open_blocks:
                 return b""
             self._open_blocks.discard(index)
-            self._open_block = self._pieces = None
+            self._pieces = None
         else:
             delta, block_type = rawjson.maybe_fields(fields.get("delta")), self._types.get(index, "")
             self._count(delta, event.data)
@@ -178,7 +176,7 @@ class MessageTap(NativeTap):
     def _begin_block(self, index: int, block: Fields) -> Fields:
         """Note a block that begins. Returns the fields that it lacks."""
         kind = rawjson.text_at(block.get("type"))
-        self._open_block, self._types[index] = index, kind
+        self._types[index] = kind
         self._open_blocks.add(index)
         self._places[index] = place = max(index, self._next_place)
         self._next_place = place + 1
@@ -187,12 +185,13 @@ class MessageTap(NativeTap):
         self._count(block)
         return {name: raw for name, raw in _NEEDED.get(kind, {}).items() if rawjson.is_null(block.get(name))}
 
-    def _end_block(self) -> bytes:
-        """Returns the end of the open block, and blocks with the stray deltas."""
-        out = b""
-        if self._open_block is not None:
-            out = message_event("content_block_stop", index=self._places[self._open_block])
-        self._open_block = None
+    def _end_block(self, index: int) -> bytes:
+        self._open_blocks.discard(index)
+        return message_event("content_block_stop", index=self._places[index])
+
+    def _end_blocks(self) -> bytes:
+        """Returns the ends of the open blocks, and blocks with the stray deltas."""
+        out = b"".join(map(self._end_block, sorted(self._open_blocks)))
         for place, (kind, deltas) in enumerate(groupby(self._strays, itemgetter(0)), max(self._next_place, 1)):
             out += message_event("content_block_start", index=place, content_block={"type": kind, kind: ""})
             out += b"".join([message_event("content_block_delta", index=place, delta=delta) for _, delta in deltas])
@@ -269,7 +268,7 @@ class MessageTap(NativeTap):
         return message
 
     def cut_short(self) -> bytes:
-        end = self._end_block()
+        end = self._end_blocks()
         if self.complete:
             return end
         self.add(StopWord("max_tokens"))

@@ -47,6 +47,13 @@ def test_ends_and_beginnings_that_come_again_are_left_out() -> None:
         assert out + answer.tail(Usage()) == b"".join(sent)
 
 
+def test_open_blocks_that_are_interleaved_all_end_at_a_cut() -> None:
+    first, second = block(0, CALL, WHOLE, stop=False), block(1, CALL, WHOLE, stop=False)
+    answer, _, _ = fed(Row("", Dialect.ANTHROPIC, began(**SPENT) + first + second), "messages")
+    cut = answer.cut_short()
+    assert [cut.count(b'"content_block_stop","index":%d' % index) for index in range(2)] == [1, 1]
+
+
 def test_blocks_with_one_index_get_indexes_of_their_own_and_end_in_turn() -> None:
     sent = began(**SPENT) + block(0, text_part(""), writes("H"), stop=False)
     sent += block(0, {"type": "thinking", "thinking": ""}, thinks("H"), thinks("m")) + block(0, CALL, HALF, REST)
