@@ -10,6 +10,7 @@ import msgspec
 import platformdirs
 
 from gateway.domain.errors import BadRequest
+from gateway.domain.human_values import parse_seconds
 from gateway.domain.text import plain, word
 
 DEFAULT_HOST = "127.0.0.1"
@@ -104,7 +105,7 @@ def load(
         host=next(filter(None, hosts), DEFAULT_HOST),
         port=_port(next((value for value in ports if value is not None), DEFAULT_PORT)),
         address_given=any(hosts) or any(value is not None for value in ports),
-        drain_s=_seconds(env.get(ENV_PREFIX + "DRAIN_S", "30")),
+        drain_s=_drain_s(env.get(ENV_PREFIX + "DRAIN_S", "30")),
     )
 
 
@@ -176,13 +177,8 @@ def _port(value: str | int) -> int:
     return port
 
 
-def _seconds(value: str) -> float:
-    """Returns the seconds in a text, at most a day. Raises BadRequest."""
+def _drain_s(value: str) -> float:
     try:
-        seconds = float(value)
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds <= 86_400:
-        msg = f"{ENV_PREFIX}DRAIN_S={value!r} is not a number of seconds from 0 to 86400"
-        raise BadRequest(msg, param="drain_s")
-    return seconds
+        return parse_seconds(value)
+    except BadRequest as error:
+        raise BadRequest(f"{ENV_PREFIX}DRAIN_S={error.message}", param="drain_s") from error

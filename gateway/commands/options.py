@@ -9,7 +9,7 @@ import click
 from gateway.commands import stdin
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.domain.errors import BadRequest
-from gateway.domain.human_values import parse_past
+from gateway.domain.human_values import parse_past, parse_seconds
 from gateway.domain.money import parse_dollars
 from gateway.domain.quoting import option_names, option_pair
 from gateway.domain.units import Millis
@@ -60,17 +60,6 @@ def parse_renaming(text: str) -> tuple[str, str]:
     if not upstream.strip():
         raise BadRequest(f"{text!r} names no upstream model; write PUBLIC=UPSTREAM")
     return public, upstream
-
-
-def parse_seconds(text: str) -> float:
-    """Returns a number of seconds. Raises BadRequest if it is not a number, or is more than a day."""
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1
-    if not 0 <= seconds <= 86_400:  # also false for nan
-        raise BadRequest(f"{text!r} is not a number of seconds from 0 to 86400")
-    return seconds
 
 
 def require_text(text: str) -> str:

@@ -50,6 +50,17 @@ def parse_multiplier(text: str) -> int:
     return int(Decimal(number) * MILLION)
 
 
+def parse_seconds(text: str) -> float:
+    """Returns a number of seconds. Raises BadRequest if it is not a number, or is more than a day."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1
+    if not 0 <= seconds <= 86_400:  # also false for nan
+        raise BadRequest(f"{text!r} is not a number of seconds from 0 to 86400")
+    return seconds
+
+
 def parse_span(text: str) -> Millis:
     """Returns the milliseconds of ``250ms``, ``90s``, ``10m``, ``1h``, ``30d`` or ``2w``. Raises BadRequest."""
     match = _SPAN.fullmatch(text.strip())
