@@ -150,7 +150,8 @@ class MessageTap(NativeTap):
         changes, ended = Fields(), b""
         if kind == "content_block_start":
             block = rawjson.maybe_fields(fields.get("content_block"))
-            ended = self._end_block(index) if index in self._open_blocks else b""
+            if index in self._open_blocks:
+                ended = message_event("content_block_stop", index=self._places[index])
             if missing := self._begin_block(index, block):
                 changes["content_block"] = rawjson.raw(block | missing)
         elif kind == "content_block_stop":
@@ -185,13 +186,11 @@ class MessageTap(NativeTap):
         self._count(block)
         return {name: raw for name, raw in _NEEDED.get(kind, {}).items() if rawjson.is_null(block.get(name))}
 
-    def _end_block(self, index: int) -> bytes:
-        self._open_blocks.discard(index)
-        return message_event("content_block_stop", index=self._places[index])
-
     def _end_blocks(self) -> bytes:
         """Returns the ends of the open blocks, and blocks with the stray deltas."""
-        out = b"".join(map(self._end_block, sorted(self._open_blocks)))
+        places = [self._places[index] for index in sorted(self._open_blocks)]
+        self._open_blocks.clear()
+        out = b"".join([message_event("content_block_stop", index=place) for place in places])
         for place, (kind, deltas) in enumerate(groupby(self._strays, itemgetter(0)), max(self._next_place, 1)):
             out += message_event("content_block_start", index=place, content_block={"type": kind, kind: ""})
             out += b"".join([message_event("content_block_delta", index=place, delta=delta) for _, delta in deltas])
