@@ -168,7 +168,11 @@ _OWN_FAULT = lazy_pattern(
 """Failures of an upstream that it reports as the client's mistake: OpenRouter, Cloudflare, LiteLLM and OpenCode Zen do
 if the provider behind them fails, LM Studio and llama.cpp if the model does."""
 
+_INVALID_FIELD = lazy_pattern(r"\A(?:unknown_parameter|unsupported_(?:parameter|value)|invalid_(?:value|type)) ")
+"""Matches OpenAI's codes for a field. Its name and value may be any words, and have quotes of their own in them."""
+
 _RULES: tuple[tuple[FailureKind, frozenset[int], re.Pattern[str] | None], ...] = (
+    (FailureKind.CLIENT, frozenset({400}), _INVALID_FIELD),
     (FailureKind.RATE, frozenset({402}), _TOO_EXPENSIVE),
     (FailureKind.QUOTA, frozenset({402}), None),
     (FailureKind.QUOTA, frozenset({400, 401, 403, 404, 412, 422, 429, *_FAULT}), _NO_MONEY),

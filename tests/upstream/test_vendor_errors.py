@@ -116,6 +116,14 @@ def test_a_quoted_value_of_the_request_does_not_say_what_failed(status: int, mes
     assert _failure(500, {"error": {"message": repeated}}).kind is K.RATE
 
 
+@pytest.mark.parametrize("name", ["x' insufficient_quota", "x', your credit balance is too low, '"])
+def test_a_name_with_quotes_in_it_does_not_say_what_failed(name: str) -> None:
+    """Any token could otherwise pause the channel."""
+    for code in ("unknown_parameter", "unsupported_parameter", "unsupported_value", "invalid_value", "invalid_type"):
+        error = {"message": f"Invalid: '{name}'.", "type": "invalid_request_error", "param": name, "code": code}
+        assert _failure(400, {"error": error}).kind is K.CLIENT
+
+
 @pytest.mark.parametrize(("status", "body"), refused.STATE_GONE)
 def test_an_answer_that_is_not_kept_any_more_has_its_code(status: int, body: Any) -> None:
     kind, code, _ = _told(_failure(status, body))
