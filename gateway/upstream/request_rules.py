@@ -15,11 +15,13 @@ from gateway.domain.output_limit import CAPS
 from gateway.domain.rawjson import Fields
 from gateway.upstream.answer_formats import FORMAT_REFUSED, NO_JSON, NO_SCHEMAS, fit_format
 from gateway.upstream.efforts import (
+    EFFORT,
     EFFORTS,
     FORCE_REFUSED,
     FORCE_RULES,
     FORMS_REFUSED,
     NO_EFFORT,
+    chat_effort,
     fit_choice,
     fit_effort,
     fit_thinking,
@@ -70,6 +72,8 @@ def fit_request(request: Fields, rules: Collection[str]) -> tuple[Fields, list[s
     fields = without_nulls(request) if NULLS in others else dict(request)
     if STREAM in others or PLAIN in others:  # an answer in the other form than requested is read all the same
         fields["stream"] = rawjson.raw(STREAM in others)
+    if "reasoning" in paths and "messages" in fields and (effort := chat_effort(fields)) is not None:
+        fields[EFFORT] = rawjson.raw(effort)  # OpenRouter's clients have it in the refused field
     lost = [name for name in paths if leave_out(fields, name) and name not in _UNNOTICED]
     if others:
         lost += fit_effort(fields, others) + fit_thinking(fields, others) + fit_choice(fields, others)

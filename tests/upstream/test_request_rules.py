@@ -88,6 +88,25 @@ def test_a_field_is_left_out_and_named(rule: str, sent: Doc, kept: Doc | None) -
 
 
 @pytest.mark.parametrize(
+    ("rules", "sent", "effort"),
+    [
+        (["reasoning"], {"reasoning": {"effort": "high"}}, "high"),
+        (["reasoning"], {"reasoning": {"max_tokens": 4096}}, "medium"),
+        (["reasoning"], {"reasoning": {"enabled": False}, "reasoning_effort": "low"}, "low"),
+        (["reasoning"], {"reasoning": {"exclude": True}}, None),
+        (["reasoning", "reasoning_effort"], {"reasoning": {"effort": "high"}}, None),
+        (["seed"], {"reasoning_effort": "low"}, "low"),
+    ],
+)
+def test_the_effort_of_a_refused_reasoning_is_sent_under_its_usual_name(
+    rules: list[str], sent: Doc, effort: str | None
+) -> None:
+    fitting, _ = _fit(rules, {"messages": [USER], **sent})
+    assert fitting == {"messages": [USER], **({} if effort is None else {"reasoning_effort": effort})}
+    assert _fit(rules, {"input": "hi", "reasoning": {"effort": "high"}})[0].get("reasoning_effort") is None
+
+
+@pytest.mark.parametrize(
     ("rule", "sent", "thinking", "effort"),
     [
         ("thinking=adaptive", {"type": "enabled", "budget_tokens": 4096}, {"type": "adaptive"}, "medium"),
