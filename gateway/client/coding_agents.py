@@ -125,13 +125,18 @@ def _opencode(
 
 def _qwen(target: AppTarget) -> Setup:
     variables = {**openai_variables(target), "OPENAI_MODEL": target.model}
-    where = "then, if it was signed in elsewhere before, start it with"
-    settings = {"security": {"auth": {"selectedType": "openai"}}, "privacy": {"usageStatisticsEnabled": False}}
+    where = "then, if it was used with another account or model before, start it with"
+    settings = {
+        "security": {"auth": {"selectedType": "openai"}},
+        "model": {"name": target.model},  # otherwise the one of the user's settings
+        "privacy": {"usageStatisticsEnabled": False},
+    }
     launch = Launch(
         variables={**variables, "QWEN_CODE_SYSTEM_SETTINGS_PATH": f"{FOLDER}/settings.json"},
         files={"settings.json": json_text(settings)},
     )
-    return Setup((shell_part(variables), Snippet(where=where, text="qwen --auth-type openai")), launch)
+    text = f"qwen --auth-type openai --model {word(target.model)}"
+    return Setup((shell_part(variables), Snippet(where=where, text=text)), launch)
 
 
 def _aider(target: AppTarget) -> Setup:

@@ -160,9 +160,8 @@ def test_programs_are_started_without_reports_to_their_vendors() -> None:
         for name in ("codex", "qwen-code", "pi", "crush", "kilo", "kimi", "mistral-vibe")
     }
     assert "analytics.enabled=false" in launches["codex"].arguments
-    assert msgspec.json.decode(launches["qwen-code"].files["settings.json"])["privacy"] == {
-        "usageStatisticsEnabled": False
-    }
+    qwen = msgspec.json.decode(launches["qwen-code"].files["settings.json"])
+    assert (qwen["privacy"], qwen["model"]) == ({"usageStatisticsEnabled": False}, {"name": "qwen3"})
     assert launches["pi"].defaults == {"PI_TELEMETRY": "0"}
     assert launches["crush"].defaults == {"CRUSH_DISABLE_METRICS": "1"}
     assert launches["kimi"].defaults == {"KIMI_DISABLE_TELEMETRY": "1"}
