@@ -98,8 +98,8 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     """The name of the real folder in the user's settings folder, if the variable is not set."""
     warning: str = ""
     """A warning shown before the program starts."""
-    note: str = ""
-    """A note shown after the program has ended, if it called a model."""
+    resume: str = ""
+    """The command that resumes a session, for programs that print it without ``tollkeeper run``."""
 
 
 class Setup(msgspec.Struct, frozen=True):

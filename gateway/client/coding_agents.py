@@ -68,7 +68,7 @@ def _claude(target: AppTarget) -> Setup:
         files={"settings.json": json_text({"env": variables})},
         arguments=("--settings", f"{FOLDER}/settings.json"),
         warning=replaced if target.model in CLAUDE_NAMES else "",
-        note="The settings file has been deleted. To resume the session: tollkeeper run -- claude --resume ID",
+        resume="claude --resume ID",
     )
     return Setup((shell_part(kept), file_part(where, json_text({"env": kept}))), launch)
 
@@ -93,8 +93,7 @@ def _codex(target: AppTarget) -> Setup:
     settings |= {f"model_providers.tollkeeper.{name}": value for name, value in provider.items()}
     settings["analytics.enabled"] = "false"
     arguments = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
-    note = "To resume the session: tollkeeper run -- codex resume ID"
-    launch = Launch(variables={KEY_VARIABLE: target.secret}, arguments=arguments, note=note)
+    launch = Launch(variables={KEY_VARIABLE: target.secret}, arguments=arguments, resume="codex resume ID")
     return Setup((file_part(f"~/.codex/config.toml ({HOME_NOTE})", text), key_part(target)), launch)
 
 
@@ -245,7 +244,8 @@ def _kimi(target: AppTarget) -> Setup:
         "KIMI_MODEL_MAX_CONTEXT_SIZE": str(context),
         "KIMI_MODEL_MAX_OUTPUT_SIZE": str(min(32_000, context // 4)),  # else each call holds for all of the context
     }
-    return Setup((shell_part(variables),), Launch(variables=variables, defaults={"KIMI_DISABLE_TELEMETRY": "1"}))
+    launch = Launch(variables=variables, defaults={"KIMI_DISABLE_TELEMETRY": "1"}, resume="kimi -r ID")
+    return Setup((shell_part(variables),), launch)
 
 
 def _copilot(target: AppTarget) -> Setup:
@@ -258,8 +258,7 @@ def _copilot(target: AppTarget) -> Setup:
     if context := target.models.get(target.model):
         variables["COPILOT_PROVIDER_MAX_PROMPT_TOKENS"] = str(context * 3 // 4)
         variables["COPILOT_PROVIDER_MAX_OUTPUT_TOKENS"] = str(min(32_000, context // 4))
-    launch = Launch(variables=variables, note="To resume the session: tollkeeper run -- copilot --resume=ID")
-    return Setup((shell_part(variables),), launch)
+    return Setup((shell_part(variables),), Launch(variables=variables, resume="copilot --resume=ID"))
 
 
 def _mini_swe_agent(target: AppTarget) -> Setup:
