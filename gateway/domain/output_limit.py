@@ -269,7 +269,7 @@ def _limit_names(names: set[str]) -> dict[str, _Meaning]:
     """Returns the names that are limits, with their meanings. Raises BadRequest if there are too many of them."""
     meanings: dict[str, _Meaning] = {}
     for name in names:
-        if (len(name) < 3 or _HINT.search(name)) and (meaning := _meaning_of(name)) is not _Meaning.NONE:
+        if (len(name) < 3 or _HINT.search(name, 0, 100)) and (meaning := _meaning_of(name)) is not _Meaning.NONE:
             meanings[name] = meaning
             if len(meanings) > MAX_NAMES:
                 msg = f"the body has more than {MAX_NAMES} fields that look like limits of the output"
