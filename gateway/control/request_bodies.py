@@ -29,7 +29,7 @@ def members(data: bytes) -> dict[str, msgspec.Raw]:
         return {}
     try:
         return msgspec.json.decode(data, type=dict[str, msgspec.Raw])
-    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise BadRequest(f"the body must be one JSON object: {exc}", code="invalid_json") from exc
 
 
@@ -116,7 +116,7 @@ def _decode(name: str, raw: msgspec.Raw, hint: Any) -> object:
     try:
         value = msgspec.json.decode(raw, type=hint)
         untyped = msgspec.json.decode(raw)  # has the unknown fields too, which typed decoding drops
-    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         match = _DECODER_MESSAGE.fullmatch(str(exc))
         reason, path = (match["what"], match["place"] or "$") if match else (str(exc), "$")
         choices = "; known: " + ", ".join(_choices(hint)) if "enum" in reason.lower() and any(_choices(hint)) else ""

@@ -53,7 +53,7 @@ class Overrides(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def check_overrides(overrides: Overrides) -> None:
-    """Raises BadRequest for invalid names, names that the gateway sets itself, and values of a wrong type."""
+    """Raises BadRequest for invalid names, names that the gateway sets itself, and values of a wrong type or depth."""
     for name in (*overrides.set, *overrides.default, *overrides.remove):
         if not name or name != plain(name, 100) or name != name.strip():
             raise BadRequest(f"overrides: '{plain(name, 100)}' is not a parameter name", param="overrides")
@@ -61,6 +61,8 @@ def check_overrides(overrides: Overrides) -> None:
             raise BadRequest(f"overrides: '{name}' is set by the gateway itself", param="overrides")
     for name, value in (*overrides.default.items(), *overrides.set.items()):
         _check_type(name, value)
+        if _is_deeper(value, 50):  # an export writes each level in a function call
+            raise BadRequest(f"overrides: {name} is nested deeper than 50 levels", param="overrides")
     both = ", ".join(sorted(overrides.set.keys() & {*overrides.default, *overrides.remove}))
     if both:
         raise BadRequest(
@@ -81,6 +83,11 @@ def _check_type(name: str, value: Any) -> None:
     if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
         text = plain(msgspec.json.encode(value).decode(), 60)
         raise BadRequest(f"overrides: {name} must be {expected}, not {text}", param="overrides")
+
+
+def _is_deeper(value: Any, levels: int) -> bool:
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return levels < 0 or any(_is_deeper(item, levels - 1) for item in items)
 
 
 class DialectInfo(msgspec.Struct, frozen=True, kw_only=True):

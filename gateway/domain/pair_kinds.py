@@ -26,7 +26,7 @@ def json_or_text(text: str) -> Any:
     """Returns the JSON value if the text is valid JSON, else the text."""
     try:
         return msgspec.json.decode(text)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return text
 
 

@@ -8,6 +8,10 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.units import ChannelId, Millis
 
 
+def nested(levels: int) -> object:
+    return msgspec.json.decode("[" * levels + "]" * levels)
+
+
 @pytest.mark.parametrize(
     "bad",
     [
@@ -18,6 +22,7 @@ from gateway.domain.units import ChannelId, Millis
         Overrides(set={"": 1}),
         Overrides(set={" a": 1}),
         Overrides(set={"a\x1b": 1}),
+        Overrides(default={"a": nested(52)}),
         Overrides(set={"seed": 1}, default={"seed": 2}),
         Overrides(set={"seed": 1}, remove=("seed",)),
         Overrides(system="x" * 100_001),
@@ -32,7 +37,9 @@ def test_senseless_overrides_are_refused(bad: Overrides) -> None:
 
 def test_good_ones_are_not() -> None:
     check_overrides(
-        Overrides(set={"a": None}, default={"b": [1]}, remove=("b", "c"), system="Be brief.", replace_system=True)
+        Overrides(
+            set={"a": None}, default={"b": nested(50)}, remove=("b", "c"), system="Be brief.", replace_system=True
+        )
     )
     check_overrides(
         Overrides(set={"temperature": 1, "top_p": None, "stop": ["a"], "max_tokens": 5, "of_a_vendor": "x"})

@@ -217,7 +217,7 @@ class _ChannelImport:
         if isinstance(value, str) and value.strip():
             try:
                 value = json.loads(value)
-            except ValueError:
+            except (ValueError, RecursionError):
                 self._note(f"not imported: {field}, which is not valid JSON")
         return table(value)
 

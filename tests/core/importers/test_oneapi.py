@@ -152,6 +152,7 @@ LEFT: list[tuple[dict[str, Any], str]] = [
     (channel(key=""), "the file has no key"),
     (channel(model_mapping='{"x": "y"}'), "model_mapping of models that are not offered: x"),
     (channel(model_mapping="{"), "model_mapping, which is not valid JSON"),
+    (channel(param_override='{"a":' * 100_000), "param_override, which is not valid JSON"),
     (channel(param_override='{"operations": []}'), "param_override with operations"),
     (channel(param_override='{"stream": true, "seed": 1}'), "overrides: 'stream' is set by the gateway itself"),
     (channel(setting='{"proxy": "socks5://h:1"}'), "it must begin with http://"),
