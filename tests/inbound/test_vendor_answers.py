@@ -189,13 +189,13 @@ def read_ollama(data: bytes, *, streamed: bool) -> Said:
 READERS = {"chat": read_chat, "messages": read_messages, "responses": read_responses, "ollama": read_ollama}
 
 
-def planned(api: str, dialect: Dialect, *, stream: bool) -> AttemptPlan:
+def planned(api: str, dialect: Dialect, *, stream: bool, lacks_api: bool = True) -> AttemptPlan:
     """How a channel of a dialect is called."""
     spoken, made = APIS[api], channel(dialect=dialect)
     body = dumps({**ASKED[api], "stream": stream})
     request = spoken.parse(HttpRequest(body=body, target="/", headers={}))
     order = spoken.order(request, CallId("req_0123456789abcdef01234567"), Millis(1000))
-    return spoken.plan(order, made, new_adapter(dialect), lacks_api=True)
+    return spoken.plan(order, made, new_adapter(dialect), lacks_api=lacks_api)
 
 
 def check(row: Row, api: str, data: bytes, *, streamed: bool) -> None:
@@ -408,3 +408,12 @@ def test_numbers_in_arguments_that_are_not_json_are_null_where_they_are_an_objec
     odd = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": '{"a":NaN,"b":[-Infinity,1]}'}}
     answer = plan.adapter.whole(dumps(completion(called(odd))), plan.order, channel(dialect=Dialect.OPENAI))
     assert b'{"a":null,"b":[null,1]}' in body_of(answer)
+
+
+@pytest.mark.parametrize(("api", "dialect"), [("messages", Dialect.ANTHROPIC), ("responses", Dialect.OPENAI)])
+def test_a_chat_in_place_of_the_native_answer_reaches_no_client(api: str, dialect: Dialect) -> None:
+    """Another channel can still answer."""
+    plan = planned(api, dialect, stream=True, lacks_api=False)
+    stream = plan.adapter.stream(plan.order, channel(dialect=dialect))
+    assert stream.feed(STREAMED[Dialect.OPENAI]) + stream.end() == b""
+    assert (stream.started, stream.failure is not None) == (False, True)

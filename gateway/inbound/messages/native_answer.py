@@ -121,6 +121,8 @@ class MessageTap(NativeTap):
     def take(self, event: SSEEvent) -> bytes | None:
         fields = rawjson.fields(event.data)
         kind = rawjson.text_at(fields.get("type"))
+        if not (kind or event.name or self.began):  # such as a chat's, which no client could read
+            raise ValueError("no event of a message")
         if kind in _BLOCK_EVENTS:
             return self._take_block_event(kind, event, fields)
         is_repeated = kind == "message_start" and self.began  # on which the SDKs fail

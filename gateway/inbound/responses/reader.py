@@ -122,6 +122,8 @@ class ResponsesReader(NativeTap):
             return self._read_response(fields, holders["response"], kind)
         elif not (self._begun and kind.startswith("response.")):
             self.failure = failure_in(self._channel, fields)
+            if self.failure is None and not (kind or self._begun):  # such as a chat's, which no client could read
+                raise ValueError("no event of a response")
         self._begun = True
         return None
 
