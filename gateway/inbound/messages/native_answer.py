@@ -25,6 +25,7 @@ from gateway.inbound.messages.render import usage_object
 from gateway.inbound.relay import NativeTap
 from gateway.upstream.adapter import AnswerReader, WholeAnswer, not_an_answer, whole_answer
 from gateway.upstream.answer_errors import failure_in
+from gateway.upstream.openai.tool_calls import arguments_text
 
 _CONTENT = {
     "text_delta": "text",
@@ -76,6 +77,7 @@ _NEEDED: Mapping[str, Fields] = {
     "tool_use": {"input": rawjson.raw({})},
 }
 """Fields of the start of a block without which SDKs fail, by its type; llama.cpp leaves out the input."""
+_NO_INPUTS = (b"", b'""', b'"{}"')
 _BLOCK_EVENTS = ("content_block_start", "content_block_delta", "content_block_stop")
 
 
@@ -89,6 +91,10 @@ class MessageTap(NativeTap):
         self._model = model
         self._open_blocks: set[int] = set()
         """The upstream's indexes of the blocks that have not ended."""
+        self._newest = 0
+        """The upstream's index of the block that began last."""
+        self._inputs: dict[int, bytes] = {}
+        """The inputs of tools that the starts of open blocks have, as long as no deltas came."""
         self._next_place = 0
         self._types: dict[int, str] = {}
         """The type of each block, by the upstream's index."""
@@ -135,10 +141,11 @@ class MessageTap(NativeTap):
             if not self.order.screen.clean(fields) and edited == message:
                 return None
             return write_event(b"message_start", rawjson.encode({**fields, "message": edited}))
-        if kind == "message_delta" and (self._strays or rawjson.is_null(fields.get("usage"))):
+        is_open = bool(self._strays or self._open_blocks) and self.complete
+        if kind == "message_delta" and (is_open or rawjson.is_null(fields.get("usage"))):
             if rawjson.is_null(fields.get("usage")):
                 fields["usage"] = rawjson.raw({"output_tokens": self.tally.tokens()})
-            added = self._end_blocks() if self._strays else b""
+            added = self._end_blocks() if is_open else b""
             sent = SSEEvent(rawjson.encode(fields), b"message_delta")
             return added + (_clean_event(sent, fields, self.order.screen) or write_event(sent.name, sent.data))
         return _clean_event(event, fields, self.order.screen)
@@ -146,29 +153,34 @@ class MessageTap(NativeTap):
     def _take_block_event(self, kind: str, event: SSEEvent, fields: Fields) -> bytes | None:
         """See ``take``. SDKs fail at a text in the block of a call, as SGLang and claude-code-router send it, and at a
         second block with the index of another, as Ollama sends it. LiteLLM ends the block of a call twice, on which
-        Claude Code would run the tool twice.
+        Claude Code would run the tool twice. It reads inputs only from deltas.
         """
-        index = rawjson.whole_number(rawjson.maybe(fields.get("index"))) or 0
+        number = rawjson.whole_number(rawjson.maybe(fields.get("index")))
+        index = self._newest if number is None else number
         changes, ended = Fields(), b""
         if kind == "content_block_start":
             block = rawjson.maybe_fields(fields.get("content_block"))
             if index in self._open_blocks:
-                ended = message_event("content_block_stop", index=self._places[index])
+                ended = self._end_blocks(index)
             if missing := self._begin_block(index, block):
                 changes["content_block"] = rawjson.raw(block | missing)
         elif kind == "content_block_stop":
-            if "index" in fields and index not in self._open_blocks:
-                return b""
-            self._open_blocks.discard(index)
             self._pieces = None
+            if index not in self._open_blocks:
+                return b""
+            if index in self._inputs:
+                return self._end_blocks(index)
+            self._open_blocks.remove(index)
         else:
             delta, block_type = rawjson.maybe_fields(fields.get("delta")), self._types.get(index, "")
             self._count(delta, event.data)
+            if not rawjson.is_nothing(delta.get("partial_json", NULL)):
+                self._inputs.pop(index, None)
             own_type = _TEXT_BLOCKS.get(rawjson.text_at(delta.get("type")), block_type)
             if own_type != block_type and block_type in _PIECES:
                 self._strays.append((own_type, delta))
                 return b""
-        if (place := self._places.get(index, index)) != index:
+        if (place := self._places.get(index, index)) != number:
             self._pieces = None  # which would pass with their own index
             changes["index"] = rawjson.raw(place)
         sent = fields | changes
@@ -179,20 +191,29 @@ class MessageTap(NativeTap):
     def _begin_block(self, index: int, block: Fields) -> Fields:
         """Note a block that begins. Returns the fields that it lacks."""
         kind = rawjson.text_at(block.get("type"))
-        self._types[index] = kind
+        self._newest, self._types[index] = index, kind
         self._open_blocks.add(index)
         self._places[index] = place = max(index, self._next_place)
         self._next_place = place + 1
         self._pieces = _PIECES.get(kind)
+        if kind.endswith("tool_use") and (text := arguments_text(block.get("input"))) not in _NO_INPUTS:
+            self._inputs[index], self._pieces = text, None
         self._reader.has_content = True
         self._count(block)
         return {name: raw for name, raw in _NEEDED.get(kind, {}).items() if rawjson.is_null(block.get(name))}
 
-    def _end_blocks(self) -> bytes:
-        """Returns the ends of the open blocks, and blocks with the stray deltas."""
-        places = [self._places[index] for index in sorted(self._open_blocks)]
-        self._open_blocks.clear()
-        out = b"".join([message_event("content_block_stop", index=place) for place in places])
+    def _end_blocks(self, *indexes: int) -> bytes:
+        """Returns the ends of these blocks; without any, of all open ones, and blocks with the stray deltas."""
+        out = b""
+        for index in indexes or sorted(self._open_blocks):
+            place = self._places[index]
+            if text := self._inputs.pop(index, b""):
+                delta = {"type": "input_json_delta", "partial_json": msgspec.Raw(text)}
+                out += message_event("content_block_delta", index=place, delta=delta)
+            out += message_event("content_block_stop", index=place)
+            self._open_blocks.remove(index)
+        if indexes:
+            return out
         for place, (kind, deltas) in enumerate(groupby(self._strays, itemgetter(0)), max(self._next_place, 1)):
             out += message_event("content_block_start", index=place, content_block={"type": kind, kind: ""})
             out += b"".join([message_event("content_block_delta", index=place, delta=delta) for _, delta in deltas])

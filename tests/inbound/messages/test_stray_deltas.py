@@ -54,6 +54,26 @@ def test_open_blocks_that_are_interleaved_all_end_at_a_cut() -> None:
     assert [cut.count(b'"content_block_stop","index":%d' % index) for index in range(2)] == [1, 1]
 
 
+@pytest.mark.parametrize("stop", [True, False])
+def test_an_input_in_the_start_of_a_call_is_also_a_delta_and_the_call_ends(*, stop: bool) -> None:
+    """Claude Code reads inputs only from deltas, and a call when it ends."""
+    called = {**CALL, "input": {"a": 1}}
+    sent = began(**SPENT) + block(0, called, stop=stop) + block(1, called, HALF, REST, stop=stop) + ended("tool_use")
+    for sizes in ((), (500, 60, 60, 60, 60)):
+        answer, out, _ = fed(Row("", Dialect.ANTHROPIC, sent), "messages", *sizes)
+        said = read_messages(out + answer.tail(Usage()), streamed=True)
+        assert said == Said("", "", [["f", '{"a":1}']] * 2, "tool_use")
+        assert [out.count(b'_json_delta","partial_json":' + each) for each in (b'"{\\"a\\":1}"', b'"1}"')] == [1, 1]
+        assert [out.count(b'"content_block_stop","index":%d' % index) for index in range(2)] == [1, 1]
+
+
+def test_deltas_and_ends_without_an_index_belong_to_the_newest_block() -> None:
+    sent = began(**SPENT) + block(0, text_part(""), writes("H")) + block(1, CALL, HALF, REST)
+    bare = sent.replace(b'_delta","index":1', b'_delta"').replace(b'_stop","index":1', b'_stop"')
+    answer, out, _ = fed(Row("", Dialect.ANTHROPIC, bare + ended("tool_use")), "messages")
+    assert read_messages(out + answer.tail(Usage()), streamed=True) == Said("H", "", [["f", '{"a":1}']], "tool_use")
+
+
 def test_blocks_with_one_index_get_indexes_of_their_own_and_end_in_turn() -> None:
     sent = began(**SPENT) + block(0, text_part(""), writes("H"), stop=False)
     sent += block(0, {"type": "thinking", "thinking": ""}, thinks("H"), thinks("m")) + block(0, CALL, HALF, REST)
@@ -62,7 +82,7 @@ def test_blocks_with_one_index_get_indexes_of_their_own_and_end_in_turn() -> Non
         answer, out, _ = fed(Row("", Dialect.ANTHROPIC, sent + ended("tool_use")), "messages", *sizes)
         said = read_messages(out + answer.tail(Usage()), streamed=True)
         assert said == Said("Hi", "Hm", [["f", '{"a":1}']], "tool_use")
-        assert [out.count(b'"content_block_stop","index":%d' % index) for index in range(4)] == [1, 1, 1, 0]
+        assert [out.count(b'"content_block_stop","index":%d' % index) for index in range(4)] == [1] * 4
 
 
 @pytest.mark.parametrize(
