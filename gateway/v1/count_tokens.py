@@ -27,7 +27,7 @@ from gateway.domain.failure import AttemptFailed
 from gateway.domain.token import Token
 from gateway.inbound.api import HttpRequest, InboundRequest, is_large
 from gateway.inbound.messages.api import MESSAGES, parse_messages_request
-from gateway.inbound.messages.native import COUNT_PATH, native_request, without_refused
+from gateway.inbound.messages.native import COUNT_PATH, native_request, repaired_by, without_refused
 from gateway.inbound.relay import CLIENT_STATUSES
 from gateway.upstream.adapter import UnlimitedMemory
 from gateway.web.request import read_body
@@ -91,8 +91,11 @@ async def _fetch_upstream_count(
             finally:
                 reply.abort()
         answer = rawjson.maybe(body)
+        text = body.decode("utf-8", "replace")
         is_client_error = reply.status in CLIENT_STATUSES and isinstance(answer, dict)
+        if is_client_error and not channel.strict and repaired_by(order, text) is not None:
+            return None  # as a call it is repaired
         if is_client_error or (reply.status == 200 and type(rawjson.at(answer, "input_tokens")) is int):
-            text = engine.upstreams.redaction.without_secrets(body.decode("utf-8", "replace"), channel)
+            text = engine.upstreams.redaction.without_secrets(text, channel)
             return Response(text.encode(), status=reply.status)
     return None

@@ -267,9 +267,11 @@ _BLOCK_REFUSED = re.compile(
 
 def repaired_order(order: Order, failure: Failure) -> Order | None:
     """Returns the request with tools, blocks and thoughts as the upstream wants them; None for other refusals."""
-    message = failure.verbatim.apply(str)
-    if failure.status not in (400, 422):
-        return None
+    return repaired_by(order, failure.verbatim.apply(str)) if failure.status in (400, 422) else None
+
+
+def repaired_by(order: Order, message: str) -> Order | None:
+    """Returns the request without what the text of a refusal is about, see ``repaired_order``."""
     fields, removed = dict(order.fields), list[str]()
     try:
         if (repaired := _without_deferred_tools(order, message)) is not None:
