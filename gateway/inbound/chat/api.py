@@ -81,7 +81,7 @@ def read_chat(text: bytes, body: Body) -> InboundRequest:
     if not chat.messages:
         raise BadRequest("messages is empty; send at least one", param="messages")
     include_usage = wants_usage(chat.stream_options, stream=bool(chat.stream))
-    include_usage = include_usage or rawjson.at(chat.usage, "include") is True
+    include_usage = include_usage or (chat.usage is not None and rawjson.at(chat.usage, "include") is True)
     new_cap = check_range("max_completion_tokens", chat.max_completion_tokens, MAX_TOKEN_COUNT)
     old_cap = check_range("max_tokens", chat.max_tokens, MAX_TOKEN_COUNT)
     bound = _input_bound(body)
