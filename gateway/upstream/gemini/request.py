@@ -148,7 +148,8 @@ def result_parts(result: ResultPart, model: GeminiModel) -> list[Part]:
     The response must be an object; ``output`` and ``error`` are the vendor's documented keys. A text stays a text, even
     if it is JSON, because otherwise its layout and large numbers would be lost.
     """
-    text = join_texts(part.raw for part in result.parts if isinstance(part, TextPart))
+    texts = [part.raw if isinstance(part, TextPart) else rawjson.raw(part.name) for part in result.parts]
+    text = join_texts(texts)  # with the names of files
     media = [_media_part(part, model) for part in result.parts if isinstance(part, MediaPart)]
     output = {"error" if result.failed else "output": text}
     response: Part = {"id": result.call_id, "name": TOOLS.valid_name(result.name), "response": output}

@@ -332,6 +332,8 @@ def test_the_result_of_a_failed_tool_is_an_error() -> None:
 def test_a_result_of_many_parts_is_one_text() -> None:
     assert _result(_text("a"), _text("b"))[0]["functionResponse"]["response"] == {"output": "a\n\nb"}
     assert _result()[0]["functionResponse"]["response"] == {"output": ""}
+    report = MediaPart(type="application/pdf", data="AA", name="q3.pdf", where="x")
+    assert _result(_text("a"), report, IMAGE)[0]["functionResponse"]["response"] == {"output": "a\n\nq3.pdf"}
 
 
 def test_media_stand_inside_a_result_or_beside_it() -> None:
