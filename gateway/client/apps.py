@@ -225,7 +225,9 @@ GENAI = (
     "Google's Gen AI SDK speaks only Gemini's API, which this gateway does not offer to programs. "
     "OpenAI's SDK can call the same models here: tollkeeper env --for openai"
 )
+VENDORS_OWN = "this program calls only the servers of its vendor, with an account there, so it would bypass the gateway"
 OTHER_APIS: Mapping[str, str] = {
+    **dict.fromkeys(("amp", "auggie", "cursor-agent"), VENDORS_OWN),
     **dict.fromkeys(("gemini", "gemini-cli"), GEMINI),
     **dict.fromkeys(("genai", "google-genai", "google-generativeai"), GENAI),
 }

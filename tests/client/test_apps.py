@@ -275,16 +275,17 @@ def test_cline_reads_a_file_of_the_run() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "title"),
+    ("name", "reason"),
     [
-        *((name, "Gemini CLI") for name in ("gemini", "/usr/bin/gemini", "gemini.cmd", "Gemini-CLI")),
-        *((name, "Google's Gen AI SDK") for name in ("google-genai", "genai")),
+        *((name, "Gemini CLI speaks only") for name in ("gemini", "/usr/bin/gemini", "gemini.cmd", "Gemini-CLI")),
+        *((name, "Google's Gen AI SDK speaks only") for name in ("google-genai", "genai")),
+        *((name, "this program calls only the servers of its vendor") for name in ("amp", "@augmentcode/auggie")),
     ],
 )
-def test_a_program_that_speaks_no_api_of_the_gateway_is_refused(name: str, title: str) -> None:
-    with pytest.raises(NotFound, match=f"{title} speaks only Gemini's API"):
+def test_a_program_that_speaks_no_api_of_the_gateway_is_refused(name: str, reason: str) -> None:
+    with pytest.raises(NotFound, match=reason):
         require_api(name)
-    with pytest.raises(NotFound, match=f"{title} speaks only Gemini's API"):
+    with pytest.raises(NotFound, match=reason):
         find_app(name)
 
 
