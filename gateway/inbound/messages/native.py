@@ -235,7 +235,7 @@ class MessagesRelay(Adapter):
         tap = MessageTap(order, channel, self._dialect.reader(order, channel), model)
         is_forced = rawjson.at(order.fields.get("tool_choice"), "type") not in (None, "auto")
         if is_forced and not vendor_of(channel).heeds_tool_choice:
-            tap.request_marks = ("tool_choice_ignored",)
+            tap.add_mark("tool_choice_ignored")
         return tap
 
 

@@ -93,8 +93,8 @@ class MessageTap(NativeTap):
         """The upstream's indexes of the blocks that have not ended."""
         self._newest = 0
         """The upstream's index of the block that began last."""
-        self._inputs: dict[int, bytes] = {}
-        """The inputs of tools that the starts of open blocks have, as long as no deltas came."""
+        self._start_deltas: dict[int, Fields] = {}
+        """The contents in the starts of open blocks, as deltas, as long as no deltas came."""
         self._next_place = 0
         self._types: dict[int, str] = {}
         """The type of each block, by the upstream's index."""
@@ -107,16 +107,11 @@ class MessageTap(NativeTap):
         self._has_call = False
         self._has_bare_text = False
         """Whether the content of a whole answer was a text without a block."""
-        self.request_marks: tuple[str, ...] = ()
 
     @property
     def finish(self) -> str:
         reason = super().finish
         return "tool_calls" if self._has_call and reason == "stop" else reason
-
-    @property
-    def marks(self) -> tuple[str, ...]:
-        return self.request_marks + super().marks
 
     def take_pieces(self, events: bytes, start: int) -> tuple[int, int]:
         pieces, end = ([], start) if self._pieces is None else self._pieces.read(events, start)
@@ -153,40 +148,40 @@ class MessageTap(NativeTap):
     def _take_block_event(self, kind: str, event: SSEEvent, fields: Fields) -> bytes | None:
         """See ``take``. SDKs fail at a text in the block of a call, as SGLang and claude-code-router send it, and at a
         second block with the index of another, as Ollama sends it. LiteLLM ends the block of a call twice, on which
-        Claude Code would run the tool twice. It reads inputs only from deltas.
+        Claude Code would run the tool twice. It reads contents only from deltas.
         """
         number = rawjson.whole_number(rawjson.maybe(fields.get("index")))
         index = self._newest if number is None else number
-        changes, ended = Fields(), b""
+        changes, before = Fields(), b""
         if kind == "content_block_start":
             block = rawjson.maybe_fields(fields.get("content_block"))
             if index in self._open_blocks:
-                ended = self._end_blocks(index)
+                before = self._end_blocks(index)
             if missing := self._begin_block(index, block):
                 changes["content_block"] = rawjson.raw(block | missing)
         elif kind == "content_block_stop":
             self._pieces = None
             if index not in self._open_blocks:
                 return b""
-            if index in self._inputs:
+            if index in self._start_deltas:
                 return self._end_blocks(index)
             self._open_blocks.remove(index)
         else:
             delta, block_type = rawjson.maybe_fields(fields.get("delta")), self._types.get(index, "")
             self._count(delta, event.data)
-            if not rawjson.is_nothing(delta.get("partial_json", NULL)):
-                self._inputs.pop(index, None)
+            before = self._start_delta(index, delta)
             own_type = _TEXT_BLOCKS.get(rawjson.text_at(delta.get("type")), block_type)
             if own_type != block_type and block_type in _PIECES:
                 self._strays.append((own_type, delta))
-                return b""
+                return before
         if (place := self._places.get(index, index)) != number:
             self._pieces = None  # which would pass with their own index
             changes["index"] = rawjson.raw(place)
         sent = fields | changes
-        event = SSEEvent(rawjson.encode(sent), kind.encode()) if changes else event
+        is_changed = bool(changes or before)
+        event = SSEEvent(rawjson.encode(sent), kind.encode()) if is_changed else event
         cleaned = _clean_event(event, sent, self.order.screen)
-        return ended + (cleaned or write_event(event.name, event.data)) if changes else cleaned
+        return before + (cleaned or write_event(event.name, event.data)) if is_changed else cleaned
 
     def _begin_block(self, index: int, block: Fields) -> Fields:
         """Note a block that begins. Returns the fields that it lacks."""
@@ -196,21 +191,20 @@ class MessageTap(NativeTap):
         self._places[index] = place = max(index, self._next_place)
         self._next_place = place + 1
         self._pieces = _PIECES.get(kind)
-        if kind.endswith("tool_use") and (text := arguments_text(block.get("input"))) not in _NO_INPUTS:
-            self._inputs[index], self._pieces = text, None
+        lacking = {name: raw for name, raw in _NEEDED.get(kind, {}).items() if rawjson.is_null(block.get(name))}
+        if start_delta := _delta_of_start(kind, block):
+            self._start_deltas[index], self._pieces = start_delta, None
+            lacking |= {kind: rawjson.EMPTY_TEXT} if kind in block else {}
         self._reader.has_content = True
         self._count(block)
-        return {name: raw for name, raw in _NEEDED.get(kind, {}).items() if rawjson.is_null(block.get(name))}
+        return lacking
 
     def _end_blocks(self, *indexes: int) -> bytes:
         """Returns the ends of these blocks; without any, of all open ones, and blocks with the stray deltas."""
         out = b""
         for index in indexes or sorted(self._open_blocks):
             place = self._places[index]
-            if text := self._inputs.pop(index, b""):
-                delta = {"type": "input_json_delta", "partial_json": msgspec.Raw(text)}
-                out += message_event("content_block_delta", index=place, delta=delta)
-            out += message_event("content_block_stop", index=place)
+            out += self._start_delta(index, {}) + message_event("content_block_stop", index=place)
             self._open_blocks.remove(index)
         if indexes:
             return out
@@ -220,6 +214,16 @@ class MessageTap(NativeTap):
             out += message_event("content_block_stop", index=place)
         self._strays.clear()
         return out
+
+    def _start_delta(self, index: int, delta: Fields) -> bytes:
+        """Returns the content in a block's start as a delta, unless the next delta has it again, as MiniMax's does."""
+        known = self._start_deltas.get(index)
+        is_input = known is not None and "partial_json" in known
+        if known is None or (is_input and delta and rawjson.is_nothing(delta.get("partial_json", NULL))):
+            return b""
+        del self._start_deltas[index]
+        is_again = delta == known or (is_input and bool(delta))
+        return b"" if is_again else message_event("content_block_delta", index=self._places[index], delta=known)
 
     def _count(self, part: Fields, data: bytes = b"") -> None:
         """Count the start of a block or a delta. If its kind is unknown, the whole ``data`` of its event counts."""
@@ -299,6 +303,16 @@ class MessageTap(NativeTap):
 
     def terminal_event(self, usage: Usage) -> bytes:
         return message_event("message_stop")
+
+
+def _delta_of_start(kind: str, block: Fields) -> Fields:
+    """Returns the content in the start of a block as a delta; empty without any."""
+    if kind.endswith("tool_use"):
+        text = arguments_text(block.get("input"))
+        delta = {"type": rawjson.raw("input_json_delta"), "partial_json": msgspec.Raw(text)}
+        return {} if text in _NO_INPUTS else delta
+    text = block.get(kind, NULL) if kind in _TEXT_BLOCKS.values() else NULL
+    return {} if rawjson.is_nothing(text) else {"type": rawjson.raw(f"{kind}_delta"), kind: text}
 
 
 def _clean_event(event: SSEEvent, fields: Fields, screen: Screen) -> bytes | None:

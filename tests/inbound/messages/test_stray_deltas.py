@@ -67,6 +67,17 @@ def test_an_input_in_the_start_of_a_call_is_also_a_delta_and_the_call_ends(*, st
         assert [out.count(b'"content_block_stop","index":%d' % index) for index in range(2)] == [1, 1]
 
 
+@pytest.mark.parametrize("stop", [True, False])
+@pytest.mark.parametrize(("deltas", "text"), [((), "H"), ((writes("H"), writes("i")), "Hi"), ((writes("i"),), "Hi")])
+def test_a_text_in_the_start_of_a_block_is_only_a_delta(deltas: tuple[Doc, ...], text: str, *, stop: bool) -> None:
+    """SDKs add the deltas to it, Claude Code ignores it, and MiniMax sends it again."""
+    sent = began(**SPENT) + block(0, text_part("H"), *deltas, stop=stop) + ended()
+    for sizes in ((), (500, 60, 60, 60, 60)):
+        answer, out, _ = fed(Row("", Dialect.ANTHROPIC, sent), "messages", *sizes)
+        assert read_messages(out + answer.tail(Usage()), streamed=True).text == text
+        assert out.count(b'"content_block":{"type":"text","text":""}') == 1
+
+
 def test_deltas_and_ends_without_an_index_belong_to_the_newest_block() -> None:
     sent = began(**SPENT) + block(0, text_part(""), writes("H")) + block(1, CALL, HALF, REST)
     bare = sent.replace(b'_delta","index":1', b'_delta"').replace(b'_stop","index":1', b'_stop"')
