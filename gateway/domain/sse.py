@@ -8,6 +8,7 @@ The rules are in the WHATWG HTML standard, section 9.2.6.
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Annotated, Generic, TypeVar
 
 import msgspec
@@ -166,17 +167,18 @@ class PieceDecoder(Generic[PieceEvent]):
 
     def __init__(self, kinds: Iterable[str], shape: type[PieceEvent]) -> None:
         """``kinds`` are names of events, ``shape`` is the type of their data, which must forbid unknown fields."""
-        self._heads = frozenset(b"event: %b\ndata: {" % kind.encode() for kind in kinds)
+        self._heads = event_heads(frozenset(kinds))
         self._decoder: msgspec.json.Decoder[PieceEvent] = msgspec.json.Decoder(shape)
 
-    def read(self, events: bytes, start: int) -> tuple[list[PieceEvent], int]:
+    def read(self, events: bytes, start: int, heads: frozenset[bytes] | None = None) -> tuple[list[PieceEvent], int]:
         """Returns the pieces from ``start`` on, and where they end; none if the first event is of another kind.
 
+        ``heads``: the ``event_heads`` of some of the kinds, if only these are wanted.
         The data of all events is decoded as lines, so that invalid data cannot extend into the next event.
         """
         begin = events.find(b"{", start, start + 128) + 1
         head = events[start:begin]
-        if head not in self._heads:
+        if head not in (self._heads if heads is None else heads):
             return [], start
         end = events.find(b"\n", begin)
         next_start = end + len(BLANK)
@@ -198,6 +200,12 @@ class PieceDecoder(Generic[PieceEvent]):
                 return pieces, start + len(parts) * len(head) + len(lines) + len(BLANK)
             parts = parts[: len(parts) // 2]  # one of them has another form, perhaps in the second half
         return [], start
+
+
+@lru_cache(maxsize=64)
+def event_heads(kinds: frozenset[str]) -> frozenset[bytes]:
+    """Returns how events of these kinds begin."""
+    return frozenset(b"event: %b\ndata: {" % kind.encode() for kind in kinds)
 
 
 def _run_data(window: bytes, head: bytes) -> list[bytes]:

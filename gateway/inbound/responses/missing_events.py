@@ -10,9 +10,12 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.rawjson import NULL, Fields
+from gateway.domain.sse import event_heads
 from gateway.inbound.responses.native_events import KINDS, PIECE_KINDS, TEXT_KINDS, TypedEvent, item_events, items_in
 
 _PREFIX = "response."
+_FRAMES = frozenset(KINDS) - TEXT_KINDS
+"""The types of events with a part of an item."""
 _TEXTS = ("text", "refusal", "arguments", "input", "code", "command")
 """Fields with a whole text."""
 
@@ -23,8 +26,9 @@ class MissingEvents:
     def __init__(self) -> None:
         self.has_begun_items = False
         """Whether the beginning of an item came."""
-        self.regular = {*KINDS} - TEXT_KINDS
+        self._regular = _FRAMES
         """The types of events that can pass: whole texts only after pieces of their kind."""
+        self.regular_heads = event_heads(self._regular)
         self._added: set[object] = set()
         """The places of the items whose whole texts the client also gets as pieces; None for one without a place."""
         self._complete: set[object] = set()
@@ -40,9 +44,10 @@ class MissingEvents:
 
     def can_pass(self, kind: str, fields: Fields) -> bool:
         """Returns whether an event with a piece or the whole of a text has all that clients need."""
-        if kind in PIECE_KINDS:
-            self.regular |= {kind, kind.removesuffix("delta") + "done"}
-        return kind in self.regular or _place(fields) in self._complete
+        if kind in PIECE_KINDS and kind not in self._regular:
+            self._regular |= {kind, kind.removesuffix("delta") + "done"}
+            self.regular_heads = event_heads(self._regular)
+        return kind in self._regular or _place(fields) in self._complete
 
     def piece_before(self, kind: str, fields: Fields) -> TypedEvent | None:
         """Returns the piece that must precede a whole text; None if the text waits for its item."""
@@ -59,7 +64,7 @@ class MissingEvents:
         events = [*item_events(place, item)][:-1]
         pieces = [event for event in events if not rawjson.is_nothing(event[1].get("delta", NULL))]
         is_added = not (self._added | self._complete).isdisjoint((place, None))
-        if is_added or not self.regular.isdisjoint(_PREFIX + name for name, _ in pieces):
+        if is_added or not self._regular.isdisjoint(_PREFIX + name for name, _ in pieces):
             return []
         return pieces if self.has_begun_items else events
 

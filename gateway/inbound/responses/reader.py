@@ -68,8 +68,8 @@ class ResponsesReader(NativeTap):
 
     def take_pieces(self, events: bytes, start: int) -> tuple[int, int]:
         """See ``NativeTap``. If a piece has a secret outside of its content, all later events are decoded."""
-        pieces, end = ([], start) if self._has_secret else PIECES.read(events, start)
-        if not (pieces and self._missing.regular.issuperset([piece.type for piece in pieces])):
+        pieces, end = ([], start) if self._has_secret else PIECES.read(events, start, self._missing.regular_heads)
+        if not pieces:
             return 0, start
         screen, ids = self.order.screen, {piece.item_id for piece in pieces}
         paddings = [piece.obfuscation for piece in pieces if len(piece.obfuscation) >= screen.shortest]
