@@ -134,6 +134,7 @@ WHOLE = {
     "stop_sequence": None,
     "stop_details": None,
     "container": {"id": "c"},
+    "context_management": {"applied_edits": []},
     "usage": {"input_tokens": 9, "output_tokens": 2},
 }
 
@@ -146,6 +147,10 @@ def test_a_body_instead_of_a_stream_keeps_every_block(size: int) -> None:
     assert (stream.finished, stream.state.reported.input, stream.state.reported.output) == (True, 9, 2)
     assert json.loads(next(parts(out)))["message"]["usage"]["output_tokens"] == 0  # Cline adds up all reports
     assert put_together_message([*map(json.loads, parts(out + stream.tail(SPENT)))]).to_dict() == WHOLE
+    *events, last = parts(out)
+    assert max(map(len, events)) < 40_000
+    ended = json.loads(last)
+    assert (ended["delta"]["container"], ended["context_management"]) == ({"id": "c"}, {"applied_edits": []})
 
 
 @pytest.mark.parametrize("content", [[], "", [{"type": "text", "text": ""}]])

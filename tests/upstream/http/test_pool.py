@@ -153,6 +153,17 @@ async def test_a_connection_that_breaks_as_it_is_used_is_replaced_once(ask: Aske
     assert [exchange.reused for exchange in provider.exchanges] == [False, True, False]
 
 
+async def test_a_request_whose_answer_had_begun_is_not_sent_again(ask: Asker, provider: Provider) -> None:
+    async def begin_and_break(exchange: Exchange) -> None:
+        await exchange.write(b"HTTP/1.1 20")
+        exchange.socket.close()
+
+    await (await ask(speak())).read(10_000, UnlimitedMemory())
+    with attempt_fails("closed the connection|connection was lost"):
+        await ask(in_turn(begin_and_break, speak()))
+    assert [exchange.reused for exchange in provider.exchanges] == [False, True]
+
+
 @pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
 def test_a_loop_that_is_late_itself_does_not_make_a_break_late(new_loop: Callable[[], Any]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server, asyncio.Runner(loop_factory=new_loop) as runner:
