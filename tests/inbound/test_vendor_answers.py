@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gateway.domain.call import FailureKind
 from gateway.domain.channel import Dialect
 from gateway.domain.failure import AttemptFailed
 from gateway.domain.units import CallId, Millis
@@ -417,3 +418,12 @@ def test_a_chat_in_place_of_the_native_answer_reaches_no_client(api: str, dialec
     stream = plan.adapter.stream(plan.order, channel(dialect=dialect))
     assert stream.feed(STREAMED[Dialect.OPENAI]) + stream.end() == b""
     assert (stream.started, stream.failure is not None) == (False, True)
+
+
+@pytest.mark.parametrize(("api", "dialect"), [("messages", Dialect.ANTHROPIC), ("responses", Dialect.OPENAI)])
+def test_an_error_without_a_type_in_place_of_the_native_answer_says_what_failed(api: str, dialect: Dialect) -> None:
+    plan = planned(api, dialect, stream=True, lacks_api=False)
+    stream = plan.adapter.stream(plan.order, channel(dialect=dialect))
+    assert stream.feed(b'data: {"error":{"message":"insufficient_quota","code":429}}\n\n') + stream.end() == b""
+    assert stream.failure is not None
+    assert stream.failure.kind is FailureKind.QUOTA

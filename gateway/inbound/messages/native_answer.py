@@ -122,14 +122,14 @@ class MessageTap(NativeTap):
     def take(self, event: SSEEvent) -> bytes | None:
         fields = rawjson.fields(event.data)
         kind = rawjson.text_at(fields.get("type"))
-        if not (kind or event.name or self.began):  # such as a chat's, which no client could read
-            raise ValueError("no event of a message")
         if kind in _BLOCK_EVENTS:
             return self._take_block_event(kind, event, fields)
-        is_repeated = kind == "message_start" and self.began  # on which the SDKs fail
+        has_begun = self.began
         self.take_parts(self._reader.read(event), self._reader)
-        if self.failure is not None or is_repeated:
+        if self.failure is not None or (has_begun and kind == "message_start"):  # on a second one the SDKs fail
             return b""
+        if not (kind or event.name or has_begun):  # such as a chat's, which no client could read
+            raise ValueError("no event of a message")
         if kind == "message_start":
             message = rawjson.maybe_fields(fields.get("message"))
             edited = self._edit_message(message)
