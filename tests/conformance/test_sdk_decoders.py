@@ -124,7 +124,7 @@ CONTENT = [
     {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {}},
     {"type": "text", "text": "x" * 100_000},
 ]
-WHOLE = {
+WHOLE: Doc = {
     "id": "msg_1",
     "type": "message",
     "role": "assistant",
