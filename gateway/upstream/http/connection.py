@@ -81,8 +81,6 @@ class UpstreamConnection(asyncio.BufferedProtocol):
         self.idle_since = 0.0
         self.closing_s = 0.25
         """A call fails within this many seconds if the upstream had closed the connection; at least a round trip."""
-        self.timer: asyncio.TimerHandle | None = None
-        """The timer of the answer's head."""
 
     @property
     def alive(self) -> bool:

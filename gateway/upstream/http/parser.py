@@ -49,6 +49,8 @@ class WireAnswer(msgspec.Struct, eq=False):
     """Headers by lower-case name; repeated ones are joined with a comma (RFC 9110, 5.3)."""
     complete: bool = False
     """Whether the whole body arrived, though perhaps unread."""
+    timer: asyncio.TimerHandle | None = None
+    """The timer of its head. Another answer may be received over the connection before this one is read."""
     _parts: list[bytes] = []
     _size: int = 0
     _waiter: asyncio.Future[None] | None = None

@@ -152,7 +152,7 @@ class Pool:
     async def _exchange(self, connection: UpstreamConnection, head: bytes, body: bytes, head_s: float) -> WireAnswer:
         answer = connection.send(head, body, soon=self.busy > 1)
         closing_s = min(connection.closing_s, head_s)
-        connection.timer = self._loop.call_later(closing_s, self._wait_longer, connection, answer, closing_s, head_s)
+        answer.timer = self._loop.call_later(closing_s, self._wait_longer, connection, answer, closing_s, head_s)
         try:
             while not answer.status:
                 await answer.wait()
@@ -160,7 +160,7 @@ class Pool:
             answer.abort()
             raise
         finally:
-            connection.timer.cancel()
+            answer.timer.cancel()
         return answer
 
     def _wait_longer(self, connection: UpstreamConnection, answer: WireAnswer, waited_s: float, head_s: float) -> None:
@@ -170,7 +170,7 @@ class Pool:
         as good.
         """
         self._loop.call_soon(self._loop.call_soon, _confirm, connection, answer)
-        connection.timer = self._loop.call_later(head_s - waited_s, _expire, self.channel, answer, head_s)
+        answer.timer = self._loop.call_later(head_s - waited_s, _expire, self.channel, answer, head_s)
 
     def _take_idle(self) -> UpstreamConnection | None:
         oldest = monotonic() - KEEP_ALIVE_S

@@ -259,6 +259,19 @@ async def test_each_call_has_a_connection_and_later_ones_use_them_again() -> Non
     assert len(opened) == 20
 
 
+async def test_a_connection_that_serves_again_before_its_answer_is_read_has_the_later_deadline() -> None:
+    async with listening(saying(EMPTY)) as port, pooled() as pool:
+        first = asyncio.create_task(pool.send("POST", question(port), 5))
+        while not pool._idle:  # noqa: ASYNC110, SLF001 - the very turn in which the connection becomes idle
+            await asyncio.sleep(0)
+        assert not first.done()
+        with attempt_fails() as caught:
+            async with asyncio.timeout(2):
+                await pool.send("POST", question(port), 0.3)
+        await (await first).read(10, UnlimitedMemory())
+    assert caught.value.code == "upstream_timeout"
+
+
 async def test_the_connection_that_became_idle_last_is_used_first() -> None:
     opened: list[Socket] = []
 
