@@ -74,7 +74,8 @@ def read_body(text: bytes, limits: BodyLimits = DEFAULT_LIMITS) -> Body:
             raise
         text, body = repaired, _parse(repaired, limits)
     if _repeats_a_key(text, body.fields):
-        raise BadRequest("the body has a key twice at its top level; send each field once", code="duplicate_key")
+        msg = "the body has a key twice at its top level, whether in capitals or not; send each field once"
+        raise BadRequest(msg, code="duplicate_key")
     return body
 
 
@@ -181,8 +182,11 @@ def _too_deep() -> BadRequest:
 def _repeats_a_key(body: bytes, fields: Fields) -> bool:
     """Returns whether the body has a key twice at its top level, so that ``fields`` has only the last value.
 
-    It has not if it is what most libraries write for these fields, with or without spaces.
+    It has not if it is what most libraries write for these fields, with or without spaces. Keys that differ only in
+    case are the same for servers written in Go: after ``model``, a ``Model`` would choose another one.
     """
+    if len(set(map(str.casefold, fields))) < len(fields):
+        return True
     compact = rawjson.encode(fields)
     if body.rstrip() == compact:
         return False
