@@ -20,6 +20,7 @@ from gateway.core.recent_items import RecentItems
 from gateway.core.retry import NextStep, RetryBudget, RetryState, as_fallback
 from gateway.core.routing import NOTHING_TRIED, Draw, RouteChoice, SkippedRoute, choose
 from gateway.domain.call import PASSED_MARK, STAYED_MARK
+from gateway.domain.channel import Channel
 from gateway.domain.errors import GatewayError, NoChannel, NotFound, RateLimited, Unavailable
 from gateway.domain.rawjson import Fields
 from gateway.domain.text import plain, word
@@ -79,7 +80,7 @@ class Chooser:
             self.retries.calls += 1
         continued_id = call.context.request.continued_id
         stored = self._answers.find(continued_id.encode()) if continued_id else None
-        if stored is not None and any(route.channel.id == stored for route in entry.routes):  # else it is not found
+        if stored is not None and _offers(call.context.catalog.registry.channels.get(stored), entry):  # else not found
             return self._choose_with_answer(call, entry, stored)
         has_choice = len(entry.routes) != 1 or entry.routes[0].keys
         sticky = has_choice and (call.context.group.sticky or call.context.origin.api.sticky)
@@ -158,6 +159,14 @@ class Chooser:
 
     def note_conversation(self, conversation: bytes, route: Route) -> None:
         self._conversations.note(conversation, (route.channel.id, route.key_id))
+
+
+def _offers(channel: Channel | None, entry: ModelEntry) -> bool:
+    """Returns whether a channel offers a model, even if it is off and therefore not among its routes."""
+    if channel is None:
+        return False
+    is_listed = any(served.name == entry.name for served in channel.models)
+    return is_listed or any(route.channel.id == channel.id for route in entry.routes)
 
 
 def _skipped_marks(skipped: Sequence[SkippedRoute], route: Route, entry: ModelEntry) -> tuple[str, ...]:
