@@ -20,12 +20,11 @@ from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.screen import Screen
 from gateway.domain.sse import BOM, SMALL_NUMBER, PieceDecoder, SSEEvent, write_event
 from gateway.domain.usage import Usage
-from gateway.inbound.messages.native_events import message_event, message_events
+from gateway.inbound.messages.native_events import deltas_of, empty_fields, message_event, message_events
 from gateway.inbound.messages.render import usage_object
 from gateway.inbound.relay import NativeTap
 from gateway.upstream.adapter import AnswerReader, WholeAnswer, not_an_answer, whole_answer
 from gateway.upstream.answer_errors import failure_in
-from gateway.upstream.openai.tool_calls import arguments_text
 
 _CONTENT = {
     "text_delta": "text",
@@ -71,13 +70,6 @@ _PIECES: Mapping[str, _Pieces] = {
 }
 """Decodes the usual pieces of a block, by the type of the block."""
 _TEXT_BLOCKS = {"text_delta": "text", "thinking_delta": "thinking"}
-_NEEDED: Mapping[str, Fields] = {
-    "text": {"text": rawjson.EMPTY_TEXT},
-    "thinking": {"thinking": rawjson.EMPTY_TEXT},
-    "tool_use": {"input": rawjson.raw({})},
-}
-"""Fields of the start of a block without which SDKs fail, by its type; llama.cpp leaves out the input."""
-_NO_INPUTS = (b"", b'""', b'"{}"')
 _BLOCK_EVENTS = ("content_block_start", "content_block_delta", "content_block_stop")
 
 
@@ -93,7 +85,7 @@ class MessageTap(NativeTap):
         """The upstream's indexes of the blocks that have not ended."""
         self._newest = 0
         """The upstream's index of the block that began last."""
-        self._start_deltas: dict[int, Fields] = {}
+        self._start_deltas: dict[int, list[Fields]] = {}
         """The contents in the starts of open blocks, as deltas, as long as no deltas came."""
         self._next_place = 0
         self._types: dict[int, str] = {}
@@ -191,10 +183,11 @@ class MessageTap(NativeTap):
         self._places[index] = place = max(index, self._next_place)
         self._next_place = place + 1
         self._pieces = _PIECES.get(kind)
-        lacking = {name: raw for name, raw in _NEEDED.get(kind, {}).items() if rawjson.is_null(block.get(name))}
-        if start_delta := _delta_of_start(kind, block):
-            self._start_deltas[index], self._pieces = start_delta, None
-            lacking |= {kind: rawjson.EMPTY_TEXT} if kind in block else {}
+        empty = empty_fields(kind, block)
+        lacking = {name: raw for name, raw in empty.items() if rawjson.is_null(block.get(name))}
+        if start_deltas := [*deltas_of(kind, block)]:
+            self._start_deltas[index], self._pieces = start_deltas, None
+            lacking = empty
         self._reader.has_content = True
         self._count(block)
         return lacking
@@ -216,14 +209,15 @@ class MessageTap(NativeTap):
         return out
 
     def _start_delta(self, index: int, delta: Fields) -> bytes:
-        """Returns the content in a block's start as a delta, unless the next delta has it again, as MiniMax's does."""
-        known = self._start_deltas.get(index)
-        is_input = known is not None and "partial_json" in known
-        if known is None or (is_input and delta and rawjson.is_nothing(delta.get("partial_json", NULL))):
+        """Returns the content in a block's start as deltas, without the next delta, because MiniMax sends both."""
+        known = self._start_deltas.get(index, [])
+        is_input = bool(known) and "partial_json" in known[0]
+        if is_input and delta and rawjson.is_nothing(delta.get("partial_json", NULL)):
             return b""
-        del self._start_deltas[index]
-        is_again = delta == known or (is_input and bool(delta))
-        return b"" if is_again else message_event("content_block_delta", index=self._places[index], delta=known)
+        self._start_deltas.pop(index, None)
+        lacking = [each for each in known if each != delta and not (is_input and delta)]
+        place = self._places.get(index, index)
+        return b"".join([message_event("content_block_delta", index=place, delta=each) for each in lacking])
 
     def _count(self, part: Fields, data: bytes = b"") -> None:
         """Count the start of a block or a delta. If its kind is unknown, the whole ``data`` of its event counts."""
@@ -303,16 +297,6 @@ class MessageTap(NativeTap):
 
     def terminal_event(self, usage: Usage) -> bytes:
         return message_event("message_stop")
-
-
-def _delta_of_start(kind: str, block: Fields) -> Fields:
-    """Returns the content in the start of a block as a delta; empty without any."""
-    if kind.endswith("tool_use"):
-        text = arguments_text(block.get("input"))
-        delta = {"type": rawjson.raw("input_json_delta"), "partial_json": msgspec.Raw(text)}
-        return {} if text in _NO_INPUTS else delta
-    text = block.get(kind, NULL) if kind in _TEXT_BLOCKS.values() else NULL
-    return {} if rawjson.is_nothing(text) else {"type": rawjson.raw(f"{kind}_delta"), kind: text}
 
 
 def _clean_event(event: SSEEvent, fields: Fields, screen: Screen) -> bytes | None:

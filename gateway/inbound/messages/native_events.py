@@ -40,14 +40,9 @@ def message_events(message: Fields) -> Iterator[bytes]:
     yield message_event("message_start", message={**message, **blank})
     for index, block in enumerate(blocks_in(message["content"]) or [{"type": rawjson.raw("text")}]):
         kind = rawjson.text(block["type"])
-        begun = block | dict.fromkeys(_TEXTS.get(kind, ()), rawjson.EMPTY_TEXT)
-        if kind.endswith("tool_use"):
-            begun["input"] = rawjson.raw({})
-        if "citations" in block:
-            begun["citations"] = rawjson.EMPTY_LIST
-        yield message_event("content_block_start", index=index, content_block=begun)
-        for name, field, piece in _deltas_of(kind, block):
-            yield message_event("content_block_delta", index=index, delta={"type": f"{name}_delta", field: piece})
+        yield message_event("content_block_start", index=index, content_block=block | empty_fields(kind, block))
+        for delta in deltas_of(kind, block):
+            yield message_event("content_block_delta", index=index, delta=delta)
         yield message_event("content_block_stop", index=index)
     ended = {**_ENDING, **{name: message[name] for name in _DELTA_FIELDS if not rawjson.is_null(message.get(name))}}
     yield message_event(
@@ -55,13 +50,21 @@ def message_events(message: Fields) -> Iterator[bytes]:
     )
 
 
-def _deltas_of(kind: str, block: Fields) -> Iterator[tuple[str, str, msgspec.Raw]]:
-    """Yields the deltas of a block: the kind, the field, and the value."""
-    if kind.endswith("tool_use") and not rawjson.is_null(block.get("input")):
-        for piece in pieces(arguments_text(block["input"])):
-            yield "input_json", "partial_json", msgspec.Raw(piece)
+def empty_fields(kind: str, block: Fields) -> Fields:
+    """Returns the fields that the start of a block has instead of its content, without which SDKs fail."""
+    empty = dict.fromkeys(_TEXTS.get(kind, ()), rawjson.EMPTY_TEXT)
+    if kind.endswith("tool_use"):
+        empty["input"] = rawjson.raw({})
+    return empty if rawjson.is_null(block.get("citations")) else {**empty, "citations": rawjson.EMPTY_LIST}
+
+
+def deltas_of(kind: str, block: Fields) -> Iterator[Fields]:
+    """Yields the content of a block as deltas, with long texts in pieces. Without an input, a call needs none."""
+    if kind.endswith("tool_use") and (text := arguments_text(block.get("input"))) != b'"{}"':
+        for piece in pieces(text):
+            yield {"type": rawjson.raw("input_json_delta"), "partial_json": msgspec.Raw(piece)}
     for name in _TEXTS.get(kind, ()):
         for piece in pieces(block[name]) if rawjson.is_text(block.get(name, NULL)) else ():
-            yield name, name, msgspec.Raw(piece)
+            yield {"type": rawjson.raw(f"{name}_delta"), name: msgspec.Raw(piece)}
     for citation in rawjson.maybe_items(block.get("citations")):
-        yield "citations", "citation", citation
+        yield {"type": rawjson.raw("citations_delta"), "citation": citation}

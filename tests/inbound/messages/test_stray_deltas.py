@@ -78,6 +78,13 @@ def test_a_text_in_the_start_of_a_block_is_only_a_delta(deltas: tuple[Doc, ...],
         assert out.count(b'"content_block":{"type":"text","text":""}') == 1
 
 
+def test_a_signature_in_the_start_of_a_thought_is_a_delta() -> None:
+    sent = began(**SPENT) + block(0, {"type": "thinking", "thinking": "H", "signature": "s"}, thinks("m")) + ended()
+    _, out, _ = fed(Row("", Dialect.ANTHROPIC, sent), "messages")
+    assert b'"delta":{"type":"signature_delta","signature":"s"}' in out
+    assert read_messages(out.replace(b"signature_delta", b"new"), streamed=True).reasoning == "Hm"
+
+
 def test_deltas_and_ends_without_an_index_belong_to_the_newest_block() -> None:
     sent = began(**SPENT) + block(0, text_part(""), writes("H")) + block(1, CALL, HALF, REST)
     bare = sent.replace(b'_delta","index":1', b'_delta"').replace(b'_stop","index":1', b'_stop"')
@@ -101,7 +108,7 @@ def test_blocks_with_one_index_get_indexes_of_their_own_and_end_in_turn() -> Non
     [
         ({"type": "tool_use", "id": "t1", "name": "f"}, CALL),
         ({"type": "text", "text": None}, text_part("")),
-        ({"type": "thinking"}, {"type": "thinking", "thinking": ""}),
+        ({"type": "thinking"}, {"type": "thinking", "thinking": "", "signature": ""}),
     ],
 )
 def test_a_start_without_its_content_gets_an_empty_one(lacking: Doc, whole: Doc) -> None:
