@@ -66,13 +66,13 @@ class CallLog:
         with self.log.lock:
             segments = [(segment, segment.count, segment.end) for segment in self.log.segments if not segment.deleted]
         skip = max(0, sum(count for _, count, _ in segments) - top)
-        count = min(limit, top)
+        wanted = min(limit, top)
         records: list[Record] = []
         for segment, count, end in reversed(segments):
             if skip < count:
                 calls = segment.calls(CRC, end, skip)
-                records += (record for _, record in islice(calls, count - len(records)))
-            if len(records) >= count:
+                records += (record for _, record in islice(calls, wanted - len(records)))
+            if len(records) >= wanted:
                 break
             skip = max(0, skip - count)
         return records
