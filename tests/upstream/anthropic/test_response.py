@@ -44,6 +44,7 @@ def test_text() -> None:
     whole = _whole(_answer({"type": "text", "text": "Hel"}, {"type": "odd"}, {"text": "lo"}))
     doc = json.loads(body_of(whole))
     assert (completion_faults(doc), doc["choices"][0]["message"]["content"]) == ([], "Hello")
+    assert doc["system_fingerprint"] is None  # OpenRouter's SDK wants the field
     assert (doc["id"], doc["model"], doc["created"], whole.upstream_id) == ("msg_1", "mine", 77, "msg_1")
     usage = doc["usage"]
     assert (usage["prompt_tokens"], usage["completion_tokens"], usage["total_tokens"]) == (30, 7, 37)
