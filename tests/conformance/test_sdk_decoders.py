@@ -10,11 +10,14 @@ from typing import Any, cast
 import pytest
 
 from gateway.inbound.messages.native import MessagesRelay
+from gateway.inbound.responses.relay import ResponsesRelay
 from gateway.upstream.adapter import AnswerStream
 from gateway.upstream.anthropic.dialect import AnthropicDialect
+from gateway.upstream.openai.dialect import OpenAIDialect
 from tests.cases.vendor_answers import ROWS, Row
 from tests.conformance.test_strict_types import APIS, strict
 from tests.fakes.replies import Doc, dumps
+from tests.fakes.responses import events_of, message, response
 from tests.inbound.test_vendor_answers import SPENT, fed, planned
 from tests.upstream.makers import body_of, channel, order
 
@@ -169,3 +172,11 @@ def test_a_body_instead_of_a_stream_gets_what_it_lacks() -> None:
     assert (message.id, message.model, message.role) == ("chatcmpl-ours", "m", "assistant")
     assert (message.content[0].input, message.content[1].text) == ({}, "Hi")
     assert message.usage.output_tokens == stream.state.tally.tokens() > 4  # those of a call
+
+
+def test_the_sdk_reads_a_native_response_that_lacks_pieces_and_parts() -> None:
+    created, _, begun, *_, end, last = events_of(response(message("Hello")))
+    stream = ResponsesRelay(OpenAIDialect()).stream(order(), channel())
+    out = stream.feed(created + begun + end + last) + stream.tail(SPENT)
+    assert b'"delta":"Hello"' in out
+    put_together_response([*map(json.loads, parts(out))])

@@ -11,11 +11,16 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.sse import event_heads
-from gateway.inbound.responses.native_events import KINDS, PIECE_KINDS, TEXT_KINDS, TypedEvent, item_events, items_in
+from gateway.inbound.responses.native_events import (
+    ITEM_PIECES,
+    PART_KINDS,
+    PIECE_KINDS,
+    TypedEvent,
+    item_events,
+    items_in,
+)
 
 _PREFIX = "response."
-_FRAMES = frozenset(KINDS) - TEXT_KINDS
-"""The types of events with a part of an item."""
 _TEXTS = ("text", "refusal", "arguments", "input", "code", "command")
 """Fields with a whole text."""
 
@@ -26,8 +31,8 @@ class MissingEvents:
     def __init__(self) -> None:
         self.has_begun_items = False
         """Whether the beginning of an item came."""
-        self._regular = _FRAMES
-        """The types of events that can pass: whole texts only after pieces of their kind."""
+        self._regular = frozenset[str]()
+        """The types of events that came and can pass: whole texts only after pieces of their kind."""
         self.regular_heads = event_heads(self._regular)
         self._added: set[object] = set()
         """The places of the items whose whole texts the client also gets as pieces; None for one without a place."""
@@ -43,9 +48,9 @@ class MissingEvents:
             self._complete.add(_place(fields))
 
     def can_pass(self, kind: str, fields: Fields) -> bool:
-        """Returns whether an event with a piece or the whole of a text has all that clients need."""
-        if kind in PIECE_KINDS and kind not in self._regular:
-            self._regular |= {kind, kind.removesuffix("delta") + "done"}
+        """Returns whether an event with a part, or with a piece or the whole of a text, has all that clients need."""
+        if kind not in self._regular and (kind in PIECE_KINDS or kind in PART_KINDS):
+            self._regular |= PART_KINDS if kind in PART_KINDS else {kind, kind.removesuffix("delta") + "done"}
             self.regular_heads = event_heads(self._regular)
         return kind in self._regular or _place(fields) in self._complete
 
@@ -59,14 +64,21 @@ class MissingEvents:
         self._added.add(_place(fields))
         return kind.removeprefix(_PREFIX).removesuffix("done") + "delta", piece
 
-    def events_before_end(self, place: int, item: msgspec.Raw) -> list[TypedEvent]:
-        """Returns the events that must precede the end of an item, which is at this place of the output."""
+    def events_before_end(self, place: int, item: msgspec.Raw, kind: str = "") -> list[TypedEvent]:
+        """Returns the events that must precede the end of an item, which is at this place of the output.
+
+        ``kind`` is its type, with which most items need not be read.
+        """
+        if ITEM_PIECES.get(kind) in self._regular:
+            return []
         events = [*item_events(place, item)][:-1]
         pieces = [event for event in events if not rawjson.is_nothing(event[1].get("delta", NULL))]
         is_added = not (self._added | self._complete).isdisjoint((place, None))
         if is_added or not self._regular.isdisjoint(_PREFIX + name for name, _ in pieces):
             return []
-        return pieces if self.has_begun_items else events
+        if not self.has_begun_items:
+            return events
+        return pieces if self._regular >= PART_KINDS else events[1:]
 
     def events_of_items(self, output: msgspec.Raw) -> list[TypedEvent]:
         """Returns the events of items that only the last event has, as LiteLLM writes it: Codex ignores such calls."""

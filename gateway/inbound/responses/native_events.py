@@ -42,8 +42,15 @@ _TEXT_NAMES = (
 PIECE_KINDS = frozenset(f"response.{name}.delta" for name in _TEXT_NAMES)
 TEXT_KINDS = PIECE_KINDS | {f"response.{name}.done" for name in _TEXT_NAMES}
 """The types of events with a piece or the whole of a text of the model in a field of their own."""
-KINDS = (*TEXT_KINDS, *(f"response.{event}.{end}" for _, event, _ in _PART_LISTS for end in ("added", "done")))
-"""These types, and those of events with a part of an item."""
+ITEM_PIECES = {
+    "message": "response.output_text.delta",
+    "reasoning": "response.reasoning_summary_text.delta",
+    **{kind: f"response.{event}.delta" for kind, (event, _) in _INPUT_EVENTS.items()},
+}
+"""The type of the events with the usual pieces of an item, by its type."""
+PART_KINDS = frozenset(f"response.{event}.{end}" for _, event, _ in _PART_LISTS for end in ("added", "done"))
+"""The types of events with a part of an item."""
+KINDS = (*TEXT_KINDS, *PART_KINDS)
 
 
 class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):

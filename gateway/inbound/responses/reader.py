@@ -21,7 +21,7 @@ from gateway.domain.sse import SSEEvent, write_event
 from gateway.domain.usage import NOTHING, Usage
 from gateway.inbound.relay import NativeTap
 from gateway.inbound.responses.missing_events import MissingEvents
-from gateway.inbound.responses.native_events import PIECES, TEXT_KINDS, TypedEvent, item_events
+from gateway.inbound.responses.native_events import PART_KINDS, PIECES, TEXT_KINDS, TypedEvent, item_events
 from gateway.inbound.responses.render import usage_object
 from gateway.inbound.responses.summary import COMPACTION
 from gateway.upstream.answer_errors import failure_in, reported_failure
@@ -102,7 +102,7 @@ class ResponsesReader(NativeTap):
         """Read an event without secrets. Returns what the client gets instead; None if it passes unchanged."""
         number = bytes(fields.get("sequence_number", NULL))
         self._next_number = int(number[:18]) + 1 if number.isdigit() else self._next_number + 1
-        if kind in TEXT_KINDS:
+        if kind in TEXT_KINDS or kind in PART_KINDS:
             return self._read_text(fields, kind, data)
         if kind == "response.output_item.added":
             self._missing.begin_item(fields, holders.get("item", {}))
@@ -112,7 +112,8 @@ class ResponsesReader(NativeTap):
             place = int(index) if index.isdigit() else len(self._items)
             self._items.append((place, fields["item"]))
             self._begun = True
-            missing = self._missing.events_before_end(place, fields["item"])
+            item_type = rawjson.text_at(holders["item"].get("type"))
+            missing = self._missing.events_before_end(place, fields["item"], item_type)
             return self._write_events(*missing) + write_event(kind.encode(), data) if missing else None
         elif kind in ERROR_EVENTS and self._begun:
             self.reported_error = reported_failure(self._channel, data)
@@ -128,7 +129,7 @@ class ResponsesReader(NativeTap):
         return None
 
     def _read_text(self, fields: Fields, kind: str, data: bytes) -> bytes | None:
-        """Read a piece of a text or a whole one. Returns what the client gets instead; None if it passes unchanged."""
+        """Read a part, or a piece of a text or a whole one. Returns as ``_read_event``."""
         self._begun = True
         self.tally.add(rawjson.text_at(fields.get("delta")))
         if self._missing.can_pass(kind, fields):
