@@ -122,6 +122,7 @@ def test_a_name_with_quotes_in_it_does_not_say_what_failed(name: str) -> None:
     for code in ("unknown_parameter", "unsupported_parameter", "unsupported_value", "invalid_value", "invalid_type"):
         error = {"message": f"Invalid: '{name}'.", "type": "invalid_request_error", "param": name, "code": code}
         assert _failure(400, {"error": error}).kind is K.CLIENT
+    assert _failure(400, {"error": {"message": "Unknown name 'it's insufficient_quota'."}}).kind is K.CLIENT
 
 
 @pytest.mark.parametrize(("status", "body"), refused.STATE_GONE)

@@ -15,6 +15,7 @@ from gateway.domain.usage import Usage, UsageSource
 from gateway.inbound.api import HttpRequest
 from gateway.inbound.completions.api import COMPLETIONS, CompletionsRelay
 from gateway.upstream.dialects import new_adapter
+from tests.cases.answers import chunks_in
 from tests.fakes.replies import DONE, choice, chunk, delta, dumps, event, whole
 from tests.upstream.makers import body_of, channel, order
 
@@ -123,6 +124,23 @@ def test_a_chat_that_comes_instead_is_a_completion() -> None:
     assert choices == [[{**shared, "text": text, "finish_reason": reason}] for text, reason in said]
     answer = relay.whole(dumps(whole("m", choice("Hi"))), asked, channel())
     assert json.loads(body_of(answer))["choices"] == [{**shared, "text": "Hi", "finish_reason": "stop"}]
+
+
+def test_a_whole_completion_becomes_a_stream_with_its_text_once() -> None:
+    probabilities = {"tokens": ["Hi"]}
+    choices = [
+        {"index": index, "text": text, "finish_reason": "length", "logprobs": probabilities, "of_vendor": 1}
+        for index, text in enumerate(("Hi" * 40_000, ""))
+    ]
+    stream = CompletionsRelay().stream(order({"model": "m", "prompt": "p", "n": 2}), channel())
+    out = stream.feed(dumps({"id": "c", "object": "text_completion", "choices": choices})) + stream.end()
+    found = [chunk["choices"][0] for chunk in chunks_in(out)]
+    assert max(map(len, out.split(b"\n\n"))) < 40_000
+    for sent in choices:
+        *pieces, last = [each for each in found if each["index"] == sent["index"]]
+        assert "".join(each["text"] for each in (*pieces, last)) == sent["text"]
+        assert {each["finish_reason"] for each in pieces} <= {None}
+        assert last == {**sent, "text": ""}
 
 
 @pytest.mark.parametrize("used", [False, True])
