@@ -134,7 +134,7 @@ def test_the_rates_of_a_free_price_are_reported() -> None:
 
 
 def test_the_dialect_of_a_new_channel_is_reported_without_quotes() -> None:
-    text = 'format = 1\n[channels.new]\ndialect = "anthropic"\nbase_url = "https://a.example"\nkey = "env:K"\ngroups = ["home"]'
+    text = 'format = 1\n[channels.new]\ndialect = "anthropic"\nbase_url = "https://a.example"\ngroups = ["home"]'
     assert "anthropic" in [field.after for field in followed(text).differences()[0].fields]
 
 
