@@ -28,6 +28,9 @@ _MAX_INTEGER = 10**19
 _MAX_NUMBER = 1e300
 """Integers and floats from these on are read differently by other parsers, or not at all."""
 
+_COST_FIELDS = ("model", "stream", "stream_options", "service_tier")
+"""Fields that decide what a call costs, or whether the upstream reports it. They are never sent in capitals."""
+
 
 class BodyLimits(msgspec.Struct, frozen=True, kw_only=True):
     """How much a body may have outside of its strings."""
@@ -74,7 +77,7 @@ def read_body(text: bytes, limits: BodyLimits = DEFAULT_LIMITS) -> Body:
             raise
         text, body = repaired, _parse(repaired, limits)
     if _repeats_a_key(text, body.fields):
-        msg = "the body has a key twice at its top level, whether in capitals or not; send each field once"
+        msg = "the body has a key twice at its top level, or one in capitals; send each field once, in small letters"
         raise BadRequest(msg, code="duplicate_key")
     return body
 
@@ -182,10 +185,9 @@ def _too_deep() -> BadRequest:
 def _repeats_a_key(body: bytes, fields: Fields) -> bool:
     """Returns whether the body has a key twice at its top level, so that ``fields`` has only the last value.
 
-    It has not if it is what most libraries write for these fields, with or without spaces. Keys that differ only in
-    case are the same for servers written in Go: after ``model``, a ``Model`` would choose another one.
+    It has not if it is what most libraries write for these fields, with or without spaces.
     """
-    if len(set(map(str.casefold, fields))) < len(fields):
+    if _differs_in_case(fields):
         return True
     compact = rawjson.encode(fields)
     if body.rstrip() == compact:
@@ -194,3 +196,15 @@ def _repeats_a_key(body: bytes, fields: Fields) -> bool:
     if body == b"{%b}" % spaced:
         return False
     return rawjson.repeats_keys(body)[-1]
+
+
+def _differs_in_case(fields: Fields) -> bool:
+    """Returns whether a key is another one, or a field of ``_COST_FIELDS``, in other letters.
+
+    Servers written in Go read both as the same field: after ``model``, a ``Model`` would choose another model.
+    """
+    letters = "".join(fields)
+    if letters.isascii() and letters.islower():  # the usual case
+        return False
+    names = {*fields, *_COST_FIELDS}
+    return len(set(map(str.casefold, names))) < len(names)

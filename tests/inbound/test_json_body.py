@@ -105,6 +105,7 @@ def test_pairs_of_surrogates_and_escaped_backslashes_stay() -> None:
         ("duplicate_key", b'{"model":"a","model":"b"}'),
         ("duplicate_key", b'{"model":"a","m\\u006fdel":"b"}'),
         ("duplicate_key", b'{"model":"a","Model":"b"}'),
+        ("duplicate_key", b'{"Stream_Options":{"include_usage":false}}'),
         ("duplicate_key", '{"\u017fTREAM":true,"stream":false}'.encode()),
         ("duplicate_key", b'{"a":{"x":":"},"b":1,"a":2}'),
         ("duplicate_key", b'{"a\\ud800":1,"a\\uD800":2}'),
