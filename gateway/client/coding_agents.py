@@ -33,6 +33,10 @@ TOOL_SEARCH = {"ENABLE_TOOL_SEARCH": "true"}
 """Without it, older versions of Claude Code send all tools in each call to any address but Anthropic's."""
 
 
+CLOUDS = ("BEDROCK", "VERTEX", "FOUNDRY", "MANTLE", "ANTHROPIC_AWS", "ANTHROPIC_GOOGLE_CLOUD")
+"""Clouds that Claude Code calls instead of the address, if ``CLAUDE_CODE_USE_...`` is set for one of them."""
+
+
 def _claude(target: AppTarget) -> Setup:
     variables = {
         "ANTHROPIC_BASE_URL": target.root,
@@ -50,22 +54,18 @@ def _claude(target: AppTarget) -> Setup:
         variables["CLAUDE_CODE_ATTRIBUTION_HEADER"] = "0"  # only Anthropic removes this header from the prompt
         published = target.models.get(target.model)
         context = published or 128_000  # else Claude Code assumes a million
-        limits = {
-            "CLAUDE_CODE_MAX_CONTEXT_TOKENS": str(context),
-            "CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(min(32_000, context // 4)),
-        }
-        if published:
-            variables |= limits
-        else:
-            defaults |= limits
+        limits = variables if published else defaults
+        limits["CLAUDE_CODE_MAX_CONTEXT_TOKENS"] = str(context)
+        limits["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] = str(min(32_000, context // 4))
     kept = {**variables, **defaults}
     where = f"or, to keep it: ~/.claude/settings.json ({HOME_NOTE})"
     replaced = f"Claude Code replaces the name '{target.model}' by one of Anthropic's models; give yours another name"
+    forced = {**variables, **{f"CLAUDE_CODE_USE_{cloud}": "" for cloud in CLOUDS}}
     launch = Launch(
-        variables=variables,
+        variables=forced,
         defaults=defaults,
         # variables in the user's settings file take precedence over the environment, but not over this file
-        files={"settings.json": json_text({"env": variables})},
+        files={"settings.json": json_text({"env": forced})},
         arguments=("--settings", f"{FOLDER}/settings.json"),
         warning=replaced if target.model in CLAUDE_NAMES else "",
         resume="claude --resume ID",
@@ -258,7 +258,9 @@ def _copilot(target: AppTarget) -> Setup:
     if context := target.models.get(target.model):
         variables["COPILOT_PROVIDER_MAX_PROMPT_TOKENS"] = str(context * 3 // 4)
         variables["COPILOT_PROVIDER_MAX_OUTPUT_TOKENS"] = str(min(32_000, context // 4))
-    return Setup((shell_part(variables),), Launch(variables=variables, resume="copilot --resume=ID"))
+    # variables of the user that would win over the key and the model
+    others = {f"COPILOT_PROVIDER_{name}": "" for name in ("BEARER_TOKEN", "API_KEY_COMMAND", "WIRE_MODEL")}
+    return Setup((shell_part(variables),), Launch(variables={**variables, **others}, resume="copilot --resume=ID"))
 
 
 def _mini_swe_agent(target: AppTarget) -> Setup:

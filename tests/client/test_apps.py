@@ -149,6 +149,21 @@ def test_no_library_sends_traces_with_the_key_of_the_gateway(name: str) -> None:
     assert {**launch.defaults, **launch.variables}["OPENAI_AGENTS_DISABLE_TRACING"] == "1"
 
 
+@pytest.mark.parametrize(
+    ("name", "variable"),
+    [
+        ("claude", "CLAUDE_CODE_USE_BEDROCK"),
+        ("claude", "CLAUDE_CODE_USE_VERTEX"),
+        ("copilot", "COPILOT_PROVIDER_BEARER_TOKEN"),
+        ("copilot", "COPILOT_PROVIDER_WIRE_MODEL"),
+    ],
+)
+def test_variables_that_would_lead_calls_elsewhere_are_removed(name: str, variable: str) -> None:
+    launch = APPS[name].launch_for(TARGET, Path("/tmp/x"))
+    assert launch.variables[variable] == ""
+    assert variable not in str(APPS[name].guide(TARGET))
+
+
 def test_crush_gets_the_settings_in_the_folder_that_wins_over_those_of_the_user() -> None:
     launch = APPS["crush"].launch_for(TARGET, Path("/tmp/x"))
     assert (launch.variables["CRUSH_GLOBAL_DATA"], list(launch.files)) == ("/tmp/x", ["crush.json"])
