@@ -29,10 +29,6 @@ CLAUDE_NAMES = frozenset({"best", "default", "haiku", "opus", "opusplan", "sonne
 """Names that Claude Code replaces by Anthropic's models."""
 
 
-TOOL_SEARCH = {"ENABLE_TOOL_SEARCH": "true"}
-"""Without it, older versions of Claude Code send all tools in each call to any address but Anthropic's."""
-
-
 CLOUDS = ("BEDROCK", "VERTEX", "FOUNDRY", "MANTLE", "ANTHROPIC_AWS", "ANTHROPIC_GOOGLE_CLOUD")
 """Clouds that Claude Code calls instead of the address, if ``CLAUDE_CODE_USE_...`` is set for one of them."""
 
@@ -49,7 +45,7 @@ def _claude(target: AppTarget) -> Setup:
         "CLAUDE_CODE_ENABLE_GATEWAY_MODEL_DISCOVERY": "1",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
     }
-    defaults = dict(TOOL_SEARCH)
+    defaults = {"ENABLE_TOOL_SEARCH": "true"}  # else older versions send all tools to any address but Anthropic's
     if "claude" not in target.model:
         variables["CLAUDE_CODE_ATTRIBUTION_HEADER"] = "0"  # only Anthropic removes this header from the prompt
         published = target.models.get(target.model)
@@ -139,16 +135,20 @@ def _qwen(target: AppTarget) -> Setup:
 
 
 def _aider(target: AppTarget) -> Setup:
-    model = f"openai/{target.model}"
-    lines = [f"openai-api-base: {quote(target.base_url)}", f"openai-api-key: {quote(target.secret)}"]
     # Unlike OPENAI_API_KEY, these take precedence over a key in a configuration file or a project's .env.
     variables = {
         "AIDER_OPENAI_API_BASE": target.base_url,
         "AIDER_OPENAI_API_KEY": target.secret,
-        "AIDER_MODEL": model,
+        "AIDER_MODEL": f"openai/{target.model}",
     }
-    text = "\n".join([*lines, f"model: {quote(model)}"])
-    return Setup((shell_part(variables), file_part(f"or, to keep it: ~/.aider.conf.yml ({HOME_NOTE})", text)))
+    options = {name.removeprefix("AIDER_").lower().replace("_", "-"): value for name, value in variables.items()}
+    text = "\n".join(f"{name}: {quote(value)}" for name, value in options.items())
+    # the file of this option wins over a project's .env, whose address would win over that of the options
+    forced = {**variables, "OPENAI_BASE_URL": target.base_url}
+    env = "\n".join(f"{name}={quote(value)}" for name, value in forced.items())
+    launch = Launch(variables=variables, files={"aider.env": env}, arguments=("--env-file", f"{FOLDER}/aider.env"))
+    guide = (shell_part(variables), file_part(f"or, to keep it: ~/.aider.conf.yml ({HOME_NOTE})", text))
+    return Setup(guide, launch)
 
 
 _CONTINUE_ROLES = "[chat, edit, apply]\n    capabilities: [tool_use, image_input]"

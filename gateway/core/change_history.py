@@ -105,8 +105,7 @@ def _with_renamed_groups(changes: Sequence[EntityChange]) -> Iterator[EntityChan
 
 _BLANK: Fields = {
     **dict.fromkeys(("id", "name", "group", "digest", "hint", "model"), ""),
-    **dict.fromkeys(("nanos", "time"), 0),
-    **dict.fromkeys(("input", "output"), -1),
+    **dict.fromkeys(("input", "output", "nanos", "time"), -1),
     "dialect": "openai",
 }
 """Values for the fields that have no default. No price has a rate of -1, so that those of a free one are shown."""

@@ -313,6 +313,9 @@ def test_aider_gets_variables_that_win_over_its_files() -> None:
     variables = APPS["aider"].launch_for(TARGET, Path()).variables
     assert variables["AIDER_OPENAI_API_KEY"] == KEY
     assert not {"OPENAI_API_KEY", "OPENAI_API_BASE"} & set(variables)
+    launch = APPS["aider"].launch_for(TARGET, Path("/tmp/x"))
+    assert launch.arguments == ("--env-file", "/tmp/x/aider.env")  # the last of its .env files
+    assert f'OPENAI_BASE_URL="{URL}"' in launch.files["aider.env"].splitlines()
 
 
 def test_open_webui_keeps_no_key_of_a_run() -> None:
