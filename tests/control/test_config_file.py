@@ -100,6 +100,14 @@ async def test_a_file_of_another_gateway_is_answered_with_its_option_and_never_r
         await owner.import_config(json.dumps(LITELLM), prune=True, origin=ConfigOrigin.LITELLM)
 
 
+@pytest.mark.parametrize("part", ["a.", '"\\"".', "'a' . "])
+async def test_a_key_of_many_parts_is_refused_before_it_takes_gigabytes(owner: ControlClient, part: str) -> None:
+    with pytest.raises(BadRequest, match="a key with more than 20 parts"):
+        await owner.import_config(f"format = 1\n[{part * 200_000}a]\n")
+    with pytest.raises(BadRequest, match="not a section"):
+        await owner.import_config(f"format = 1\n[{part * 19}a]\n")
+
+
 async def test_notes_name_what_an_import_leaves_to_do(owner: ControlClient, monkeypatch: pytest.MonkeyPatch) -> None:
     """References that lead nowhere and patterns without a list; that new tokens get keys is said once."""
     made = 'format = 1\n[channels.new]\ndialect = "openai"\nbase_url = "http://127.0.0.1:9"\n'
