@@ -143,7 +143,7 @@ def _aider(target: AppTarget) -> Setup:
     }
     options = {name.removeprefix("AIDER_").lower().replace("_", "-"): value for name, value in variables.items()}
     text = "\n".join(f"{name}: {quote(value)}" for name, value in options.items())
-    # the file of this option wins over a project's .env, whose address would win over that of the options
+    # the file of this option wins over a project's .env, whose address would win over the options
     forced = {**variables, "OPENAI_BASE_URL": target.base_url}
     env = "\n".join(f"{name}={quote(value)}" for name, value in forced.items())
     launch = Launch(variables=variables, files={"aider.env": env}, arguments=("--env-file", f"{FOLDER}/aider.env"))

@@ -78,7 +78,7 @@ def why(token: str, model: str | None, *, as_json: bool, **values: Any) -> None:
 
     Shows the rule that makes the model visible, the price, the hold, what is left of budgets and limits, and the
     channels in the order they would be tried, with the reason for each one that is skipped. If the call would be
-    rejected, the exit code is that of the call.
+    rejected, the command exits with the call's code.
     """
 
     async def work(client: ControlClient) -> tuple[Why, str]:

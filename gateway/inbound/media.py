@@ -46,7 +46,7 @@ def image_part(
 def audio_part(data: str, audio_format: str, where: str) -> MediaPart:
     """Returns a sound, from base64 or an address. Raises BadRequest if the format is not a name such as ``wav``.
 
-    An empty format is that of the data.
+    An empty format is read from the data.
     """
     audio_format = audio_format or _audio_format_of(data)
     if not _AUDIO_FORMAT.fullmatch(audio_format):

@@ -228,7 +228,7 @@ class Folder:
 
     @property
     def missing_reason(self) -> str:
-        """Returns why the folder is not at its path any more; empty if it is, or if the system refuses to say."""
+        """Returns why the folder is no longer at its path; empty if it is, or if the system refuses to say."""
         try:
             status = self._home.stat()
         except (FileNotFoundError, NotADirectoryError):

@@ -107,7 +107,7 @@ class Upstreams:
         """Returns the base URL that has a list of models, and that list. It is the channel's URL, or the same with
         ``/v1`` added or removed.
 
-        Raises UpstreamError if neither has a list: that of the channel's URL, unless the other one refuses the key.
+        If neither has a list, raises the UpstreamError of the channel's URL, unless the other one refuses the key.
         """
         with self.redaction.errors_of(channel):
             base = channel.base_url.rstrip("/")

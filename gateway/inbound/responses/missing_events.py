@@ -42,7 +42,7 @@ class MissingEvents:
         """The events with whole texts that came without an item."""
 
     def begin_item(self, fields: Fields, item: Fields) -> None:
-        """Note an event with the beginning of an item. That of a call may have its whole input already."""
+        """Note an event with the beginning of an item. A call may begin with its whole input."""
         self.has_begun_items = True
         if not all(rawjson.is_nothing(item.get(name, NULL)) for name in ("arguments", "input")):
             self._complete.add(_place(fields))

@@ -157,7 +157,7 @@ def _keep_known_fields(fields: Fields, vendor: Vendor) -> list[str]:
 
 
 class OpenAIDialect(ChannelDialect):
-    """OpenAI's dialect, and that of ``mock``, which answers in the same form."""
+    """OpenAI's dialect. ``mock`` uses it too."""
 
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
         """Returns the request. It has all of the client's parameters but those in ``dropped``."""
