@@ -146,9 +146,8 @@ class WholeChatRenderer(WholeRenderer):
 
     def tail(self, usage: Usage) -> bytes:
         choices = [self._choice(self.finishes[index]) for index in sorted(self.finishes)]
-        head = _head(self._order, self.id, "chat.completion") | {
-            "system_fingerprint": None
-        }  # OpenRouter's SDK needs it
+        head = _head(self._order, self.id, "chat.completion")
+        head["system_fingerprint"] = None  # OpenRouter's SDK needs it
         return rawjson.encode({**head, "choices": choices, "usage": as_object(usage)})
 
     def _choice(self, finish: AnswerFinished) -> JsonObject:
