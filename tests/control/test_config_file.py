@@ -106,6 +106,10 @@ async def test_a_key_of_many_parts_is_refused_before_it_takes_gigabytes(owner: C
         await owner.import_config(f"format = 1\n[{part * 200_000}a]\n")
     with pytest.raises(BadRequest, match="not a section"):
         await owner.import_config(f"format = 1\n[{part * 19}a]\n")
+    with pytest.raises(BadRequest, match="keys"):
+        await owner.import_config(f'format = 1\nkeys = "{"a. " * 30}"\n')
+    with pytest.raises(BadRequest, match="a key with more than 20 parts"):
+        await owner.import_config(f"format = 1\na = {{b = 1, {part * 200_000}a = 1}}\n")
 
 
 async def test_notes_name_what_an_import_leaves_to_do(owner: ControlClient, monkeypatch: pytest.MonkeyPatch) -> None:
