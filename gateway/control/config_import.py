@@ -48,7 +48,9 @@ from gateway.upstream.vendors import PRESETS
 
 Document = Mapping[str, Any]
 ChannelNotes = Iterable[tuple[str, str]]
-_LONG_KEY = re.compile(r"""(?m)(?:^|[\[{,])[ \t]*+(?:(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){20}""")
+_LONG_KEY = re.compile(
+    r"""(?m)(?:^|[\[{,])[ \t]*+(?:(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){20}"""
+)
 """Matches a key with more than 20 parts. For one with 200,000, ``tomllib`` takes 20 GB; ours have at most ten."""
 UNPRICED = "their calls are counted but not charged, and no dollar budget stops them"
 
