@@ -73,7 +73,7 @@ class MissingEvents:
             return []
         events = [*item_events(place, item)][:-1]
         pieces = [event for event in events if not rawjson.is_nothing(event[1].get("delta", NULL))]
-        is_added = not (self._added | self._complete).isdisjoint((place, None))
+        is_added = any(each in places for each in (place, None) for places in (self._added, self._complete))
         if is_added or not self._regular.isdisjoint(_PREFIX + name for name, _ in pieces):
             return []
         if not self.has_begun_items:
