@@ -344,6 +344,7 @@ CREATED, _, ADDED, PART, _, _, WHOLE_TEXT, PART_END, END, _ = events_of(response
         pytest.param([END], id="the end of an item"),
         pytest.param([ADDED, PART, WHOLE_TEXT, PART_END, END], id="all but pieces"),
         pytest.param([ADDED, END], id="an item without its parts"),
+        pytest.param([ADDED, PART, PART_END, END], id="a part without its text"),
         pytest.param([each.replace(b'"output_index":0', b'"x":0') for each in (ADDED, WHOLE_TEXT, END)], id="no index"),
         pytest.param([], id="only the last event"),
     ],
@@ -357,6 +358,7 @@ def test_a_text_without_pieces_is_sent_as_one_piece(came: list[bytes], *, lists_
     assert [each["delta"] for each in events if each["type"] == TEXT] == ["Hello"]
     kinds = [each["type"] for each in events]
     assert kinds.count("response.output_item.added") == kinds.count("response.output_item.done") == 1
+    assert kinds.count("response.content_part.added") <= 1
     assert kinds.index("response.output_item.added") < kinds.index(TEXT) < kinds.index("response.output_item.done")
     assert events[-1]["response"]["output"][0]["content"][0]["text"] == "Hello"
 

@@ -272,6 +272,17 @@ async def test_a_connection_that_serves_again_before_its_answer_is_read_has_the_
     assert caught.value.code == "upstream_timeout"
 
 
+async def test_the_deadline_of_a_head_does_not_end_a_slow_body() -> None:
+    async def talk(peer: Socket) -> None:
+        await peer.read_body(await peer.read_head())
+        await peer.write(OK + b"Content-Length: 1\r\n\r\n")
+        await asyncio.sleep(0.3)
+        await peer.write(b"a")
+
+    async with listening(talk) as port, pooled() as pool:
+        assert await (await pool.send("POST", question(port), 0.2)).read(10, UnlimitedMemory()) == b"a"
+
+
 async def test_the_connection_that_became_idle_last_is_used_first() -> None:
     opened: list[Socket] = []
 
