@@ -150,20 +150,20 @@ K = FailureKind
 
 
 @pytest.mark.parametrize(
-    ("kind", "meaning"),
+    ("kind", "meaning", "status"),
     [
-        ("payment_required", K.QUOTA),
-        ("rate_limit_exceeded", K.RATE),
-        ("authentication", K.AUTH),
-        ("timeout", K.SLOW),
-        ("provider_overloaded", K.SERVER),
-        ("image_too_large", K.CLIENT),
-        ("string_too_long", K.CLIENT),
-        ("content_policy_violation", K.CLIENT),
-        ("unmapped", K.SERVER),
+        ("payment_required", K.QUOTA, 402),
+        ("rate_limit_exceeded", K.RATE, 429),
+        ("authentication", K.AUTH, 401),
+        ("timeout", K.SLOW, 504),
+        ("provider_overloaded", K.SERVER, 529),
+        ("image_too_large", K.CLIENT, 400),
+        ("string_too_long", K.CLIENT, 400),
+        ("content_policy_violation", K.CLIENT, 400),
+        ("unmapped", K.SERVER, 500),
     ],
 )
-def test_a_type_next_to_a_vague_error_says_what_failed(kind: str, meaning: FailureKind) -> None:
+def test_a_type_next_to_a_vague_error_says_what_failed(kind: str, meaning: FailureKind, status: int) -> None:
     """As OpenRouter writes it."""
     error = {"code": "server_error", "message": "Provider returned error"}
     failed = event(
@@ -171,4 +171,5 @@ def test_a_type_next_to_a_vague_error_says_what_failed(kind: str, meaning: Failu
     )
     with pytest.raises(AttemptFailed) as raised:
         as_chat(ResponsesDialect()).whole(failed, translated(), channel())
-    assert raised.value.failure.kind is meaning
+    failure = raised.value.failure
+    assert (failure.kind, failure.status) == (meaning, status)
