@@ -1,7 +1,7 @@
 """The console's forms in front of a real server: what they ask for is done, what is refused stands at its field."""
 
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from tui.exit_status import ExitStatus
 from tui.pages.list_page import ListPage
 from tui.saved_state import PageState, SavedState
 from tui.session import ConsoleSession, ServerLauncher
+from tui.widgets.form import Form
 
 pytestmark = [
     pytest.mark.long,
@@ -48,30 +49,37 @@ class Seat:
     async def see(self, text: str, *keys: str) -> None:
         await see(self.app, self.pilot, text, *keys)
 
-    async def told(self, text: str) -> None:
-        """Wait until it was reported."""
+    async def wait(self, is_true: Callable[[], bool], failure: Callable[[], str]) -> None:
+        """Wait until something is true."""
         for _ in range(400):
-            if any(text in told for told in words(self.app)):
+            if is_true():
                 return
             await self.pilot.pause(0.05)
-        raise AssertionError(f"{text!r} was not told, but {words(self.app)}")
+        raise AssertionError(failure())
+
+    async def told(self, text: str) -> None:
+        """Wait until it was reported."""
+        await self.wait(
+            lambda: any(text in told for told in words(self.app)),
+            lambda: f"{text!r} was not told, but {words(self.app)}",
+        )
 
     async def field(self, name: str, text: str) -> None:
         """Type over the text of a field, after the advanced ones are unfolded if it is one of them."""
-        if not self.app.screen.query(f"#field-{name}"):
+        selector = f"#field-{name}"
+        await self.wait(lambda: isinstance(self.app.screen, Form), lambda: "no form is open")
+        if not self.app.screen.query(selector):
             await self.press("ctrl+o")
-        field = self.app.screen.query_one(f"#field-{name}", Input)
+        await self.wait(lambda: bool(self.app.screen.query(selector)), lambda: f"the form has no {selector}")
+        field = self.app.screen.query_one(selector, Input)
         self.app.screen.set_focus(field)
         field.select_all()
         await self.press(f"={text}")
 
     async def selected(self, page: str, key: str) -> None:
         """Wait until the row of this key is the selected one."""
-        for _ in range(400):
-            if self.app.query_one(f"#{page}", ListPage).table.cursor_key == key:
-                return
-            await self.pilot.pause(0.05)
-        raise AssertionError(f"{key} was not selected")
+        table = self.app.query_one(f"#{page}", ListPage).table
+        await self.wait(lambda: table.cursor_key == key, lambda: f"{key} was not selected")
 
     async def undo(self, told: str) -> None:
         await self.press("u")
@@ -135,6 +143,7 @@ async def test_groups(tmp_path: Path) -> None:
         await seat.press("n", "=friends")
         await seat.field("multiplier", "1.5")
         await seat.press("enter", told="Group friends created")
+        await seat.selected("groups", (await seat.control.group("friends")).id)
         await seat.press("e")
         await seat.field("budgets", "month=20")
         await seat.press("enter", told="Group friends saved")
