@@ -228,7 +228,7 @@ class Folder:
 
     @property
     def missing_reason(self) -> str:
-        """Returns why the folder is no longer at its path; empty if it is, or if the system refuses to say."""
+        """Returns why the folder is missing at its path; empty if it is there, or if the system refuses to say."""
         try:
             status = self._home.stat()
         except (FileNotFoundError, NotADirectoryError):

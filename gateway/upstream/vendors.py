@@ -1,6 +1,6 @@
 """Vendors: what is known about vendors and model servers, as one table.
 
-A new preset is a row in ``PRESETS``. A channel's row is its preset's, or else that of its base URL's host; an unknown
+A new preset is a row in ``PRESETS``. A channel's row is found by its preset, or else by its base URL's host; an unknown
 upstream gets ``PLAIN``. The facts are from the vendors' documentation and sources as of the middle of 2026.
 """
 
