@@ -3,7 +3,6 @@
 import hashlib
 import re
 from contextlib import closing
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -19,9 +18,8 @@ from gateway.domain import rawjson
 from gateway.domain.errors import BadRequest, NotFound
 from gateway.domain.patterns import is_embedding_model
 from gateway.domain.token import Token
-from gateway.domain.units import Millis
 from gateway.inbound.ollama.api import OLLAMA_GENERATE
-from gateway.inbound.ollama.render import load_answer
+from gateway.inbound.ollama.render import format_time, load_answer
 from gateway.v1.call import answer_call
 from gateway.web.request import read_body
 from gateway.web.response import Response
@@ -52,7 +50,7 @@ async def answer_tags(engine: Engine, _: web.BaseRequest, origin: CallOrigin) ->
         {
             "name": entry.name,
             "model": entry.name,
-            "modified_at": _iso_time(entry.created),
+            "modified_at": format_time(entry.created),
             "size": 0,
             "digest": hashlib.sha256(entry.name.encode("utf-8", "surrogatepass")).hexdigest(),
             "details": _details(entry),
@@ -76,6 +74,7 @@ async def answer_show(engine: Engine, request: web.BaseRequest, origin: CallOrig
     context = engine.catalog.context(target.name, target.context)
     return _json_response(
         {
+            "license": "",  # OllamaKit, which is in Enchanted, reads no answer without it
             "modelfile": "",
             "parameters": "",
             "template": "",
@@ -86,7 +85,7 @@ async def answer_show(engine: Engine, request: web.BaseRequest, origin: CallOrig
                 **({"tk.context_length": context} if context else {}),
             },
             "capabilities": capabilities(entry.name),
-            "modified_at": _iso_time(entry.created),
+            "modified_at": format_time(entry.created),
         }
     )
 
@@ -141,11 +140,6 @@ def _details(entry: ModelEntry) -> dict[str, Any]:
         "parameter_size": "",
         "quantization_level": "",
     }
-
-
-def _iso_time(ts: Millis) -> str:
-    """Returns a time as Ollama writes it, in UTC: ``2026-11-22T14:00:00Z``."""
-    return datetime.fromtimestamp(ts / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 async def _requested_entry(engine: Engine, request: web.BaseRequest, origin: CallOrigin) -> ModelEntry:

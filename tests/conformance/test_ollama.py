@@ -6,6 +6,7 @@ Long: every address of one API, and the cases of its contract in order.
 import asyncio
 import base64
 import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -121,6 +122,17 @@ async def test_the_python_client_lists_and_shows(gateway: Gateway, provider: Pro
         await client.show("none")
     assert caught.value.status_code == 404
     assert gateway.records == [] or {record.code for record in gateway.records} == {"model_not_found"}
+
+
+async def test_what_clients_in_swift_read_only_in_ollamas_own_form(gateway: Gateway, provider: Provider) -> None:
+    gateway.channel(provider.base_url, "m")
+    listed = (await gateway.client.ask("GET", "/api/tags")).json["models"][0]
+    shown = (await post(gateway.client, "/api/show", {"model": "m"})).json
+    for model in (listed, shown):
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z", model["modified_at"])
+    assert {name: shown[name] for name in ("license", "modelfile", "parameters", "template")} == dict.fromkeys(
+        ("license", "modelfile", "parameters", "template"), ""
+    )
 
 
 async def test_show_has_the_context_that_is_known(gateway: Gateway, provider: Provider, client: AsyncClient) -> None:

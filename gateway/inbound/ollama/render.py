@@ -75,7 +75,7 @@ class WholeLineRenderer(WholeRenderer):
         now = self._order.clock()
         self._first = self._first or now
         more, end = ({name: value for name, value in fields.items() if value is not None} for fields in (more, end))
-        head = {"model": self._order.model, "created_at": _format_time(now)}
+        head = {"model": self._order.model, "created_at": format_time(now)}
         fields = _content_fields(rawjson.EMPTY_TEXT if content is None else content, more, chat=self._chat)
         return rawjson.encode({**head, **fields, **end})
 
@@ -112,8 +112,8 @@ def _calls(block: WholeBlock) -> list[JsonObject]:
     return [{"id": call.id, "function": function}]
 
 
-def _format_time(ms: int) -> str:
-    """Returns a time with nanoseconds, as Ollama writes it."""
+def format_time(ms: int) -> str:
+    """Returns a time with nanoseconds, as Ollama writes it; some clients cannot read another form."""
     return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f") + "000Z"
 
 
@@ -144,5 +144,5 @@ class EmbeddingLines:
 
 def load_answer(model: str, now: int, *, chat: bool) -> JsonObject:
     """Returns the answer to a request without a prompt. Clients send one to load a model."""
-    head = {"model": model, "created_at": _format_time(now)}
+    head = {"model": model, "created_at": format_time(now)}
     return {**head, **_content_fields("", {}, chat=chat), "done": True, "done_reason": "load"}
