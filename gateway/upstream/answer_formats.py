@@ -31,13 +31,16 @@ class ResponseFormat(msgspec.Struct, frozen=True, kw_only=True):
     json_schema: JsonSchema | None = None
     top_level_schema: msgspec.Raw = msgspec.field(name="schema", default=NULL)
     """The schema where Responses, llama.cpp and Together have it."""
+    value: msgspec.Raw = NULL
+    """The schema where Hugging Face's client has it, whatever its caller wrote."""
 
     @property
     def schema(self) -> msgspec.Raw:
         """Returns the schema of the answer, with its description in it, or null."""
         if self.type not in JSON_FORMATS:
             return NULL
-        form = self.json_schema or JsonSchema(schema=self.top_level_schema)
+        given = self.value if rawjson.is_null(self.top_level_schema) else self.top_level_schema
+        form = self.json_schema or JsonSchema(schema=given)
         if not form.description or bytes(memoryview(form.schema)[:1]) != b"{":
             return form.schema
         return rawjson.raw({"description": form.description, **rawjson.fields(form.schema)})

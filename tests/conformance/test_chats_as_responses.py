@@ -274,11 +274,21 @@ async def test_a_chat_becomes_a_response(gateway: Gateway, provider: Provider) -
     }
 
 
-async def test_a_schema_next_to_the_type_and_an_empty_message_arrive(gateway: Gateway, provider: Provider) -> None:
+@pytest.mark.parametrize(
+    "form",
+    [
+        {"type": "json_schema", "schema": {"type": "object"}},
+        {"type": "json_object", "schema": {"type": "object"}},
+        {"type": "json_object", "value": {"type": "object"}},
+    ],
+)
+async def test_a_schema_next_to_the_type_and_an_empty_message_arrive(
+    gateway: Gateway, provider: Provider, form: Doc
+) -> None:
     provider.on("m", only_there(ONLY_THERE["openai"]))
-    form = {"type": "json_schema", "schema": {"type": "object"}}
     assert (await gateway.client.chat(messages=[{"role": "user", "content": ""}], response_format=form)).status == 200
-    assert provider.last.json["text"] == {"format": {"name": "answer", **form}}
+    sent = {"type": "json_schema", "name": "answer", "schema": {"type": "object"}}
+    assert provider.last.json["text"] == {"format": sent}
     assert provider.last.json["input"] == [{"type": "message", "role": "user", "content": "."}]
 
 

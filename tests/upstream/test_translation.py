@@ -51,6 +51,7 @@ SCHEMA = {"type": "object", "title": "T"}
         ({"type": "json_schema", "json_schema": {"name": "n", "schema": SCHEMA}}, SCHEMA, ()),
         ({"type": "json_schema", "name": "n", "schema": SCHEMA}, SCHEMA, ()),
         ({"type": "json_object", "schema": SCHEMA}, SCHEMA, ()),
+        ({"type": "json_object", "value": SCHEMA}, SCHEMA, ()),
         ({"type": "json_object"}, None, ()),
         ({"type": "json_schema", "json_schema": SCHEMA}, None, ("response_format",)),
         ({"type": "grammar", "grammar": "root ::= x"}, None, ("response_format",)),

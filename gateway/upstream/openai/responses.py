@@ -168,6 +168,9 @@ def _text(parameters: Parameters) -> JsonObject | None:
     """Returns the ``text`` options. A schema is one level higher than in chats, as some clients send it already."""
     form, text = parameters.take("response_format", dict[str, msgspec.Raw]) or {}, dict[str, Any]()
     kind = rawjson.text_at(form.get("type"))
+    given = form.get("schema", form.get("value", rawjson.NULL))
+    if kind == "json_object" and not rawjson.is_null(given):
+        form, kind = {"schema": given}, "json_schema"
     if kind == "json_schema":
         schema = rawjson.maybe_fields(form.pop("json_schema", rawjson.NULL))
         text["format"] = {"name": "answer", **form, **schema, "type": kind}
