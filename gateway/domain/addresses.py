@@ -47,7 +47,7 @@ _RULES: Final = (
     ),
     _Rule(r"/responses/.*", "a response supports GET, DELETE, GET /input_items and POST /cancel only"),
     _Rule(
-        r"/(?:images|audio|videos|realtime|live|moderations|fine_tuning|fine-tunes|rerank|ocr|decisions|safety)(?:/.*)?",
+        r"/(?:images|audio|videos|realtime|live|moderations|fine_tuning|fine-tunes|rerank|ocr|fim|decisions|safety)(?:/.*)?",
         "this API is " + _VENDOR_ONLY,
     ),
     _Rule(r"/complete", "this API is obsolete: have the program use /v1/messages"),

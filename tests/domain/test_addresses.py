@@ -21,6 +21,7 @@ BASE = "http://127.0.0.1:8655/v1"
         ("/v1/images/generations", "this API is not supported"),
         ("/v1/audio/speech", "this API is not supported"),
         ("/v1/realtime", "this API is not supported"),
+        ("/v1/fim/completions", "this API is not supported"),
         ("/v1beta/models/gemini-2.5-pro:generateContent", "Gemini's API"),
         ("/models/gemini-2.5-pro:streamGenerateContent", "Gemini's API"),
         ("/ollama/api/tags", "an extra part: set it to http://127.0.0.1:8655/v1, or to http://127.0.0.1:8655 for"),
