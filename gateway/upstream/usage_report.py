@@ -7,9 +7,9 @@ its last counts: they replace earlier ones even if they are smaller, unless they
 An implausible count (see ``usage_counts``) counts as not reported, and its report as suspect. A report that contradicts
 itself is suspect too. This is how it is settled:
 
-- A total above its parts: the difference is audio that was left out of the input (Mistral), or reasoning that was left
-  out of the output, if the report has that number of them. If it reports no reasoning, the difference is reasoning too,
-  as far as the request allows that much. Otherwise the parts count.
+- A total above its parts: the difference is audio (Mistral) or the cache (Portkey for Bedrock) that was left out of the
+  input, or reasoning that was left out of the output, if the report has that number of them. If it reports no
+  reasoning, the difference is reasoning too, as far as the request allows that much. Otherwise the parts count.
 - A total below its parts: the parts count.
 - More cached tokens than input: they are not part of the input if the total says so, or, without a total, if the report
   calls its input ``input_tokens`` and the request allows that much. Otherwise the input counts, and its parts are cut.
@@ -137,9 +137,9 @@ def _settle(report: Mapping[str, Any], counts: Mapping[str, int], limits: Limits
         outputs = total - inputs if total - inputs <= limits().max_output else None
         suspect = suspect or outputs is None
     if outputs is not None and total is not None and total not in (inputs + outputs, reported_input + outputs):
-        audio, thoughts = _missing_counts(total - inputs - outputs, outputs, counts, limits)
-        inputs, outputs, reasoning = inputs + audio, outputs + thoughts, thoughts or reasoning
-        suspect = suspect or not (audio or thoughts)
+        left_out, thoughts = _missing_counts(total - inputs - outputs, outputs, counts, limits)
+        inputs, outputs, reasoning = inputs + left_out, outputs + thoughts, thoughts or reasoning
+        suspect = suspect or not (left_out or thoughts)
     return _Totals(inputs, outputs, reasoning, suspect or (outputs is not None and reasoning > outputs))
 
 
@@ -160,9 +160,9 @@ def _settle_input(
 
 
 def _missing_counts(gap: int, outputs: int, counts: Mapping[str, int], limits: LimitsOf) -> tuple[int, int]:
-    """Returns the audio that the input lacks, or the thoughts that the output lacks, if that closes the gap."""
-    reasoning = counts.get("reasoning", 0)
-    if 0 < gap != reasoning and gap == counts.get("input_audio"):
+    """Returns the audio or cache that the input lacks, or the thoughts that the output lacks, if it closes the gap."""
+    reasoning, cached = counts.get("reasoning", 0), counts.get("cached", 0) + counts.get("write", 0)
+    if 0 < gap != reasoning and gap in (counts.get("input_audio"), cached):
         return gap, 0
     is_thoughts = gap == reasoning if reasoning else 0 < gap <= limits().max_output - outputs
     return 0, gap if is_thoughts else 0  # Gemini's compatible API, xAI

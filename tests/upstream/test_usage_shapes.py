@@ -77,6 +77,21 @@ SHAPES: list[tuple[str, Doc, Usage]] = [
         _usage(384, 248, input_audio=375),
     ),
     (
+        "fewer cached tokens than others left out (Portkey for Bedrock)",
+        _openai(12_000, 19, 22_555, cache_read_input_tokens=10_536, cache_creation_input_tokens=0),
+        _usage(22_536, 19, 10_536),
+    ),
+    (
+        "read and written tokens left out",
+        _openai(12_000, 19, 13_019, inputs={"cached_tokens": 700, "cache_write_tokens": 300}),
+        _usage(13_000, 19, 700, 300),
+    ),
+    (
+        "as many thoughts as cached tokens left out",
+        _openai(20, 5, 32, inputs={"cached_tokens": 7}, outputs={"reasoning_tokens": 7}),
+        _usage(20, 12, 7, reasoning=7),
+    ),
+    (
         "responses names",
         {
             "input_tokens": 9,
