@@ -1,7 +1,7 @@
 """Finish words: one table of all vendors' words for why an answer ended, and what they mean in chat completions.
 
 The words are from the references of OpenAI, Anthropic, Google, Mistral, Cohere, Bedrock, DeepSeek, Zhipu, MiniMax,
-vLLM, SGLang, TGI and llama.cpp.
+GigaChat, vLLM, SGLang, TGI and llama.cpp.
 """
 
 import re
@@ -20,8 +20,9 @@ _WORDS = {
     "tool_calls": "tool_calls tool_call tool_use tooluse tools function_call function_calls function",
     "content_filter": (
         "content_filter content_filtered contentfilter content_blocked safety refusal refused sensitive blocked"
-        " blocklist recitation language prohibited_content spii other escalation model_armor pup_limited_disabled"
-        " no_image guardrail_intervened guardrails guardrail moderation moderated error_toxic toxic risk"
+        " blocklist blacklist recitation language prohibited_content spii other escalation model_armor"
+        " pup_limited_disabled no_image guardrail_intervened guardrails guardrail moderation moderated error_toxic"
+        " toxic risk"
     ),
     "broken": (
         "error abort aborted cancelled canceled failed failure exception timeout insufficient_system_resource"

@@ -452,6 +452,7 @@ ENDS = [
     openai_row(
         "safety", chat(delta("Hi"), finish="SAFETY"), completion(said("Hi"), "safety"), "Hi", finish="content_filter"
     ),
+    hi_row("blacklist (GigaChat)", word="blacklist", text="Hi", finish="content_filter"),
     hi_row("refusal", word="refusal", text="Hi", finish="content_filter"),
     hi_row("no reason at all", word=None, **HI),
     call_row("no reason after a tool call", (0, "c1", "f", ARGUMENTS), word=None, alike=True),
