@@ -263,7 +263,7 @@ class UpstreamError(GatewayError):
         if self.kind is FailureKind.MISSING:
             return CODE_STATUS["model_not_found"]
         is_clients_mistake = not self.code.startswith("upstream_") or self.code == "upstream_rejected"
-        if (self.status, self.code) == (403, "context_length_exceeded"):  # Together's
+        if self.code == "context_length_exceeded":  # 403 at Together, 413 and 422 at TGI
             return 400, PASSED_STATUS[400]
         if is_clients_mistake and (http_type := PASSED_STATUS.get(self.status)) is not None:
             return self.status, http_type

@@ -55,14 +55,16 @@ _RATE = lazy_pattern(
     r"rate[_ -]?limit|too[_ ]many[_ ]requests|throttl|(?:requests|tokens) per (?:second|minute)|\b[rtq]p[ms] limit"
     r"|\bqps\b[^.]{0,20}limit|concurren(?:cy|t requests?)[^.]{0,40}(?:limit|exceed|reach)|limit_requests"
     r"|(?:high|max|maximum|many|number of) concurren|high frequency usage|request rate increased|current requests list"
-    r"|(?:error|status)(?: code)?:? ?429|速率限制|频率(?!惩罚)|限流|并发"
+    r"|qpsoverflow|(?:error|status)(?: code)?:? ?429|速率限制|频率(?!惩罚)|限流|并发"
 )
 _TOO_EXPENSIVE = lazy_pattern(r"in[- _]flight|can only afford [1-9]")
 """The account has money, but less than this request and the running ones may cost. OpenRouter says so with 402."""
+_NO_MEMORY = lazy_pattern(r"prefill_memory|prefill safety cap|memory (?:guard|ceiling|limit exceeded)")
+"""Matches oMLX's refusals for lack of memory. They advise a shorter context, although the model could take this one."""
 _BUSY = lazy_pattern(
     r"overload|over capacity|no capacity|capacity_exhausted|at capacity|too busy|(?:server|service|system) (?:is )?busy"
     r"|insufficient_system_resource|unable to handle additional|high (?:demand|traffic)|too many visits"
-    r"|繁忙|访问量过大|负载"
+    r"|capacity temporarily exceeded|繁忙|访问量过大|负载|" + _NO_MEMORY.pattern
 )
 _BAD_KEY = lazy_pattern(
     r"invalid[_ ](?:api|iam|access|auth)[_ ](?:key|token)|incorrect api key"
@@ -105,6 +107,7 @@ _DENIED = lazy_pattern(
     r"|\bmodels?\b.{0,120}?(?:not have access|no access|access denied)"
     r"|\bmodels?\b.{0,120}?not (?:enabled|supported|allowed|authorized|permitted)"
     r"|no permission to use the model|not support the model|\bmodel requires a subscription"
+    r"|1220 .{0,40}permission to access|无权访问"
     r"|by api key model allowlist|modelarts\.81004|\bmodel is gated|model_access_denied|model is only available to"
 )
 """The key is valid, but not for this model."""
@@ -118,7 +121,7 @@ _OTHER_API = lazy_pattern(
 """The upstream has the model, but not in the API of the request: Copilot, Bedrock, OpenCode Zen, vLLM and others."""
 _NO_STATE = lazy_pattern(
     r"(?:previous[_ ]response|response (?:with )?id|item with id|\bresp_\w|prediction history node)"
-    r"[^.]{0,160}(?:not[_ ]found|not exist|no longer|expired)"
+    r"[^.]{0,160}(?:not[_ ]found|not exist|no longer|expired)|item id does not belong to this connection"
 )
 _NO_ITEM = lazy_pattern(
     r"\b(?:item|conversation|container|vector store)\b[^.]{0,80}not (?:found|exist)|no endpoints found that support"
@@ -131,12 +134,16 @@ _FILTER = lazy_pattern(
     r"content[_ ]filter|data_?inspection|content[_ ]polic(?:y|ies)|contain sensi?tive|responsibleai|high risk"
     r"|sensitive[_ ]?content|risk_?detection|censorship|inappropriate content|our safety system"
     r"|prompt injection (?:\w+ )?detected|guardrail|blocked due to security|blocked (?:in|out)put:"
-    r"|violates? (?:\w+ )?usage guidelines|new_sensitive|prompt filtered|敏感|不安全|违规"
+    r"|violates? (?:\w+ )?usage guidelines|new_sensitive|prompt filtered|can.?t help with that request"
+    r"|敏感|不安全|违规"
 )
 _FLAGGED = lazy_pattern(_FILTER.pattern + r"|moderation|flagged|safety|blocked_by_policy|\brefusal\b")
 _TOO_LONG = lazy_pattern(
     r"context[_ ]?(?:length|window|size|limit)|context_exceeded|maximum context|max(?:imum)? (?:model )?context"
-    r"|prompt(?:s|_tokens)? (?:is |are )?(?:too long|超长)|maximum (?:prompt|input) length|prompt contains \d+ tokens"
+    r"|prompt(?:s|_tokens)? (?:is |are )?(?:too long|too large|longer than|超长)|maximum (?:prompt|input) length"
+    r"|prompt contains \d+ tokens|prompt \([a-z ]{0,20}length \d+\) is (?:too long|longer)|prompt length \d+ exceeds"
+    r"|exceed max_num_tokens|tokens in request more than max|must have less than \d+ tokens"
+    r"|input exceeds the maximum number of tokens"
     r"|input (?:context )?(?:is )?too long|too many (?:input )?tokens(?!, please wait)|exceeded model token limit"
     r"|max_seq_len|max message tokens|max_tokens must be at least ?1, got -|n_keep[^.]{0,20}>= n_ctx"
     r"|(?:tokens|characters)_too_long|prompt exceeds max length|max_prompt_tokens_exceeded|tokens_limit_reached"
@@ -144,7 +151,7 @@ _TOO_LONG = lazy_pattern(
     r"|input request: expected maxlength"
     r"|input[_ ](?:length|token count|tokens?)[^.]{0,60}(?:exceed|too long|should be)|token count[^.]{0,40}exceed"
     r"|input \(\d+ tokens\) is too large|reduce the length of|`[^`]*` tokens|supported sequence length"
-    r"|上下文.{0,8}(?:长度|超)|输入.{0,12}(?:超长|过长)"
+    r"|上下文.{0,8}(?:长度|超|过长)|压缩上下文|输入.{0,12}(?:超长|过长)"
 )
 _BLOCKED = lazy_pattern(r"cloudflare|just a moment|attention required|been blocked|captcha")
 _BAD_REQUEST = lazy_pattern(
@@ -178,6 +185,7 @@ _RULES: tuple[tuple[FailureKind, frozenset[int], re.Pattern[str] | None], ...] =
     (FailureKind.QUOTA, frozenset({400, 401, 403, 404, 412, 422, 429, *_FAULT}), _NO_MONEY),
     (FailureKind.QUOTA, frozenset({400, 403, 429, *_FAULT}), _ALLOWANCE),
     (FailureKind.AUTH, frozenset({400, 403, *_FAULT}), _SUSPENDED),
+    (FailureKind.SERVER, frozenset({400, *_FAULT}), _NO_MEMORY),
     (FailureKind.CLIENT, frozenset({400, 403, 421}), _FLAGGED),
     (FailureKind.CLIENT, frozenset({422, 424, 446, 451, 498, *_FAULT}), _FILTER),
     (FailureKind.SERVER, frozenset({400}), _WANTS_TLS),
@@ -186,11 +194,11 @@ _RULES: tuple[tuple[FailureKind, frozenset[int], re.Pattern[str] | None], ...] =
     (FailureKind.CLIENT, frozenset({400, 403, 422, *_FAULT}), _TOO_LONG),
     (FailureKind.RATE, frozenset({400, 403, *_FAULT}), _RATE),
     (FailureKind.CLIENT, frozenset({400, 401, 404, 422}), _OTHER_API),
+    (FailureKind.CLIENT, frozenset({401, 404}), _NO_STATE),
     (FailureKind.MISSING, frozenset({401, 403}), _DENIED),
     (FailureKind.MISSING, frozenset({403}), _NO_MODEL),
     (FailureKind.AUTH, frozenset({401, 403}), None),
     (FailureKind.AUTH, frozenset({400, *_FAULT}), _BAD_KEY),
-    (FailureKind.CLIENT, frozenset({404}), _NO_STATE),
     (FailureKind.MISSING, frozenset({400, 404, 422}), _NO_MODEL),
     (FailureKind.MISSING, frozenset({410}), None),
     (FailureKind.MISSING, _FAULT, _CERTAINLY_NO_MODEL),
@@ -292,7 +300,7 @@ def _code_and_text(channel: Channel, kind: FailureKind, status: int, error: Erro
 def _client_code(status: int, error: ErrorBody) -> str:
     """Returns a code that programs act on, or ``REJECTED``, which ``redaction`` replaces by the upstream's own code."""
     words = error.own_words
-    if status in {400, 404} and _NO_STATE.search(words):
+    if status in {400, 401, 404} and _NO_STATE.search(words):
         return "previous_response_not_found"
     if status != 404 and _TOO_LONG.search(words):
         return "context_length_exceeded"

@@ -290,6 +290,7 @@ PACED: list[tuple[int, Any, float | None]] = [
     (200, openai("Request rate increased too quickly.", None), None),
     (200, openai("You exceeded your current requests list.", None), None),
     (200, minimax(1002, "rate limit"), None),
+    (500, openai("AppIdQpsOverFlowError:(qps error)", "11202", "api_error"), None),  # iFlytek
     (200, minimax(1039, "token limit"), None),
     (500, anthropic("api_error", "rate limit exceeded(RPM) (1002)"), None),
     (200, {"error_code": 18, "error_msg": "Open api qps request limit reached"}, None),
@@ -346,7 +347,19 @@ PACED: list[tuple[int, Any, float | None]] = [
 ]
 """With the pause that each asks for. The answers are of 2026-10-21, 07:28 UTC."""
 
+OUT_OF_MEMORY = (
+    "oMLX prefill memory guard rejected this prompt: predicted peak would require ~78.31 GB but prefill safety cap is"
+    " 77.76 GB. Raise kernel iogpu.wired_limit_mb in Terminal, or reduce context length."
+)
+
 OVERLOADED: list[Said] = [
+    (400, openai(OUT_OF_MEMORY, "prefill_memory_exceeded")),
+    *at(
+        200,
+        openai("predicted peak would exceed prefill safety cap 77.8GB, or reduce context length.", None),
+        openai("Request aborted: process memory limit exceeded (usage 49.8 GB). Reduce context length.", None),
+        {"success": False, "errors": [{"code": 3040, "message": "Capacity temporarily exceeded, please try again."}]},
+    ),
     (529, anthropic("overloaded_error", "Overloaded")),
     (400, openai("Selected model is at capacity. Please try a different model.", None, "server_error")),
     (503, google(503, "UNAVAILABLE", "The model is overloaded. Please try again later.")),

@@ -7,6 +7,7 @@ from typing import Any
 from tests.cases.vendor_errors import Said, anthropic, at, failure, google, huawei, minimax, openai, siliconflow, zhipu
 
 NO_SUCH_MODEL: list[Said] = [
+    *at(403, zhipu("1220", "您无权访问chatglm_130b。"), zhipu("1220", "You do not have permission to access glm-5.")),
     (404, {"code": "404", "message": "Authorization failed or requested resource not found."}),  # Oracle
     (401, {"error": "This model is only available to Pro users"}),  # Venice
     (403, failure("The API key cannot call it.", code="model_access_denied")),  # Novita
@@ -112,6 +113,22 @@ OTHER_API: list[Said] = [
 """The upstream has the model in another API alone."""
 
 TOO_LONG: list[Said] = [
+    *at(  # vLLM's, also behind Xinference
+        400,
+        openai("The decoder prompt (length 21535) is longer than the maximum model length of 16384.", 400),
+        openai("The prompt (total length 21535) is too long to fit into the model (max length 16384).", 400),
+        openai("The engine prompt length 1327246 exceeds the max_model_len 131072. Please reduce prompt.", 400),
+    ),
+    (
+        400,  # TensorRT-LLM
+        openai("The sum of prompt length (72417.0), query length (0) should not exceed max_num_tokens (69632)", 400),
+    ),
+    (422, {"error": "Input validation error: `inputs` must have less than 4096 tokens. Given: 5000"}),  # TGI
+    (413, {"error": "`inputs` must have less than 512 tokens. Given: 593", "error_type": "Validation"}),
+    *at(400, *(openai(text, "400") for text in ("错误：上下文过长，请减少输入", "请压缩上下文后重试"))),
+    (400, zhipu("1210", "tokens in request more than max tokens allowed")),
+    (400, google(400, "INVALID_ARGUMENT", "The input exceeds the maximum number of tokens.")),
+    (400, openai("This prompt is longer than the free tier allows. Shorten it.", "rate_limit_exceeded")),
     (400, huawei("81001", "the prompt length 151499 must less than the maximum input length 129024.")),
     (403, openai("Input token count + max_tokens parameter must be less than the context length of the model")),
     (400, openai("the max input characters is 20000", "characters_too_long")),  # Baidu
@@ -234,6 +251,12 @@ FILTERED: list[tuple[int, Any, str]] = [
         {"error": [{"code": 2016, "message": "Prompt blocked due to security configurations"}]},
         "content_filter",
     ),  # Cloudflare
+    (
+        403,  # xAI
+        {"code": "The caller does not have permission", "error": "I can't help with that request."},
+        "upstream_rejected",
+    ),
+    (403, "I can't help with that request.", "content_filter"),
     (421, openai("Content Filter: moderation and blocking", "421", ""), "content_filter"),  # Xiaomi
     (451, failure("The content you provided is blocked.", type="censorship_blocked"), "content_filter"),  # StepFun
     (500, anthropic("api_error", "input new_sensitive (1026)"), "content_filter"),
@@ -395,6 +418,7 @@ OWN_FAILURE: list[Said] = [
 ]
 
 STATE_GONE: list[Said] = [
+    (401, openai("input item ID does not belong to this connection", None)),  # Copilot
     (404, openai("Previous response with id 'resp_1' not found.")),
     (404, {"error": {"message": "Response with id 'resp_1' not found.", "type": "NotFoundError", "code": 404}}),
     (404, openai("Prediction history node with id 'resp_1' not found while building", None, "")),
