@@ -249,6 +249,7 @@ def thought_piece(text: str, said: str, **more: str) -> Doc:
     return {"index": 0, "delta": {"reasoning_content": said, "thinking_blocks": [block]}}
 
 
+MARKED: Doc = {"google": {"thought": True}}
 TEXTUAL: Doc = {"index": 0, "text": "Hi", "finish_reason": "stop"}
 IMAGE: Doc = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aW1n"}}
 CITED: Doc = {
@@ -784,6 +785,23 @@ REASONING = [
         delta("Hi"),
         **THOUGHT_HI,
     ),
+    *(
+        chat_row(
+            f"thoughts that are marked and tagged {place} (Gemini's compatible API)",
+            *({"index": 0, "delta": {"content": text, "extra_content": MARKED}} for text in thoughts),
+            delta("", role="assistant"),
+            *(delta(text) for text in texts),
+            whole={**said("<thought>Hm</thought>Hi"), "extra_content": MARKED},
+            **THOUGHT_HI,
+        )
+        for place, thoughts, texts in (
+            ("at both ends", ("<thought>H", "m"), ("</thought>H", "i")),
+            ("in one delta", ("<thought>Hm</thought>H",), ("i",)),
+            ("as Vertex is told to", ("<think>Hm",), ("</think>\n\nHi",)),
+            ("nowhere", ("H", "m"), ("H", "i")),
+        )
+    ),
+    chat_row("a tag that ends no thought", delta("</thought>Hi"), whole=said("</thought>Hi"), text="</thought>Hi"),
     chat_row(
         "reasoning among the parts",
         parts(THOUGHT),

@@ -218,6 +218,7 @@ class _RegularMessage(msgspec.Struct, gc=False):
     reasoning_text: msgspec.UnsetType = msgspec.UNSET
     reasoning_steps: msgspec.UnsetType = msgspec.UNSET
     thinking: msgspec.UnsetType = msgspec.UNSET
+    extra_content: msgspec.UnsetType = msgspec.UNSET
     tool_calls: msgspec.UnsetType = msgspec.UNSET
     function_call: msgspec.UnsetType = msgspec.UNSET
 

@@ -1,5 +1,6 @@
 """Contents: brings a message in another vendor's form into OpenAI's: parts, reasoning under other names, media."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -28,6 +29,27 @@ def normalize_texts(holder: Fields) -> None:
         text = _text_in([rawjson.list_at(holder.get(name)) for name in _REASONING_LISTS], _REASONING_TEXTS)
         if text:
             holder["reasoning_content"] = rawjson.raw(text)
+
+
+_THOUGHT_START, _THOUGHT_END = re.compile(r"\A\s*<(?:thought|think)>"), re.compile(r"</(?:thought|think)>\s*")
+
+
+def split_thought(holder: Fields, *, is_open: bool) -> bool:
+    """Move a thought from the content to the reasoning. Returns whether more of it, or its end, can follow.
+
+    Gemini's compatible API marks it in ``extra_content``, and puts tags around it. The last one is in the next delta.
+    ``is_open``: whether the content before it was a thought.
+    """
+    text = rawjson.text_at(holder.get("content"))
+    is_marked = rawjson.at(holder.get("extra_content"), "google", "thought") is True
+    end = _THOUGHT_END.search(text) if is_marked or is_open else None
+    if not text or not (is_marked or end):
+        return is_open and not text
+    thought = _THOUGHT_START.sub("", text[: end.start()] if end else text)
+    holder["content"] = rawjson.raw(text[end.end() :] if end else "")
+    if thought:
+        holder["reasoning_content"] = rawjson.raw(thought)
+    return end is None
 
 
 _PLAIN_STARTS = (b'"', b"n")

@@ -32,7 +32,7 @@ from gateway.domain.text import plain
 from gateway.upstream.adapter import AnswerReader, not_an_answer
 from gateway.upstream.answer_errors import failure_in, failure_named, reported_failure, reports_error
 from gateway.upstream.finish_words import finish_reason, meaning_of
-from gateway.upstream.openai.contents import media_in, normalize_texts, source_fields, sources_in
+from gateway.upstream.openai.contents import media_in, normalize_texts, source_fields, sources_in, split_thought
 from gateway.upstream.openai.request import OPENAI_TOOLS
 from gateway.upstream.openai.tool_calls import TooManyCalls, call_objects, has_content, tool_call_part
 from gateway.upstream.tool_call_tracker import TOO_MANY
@@ -96,6 +96,8 @@ class ChatReader(AnswerReader):
         """Choices with reasoning that came in deltas."""
         self._shown_as_reasoning: set[int] = set()
         """Choices whose open thought came as reasoning too."""
+        self._thinking: set[int] = set()
+        """Choices whose content was a thought so far, as Gemini's compatible API writes it."""
         self._sources: list[Fields] = []
         """Fields with sources that came next to the text, each once."""
         self._cited = False
@@ -181,6 +183,9 @@ class ChatReader(AnswerReader):
         for position, fields in enumerate(choices):
             choice = _parse_choice(fields, holder, self._index(fields, position, holder))
             self.choices.append(choice)
+            if "extra_content" in choice.message or choice.index in self._thinking:
+                is_open = split_thought(choice.message, is_open=choice.index in self._thinking)
+                (self._thinking.add if is_open else self._thinking.discard)(choice.index)
             if choice.index not in self._begun:
                 self._begun.add(choice.index)
                 self._parts.append(AnswerId(self._upstream_id, choice=choice.index))
