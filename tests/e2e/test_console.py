@@ -27,7 +27,7 @@ SDK = """
 import openai, sys
 model, stream = sys.argv[1], sys.argv[2] == "stream"
 with openai.OpenAI(max_retries=0) as client:
-    asked = [{"role": "user", "content": "Tell me a long story about a bridge"}]
+    asked = [{"role": "user", "content": "Tell me a long story about a bridge !speed=3"}]
     answer = client.chat.completions.create(model=model, messages=asked, stream=stream)
     if not stream:
         print("said", answer.choices[0].message.content)

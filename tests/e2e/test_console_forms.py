@@ -4,6 +4,7 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from textual.pilot import Pilot
@@ -16,7 +17,6 @@ from gateway.domain.human_values import parse_tier
 from tests.fakes.provider import Provider
 from tests.fakes.replies import reply
 from tests.tui.owner import press, said, see, until
-from tests.tui.stage import words
 from tui.app import Console, now
 from tui.exit_status import ExitStatus
 from tui.pages.list_page import ListPage
@@ -32,10 +32,22 @@ pytestmark = [
 DOLLAR = 1_000_000_000
 
 
+class ListeningConsole(Console):
+    """A console that keeps its messages, because a toast is gone after four seconds."""
+
+    def __init__(self, session: ConsoleSession, server: ServerLauncher) -> None:
+        super().__init__(session, server)
+        self.messages: list[str] = []
+
+    def notify(self, message: str, **options: Any) -> None:
+        self.messages.append(message)
+        super().notify(message, **options)
+
+
 class Seat:
     """Somebody at the console, and another way to the same server to see what came of it."""
 
-    def __init__(self, app: Console, pilot: Pilot[ExitStatus], control: ControlClient) -> None:
+    def __init__(self, app: ListeningConsole, pilot: Pilot[ExitStatus], control: ControlClient) -> None:
         self.app = app
         self.pilot = pilot
         self.control = control
@@ -58,11 +70,13 @@ class Seat:
         raise AssertionError(failure())
 
     async def told(self, text: str) -> None:
-        """Wait until it was reported."""
+        """Wait until it was reported after what was waited for before."""
+        messages = self.app.messages
         await self.wait(
-            lambda: any(text in told for told in words(self.app)),
-            lambda: f"{text!r} was not told, but {words(self.app)}",
+            lambda: any(text in message for message in messages),
+            lambda: f"{text!r} was not told, but {messages}",
         )
+        messages.clear()
 
     async def field(self, name: str, text: str) -> None:
         """Type over the text of a field, after the advanced ones are unfolded if it is one of them."""
@@ -94,7 +108,7 @@ async def seated(folder: Path, page: str) -> AsyncIterator[Seat]:
     await ControlClient(server.endpoint).add_token({"name": "first"})
     try:
         state = SavedState(page=page, views={"wizard": PageState(choices={"seen": "yes"})})
-        app = Console(ConsoleSession(config, now, state), ServerLauncher(config))
+        app = ListeningConsole(ConsoleSession(config, now, state), ServerLauncher(config))
         async with app.run_test(size=(110, 40)) as pilot:
             await until(app, pilot, "running 0")
             yield Seat(app, pilot, ControlClient(server.endpoint))
@@ -108,6 +122,7 @@ async def test_tokens(tmp_path: Path) -> None:
         await seat.see("key is shown only this once", "n", "=phone", "enter")
         await seat.press("escape")
         made = await seat.control.token("phone")
+        await seat.selected("tokens", made.id)
 
         await seat.press("e")
         await seat.field("name", "first")
@@ -124,6 +139,7 @@ async def test_tokens(tmp_path: Path) -> None:
         await seat.see("key is shown only this once", "D", "enter")
         await seat.press("escape")
         copied = await seat.control.token("mobile-2")
+        await seat.selected("tokens", copied.id)
         assert (copied.budgets[0].nanos, copied.limits.rpm) == (5 * DOLLAR, 60)
 
         await seat.see("key is shown only this once", "R", "y")
@@ -149,6 +165,7 @@ async def test_groups(tmp_path: Path) -> None:
         await seat.press("enter", told="Group friends saved")
         await seat.press("D", "enter", told="Group friends-2 created")
         copied = await seat.control.group("friends-2")
+        await seat.selected("groups", copied.id)
         assert (copied.multiplier, copied.budgets[0].nanos) == (1_500_000, 20 * DOLLAR)
         await seat.press("d", "y", told="Group friends-2 deleted")
         await seat.undo("group 'friends-2' is back")
@@ -188,6 +205,7 @@ async def test_channels(tmp_path: Path) -> None:
         await seat.field("key", "sk-other-0123456789-0002")
         await seat.press("enter", told="Channel up-2 created with 2 models")
         copied = await seat.control.channel("up-2")
+        await seat.selected("channels", copied.id)
         assert (copied.key[-4:], [model.upstream for model in copied.models]) == ("0002", ["", "b"])
 
         await seat.press("space", told="Channel up-2 disabled")
