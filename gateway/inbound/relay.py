@@ -6,8 +6,7 @@ terminal event of an answer is kept until ``tail``: no answer ends before its co
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 
 import msgspec
@@ -17,7 +16,7 @@ from gateway.domain.answer import AnswerPart
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.failure import AttemptFailed, Failure, UpstreamText
-from gateway.domain.json_text import TooManyElements, as_utf8, refuse_many_elements
+from gateway.domain.json_text import as_utf8, refuse_many_elements
 from gateway.domain.order import Order
 from gateway.domain.rawjson import Fields
 from gateway.domain.sse import (
@@ -32,7 +31,7 @@ from gateway.domain.sse import (
     with_line_feeds,
 )
 from gateway.domain.usage import Usage
-from gateway.upstream.adapter import AnswerReader, not_an_answer
+from gateway.upstream.adapter import AnswerReader, failing_attempt
 from gateway.upstream.answer_errors import failure_named
 from gateway.upstream.answer_state import AnswerState
 from gateway.upstream.failures import REJECTED, bad_response, truncation
@@ -105,17 +104,6 @@ def _names_something(failure: Failure) -> bool:
     origin = failure.origin
     is_named = origin is not None and any(text.apply(str) for text in (origin.param, origin.code))
     return is_named or failure.code != REJECTED
-
-
-@contextmanager
-def failing_attempt(body: bytes, channel: Channel) -> Iterator[None]:
-    """Raises AttemptFailed in place of the errors of a body that is not an answer."""
-    try:
-        yield
-    except TooManyElements as error:
-        raise AttemptFailed(bad_response(channel, str(error))) from error
-    except ValueError as error:
-        raise not_an_answer(body, channel) from error
 
 
 class NativeTap(AnswerState):

@@ -31,11 +31,11 @@ from gateway.domain.channel import Channel
 from gateway.domain.failure import AttemptFailed, Failure
 from gateway.domain.json_text import TooManyElements, as_utf8, refuse_many_elements
 from gateway.domain.order import Order
-from gateway.domain.sse import BLANK, SSEEvent, has_comment, is_idle, parse, stream_in, with_blank_lines
+from gateway.domain.sse import BLANK, BOM, SSEEvent, has_comment, is_idle, parse, stream_in, with_blank_lines
 from gateway.domain.transcript import object_of
 from gateway.domain.usage import Usage
 from gateway.inbound.event_stream import EventStream
-from gateway.upstream.adapter import AnswerReader, DialectAdapter, WholeAnswer, whole_answer
+from gateway.upstream.adapter import AnswerReader, DialectAdapter, WholeAnswer, failing_attempt, whole_answer
 from gateway.upstream.answer_errors import failure_named
 from gateway.upstream.answer_state import AnswerState
 from gateway.upstream.error_body import tidy
@@ -241,21 +241,19 @@ class RenderedStream(EventStream):
     def read_whole(self, body: bytes, *, split: bool = False) -> bytes:
         """Returns what a stream gets for a whole answer, if it is ``split``: long texts come in pieces."""
         out = BytesIO()  # it grows in one place, so nothing is copied again
-        body = as_utf8(body)
+        body = as_utf8(body.strip().removeprefix(BOM))
         self.state.whole = True
         try:
-            self._check(body)
-            for number, part in enumerate(self._reader.read_whole(body)):
-                if number >= _MAX_PARTS:
-                    raise TooManyElements(f"it has more than {_MAX_PARTS:,} parts")
-                for piece in _split_text(part) if split else (part,):
-                    rendered = self._render(self._events_of((piece,)))
-                    out.write(rendered if split else b"")
+            with failing_attempt(body, self._channel):
+                self._check(body)
+                for number, part in enumerate(self._reader.read_whole(body)):
+                    if number >= _MAX_PARTS:
+                        raise TooManyElements(f"it has more than {_MAX_PARTS:,} parts")
+                    for piece in _split_text(part) if split else (part,):
+                        rendered = self._render(self._events_of((piece,)))
+                        out.write(rendered if split else b"")
         except AttemptFailed as exc:
             self.failure = exc.failure
-            return b""
-        except ValueError as error:
-            self.failure = bad_response(self._channel, f"it is not an answer: {error}")
             return b""
         out.write(self._conclude(done=True))
         return out.getvalue()

@@ -3,7 +3,8 @@
 Adapters are pure. Only ``Reply`` stands for a running exchange.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Protocol
 
 import msgspec
@@ -12,6 +13,7 @@ from gateway.domain.answer import AnswerEvent, AnswerPart, Buffer
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.estimate import OutputCounter
 from gateway.domain.failure import AttemptFailed, Failure
+from gateway.domain.json_text import TooManyElements
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.output_limit import OutputLimit, read_limit
 from gateway.domain.rawjson import Fields
@@ -155,7 +157,7 @@ class AnswerReader(Protocol):
         """Returns the parts in an event. Raises ValueError if it is invalid."""
 
     def read_whole(self, body: bytes) -> Iterable[AnswerPart]:
-        """Returns the parts of a whole answer. Raises AttemptFailed for an error, ValueError for an invalid one."""
+        """Returns the parts of a whole answer. Raises ValueError if it is invalid."""
 
     def end(self) -> Iterable[AnswerPart]:
         """Returns the parts that were held until the end of the bytes."""
@@ -213,12 +215,18 @@ class ChannelDialect(DialectAdapter):
         return None
 
 
-def not_an_answer(body: bytes, channel: Channel) -> AttemptFailed:
-    """Returns the error for a body that is not an answer of the dialect."""
-    error = read_error(body[:65536])
-    problem = "not an answer" if error.json else "not valid JSON"
-    message = error.message or excerpt(body) or "an empty body"
-    return AttemptFailed(bad_response(channel, f"it is {problem}: {message}"))
+@contextmanager
+def failing_attempt(body: bytes, channel: Channel) -> Iterator[None]:
+    """Raises AttemptFailed in place of the errors of a body that is not an answer."""
+    try:
+        yield
+    except TooManyElements as error:
+        raise AttemptFailed(bad_response(channel, str(error))) from error
+    except ValueError as error:
+        said = read_error(body[:65536])
+        problem = "not an answer" if said.json else "not valid JSON"
+        message = said.message or excerpt(body) or "an empty body"
+        raise AttemptFailed(bad_response(channel, f"it is {problem}: {message}")) from error
 
 
 class Memory(Protocol):

@@ -8,12 +8,13 @@ import pytest
 
 from gateway.domain import rawjson
 from gateway.domain.answer import AnswerPart, BlockKind, Medium, Piece, StopWord
+from gateway.domain.failure import AttemptFailed
 from gateway.domain.sse import SSEEvent
 from gateway.domain.usage import Usage
 from gateway.inbound.chat.render import ChatRenderer
 from gateway.inbound.completions.api import CompletionRenderer
 from gateway.inbound.rendering import RenderedStream
-from gateway.upstream.adapter import AnswerReader, not_an_answer
+from gateway.upstream.adapter import AnswerReader, failing_attempt
 from tests.cases.answers import Answer, said_in
 from tests.upstream.makers import channel, error_of, order
 
@@ -98,4 +99,6 @@ def test_an_answer_that_is_nothing_but_an_image_fails_where_there_is_no_place_fo
     ],
 )
 def test_what_is_not_an_answer_is_quoted(body: bytes, words: str) -> None:
-    assert words in error_of(not_an_answer(body, channel()).failure).message
+    with pytest.raises(AttemptFailed) as failed, failing_attempt(body, channel()):
+        raise ValueError("no answer")
+    assert words in error_of(failed.value.failure).message

@@ -18,12 +18,12 @@ from gateway.domain.failure import AttemptFailed
 from gateway.domain.order import Order
 from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.screen import Screen
-from gateway.domain.sse import BOM, SMALL_NUMBER, PieceDecoder, SSEEvent, write_event
+from gateway.domain.sse import SMALL_NUMBER, PieceDecoder, SSEEvent, write_event
 from gateway.domain.usage import Usage
 from gateway.inbound.messages.native_events import deltas_of, empty_fields, message_event, message_events
 from gateway.inbound.messages.render import usage_object
 from gateway.inbound.relay import NativeTap
-from gateway.upstream.adapter import AnswerReader, WholeAnswer, not_an_answer, whole_answer
+from gateway.upstream.adapter import AnswerReader, WholeAnswer, whole_answer
 from gateway.upstream.answer_errors import failure_in
 
 _CONTENT = {
@@ -249,7 +249,7 @@ class MessageTap(NativeTap):
         }
 
     def read_whole(self, body: bytes) -> WholeAnswer:
-        """Reads a whole answer. Raises AttemptFailed."""
+        """Reads a whole answer. Raises as ``replay``."""
         message = self._read_message(body)
         if self.tally.empty and (self.reported is None or not self.reported.output):
             for block in rawjson.list_at(message.get("content")):
@@ -267,11 +267,8 @@ class MessageTap(NativeTap):
         return b"".join(message_events(sent | missing))
 
     def _read_message(self, body: bytes) -> Fields:
-        """Returns the fields of a whole answer. Raises AttemptFailed for anything else."""
-        try:
-            message = rawjson.fields(body.strip().removeprefix(BOM))
-        except ValueError as error:
-            raise not_an_answer(body, self._channel) from error
+        """Returns the fields of a whole answer. Raises AttemptFailed for an error, ValueError for anything else."""
+        message = rawjson.fields(body)
         if (failure := failure_in(self._channel, message)) is not None:
             raise AttemptFailed(failure)
         content = message.get("content", NULL)
@@ -279,7 +276,7 @@ class MessageTap(NativeTap):
             self._has_bare_text = True
             message["content"] = rawjson.raw([{"type": "text", "text": content}])
         elif not rawjson.is_list(content):
-            raise not_an_answer(body, self._channel)
+            raise ValueError("no content")
         id, word = (rawjson.text_at(message.get(name)) for name in ("id", "stop_reason"))
         self._has_call = word == "tool_use"
         self.take_parts((UsageSeen(message), AnswerId(id), StopWord(word or "end_turn")), self._reader)

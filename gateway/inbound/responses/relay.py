@@ -23,11 +23,11 @@ from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.sse import BLANK, is_stream, parse, with_line_feeds
 from gateway.domain.usage import NOTHING
-from gateway.inbound.relay import NativeStream, failing_attempt, lower_cap, native_body, native_failure, native_headers
+from gateway.inbound.relay import NativeStream, lower_cap, native_body, native_failure, native_headers
 from gateway.inbound.responses.native_events import items_in
 from gateway.inbound.responses.reader import ResponsesReader
 from gateway.inbound.responses.summary import COMPACTIONS, summary_in
-from gateway.upstream.adapter import Adapter, RequestWriter, WholeAnswer, whole_answer
+from gateway.upstream.adapter import Adapter, RequestWriter, WholeAnswer, failing_attempt, whole_answer
 from gateway.upstream.error_body import ErrorBody, read_error
 from gateway.upstream.failures import REJECTED
 from gateway.upstream.null_values import NULLS

@@ -28,11 +28,10 @@ from gateway.domain.answer import (
     UsageSeen,
 )
 from gateway.domain.channel import Channel
-from gateway.domain.failure import AttemptFailed
 from gateway.domain.order import Order
 from gateway.domain.rawjson import NULL, Fields
-from gateway.domain.sse import BOM, SSEEvent
-from gateway.upstream.adapter import AnswerReader, not_an_answer
+from gateway.domain.sse import SSEEvent
+from gateway.upstream.adapter import AnswerReader
 from gateway.upstream.answer_errors import failure_in
 from gateway.upstream.anthropic.messages import JSON_TOOL, TOOLS, answers_by_tool
 from gateway.upstream.call_memory import CallMemory
@@ -112,14 +111,10 @@ class MessageReader(AnswerReader):
                 self.failure = failure
 
     def read_whole(self, body: bytes) -> Iterator[AnswerPart]:
-        try:
-            message = rawjson.fields(body.strip().removeprefix(BOM))
-            if (failure := failure_in(self._channel, message)) is not None:
-                raise AttemptFailed(failure)
-            blocks = blocks_in(message.get("content", NULL))
-        except ValueError as error:
-            raise not_an_answer(body, self._channel) from error
-        yield from self._read_message(message, blocks)
+        message = rawjson.fields(body)
+        self.failure = failure_in(self._channel, message)
+        if self.failure is None:
+            yield from self._read_message(message, blocks_in(message.get("content", NULL)))
 
     def _read_message(self, message: Fields, blocks: list[Fields]) -> Iterator[AnswerPart]:
         yield from _usage(message, final=True)

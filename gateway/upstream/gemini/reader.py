@@ -25,12 +25,11 @@ from gateway.domain.answer import (
     UsageSeen,
 )
 from gateway.domain.channel import Channel
-from gateway.domain.failure import AttemptFailed
 from gateway.domain.order import Order
 from gateway.domain.rawjson import Fields
 from gateway.domain.sse import BOM, SSEEvent
 from gateway.domain.text import plain
-from gateway.upstream.adapter import AnswerReader, not_an_answer
+from gateway.upstream.adapter import AnswerReader
 from gateway.upstream.answer_errors import failure_in
 from gateway.upstream.call_memory import CallMemory
 from gateway.upstream.failures import bad_response
@@ -75,40 +74,30 @@ class ResponseReader(AnswerReader):
     def read(self, event: SSEEvent) -> Iterator[AnswerPart]:
         if event.data.strip() == b"[DONE]":  # some relays send it; the bytes still end
             return
-        try:
-            for response in split(event.data):
-                yield from self._response(response)
-        except AttemptFailed as exc:
-            self.failure = exc.failure
+        for response in split(event.data):
+            yield from self._response(response)
 
     def read_whole(self, body: bytes) -> Iterator[AnswerPart]:
-        try:
-            for response in split(body):
-                yield from self._response(response)
-        except ValueError as error:
-            raise not_an_answer(body, self._channel) from error
-        if not self._candidates:
-            raise not_an_answer(body, self._channel)
+        for response in split(body):
+            yield from self._response(response)
+        if not (self._candidates or self.failure):
+            raise ValueError("no candidate")
         self.default_word = "STOP"
         yield from self._finish_words()
 
     def end(self) -> Iterator[AnswerPart]:
         """See ``AnswerReader``: the finish reasons, now that no others can come."""
-        if not (self._candidates and all(candidate.reason for candidate in self._candidates.values())):
-            return
-        try:
+        if self._candidates and all(candidate.reason for candidate in self._candidates.values()):
             yield from self._finish_words()
-        except AttemptFailed as exc:
-            self.failure = exc.failure
-            return
-        self.done = True
+            self.done = self.failure is None
 
     def _response(self, response: Fields) -> Iterator[AnswerPart]:
-        """Yields the parts of a response. Raises AttemptFailed if it is an error, ValueError if it is invalid."""
+        """Yields the parts of a response, until one is an error. Raises ValueError if it is invalid."""
         if not rawjson.is_null(response.get("usageMetadata")):
             yield UsageSeen({"usage": response["usageMetadata"]})
-        if (failure := failure_in(self._channel, response)) is not None:
-            raise AttemptFailed(failure)
+        self.failure = self.failure or failure_in(self._channel, response)
+        if self.failure is not None:
+            return
         raw = response.get("candidates", rawjson.NULL)
         candidates = [] if rawjson.is_null(raw) else rawjson.objects(raw)
         if not candidates and rawjson.at(response.get("promptFeedback"), "blockReason"):
@@ -203,7 +192,7 @@ class ResponseReader(AnswerReader):
         )
 
     def _finish_words(self) -> Iterator[AnswerPart]:
-        """Yields the finish reasons, after open calls. Raises AttemptFailed if the model failed before all else."""
+        """Yields the finish reasons, after open calls. The answer fails if the model failed before all else."""
         for candidate in self._candidates.values():
             yield from self._finish_call(candidate)
         for _, candidate in sorted(self._candidates.items()):
@@ -214,7 +203,8 @@ class ResponseReader(AnswerReader):
                 yield StopWord("STOP", candidate.index)
             else:
                 reason = ": ".join(filter(None, (candidate.reason, plain(candidate.message, 300))))
-                raise AttemptFailed(bad_response(self._channel, f"the model failed with {reason}"))
+                failure = bad_response(self._channel, f"the model failed with {reason}")
+                self.failure = self.failure or failure
 
     def _index(self, fields: Fields, position: int) -> int:
         """Returns the index of a candidate. If one was requested, it is 0, although relays count from 1."""

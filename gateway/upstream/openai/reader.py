@@ -27,9 +27,9 @@ from gateway.domain.channel import Channel
 from gateway.domain.order import Order
 from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.screen import Screen
-from gateway.domain.sse import BOM, SSEEvent
+from gateway.domain.sse import SSEEvent
 from gateway.domain.text import plain
-from gateway.upstream.adapter import AnswerReader, not_an_answer
+from gateway.upstream.adapter import AnswerReader
 from gateway.upstream.answer_errors import failure_in, failure_named, reported_failure, reports_error
 from gateway.upstream.finish_words import finish_reason, meaning_of
 from gateway.upstream.openai.contents import media_in, normalize_texts, source_fields, sources_in, split_thought
@@ -128,15 +128,12 @@ class ChatReader(AnswerReader):
 
     def read_whole(self, body: bytes) -> list[AnswerPart]:
         self._parts, self.choices = [], []
-        try:
-            self.chunk = answer = _parse_chunk(body.strip().removeprefix(BOM))
-        except ValueError as error:
-            raise not_an_answer(body, self._channel) from error
+        self.chunk = answer = _parse_chunk(body)
         self._add_reports(answer)
         if may_report_error(answer, body):
             self.failure = failure_in(self._channel, answer)
         if self.failure is None and not self._add_choices(answer, "message"):
-            raise not_an_answer(body, self._channel)
+            raise ValueError("no choice")
         self.default_word = "stop"
         return [*self._parts, *self.end()]
 

@@ -23,11 +23,11 @@ from gateway.domain.answer import (
     url_citation,
 )
 from gateway.domain.channel import Channel
-from gateway.domain.failure import AttemptFailed, Failure
+from gateway.domain.failure import Failure
 from gateway.domain.order import Order
 from gateway.domain.rawjson import EMPTY_LIST, NULL, Fields
-from gateway.domain.sse import BOM, SSEEvent
-from gateway.upstream.adapter import AnswerReader, not_an_answer
+from gateway.domain.sse import SSEEvent
+from gateway.upstream.adapter import AnswerReader
 from gateway.upstream.answer_errors import failure_in, reported_failure
 from gateway.upstream.call_memory import CallMemory
 from gateway.upstream.openai.contents import image_at
@@ -177,18 +177,13 @@ class OutputReader(AnswerReader):
         return max(self._newest, 0) if place is None else place
 
     def read_whole(self, body: bytes) -> Iterator[AnswerPart]:
-        try:
-            response = rawjson.fields(body.strip().removeprefix(BOM))
-        except ValueError as error:
-            raise not_an_answer(body, self._channel) from error
+        response = rawjson.fields(body)
         if "output" in response:
             yield from self.end_response(response, {}, "completed")
         else:
             self.failure = failure_in(self._channel, response)
-        if self.failure is not None:
-            raise AttemptFailed(self.failure)
-        if not self.done:
-            raise not_an_answer(body, self._channel)
+        if not (self.failure or self.done):
+            raise ValueError("no response")
 
     def _add_text(self, kind: BlockKind, fields: Fields, number: int) -> Iterator[AnswerPart]:
         if self._other_ids and rawjson.text_at(fields.get("item_id")) in self._other_ids:
