@@ -40,7 +40,7 @@ _NO_MONEY = lazy_pattern(
     r"|please (?:recharge|top up)|exceeds the service quota|token quota is exceeded|invalidsubscription"
     r"|\b(?:ha(?:ve|s) (?:no|any)|not enough|needs? more) (?:\w+ )?(?:credits?|balance|funds)\b"
     r"|free ?(?:tier|trial)[^.]{0,60}(?:exhausted|used up)|exhausted[^.]{0,20}free|freetieronly|set inference limit"
-    r"|(?:plan|subscription|package)[^.]{0,40}has expired|out of call volume"
+    r"|(?:plan|subscription|package)[^.]{0,40}has expired|out of call volume|run out of available resources"
     r"|authorize resources to|not purchased or authorized|购买资源|未购买|无任何可用资源|余额(?:不足|已)|欠费|请充值"
     r"|额度(?:不足|失败|已用|已耗)|配额(?:不足|已用)|资源包|使用上限|套餐已(?:过期|到期)"
 )
@@ -84,7 +84,7 @@ _NO_MODEL = lazy_pattern(
     r"|specified model is not valid|requested service \S+ is unavailable|deploymentnotfound"
     r"|deployment[^.]{0,60}not exist|no '[^']*' with this string"
     r"|model(?:s|code)?\b.{0,200}?(?:not found|not exist|is not available|not supported for generatecontent)"
-    r"|models?\b.{0,200}?(?:decommissioned|end of (?:its )?life|no longer available)|no allowed providers"
+    r"|models?\b.{0,200}?(?:decommissioned|deactivated|end of (?:its )?life|no longer available)|no allowed providers"
     r"|model (?:id|identifier)[^.]{0,20} is invalid|on-demand throughput|model is not supported when using"
     r"|no endpoints (?:found|available) (?:for|matching)|no_endpoints|free_variant_ended|(?:privacy|region)_restricted"
     r"|model_(?:deprecated|unavailable_upstream)|not (?:activated|opened) the model"

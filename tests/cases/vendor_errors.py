@@ -57,7 +57,11 @@ def siliconflow(number: int, message: str) -> Any:
 
 BROKE = "Your account org-1 <ak-1> is suspended due to insufficient balance, please recharge your account"
 
+NO_RESOURCES = "You have either run out of available resources or do not have an active Grok subscription."  # xAI
+
 OUT_OF_CREDIT: list[Said] = [
+    (403, {"code": "The caller does not have permission to execute the operation", "error": NO_RESOURCES}),
+    (200, {"type": "error", "error": {"message": NO_RESOURCES}}),
     (429, failure("Credits are used up.", code="insufficient_quota_error")),  # Sarvam
     (403, failure("No.", code="BILLING_BALANCE_NOT_ENOUGH")),  # Novita
     *(

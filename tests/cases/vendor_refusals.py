@@ -30,6 +30,7 @@ NO_SUCH_MODEL: list[Said] = [
             "invalid_request_error",
         ),
     ),
+    (400, openai("The model has been deactivated.", "model_deactivated")),
     (400, openai("The model `x` has been decommissioned and is no longer supported.", "model_decommissioned")),
     (404, google(404, "NOT_FOUND", "This model models/x is no longer available to new users.")),
     (404, openai("No allowed providers are available for the selected model.", 404)),  # OpenRouter
