@@ -72,6 +72,9 @@ async def answer_show(engine: Engine, request: web.BaseRequest, origin: CallOrig
     entry = await _requested_entry(engine, request, origin)
     target = answering_model(entry)
     context = engine.catalog.context(target.name, target.context)
+    info: dict[str, Any] = {"general.basename": entry.name}
+    if context and not is_embedding_model(entry.name):  # Koog fails if an architecture has no lengths
+        info |= {"general.architecture": "tk", "tk.context_length": context, "tk.embedding_length": 0}
     return _json_response(
         {
             "license": "",  # OllamaKit, which is in Enchanted, reads no answer without it
@@ -79,11 +82,7 @@ async def answer_show(engine: Engine, request: web.BaseRequest, origin: CallOrig
             "parameters": "",
             "template": "",
             "details": _details(entry),
-            "model_info": {
-                "general.architecture": "tk",
-                "general.basename": entry.name,
-                **({"tk.context_length": context} if context else {}),
-            },
+            "model_info": info,
             "capabilities": capabilities(entry.name),
             "modified_at": format_time(entry.created),
         }

@@ -136,10 +136,19 @@ async def test_what_clients_in_swift_read_only_in_ollamas_own_form(gateway: Gate
 
 
 async def test_show_has_the_context_that_is_known(gateway: Gateway, provider: Provider, client: AsyncClient) -> None:
-    gateway.channel(provider.base_url, models=(ServedModel(name="a", context=32_768), ServedModel(name="b")))
+    names = ("b", "text-embedding-x", "unknown")
+    models = [ServedModel(name="a", context=32_768), *(ServedModel(name=name) for name in names)]
+    gateway.channel(provider.base_url, models=models)
     gateway.price("b", context=200_000)
-    shown = [(await client.show(name)).modelinfo or {} for name in ("a", "b")]
-    assert [info["tk.context_length"] for info in shown] == [32_768, 200_000]
+    gateway.price("text-embedding-x", context=8192)
+    shown = [(await client.show(name)).modelinfo for name in ("a", *names)]
+    lengths = {"general.architecture": "tk", "tk.embedding_length": 0}
+    assert shown == [
+        {"general.basename": "a", "tk.context_length": 32_768, **lengths},
+        {"general.basename": "b", "tk.context_length": 200_000, **lengths},
+        {"general.basename": "text-embedding-x"},
+        {"general.basename": "unknown"},
+    ]
 
 
 async def test_a_request_streams_unless_it_says_otherwise(gateway: Gateway, provider: Provider) -> None:
