@@ -56,16 +56,16 @@ MAX_TOKEN_COUNT = 10**9
 MAX_CHOICES = 128
 """The maximum number of choices that a client may request."""
 
-MAX_NAMES = 1000
-"""The maximum number of names of limits in a request. Reading more would block the event loop for too long."""
+MAX_NAMES = 10_000
+"""The maximum number of different names in a request, outside of its content. To examine more would take too long."""
 
 _WORDS = (
     *("token", "predict", "budget", "max", "min", "best", "num", "count", "len", "limit", "sample", "choice", "amount"),
     "amt",
     *("completion", "output", "candidate", "sequence", "generation", "prompt", "input", "batch", "request", "instance"),
 )
-_HINT = re.compile("|".join(_WORDS), re.IGNORECASE)
-"""Matches names that may be limits, except short ones such as ``n``."""
+_HINT = re.compile("|".join(_WORDS))
+"""Matches names in small letters that may be limits, except short ones such as ``n``. Ignoring case would be slow."""
 _CAP = re.compile(
     r"token(?!iz|.*ids?$)|predict|(max|min)(imum)?(new|gen|out|decode|.*(len|completion|response|answer|reply))"
     r"|(gen|generat|output|completion|response|answer|reply).*(len|limit|max)|amountgen|genamt"
@@ -266,15 +266,13 @@ def _all_objects(top: dict[str, Any]) -> tuple[list[tuple[bool, dict[str, Any]]]
 
 
 def _limit_names(names: set[str]) -> dict[str, _Meaning]:
-    """Returns the names that are limits, with their meanings. Raises BadRequest if there are too many of them."""
-    meanings: dict[str, _Meaning] = {}
-    for name in names:
-        if (len(name) < 3 or _HINT.search(name, 0, 100)) and (meaning := _meaning_of(name)) is not _Meaning.NONE:
-            meanings[name] = meaning
-            if len(meanings) > MAX_NAMES:
-                msg = f"the body has more than {MAX_NAMES} fields that look like limits of the output"
-                raise BadRequest(msg, code="too_complex")
-    return meanings
+    """Returns the names that are limits, with their meanings. Raises BadRequest if there are too many names."""
+    words = [name for name in names if not name.isdigit()]  # a logit bias has any number of tokens
+    if len(words) > MAX_NAMES:
+        msg = f"the body has more than {MAX_NAMES} different names outside of its messages and tools"
+        raise BadRequest(msg, code="too_complex")
+    candidates = [name for name in words if len(name) < 3 or _HINT.search(name[:100].lower())]
+    return {name: meaning for name in candidates if (meaning := _meaning_of(name)) is not _Meaning.NONE}
 
 
 def _meaning_of(name: str) -> _Meaning:

@@ -49,6 +49,8 @@ _SLICE = 1 << 20
 """How many bytes of a streamed answer to a plain request are read at once."""
 _MAX_PARTS = 20_000
 """More parts than any real whole answer has. They are all read in the event loop, some 15 µs each."""
+_MAX_EVENT_PARTS = 4_000
+"""More parts than any real event of a stream has."""
 
 
 class Renderer(Protocol):
@@ -274,7 +276,10 @@ class RenderedStream(EventStream):
             return b"" if whole is None else RenderedStream._render_event(self, whole)
 
     def _events_of(self, parts: Iterable[AnswerPart]) -> Iterator[AnswerEvent]:
-        for part in parts:
+        for number, part in enumerate(parts):
+            if number >= _MAX_EVENT_PARTS:
+                self.failure = bad_response(self._channel, f"an event has more than {_MAX_EVENT_PARTS:,} parts")
+                return
             events = self.state.add(part)
             self._note(part, events)
             yield from events

@@ -19,7 +19,7 @@ from gateway.domain.channel import Channel, Dialect, Overrides, ServedModel
 from gateway.domain.errors import BadRequest, QuotaExceeded
 from gateway.domain.limits import DEFAULT_OUTPUT
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
-from gateway.domain.output_limit import MAX_NAMES, MAX_TOKEN_COUNT
+from gateway.domain.output_limit import MAX_TOKEN_COUNT
 from gateway.domain.price import Price, Tier
 from gateway.domain.units import DOLLAR, MILLION, Nanos
 from gateway.upstream.dialects import chat_limit
@@ -263,10 +263,10 @@ def test_where_limits_come_from(dialect: Dialect, served: ServedModel, price: Pr
 
 
 def test_a_request_with_no_end_of_caps_is_refused() -> None:
-    with pytest.raises(BadRequest, match="look like limits"):
-        needed(options={f"max_tokens_{n}": n for n in range(MAX_NAMES + 1)})
-    with pytest.raises(BadRequest, match="look like limits"):
-        needed(price=None, **{f"max_tokens_{n}": n for n in range(MAX_NAMES + 1)})
+    with pytest.raises(BadRequest, match="more than 10000 different names"):
+        needed(options={f"max_tokens_{n}": n for n in range(10_001)})
+    with pytest.raises(BadRequest, match="more than 10000 different names"):
+        needed(price=None, metadata={f"x{n}": n for n in range(10_001)})
 
 
 def test_names_and_texts_made_of_words_for_limits_take_no_time() -> None:
@@ -278,6 +278,8 @@ def test_names_and_texts_made_of_words_for_limits_take_no_time() -> None:
         assert output(stop=['"n' * 1300]) == (0, DEFAULT_OUTPUT)
     for _ in range(40):
         assert output(max_tokens=10, options={"ma" * 400_000: 1}) == capped(10)
+    for _ in range(10):
+        assert output(max_tokens=10, logit_bias={str(n): 1 for n in range(60_000)}) == capped(10)
     assert time.process_time() - began < 3
 
 
@@ -301,7 +303,7 @@ def test_colons_and_braces_in_texts_are_not_names() -> None:
 
 
 def test_the_same_names_may_come_again_and_again() -> None:
-    documents = [{"text": "x", "token_count": 90}] * (MAX_NAMES + 1)
+    documents = [{"text": "x", "token_count": 90}] * 10_001
     assert output(documents=documents, max_tokens=10) == capped(90)
 
 

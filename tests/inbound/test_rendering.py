@@ -22,13 +22,15 @@ HI = Answer(text={0: "Hi"}, finish={0: "stop"})
 
 
 class Sayings(AnswerReader):
-    """``.`` is the end, ``*`` an image; a whole answer is its words in an array."""
+    """``.`` is the end, ``*`` an image; several words are an array, as a whole answer is."""
 
     def read(self, event: SSEEvent) -> Iterator[AnswerPart]:
         word = json.loads(event.data)
         if word == ".":
             yield StopWord("stop")
             self.done = True
+        elif isinstance(word, list):
+            yield from (Piece(BlockKind.TEXT, rawjson.encode(each)) for each in word)
         else:
             yield Medium("image/png", "aQ==") if word == "*" else Piece(BlockKind.TEXT, rawjson.encode(word))
 
@@ -55,6 +57,18 @@ def test_a_whole_answer_has_no_more_parts_than_the_loop_reads_at_once() -> None:
     beyond.read_whole(json.dumps(["Hi"] * 20_000).encode())
     assert beyond.failure is not None
     assert beyond.failure.code == "upstream_bad_response"
+
+
+def test_an_event_has_no_more_parts_than_the_loop_reads_at_once() -> None:
+    stream = _stream()
+    stream.feed(b"data: %b\n\n" % json.dumps(["Hi"] * 4_000).encode())
+    stream.feed(said("."))
+    assert (stream.failure, stream.finished) == (None, True)
+    beyond = _stream()
+    out = beyond.feed(b"data: %b\n\n" % json.dumps(["Hi"] * 4_001).encode() + said("."))
+    assert beyond.failure is not None
+    assert error_of(beyond.failure).code == "upstream_bad_response"
+    assert b'"finish_reason":"stop"' not in out
 
 
 def test_a_whole_answer_is_streamed() -> None:

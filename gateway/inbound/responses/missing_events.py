@@ -4,6 +4,7 @@ Many clients read texts from their pieces, and calls from the ends of items. Som
 only the ends of items, or items only in the last event.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -80,14 +81,12 @@ class MissingEvents:
             return events
         return pieces if self._regular >= PART_KINDS else events[1:]
 
-    def events_of_items(self, output: msgspec.Raw) -> list[TypedEvent]:
-        """Returns the events of items that only the last event has, as LiteLLM writes it: Codex ignores such calls."""
-        events: list[TypedEvent] = []
+    def events_of_items(self, output: msgspec.Raw) -> Iterator[TypedEvent]:
+        """Yields the events of items that only the last event has, as LiteLLM writes it: Codex ignores such calls."""
         for place, item in enumerate(rawjson.items(output) if rawjson.maybe_objects(output) else ()):
             begun = [] if self.has_begun_items else [*item_events(place, item)][:1]
-            events += self.events_before_end(place, item) or begun
-            events.append(("output_item.done", {"output_index": place, "item": item}))
-        return events
+            yield from self.events_before_end(place, item) or begun
+            yield "output_item.done", {"output_index": place, "item": item}
 
     def items(self) -> list[dict[str, Any]]:
         """Returns the items of the texts that came without one."""

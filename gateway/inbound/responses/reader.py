@@ -4,7 +4,7 @@ It keeps the items and the response of the last event, so that it can end a stre
 upstreams, such as relays of ChatGPT's plans, leave these out of the last event, where many clients read them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from operator import itemgetter
 from typing import Any
 
@@ -14,6 +14,7 @@ from gateway.domain import rawjson
 from gateway.domain.answer import StopWord
 from gateway.domain.channel import Channel
 from gateway.domain.failure import AttemptFailed, Failure, UpstreamText
+from gateway.domain.json_text import TooManyElements
 from gateway.domain.order import Order
 from gateway.domain.rawjson import EMPTY_LIST, NULL, Fields
 from gateway.domain.screen import Screen
@@ -40,6 +41,8 @@ _HOLDERS = frozenset({"response", "item", "part"})
 """Fields of events with an object that has content."""
 _COUNTS = (b'"input_tokens"', b'"cached_tokens"', b'"output_tokens"', b'"reasoning_tokens"', b'"total_tokens"')
 """Names in a usage without which Codex and Grok Build fail."""
+_MAX_EVENTS = 10_000
+"""More events than the items of any real response have. They are all written in the event loop, some 10 µs each."""
 
 
 class ResponsesReader(NativeTap):
@@ -114,7 +117,7 @@ class ResponsesReader(NativeTap):
             self._begun = True
             item_type = rawjson.text_at(holders["item"].get("type"))
             missing = self._missing.events_before_end(place, fields["item"], item_type)
-            return self._write_events(*missing) + write_event(kind.encode(), data) if missing else None
+            return self._write_events(missing) + write_event(kind.encode(), data) if missing else None
         elif kind in ERROR_EVENTS and self._begun:
             self.reported_error = reported_failure(self._channel, data)
         elif kind in ERROR_EVENTS:  # as the first event, it comes instead of an answer
@@ -138,18 +141,18 @@ class ResponsesReader(NativeTap):
         if piece is None:
             return b""
         self.tally.add(rawjson.text_at(piece[1]["delta"]))
-        return self._write_events(piece) + write_event(kind.encode(), data)
+        return self._write_events([piece]) + write_event(kind.encode(), data)
 
     def replay(self, body: bytes) -> bytes:
         """See ``NativeTap``."""
         response = rawjson.fields(self.read_whole(body))
         begun = {"response": rawjson.raw({**response, "status": "in_progress", "output": [], "usage": None})}
-        events = [self._write_events(("created", begun), ("in_progress", begun))]
-        for number, item in enumerate(rawjson.items(response.get("output", EMPTY_LIST))):
-            events.append(self._write_events(*item_events(number, item)))
+        out = self._write_events([("created", begun), ("in_progress", begun)])
+        items = enumerate(rawjson.items(response.get("output", EMPTY_LIST)))
+        out += self._write_events(event for number, item in items for event in item_events(number, item))
         self._response = response
         self.done = True
-        return b"".join(events)
+        return out
 
     def cut_short(self) -> bytes:
         self.add(StopWord("length"))
@@ -163,7 +166,7 @@ class ResponsesReader(NativeTap):
         if rawjson.is_null(response.get("usage")):
             response = {**response, "usage": rawjson.raw(usage_object(usage))}
         name = "incomplete" if rawjson.text_at(response.get("status")) == "incomplete" else "completed"
-        last = self._write_events((name, {"response": rawjson.raw(response)}))
+        last = self._write_events([(name, {"response": rawjson.raw(response)})])
         self._next_number -= 1  # if the record cannot be written, ``broken_end`` replaces this event
         return last
 
@@ -171,7 +174,7 @@ class ResponsesReader(NativeTap):
         """Returns the end of a broken stream whose last event did not come, as ``ResponseRenderer.broken_end`` does."""
         response = {"id": self.order.answer_id, "object": "response", "output": [], **self._response}
         ended = rawjson.raw({**response, "status": "failed", "error": error, "incomplete_details": None})
-        return self._write_events(("failed", {"response": ended, "error": msgspec.Raw(detail)}))
+        return self._write_events([("failed", {"response": ended, "error": msgspec.Raw(detail)})])
 
     def read_whole(self, body: bytes) -> bytes:
         """Returns a response for the client. Raises AttemptFailed if it failed, and ValueError if it is not one."""
@@ -209,7 +212,7 @@ class ResponsesReader(NativeTap):
                 return None
             output = response.get("output", EMPTY_LIST)
             self._next_number -= 1  # this event waits, and may be replaced
-            missing = b"" if self._items else self._write_events(*self._missing.events_of_items(output))
+            missing = b"" if self._items else self._write_events(self._missing.events_of_items(output))
             for item in (rawjson.maybe_objects(output) or ()) if self.tally.empty else ():
                 self._count_item(item, is_whole=True)
             self.add(StopWord(stop_word(response, ENDS[kind], has_call=self._has_call)))
@@ -217,7 +220,7 @@ class ResponsesReader(NativeTap):
         self._begun = True
         requested = self._as_requested(response)
         if missing:
-            return missing + self._write_events((kind.partition(".")[2], {"response": requested}))
+            return missing + self._write_events([(kind.partition(".")[2], {"response": requested})])
         if requested is sent and not is_renamed:
             return None
         return write_event(kind.encode("utf-8", "surrogatepass"), rawjson.encode({**fields, "response": requested}))
@@ -261,9 +264,12 @@ class ResponsesReader(NativeTap):
         if is_whole:
             self.tally.add(_texts_in(item))
 
-    def _write_events(self, *events: TypedEvent) -> bytes:
-        out = []
+    def _write_events(self, events: Iterable[TypedEvent]) -> bytes:
+        """Returns events as they are sent. Raises TooManyElements for more than items of real answers have."""
+        out: list[bytes] = []
         for name, fields in events:
+            if len(out) >= _MAX_EVENTS:
+                raise TooManyElements(f"its items have more than {_MAX_EVENTS:,} parts")
             kind = f"response.{name}"
             data = rawjson.encode({"type": kind, "sequence_number": self._next_number, **fields})
             out.append(write_event(kind.encode(), data))

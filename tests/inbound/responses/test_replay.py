@@ -3,9 +3,12 @@
 import json
 from typing import Any
 
+import pytest
+
 from gateway.domain.usage import NOTHING
-from tests.fakes.responses import function_call, message, response
+from tests.fakes.responses import event, function_call, message, response
 from tests.inbound.responses.test_native_stream import stream
+from tests.upstream.makers import error_of
 
 Doc = dict[str, Any]
 SOURCE = {"type": "url_citation", "url": "https://a.example", "title": "A", "start_index": 0, "end_index": 2}
@@ -52,6 +55,18 @@ def test_reasoning_and_inputs_of_tools_come_as_deltas() -> None:
         ("custom_tool_call_input", "x"),
     ]
     assert [event["output_index"] for event in events] == sorted(event["output_index"] for event in events)
+
+
+@pytest.mark.parametrize("is_whole", [True, False], ids=["whole", "only in the last event"])
+def test_items_of_more_events_than_any_answer_has_are_refused(is_whole: bool) -> None:
+    """The loop wrote 600,000 events of 100,000 messages in six seconds."""
+    last = response(*[message("Hi")] * 2_000)
+    made = stream()
+    out = made.feed(json.dumps(last, indent=2).encode() if is_whole else event("response.completed", 0, response=last))
+    out += made.end()
+    assert made.failure is not None
+    assert error_of(made.failure).code == "upstream_bad_response"
+    assert b"output_item.done" not in out
 
 
 def test_other_items_and_parts_come_whole() -> None:
