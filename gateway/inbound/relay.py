@@ -116,6 +116,8 @@ class NativeTap(AnswerState):
         """Whether the terminal event was read."""
         self.failure: Failure | None = None
         """Set when an event reports one; the event does not go to the client."""
+        self.reported_error: Failure | None = None
+        """The failure in an event that the client has received. Some upstreams send no last event after it."""
 
     def take_pieces(self, events: bytes, start: int) -> tuple[int, int]:
         """Returns how many events from ``start`` on are usual pieces, which pass unchanged, and where they end."""
@@ -190,7 +192,8 @@ class NativeStream(FramedStream):
         out = self._read_events(events + blank)
         if not (self.failure or self.finished):
             self.finished = self.reader.complete
-            self.failure = None if self.finished else truncation(self._channel, "its last event did not come")
+            cut = truncation(self._channel, "its last event did not come")
+            self.failure = None if self.finished else self.reader.reported_error or cut
         return out
 
     def _read_events(self, events: bytes) -> bytes:

@@ -61,8 +61,6 @@ class ResponsesReader(NativeTap):
         self._missing = MissingEvents()
         self._begun = False
         self._next_number = 0
-        self.reported_error: Failure | None = None
-        """The failure in an ``error`` event that the client has received."""
         self._has_call = False
         self._clean_ids: set[str] = set()
         """The item ids of the last pieces, which contain no secret."""

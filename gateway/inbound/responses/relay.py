@@ -216,14 +216,11 @@ class ResponsesRelay(Adapter):
 
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
         self._sent = order.fields
-        dropped: tuple[str, ...] = ()
-        if rules := vendor_of(channel).rules + learned.dropped:
-            order, dropped = _without_refused(order, rules)
+        order, dropped = _without_refused(order, vendor_of(channel).rules + learned.dropped)
         served = with_limit(served, learned)
         changes = lower_cap(order.fields, "max_output_tokens", served)
         lowered = served.max_output if changes else None
-        if rawjson.maybe(order.fields.get("model")) != served.upstream_name:
-            changes["model"] = rawjson.raw(served.upstream_name)
+        changes["model"] = rawjson.raw(served.upstream_name)
         if rawjson.is_null(order.fields.get("max_output_tokens")) and order.output_budget is not None:
             lowered = max(MIN_LIMIT, order.output_budget)
             changes["max_output_tokens"] = rawjson.raw(lowered)
@@ -236,7 +233,7 @@ class ResponsesRelay(Adapter):
         )
 
     def stream(self, order: Order, channel: Channel) -> NativeStream:
-        return ResponsesStream(channel, ResponsesReader(order, channel))
+        return NativeStream(channel, ResponsesReader(order, channel))
 
     def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
         body = as_utf8(body.strip())
@@ -274,18 +271,6 @@ class ResponsesRelay(Adapter):
     def _may_change(self, name: str) -> bool:
         """Returns whether this is the name of a rule or a field that would change the last request."""
         return _is_own(name) and fit_request(self._sent, [name])[0] != self._sent
-
-
-class ResponsesStream(NativeStream):
-    """A streamed answer. Some upstreams report an error in an event of its own, and send no last event."""
-
-    reader: ResponsesReader
-
-    def end(self) -> bytes:
-        last = super().end()
-        if self.failure is not None:
-            self.failure = self.reader.reported_error or self.failure
-        return last
 
 
 def _response_in(body: bytes, stream: NativeStream) -> bytes:

@@ -12,9 +12,10 @@ from gateway.domain.failure import AttemptFailed
 from gateway.domain.screen import Screen
 from gateway.domain.secret_search import needles
 from gateway.domain.usage import NOTHING, Usage, UsageSource
+from gateway.inbound.relay import NativeStream
 from gateway.inbound.responses.native_events import PIECE_KINDS
 from gateway.inbound.responses.reader import ResponsesReader
-from gateway.inbound.responses.relay import ResponsesRelay, ResponsesStream
+from gateway.inbound.responses.relay import ResponsesRelay
 from gateway.upstream.openai.dialect import OpenAIDialect
 from tests.fakes.responses import event, events_of, function_call, message, response
 from tests.inbound.responses.rendering import order_of
@@ -26,9 +27,9 @@ DELTAS = sorted(PIECE_KINDS)
 PLACE = {"item_id": "msg_1", "output_index": 0, "content_index": 0}
 
 
-def stream() -> ResponsesStream:
+def stream() -> NativeStream:
     order = msgspec.structs.replace(order_of(), screen=Screen(needles([KEY])))
-    return ResponsesStream(channel(), ResponsesReader(order, channel()))
+    return NativeStream(channel(), ResponsesReader(order, channel()))
 
 
 def delta(number: int, text: str = "a", kind: str = TEXT, **more: Any) -> bytes:
@@ -181,7 +182,7 @@ def test_searches_are_counted_by_their_items_where_the_vendor_has_no_counts(*, s
     answer = response(*SEARCHED, message("Hello"))
     reader = ResponsesReader(order_of(), channel())
     if streamed:
-        made = ResponsesStream(channel(), reader)
+        made = NativeStream(channel(), reader)
         made.feed(event("response.created", 0, response={**answer, "status": "in_progress", "output": []}))
         made.feed(event("response.completed", 1, response=answer))
     else:
