@@ -231,7 +231,7 @@ class Attempts:
         prepared = await self.preparer.prepare(call, plan, route, refused)
         call.attempt.dropped = plain(",".join(order.removed + prepared.dropped), 1000)
         call.attempt.lowered_cap = prepared.lowered_cap or call.context.request.lowered_cap
-        call.attempt.repairs = () if order.conversation is None else order.conversation.marks
+        call.attempt.repairs = order.marks
         if not call.result.overhead_us:
             call.result.overhead_us = round((self.clock.mono() - call.context.origin.began) * 1_000_000)
         if prepared.more:

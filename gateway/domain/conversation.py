@@ -164,8 +164,6 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     """Maps a chat completion's parameter names to different ones in the client's API; to empty if it lacks one."""
     extras: tuple[str, ...] = ()
     """Names of the client's parameters and items that exist only in its own API."""
-    marks: tuple[str, ...] = ()
-    """Marks for the record about repairs to the turns."""
 
     @property
     def allowed_tools(self) -> tuple[ToolOffer, ...]:

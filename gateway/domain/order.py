@@ -31,6 +31,8 @@ class Order(msgspec.Struct, kw_only=True, gc=False):
     """The answer's ``created`` if the upstream sends none, in seconds since the epoch."""
     removed: tuple[str, ...] = ()
     """The client's parameters that the channel's owner removes; see ``overrides``."""
+    marks: tuple[str, ...] = ()
+    """Marks for the record, such as those about repairs to the conversation."""
     output_budget: int | None = None
     """How many output tokens of all choices the hold pays for: the gateway's highest own limit; None for all."""
     strict_events: bool = False

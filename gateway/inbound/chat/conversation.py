@@ -225,9 +225,9 @@ def translate_chat(order: Order) -> Order:
         choice=choice,
         param_names=param_names,
         extras=(*_unread_names(raw_messages), *_unread_in_tools(order.fields.get("tools", NULL))),
-        marks=reader.transcript.marks,
     )
-    return msgspec.structs.replace(order, fields=fields, body=b"", conversation=conversation)
+    marks = reader.transcript.marks
+    return msgspec.structs.replace(order, fields=fields, body=b"", conversation=conversation, marks=marks)
 
 
 def _move_effort(fields: Fields) -> dict[str, str]:

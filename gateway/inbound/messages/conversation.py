@@ -135,17 +135,16 @@ def translate_messages(order: Order) -> tuple[Order, MessageStyle]:
         choice=tools.choice,
         param_names=param_names,
         extras=(*tools.dropped, *dropped, *reader.lost, *unread),
-        marks=reader.transcript.marks,
     )
     fields = {"model": request["model"], **parameters}
     if tools.forbids_parallel:
         fields["parallel_tool_calls"] = msgspec.Raw(b"false")
     if order.stream:
         fields["stream"] = request["stream"]
+    is_muted, marks = rawjson.maybe(request["max_tokens"]) == 0, reader.transcript.marks
     translated = msgspec.structs.replace(
-        order, fields=fields, body=b"", conversation=conversation, forward={}, query=""
+        order, fields=fields, body=b"", conversation=conversation, marks=marks, forward={}, query=""
     )
-    is_muted = rawjson.maybe(request["max_tokens"]) == 0
     return translated, MessageStyle(muted=is_muted)
 
 

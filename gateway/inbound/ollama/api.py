@@ -206,9 +206,9 @@ def translate_ollama(order: Order) -> Order:
     fields = {name: raw for name, raw in order.fields.items() if name not in ("messages", "tools")}
     transcript = _transcript_of(order.fields["messages"])
     tools, _ = read_tools({"tools": order.fields.get("tools", NULL)})
-    conversation = Conversation(turns=transcript.turns, tools=tools, param_names=_PARAM_NAMES, marks=transcript.marks)
+    conversation = Conversation(turns=transcript.turns, tools=tools, param_names=_PARAM_NAMES)
     fields["model"] = rawjson.raw(order.model)
-    return msgspec.structs.replace(order, fields=fields, body=b"", conversation=conversation)
+    return msgspec.structs.replace(order, fields=fields, body=b"", conversation=conversation, marks=transcript.marks)
 
 
 def _read_as_chat(request: Fields, chat: Fields, read_names: frozenset[str]) -> InboundRequest:

@@ -5,7 +5,7 @@ to read it. Otherwise the same model writes a summary: in the Responses API if t
 completions. Either way it is one call, held, priced and recorded like any other, with the mark ``compaction``.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from http import HTTPStatus
 
 import msgspec
@@ -15,8 +15,6 @@ from gateway.domain.answer import (
     AnswerBegan,
     AnswerEvent,
     AnswerFinished,
-    AnswerMark,
-    AnswerPart,
     BlockKind,
     Piece,
     join_strings,
@@ -24,7 +22,6 @@ from gateway.domain.answer import (
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.failure import Failure
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
-from gateway.domain.rawjson import Fields
 from gateway.domain.usage import Usage
 from gateway.inbound.api import AttemptPlan
 from gateway.inbound.chat.conversation import finish_translation
@@ -36,8 +33,6 @@ from gateway.inbound.responses.request import read_fields, response_plan, transl
 from gateway.inbound.responses.summary import COMPACTION, seal_summary, summary_order
 from gateway.inbound.responses.tools import ToolTable
 from gateway.upstream.adapter import DialectAdapter, WholeAnswer
-from gateway.upstream.openai.responses_reader import OutputReader
-from gateway.upstream.translation import conversation_of
 from gateway.upstream.vendors import speaks_responses, vendor_of
 
 PATH = "/responses/compact"
@@ -86,21 +81,6 @@ class CompactionRenderer(ResponseRenderer):
         return rawjson.encode({**head, "output": list(map(msgspec.Raw, self._items)), "usage": usage_object(usage)})
 
 
-class _SummaryReader(OutputReader):
-    """Reads a response that is a summary, and marks it as one."""
-
-    def end_response(self, response: Fields, event: Fields, status: str) -> Iterator[AnswerPart]:
-        yield AnswerMark(COMPACTION)
-        yield from super().end_response(response, event, status)
-
-
-class SummaryRelay(ResponsesRelay):
-    """Asks a channel that speaks the API for a summary. Implements ``DialectAdapter``."""
-
-    def reader(self, order: Order, channel: Channel) -> OutputReader:
-        return _SummaryReader(order, channel)
-
-
 class CompactRelay(ResponsesRelay):
     """Calls the compaction path of a channel that may have it. If the channel lacks it, the model writes a summary."""
 
@@ -142,7 +122,7 @@ def plan_compaction(
     at_path: bool,
 ) -> AttemptPlan:
     """Returns how a conversation is compacted at a channel. Raises BadRequest."""
-    params = read_fields(order.fields)
+    order, params = msgspec.structs.replace(order, marks=(COMPACTION,)), read_fields(order.fields)
 
     def make_renderer(sent: Order) -> CompactionRenderer:
         return CompactionRenderer(response_plan(order, params, ToolTable(), sent), at_path=at_path)
@@ -151,14 +131,12 @@ def plan_compaction(
         native = native_order(order, channel.overrides)
         if not at_path and vendor_of(channel).name in _TRIGGER_VENDORS:
             return AttemptPlan(ResponsesRelay(chat), native, native=True)
-        summaries = response_adapter(SummaryRelay(chat), make_renderer)
+        summaries = response_adapter(ResponsesRelay(chat), make_renderer)
         if not at_path:
             return AttemptPlan(summaries, summary_order(native), native=True)
         relay = CompactRelay(chat, summary_order(native), summaries)
         return AttemptPlan(relay, native, native=True, repair=relay.repair)
     summary = summary_order(order)
     translated, _ = translate_responses(summary, read_fields(summary.fields))
-    conversation = conversation_of(translated)
-    conversation = msgspec.structs.replace(conversation, marks=(*conversation.marks, COMPACTION))
-    translated = finish_translation(msgspec.structs.replace(translated, conversation=conversation), channel, chat)
+    translated = finish_translation(translated, channel, chat)
     return AttemptPlan(response_adapter(chat, make_renderer), translated, native=False)

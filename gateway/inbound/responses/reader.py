@@ -253,7 +253,7 @@ class ResponsesReader(NativeTap):
     def _count_item(self, item: Fields, *, is_whole: bool = False) -> None:
         """Count a call; and the texts of an item that came whole."""
         kind = rawjson.text_at(item.get("type"))
-        if kind == COMPACTION:
+        if kind == COMPACTION and kind not in self.order.marks:
             self.add_mark(COMPACTION)
         if kind.endswith("_call"):
             self._has_call = self._has_call or kind in ("function_call", "custom_tool_call")

@@ -33,6 +33,7 @@ from gateway.upstream.failures import REJECTED
 from gateway.upstream.null_values import NULLS
 from gateway.upstream.openai.dialect import MIN_LIMIT, endpoint
 from gateway.upstream.openai.responses import NOT_CONVERTED, PATH, refuses_reasoning
+from gateway.upstream.openai.responses_reader import OutputReader
 from gateway.upstream.overrides import with_parameters
 from gateway.upstream.request_rules import fit_request, is_rule
 from gateway.upstream.translation import with_limit
@@ -231,6 +232,10 @@ class ResponsesRelay(Adapter):
             dropped=dropped,
             lowered_cap=lowered,
         )
+
+    def reader(self, order: Order, channel: Channel) -> OutputReader:
+        """See ``DialectAdapter``: a summary of the conversation is rendered."""
+        return OutputReader(order, channel)
 
     def stream(self, order: Order, channel: Channel) -> NativeStream:
         return NativeStream(channel, ResponsesReader(order, channel))

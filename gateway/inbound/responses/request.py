@@ -233,11 +233,11 @@ def translate_responses(order: Order, params: ResponsesFields) -> tuple[Order, T
         choice=tools.read_choice(params.tool_choice),
         param_names=_PARAM_NAMES,
         extras=(*_names_left_out(order.fields, tools), *reader.lost),
-        marks=reader.transcript.marks,
     )
     fields = _parameters(_with_updates(params, reader.updates), order.fields)
-    translated = msgspec.structs.replace(order, fields=fields, body=b"", conversation=conversation, forward={})
-    return translated, tools
+    marks = (*order.marks, *reader.transcript.marks)
+    order = msgspec.structs.replace(order, fields=fields, body=b"", conversation=conversation, marks=marks, forward={})
+    return order, tools
 
 
 def _names_left_out(request: Fields, tools: ToolTable) -> list[str]:

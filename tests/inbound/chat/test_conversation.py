@@ -149,9 +149,9 @@ def test_calls_without_a_proper_id_have_their_results(id: dict[str, Any], named:
 
 @pytest.mark.parametrize("arguments", ["{", "[1]", '"x"', "1"])
 def test_arguments_are_an_object(arguments: str) -> None:
-    found = _read({"role": "assistant", "tool_calls": [call("a", "f", arguments)]})
-    assert rawjson.value(found.turns[0].calls[0].arguments) == {"invalid_arguments": arguments}
-    assert "tool_arguments_repaired" in found.marks
+    order = translated({"messages": [{"role": "assistant", "tool_calls": [call("a", "f", arguments)]}]})
+    assert rawjson.value(conversation_of(order).turns[0].calls[0].arguments) == {"invalid_arguments": arguments}
+    assert "tool_arguments_repaired" in order.marks
 
 
 def test_arguments_may_come_as_the_object_itself() -> None:
