@@ -71,6 +71,8 @@ def _check_json(request: web.BaseRequest) -> None:
     headers = request.headers
     if hdrs.CONTENT_ENCODING in headers and headers["Content-Encoding"].strip().lower() not in ("", "identity"):
         msg = f"a compressed body ({headers['Content-Encoding'][:20]!a}) is not accepted; send it uncompressed"
+        if headers["Content-Encoding"] == "zstd":
+            msg += "; with Codex: --disable enable_request_compression"
         raise RequestRefused(msg, code="unsupported_media_type")
     kind = headers.get(hdrs.CONTENT_TYPE)
     if kind == "application/json" or (kind is None and hdrs.ORIGIN not in headers):

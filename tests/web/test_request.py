@@ -135,10 +135,19 @@ async def test_without_memory_a_body_is_refused_unless_its_type_is_wrong_anyway(
     assert answer.status == status
 
 
-async def test_what_curl_sends_by_default_is_refused_with_the_option_that_helps(client: Client) -> None:
-    answer = await client.ask("POST", "/", b"{}", {"content-type": "application/x-www-form-urlencoded"})
+@pytest.mark.parametrize(
+    ("headers", "advice"),
+    [
+        ({"content-type": "application/x-www-form-urlencoded"}, b"; with curl: -H 'Content-Type: application/json'"),
+        ({"content-encoding": "zstd"}, b"send it uncompressed; with Codex: --disable enable_request_compression"),
+    ],
+)
+async def test_what_programs_send_by_default_is_refused_with_the_option_that_helps(
+    client: Client, headers: dict[str, str | None], advice: bytes
+) -> None:
+    answer = await client.ask("POST", "/", b"{}", headers)
     assert answer.status == 415
-    assert b"with curl: -H 'Content-Type: application/json'" in answer.body
+    assert advice in answer.body
 
 
 @pytest.mark.parametrize("size", [0, 1, 65_536, 3_000_000])
