@@ -41,8 +41,6 @@ class SealKind(StrEnum):
     """A JSON array of ``thinking`` and ``redacted_thinking`` blocks."""
     GEMINI = "g"
     """A JSON object of thought signatures by the ids of the tool calls that they belong to."""
-    OPENAI = "o"
-    """A reasoning item of Responses."""
     COMPACTION = "c"
     """A JSON string: the summary that stands for a conversation."""
     PLAIN = "p"
@@ -281,6 +279,8 @@ class AnswerForm(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Fields of the request that the answer repeats, instead of those with the same names in ``Order.fields``."""
     has_functions: bool = False
     """Whether the client offers ``functions``, not ``tools``, so that a chat completion has a ``function_call``."""
+    muted: bool = False
+    """Whether a Messages client wants no output. It gets none."""
     image_objects: bool = False
     """Whether images are written as ``{"value": ...}``, for Ollama's Python client, instead of as strings."""
 

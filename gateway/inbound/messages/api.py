@@ -248,8 +248,8 @@ class Messages(InboundApi):
             native = native_order(order, channel.overrides)
             repair = None if channel.strict else repaired_order
             return AttemptPlan(MessagesRelay(chat), native, native=True, repair=repair)
-        translated, style = translate_messages(order)
-        return AttemptPlan(message_adapter(chat, style), finish_translation(translated, channel, chat), native=False)
+        translated = finish_translation(translate_messages(order), channel, chat)
+        return AttemptPlan(message_adapter(chat), translated, native=False)
 
     def status(self, error: GatewayError) -> int:
         if isinstance(error, UpstreamError):

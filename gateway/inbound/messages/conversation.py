@@ -10,7 +10,7 @@ import re
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.domain.answer import PLAIN_SEAL, Seal, SealKind, parse_seal
+from gateway.domain.answer import PLAIN_SEAL, AnswerForm, Seal, SealKind, parse_seal
 from gateway.domain.conversation import (
     Block,
     CallPart,
@@ -28,7 +28,6 @@ from gateway.domain.rawjson import NULL, Fields, is_nothing
 from gateway.domain.transcript import Transcript
 from gateway.inbound.json_body import check_text, unread_names
 from gateway.inbound.media import document_part, image_part, media_type_of
-from gateway.inbound.messages.render import MessageStyle
 from gateway.inbound.messages.tools import TOOL_CHANGE_TYPES, changed_tools, is_known_block, read_tools, readable_texts
 from gateway.upstream.anthropic.messages import TOOLS
 from gateway.upstream.efforts import sent_effort
@@ -113,8 +112,8 @@ _UNTRANSLATABLE = {
 """Fields that may not be left out because the answer would change, with what a channel of the dialect does."""
 
 
-def translate_messages(order: Order) -> tuple[Order, MessageStyle]:
-    """Returns the order with its conversation, and how its answer is written. Raises BadRequest."""
+def translate_messages(order: Order) -> Order:
+    """Returns the order with its conversation. Raises BadRequest."""
     request = order.fields
     _refuse_untranslatable(request)
     reader = _MessageReader()
@@ -141,11 +140,10 @@ def translate_messages(order: Order) -> tuple[Order, MessageStyle]:
         fields["parallel_tool_calls"] = msgspec.Raw(b"false")
     if order.stream:
         fields["stream"] = request["stream"]
-    is_muted, marks = rawjson.maybe(request["max_tokens"]) == 0, reader.transcript.marks
-    translated = msgspec.structs.replace(
-        order, fields=fields, body=b"", conversation=conversation, marks=marks, forward={}, query=""
+    form, marks = AnswerForm(muted=rawjson.maybe(request["max_tokens"]) == 0), reader.transcript.marks
+    return msgspec.structs.replace(
+        order, fields=fields, body=b"", conversation=conversation, marks=marks, forward={}, query="", form=form
     )
-    return translated, MessageStyle(muted=is_muted)
 
 
 def _refuse_untranslatable(fields: Fields) -> None:

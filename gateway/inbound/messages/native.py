@@ -30,11 +30,11 @@ from gateway.domain.json_text import as_utf8, contains
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.output_limit import STANDARD_FIELDS
 from gateway.domain.rawjson import Fields
-from gateway.domain.sse import BOM, is_stream
+from gateway.domain.sse import is_stream
 from gateway.inbound.media import image_type_of
 from gateway.inbound.messages.conversation import described_block
 from gateway.inbound.messages.native_answer import MessageTap
-from gateway.inbound.messages.render import MessageStyle, message_adapter
+from gateway.inbound.messages.render import message_adapter
 from gateway.inbound.messages.tools import TOOL_CHANGE_TYPES, USUAL_BLOCKS, changed_tools, is_refused_block
 from gateway.inbound.relay import NativeStream, lower_cap, native_body, native_failure, native_headers
 from gateway.upstream.adapter import Adapter, DialectAdapter, WholeAnswer, failing_attempt
@@ -209,10 +209,9 @@ class MessagesRelay(Adapter):
 
     def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
         if is_stream(body):
-            return message_adapter(self._dialect, MessageStyle(native=True)).whole(body, order, channel)
-        body = as_utf8(body.strip().removeprefix(BOM))
+            return message_adapter(self._dialect).whole(body, order, channel)
         with failing_attempt(body, channel):
-            return self._tap(order, channel).read_whole(body)
+            return self._tap(order, channel).read_whole(as_utf8(body))
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         """Returns the failure, which never means that the channel lacks Messages: its dialect has no other API."""

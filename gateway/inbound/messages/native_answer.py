@@ -18,7 +18,7 @@ from gateway.domain.failure import AttemptFailed
 from gateway.domain.order import Order
 from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.screen import Screen
-from gateway.domain.sse import SMALL_NUMBER, PieceDecoder, SSEEvent, write_event
+from gateway.domain.sse import BOM, SMALL_NUMBER, PieceDecoder, SSEEvent, write_event
 from gateway.domain.usage import Usage
 from gateway.inbound.messages.native_events import deltas_of, empty_fields, message_event, message_events
 from gateway.inbound.messages.render import usage_object
@@ -268,7 +268,7 @@ class MessageTap(NativeTap):
 
     def _read_message(self, body: bytes) -> Fields:
         """Returns the fields of a whole answer. Raises AttemptFailed for an error, ValueError for anything else."""
-        message = rawjson.fields(body)
+        message = rawjson.fields(body.strip().removeprefix(BOM))
         if (failure := failure_in(self._channel, message)) is not None:
             raise AttemptFailed(failure)
         content = message.get("content", NULL)

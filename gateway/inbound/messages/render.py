@@ -7,7 +7,6 @@ with all of its numbers. At the beginning it is a low estimate, unless the upstr
 A thinking block of another vendor ends with the gateway's own signature (``Seal``): clients send back no other.
 """
 
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -124,15 +123,6 @@ def _citation(citation: Citation) -> dict[str, Any]:
     }
 
 
-class MessageStyle(msgspec.Struct, frozen=True, kw_only=True):
-    """What a message takes from its request."""
-
-    muted: bool = False
-    """Whether the client wants no output. It gets none."""
-    native: bool = False
-    """Whether the upstream speaks Messages, so that clients get its thoughts as it made them."""
-
-
 def _tool_use(call: ToolCallBegan, arguments: Any) -> dict[str, Any]:
     return {"type": "tool_use", "id": TOOLS.valid_name(call.id), "name": call.name, "input": arguments}
 
@@ -140,10 +130,9 @@ def _tool_use(call: ToolCallBegan, arguments: Any) -> dict[str, Any]:
 class MessagesRenderer(Renderer):
     """Writes the events of a stream."""
 
-    def __init__(self, order: Order, style: MessageStyle) -> None:
+    def __init__(self, order: Order) -> None:
         self._order = order
-        self._style = style
-        self._ending = _MUTED_ENDING if style.muted else _DEFAULT_ENDING
+        self._ending = _MUTED_ENDING if order.form.muted else _DEFAULT_ENDING
         self._refused = False
         self._index = -1
         self._open_kind = ""
@@ -158,7 +147,7 @@ class MessagesRenderer(Renderer):
             report = _opening_usage(msgspec.structs.replace(usage, output=0))
             start = {"type": "message_start", "message": _message(self._order, [], report, None, None)}
             return write_event(b"message_start", rawjson.encode(start)) + _PING
-        return b"" if self._style.muted else self._render(event)
+        return b"" if self._order.form.muted else self._render(event)
 
     def _render(self, event: AnswerEvent) -> bytes:
         out = b""
@@ -188,7 +177,8 @@ class MessagesRenderer(Renderer):
 
     def tail(self, usage: Usage) -> bytes:
         """Returns the end. An answer without any block gets an empty one, because clients would call again."""
-        empty_block = b"" if self._index >= 0 or self._style.muted else self._begin_unless_open("text") + self._end()
+        has_blocks = self._index >= 0 or self._order.form.muted
+        empty_block = b"" if has_blocks else self._begin_unless_open("text") + self._end()
         reason, sequence = self._ending
         delta = {"stop_reason": reason, "stop_sequence": sequence}
         totals = {"type": "message_delta", "delta": delta, "usage": _final_usage(usage)}
@@ -227,13 +217,9 @@ class MessagesRenderer(Renderer):
 class WholeMessageRenderer(WholeRenderer):
     """Writes a whole message. Consecutive content of one kind is one block."""
 
-    def __init__(self, order: Order, style: MessageStyle) -> None:
-        super().__init__(order)
-        self._style = style
-
     def tail(self, usage: Usage) -> bytes:
         report = {**_opening_usage(usage), **_final_usage(usage)}
-        if self._style.muted:
+        if self._order.form.muted:
             return rawjson.encode(_message(self._order, [], report, *_MUTED_ENDING))
         has_refusal = any(block.kind is BlockKind.REFUSAL for block in self.blocks)
         content = [part for block in self.blocks for part in self._content_blocks(block)]
@@ -248,14 +234,14 @@ class WholeMessageRenderer(WholeRenderer):
         if block.call is not None:
             return [_tool_use(block.call, block.arguments)]
         if block.kind is BlockKind.REASONING:
-            seal = block.seal or PLAIN_SEAL
-            if self._style.native and seal.kind is SealKind.ANTHROPIC:
+            seal, is_native = block.seal or PLAIN_SEAL, self._order.conversation is None
+            if is_native and seal.kind is SealKind.ANTHROPIC:  # the thoughts as the upstream made them
                 return list(rawjson.value(seal.content))
             return [{"type": "thinking", "thinking": block.text, "signature": seal_text(seal)}]
         citations = {"citations": [_citation(citation) for citation in block.citations]} if block.citations else {}
         return [{"type": "text", "text": block.text, **citations}]
 
 
-def message_adapter(dialect: DialectAdapter, style: MessageStyle) -> RenderingAdapter:
+def message_adapter(dialect: DialectAdapter) -> RenderingAdapter:
     """Returns the adapter that writes a dialect's answers as messages."""
-    return RenderingAdapter(dialect, partial(MessagesRenderer, style=style), partial(WholeMessageRenderer, style=style))
+    return RenderingAdapter(dialect, MessagesRenderer, WholeMessageRenderer)

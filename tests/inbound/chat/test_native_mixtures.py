@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ from hypothesis import given, strategies as st
 from gateway.domain.usage import Usage
 from gateway.inbound import event_stream
 from gateway.inbound.chat.render import WholeChatRenderer
-from gateway.inbound.messages.render import MessagesRenderer, MessageStyle
+from gateway.inbound.messages.render import MessagesRenderer
 from gateway.inbound.rendering import RenderingAdapter
 from gateway.upstream.adapter import AnswerStream
 from gateway.upstream.openai.dialect import OpenAIDialect
@@ -72,7 +71,7 @@ Outcome = tuple[bytes, bool, str, tuple[str, ...], int, int, int, Usage | None]
 
 def rendered_stream() -> AnswerStream:
     """A stream of chat completions that is written as Messages."""
-    adapter = RenderingAdapter(OpenAIDialect(), partial(MessagesRenderer, style=MessageStyle()), WholeChatRenderer)
+    adapter = RenderingAdapter(OpenAIDialect(), MessagesRenderer, WholeChatRenderer)
     return adapter.stream(order(TWO_CHOICES), channel())
 
 

@@ -36,7 +36,7 @@ def translation(*, preset: str = "", dialect: Dialect = Dialect.OPENAI, **fields
 
 def put_to(request: InboundRequest, **at: Any) -> Order:
     """The request as a channel gets it."""
-    order, _ = translate_messages(MESSAGES.order(request, CallId("req_0123456789abcdef01234567"), Millis(0)))
+    order = translate_messages(MESSAGES.order(request, CallId("req_0123456789abcdef01234567"), Millis(0)))
     target = channel(**at)
     return finish_translation(order, target, new_adapter(target.dialect))
 
