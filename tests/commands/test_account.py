@@ -20,17 +20,6 @@ def test_the_account_is_shown_to_the_last_nano_dollar() -> None:
     assert ["budget", "$1.20 of $5.00 and 12.3k of 1M tokens a day"] in lines
 
 
-def test_the_pace_of_a_budget_is_that_since_the_first_grant(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So it is in the console: a home that is an hour old has not had a whole day for what it spent."""
-    budgets = [msgspec.structs.replace(BUDGET, window=Window.MONTH, resets_at_ms=Millis(NOW + 20 * 86_400_000))]
-    account = msgspec.structs.replace(ACCOUNT, budgets=budgets)
-    monkeypatch.setattr("gateway.commands.formatting.now", lambda: NOW)
-    for before, shown in ((2 * 86_400_000, "at this pace used up on"), (15 * 86_400_000, "lasts at this pace")):
-        begun = msgspec.structs.replace(account, begun_ms=Millis(NOW - before))
-        ran = run("account", "show", answers={"GET /account": begun})
-        assert shown in ran.out
-
-
 @pytest.mark.parametrize("command", [("show",), ("grant", "1"), ("set", "--budget", "month=5")], ids=" ".join)
 def test_every_answer_has_the_same_forecasts(command: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.commands.formatting.now", lambda: NOW)

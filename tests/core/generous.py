@@ -33,7 +33,8 @@ class GenerousUpstream:
         path = urlsplit(prepared.url).path
         self.bounded = spent_for(path, body).bounded
         answer = answer_to(path, body)
-        self._report_cache(answer.get("usage") or answer["usageMetadata"])
+        if self._cached or self._written:
+            self._report_cache(answer.get("usage") or answer["usageMetadata"])
         return FakeReply(json.dumps(answer).encode())
 
     def _report_cache(self, usage: Doc) -> None:

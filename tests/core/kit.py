@@ -28,7 +28,7 @@ def channel(name: str = "up", *models: str, **fields: Any) -> Channel:
     pairs = [model.partition("=") for model in models or ("m",)]
     served = tuple(ServedModel(name=public, upstream=upstream) for public, _, upstream in pairs)
     usual = {"base_url": f"https://{name}.example/v1", "key": "sk-upstream-canary", "dialect": Dialect.OPENAI}
-    return Channel(id=ChannelId(f"ch_{name}"), name=name, models=served, **{**usual, **fields})
+    return Channel(id=ChannelId(f"ch_{name}"), name=name, **{**usual, "models": served, **fields})
 
 
 def route(name: str = "up", model: str = "m", **fields: Any) -> Route:

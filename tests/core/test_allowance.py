@@ -20,8 +20,8 @@ from gateway.domain.errors import BadRequest, QuotaExceeded
 from gateway.domain.limits import DEFAULT_OUTPUT
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.output_limit import MAX_TOKEN_COUNT
-from gateway.domain.price import Price, Tier
-from gateway.domain.units import DOLLAR, MILLION, Nanos
+from gateway.domain.price import Price
+from gateway.domain.units import DOLLAR, MILLION
 from gateway.upstream.dialects import chat_limit
 from gateway.upstream.openai.dialect import OpenAIDialect
 from tests.core import kit
@@ -309,19 +309,6 @@ def test_the_same_names_may_come_again_and_again() -> None:
 
 def test_one_limit_is_found_among_many_other_names() -> None:
     assert output(options={"num_predict": 700, **{f"x{n}": n for n in range(5000)}}, max_tokens=10) == capped(700)
-
-
-def test_the_hold_is_for_the_most_expensive_part_of_a_price() -> None:
-    price = Price(
-        model="m",
-        input=Nanos(2 * MILLION),
-        output=Nanos(MILLION),
-        cache_write=Nanos(9 * MILLION),
-        tiers=(Tier(above=10, input=Nanos(MILLION), output=Nanos(0)),),
-        per_call=Nanos(5),
-    )
-    found = needed(price=price, max_tokens=10)
-    assert (found.input, found.nanos) == (16, 10 * 9 + 10 + 5)
 
 
 TOOL = {"type": "function", "function": {"name": "f", "description": "Finds.", "parameters": {"type": "object"}}}

@@ -5,7 +5,7 @@ import pytest
 
 from gateway.core.event_bus import Batch, EventBus
 from gateway.domain.call import Record, Running
-from gateway.domain.events import CallProgress, CallStarted, Stopping
+from gateway.domain.events import CallProgress, CallStarted
 from gateway.domain.units import CallId, Millis
 
 
@@ -20,21 +20,6 @@ def running(number: int = 1, **more: Any) -> Running:
 
 def record(number: int = 1) -> Record:
     return Record(id=CallId(f"req_{number}"), ts=Millis(0))
-
-
-async def test_events_come_in_the_order_they_were_sent(bus: EventBus) -> None:
-    with bus.watch() as watcher:
-        bus.publish(CallStarted(call=running(1)))
-        bus.publish(CallStarted(call=running(2)))
-        bus.publish_record(record(1))
-        bus.publish(Stopping(until_ms=Millis(5), running=[]))
-        batch = await watcher.next_batch(0)
-    assert batch.notices == [
-        CallStarted(call=running(1)),
-        CallStarted(call=running(2)),
-        record(1),
-        Stopping(until_ms=Millis(5), running=[]),
-    ]
 
 
 async def test_later_progress_supersedes_earlier(bus: EventBus) -> None:

@@ -25,11 +25,11 @@ from gateway.domain.budget import Budget, Window
 from gateway.domain.channel import Dialect, Overrides, ServedModel, TokenLimitField
 from gateway.domain.errors import UpstreamError
 from gateway.domain.group import Fallback, Group
-from gateway.domain.order import Order
 from gateway.domain.price import Price, Tier
 from gateway.domain.settings import Settings
 from gateway.domain.units import DOLLAR, MILLION, CallId, Nanos
 from gateway.domain.usage import UsageSource
+from gateway.inbound.api import HttpRequest, InboundApi
 from gateway.inbound.chat.api import CHAT
 from gateway.upstream import dialects
 from gateway.upstream.adapter import WholeAnswer
@@ -159,35 +159,42 @@ class StorelessGateway(GenerousUpstream):
         for made in catalog.registry.channels.values():
             self.upstreams.on(made.name, lambda made=made: self.reply(made, self.upstreams.asked[-1][1]))  # type: ignore[misc]
 
-    async def spend(self, request: dict[str, Any], left: tuple[int, int]) -> Spending:
+    async def spend(
+        self, request: dict[str, Any], left: tuple[int, int] | None = None, api: InboundApi = CHAT
+    ) -> Spending:
         """What was held for a call, and what it used. Raises GatewayError.
 
         ``left``: percent of the money and of the tokens that are there between the least that the call needs at its
-        first model, and all that it may need at any.
+        first model, and all that it may need at any; None for as much as it wants.
         """
-        origin = CallOrigin(id=CallId("req_1"), api=CHAT, key="", app="", retry=0, ts=NOON, began=self.clock.mono())
-        asked = kit.ask(**request)
-        token = kit.token()
+        origin = CallOrigin(id=CallId("req_1"), api=api, key="", app="", retry=0, ts=NOON, began=self.clock.mono())
+        body = msgspec.json.encode({"model": "m", **request})  # without spaces, which would be held for
+        asked, token = api.parse(HttpRequest(body=body, target="", headers={})), kit.token()
         call = Call(CallContext(origin, asked, FakeClient(), self.catalog, token, group_of(token, self.catalog)))
         call.share = AnswerShare(AnswerMemory(Settings, ()))
-        needs = needs_by_model(call, visible_entry("m", token, self.catalog), self.attempts.preparer.recalled_tokens)
-        first, need = needs[0].need, largest_need(needs, call.context.group.multiplier)
-        money = Purse(max(1, between(first.min_nanos, need.nanos, left[0])))
-        tokens = between(first.input + first.minimum, need.input + need.output, left[1])
-        limited = msgspec.structs.replace(token, budgets=(Budget(window=Window.EVER, tokens=tokens),))
-        call.context = msgspec.structs.replace(call.context, token=limited)
+        money = Purse(10**18) if left is None else self._restrict(call, left)
         admission = admit(call, self.limiter, money, self.attempts.preparer.recalled_tokens)
         choice = self.attempts.chooser.first(call, admission.entry)
         assert choice.route is not None
         call.held, call.held_tokens = admission.hold_plan.nanos, admission.hold_plan.tokens
         call.begin_attempt(choice.route, choice.reason)
-        order = Order(fields=asked.fields, body=asked.body, model=asked.model)
+        order = msgspec.structs.replace(api.order(asked, origin.id, origin.ts), owner=token.id)
         got = await self.attempts.answer(call, admission.entry, order, choice)
         assert isinstance(got, WholeAnswer)
         call.result.usage = self.meter.usage(call, got)
-        assert call.result.usage.source is UsageSource.REPORTED
+        assert left is None or call.result.usage.source is UsageSource.REPORTED
         record = record_of(call, 200, mono=self.clock.mono())
         return Spending(call.held, record.cost, call.held_tokens, record.input + record.output)
+
+    def _restrict(self, call: Call, left: tuple[int, int]) -> Purse:
+        """Give the call's token a budget of tokens; the money there is."""
+        token = call.context.token
+        needs = needs_by_model(call, visible_entry("m", token, self.catalog), self.attempts.preparer.recalled_tokens)
+        first, need = needs[0].need, largest_need(needs, call.context.group.multiplier)
+        tokens = between(first.input + first.minimum, need.input + need.output, left[1])
+        limited = msgspec.structs.replace(token, budgets=(Budget(window=Window.EVER, tokens=tokens),))
+        call.context = msgspec.structs.replace(call.context, token=limited)
+        return Purse(max(1, between(first.min_nanos, need.nanos, left[0])))
 
 
 def between(least: int, most: int, percent: int) -> int:
@@ -281,7 +288,7 @@ def test_no_settled_cost_exceeds_its_hold(
     async def work() -> None:
         for request in requests:
             try:
-                spent = await middle.spend(request, left)
+                spent = await middle.spend({"messages": kit.MESSAGES, **request}, left)
             except UpstreamError as error:
                 if error.code not in ("unsupported_parameter", "upstream_rejected", "upstream_error"):
                     raise

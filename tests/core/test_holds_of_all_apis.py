@@ -6,38 +6,28 @@ Clients and owners of channels mix them into requests to every dialect; the upst
 import asyncio
 import json
 from typing import Any
-from urllib.parse import urlsplit
 
 import msgspec
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from gateway.core.admission import admit, group_of
-from gateway.core.answer_memory import AnswerMemory, AnswerShare
-from gateway.core.call import Call, CallContext, CallOrigin
-from gateway.core.settlement import record_of
-from gateway.domain.channel import Channel, Dialect, Overrides
+from gateway.domain.channel import Dialect, Overrides
 from gateway.domain.errors import GatewayError
 from gateway.domain.failure import ResponsesNeed
-from gateway.domain.order import Order, PreparedRequest
+from gateway.domain.order import Order
 from gateway.domain.price import Price
-from gateway.domain.settings import Settings
-from gateway.domain.units import DOLLAR, MILLION, CallId, Nanos
-from gateway.inbound.api import HttpRequest, InboundApi
+from gateway.domain.units import DOLLAR, MILLION, Nanos
+from gateway.inbound.api import InboundApi
 from gateway.inbound.chat.api import CHAT
 from gateway.inbound.completions.api import COMPLETIONS
 from gateway.inbound.embeddings.api import EMBEDDINGS
 from gateway.inbound.messages.api import MESSAGES
 from gateway.inbound.ollama.api import OLLAMA_CHAT, OLLAMA_EMBED, OLLAMA_GENERATE
 from gateway.inbound.responses.api import RESPONSES
-from gateway.upstream.adapter import WholeAnswer
 from tests.core import kit
-from tests.core.clocks import NOON
-from tests.core.ends import FakeClient, FakeReply
 from tests.core.test_holds import StorelessGateway, configured
-from tests.core.test_quota import Purse
 from tests.domain.test_media_size import PAGE, pdf
-from tests.fakes.obedient import BATCHES, CAPS, COUNTS, THINKING, answer_to, spent_for
+from tests.fakes.obedient import BATCHES, CAPS, COUNTS, THINKING
 from tests.house import amount
 
 Doc = dict[str, Any]
@@ -162,37 +152,11 @@ CHANNELS = st.lists(
 PRICE = Price(model="m", input=Nanos(2 * DOLLAR), output=Nanos(9 * DOLLAR))
 
 
-class ObedientGateway(StorelessGateway):
-    """A gateway's middle without its store, from admission to the record, for every API."""
-
-    def reply(self, channel: Channel, prepared: PreparedRequest) -> FakeReply:
-        path, body = urlsplit(prepared.url).path, json.loads(prepared.body)
-        self.bounded = spent_for(path, body).bounded
-        return FakeReply(json.dumps(answer_to(path, body)).encode())
-
-    def take_chats_as_responses(self) -> None:
-        learned = self.attempts.preparer.learned
-        for channel in self.catalog.registry.channels.values():
-            for served in channel.models if channel.dialect is Dialect.OPENAI else ():
-                learned.learn_responses(channel.id, served, ResponsesNeed.MODEL, self.clock.wall())
-
-    async def cost(self, api: InboundApi, request: Doc) -> tuple[int, int]:
-        """What was held for a call with enough money, and what it cost. Raises GatewayError."""
-        origin = CallOrigin(id=CallId("req_1"), api=api, key="", app="", retry=0, ts=NOON, began=self.clock.mono())
-        body = msgspec.json.encode({"model": "m", **request})  # without spaces, which would be held for
-        asked, token = api.parse(HttpRequest(body=body, target="", headers={})), kit.token()
-        call = Call(CallContext(origin, asked, FakeClient(), self.catalog, token, group_of(token, self.catalog)))
-        call.share = AnswerShare(AnswerMemory(Settings, ()))
-        admission = admit(call, self.limiter, Purse(10**18), self.attempts.preparer.recalled_tokens)
-        choice = self.attempts.chooser.first(call, admission.entry)
-        assert choice.route is not None
-        call.held, call.held_tokens = admission.hold_plan.nanos, admission.hold_plan.tokens
-        call.begin_attempt(choice.route, choice.reason)
-        order = msgspec.structs.replace(api.order(asked, origin.id, origin.ts), owner=token.id)
-        got = await self.attempts.answer(call, admission.entry, order, choice)
-        assert isinstance(got, WholeAnswer)
-        call.result.usage = self.meter.usage(call, got)
-        return call.held, record_of(call, 200, mono=self.clock.mono()).cost
+def take_chats_as_responses(middle: StorelessGateway) -> None:
+    learned = middle.attempts.preparer.learned
+    for channel in middle.catalog.registry.channels.values():
+        for served in channel.models if channel.dialect is Dialect.OPENAI else ():
+            learned.learn_responses(channel.id, served, ResponsesNeed.MODEL, middle.clock.wall())
 
 
 @pytest.mark.parametrize("api", BASES, ids=lambda api: type(api).__name__)
@@ -201,15 +165,15 @@ class ObedientGateway(StorelessGateway):
 def test_no_call_exceeds_its_hold(api: InboundApi, data: st.DataObject, channels: list[Any], extras: Doc) -> None:
     request = data.draw(BASES[api])
     request = {**extras, **request, "stream": False}
-    middle = ObedientGateway(configured(channels, [PRICE, PRICE], MILLION), (0, 0))
+    middle = StorelessGateway(configured(channels, [PRICE, PRICE], MILLION), (0, 0))
     if data.draw(st.booleans()):
-        middle.take_chats_as_responses()
+        take_chats_as_responses(middle)
     try:
-        held, cost = asyncio.run(middle.cost(api, request))
+        spent = asyncio.run(middle.spend(request, api=api))
     except GatewayError:
         return
     asked = middle.upstreams.asked[-1][1] if middle.upstreams.asked else None
-    assert cost <= held or not middle.bounded, (asked, msgspec.json.encode(request))
+    assert spent.cost <= spent.held or not middle.bounded, (asked, msgspec.json.encode(request))
 
 
 _WIDE = {f"name{number}": {"type": "string", "description": "d" * 90} for number in range(60)}
@@ -269,9 +233,9 @@ def calling(call: Doc) -> Doc:
 )
 def test_what_a_translation_adds_is_held_for(api: InboundApi, place: tuple[Dialect, str, str], request_: Doc) -> None:
     cap = {"max_output_tokens": 16} if api is RESPONSES else {"max_tokens": 16, "options": {"num_predict": 16}}
-    middle = ObedientGateway(configured([(place, None, None, None)], [PRICE, PRICE], MILLION), (0, 0))
-    held, cost = asyncio.run(middle.cost(api, {**request_, **cap}))
-    assert cost <= held
+    middle = StorelessGateway(configured([(place, None, None, None)], [PRICE, PRICE], MILLION), (0, 0))
+    spent = asyncio.run(middle.spend({**request_, **cap}, api=api))
+    assert spent.cost <= spent.held
 
 
 CALLED: Doc = {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": {}}}
@@ -288,11 +252,11 @@ USED: Doc = {"type": "tool_use", "id": "call_1", "name": "f", "input": {}}
     ids=["chat", "messages", "ollama"],
 )
 def test_reasoning_that_goes_back_with_its_calls_is_held_for(api: InboundApi, turn: Doc) -> None:
-    middle = ObedientGateway(configured([(GPT, None, None, None)], [PRICE, PRICE], MILLION), (0, 0))
-    middle.take_chats_as_responses()
+    middle = StorelessGateway(configured([(GPT, None, None, None)], [PRICE, PRICE], MILLION), (0, 0))
+    take_chats_as_responses(middle)
     turns = [{"role": "user", "content": "Hi"}, {"role": "assistant", **turn}]
     request = {"messages": turns, "max_tokens": 16, "options": {"num_predict": 16}, "stream": False}
-    held_before, _ = asyncio.run(middle.cost(api, request))
+    held_before = asyncio.run(middle.spend(request, api=api)).held
     sealed = "c2Vh" * 30_000
     items = [
         {"type": "reasoning", "encrypted_content": sealed},
@@ -301,7 +265,7 @@ def test_reasoning_that_goes_back_with_its_calls_is_held_for(api: InboundApi, tu
     (channel,), owner = middle.catalog.registry.channels.values(), kit.token().id
     reader = middle.attempts.preparer.responses.reader(Order(fields={}, model="m", owner=owner), channel)
     assert list(reader.read_whole(json.dumps({"output": items}).encode()))
-    held, cost = asyncio.run(middle.cost(api, request))
+    spent = asyncio.run(middle.spend(request, api=api))
     assert middle.upstreams.asked[-1][1].body.count(sealed.encode()) == 1
-    assert cost <= held
-    assert held - held_before >= len(sealed) // 3 * PRICE.input // MILLION
+    assert spent.cost <= spent.held
+    assert spent.held - held_before >= len(sealed) // 3 * PRICE.input // MILLION

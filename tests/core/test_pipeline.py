@@ -11,7 +11,6 @@ import pytest
 
 from gateway.domain import errors
 from gateway.domain.account import Account
-from gateway.domain.answer import Buffer
 from gateway.domain.budget import Budget
 from gateway.domain.call import Outcome
 from gateway.domain.cost import cost
@@ -77,21 +76,6 @@ async def test_a_patient_clients_answer_waits_for_its_record(up: Rig) -> None:
     assert (written, up.store.calls.count, up.spent) == ([], 0, GOOD_COST)
     await asyncio.sleep(0)
     assert (written, up.store.calls.count) == ([1], 1)
-
-
-async def test_the_end_of_a_stream_waits_for_its_record(up: Rig) -> None:
-    """Who has the end has a record."""
-    streams(up, *GOOD_STREAM)
-    seen: list[tuple[bool, int]] = []
-    write = up.client.write
-
-    async def watched(data: Buffer) -> None:
-        seen.append((DONE in bytes(data), len(up.records)))
-        await write(data)
-
-    up.client.write = watched  # type: ignore[method-assign]
-    await up.call(stream=True)
-    assert {(False, 0), (True, 1)} == set(seen)
 
 
 async def test_the_hold_is_written_before_an_upstream_gets_the_call(up: Rig) -> None:

@@ -14,7 +14,6 @@ from gateway.domain.errors import InvalidToken, QuotaExceeded, RateLimited, Unav
 from gateway.domain.events import CallLeft
 from gateway.domain.group import Group
 from gateway.domain.limits import Limits
-from gateway.domain.settings import Settings
 from tests.core import kit
 from tests.core.ends import GOOD_STREAM, Answered, FakeClient, FakeReply, error_body, whole
 from tests.core.rig import Rig, until
@@ -243,21 +242,6 @@ async def test_waiting_is_better_than_a_paused_channel_which_is_the_last_resort(
     ward.limit("channel", concurrent=1, queue_s=0)
     assert (await ward.start()).headers["x-gateway-channel"] == "resting"
     await ward.finish(second)
-
-
-@pytest.mark.parametrize("streams", [2, 3])
-async def test_streams_of_a_token_are_limited_by_default(ward: Ward, streams: int) -> None:
-    """The limit itself is let through, one more is not."""
-    ward.stream = True
-    ward.rig.put("settings", "", Settings(token_streams=streams, queue_s=0))
-    tasks = [ward.start() for _ in range(streams)]
-    await until(lambda: len(ward.gates) == streams)
-    assert (await caught_task(ward.start())).code == "too_many_streams"
-    ward.stream = False
-    plain = ward.start()
-    await until(lambda: len(ward.gates) == streams + 1)
-    ward.release()
-    await asyncio.gather(plain, *tasks)
 
 
 async def test_a_place_that_is_not_needed_goes_to_others(ward: Ward) -> None:

@@ -48,19 +48,6 @@ def test_three_a_second_come_back() -> None:
     assert granted(retries, 10) == 3
 
 
-def test_a_storm_adds_a_fifth_and_three_a_second() -> None:
-    """A hundred calls a second for a minute, each wanting two more attempts, one call in flight at a time."""
-    mono = Mono()
-    retries = RetryBudget(mono, Flight())
-    calls = sent = 0
-    for _ in range(6000):
-        mono.now += 0.01
-        calls, retries.calls = calls + 1, retries.calls + 1
-        sent += 1 + granted(retries, 2)
-    assert sent <= 1.2 * calls + 3 * 60 + 3
-    assert sent >= 1.2 * calls
-
-
 K = FailureKind
 
 

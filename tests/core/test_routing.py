@@ -2,7 +2,6 @@
 
 import random
 from collections import Counter
-from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -236,20 +235,6 @@ def test_a_missing_model_is_not_a_last_resort(health: ChannelHealth) -> None:
         SkippedRoute("up", "does not have the model, retry in 10m00s", "missing", 600),
     )
     assert choose([route(model="n")], NONE, health, first).route == route(model="n")
-
-
-def test_a_half_open_channel_takes_one_trial_while_others_go_elsewhere(health: ChannelHealth, mono: Mono) -> None:
-    a, b = route("a", priority=1), route("b")
-    rest(health, a, 10)
-    mono.now += 10
-    trials = 0
-    with ExitStack() as running:
-        for _ in range(100):
-            chosen = choose([a, b], NONE, health, first).route
-            assert chosen is not None
-            running.enter_context(health.trying(chosen.channel.id))
-            trials += chosen == a
-    assert trials == 1
 
 
 def test_after_a_good_trial_the_channel_is_back(health: ChannelHealth, mono: Mono) -> None:

@@ -15,7 +15,7 @@ from gateway.domain.errors import GatewayError, InternalError, UpstreamError, Up
 from gateway.domain.estimate import OutputCounter, estimate
 from gateway.domain.group import Group
 from gateway.domain.order import Order
-from gateway.domain.price import Price, Rates, Tier
+from gateway.domain.price import Price, Rates
 from gateway.domain.prompt_size import prompt_tokens
 from gateway.domain.units import MILLION, CallId, Nanos
 from gateway.domain.usage import NOTHING, Usage, UsageSource
@@ -196,19 +196,6 @@ def test_the_cost_is_that_of_the_usage_at_the_price_of_the_call() -> None:
     record = record_of(settled_call(usage=USAGE, price=price), 200, mono=101.0)
     assert record.cost == 4_380_000
     assert record.rates == Rates(3_000_000_000, 300_000_000, 3_000_000_000, 15_000_000_000, 0, MILLION)
-
-
-def test_the_groups_multiplier_and_the_tier_are_kept_in_the_record() -> None:
-    price = Price(
-        model="m",
-        input=Nanos(MILLION),
-        output=Nanos(0),
-        tiers=(Tier(above=500, input=Nanos(2 * MILLION), output=Nanos(0)),),
-    )
-    record = record_of(
-        settled_call(usage=USAGE, price=price, group=Group(name="g", multiplier=1_500_000)), 200, mono=101.0
-    )
-    assert (record.cost, record.rates) == (3000, Rates(2 * MILLION, 2 * MILLION, 2 * MILLION, 0, 0, 1_500_000))
 
 
 def test_an_unpriced_call_has_no_rates() -> None:

@@ -5,7 +5,6 @@ import errno
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from gateway.domain.account import Account
@@ -184,13 +183,3 @@ async def test_what_broke_anyway_keeps_its_own_error_and_its_charge(up: Rig, dis
     assert up.client.error.code != "store_failed"
     (waiting,) = up.books.counters.backlog()
     assert (waiting.outcome, waiting.status, waiting.cost > 0) == (Outcome.UPSTREAM_CUT, 502, True)
-
-
-async def test_watchers_learn_of_the_record_that_was_kept(up: Rig, disk: Disk) -> None:
-    fails_in_usage(disk, "EIO")
-    with up.bus.watch() as watcher:
-        await caught(up.call())
-        events = (await watcher.next_batch(0)).notices
-    (told,) = [one for one in events if isinstance(one, Record)]
-    assert withheld(told) == WITHHELD
-    assert msgspec.json.encode(told)

@@ -18,16 +18,17 @@ from gateway.core.live_calls import CallDeadlines
 from gateway.core.memory import resident
 from gateway.domain.account import Account, Grant
 from gateway.domain.call import Record
-from gateway.domain.channel import Channel, Dialect, ServedModel
+from gateway.domain.channel import Channel
 from gateway.domain.group import Group
 from gateway.domain.key_owners import digest, hint
 from gateway.domain.price import Price
 from gateway.domain.registry import Change
 from gateway.domain.settings import Settings
 from gateway.domain.token import Token
-from gateway.domain.units import DOLLAR, ChannelId, Millis, Nanos, TokenId
+from gateway.domain.units import DOLLAR, Millis, Nanos, TokenId
 from gateway.server import open_engine
 from gateway.v1.ports import open_public_port
+from tests.core import kit
 from tests.fakes.client import Client
 
 HASTE = 20.0
@@ -57,14 +58,7 @@ class Gateway:
 
     def channel(self, base_url: str, *models: str, name: str = "up", **fields: Any) -> Channel:
         """Add or replace a channel; a model is ``public`` or ``public=upstream``."""
-        pairs = [model.partition("=") for model in models or ("m",)]
-        served = tuple(ServedModel(name=public, upstream=upstream) for public, _, upstream in pairs)
-        channel = Channel(
-            id=ChannelId(f"ch_{name}"),
-            name=name,
-            base_url=base_url,
-            **{"dialect": Dialect.OPENAI, "key": "sk-upstream-canary", "models": served, **fields},
-        )
+        channel = kit.channel(name, *models, base_url=base_url, **fields)
         self.change("channels", channel.id, channel)
         return channel
 

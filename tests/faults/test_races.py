@@ -15,9 +15,8 @@ from tests.fakes import law
 from tests.fakes.client import HELLO, Answer, Client, Doc
 from tests.fakes.gateway import OUTPUT, Gateway
 from tests.fakes.provider import Exchange, Provider, Script
-from tests.fakes.replies import cut, fail, reply, silence, slam, speak, speak_after, story
+from tests.fakes.replies import silence, speak, speak_after
 from tests.fakes.wire import PATIENCE_S
-from tests.house import amount
 
 CAPPED: Doc = {"model": "m", "messages": HELLO, "max_tokens": 10}
 
@@ -51,28 +50,6 @@ def walled() -> tuple[Script, asyncio.Event]:
     """A good upstream that answers nobody until the event is set."""
     wall = asyncio.Event()
     return speak_after(wall, speak(prompt=1, completion=1)), wall
-
-
-@pytest.mark.slow
-async def test_one_of_two_hundred_gets_the_last_unit_in_every_round(gateway: Gateway, provider: Provider) -> None:
-    hold = await hold_of(gateway, provider)
-    gateway.grant(-gateway.engine.store.books.available())
-    script, wall = walled()
-    provider.on("m", script)
-    books = gateway.engine.store.books
-    rounds = [200] + amount(4, 49) * [20]  # the race of 20 is the same, and the suite has little time
-    for number, count in enumerate(rounds):
-        gateway.grant(hold - books.available())
-        wall.clear()
-        racers = volley(gateway.client, count)
-        await ended(racers, count - 1)
-        await provider.asked(2 + number)
-        assert law.breaches(gateway, [provider]) == []
-        assert books.available() == 0
-        wall.set()
-        assert await tally(racers) == {(200, ""): 1, (429, "insufficient_quota"): count - 1}
-        await gateway.settled(0)
-    assert len(provider.exchanges) == 1 + len(rounds)
 
 
 async def test_without_a_cap_the_rest_goes_to_one(gateway: Gateway, provider: Provider) -> None:
@@ -110,21 +87,6 @@ async def test_two_caps_let_nobody_spend_more_than_there_is(gateway: Gateway, pr
     await gateway.settled(0)
     assert gateway.engine.store.books.spent(("token", "tok_racer")).nanos <= money
     assert gateway.engine.store.books.balance() >= 0
-
-
-async def test_when_all_fail_all_holds_come_back(gateway: Gateway, provider: Provider) -> None:
-    failures = [fail(500), fail(429), fail(400), fail(401), slam, cut(*story("a")[:1]), reply(b"<html>"), fail(404)]
-    names = [f"m{n}" for n in range(len(failures))]
-    for name, failure in zip(names, failures, strict=True):
-        gateway.channel(provider.base_url, name, name=f"c-{name}")
-        gateway.price(name)
-        provider.on(name, failure)
-    calls = (gateway.client.post({**CAPPED, "model": name}) for name in names * 25)
-    answers = await asyncio.gather(*calls)
-    assert {answer.status for answer in answers} & {200, 500} == set()
-    await gateway.settled(200)
-    books = gateway.engine.store.books
-    assert books.available() == books.balance() == gateway.engine.catalog.registry.granted
 
 
 @pytest.mark.parametrize("tight", ["token", "group", "account", "concurrent", "rpm"])

@@ -87,18 +87,6 @@ def test_stock_tinydb_reads_it(path: Path) -> None:
         assert (found["limits"], found.doc_id) == ({"rpm": 3}, 1)
 
 
-def test_what_is_removed_is_gone_and_what_is_added_again_is_back(path: Path) -> None:
-    entities = Entities(path)
-    entities.apply(ALL)
-    whole = entities.registry
-    named = [change for change in ALL if change.key]
-    entities.apply([Change(change.table, change.key, None) for change in named])
-    gone = Entities(path).registry
-    assert (gone.tokens, gone.groups, gone.channels, gone.prices, gone.grants) == ({}, {}, {}, {}, {})
-    entities.apply(named)
-    assert Entities(path).registry == whole
-
-
 def test_the_last_of_several_changes_of_one_entity_counts(path: Path) -> None:
     entities = Entities(path)
     entities.apply(ALL)

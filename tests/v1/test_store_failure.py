@@ -7,71 +7,17 @@ from pathlib import Path
 import pytest
 
 from gateway.domain.call import Record
-from gateway.domain.channel import Dialect
 from gateway.domain.events import StatusChanged
-from gateway.domain.settings import Durability
-from tests.fakes.client import Answer, read_answer
+from tests.fakes.client import read_answer
 from tests.fakes.disk import REASONS, Disk, Operation, Refusal
 from tests.fakes.gateway import Gateway
-from tests.fakes.messages import speak_messages
 from tests.fakes.provider import Provider
-from tests.fakes.replies import DONE, speak, speak_after
+from tests.fakes.replies import speak, speak_after
 
 
 @pytest.fixture
 def disk(home: Path, monkeypatch: pytest.MonkeyPatch) -> Disk:
     return Disk(monkeypatch, home)
-
-
-def complete(answer: Answer) -> bool:
-    ended = answer.body.endswith(DONE) or b"message_stop" in answer.body
-    return ended if b"data: " in answer.body else answer.status == 200
-
-
-APIS = {
-    "chat": (Dialect.OPENAI, speak()),
-    "messages": (Dialect.ANTHROPIC, speak_messages()),
-    "messages translated": (Dialect.OPENAI, speak()),
-}
-"""The API, perhaps with a word, and who answers."""
-
-
-@pytest.mark.sampled(8)
-@pytest.mark.parametrize("reason", ["EIO", "ENOSPC", "EFBIG", "EACCES"])
-@pytest.mark.parametrize("durability", Durability)
-@pytest.mark.parametrize("api", APIS)
-async def test_calls_in_flight_end_in_an_error_and_cost_nothing(
-    gateway: Gateway, provider: Provider, disk: Disk, reason: str, durability: Durability, api: str
-) -> None:
-    dialect, answers_well = APIS[api]
-    call = gateway.client.chat if api == "chat" else gateway.client.messages
-    gateway.channel(provider.base_url, dialect=dialect)
-    go_on = asyncio.Event()
-    gateway.settings(durability=durability)
-    provider.on("m", answers_well, speak_after(go_on, answers_well))
-    assert (await call()).status == 200
-    balance = gateway.engine.store.books.balance()
-    calls = [asyncio.ensure_future(call(stream=bool(n % 2))) for n in range(12)]
-    await provider.asked(13)
-    disk.judge = lambda operation: REASONS[reason] if operation.file.startswith("usage/") else None
-    go_on.set()
-    answers = await asyncio.gather(*calls)
-    assert [complete(answer) for answer in answers] == [False] * 12
-    for answer in answers[::2]:
-        assert (answer.status, answer.error["code"]) == (503, "store_failed")
-        assert (answer.head.get("retry-after"), answer.head.get("x-should-retry")) == ("5", "true")
-        assert "nothing is charged" in answer.error["message"]
-        assert answer.head.get("x-gateway-channel") == "up"
-    for answer in answers[1::2]:
-        assert (answer.status, b'"code":"store_failed"' in answer.body, complete(answer)) == (200, True, False)
-    assert gateway.engine.store.books.balance() == balance
-    assert ((await call()).status, (await call()).error["code"]) == (503, "store_unavailable")
-    disk.heal()
-    await gateway.until(lambda: gateway.engine.store.books.healthy)
-    ids = {answer.head.get("x-request-id") for answer in answers}
-    kept = [record for record in gateway.records if record.id in ids]
-    assert [(record.status, record.code, record.cost) for record in kept] == [(503, "store_failed", 0)] * 12
-    assert complete(await call(stream=True))
 
 
 async def test_a_connection_goes_on_behind_a_withheld_answer(gateway: Gateway, provider: Provider, disk: Disk) -> None:
