@@ -44,8 +44,8 @@ class Tail:
     def __init__(self, segment: Segment) -> None:
         self.segment = segment
         self._fd = files.open_file(segment.path, os.O_RDWR)
-        self._counts_links = os.fstat(self._fd).st_nlink > 0
-        """Whether the file system counts the links of a file, so that its deletion can be noticed."""
+        self._has_identity = self._is_in_place()
+        """Whether the file system tells files apart, so that the loss of this one can be noticed."""
         self._synced = segment.end
         """The offset before which everything is safe."""
         self._unsynced: list[bytes] = []
@@ -85,7 +85,7 @@ class Tail:
         return Mark(len(self._unsynced), self.segment.end)
 
     def sync(self) -> None:
-        """Sync the file. Raises OSError, even if the file was only deleted, because its calls would be lost.
+        """Sync the file. Raises OSError, even if the file was only deleted or moved, because its calls would be lost.
 
         After a failure only ``rebuild`` helps, because the system may have dropped unwritten data.
         """
@@ -98,8 +98,8 @@ class Tail:
         except OSError as exc:
             self._failure = exc
             raise
-        if self._counts_links and not os.fstat(self._fd).st_nlink:
-            self._failure = OSError(errno.ENOENT, "the file was deleted")
+        if self._has_identity and not self._is_in_place():
+            self._failure = OSError(errno.ENOENT, "the file was deleted, moved or replaced")
             raise self._failure
 
     def mark_synced(self, mark: Mark) -> None:
@@ -112,23 +112,25 @@ class Tail:
         """Rewrite the file from its safe part and the unsynced lines in memory, and sync it. Raises OSError."""
         safe = self._safe_bytes()
         lines = join_lines(self._unsynced, first=self._synced == len(HEAD)) if self._unsynced else b""
-        old_fd, self._fd = self._fd, -1
+        if _CLOSE_BEFORE_REPLACE:
+            self.close()
+        before = self._file_in_place()
         try:
-            if _CLOSE_BEFORE_REPLACE and old_fd >= 0:
-                os.close(old_fd)
             files.replace(self.segment.path, safe + lines + TAIL)
         finally:
-            if not _CLOSE_BEFORE_REPLACE and old_fd >= 0:
-                os.close(old_fd)
-            with suppress(OSError):  # the next append tries again
-                self._fd = files.open_file(self.segment.path, os.O_RDWR)
+            if self._file_in_place() != before:  # while nothing replaces a deleted file, only this one has its content
+                self.close()
+            if self._fd < 0:
+                with suppress(OSError):  # the next append tries again
+                    self._fd = files.open_file(self.segment.path, os.O_RDWR)
         self._synced, self._unverified = self.segment.end, False
         self._failure, self._torn = None, False
         self._unsynced.clear()
 
     def close(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
 
     def _safe_bytes(self) -> bytes:
         """Returns the synced part of the file. Raises OSError."""
@@ -139,6 +141,19 @@ class Tail:
         if len(safe) < self._synced:
             raise OSError(errno.EIO, "the file is shorter than it was")
         return safe
+
+    def _file_in_place(self) -> tuple[int, int]:
+        """Returns the identity of the file at the path; zeros if it was deleted or moved."""
+        try:
+            found = os.lstat(self.segment.path)
+        except OSError:
+            return 0, 0
+        return found.st_dev, found.st_ino
+
+    def _is_in_place(self) -> bool:
+        """Returns whether the open file is the one at the path."""
+        own = os.fstat(self._fd)
+        return (own.st_dev, own.st_ino) == self._file_in_place()
 
     def _truncate(self) -> None:
         """End the file after its last line. It is truncated first, so that no complete line follows closing braces."""

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gateway.domain.units import DOLLAR
+from gateway.store import files
 from gateway.store.log import HighWater
 from gateway.store.store import Store
 from gateway.store.verify import verify
@@ -29,6 +30,19 @@ def all_deleted(home: Path) -> None:
     for path in (home / "usage").iterdir():
         path.unlink()
     (home / "usage").rmdir()
+
+
+def moved(home: Path) -> None:
+    segments(home / "usage")[-1].rename(home / "elsewhere")
+
+
+def replaced(home: Path) -> None:
+    """By a copy, while a backup has a link to the original, as ``cp -al`` and ``rsync --link-dest`` make."""
+    path = segments(home / "usage")[-1]
+    os.link(path, home / "backup")
+    copy = home / "copy"
+    copy.write_bytes(path.read_bytes())
+    copy.replace(path)
 
 
 def lived(home: Path, calls: int, **options: int) -> Store:
@@ -115,12 +129,13 @@ def test_without_the_number_nothing_is_known_and_nothing_is_wrong(home: Path) ->
     again.close()
 
 
-def test_a_file_deleted_while_it_grows_is_rewritten(home: Path) -> None:
+@pytest.mark.parametrize("loss", [deleted, moved, replaced])
+def test_a_file_that_is_no_longer_in_its_place_is_rewritten(home: Path, loss: Loss) -> None:
     store = funded_store(home, 3)
-    deleted(home)
+    loss(home)
     settle(store, 3)
     assert store.books.sync()
-    assert "was deleted" in store.notes[0]
+    assert "was deleted, moved or replaced" in store.notes[0]
     settle(store, 4)
     store.close()
     again = store_of(home)
@@ -129,6 +144,26 @@ def test_a_file_deleted_while_it_grows_is_rewritten(home: Path) -> None:
         [],
     )
     assert verify(again).equal
+    again.close()
+
+
+@pytest.mark.parametrize("loss", [deleted, moved, replaced])
+def test_a_lost_file_is_rewritten_once_the_disk_has_space(
+    home: Path, monkeypatch: pytest.MonkeyPatch, loss: Loss
+) -> None:
+    store = funded_store(home, 3)
+    assert store.books.sync()
+    loss(home)
+    settle(store, 3)
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "replace", lambda *_: (_ for _ in ()).throw(OSError(28, "no space")))
+        with pytest.raises(OSError, match="no space"):
+            store.books.sync()
+    assert store.books.sync()
+    store.close()
+    again = store_of(home)
+    assert [call.id for call in again.calls.find(limit=9)][::-1] == [record(i).id for i in range(4)]
+    assert verify(again).damage == []
     again.close()
 
 
