@@ -125,7 +125,8 @@ def bound_of(
     how many the fields have, as far as that is known. Raises BadRequest if an object that may have media or seals has a
     key twice, because an upstream may read the other value.
     """
-    others, schemas, elements = others or {}, [*schemas], elements or {}
+    others, elements = others or {}, elements or {}
+    schemas = [schema for schema in schemas if not rawjson.is_nothing(schema)]  # some clients always send a list
     fields = {**contents, **others}
     size = sum([len(memoryview(raw)) for raw in (*fields.values(), *schemas)])
     tokens = BOUND_TOOLS_TOKENS if schemas else 0

@@ -97,6 +97,11 @@ def test_tools_cost_a_flat_amount_as_well() -> None:
     assert total([raw("x" * 300)], [tools]) - total([raw("x" * 300)]) > 600
 
 
+@pytest.mark.parametrize("tools", [[], None])
+def test_no_tools_cost_nothing(tools: object) -> None:
+    assert total([raw("x" * 300)], [raw(tools), raw(None)]) == total([raw("x" * 300)])
+
+
 def test_a_tool_whose_description_the_vendor_adds_costs_more() -> None:
     tools = raw([{"type": "computer_20250124", "name": "computer"}])
     assert total([raw("Hi")], [tools]) > 600 + 1_200
