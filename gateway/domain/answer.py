@@ -281,6 +281,8 @@ class AnswerForm(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Whether the client offers ``functions``, not ``tools``, so that a chat completion has a ``function_call``."""
     muted: bool = False
     """Whether a Messages client wants no output. It gets none."""
+    has_response: bool = False
+    """Whether an Ollama client sent a prompt, so that lines have a ``response`` and not a ``message``."""
     image_objects: bool = False
     """Whether images are written as ``{"value": ...}``, for Ollama's Python client, instead of as strings."""
 

@@ -65,7 +65,8 @@ def with_parameters(
         members = rawjson.maybe_fields(fields.get(holder)) if member else fields
         is_gap = rawjson.is_null(members.get(member or holder)) and not (has_limit and name in CAPS)
         if is_gap or name in overrides.set:  # a default only fills a gap
-            members[member or holder] = rawjson.raw(value)
+            is_only_stop = path == "stop_sequences" and isinstance(value, str)  # Anthropic wants a list
+            members[member or holder] = rawjson.raw([value] if is_only_stop else value)
             if member:
                 fields[holder] = rawjson.raw(members)
     return msgspec.structs.replace(order, fields=fields, body=b"", removed=tuple(removed))

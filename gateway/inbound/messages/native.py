@@ -77,22 +77,11 @@ _FOREIGN_SEAL = re.compile(rb'"signature"\s*:\s*"(?:"|' + re.escape(SEAL_PREFIX.
 
 def native_order(order: Order, overrides: Overrides | None) -> Order:
     """Returns the request with the overrides of the channel's owner."""
-    if overrides is None:
-        return order
-    overrides = msgspec.structs.replace(
-        overrides, set=_with_stop_list(overrides.set), default=_with_stop_list(overrides.default)
-    )
     order = with_parameters(order, overrides, _PARAMETER_NAMES, _REQUIRED_FIELDS)
-    if not overrides.system:
+    if overrides is None or not overrides.system:
         return order
     system = _with_system(order.fields.get("system", rawjson.NULL), overrides)
     return msgspec.structs.replace(order, fields={**order.fields, "system": system}, body=b"")
-
-
-def _with_stop_list(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Returns parameters whose stop sequences are a list, as Anthropic wants them."""
-    stop = parameters.get("stop")
-    return {**parameters, "stop": [stop]} if isinstance(stop, str) else parameters
 
 
 def _with_system(system: msgspec.Raw, overrides: Overrides) -> msgspec.Raw:

@@ -10,7 +10,6 @@ else to the first call of its tool without a result, else to the first call of a
 """
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any, ClassVar
 
 import msgspec
@@ -98,8 +97,6 @@ class _OllamaApi(InboundApi):
 class OllamaChat(_OllamaApi):
     """``POST /api/chat`` as an ``InboundApi``."""
 
-    writes_messages: ClassVar[bool] = True
-    """Whether lines have a ``message``; with ``POST /api/generate`` they have a ``response`` instead."""
     caps = CAPS
 
     def parse(self, request: HttpRequest) -> InboundRequest:
@@ -113,21 +110,12 @@ class OllamaChat(_OllamaApi):
     def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacks_api: bool) -> AttemptPlan:
         """Returns the plan. The request is always translated."""
         order = finish_translation(translate_ollama(order), channel, chat)
-        return AttemptPlan(self.line_adapter(chat), order, native=False)
-
-    def line_adapter(self, dialect: DialectAdapter) -> RenderingAdapter:
-        """Returns the adapter that writes a dialect's answers as lines."""
-        return RenderingAdapter(
-            dialect,
-            partial(LineRenderer, chat=self.writes_messages),
-            partial(WholeLineRenderer, chat=self.writes_messages),
-        )
+        return AttemptPlan(RenderingAdapter(chat, LineRenderer, WholeLineRenderer), order, native=False)
 
 
 class OllamaGenerate(OllamaChat):
     """``POST /api/generate`` as an ``InboundApi``. A prompt becomes a chat; with ``suffix`` or ``raw`` a completion."""
 
-    writes_messages = False
     selective = True
 
     def parse(self, request: HttpRequest) -> InboundRequest:
@@ -141,12 +129,15 @@ class OllamaGenerate(OllamaChat):
             if not is_nothing(suffix := _text(fields.get("suffix"), "suffix")):
                 completion["suffix"] = suffix
             parsed = COMPLETIONS.parse(msgspec.structs.replace(request, body=rawjson.encode(completion)))
-            return msgspec.structs.replace(parsed, removed=_unread(fields, _COMPLETION_FIELDS))
+            removed = _unread(fields, _COMPLETION_FIELDS)
+            return msgspec.structs.replace(parsed, removed=removed, form=AnswerForm(has_response=True))
         system, prompt = (_text(fields.get(name), name) for name in ("system", "prompt"))
         messages: list[dict[str, Any]] = [{"role": "user", "content": prompt, "images": fields.get("images", NULL)}]
         if not is_nothing(system):
             messages.insert(0, {"role": "system", "content": system})
-        return _read_as_chat(fields, _parameters(fields) | {"messages": rawjson.raw(messages)}, _READ_PROMPT_FIELDS)
+        chat = _parameters(fields) | {"messages": rawjson.raw(messages)}
+        parsed = _read_as_chat(fields, chat, _READ_PROMPT_FIELDS)
+        return msgspec.structs.replace(parsed, form=AnswerForm(has_response=True))
 
     def obstacle(self, request: InboundRequest, channel: Channel) -> str:
         return COMPLETIONS.obstacle(request, channel) if "prompt" in request.fields else ""
@@ -156,8 +147,8 @@ class OllamaGenerate(OllamaChat):
         if "prompt" not in order.fields:
             return super().plan(order, channel, chat, lacks_api=lacks_api)
         plan = COMPLETIONS.plan(order, channel, chat, lacks_api=lacks_api)
-        adapter = self.line_adapter(CompletionsDialect() if plan.native else chat)
-        return AttemptPlan(adapter, plan.order, native=False)
+        dialect = CompletionsDialect() if plan.native else chat
+        return AttemptPlan(RenderingAdapter(dialect, LineRenderer, WholeLineRenderer), plan.order, native=False)
 
 
 class OllamaEmbed(_OllamaApi):

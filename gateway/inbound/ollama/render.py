@@ -30,9 +30,9 @@ def _content_fields(content: object, more: Mapping[str, object], *, chat: bool) 
 class WholeLineRenderer(WholeRenderer):
     """Writes a whole answer to a ``chat`` or a prompt as one line."""
 
-    def __init__(self, order: Order, *, chat: bool) -> None:
+    def __init__(self, order: Order) -> None:
         super().__init__(order)
-        self._chat = chat
+        self._chat = not order.form.has_response
         self._first = 0
         """When the first part of the answer came, by the order's clock; 0 before that."""
 

@@ -24,7 +24,7 @@ from gateway.inbound.api import AttemptPlan, HttpRequest, InboundApi, InboundReq
 from gateway.inbound.chat.api import error_object
 from gateway.inbound.chat.conversation import finish_translation
 from gateway.inbound.relay import NativeStream
-from gateway.inbound.rendering import RenderedStream
+from gateway.inbound.rendering import RenderedStream, RenderingAdapter
 from gateway.inbound.responses.compaction import plan_compaction
 from gateway.inbound.responses.reader import ResponsesReader
 from gateway.inbound.responses.relay import (
@@ -34,7 +34,7 @@ from gateway.inbound.responses.relay import (
     native_order,
     repaired_order,
 )
-from gateway.inbound.responses.render import ResponseRenderer, response_adapter
+from gateway.inbound.responses.render import ResponseRenderer
 from gateway.inbound.responses.request import (
     ResponsesFields,
     parse_responses_request,
@@ -103,7 +103,7 @@ class Responses(InboundApi):
             return ResponseRenderer(response_plan(order, params, tools, sent))
 
         translated = finish_translation(translated, channel, chat)
-        return AttemptPlan(response_adapter(chat, make_response), translated, native=False)
+        return AttemptPlan(RenderingAdapter(chat, make_response, make_response), translated, native=False)
 
     def keep_alive_for(self, stream: AnswerStream | None) -> bytes:
         writer = _writer_of(stream)

@@ -28,7 +28,7 @@ from gateway.inbound.chat.conversation import finish_translation
 from gateway.inbound.rendering import RenderingAdapter
 from gateway.inbound.responses.output import field
 from gateway.inbound.responses.relay import ResponsesRelay, native_order
-from gateway.inbound.responses.render import ResponsePlan, ResponseRenderer, response_adapter, usage_object
+from gateway.inbound.responses.render import ResponsePlan, ResponseRenderer, usage_object
 from gateway.inbound.responses.request import read_fields, response_plan, translate_responses
 from gateway.inbound.responses.summary import COMPACTION, seal_summary, summary_order
 from gateway.inbound.responses.tools import ToolTable
@@ -131,7 +131,7 @@ def plan_compaction(
         native = native_order(order, channel.overrides)
         if not at_path and vendor_of(channel).name in _TRIGGER_VENDORS:
             return AttemptPlan(ResponsesRelay(chat), native, native=True)
-        summaries = response_adapter(ResponsesRelay(chat), make_renderer)
+        summaries = RenderingAdapter(ResponsesRelay(chat), make_renderer, make_renderer)
         if not at_path:
             return AttemptPlan(summaries, summary_order(native), native=True)
         relay = CompactRelay(chat, summary_order(native), summaries)
@@ -139,4 +139,4 @@ def plan_compaction(
     summary = summary_order(order)
     translated, _ = translate_responses(summary, read_fields(summary.fields))
     translated = finish_translation(translated, channel, chat)
-    return AttemptPlan(response_adapter(chat, make_renderer), translated, native=False)
+    return AttemptPlan(RenderingAdapter(chat, make_renderer, make_renderer), translated, native=False)

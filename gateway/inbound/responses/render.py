@@ -24,7 +24,7 @@ from gateway.domain.answer import (
 )
 from gateway.domain.order import Order
 from gateway.domain.usage import Usage, modality_counts
-from gateway.inbound.rendering import Renderer, RenderingAdapter
+from gateway.inbound.rendering import Renderer
 from gateway.inbound.responses.output import (
     COMPLETED,
     ID_PREFIXES,
@@ -41,7 +41,6 @@ from gateway.inbound.responses.output import (
     field,
 )
 from gateway.inbound.responses.tools import ClientTool, ToolKind
-from gateway.upstream.adapter import DialectAdapter
 
 _EVENT = b'event: response.%b\ndata: {"type":"response.%b","sequence_number":%d%b}\n\n'
 INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
@@ -215,11 +214,6 @@ class ResponseRenderer(Renderer):
     def _event(self, name: bytes, fields: bytes) -> bytes:
         number, self._number = self._number, self._number + 1
         return _EVENT % (name, name, number, fields)
-
-
-def response_adapter(dialect: DialectAdapter, writer: Callable[[Order], ResponseRenderer]) -> RenderingAdapter:
-    """Returns the adapter that writes a dialect's answers as responses."""
-    return RenderingAdapter(dialect, writer, writer)
 
 
 def usage_object(usage: Usage) -> dict[str, Any]:
