@@ -25,7 +25,7 @@ from gateway.inbound.api import AttemptPlan, HttpRequest, InboundApi, InboundReq
 from gateway.inbound.chat.conversation import translate_chat
 from gateway.inbound.chat.native import NativeChat
 from gateway.inbound.chat.render import ChatRenderer, WholeChatRenderer
-from gateway.inbound.json_body import Body, read_body
+from gateway.inbound.json_body import Body, body_of, read_body
 from gateway.inbound.rendering import RenderingAdapter
 from gateway.upstream.adapter import AnswerStream, DialectAdapter
 from gateway.upstream.openai.dialect import OpenAIDialect
@@ -62,6 +62,7 @@ class _ChatFields(msgspec.Struct, gc=False):
     max_tokens: int | None = None
 
 
+_LIMITS = ("max_completion_tokens", "max_tokens")
 _COUNTED = frozenset(_ChatFields.__struct_fields__) - CHAT_CONTENT | {"model", "messages"}
 """The messages, and the fields that the model does not read."""
 _TEXT_STARTS = (b'"', b"[", b"{")
@@ -76,6 +77,9 @@ def read_chat(text: bytes, body: Body) -> InboundRequest:
     """
     fields, chat = body.fields, body.read_as(_ChatFields)
     model = check_model(chat.model)
+    if -1 in (chat.max_completion_tokens, chat.max_tokens):  # "no limit", in programs made for local servers
+        kept = {name: raw for name, raw in fields.items() if name not in _LIMITS or bytes(raw) != b"-1"}
+        return read_chat(b"", body_of(kept))
     if chat.messages is msgspec.UNSET:
         raise missing_input(fields, "messages")
     if not chat.messages:

@@ -54,6 +54,23 @@ def test_the_output_limit_has_two_names(fields: dict[str, Any], found: int | Non
 
 
 @pytest.mark.parametrize(
+    ("fields", "left", "found"),
+    [
+        ({"max_tokens": -1}, {}, None),
+        ({"max_completion_tokens": -1, "seed": -1}, {"seed": -1}, None),
+        ({"max_tokens": -1, "max_completion_tokens": 7}, {"max_completion_tokens": 7}, 7),
+        ({"max_tokens": 5, "max_completion_tokens": -1}, {"max_tokens": 5}, 5),
+        ({"max_tokens": -1, "max_completion_tokens": -1}, {}, None),
+    ],
+)
+def test_a_limit_of_minus_one_is_none(fields: dict[str, Any], left: dict[str, Any], found: int | None) -> None:
+    request = ask(**fields)
+    sent = {name: json.loads(bytes(raw)) for name, raw in request.fields.items()}
+    assert (request.body, sent) == (b"", {"model": "m", "messages": MESSAGES, **left})
+    assert request.output_cap == found
+
+
+@pytest.mark.parametrize(
     ("fields", "found"),
     [
         ({"stream": True}, (True, False)),
@@ -101,14 +118,15 @@ def test_null_is_the_same_as_absent(name: str) -> None:
         ({"stream": False, "stream_options": {"include_usage": True}}, "invalid_value", "stream_options"),
         ({"stream": True, "stream_options": True}, "invalid_type", "stream_options"),
         ({"stream": True, "stream_options": {"include_usage": 1}}, "invalid_type", "stream_options.include_usage"),
-        ({"max_tokens": -1}, "invalid_value", "max_tokens"),
+        ({"max_tokens": -2}, "invalid_value", "max_tokens"),
         ({"max_tokens": 0}, "invalid_value", "max_tokens"),
         ({"max_tokens": 1.5}, "invalid_type", "max_tokens"),
         ({"max_tokens": True}, "invalid_type", "max_tokens"),
         ({"max_tokens": "5"}, "invalid_type", "max_tokens"),
         ({"max_tokens": MAX_TOKEN_COUNT + 1}, "invalid_value", "max_tokens"),
         ({"max_completion_tokens": 0}, "invalid_value", "max_completion_tokens"),
-        ({"max_completion_tokens": 9, "max_tokens": -1}, "invalid_value", "max_tokens"),
+        ({"max_completion_tokens": -1, "max_tokens": 0}, "invalid_value", "max_tokens"),
+        ({"max_completion_tokens": 9, "max_tokens": -2}, "invalid_value", "max_tokens"),
         ({"n": 0}, "invalid_value", "n"),
         ({"n": -1}, "invalid_value", "n"),
         ({"n": MAX_CHOICES + 1}, "invalid_value", "n"),
