@@ -15,7 +15,6 @@ from gateway.domain.answer import (
     AnswerPart,
     BlockEnded,
     BlockKind,
-    BlockStop,
     Piece,
     ReasoningSeal,
     Seal,
@@ -29,15 +28,15 @@ from gateway.domain.sse import SSEEvent
 from gateway.domain.usage import Usage, UsageSource
 from gateway.upstream.answer_state import AnswerState
 from gateway.upstream.openai.reader import ChatReader
-from tests.fakes.replies import choice, chunk, delta, dumps, tool_call, usage, whole
+from tests.fakes.replies import chunk, delta, dumps, tool_call, usage
 from tests.upstream.makers import channel, order
 
 Chunk = dict[str, Any]
 
 
-def events_of(*parts: AnswerPart, stops: bool = False, end: bool = True) -> list[AnswerEvent]:
+def events_of(*parts: AnswerPart, end: bool = True) -> list[AnswerEvent]:
     """The events after the first."""
-    state = AnswerState(order(), ends_blocks=stops)
+    state = AnswerState(order())
     found = [each for part in parts for each in state.add(part)]
     return (found + list(state.conclude()) if end else found)[1:]
 
@@ -110,13 +109,6 @@ def test_interleaved_calls_are_put_one_after_another() -> None:
     ]
 
 
-def test_what_waits_behind_a_call_that_is_never_complete_comes_at_the_end() -> None:
-    found = read(call(0, '{"a'), call(1, "{}"), chunk(delta(finish="length")))
-    assert [type(each) for each in found] == [
-        *(ToolCallBegan, Piece, BlockEnded, ToolCallBegan, Piece, BlockEnded, AnswerFinished)
-    ]
-
-
 THOUGHT = {"type": "thinking", "thinking": "Hm", "signature": "s"}
 
 
@@ -165,12 +157,6 @@ def test_a_googles_signature_comes_before_its_call() -> None:
 
 def test_other_choices_are_left_out() -> None:
     assert events_of(Piece(TEXT, said("Hi")), Piece(TEXT, said("Ho"), choice=1), end=False) == [Piece(TEXT, said("Hi"))]
-
-
-def test_a_whole_answer_means_the_same_as_its_stream() -> None:
-    body = dumps(whole("m", choice("Hi", reasoning_content="Hm", tool_calls=[tool_call(0, "c0", "f0", "{}")])))
-    found = events_of(*ChatReader(order(), channel()).read_whole(body))
-    assert found == read(chunk(delta(reasoning_content="Hm")), chunk(delta("Hi")), call(0, "{}"), STOP)
 
 
 def test_pieces_join_to_one_json_string() -> None:
@@ -275,19 +261,6 @@ def test_a_piece_whose_call_never_gets_a_name_opens_none_and_is_noted() -> None:
     state = AnswerState(order())
     list(state.add(part(0, "x", "", "{}")))
     assert (state.marks, state.empty) == (("nameless_call",), True)
-
-
-def test_two_blocks_that_are_open_at_once_do_not_mix() -> None:
-    found = events_of(
-        Piece(TEXT, said("a"), 0),
-        Piece(TEXT, said("x"), 1),
-        Piece(TEXT, said("b"), 0),
-        BlockStop(TEXT, 0),
-        Piece(TEXT, said("y"), 1),
-        StopWord("end_turn"),
-        stops=True,
-    )
-    assert b"".join(each.piece for each in found if isinstance(each, Piece)) == b'"a""b""x""y"'
 
 
 @pytest.mark.parametrize(
