@@ -73,7 +73,7 @@ def _resolve(channel: Channel, value: str, environ: Mapping[str, str], setting: 
             reason = f"the environment variable {name} is not set where the server runs: set it there and start the "
             reason += "server again"
             if setting == "key":
-                reason += ", or give the key itself: --key - reads it from stdin"
+                reason += f", or give the key itself instead of {REFERENCE}{name}"
             raise _unusable(channel, reason, {"setting": setting, "variable": name}, FailureKind.UNSET)
     value = value.strip()
     if not (value.isascii() and value.isprintable()):
