@@ -152,8 +152,8 @@ class Console(ConsoleApp):
         for event in events:
             if isinstance(event, IncidentChanged) and event.incident.budget and event.incident.ended is None:
                 spent = event.incident
-                known = [(other.id, other.reason, other.ended) for other in board.incidents.newest()]
-                if (spent.id, spent.reason, None) not in known:  # it also changes with each call that it refuses
+                known = [other for other in board.incidents.newest() if other.id == spent.id and other.ended is None]
+                if not known or (spent.refusing and not known[0].refusing):  # its reason changes with each percent
                     toast(self, f"Of the {safe(spent.budget, 80)}, {safe(spent.reason, 80)}.", bad=True)
             board.apply(event)
         if any(isinstance(event, Snapshot) for event in events):

@@ -68,7 +68,7 @@ def link_of(app: Console) -> FakeLink:
 
 def warning(**changes: Any) -> IncidentChanged:
     """A budget that is nearly spent."""
-    found = Incident(id=1, channel="", budget="daily budget of token 'ci'", reason="80% is spent", began=NOW, last=NOW)
+    found = Incident(id=8, channel="", budget="daily budget of token 'ci'", reason="80% is spent", began=NOW, last=NOW)
     return IncidentChanged(incident=msgspec.structs.replace(found, **changes))
 
 
@@ -174,18 +174,24 @@ async def test_ctrl_c_says_how_to_leave() -> None:
         assert words(app)[-1] == "Press esc to close this, then q to quit the console."
 
 
-async def test_a_budget_that_is_nearly_spent_is_announced_once() -> None:
+async def test_a_budget_is_announced_when_it_is_nearly_spent_and_when_it_refuses() -> None:
     async with shown("live") as (app, pilot, client):
         client.tell(warning())
         await until(app, pilot, lambda: words(app))
         assert words(app) == ["Of the daily budget of token 'ci', 80% is spent."]
         app.clear_notifications()
-        client.tell(warning(ended=Millis(NOW + 1)))
-        client.tell(warning(id=2, reason="all is spent"))
+        client.tell(warning(reason="81% is spent"))
+        client.tell(warning(reason="all is spent", refusing=True))
         await until(app, pilot, lambda: words(app))
         assert words(app) == ["Of the daily budget of token 'ci', all is spent."]
         app.clear_notifications()
-        client.tell(warning(id=2, reason="all is spent", refused=1))
+        client.tell(warning(reason="99% is spent"))
+        client.tell(warning(reason="99% is spent", ended=Millis(NOW + 1)))
+        client.tell(warning(id=9, reason="85% is spent"))
+        await until(app, pilot, lambda: words(app))
+        assert words(app) == ["Of the daily budget of token 'ci', 85% is spent."]
+        app.clear_notifications()
+        client.tell(warning(id=9, reason="86% is spent", refused=1))
         await until(app, pilot, lambda: app.session.board.incidents.newest()[0].refused)
         await pilot.pause()
         assert words(app) == []
