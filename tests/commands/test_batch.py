@@ -3,12 +3,10 @@
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from gateway.commands.exit_codes import Exit
 from tests.commands.program import Served, tollkeeper
-from tests.commands.runner import Control, Ran, run
-from tests.commands.samples import CHANNEL
+from tests.commands.runner import Ran
 
 
 @pytest.fixture
@@ -88,12 +86,3 @@ def test_keys_and_proxies_are_read_once_for_all(home: Path) -> None:
     ran = tollkeeper(home, "channel", "edit", "c", "d", "--key", "env:NO_SUCH_KEY")
     assert ran.err.count("note: NO_SUCH_KEY is not set where the server runs") == 2
     assert tollkeeper(home, "channel", "remove", "c", "d", "--yes").code == Exit.OK
-
-
-def test_channels_that_are_enabled_already_are_resumed() -> None:
-    views = [replace(CHANNEL, id=f"ch_{name}", name=name) for name in ("a", "b")]
-    shown = {f"GET /channels/{ref}": view for view in views for ref in (view.name, view.id)}
-    cleared = {f"POST /channels/{view.id}/clear": view for view in views}
-    control = Control({**shown, **cleared, "POST /batch": {"done": "enabled 2 channels"}})
-    assert run("channel", "enable", "a", "b", control=control).err == "Enabled 2 channels: 'a', 'b'.\n"
-    assert [line for line, _ in control.asked if line.endswith("/clear")] == [*cleared]

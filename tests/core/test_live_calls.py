@@ -12,7 +12,6 @@ from gateway.core.event_bus import EventBus
 from gateway.core.live_calls import CallDeadlines
 from gateway.core.progress import BudgetExhausted, ProgressReporter
 from gateway.domain.account import Account
-from gateway.domain.budget import Budget
 from gateway.domain.call import Outcome, Running
 from gateway.domain.errors import UpstreamError
 from gateway.domain.events import CallProgress
@@ -384,28 +383,9 @@ def test_an_unpriced_stream_never_runs_out_of_money() -> None:
     desk.brings(10_000)
 
 
-def test_a_stream_ends_when_the_accounts_money_is_gone() -> None:
-    desk = Desk(account=Account(stop_when_empty=True), available=500_000)
-    desk.brings(8)
-    with pytest.raises(BudgetExhausted):
-        desk.brings(400)
-
-
 def test_what_the_call_itself_holds_is_its_to_spend() -> None:
     desk = Desk(account=Account(stop_when_empty=True), available=0)
     desk.call.held = Nanos(16 * 2500 + 100 * 10_000)
     desk.brings(80)
     with pytest.raises(BudgetExhausted):
         desk.brings(8)
-
-
-def test_a_stream_ends_when_the_tokens_budget_is_gone() -> None:
-    desk = Desk(kit.token(stop_when_empty=True, budgets=(Budget(nanos=Nanos(500_000)),)))
-    desk.brings(8)
-    with pytest.raises(BudgetExhausted):
-        desk.brings(400)
-
-
-def test_a_stream_goes_on_if_nobody_wants_it_stopped() -> None:
-    desk = Desk(kit.token(budgets=(Budget(nanos=Nanos(1)),)), available=-(10**9))
-    desk.brings(10_000)

@@ -97,18 +97,6 @@ async def test_a_call_over_the_limit_waits_for_its_place(ward: Ward, limits: dic
     assert [wait is not None and owner in wait.place for wait in waits] == [False, True, True, True]
 
 
-async def test_what_waits_holds_no_money(ward: Ward) -> None:
-    ward.limit("token", concurrent=1)
-    tasks = [ward.start() for _ in range(3)]
-    await until(lambda: ward.gates)
-    await ward.settle()
-    (running,) = ward.rig.books.running.values()
-    assert ward.rig.books.held(("account", "")).nanos == running.held
-    while not all(task.done() for task in tasks):
-        ward.release()
-        await asyncio.sleep(0)
-
-
 async def test_what_changed_meanwhile_counts(ward: Ward) -> None:
     """Money, rates and the token itself are checked again after the wait."""
     first, second = await ward.queue("token")

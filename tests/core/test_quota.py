@@ -177,26 +177,16 @@ SCOPES: dict[str, Scope] = {"account": ACCOUNT, "group": GROUP, "token": TOKEN}
 @pytest.mark.parametrize("owner", CODES)
 @pytest.mark.parametrize("window", list(Window))
 @pytest.mark.parametrize(("spent", "held", "fits"), [(100, 200, True), (101, 200, False), (100, 201, False)])
-def test_every_budget_of_money_is_looked_at(owner: str, window: Window, spent: int, held: int, fits: bool) -> None:
-    purse = Purse()
-    purse.spendings[SCOPES[owner], window_start(window, NOON)] = Amounts(nanos=Nanos(spent))
-    purse.holds[SCOPES[owner]] = Amounts(nanos=Nanos(held))
-    budget = {owner: Budget(window=window, nanos=Nanos(1000))}
+@pytest.mark.parametrize("what", ["nanos", "tokens"])
+def test_every_budget_of_money_or_tokens_is_looked_at(
+    owner: str, window: Window, spent: int, held: int, fits: bool, what: str
+) -> None:
+    purse, needed = Purse(), {"nanos": 700, "tokens": 150}[what]
+    purse.spendings[SCOPES[owner], window_start(window, NOON)] = msgspec.structs.replace(Amounts(), **{what: spent})
+    purse.holds[SCOPES[owner]] = msgspec.structs.replace(Amounts(), **{what: held})
+    budget = {owner: msgspec.structs.replace(Budget(window=window), **{what: 300 + needed})}
     if fits:
-        assert take(purse, need(), **budget).nanos == 700
-    else:
-        assert refusal(purse, need(), **budget).code == CODES[owner]
-
-
-@pytest.mark.parametrize("owner", CODES)
-@pytest.mark.parametrize(("spent", "held", "fits"), [(50, 100, True), (51, 100, False), (50, 101, False)])
-def test_every_budget_of_tokens_is_looked_at(owner: str, spent: int, held: int, fits: bool) -> None:
-    purse = Purse()
-    purse.spendings[SCOPES[owner], Millis(0)] = Amounts(tokens=spent)
-    purse.holds[SCOPES[owner]] = Amounts(tokens=held)
-    budget = {owner: Budget(tokens=300)}
-    if fits:
-        assert take(purse, need(), **budget).tokens == 150
+        assert getattr(take(purse, need(), **budget), what) == needed
     else:
         assert refusal(purse, need(), **budget).code == CODES[owner]
 

@@ -84,18 +84,6 @@ async def test_without_a_record_there_is_no_good_end(
     assert up.books.balance() == DOLLAR
 
 
-@pytest.mark.parametrize("reason", ["EIO", "EFBIG"])
-async def test_a_record_that_one_file_refuses_goes_to_another(up: Rig, disk: Disk, reason: str, stream: bool) -> None:
-    streams(up, *GOOD_STREAM) if stream else None
-    await up.call(stream=stream)
-    (name,) = {operation.file for operation in disk.seen if operation.name == "pwrite"}
-    refusal = REASONS[reason]
-    disk.judge = lambda operation: refusal if operation.file == name and operation.name == "pwrite" else None
-    up.client.body = b""
-    assert (await up.call(stream=stream)).body or DONE in up.client.body
-    assert ([record.status for record in up.records], up.books.healthy) == ([200, 200], True)
-
-
 async def test_answers_that_go_out_together_are_withheld_one_by_one(up: Rig, disk: Disk) -> None:
     """Of a write that was neither whole nor could be undone some records are there: those answers go out."""
     await up.call()

@@ -10,11 +10,11 @@ import pytest
 from gateway.domain.budget import Budget, Window
 from gateway.domain.call import Outcome
 from gateway.domain.limits import Limits
-from gateway.domain.units import MILLION, Nanos
+from gateway.domain.units import Nanos
 from tests.fakes import law
 from tests.fakes.client import HELLO, Answer, Client, Doc
-from tests.fakes.gateway import OUTPUT, Gateway
-from tests.fakes.provider import Exchange, Provider, Script
+from tests.fakes.gateway import Gateway
+from tests.fakes.provider import Provider, Script
 from tests.fakes.replies import silence, speak, speak_after
 from tests.fakes.wire import PATIENCE_S
 
@@ -62,31 +62,6 @@ async def test_without_a_cap_the_rest_goes_to_one(gateway: Gateway, provider: Pr
     (running,) = gateway.engine.store.books.running
     assert gateway.engine.cancel(running)
     assert await tally(racers) == {(429, "insufficient_quota"): 19, (503, "call_cancelled"): 1}
-
-
-@pytest.mark.parametrize("purse", ["budget", "account"])
-async def test_two_caps_let_nobody_spend_more_than_there_is(gateway: Gateway, provider: Provider, purse: str) -> None:
-    """The upstream obeys the larger one: three such calls may run at once, whoever asks for fifty."""
-    caps = {"max_completion_tokens": 1, "max_tokens": 300}
-    hold = 300 * OUTPUT // MILLION
-    money = Nanos(3 * hold + hold // 2)
-    wall = asyncio.Event()
-
-    async def script(exchange: Exchange) -> None:
-        await exchange.until(wall)
-        await speak(prompt=9, completion=max(exchange.json[name] for name in caps))(exchange)
-
-    provider.on("m", script)
-    if purse == "account":
-        gateway.grant(money - gateway.engine.store.books.available())
-    budgets = (Budget(nanos=money),) if purse == "budget" else ()
-    racers = volley(gateway.token("racer", budgets=budgets), 50, **caps)
-    await ended(racers, 47)
-    wall.set()
-    assert (await tally(racers))[200, ""] == 3
-    await gateway.settled(0)
-    assert gateway.engine.store.books.spent(("token", "tok_racer")).nanos <= money
-    assert gateway.engine.store.books.balance() >= 0
 
 
 @pytest.mark.parametrize("tight", ["token", "group", "account", "concurrent", "rpm"])

@@ -37,21 +37,6 @@ async def refuse_marks(exchange: Exchange) -> None:
     await (refusal if marks(exchange.json) else speak_messages())(exchange)
 
 
-@pytest.mark.parametrize("path", CALLS)
-async def test_a_relay_without_a_preset_gets_marks(gateway: Gateway, provider: Provider, path: str) -> None:
-    gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC)
-    provider.on("m", speak_messages())
-    assert (await post(gateway, CALLS[path], path=path)).status == 200
-    assert marks(provider.last.json) == 3
-
-
-async def test_none_if_the_owner_says_so(gateway: Gateway, provider: Provider) -> None:
-    gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC, cache_marks=False)
-    provider.on("m", speak_messages())
-    await post(gateway, CALLS["/v1/chat/completions"], path="/v1/chat/completions")
-    assert marks(provider.last.json) == 0
-
-
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize("path", CALLS)
 async def test_a_relay_that_refuses_marks_answers_all_the_same_and_is_shown_so(

@@ -124,15 +124,6 @@ async def test_a_handler_goes_on_after_a_cancellation_that_it_takes_back() -> No
         peer.reset()
 
 
-async def test_a_connection_serves_one_request_after_another() -> None:
-    async with opened(hello) as (client, _):
-        peer = await client.connect()
-        for _ in range(3):
-            await peer.write(client.request("GET", "/"))
-            assert (await read_answer(peer)).status == 200
-        peer.close()
-
-
 def identified(answer: Answer) -> bool:
     """Whether head and body say which answer of which program it is."""
     told = answer.head.get("server"), answer.head.get("x-request-id"), answer.error["gateway"]["call_id"]
