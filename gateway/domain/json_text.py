@@ -223,15 +223,20 @@ def count_elements(text: bytes, limit: int) -> int:
     return count
 
 
+MAX_OBJECT = 1 << 20
+"""The maximum number of characters that are searched for an object's end. No model writes an object of this size."""
+
+
 class ObjectEnd:
     """Finds the end of a JSON object that is received in pieces. Each character is examined once."""
 
     _MARKS = re.compile(r'["\\{}\[\]]')
 
     def __init__(self) -> None:
+        self._size = 0
         self._begun = False
         self.depth = 0
-        """How many objects and arrays are open; less than 0 if the text is not an object."""
+        """How many objects and arrays are open; less than 0 if the text is not an object, or too long."""
         self._quoted = False
         self._escaped = False
         self.reached = False
@@ -241,7 +246,8 @@ class ObjectEnd:
         """Examine the next piece. If anything but whitespace follows the end, the text is not an object."""
         if not self._begun or self.reached:
             text = text.lstrip(" \t\r\n")
-        if text and (self.reached or (not self._begun and text[0] != "{")):
+        self._size += len(text)
+        if self._size > MAX_OBJECT or (text and (self.reached or (not self._begun and text[0] != "{"))):
             self.reached, self.depth = False, -1
         if not text or self.depth < 0:
             return

@@ -234,14 +234,14 @@ def _refused_fields(details: Any) -> tuple[str, ...]:
         details = details.get("detail")
     if not isinstance(details, list):
         return ()
-    paths = [d.get("loc") for d in details if isinstance(d, dict) and str(d.get("type")) in _FORBIDDEN_TYPES]
+    paths = [d.get("loc") for d in details[:100] if isinstance(d, dict) and str(d.get("type")) in _FORBIDDEN_TYPES]
     return tuple(".".join(str(part) for part in path) for path in paths if isinstance(path, list))
 
 
 def _delay(fields: Mapping[str, Any]) -> dict[str, str]:
     """Returns how long to wait as a header; empty if the error does not say it."""
     details = fields.get("details")
-    holders = details if isinstance(details, list) else [details]
+    holders = details[:20] if isinstance(details, list) else [details]
     holders = [*holders, *(rawjson.at(each, "metadata") for each in holders)]
     for holder in (*holders, fields.get("metadata"), fields.get("availability"), fields):
         for name, header in _DELAYS.items():

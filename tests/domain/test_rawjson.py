@@ -128,6 +128,17 @@ def test_the_end_of_an_object_is_found_at_every_split(text: str, *, whole: bool)
     assert end.reached is whole
 
 
+@pytest.mark.parametrize(("size", "whole", "depth"), [(1_048_576, True, 0), (1_048_577, False, -1)])
+def test_the_end_of_an_object_longer_than_a_mebibyte_is_not_sought(size: int, *, whole: bool, depth: int) -> None:
+    """Of 17 MB of ``[],`` it took five seconds of the event loop."""
+    text = '{"a":"%s"}' % ("x" * (size - 8))
+    for cut in (0, 1_000_000, len(text) - 1):
+        end = ObjectEnd()
+        end.add(text[:cut])
+        end.add(text[cut:])
+        assert (end.reached, end.depth) == (whole, depth)
+
+
 @pytest.mark.parametrize(
     ("names", "found", "text"),
     [
