@@ -110,7 +110,12 @@ class WholeBlock(msgspec.Struct):
     def arguments(self) -> Any:
         """Returns the arguments as an object on one line. Anything else becomes a text in an object."""
         text = rawjson.text(self.text)
-        value = rawjson.maybe(text.encode("utf-8", "surrogatepass"))
+        try:
+            data = text.encode("utf-8", "surrogatepass")
+            refuse_many_elements(data)
+            value = rawjson.maybe(data)
+        except TooManyElements:
+            value = None
         if not isinstance(value, dict):
             return object_of(text) if text.strip() else {}
         is_json = text.isascii() and text.isprintable() and "NaN" not in text and "Infinity" not in text

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
 from gateway.domain import rawjson
@@ -13,7 +14,7 @@ from gateway.domain.sse import SSEEvent
 from gateway.domain.usage import Usage
 from gateway.inbound.chat.render import ChatRenderer
 from gateway.inbound.completions.api import CompletionRenderer
-from gateway.inbound.rendering import RenderedStream
+from gateway.inbound.rendering import RenderedStream, WholeBlock
 from gateway.upstream.adapter import AnswerReader, failing_attempt
 from tests.cases.answers import Answer, said_in
 from tests.upstream.makers import channel, error_of, order
@@ -69,6 +70,14 @@ def test_an_event_has_no_more_parts_than_the_loop_reads_at_once() -> None:
     assert beyond.failure is not None
     assert error_of(beyond.failure).code == "upstream_bad_response"
     assert b'"finish_reason":"stop"' not in out
+
+
+@pytest.mark.parametrize(("elements", "is_object"), [(1_000_000, True), (1_000_001, False)])
+def test_arguments_of_too_many_elements_are_a_text(elements: int, *, is_object: bool) -> None:
+    """Decoded, the 6 million lists of a call of 17 MB would take half a gigabyte."""
+    text = '{"a":[' + "1," * elements + "1]}"
+    found = WholeBlock(0, pieces=[rawjson.encode(text)]).arguments
+    assert found == (msgspec.Raw(text.encode()) if is_object else {"invalid_arguments": text})
 
 
 def test_a_whole_answer_is_streamed() -> None:
