@@ -159,11 +159,15 @@ class NativeStream(FramedStream):
         self._terminal_event = reader.terminal_event
         self._terminal = b""
         """The upstream's terminal event, which waits for ``tail``."""
+        self._opening = b""
+        """The events before the answer begins, which wait for it: until then another channel may answer. OpenAI sends
+        two of the empty response, and only then that the key is out of credit or limited.
+        """
 
     def cut_short(self) -> bytes:
         self.finished = True
         self._terminal = b""
-        return self.reader.cut_short()
+        return self._opening + self.reader.cut_short()
 
     def tail(self, usage: Usage) -> bytes:
         return self._terminal or self._terminal_event(usage)
@@ -216,7 +220,11 @@ class NativeStream(FramedStream):
                 passed = end
             start = end
         out.append(events[passed:start])
-        return b"".join(out)
+        content = self._opening + b"".join(out)
+        is_mistake = self.failure is not None and self.failure.kind is FailureKind.CLIENT
+        self._opening = b"" if self.reader.began or self.finished or is_mistake else content
+        self.held += len(self._opening)
+        return b"" if self._opening else content
 
     def _read_event(self, block: bytes) -> bytes | None:
         """Returns what the client gets instead of one decoded event; None if it passes unchanged."""

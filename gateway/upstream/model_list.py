@@ -76,9 +76,7 @@ def _is_offered(entry: Any) -> bool:
     if not isinstance(entry, dict):
         return True
     methods = entry.get("supportedGenerationMethods")
-    is_usable = not isinstance(methods, list) or any(
-        method in _METHODS for method in methods if isinstance(method, str)
-    )
+    is_usable = not isinstance(methods, list) or any(name in _METHODS for name in methods if isinstance(name, str))
     return is_usable and entry.get("lifecycle") != "retired"
 
 
@@ -113,11 +111,8 @@ def _creation_time(entry: dict[str, Any]) -> Millis:
 
 def _model_name(entry: dict[str, Any]) -> str:
     """Returns the name to request the model by; empty if the entry has none. A ``name`` with spaces is for people."""
-    for field in _NAMES:
-        value = entry.get(field)
-        if isinstance(value, str) and value and (field != "name" or " " not in value):
-            return value
-    return ""
+    values = (entry.get(field) for field in _NAMES if field != "name" or " " not in str(entry.get(field)))
+    return next((value for value in values if isinstance(value, str) and value), "")
 
 
 def _token_count(holders: Sequence[Any], names: Sequence[str]) -> int | None:

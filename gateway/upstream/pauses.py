@@ -61,9 +61,7 @@ def reset_s(headers: Mapping[str, str]) -> float | None:
     """
     limits = list(_limits(headers))
     reached = [pause_s for share, pause_s in limits if share == 0]
-    if reached:
-        return max(reached)
-    return min(limits)[1] if limits else None
+    return max(reached) if reached else min(limits, default=(0, None))[1]
 
 
 def _limits(headers: Mapping[str, str]) -> Iterator[tuple[float, float]]:

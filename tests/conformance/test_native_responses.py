@@ -247,6 +247,32 @@ async def test_an_error_event_without_an_end_becomes_a_failed_response(gateway: 
     assert gateway.record.status == 502
 
 
+OUT_OF_CREDIT = {"type": "insufficient_quota", "code": "insufficient_quota", "message": "You exceeded your quota."}
+TOO_LONG = {"code": "context_length_exceeded", "message": "Your input exceeds the context window of this model."}
+
+
+@pytest.mark.parametrize(
+    ("after", "answered"),
+    [
+        (event("error", 2, error=OUT_OF_CREDIT), True),
+        (event("response.failed", 2, response=response(status="failed", error=OUT_OF_CREDIT)), True),
+        (b"", True),
+        (event("response.failed", 2, response=response(status="failed", error=TOO_LONG)), False),
+    ],
+    ids=["error", "failed", "cut off", "too long"],
+)
+async def test_a_stream_that_fails_before_its_first_item_goes_to_the_next_channel(
+    gateway: Gateway, provider: Provider, after: bytes, *, answered: bool
+) -> None:
+    gateway.channel(provider.base_url, "m=m-9", name="first", priority=9)
+    opening, answer = b"".join(events_of(response())[:2]), b"".join(events_of(response(message("Hello"))))
+    provider.on("m-9", respond_with(opening + after))
+    provider.on("m", respond_with(answer, size=50))
+    got = (await call(gateway, stream=True)).body
+    assert got.startswith(answer if answered else opening)
+    assert parsed(got)[-1]["response"]["error"] == (None if answered else TOO_LONG)
+
+
 @pytest.mark.parametrize("beside", [False, True])
 async def test_a_failed_response_passes_with_its_error(gateway: Gateway, provider: Provider, *, beside: bool) -> None:
     error = {"code": "context_length_exceeded", "message": "too long"}

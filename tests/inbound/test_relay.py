@@ -22,6 +22,7 @@ class LineReader(relay.NativeTap):
             raise ValueError
         if event.data == b"oops":
             self.failure = bad_response(channel(), "oops")
+        self.began = self.began or (self.failure is None and event.data != b"soon")
         self.done = event.data == b"end"
         return b"data: ours\n\n" if event.data == b"theirs" else None
 
@@ -67,6 +68,15 @@ def test_a_sign_of_life_is_not_an_answer_yet(stream: relay.NativeStream, sign: b
     assert stream.feed(b"data: one\n\n" + sign) == b"data: one\n\n" + sign
     failed = native()
     assert (failed.feed(sign * 2), failed.feed(b"data: oops\n\n"), failed.started) == (b"", b"", False)
+
+
+def test_what_comes_before_an_answer_waits_for_it(stream: relay.NativeStream) -> None:
+    soon = b"data: soon\n\n"
+    assert (stream.feed(soon), stream.held, stream.feed(soon), stream.held) == (b"", len(soon), b"", 2 * len(soon))
+    assert (stream.feed(b"data: one\n\n"), stream.held) == (soon * 2 + b"data: one\n\n", 0)
+    failed, cut = native(), native()
+    assert failed.feed(soon) + failed.feed(b"data: oops\n\n") == b""
+    assert cut.feed(soon) + cut.cut_short() == soon + b"data: cut\n\n"
 
 
 def test_an_event_may_be_replaced() -> None:

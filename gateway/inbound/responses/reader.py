@@ -59,7 +59,6 @@ class ResponsesReader(NativeTap):
         self._items: list[tuple[int, msgspec.Raw]] = []
         """The ended items of a stream, with their places."""
         self._missing = MissingEvents()
-        self._begun = False
         self._next_number = 0
         self._has_call = False
         self._clean_ids: set[str] = set()
@@ -81,7 +80,7 @@ class ResponsesReader(NativeTap):
         number = pieces[-1].sequence_number
         self._next_number = number + 1 if number is not None else self._next_number + len(pieces)
         self.tally.add("".join([piece.delta for piece in pieces]))
-        self._begun = True
+        self.began = True
         return len(pieces), end
 
     def take(self, event: SSEEvent) -> bytes | None:
@@ -112,26 +111,26 @@ class ResponsesReader(NativeTap):
             index = bytes(fields.get("output_index", NULL))
             place = int(index) if index.isdigit() else len(self._items)
             self._items.append((place, fields["item"]))
-            self._begun = True
+            self.began = True
             item_type = rawjson.text_at(holders["item"].get("type"))
             missing = self._missing.events_before_end(place, fields["item"], item_type)
             return self._write_events(missing) + write_event(kind.encode(), data) if missing else None
-        elif kind in ERROR_EVENTS and self._begun:
+        elif kind in ERROR_EVENTS and self.began:
             self.reported_error = reported_failure(self._channel, data)
         elif kind in ERROR_EVENTS:  # as the first event, it comes instead of an answer
             self.failure = reported_failure(self._channel, data)
         elif "response" in holders:
             return self._read_response(fields, holders["response"], kind)
-        elif not (self._begun and kind.startswith("response.")):
+        elif not (self.began and kind.startswith("response.")):
             self.failure = failure_in(self._channel, fields)
-            if self.failure is None and not (kind or self._begun):  # such as a chat's, which no client could read
+            if self.failure is None and not (kind or self.began):  # such as a chat's, which no client could read
                 raise ValueError("no event of a response")
-        self._begun = True
+        self.began = self.began or self.failure is None
         return None
 
     def _read_text(self, fields: Fields, kind: str, data: bytes) -> bytes | None:
         """Read a part, or a piece of a text or a whole one. Returns as ``_read_event``."""
-        self._begun = True
+        self.began = True
         self.tally.add(rawjson.text_at(fields.get("delta")))
         if self._missing.can_pass(kind, fields):
             return None
@@ -215,7 +214,6 @@ class ResponsesReader(NativeTap):
                 self._count_item(item, is_whole=True)
             self.add(StopWord(stop_word(response, ENDS[kind], has_call=self._has_call)))
             self.done = True
-        self._begun = True
         requested = self._as_requested(response)
         if missing:
             return missing + self._write_events([(kind.partition(".")[2], {"response": requested})])

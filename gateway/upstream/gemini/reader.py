@@ -154,7 +154,9 @@ class ResponseReader(AnswerReader):
         for name in ("inlineData", "fileData"):
             medium = part.get(name)
             if isinstance(medium, dict):
-                yield AnswerMark("medium_dropped") if part.get("thought") else _medium(medium, index)
+                mime_type, data, url = (rawjson.text_at(medium, key) for key in ("mimeType", "data", "fileUri"))
+                shown = Medium(mime_type or "application/octet-stream", data, url, index)
+                yield AnswerMark("medium_dropped") if part.get("thought") else shown
         code, result = part.get("executableCode"), part.get("codeExecutionResult")
         if isinstance(code, dict) and isinstance(code.get("code"), str):
             language = str(code.get("language", "")).lower().replace("language_unspecified", "")
@@ -262,11 +264,6 @@ def _parts(fields: Fields) -> list[dict[str, Any]]:
             values["text"] = bytes(text) if rawjson.is_text(text) and rawjson.text(text) else b""
         decoded.append(values)
     return decoded
-
-
-def _medium(part: dict[str, Any], index: int) -> AnswerPart:
-    mime_type, data, url = (rawjson.text_at(part, name) for name in ("mimeType", "data", "fileUri"))
-    return Medium(mime_type or "application/octet-stream", data, url, index)
 
 
 _SOURCES = ("groundingMetadata", "citationMetadata", "urlContextMetadata")
