@@ -180,9 +180,10 @@ def price_notes(saved: SavedChannel) -> list[str]:
     """Returns which prices a channel's new models got, how to change them, and which models have no price."""
     notes = []
     if saved.new_prices:
-        some_prices = first_of([f"{view.model} {price(view)}" for view in saved.new_prices], 3)
+        some_prices = "; ".join(f"{view.model} {price(view)}" for view in saved.new_prices[:3])
+        more = "; ..." if len(saved.new_prices) > 3 else ""
         sources = ", ".join(dict.fromkeys(source(view) for view in saved.new_prices))
-        notes.append(f"Prices of {count_text(len(saved.new_prices), 'model')} set from {sources}: {some_prices}")
+        notes.append(f"Prices of {count_text(len(saved.new_prices), 'model')} set from {sources}: {some_prices}{more}")
         notes.append("Change one: tollkeeper price set MODEL; list all: tollkeeper price list; set none: --no-prices")
     if saved.dialect is not Dialect.MOCK:
         notes += unpriced_notes(saved.unpriced, refused=saved.refuses_unpriced)

@@ -486,8 +486,8 @@ SETTINGS: Table = (
     ),
     *_limits(
         "Limits",
-        token_streams=("Streams of a token", "Streams of a token at once unless it has its own limit; 0: no limit."),
-        channel_calls=("Calls of a channel", "Calls of a channel at once unless it has its own limit; 0: no limit."),
+        token_streams=("Token streams", "Streams of a token at once unless it has its own limit; 0: no limit."),
+        channel_calls=("Channel calls", "Calls of a channel at once unless it has its own limit; 0: no limit."),
     ),
     *_limits(
         "Limits",

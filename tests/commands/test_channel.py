@@ -101,6 +101,7 @@ LISTED, SHOWN = ({"GET /channels": [view], "GET /channels/x": view} for view in 
 NO_MODELS = {"GET /groups": [replace(GROUP, tokens=["bot"], sees=[])], f"PATCH /channels/{CHANNEL.id}": EMPTY}
 REMOVED = LISTED | {"POST /batch": {"done": "removed it"}, "GET /groups": [GROUP]}
 BOUGHT = {"POST /channels": SAVED}
+FOUR_BOUGHT = {"POST /channels": replace(SAVED, new_prices=tuple(replace(PRICE, model=name) for name in "abcd"))}
 
 
 @pytest.mark.parametrize(
@@ -119,6 +120,7 @@ BOUGHT = {"POST /channels": SAVED}
         ("add x --models a", {}, Exit.USAGE, "", "--base-url"),
         (f"add x --base-url {FAR.base_url}", {"POST /channels": FAR}, Exit.OK, "", "not encrypted"),
         ("add c --preset openai", BOUGHT, Exit.OK, "", "genai-prices 0.2.3: gpt-4o $2.50 / $10.00\nChange one: "),
+        ("add c --preset openai", FOUR_BOUGHT, Exit.OK, "", "b $2.50 / $10.00; c $2.50 / $10.00; ...\n"),
         ("add c --preset openai", BOUGHT, Exit.OK, "", "note: my own has no price: counted, not charged, and"),
         ("add c --preset openai", BOUGHT, Exit.OK, "", "tollkeeper price set 'my own' --like OTHER"),
         ("edit x --map fast=none", LISTED | NO_MODELS, Exit.OK, "", "note: group 'default' has no models now, so its"),

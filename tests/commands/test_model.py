@@ -77,7 +77,7 @@ def test_one_model_says_who_serves_it_in_which_order_and_how_long_it_may_be() ->
     lines = run("model", "show", "gpt-4o", control=control).out.splitlines()
     assert "longest answer               16,384 tokens" in lines
     assert "answers after it in default  gpt-4o-mini" in lines
-    assert lines[-1].split()[:8] == ["default", "1", "openai", "priority", "5", "2", "paused", "429"]
+    assert lines[-1].split()[:8] == ["default", "1", "openai", "priority", "5", "2", "paused:", "429"]
     assert lines[-1].endswith("gpt-4o             128k   16.4k  60 requests a minute")
     assert run("model", "show", "gpt-4o", "--json", control=control).json["routes"][0]["place"] == "priority 5"
 

@@ -76,23 +76,23 @@ def test_every_limit_can_be_set() -> None:
 
 def test_limits_are_shown() -> None:
     usual = run("settings", "show", answers=CONTROL).out
-    assert "longest wait        10 s " in usual
-    assert "connections         2048 " in usual
+    assert "longest wait      10 s " in usual
+    assert "connections       2048 " in usual
     assert "256 MiB together" in usual
     none: dict[str, Any] = dict.fromkeys(LIMITS, 0)
     lifted = run("settings", "show", answers={**CONTROL, "GET /settings": Settings(**none)}).out
-    assert "longest wait        none " in lifted
-    assert "connections         no limit " in lifted
+    assert "longest wait      none " in lifted
+    assert "connections       no limit " in lifted
 
 
 def test_fewer_connections_than_set_are_explained() -> None:
     status = msgspec.structs.replace(STATUS, most_connections=96, open_files=256)
     shown = run("settings", "show", answers={**CONTROL, "GET /status": status}).out
-    assert "connections now     96; the system allows this server 256 open files" in shown
+    assert "connections now   96; the system allows this server 256 open files" in shown
 
 
 def test_an_ollama_port_that_is_off_is_shown_so() -> None:
-    assert "ollama's port       off " in run("settings", "show", answers=CONTROL).out
+    assert "ollama's port     off " in run("settings", "show", answers=CONTROL).out
 
 
 def test_an_ollama_port_that_cannot_be_opened_is_reported_at_once() -> None:
