@@ -156,7 +156,6 @@ class NativeStream(FramedStream):
     def __init__(self, channel: Channel, reader: NativeTap) -> None:
         super().__init__(channel)
         self.state = self.reader = reader
-        self._terminal_event = reader.terminal_event
         self._terminal = b""
         """The upstream's terminal event, which waits for ``tail``."""
         self._opening = b""
@@ -170,7 +169,7 @@ class NativeStream(FramedStream):
         return self._opening + self.reader.cut_short()
 
     def tail(self, usage: Usage) -> bytes:
-        return self._terminal or self._terminal_event(usage)
+        return self._terminal or self.reader.terminal_event(usage)
 
     def _normalize(self, events: bytes) -> bytes:
         """See ``FramedStream``. Line ends pass unchanged too."""

@@ -173,9 +173,6 @@ class WholeRenderer(Renderer):
 class RenderedStream(EventStream):
     """A streamed answer of any dialect in the form of an API. Implements ``adapter.AnswerStream``."""
 
-    _check: Callable[[bytes], None] = staticmethod(refuse_many_elements)
-    """Raises ValueError for an event or a body that must not be decoded."""
-
     def __init__(self, reader: AnswerReader, order: Order, channel: Channel, renderer: Renderer) -> None:
         state = AnswerState(
             order,
@@ -252,7 +249,7 @@ class RenderedStream(EventStream):
         self.state.whole = True
         try:
             with failing_attempt(body, self._channel):
-                self._check(body)
+                refuse_many_elements(body, opens_logprobs=not self.renderer.native)
                 for number, part in enumerate(self._reader.read_whole(body)):
                     if number >= _MAX_PARTS:
                         raise TooManyElements(f"it has more than {_MAX_PARTS:,} parts")
@@ -268,7 +265,7 @@ class RenderedStream(EventStream):
     def _render_event(self, event: SSEEvent) -> bytes:
         """Returns what the client gets for one event."""
         try:
-            self._check(event.data)
+            refuse_many_elements(event.data, opens_logprobs=not self.renderer.native)
             return self._render(self._events_of(self._reader.read(event)))
         except ValueError:
             data = event.data.removeprefix(b"data:").strip()

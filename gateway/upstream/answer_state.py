@@ -37,7 +37,7 @@ from gateway.domain.order import Order
 from gateway.domain.usage import Usage
 from gateway.upstream.finish_words import REASONS, finish_reason, meaning_of
 from gateway.upstream.tool_call_tracker import TOO_MANY, Arguments, ToolCallTracker
-from gateway.upstream.translation import NameRules, ToolNames
+from gateway.upstream.translation import NameRules
 from gateway.upstream.usage_report import UsageReports
 
 BlockKey = tuple[BlockKind, int]
@@ -162,7 +162,8 @@ class _Choice:
         """Whether it produced something that a client can use."""
         self._native = state.native
         self._tally = state.tally
-        self._tool_names = state.tool_names
+        self._order = state.order
+        self._tool_rules = state.tool_rules
         self._unannounced: ToolCallBegan | None = None
         """The beginning of a call without arguments so far. It is held because its name may come in pieces."""
         self._names_grow = not (state.native or state.ends_blocks)
@@ -235,8 +236,9 @@ class _Choice:
         """Pass on the beginning of any call that was held for more of its name."""
         began, self._unannounced = self._unannounced, None
         if began is not None:
-            call = self.tracker.calls[began.number]
-            began = msgspec.structs.replace(began, name=self._tool_names.client_name(call.name))
+            call, rules = self.tracker.calls[began.number], self._tool_rules
+            name = call.name if rules is None else rules.client_name(call.name, self._order)
+            began = msgspec.structs.replace(began, name=name)
             self.blocks.add((BlockKind.TOOL_CALL, began.number), began, call.arguments)
 
     def _add_seal(self, part: ReasoningSeal) -> None:
@@ -261,7 +263,7 @@ class AnswerState:
     ) -> None:
         """See ``AnswerReader`` for ``tool_rules`` and ``ends_blocks``, ``Renderer`` for the others."""
         self.order = order
-        self.tool_names = ToolNames(order, tool_rules)
+        self.tool_rules = tool_rules
         self.all_choices = all_choices
         self.native = native
         self.whole = False

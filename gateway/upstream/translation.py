@@ -170,23 +170,10 @@ class NameRules(msgspec.Struct, frozen=True):
         replaced = self.prefix + self.invalid_character.sub("_", name)
         return replaced[: self.max_length - DIGEST - 1] + "_" + digest
 
-
-class ToolNames:
-    """Turns the names of tools in an answer back into the client's. Reads the request only if a name may be changed."""
-
-    def __init__(self, order: Order, rules: NameRules | None) -> None:
-        """``rules``: None if the vendor accepts all names."""
-        self._order = order
-        self._rules = rules
-        self._client_names: dict[str, str] | None = None
-        """The client's names by the valid ones; None until they are needed."""
-
-    def client_name(self, name: str) -> str:
-        """Returns the client's name for a valid one. A name that was not sent is returned unchanged."""
-        if self._rules is None or not _CHANGED.fullmatch(name):
+    def client_name(self, name: str, order: Order) -> str:
+        """Returns the client's name for a valid one; the same if it was not changed, or not sent."""
+        if not _CHANGED.fullmatch(name):
             return name
-        if self._client_names is None:
-            conversation = conversation_of(self._order)
-            names = (*(tool.name for tool in conversation.tools), *conversation.called_functions)
-            self._client_names = {self._rules.valid_name(own): own for own in names}
-        return self._client_names.get(name, name)
+        conversation = conversation_of(order)
+        names = (*(tool.name for tool in conversation.tools), *conversation.called_functions)
+        return next((own for own in names if self.valid_name(own) == name), name)

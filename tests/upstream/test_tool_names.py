@@ -5,7 +5,7 @@ import re
 import pytest
 from hypothesis import given, strategies as st
 
-from gateway.upstream.translation import NameRules, ToolNames
+from gateway.upstream.translation import NameRules
 from tests.cases.conversations import call, function
 from tests.upstream.makers import order, translated
 
@@ -35,15 +35,14 @@ def test_two_names_never_become_one(names: list[str]) -> None:
 def test_names_come_back() -> None:
     past = {"role": "assistant", "tool_calls": [call("1", "old.one", "{}")]}
     asked = translated({"messages": [past], "tools": [function("dot.ted")], "functions": [{"name": "sp ace"}]})
-    names = ToolNames(asked, SPELLING)
     originals = ["dot.ted", "sp ace", "old.one"]
-    assert [names.client_name(SPELLING.valid_name(name)) for name in originals] == originals
+    assert [SPELLING.client_name(SPELLING.valid_name(name), asked) for name in originals] == originals
 
 
 @pytest.mark.parametrize("name", ["f", "made_up", "ends_in_0123abcd"])
 def test_what_was_never_sent_stays(name: str) -> None:
-    assert ToolNames(order(), SPELLING).client_name(name) == name
+    assert SPELLING.client_name(name, order()) == name
 
 
 def test_a_request_that_is_not_translated_has_no_names() -> None:
-    assert ToolNames(order({"messages": 3}), SPELLING).client_name("x_0123abcd") == "x_0123abcd"
+    assert SPELLING.client_name("x_0123abcd", order({"messages": 3})) == "x_0123abcd"

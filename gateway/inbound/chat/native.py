@@ -6,7 +6,6 @@ are opened one level at a time. Most whole answers need no edit, which one typed
 """
 
 from copy import copy
-from functools import partial
 from io import BytesIO
 from typing import Literal
 
@@ -40,7 +39,6 @@ from gateway.upstream.usage_report import UsageReports
 class NativeChatStream(RenderedStream):
     """One streamed answer. Implements ``adapter.AnswerStream``."""
 
-    _check = staticmethod(partial(refuse_many_elements, opens_logprobs=False))
     feed = FramedStream.feed  # the editor keeps nothing for the end
 
     def __init__(self, reader: ChatReader, order: Order, channel: Channel, editor: ChunkEditor) -> None:
