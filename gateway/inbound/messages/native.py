@@ -38,7 +38,7 @@ from gateway.inbound.messages.render import message_adapter
 from gateway.inbound.messages.tools import TOOL_CHANGE_TYPES, USUAL_BLOCKS, changed_tools, is_refused_block
 from gateway.inbound.relay import NativeStream, lower_cap, native_body, native_failure, native_headers
 from gateway.upstream.adapter import Adapter, DialectAdapter, WholeAnswer, failing_attempt
-from gateway.upstream.anthropic.dialect import VERSION, root
+from gateway.upstream.anthropic.dialect import request_headers, root
 from gateway.upstream.efforts import EFFORT, FORMS_REFUSED, lower_budget
 from gateway.upstream.failures import REJECTED
 from gateway.upstream.message_rules import NO_SYSTEM_TURNS, SYSTEM_FIRST, THOUGHTS, with_each_part
@@ -118,15 +118,12 @@ def native_request(order: Order, channel: Channel, served: ServedModel, path: st
             dropped = ("messages[].thinking",)
     lower_limit = lower_cap(order.fields, "max_tokens", served)
     changes |= lower_limit | lower_budget(order.fields, lower_limit)
-    headers = native_headers(order, channel)
-    if not any(name.lower() == "anthropic-version" for name in (*headers, *channel.headers)):
-        headers["anthropic-version"] = VERSION
     url = endpoint(root(channel), path)
     if order.query:
         url += ("&" if "?" in url else "?") + order.query
     return PreparedRequest(
         url=url,
-        headers=headers,
+        headers={**request_headers(channel, stream=order.stream), **native_headers(order, channel)},
         body=native_body(order, changes),
         dropped=dropped,
         lowered_cap=served.max_output if lower_limit else None,

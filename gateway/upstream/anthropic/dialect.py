@@ -65,7 +65,7 @@ class AnthropicDialect(ChannelDialect):
             set_marks(body)
         return PreparedRequest(
             url=endpoint(root(channel), "/v1/messages"),
-            headers=_headers(channel, stream=order.stream),
+            headers=request_headers(channel, stream=order.stream),
             body=rawjson.encode({"model": served.upstream_name, **body}),
             dropped=parameters.dropped_names,
             lowered_cap=max_tokens if max_tokens < (cap or _max_tokens(None, model, served)) else None,
@@ -99,7 +99,7 @@ class AnthropicDialect(ChannelDialect):
         url = endpoint(root(channel), "/v1/models") + "?limit=1000"
         if after:
             url += "&after_id=" + quote(after, safe="")
-        return PreparedRequest(url=url, headers=_headers(channel, stream=False), body=b"")
+        return PreparedRequest(url=url, headers=request_headers(channel, stream=False), body=b"")
 
 
 def root(channel: Channel) -> str:
@@ -107,7 +107,7 @@ def root(channel: Channel) -> str:
     return channel.base_url.rstrip("/").removesuffix("/v1")
 
 
-def _headers(channel: Channel, *, stream: bool) -> dict[str, str]:
+def request_headers(channel: Channel, *, stream: bool) -> dict[str, str]:
     """Returns the request's headers, with the API's version unless the channel sets another."""
     headers = dict(STREAM_HEADERS if stream else PLAIN_HEADERS)
     if not any(name.lower() == "anthropic-version" for name in channel.headers):
