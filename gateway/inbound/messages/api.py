@@ -164,8 +164,9 @@ def _prompt_parts(fields: Fields, messages: bytes) -> tuple[Fields, list[msgspec
     ``messages`` are the messages without escapes.
     """
     texts: Fields = {name: fields[name] for name in ("system", "messages") if name in fields}
-    has_tools = "tools" in fields or contains(messages, _TOOL_ADDITION)
-    schemas = [fields.get("tools", NULL)] if has_tools else []
+    schemas = [fields["tools"]] if "tools" in fields else []
+    if contains(messages, _TOOL_ADDITION):
+        schemas.append(rawjson.raw({}))  # these tools are in the messages, but tools make a prompt longer
     others: Fields = {}
     for name in fields.keys() - _KNOWN_FIELDS:
         text = plain_escapes(fields[name])
