@@ -127,29 +127,6 @@ async def test_the_wait_is_bounded(lines: ConcurrencyLimiter, wait_s: int) -> No
     lines.leave([one])
 
 
-@pytest.mark.parametrize("queue", [0, 1, 3])
-async def test_so_many_may_wait_and_no_more(lines: ConcurrencyLimiter, queue: int) -> None:
-    one = gate(queue=queue)
-    lines.enter([one])
-    tasks = waiters(lines, *[[one]] * queue)
-    await turns()
-    assert not any(task.done() for task in tasks)
-    with pytest.raises(RateLimited, match="has reached its limit of calls in flight"):
-        await lines.wait([one])
-    for task in tasks:
-        lines.leave([one])
-        await task
-    lines.leave([one])
-
-
-async def test_without_time_to_wait_nobody_waits(lines: ConcurrencyLimiter) -> None:
-    one = gate(wait_s=0)
-    lines.enter([one])
-    with pytest.raises(RateLimited):
-        await lines.wait([one])
-    lines.leave([one])
-
-
 async def test_too_many_streams_have_their_own_code(lines: ConcurrencyLimiter) -> None:
     one = ConcurrencyGate(key=("token streams", "a"), label="token 'a'", name="streams", limit=1, queue=0, wait_s=0)
     lines.enter([one])

@@ -216,17 +216,6 @@ def test_a_lost_call_costs_nothing_and_is_possible_cost_of_its_channel() -> None
     assert (found.channel, found.outcome) == ("ch_0", Outcome.LOST)
 
 
-def test_a_crash_between_the_record_and_the_end_of_the_hold_doubles_nothing(home: Path) -> None:
-    store = funded_store(home)
-    store.books.open(running(1))
-    store.books.open(running(2))
-    store.books.settle(record(1))
-    again = store_of(crashed(home))
-    assert [call.outcome for call in again.calls.find(limit=9)] == [Outcome.LOST, Outcome.DONE]
-    again.close()
-    store.close()
-
-
 def crashed(home: Path) -> Path:
     """What a crash at this moment would leave, in a home of its own."""
     image = Path(tempfile.mkdtemp(dir=home.parent)) / "home"

@@ -318,16 +318,6 @@ def test_unwritten_records_let_no_call_in(recorder: Recorder, tmp_path: Path, mo
     assert (on_disk(tmp_path), recorder.disk_errors.text) == ([record(0).id], "")
 
 
-def test_records_wait_in_memory_while_there_is_no_room_at_all(recorder: Recorder, disk: Disk, tmp_path: Path) -> None:
-    for i in range(3):
-        recorder.begin(running(i))
-    disk.full = True
-    for i in range(3):
-        end(recorder, i)
-    assert (on_disk(tmp_path), [call.id for call in recorder.waiting()]) == ([], [record(i).id for i in range(3)])
-    assert len(still_running(tmp_path)) == 3
-
-
 def test_syncing_writes_what_waits(recorder: Recorder, disk: Disk, tmp_path: Path) -> None:
     recorder.begin(running(0))
     disk.full = True
