@@ -350,24 +350,6 @@ USAGE = [
         text="Hi",
         used=(9, 8),
     ),
-    chat_row(
-        "a last chunk of zeros",
-        delta("Hi"),
-        spent=usage(100, 2),
-        last=chunk(usage=usage(0, 0)),
-        text="Hi",
-        used=(100, 2),
-        marks=("suspect_usage",),
-    ),
-    chat_row(
-        "input first, then none",
-        delta("Hi"),
-        spent=usage(100, 0),
-        last=chunk(usage=usage(0, 2)),
-        text="Hi",
-        used=(100, 2),
-        marks=("suspect_usage",),
-    ),
     *(
         gemini_row(
             name, gemini.response(gemini.say("Hi"), finish="STOP", usageMetadata=counts), text="Hi", used=(100, 20)

@@ -117,11 +117,11 @@ async def test_anthropics_tool_runner_works_through_ten_turns(
 
 
 async def test_claude_thinks_in_all_of_the_loop_and_caches_what_it_has_read(
-    gateway: Gateway, provider: Provider, *, stream: bool
+    gateway: Gateway, provider: Provider
 ) -> None:
     agent = _connect(gateway, provider, Dialect.ANTHROPIC)
     async with openai(gateway) as client:
-        await _work(client, stream=stream)
+        await _work(client, stream=True)
     assert agent.thinking == [True] * 31
     assert sum(record.cached for record in await gateway.settled(31)) == agent.cached
     assert agent.cached > 0.9 * agent.input

@@ -2,7 +2,6 @@
 
 import copy
 import json
-import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -21,11 +20,9 @@ from gateway.upstream.dialects import new_adapter
 from tests.cases.gemini import streams as gemini
 from tests.fakes.messages import message, message_events, text_block
 from tests.fakes.replies import choice, chunk, delta, dumps, tool_call, usage, whole
-from tests.inbound.test_hostile_requests import VALUES, places
+from tests.inbound.test_hostile_requests import STEP, VALUES, places
 
 Doc = Any
-STEP = 1 if os.environ.get("TOLLKEEPER_FULL") else 13
-"""Of the mutations so many are one that is tried."""
 USED = Usage(input=1, output=1)
 
 PARTS: list[Doc] = [

@@ -28,7 +28,7 @@ from gateway.upstream.message_rules import RULES
 from gateway.upstream.refused_params import ROLE
 
 Doc = Any
-STEP = 1 if os.environ.get("TOLLKEEPER_FULL") else 5
+STEP = 1 if os.environ.get("TOLLKEEPER_FULL") else 13
 """Of the mutations so many are one that is tried."""
 OWN = Overrides(system="Be brief.")
 LEARNED = LearnedRefusals(dropped=(*RULES, ROLE))

@@ -18,7 +18,7 @@ from tests.fakes.messages import (
     read_events,
     text_block,
 )
-from tests.fakes.provider import Exchange, Provider
+from tests.fakes.provider import Provider
 from tests.fakes.replies import (
     Doc,
     choice,
@@ -66,17 +66,6 @@ CALLS = (
 )
 
 
-async def test_reasoning_text_and_interleaved_calls(gateway: Gateway, provider: Provider) -> None:
-    provider.on("m", stream(*CALLS, chunk(usage=usage(9, 12))))
-    events = await streamed(gateway)
-    thought, text, first, second = blocks(events)
-    assert thought == {"type": "thinking", "thinking": "Hm", "signature": "tk1.p"}
-    assert text == {"type": "text", "text": "So"}
-    assert first == {"type": "tool_use", "id": "c0", "name": "f", "input": '{"a":1}'}
-    assert (second["name"], second["input"], ":" in second["id"]) == ("g", '{"b":2}', False)
-    assert last(events)["delta"] == {"stop_reason": "tool_use", "stop_sequence": None}
-
-
 async def test_googles_signature_comes_back_after_a_restart(gateway: Gateway, provider: Provider, home: Path) -> None:
     """It travels with the conversation: a gateway that never saw the call knows it too."""
     gateway.channel(provider.base_url, dialect=Dialect.GEMINI)
@@ -91,24 +80,6 @@ async def test_googles_signature_comes_back_after_a_restart(gateway: Gateway, pr
         assert (await post(another, {**HELLO, "messages": turns})).status == 200
     sent = [part for turn in provider.last.json["contents"] for part in turn["parts"] if "functionCall" in part]
     assert sent[0]["thoughtSignature"] == "sig"
-
-
-async def test_the_clients_names_of_its_tools_come_back(gateway: Gateway, provider: Provider) -> None:
-    name = "mcp__server__" + "x" * 100
-
-    async def script(exchange: Exchange) -> None:
-        sent = exchange.json["tools"][0]["function"]["name"]
-        assert len(sent) <= 64
-        said = choice(None, finish="tool_calls", tool_calls=[tool_call(0, "c0", sent, "{}")])
-        if exchange.json.get("stream"):
-            await stream(chunk(delta(tool_calls=[tool_call(0, "c0", sent, "{}")])), STOP)(exchange)
-        else:
-            await reply(whole("m", said))(exchange)
-
-    provider.on("m", script)
-    tools = [{"name": name, "input_schema": {"type": "object"}}]
-    assert (await post(gateway, {**HELLO, "tools": tools})).json["content"][0]["name"] == name
-    assert blocks(await streamed(gateway, {**STREAM, "tools": tools}))[0]["name"] == name
 
 
 async def test_usage_is_complete_if_the_upstream_has_none(gateway: Gateway, provider: Provider) -> None:

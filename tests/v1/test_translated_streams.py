@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from gateway.core.live_calls import CallDeadlines
-from gateway.domain.answer import SealKind, parse_seal
 from gateway.domain.channel import Dialect
 from tests.fakes.gateway import Gateway, running
 from tests.fakes.messages import grammar_faults, joined_blocks, read_events
@@ -16,7 +15,6 @@ from tests.fakes.replies import (
     DONE,
     Doc,
     at_path,
-    choice,
     chunk,
     delta,
     dumps,
@@ -27,7 +25,6 @@ from tests.fakes.replies import (
     stream_bytes,
     tool_call,
     usage,
-    whole,
 )
 from tests.inbound.responses.grammar import checked
 from tests.v1.test_every_api import CASES, call, docs_of
@@ -126,22 +123,7 @@ REPEATED = (
 """What relays of Anthropic's models write in chat completions: the thought in pieces, then once more with its seal."""
 
 
-async def test_a_thought_that_comes_again_with_its_seal_is_shown_once(gateway: Gateway, provider: Provider) -> None:
-    provider.on("m", stream(*REPEATED))
-    events = read_events((await post(gateway, {**HELLO, "stream": True})).body)
-    assert grammar_faults(events) == []
-    thought, text = joined_blocks(events)
-    seal = parse_seal(thought["signature"])
-    assert (thought["thinking"], text["text"]) == ("Let me see.", "So")
-    assert seal is not None
-    assert (seal.kind, json.loads(seal.content)) == (SealKind.ANTHROPIC, [BLOCK])
-    said = choice("So", reasoning_content="Let me see.", thinking_blocks=[BLOCK])
-    provider.on("m", reply(whole("m", said, spent=usage(9, 12))))
-    thought, text = (await post(gateway)).json["content"]
-    assert (thought["thinking"], text["text"]) == ("Let me see.", "So")
-
-
-async def test_in_a_response_too(gateway: Gateway, provider: Provider) -> None:
+async def test_a_thought_that_comes_again_with_its_seal_is_one_item(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", no_responses(stream(*REPEATED)))
     more: Doc = {"reasoning": {"summary": "auto"}, "include": ["reasoning.encrypted_content"]}
     answer = await call(gateway.client, "responses", stream=True, **more)
