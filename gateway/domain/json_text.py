@@ -184,6 +184,11 @@ SMALL = 1 << 20
 """Elements are not counted in texts of up to this many bytes."""
 
 
+def nested_value(text: str) -> Any:
+    """Returns the value of JSON that came in a string; None if it is not JSON, or too large to be decoded uncounted."""
+    return rawjson.maybe(text.encode("utf-8", "surrogatepass")) if len(text) <= SMALL else None
+
+
 class TooManyElements(ValueError):
     """An answer has too many elements to be decoded."""
 

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from gateway.domain import rawjson
+from gateway.domain.json_text import nested_value
 from gateway.domain.text import plain
 
 BODY_LIMIT = 4 << 20
@@ -187,7 +188,7 @@ def _nested_error(message: Any) -> ErrorBody | None:
     """Returns the error in a text that is itself JSON; None for any other text."""
     if not isinstance(message, str) or not message.lstrip().startswith("{"):
         return None
-    decoded = rawjson.maybe(message.encode("utf-8", "surrogatepass"))
+    decoded = nested_value(message)
     return read_object(decoded) if isinstance(decoded, dict) else None
 
 

@@ -174,6 +174,15 @@ def test_hostile_pages_take_no_time() -> None:
     assert read_error(b"<script>" * 100_000 + b"<" * 100_000).json is False
 
 
+@pytest.mark.parametrize(
+    ("lists", "message"), [(300_000, "too bad"), (350_000, '{"error":{"message":"too bad","x":[[],')]
+)
+def test_an_error_in_a_text_is_read_up_to_a_mebibyte(lists: int, message: str) -> None:
+    """Of an event with 8 MB it took 0.7 s of the event loop and 230 MB of memory."""
+    inner = '{"error":{"message":"too bad","x":[%s1]}}' % ("[]," * lists)
+    assert _read({"error": {"message": inner}}).message.startswith(message)
+
+
 def test_an_error_with_very_many_details_is_not_examined_to_its_end() -> None:
     """It took 0.4 s of the event loop; three of these take a second and more."""
     doc = {"error": {"message": "too bad", "details": [{"a": "b"}] * 70_000}}

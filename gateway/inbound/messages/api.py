@@ -17,7 +17,7 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.errors import BadRequest, GatewayError, InvalidToken, NotFound, QuotaExceeded, UpstreamError
-from gateway.domain.json_text import contains, plain_escapes, read_optional
+from gateway.domain.json_text import contains, nested_value, plain_escapes, read_optional
 from gateway.domain.order import Order
 from gateway.domain.output_limit import MAX_TOKEN_COUNT, OutputLimit, read_limit
 from gateway.domain.prompt_size import (
@@ -182,7 +182,7 @@ def session_of(headers: Mapping[str, str], fields: Fields) -> str:
     name = headers.get("x-claude-code-session-id", "")
     user = "" if name else rawjson.text_at(fields.get("metadata"), "user_id")
     if user.startswith("{"):
-        name = rawjson.text_at(rawjson.maybe(user.encode("utf-8", "replace")), "session_id")
+        name = rawjson.text_at(nested_value(user), "session_id")
     elif match := _SESSION.search(user):
         name = match[1]
     return (name or headers.get("session-id", "") or headers.get("session_id", ""))[:512]

@@ -11,6 +11,7 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.answer import PLAIN_SEAL, Citation, Medium, Seal, join_strings, seal_text
+from gateway.domain.json_text import nested_value
 from gateway.inbound.responses.tools import ClientTool, ToolKind
 
 Event = tuple[bytes, bytes]
@@ -246,7 +247,7 @@ class ClientToolItem(OutputItem):
 
     def encode_item(self, status: str) -> bytes:
         text = rawjson.text(self.text)
-        value = rawjson.maybe(text.encode("utf-8", "surrogatepass"))
+        value = nested_value(text)
         arguments = value if isinstance(value, dict) else {}
         return rawjson.encode({**self._head, **_call_fields(self._kind, arguments, text), "status": status})
 

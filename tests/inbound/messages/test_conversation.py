@@ -479,6 +479,8 @@ def test_openai_sees_a_digest_of_the_user() -> None:
         ({}, "user_a_account__session_11111111-2222", "11111111-2222"),
         ({"session-id": "s3"}, "somebody", "s3"),
         ({}, "{broken", ""),
+        ({}, '{"session_id":"s4","x":[%s1]}' % ("[]," * 300_000), "s4"),
+        ({}, '{"session_id":"s5","x":[%s1]}' % ("[]," * 350_000), ""),  # 9 million of them took 700 MB of memory
     ],
 )
 def test_the_clients_name_of_a_conversation(headers: dict[str, str], user_id: str, session: str) -> None:
