@@ -130,7 +130,7 @@ class ControlClient(Caller):
     refresh_channel = ask("POST", "/channels/{}/refresh", ListingView, timeout_s=PROBE_S)
     """Fetches the upstream's list. If that fails, returns the last good one with the error."""
     checkup = ask("GET", "/channels/{}/checkup", Checkup, timeout_s=PROBE_S)
-    """Checks the upstream's address, connection, certificate and key, free of charge."""
+    """Checks that the upstream can be reached and accepts the keys, free of charge."""
     remove_channel = ask("DELETE", "/channels/{}", Done)
     """Removes a channel with its keys and prices."""
     remove_key = ask("DELETE", "/channels/{}/keys/{}", ChannelView)

@@ -31,7 +31,6 @@ from gateway.domain.views import Step
 from gateway.inbound.api import HttpRequest, InboundApi
 from gateway.upstream.adapter import WholeAnswer
 from gateway.upstream.dialects import new_adapter
-from gateway.upstream.http.reachability import Reachability, Stage
 from gateway.upstream.openai.responses import ResponsesDialect
 
 NO_MODELS = "no list of models: "
@@ -193,28 +192,24 @@ async def check_channel(edits: ConfigEdits, request: web.Request) -> Checkup:
     name = plain(channel.name)
     if not channel.enabled:
         return Checkup(step=Step(name=f"channel {name}", result="skipped", text="disabled"))
-    contact = await engine.upstreams.check_reachability(channel)
-    if contact is not None and contact.failed is not None:
-        return Checkup(step=_unreached_step(name, contact))
-    reached = _reached_text(contact, engine.now())
     models: list[ServedModel] = []
     for number, key in enumerate(channel.all_keys or ("",), start=1):
         try:
             models = await engine.upstreams.fetch_models(channel.with_only_key(key))
         except UpstreamError as error:
-            prefix = f"{reached}key {number}: " if channel.keys else reached
+            prefix = f"key {number}: " if channel.keys else ""
             step = _unlisted_step(name, prefix, error, _key_number(channel, number))
             return Checkup(step=step, ahead_ms=_clock_ahead(engine, channel))
     listed = f"it lists {count_text(len(models), 'model')}"
     for number, state in enumerate(engine.key_states(channel), start=1):
         if state.name == "attention":
             subject = f"key {number}" if channel.keys else "its key"
-            text = f"{reached}{listed}, but {subject} was refused before: {reason_text(state.reason)}"
+            text = f"{listed}, but {subject} was refused before: {reason_text(state.reason)}"
             step = _rejected_step(name, text, _key_number(channel, number))
             return Checkup(step=step, ahead_ms=_clock_ahead(engine, channel))
     count = len(channel.all_keys)
     accepted = "" if not count else "its key is accepted; " if count == 1 else f"its {count} keys are accepted; "
-    step = Step(name=f"channel {name}", result="ok", text=f"{reached}{accepted}{listed}")
+    step = Step(name=f"channel {name}", result="ok", text=f"{accepted}{listed}")
     return Checkup(step=step, ahead_ms=_clock_ahead(engine, channel))
 
 
@@ -231,23 +226,6 @@ def _rejected_step(name: str, text: str, key: str) -> Step:
     return Step(name=f"channel {name}", result="warning", text=plain(text, 400), fix=fix)
 
 
-def _unreached_step(name: str, contact: Reachability) -> Step:
-    address = f"{contact.host}:{contact.port}"
-    option = "--proxy" if contact.text.startswith("the proxy ") else "--base-url"
-    change = f"If the address is wrong: 'tollkeeper channel edit {word(name)} {option} URL'"
-    authority = "for an authority of your own, SSL_CERT_FILE names its file where the server runs"
-    text, fix = {
-        Stage.NAME: (f"the name {contact.host} is not found: {contact.text}", f"is this machine online? {change}"),
-        Stage.CONNECTION: (f"no connection to {address}: {contact.text}", f"does it run? {change}"),
-        Stage.CERTIFICATE: (
-            f"no TLS with {address}: {contact.text}",
-            f"check this machine's clock, and whether something intercepts TLS; {authority}. {change}",
-        ),
-    }[contact.failed or Stage.NAME]
-    code, status = "upstream_unreachable", 502
-    return Step(name=f"channel {name}", result="fail", text=plain(text, 400), fix=fix, code=code, status=status)
-
-
 def _unlisted_step(name: str, prefix: str, error: UpstreamError, key: str) -> Step:
     """Returns the step for a list that was not fetched. ``key`` is the key's number; empty if there is only one."""
     message = prefix + plain(error.record_message.removeprefix(f"channel '{name}': "), 400)
@@ -260,20 +238,19 @@ def _unlisted_step(name: str, prefix: str, error: UpstreamError, key: str) -> St
     fix = f"'tollkeeper channel test {word(name)}' tries it again"
     if error.kind in (FailureKind.AUTH, FailureKind.UNSET):
         fix = advice(error, channel=name, key=key)
+    elif error.code == "upstream_unreachable":
+        fix = _connection_fix(name, error)
     return Step(name=f"channel {name}", result="fail", text=message, fix=fix, code=error.code, status=error.http_status)
 
 
-def _reached_text(contact: Reachability | None, now: Millis) -> str:
-    """Returns how the upstream was reached, as the start of a sentence; empty if it needs no connection."""
-    if contact is None:
-        return ""
-    where = f"{contact.host} is {', '.join(contact.addresses[:2])}" if contact.addresses else contact.host
-    if not contact.tls:
-        return f"{where}; connected; "
-    left_s = contact.expires_s - now / 1000 if contact.expires_s is not None else None
-    expires_soon = left_s is not None and left_s < 7 * 86_400
-    expiry = f", its certificate expires in {(left_s or 0) / 86_400:.0f} days" if expires_soon else ""
-    return f"{where}; {contact.tls}{expiry}; "
+def _connection_fix(name: str, error: UpstreamError) -> str:
+    """Returns what to do about a connection that was not made."""
+    option = "--proxy" if "the proxy " in error.message else "--base-url"
+    change = f"If the address is wrong: 'tollkeeper channel edit {word(name)} {option} URL'"
+    if "certificate" not in error.message:
+        return f"is this machine online, and does the upstream run? {change}"
+    authority = "for an authority of your own, SSL_CERT_FILE names its file where the server runs"
+    return f"check this machine's clock, and whether something intercepts TLS; {authority}. {change}"
 
 
 def _clock_ahead(engine: Engine, channel: Channel) -> Millis | None:

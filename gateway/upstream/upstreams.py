@@ -19,7 +19,6 @@ from gateway.upstream.adapter import Adapter, Memory, Reply, UnlimitedMemory, Wh
 from gateway.upstream.credentials import ChannelVariables, headers_of, proxy_of
 from gateway.upstream.dialects import DIALECTS
 from gateway.upstream.http.pool import OpenConnections, Pool
-from gateway.upstream.http.reachability import Reachability, check_reachability
 from gateway.upstream.mock import Mock
 from gateway.upstream.model_list import ModelPage, read_models
 from gateway.upstream.redaction.redaction import Redaction
@@ -87,16 +86,6 @@ class Upstreams:
             if not 200 <= reply.status < 300:
                 raise AttemptFailed(adapter.failure(channel, reply.status, reply.headers, body))
             return adapter.whole(body, order, channel)
-
-    async def check_reachability(self, channel: Channel) -> Reachability | None:
-        """Returns how far the host can be reached; None if it need not be. Raises UpstreamError for its proxy."""
-        if not channel.dialect.info.needs_url:
-            return None
-        with self.redaction.errors_of(channel):
-            result = await check_reachability(
-                channel.base_url, channel.timeouts.connect, proxy_of(channel, self._environ)
-            )
-        return msgspec.structs.replace(result, text=self.redaction.without_secrets(result.text, channel))
 
     async def fetch_models(self, channel: Channel) -> list[ServedModel]:
         """Returns the models that the upstream lists now. Raises UpstreamError."""

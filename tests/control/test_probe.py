@@ -162,7 +162,7 @@ async def step(owner: ControlClient, name: str = "up") -> Step:
 async def test_a_channel_that_is_well(owner: ControlClient, provider: Provider) -> None:
     provider.on("/v1/models", CHECKUP_LIST)
     found = await step(owner)
-    text = "127.0.0.1; connected; its key is accepted; it lists 2 models"
+    text = "its key is accepted; it lists 2 models"
     assert found == Step(name="channel up", result="ok", text=text)
     assert [exchange.path for exchange in provider.exchanges] == ["/v1/models"]
 
@@ -218,9 +218,13 @@ async def test_a_variable_that_is_not_set(owner: ControlClient, gateway: Gateway
 @pytest.mark.parametrize(
     ("base_url", "proxy", "said"),
     [
-        ("http://127.0.0.1:1/v1", "", "no connection to 127.0.0.1:1: Connection refused"),
-        ("http://a..b/v1", "", "the name a..b is not found"),
-        ("http://a..b/v1", "http://127.0.0.1:1", "no connection to a..b:80: the proxy 127.0.0.1:1 cannot be reached"),
+        ("http://127.0.0.1:1/v1", "", "the upstream cannot be reached: Connection refused (127.0.0.1:1)"),
+        ("http://a..b/v1", "", "the upstream cannot be reached: the name is not a host name (a..b:80)"),
+        (
+            "http://a..b/v1",
+            "http://127.0.0.1:1",
+            "the upstream cannot be reached: the proxy 127.0.0.1:1 cannot be reached",
+        ),
     ],
 )
 async def test_a_host_that_is_not_reached(
