@@ -19,7 +19,7 @@ from gateway.commands.usage_reports import export, summary
 from gateway.commands.usage_tail import tail
 from gateway.domain.call import is_call_id, outcome_text
 from gateway.domain.errors import NotFound
-from gateway.domain.human_values import brief_count, call_duration, plural
+from gateway.domain.human_values import brief_count, call_duration
 from gateway.domain.query import CallOrder
 from gateway.domain.repeated_calls import earlier_attempts, repeated_calls
 from gateway.domain.views import CallView
@@ -113,7 +113,7 @@ def _columns(calls: Sequence[CallView]) -> list[ListColumn]:
 @click.argument("call_id", metavar="[ID]", default=LAST)
 @json_option
 def show_call(call_id: str, *, as_json: bool) -> None:
-    """Show one call: how it ended, how long such calls usually take, what was tried, what it cost and why.
+    """Show one call: how it ended, how long it took, what was tried, what it cost and why.
 
     Without ID, or with 'last', the newest call is shown, which is the first one in 'usage list'. A part of an id is
     enough if only one call has it.
@@ -124,10 +124,10 @@ def show_call(call_id: str, *, as_json: bool) -> None:
 
     async def work(client: ControlClient) -> list[tuple[str, str]]:
         call = await find_call(client, call_id)
-        usual, earlier = await _fetch_usual_times(client, call), await _fetch_earlier_calls(client, call)
+        earlier = await _fetch_earlier_calls(client, call)
         outlook = await formatting.find_balance_outlook(client)
         results = _result_pairs(call, earlier, outlook.text() if outlook else "")
-        return [*_request_pairs(call), *_time_pairs(call, usual), *results]
+        return [*_request_pairs(call), *_time_pairs(call), *results]
 
     out_pairs(run(work))
 
@@ -172,29 +172,6 @@ async def _fetch_earlier_calls(client: ControlClient, call: CallView) -> str:
     return ", ".join(f"{earlier.id} ({formatting.status(earlier)})" for earlier in earlier_attempts(call, page.calls))
 
 
-async def _fetch_usual_times(client: ControlClient, call: CallView) -> str:
-    """Returns ``duration avg 2.10s, p50 1.80s, p95 6.02s; first token ...`` of the answered calls of its model in the
-    week before it; empty if none was answered.
-    """
-    if not call.model:
-        return ""
-    since, until = call.time_ms - 7 * 86_400_000, call.time_ms
-    answered = {"model": call.model, "words": "st:done"}  # failures have no typical duration
-    row = (await client.summary(since=since, until=until, percentiles=True, **answered)).total
-    times = (
-        ("duration", row.mean_duration_ms, row.duration_p50_ms, row.duration_p95_ms),
-        ("first token", row.mean_first_byte_ms, row.first_byte_p50_ms, row.first_byte_p95_ms),
-    )
-    texts = [
-        f"{name} avg {formatting.mean(average)}, p50 {formatting.span(p50)}, p95 {formatting.span(p95)}"
-        for name, average, p50, p95 in times
-        if average is not None and p50 is not None
-    ]
-    if not (row.calls and texts):
-        return ""
-    return f"{'; '.join(texts)} ({row.calls:,} answered {plural(row.calls, 'call')} of this model in 7 days)"
-
-
 @usage.command("cancel", examples=["tollkeeper usage cancel req_019aa0c3d2f15b8e3c5e4d6a7b"])
 @click.argument("call_id", metavar="ID")
 def cancel_call(call_id: str) -> None:
@@ -222,12 +199,11 @@ def _request_pairs(call: CallView) -> list[tuple[str, str]]:
     ]
 
 
-def _time_pairs(call: CallView, usual: str) -> Iterator[tuple[str, str]]:
+def _time_pairs(call: CallView) -> Iterator[tuple[str, str]]:
     first = "" if call.first_byte_ms is None else f", first token after {call_duration(call.first_byte_ms)}"
     duration = "not known" if call.lost else call_duration(call.duration_ms)
     yield "duration", f"{duration}{first}{', streamed' if call.stream else ''}"
     yield from (("", fact) for fact in timing_facts(call))
-    yield "usual", usual
 
 
 def _result_pairs(call: CallView, earlier: str, balance_now: str) -> Iterator[tuple[str, str]]:

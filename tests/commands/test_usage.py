@@ -21,23 +21,9 @@ from gateway.domain.money import dollars
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import CallPage, CallView
 from tests.commands.runner import Control, run
-from tests.commands.samples import ACCOUNT, CALL, HOSTILE, MODEL, SUMMARY, timed_row
-
-
-def test_a_call_is_compared_with_the_usual_times_of_its_model() -> None:
-    usual = replace(SUMMARY, total=timed_row(CALL.model))
-    control = Control({URL: CALL, "GET /usage": usual})
-    text = "duration avg 1.25s, p50 900ms, p95 3.10s; first token avg 300ms, p50 250ms, p95 700ms"
-    assert f"{text} (3 answered calls of this model in 7 days)" in run("usage", "show", CALL.id, control=control).out
-    asked = control.asked[1][0]
-    assert f"since={CALL.time_ms - 7 * 86_400_000}&until={CALL.time_ms}&" in asked
-    assert "words=st%3Adone" in asked
-    alone = replace(SUMMARY, total=replace(timed_row(CALL.model), calls=0))
-    assert "usual" not in run("usage", "show", CALL.id, answers={URL: CALL, "GET /usage": alone}).out
-
+from tests.commands.samples import ACCOUNT, CALL, HOSTILE, MODEL, SUMMARY
 
 URL = f"GET /calls/{CALL.id}"
-USUAL = {"GET /usage": SUMMARY}
 NOTHING: dict[str, Any] = {
     **dict.fromkeys(("input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens"), 0),
     "usage_source": "none",
@@ -66,7 +52,7 @@ LOST = {"status": 0, "outcome": "lost", "marks": ["repeated=1"], "duration_ms": 
     ],
 )
 def test_what_a_call_tells(changes: dict[str, Any], told: str) -> None:
-    out = run("usage", "show", CALL.id, answers={URL: replace(CALL, **changes), **USUAL}).out
+    out = run("usage", "show", CALL.id, answers={URL: replace(CALL, **changes)}).out
     assert told in " ".join(out.split())
     assert ("passed=" in out, "repeated=" in out) == (False, False)
 
@@ -168,14 +154,14 @@ def test_a_running_call_is_cancelled() -> None:
 def test_the_last_call_is_shown_without_its_id() -> None:
     page, none = CallPage(calls=[CALL]), CallPage(calls=[])
     for name in ((), ("last",)):
-        assert CALL.id in run("usage", "show", *name, answers={"GET /calls": page, URL: CALL, **USUAL}).out
+        assert CALL.id in run("usage", "show", *name, answers={"GET /calls": page, URL: CALL}).out
     ran = run("usage", "show", "last", answers={"GET /calls": none})
     assert (ran.code, "no calls yet" in ran.err) == (Exit.NOT_FOUND, True)
 
 
 def test_a_part_of_an_id_is_enough_if_one_call_has_it() -> None:
     one = CallPage(calls=[CALL])
-    control = Control({"GET /calls": one, URL: CALL, **USUAL})
+    control = Control({"GET /calls": one, URL: CALL})
     assert run("usage", "show", CALL.id[-5:], control=control).out.startswith(f"id           {CALL.id}\n")
     assert f"words=id%3A{CALL.id[-5:]}" in control.asked[1][0]
     two = CallPage(calls=[CALL, replace(CALL, id="req_other")])
@@ -191,7 +177,7 @@ def test_a_part_of_an_id_is_enough_if_one_call_has_it() -> None:
 def test_the_list_begins_with_the_call_that_show_calls_the_last() -> None:
     runs = replace(CALL, id="req_old", state="running", time_ms=Millis(CALL.time_ms - 60_000))
     long = replace(CALL, id="req_long", time_ms=Millis(CALL.time_ms - 9_000), duration_ms=Millis(12_000))
-    control = Control({"GET /calls": CallPage(calls=[runs, long, CALL]), URL: CALL, **USUAL})
+    control = Control({"GET /calls": CallPage(calls=[runs, long, CALL]), URL: CALL})
     rows = run("usage", "list", control=control).out.splitlines()[1:]
     assert [row.split()[-1] for row in rows] == [CALL.id, "req_long", "req_old"]
     assert [call["id"] for call in run("usage", "list", "--limit", "1", "--json", control=control).json] == [CALL.id]
@@ -205,7 +191,7 @@ def test_retries_of_a_client_are_grouped() -> None:
     listed = run("usage", "list", answers={"GET /calls": page}).out.splitlines()
     assert f"{CALL.model} retry 1" in listed[1]
     assert "503, retried" in listed[2]
-    control = Control({"GET /calls/req_2": again, "GET /calls": page, **USUAL})
+    control = Control({"GET /calls/req_2": again, "GET /calls": page})
     assert "1 of the same call; before it: req_1 (503)\n" in run("usage", "show", "req_2", control=control).out
 
 
