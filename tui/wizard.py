@@ -279,12 +279,8 @@ class WizardSteps:
         """Whether the wizard created it, and may remove it."""
         self._drafts: dict[str, Mapping[str, str]] = {}
         """The texts that each form was left with, by its title."""
-        self._saved: dict[str, Mapping[str, str]] = {}
-        """The texts that were saved last in each form, or the initial ones."""
         self._checked: tuple[str, Collection[str]] = ("", ())
         """The id of a channel, and the models that were checked in step 3 when it was left."""
-        self._offered: tuple[str, Collection[str]] = ("", ())
-        """The id of a channel, and the models that it offers since step 3 was done."""
         self.model = ""
         """The first model that the channel offers."""
 
@@ -309,8 +305,7 @@ class WizardSteps:
         about = f"{intro}\n\n$ tollkeeper {command}"
         options = model_options(session, channel)
         checked = self._checked[1] if self._checked[0] == channel.id else names
-        original = self._offered[1] if self._offered[0] == channel.id else names
-        dialog = MultiSelect("First steps, 3 of 4: models", about, options, checked, original=original, back=True)
+        dialog = MultiSelect("First steps, 3 of 4: models", about, options, checked, back=True)
         result = await self._app.push_screen_wait(dialog)
         self._checked = (channel.id, dialog.checked if result is BACK else result or ())
         if result is None or result is BACK:
@@ -321,7 +316,6 @@ class WizardSteps:
             fixed = [msgspec.structs.replace(model, live=False) for model in offered]  # whatever is listed later
             body = {"models": msgspec.to_builtins(fixed), "patterns": []}
             await session.client.edit_channel(channel.id, body)
-        self._offered = (channel.id, [model.name for model in offered])
         self.model = offered[0].name if offered else ""
         return True
 
@@ -354,14 +348,10 @@ class WizardSteps:
             text = draft.get(field.id, field.value)
             is_option = not field.options or text in field.options  # options may have changed since
             fields.append(msgspec.structs.replace(field, value=text) if is_option else field)
-        self._saved.setdefault(plan.title, {field.id: field.value for field in plan.fields})
-        has_draft = any(texts != self._saved[title] for title, texts in self._drafts.items())
-        form = Form(msgspec.structs.replace(plan, fields=fields, has_draft=has_draft))
+        form = Form(msgspec.structs.replace(plan, fields=fields))
         result = await self._app.push_screen_wait(form)
         if result is not None:
             self._drafts[plan.title] = form.fields.texts()
-        if result not in (None, BACK):
-            self._saved[plan.title] = self._drafts[plan.title]
         return result
 
     async def _create_channel(self, values: Values, body: Body | None) -> ChannelView:

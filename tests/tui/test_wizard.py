@@ -205,34 +205,6 @@ async def test_back_keeps_what_was_typed_in_every_step() -> None:
         assert [did[0] for did in owner.did].count("add_channel") == 1
 
 
-async def test_escape_asks_about_models_selected_before_going_back_but_not_once_they_are_saved() -> None:
-    async with shown("live", fresh()) as (app, pilot, owner):
-        await step(app, pilot, 2, "enter")
-        await step(app, pilot, 3, "right", "tab", "=https://api.acme.com/v1", "enter")
-        await step(app, pilot, 2, "space", "b")
-        await step(app, pilot, 3, "enter")
-        await see(app, pilot, "Your changes to the list will be lost.", "escape")
-        await step(app, pilot, 4, "escape", "enter")
-        await step(app, pilot, 3, "pageup")
-        await press(app, pilot, "escape")
-        assert words(app)[0].startswith("Continue any time")
-        assert [did[0] for did in owner.did] == ["add_channel", "edit_channel"]
-
-
-async def test_escape_asks_about_what_was_typed_before_going_back_but_not_once_it_is_saved() -> None:
-    async with shown("live", fresh()) as (app, pilot, _):
-        await step(app, pilot, 2, "enter")
-        await step(app, pilot, 1, "right", "tab", "=https://api.acme.com/v1", "pageup")
-        await see(app, pilot, "Discard what you entered?", "escape")
-        await step(app, pilot, 2, "escape", "enter")
-        await see(app, pilot, "Discard what you entered?", "escape")
-        await step(app, pilot, 3, "escape", "enter")
-        await step(app, pilot, 2, "b")
-        await step(app, pilot, 1, "pageup")
-        await press(app, pilot, "escape")
-        assert words(app)[0].startswith("Continue any time")
-
-
 async def test_back_from_the_channel_is_the_balance_and_there_is_nothing_before_it() -> None:
     async with shown("live", fresh()) as (app, pilot, owner):
         await step(app, pilot, 2, "=20", "enter")

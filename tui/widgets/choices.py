@@ -162,18 +162,17 @@ class MultiSelect(DialogScreen[Any]):
         options: Sequence[tuple[str, str]],
         checked: Collection[str],
         *,
-        original: Collection[str] | None = None,
         back: bool = False,
         resets: bool = False,
     ) -> None:
-        """``original``: the ids that were checked at first; ``back``: ``b`` shows the previous step;
-        ``resets``: ``r`` unchecks all, and changes are discarded without a question.
+        """``back``: ``b`` shows the previous step. ``resets``: ``r`` unchecks all, and changes are discarded without a
+        question.
         """
         super().__init__()
         self._title = title
         self._about = about
         self._options = options
-        self._original = frozenset(checked if original is None else original)
+        self._original = frozenset(checked)
         self.checked = set(checked)
         """The ids to check when the dialog opens; after ``back``, those that were checked."""
         self._back = back

@@ -112,8 +112,6 @@ class FormPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Returns the command for the texts, without ``tollkeeper`` and secrets. Raises BadRequest if they are invalid."""
     preview: Callable[[Values], str] = lambda _: ""
     """Returns a sentence about the current values, such as what they will do."""
-    has_draft: bool = False
-    """Whether this or another step of the wizard has unsaved texts from before."""
     confirms: bool = True
     """Whether a question is asked before the form is left with changes. False if the changes are only a choice."""
     needs_server: bool = True
@@ -394,7 +392,7 @@ class Form(DialogScreen[Any]):
                     await self.app.run_action("app.act('leave')")
 
         has_changes = any(row.changed and row.display for row in self.fields.rows.values())
-        if self.plan.confirms and (has_changes or self.plan.has_draft):
+        if self.plan.confirms and has_changes:
             question = Confirm("Discard what you entered?", "Nothing has been saved.", "Discard", keep="Keep editing")
             self.app.push_screen(question, leave_if)
         else:

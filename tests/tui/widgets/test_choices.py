@@ -10,7 +10,7 @@ from textual.widget import Widget
 from tests.tui.stage import console
 from tests.tui.widgets.stage import WidgetStage, asked, press_keys
 from tui.widgets.choices import CheckList, ChooseOne, MultiSelect, Picker
-from tui.widgets.dialogs import BACK, Confirm
+from tui.widgets.dialogs import BACK
 
 
 @asynccontextmanager
@@ -143,15 +143,6 @@ async def test_what_was_selected_is_not_discarded_without_a_question() -> None:
         await pilot.press("space", "escape", "n", "escape", "escape")
         assert app.answers == []
         await press_keys(pilot, "space", "escape")
-    assert app.answers == [None]
-
-
-async def test_what_was_selected_before_going_back_is_not_discarded_without_a_question() -> None:
-    async with asked(MultiSelect("Models", "", OPTIONS, ["a", "b"], original=["b"], back=True)) as (app, pilot):
-        await press_keys(pilot, "escape")
-        assert app.answers == []
-        assert isinstance(app.screen, Confirm)
-        await press_keys(pilot, "escape", "space", "escape")
     assert app.answers == [None]
 
 
