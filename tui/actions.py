@@ -149,11 +149,10 @@ ACTIONS: tuple[Action, ...] = (
     _unlisted("list", "columns", "o", "Columns", "choose which columns are shown"),
     _unlisted("list", "mark", "m", "Mark", "mark or unmark the row, and go to the next"),
     _unlisted("list", "bulk", "b", "Bulk", "enable, disable, move, limit or delete all marked rows"),
-    _unlisted("list", "marked", "M", "Marked only", "show only marked rows, or all"),
     Action("list", "copy", "y", "Copy id", "copy the row's id or name"),
     Action("list", "twin", "Y", "Copy command", "copy the equivalent command (for a call, a curl)"),
     _unlisted("list", "export", "E", "Export", "export the rows shown to a file", "usage export"),
-    _unlisted("list", "back", "escape", "Back", "close the pane, then clear the filter, then show all rows"),
+    _unlisted("list", "back", "escape", "Back", "close the pane, then clear the filter"),
     # Everywhere
     Action("app", "help", "question_mark", "Help", "list the keys of this page"),
     _unlisted("app", "undo", "u", "Undo", "undo the last change of the configuration", "undo"),

@@ -159,9 +159,7 @@ def page_class(page: str) -> type[ConsolePage]:
 
 
 def unmark(page: AnyPage) -> None:
-    """Remove all marks of a list, and show all of its rows."""
+    """Remove all marks of a list."""
     page.table.marks.clear()
-    page.source.restrict(None)
-    page.shows_marked = False
     page.table.rearrange()
     page.renew()

@@ -106,8 +106,7 @@ async def _confirm_cancel(page: AnyPage, calls: Sequence[Running]) -> bool:
 async def export(page: AnyPage) -> None:
     """Write the calls that match the filter to a file; without a filter, or if the list is sorted, the loaded ones."""
     calls, advice = page.calls, "'tollkeeper usage export' writes all"
-    is_plain = not page.view.sort and not page.shows_marked
-    must_search = is_plain and calls.query is not None and not calls.search.done
+    must_search = not page.view.sort and calls.query is not None and not calls.search.done
     if must_search and await page.wait("Searching older calls", partial(_search_all, page)) is None:
         return
     if unloaded_count(calls):

@@ -121,10 +121,8 @@ async def typed(app: Stage, pilot: Pilot[None], text: str) -> None:
         (["s", "s"], ["cherry", "apple", "pear", "fig"], "cherry", " 4 fruits"),  # the largest number comes first
         (["s", "s", "S"], ["fig", "pear", "apple", "cherry"], "fig", " 4 fruits"),
         (["s", "s", "S", "s"], FRUITS, "pear", " 4 fruits"),
-        (["j", "m", "M"], ["apple"], "apple", " 1 marked: b changes them all, M shows all rows"),
-        (["j", "m", "M", "M"], FRUITS, "apple", " 1 marked: b changes them all  "),
-        (["j", "m", "M", "escape"], FRUITS, "apple", " 1 marked: b changes them all  "),
-        (["j", "m", "M", "m"], FRUITS, "apple", " 4 fruits"),
+        (["j", "m"], FRUITS, "fig", " 1 marked: b changes them all  "),
+        (["j", "m", "k", "m"], FRUITS, "fig", " 4 fruits"),
     ],
 )
 async def test_keys_filter_sort_and_mark(keys: list[str], names: list[str], current: str, lead: str) -> None:
@@ -136,12 +134,6 @@ async def test_keys_filter_sort_and_mark(keys: list[str], names: list[str], curr
         assert (app.names(), app.fruits.table.current, words(app)) == (names, current, [])
         assert app.drawn(".lead").startswith(lead)
         assert app.fruits.query_one(Input).display == (keys[0] == "slash" and keys[-1] != "escape")
-
-
-async def test_without_a_mark_no_row_is_hidden() -> None:
-    async with fruit_page() as (app, pilot):
-        await pilot.press("M")
-        assert (app.names(), words(app)) == (FRUITS, ["Nothing is marked. Press m to mark a row."])
 
 
 async def test_if_a_filter_hides_the_row_of_the_cursor_the_first_one_that_fits_is_selected() -> None:
