@@ -71,9 +71,6 @@ ACTIONS: tuple[Action, ...] = (
     ),
     _unlisted("live", "curl", "c", "Copy curl", "copy a curl line that makes such a call"),
     _unlisted("live", "follow", "F", "Follow", "jump to the newest call and follow new ones", "usage tail"),
-    _unlisted("live", "when", "w", "Go to time", "jump to a date or time", "usage list --until TIME"),
-    _unlisted("live", "previous_error", "left_square_bracket", "Newer error", "go to the next newer error"),
-    _unlisted("live", "next_error", "right_square_bracket", "Older error", "go to the next older error"),
     # Tokens
     Action("tokens", "connect", "c", "Connect", "settings to paste into an app, and a test call", "env"),
     _unlisted("tokens", "rotate", "R", "Rotate", "issue a new key; the old one stops working", "token rotate NAME"),
@@ -87,12 +84,6 @@ ACTIONS: tuple[Action, ...] = (
     Action("channels", "discover", "a", "Discover", "find local servers and API keys in the environment", "discover"),
     _unlisted("channels", "keys", "A", "Keys", "add, remove or resume keys", "channel key"),
     Action("channels", "incidents", "i", "Incidents", "what failed when, and where calls went", "incident list"),
-    _unlisted(
-        "channels", "raise", "K", "Priority up", "raise the channel's priority", "channel edit NAME --priority N"
-    ),
-    _unlisted(
-        "channels", "lower", "J", "Priority down", "lower the channel's priority", "channel edit NAME --priority N"
-    ),
     # Models
     Action("models", "edit", "e", "Price", "set the price, with an example cost", "price set MODEL"),
     Action(

@@ -281,7 +281,7 @@ async def test_what_is_shown_can_be_written_to_a_file(tmp_path: Path) -> None:
     [
         ("tokens", ("e", "D", "space", "d", "R", "c"), "No token selected. Press n to create one."),
         ("groups", ("e", "D", "d"), "No group selected. Press n to create one."),
-        ("channels", ("e", "D", "space", "d", "t", "L", "z", "K"), "No channel selected. Press n to create one."),
+        ("channels", ("e", "D", "space", "d", "t", "L", "z"), "No channel selected. Press n to create one."),
         ("models", ("e", "0", "d"), "No model selected. Page 4 lists the channels."),
     ],
 )
