@@ -219,9 +219,8 @@ def _tool(tool: ToolOffer) -> JsonObject:
     if tool.description:
         function["description"] = tool.description
     if not rawjson.is_null(tool.parameters):
-        schema = schema_fields(tool)
-        has_type = "type" in schema  # which strict servers demand, such as LM Studio's and DeepSeek's
-        function["parameters"] = tool.parameters if has_type else {"type": "object", "properties": {}, **schema}
+        # Strict servers demand both, such as OpenAI's, LM Studio's and DeepSeek's.
+        function["parameters"] = {"type": "object", "properties": {}, **schema_fields(tool)}
     if tool.strict is not None:
         function["strict"] = tool.strict
     return {"type": "function", "function": function}

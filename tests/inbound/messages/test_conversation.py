@@ -310,7 +310,7 @@ def test_googles_signatures_go_back_to_google_alone() -> None:
 
 
 TOOL = {"name": "f", "description": "d", "input_schema": {"type": "object"}, "strict": True}
-FUNCTION = {"name": "f", "description": "d", "parameters": {"type": "object"}, "strict": True}
+FUNCTION = {"name": "f", "description": "d", "parameters": {"type": "object", "properties": {}}, "strict": True}
 
 
 def test_tools_and_the_choice_among_them() -> None:

@@ -30,18 +30,21 @@ def choice(found: ToolTable, value: Any) -> ToolChoice:
     return found.read_choice(msgspec.Raw(json.dumps(value).encode()))
 
 
+OBJECT = {"type": "object", "properties": {}}
+
+
 def function(name: str, **fields: Any) -> dict[str, Any]:
-    return {"type": "function", "name": name, "parameters": {"type": "object"}, **fields}
+    return {"type": "function", "name": name, "parameters": OBJECT, **fields}
 
 
-SEARCH = {"type": "tool_search", "execution": "client", "parameters": {"type": "object"}, "description": "finds"}
+SEARCH = {"type": "tool_search", "execution": "client", "parameters": OBJECT, "description": "finds"}
 
 
 def test_a_function_is_nested() -> None:
     found = table(function("f", description="does", strict=None), function("g", strict=True))
     assert functions(found) == [
-        {"name": "f", "description": "does", "parameters": {"type": "object"}},
-        {"name": "g", "parameters": {"type": "object"}, "strict": True},
+        {"name": "f", "description": "does", "parameters": OBJECT},
+        {"name": "g", "parameters": OBJECT, "strict": True},
     ]
 
 
@@ -80,7 +83,7 @@ def test_a_custom_tool_becomes_a_function_that_says_its_grammar() -> None:
 
 def test_a_search_that_the_client_runs_is_a_function() -> None:
     found = table(SEARCH)
-    assert functions(found) == [{"name": "tool_search", "description": "finds", "parameters": {"type": "object"}}]
+    assert functions(found) == [{"name": "tool_search", "description": "finds", "parameters": OBJECT}]
     assert found.client_tool("tool_search").kind is ToolKind.TOOL_SEARCH
 
 

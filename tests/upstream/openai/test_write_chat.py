@@ -147,7 +147,8 @@ def test_tools_and_choices() -> None:
         ({}, {"type": "object", "properties": {}}),
         ({"type": None, "properties": {"a": {}}}, {"type": "object", "properties": {"a": {}}}),
         ({"anyOf": [{"required": ["a"]}]}, {"type": "object", "properties": {}, "anyOf": [{"required": ["a"]}]}),
-        ({"type": "object"}, {"type": "object"}),
+        ({"type": "object"}, {"type": "object", "properties": {}}),
+        ({"type": "object", "properties": None, "required": None}, {"type": "object", "properties": {}}),
     ],
 )
 def test_a_schema_says_that_arguments_are_an_object(schema: dict[str, Any], written: dict[str, Any]) -> None:
