@@ -34,7 +34,7 @@ from gateway.upstream.answer_errors import failure_in, failure_named, reported_f
 from gateway.upstream.finish_words import finish_reason, meaning_of
 from gateway.upstream.openai.contents import media_in, normalize_texts, source_fields, sources_in, split_thought
 from gateway.upstream.openai.request import OPENAI_TOOLS
-from gateway.upstream.openai.tool_calls import TooManyCalls, call_objects, has_content, tool_call_part
+from gateway.upstream.openai.tool_calls import TooManyCalls, arguments_text, call_objects, has_content, tool_call_part
 from gateway.upstream.tool_call_tracker import TOO_MANY
 
 ID_LIMIT = 200
@@ -322,6 +322,10 @@ def _parse_choice(fields: Fields, holder: str, index: int) -> ParsedChoice:
     if (raw := message.get("tool_calls", NULL)) != NULL:
         calls = call_objects(raw)
     elif (raw := message.get("function_call", NULL)) != NULL:
+        function = rawjson.maybe_fields(raw)
+        if bytes(function.get("arguments", NULL))[:1] == b"{":  # as GigaChat writes them
+            raw = rawjson.raw({**function, "arguments": msgspec.Raw(arguments_text(function["arguments"]))})
+            message["function_call"] = raw
         calls = [{"function": raw}]
     return ParsedChoice(index, fields, message, calls, is_whole, repeats=is_other and not is_whole)
 
