@@ -25,7 +25,7 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.errors import BadRequest
 from gateway.domain.estimate import OutputCounter
-from gateway.domain.output_limit import read_limit
+from gateway.domain.output_limit import CAPS, read_limit
 from gateway.domain.rawjson import Fields
 from gateway.domain.screen import Screen
 from gateway.domain.usage import CITATIONS, LONGEST_WRITE, Usage, UsageSource, as_object, canonical
@@ -299,7 +299,7 @@ class UsageReports:
         """Returns the limits of the request: its bytes, plus an allowance for linked media and what is added."""
         size = sum(len(memoryview(value)) for value in self._request.values()) + 4096
         try:
-            limit = read_limit(self._request)
+            limit = read_limit(self._request, caps=(*CAPS, "max_output_tokens"))
         except BadRequest:
             return UsageLimits(size)
         return UsageLimits(size, None if limit.expected else limit.capped_total)

@@ -23,9 +23,6 @@ from gateway.upstream.openai.dialect import OpenAIDialect
 from gateway.upstream.openai.embeddings import OpenAIEmbeddings, has_contents
 from gateway.upstream.overrides import with_parameters
 
-ANSWER_LIMIT = 256 << 20
-"""Size in bytes: 2048 vectors of 3072 numbers are 130 MB of JSON."""
-
 REPEATED = ("title", "task_type", "taskType")
 """Fields that a translated request repeats for each of its texts."""
 _CHECKED = frozenset({"model", "input", "dimensions", "encoding_format", *REPEATED})
@@ -59,7 +56,7 @@ class Embeddings(ChatCompletions):
     name = "embeddings"
     selective = True
     falls_back = False
-    answer_limit = ANSWER_LIMIT
+    answer_limit = 256 << 20  # bytes: 2048 vectors of 3072 numbers are 130 MB of JSON
 
     def parse(self, request: HttpRequest) -> InboundRequest:
         body = read_body(request.body, TOKEN_LIMITS)

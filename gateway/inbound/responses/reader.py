@@ -27,7 +27,6 @@ from gateway.inbound.responses.render import usage_object
 from gateway.inbound.responses.summary import COMPACTION
 from gateway.upstream.answer_errors import failure_in, reported_failure
 from gateway.upstream.openai.responses_reader import ENDS, ERROR_EVENTS, REPORTS, failure_of, stop_word
-from gateway.upstream.usage_report import UsageReports
 
 _CONTENT = frozenset(
     {
@@ -50,10 +49,6 @@ class ResponsesReader(NativeTap):
 
     def __init__(self, order: Order, channel: Channel) -> None:
         super().__init__(order, channel)
-        limits = dict(order.fields)
-        if (cap := limits.pop("max_output_tokens", None)) is not None:
-            limits["max_completion_tokens"] = cap  # its name in chat completions
-        self.reports = UsageReports(limits)
         self._response: Fields = {}
         """The response in the last event with one, without its items."""
         self._items: list[tuple[int, msgspec.Raw]] = []

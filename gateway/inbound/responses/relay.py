@@ -6,7 +6,7 @@ the name of the model changes, if the client knows it by another one.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from itertools import chain
 from typing import Any
 
@@ -196,14 +196,6 @@ def _is_own(name: str) -> bool:
     return is_rule(name) or (name.isidentifier() and name not in _NEEDED)
 
 
-def _without_refused(order: Order, rules: Iterable[str]) -> tuple[Order, tuple[str, ...]]:
-    """Returns the order as the upstream takes it, and the names of what it lost."""
-    known = [name for name in rules if name in _PATHS or _is_own(name)]
-    fields, dropped = fit_request(order.fields, known)
-    body = order.body if fields == order.fields else b""
-    return msgspec.structs.replace(order, fields=fields, body=body), tuple(dropped)
-
-
 class ResponsesRelay(Adapter):
     """Calls a channel that speaks the API."""
 
@@ -217,7 +209,9 @@ class ResponsesRelay(Adapter):
 
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
         self._sent = order.fields
-        order, dropped = _without_refused(order, vendor_of(channel).rules + learned.dropped)
+        rules = [name for name in vendor_of(channel).rules + learned.dropped if name in _PATHS or _is_own(name)]
+        fields, dropped = fit_request(order.fields, rules)
+        order = msgspec.structs.replace(order, fields=fields, body=order.body if fields == order.fields else b"")
         served = with_limit(served, learned)
         changes = lower_cap(order.fields, "max_output_tokens", served)
         lowered = served.max_output if changes else None
@@ -229,7 +223,7 @@ class ResponsesRelay(Adapter):
             url=endpoint(channel.base_url, self.path),
             headers=native_headers(order, channel),
             body=native_body(order, changes),
-            dropped=dropped,
+            dropped=tuple(dropped),
             lowered_cap=lowered,
         )
 
