@@ -40,7 +40,7 @@ from gateway.upstream.answer_errors import failure_named
 from gateway.upstream.answer_state import AnswerState
 from gateway.upstream.error_body import tidy
 from gateway.upstream.failures import bad_response, truncation
-from gateway.upstream.framing import is_long, pieces
+from gateway.upstream.framing import PIECE, pieces
 from gateway.upstream.openai.template import Run
 
 _PLACED = (Medium, Citation)
@@ -348,7 +348,12 @@ def _failure_without_end(state: AnswerState, channel: Channel) -> Failure:
 
 def _split_text(part: AnswerPart) -> Iterator[AnswerPart]:
     """Yields a long text in pieces, so that never more than one is copied. A text with logprobs stays whole."""
-    if isinstance(part, Piece) and part.kind is not BlockKind.REFUSAL and is_long(part.piece) and not part.logprobs:
+    if (
+        isinstance(part, Piece)
+        and part.kind is not BlockKind.REFUSAL
+        and len(part.piece) > PIECE + 2
+        and not part.logprobs
+    ):
         for piece in pieces(part.piece):
             yield msgspec.structs.replace(part, piece=piece)
     else:

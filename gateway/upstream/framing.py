@@ -129,11 +129,6 @@ PIECE = 32 * 1024
 """A JSON string is split after about this many bytes."""
 
 
-def is_long(text: bytes | memoryview) -> bool:
-    """Returns whether a JSON string is longer than a piece."""
-    return len(text) > PIECE + 2
-
-
 def pieces(text: bytes | msgspec.Raw) -> Iterator[bytes]:
     """Yields a JSON string as several with the same content."""
     view = memoryview(text)

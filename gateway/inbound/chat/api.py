@@ -166,9 +166,6 @@ def check_range(name: str, value: int | None, maximum: int) -> int | None:
 METADATA = frozenset({"upstream", "resets_at"})
 """Details of an error that go into ``error.metadata``."""
 
-RETRY = "(server error: please retry your request)"
-"""Added to the message of an error inside a stream if the request may succeed another time."""
-
 
 class ChatCompletions(InboundApi):
     """Chat completions as an ``InboundApi``."""
@@ -199,7 +196,8 @@ class ChatCompletions(InboundApi):
         body = error_object(error, call)
         fields = body["error"]
         if error.transient:
-            fields |= {"type": "server_error", "message": f"{fields['message']} {RETRY}"}
+            message = f"{fields['message']} (server error: please retry your request)"
+            fields |= {"type": "server_error", "message": message}
         elif fields["type"] == "server_error":
             fields["type"] = "gateway_error"
         return b"data: " + msgspec.json.encode(body) + b"\n\n"

@@ -120,7 +120,8 @@ class Completions(ChatCompletions):
     def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacks_api: bool) -> AttemptPlan:
         if channel.dialect is Dialect.OPENAI and not lacks_api:
             order = with_parameters(order, channel.overrides, _PARAMETER_NAMES, _REQUIRED_FIELDS)
-            return AttemptPlan(CompletionsRelay(), order, native=True)
+            relay = NativeChat(CompletionsDialect(), CompletionEditor, WholeCompletionRenderer)
+            return AttemptPlan(relay, order, native=True)
         if field := _field_beyond_chat(order.fields):
             msg = f"it has no completions: {_explain_obstacle(field)}"
             raise BadRequest(msg, code="unsupported_parameter", param=field)
@@ -287,10 +288,3 @@ class CompletionEditor(ChunkEditor):
         text = choice.message.get("content", rawjson.NULL)
         own = _choice_of(choice.index, rawjson.EMPTY_TEXT if rawjson.is_null(text) else text, reason)
         choice.fields = {"index": own["index"], **fields, "text": own["text"], "finish_reason": own["finish_reason"]}
-
-
-class CompletionsRelay(NativeChat):
-    """Calls a channel that has completions."""
-
-    def __init__(self) -> None:
-        super().__init__(CompletionsDialect(), CompletionEditor, WholeCompletionRenderer)

@@ -139,8 +139,6 @@ def _prompt_tokens(fields: Fields) -> int:
 
 
 _TOOL_ADDITION = b'"tool_addition"'
-_CITATIONS_BOUND = 600
-"""The maximum number of tokens that Anthropic adds about documents to cite. Up to 560 were recorded."""
 
 
 def _input_bound(body: Body) -> InputBound:
@@ -151,7 +149,7 @@ def _input_bound(body: Body) -> InputBound:
     bound = bound_of(texts, schemas, others, elements=body.elements)
     tokens = bound.tokens + bound.calls.tokens(25)
     if contains(messages, b'"citations"'):
-        tokens += _CITATIONS_BOUND
+        tokens += 600  # which Anthropic adds about documents to cite; up to 560 were recorded
     if contains(messages, _TOOL_ADDITION):
         additions = messages.count(_TOOL_ADDITION)
         tokens += BOUND_TOOL * additions + BOUND_DATED_TOOL * min(additions, messages.count(DATED_TYPE))

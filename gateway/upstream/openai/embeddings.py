@@ -83,7 +83,9 @@ class OpenAIEmbeddings(EmbeddingsAdapter):
                 raise AttemptFailed(bad_response(channel, f"it has no embeddings: {excerpt(body)}"))
             data = _VECTORS.decode(raw)
             if b"null" in body or b"NaN" in body:  # how servers write what is not a number
-                _check_numbers(data)
+                for vector in data:
+                    if bytes(memoryview(vector.embedding)[:1]) == b"[":
+                        numbers(vector.embedding)  # raises ValueError
             if order.screen.clean(answer):
                 body = b""
             texts = order.fields["input"]
@@ -92,13 +94,6 @@ class OpenAIEmbeddings(EmbeddingsAdapter):
             return write_answer(vectors, order, answer, body if vectors is data else b"")
         except ValueError as error:
             raise AttemptFailed(bad_response(channel, f"it has no embeddings: {error}")) from error
-
-
-def _check_numbers(vectors: list["Vector"]) -> None:
-    """Raise ValueError for a vector with something that is not a number."""
-    for vector in vectors:
-        if bytes(memoryview(vector.embedding)[:1]) == b"[":
-            numbers(vector.embedding)
 
 
 class Vector(msgspec.Struct):

@@ -13,8 +13,10 @@ from gateway.domain.secret_search import needles
 from gateway.domain.units import CallId, Millis
 from gateway.domain.usage import Usage, UsageSource
 from gateway.inbound.api import HttpRequest
-from gateway.inbound.completions.api import COMPLETIONS, CompletionsRelay
+from gateway.inbound.chat.native import NativeChat
+from gateway.inbound.completions.api import COMPLETIONS, CompletionEditor, WholeCompletionRenderer
 from gateway.upstream.dialects import new_adapter
+from gateway.upstream.openai.completions import CompletionsDialect
 from tests.cases.answers import chunks_in
 from tests.fakes.replies import DONE, choice, chunk, delta, dumps, event, whole
 from tests.upstream.makers import body_of, channel, order
@@ -31,6 +33,10 @@ STREAM = b"".join(
         ({"choices": [], "usage": {"prompt_tokens": 2, "completion_tokens": 3, "total_tokens": 5}}, b"\n\n"),
     )
 )
+
+
+def _relay() -> NativeChat:
+    return NativeChat(CompletionsDialect(), CompletionEditor, WholeCompletionRenderer)
 
 
 def parsed(**fields: Any) -> Any:
@@ -96,7 +102,7 @@ def test_prompt_and_suffix_are_the_input() -> None:
 def test_a_stream_is_the_same_at_every_split(done: bytes) -> None:
     found = set()
     for size in (1, 2, 3, 7, 64, 10_000):
-        stream = CompletionsRelay().stream(order({"model": "m", "prompt": "p", "stream": True}), channel())
+        stream = _relay().stream(order({"model": "m", "prompt": "p", "stream": True}), channel())
         data = STREAM + done
         out = b"".join(stream.feed(data[start : start + size]) for start in range(0, len(data), size)) + stream.end()
         assert (stream.finished, stream.failure, stream.state.finish, stream.state.upstream_id) == (
@@ -114,7 +120,7 @@ def test_a_stream_is_the_same_at_every_split(done: bytes) -> None:
 
 
 def test_a_chat_that_comes_instead_is_a_completion() -> None:
-    relay, asked = CompletionsRelay(), order({"model": "m", "prompt": "p"})
+    relay, asked = _relay(), order({"model": "m", "prompt": "p"})
     stream = relay.stream(asked, channel())
     end = event(chunk(delta(finish="length")))
     out = stream.feed(event(chunk(delta("text"))) + end + end + event(chunk(delta("more"))) + DONE)
@@ -132,7 +138,7 @@ def test_a_whole_completion_becomes_a_stream_with_its_text_once() -> None:
         {"index": index, "text": text, "finish_reason": "length", "logprobs": probabilities, "of_vendor": 1}
         for index, text in enumerate(("Hi" * 40_000, ""))
     ]
-    stream = CompletionsRelay().stream(order({"model": "m", "prompt": "p", "n": 2}), channel())
+    stream = _relay().stream(order({"model": "m", "prompt": "p", "n": 2}), channel())
     out = stream.feed(dumps({"id": "c", "object": "text_completion", "choices": choices})) + stream.end()
     found = [chunk["choices"][0] for chunk in chunks_in(out)]
     assert max(map(len, out.split(b"\n\n"))) < 40_000
@@ -146,7 +152,7 @@ def test_a_whole_completion_becomes_a_stream_with_its_text_once() -> None:
 @pytest.mark.parametrize("used", [False, True])
 def test_a_stream_with_usage_and_without_a_finish_reason_stops(*, used: bool) -> None:
     """As a chat does. Without usage it may have been cut."""
-    stream = CompletionsRelay().stream(order({"model": "m", "prompt": "p", "stream": True}), channel())
+    stream = _relay().stream(order({"model": "m", "prompt": "p", "stream": True}), channel())
     usage = b'data: {"choices":[],"usage":{"prompt_tokens":2,"completion_tokens":3,"total_tokens":5}}\n\n'
     out = stream.feed(STREAM.split(b"\n\n")[0] + b"\n\n" + (usage if used else b"") + DONE) + stream.end()
     assert (stream.finished, stream.state.finish, stream.failure is None) == (used, "stop" if used else "", used)
@@ -154,7 +160,7 @@ def test_a_stream_with_usage_and_without_a_finish_reason_stops(*, used: bool) ->
 
 
 def test_an_answer_that_is_cut_short_ends_at_its_limit() -> None:
-    stream = CompletionsRelay().stream(order({"model": "m", "prompt": "p", "stream": True}), channel())
+    stream = _relay().stream(order({"model": "m", "prompt": "p", "stream": True}), channel())
     stream.feed(STREAM.split(b"\n\n")[0] + b"\n\n")
     last = stream.cut_short() + stream.tail(USAGE)
     assert b'"finish_reason":"length"' in last
@@ -167,12 +173,12 @@ def test_what_surrounds_the_text_shows_no_secret(name: str) -> None:
     asked = msgspec.structs.replace(order({"model": "m", "prompt": "p"}), screen=screen)
     choices = [{"index": 0, "text": "Hi", "finish_reason": "stop", "y": "canary-0123456789", name: 1}]
     sent = {"id": "c1", "choices": choices, name: "canary-0123456789"}
-    out = CompletionsRelay().stream(asked, channel()).feed(event(sent))
-    for body in (out.removeprefix(b"data: "), body_of(CompletionsRelay().whole(dumps(sent), asked, channel()))):
+    out = _relay().stream(asked, channel()).feed(event(sent))
+    for body in (out.removeprefix(b"data: "), body_of(_relay().whole(dumps(sent), asked, channel()))):
         assert b"canary" not in body
         assert json.loads(body)["choices"][0]["text"] == "Hi"
 
 
 def test_an_answer_inside_of_another_object_is_read() -> None:
     answer = {"result": {"choices": [{"index": 0, "text": "Hi", "finish_reason": "stop"}]}}
-    assert CompletionsRelay().whole(dumps(answer), order({"model": "m", "prompt": "p"}), channel()).tally.chars == 2
+    assert _relay().whole(dumps(answer), order({"model": "m", "prompt": "p"}), channel()).tally.chars == 2
