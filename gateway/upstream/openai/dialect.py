@@ -91,17 +91,13 @@ def limit_output(fields: Fields, field: TokenLimitField, max_output: int | None)
     if field is not TokenLimitField.KEEP:
         newer, older = (fields.pop(name, rawjson.NULL) for name in CAPS)
         fields[field.value] = older if rawjson.is_null(newer) else newer
-    above = _caps_above(fields, max_output)
+    if max_output is None:
+        return None
+    caps = {name: rawjson.maybe(fields.get(name)) for name in CAPS}
+    above = [name for name, cap in caps.items() if type(cap) is int and cap > max_output]
     for name in above:
         fields[name] = rawjson.raw(max_output)
     return max_output if above else None
-
-
-def _caps_above(fields: Fields, max_output: int | None) -> list[str]:
-    if max_output is None:
-        return []
-    caps = {name: rawjson.maybe(fields.get(name)) for name in CAPS}
-    return [name for name, cap in caps.items() if type(cap) is int and cap > max_output]
 
 
 def _limit_to_budget(fields: Fields, output_budget: int, target: _Target) -> int | None:
