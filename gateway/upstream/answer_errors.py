@@ -42,18 +42,18 @@ _TYPES = {
         "invalid_request_error invalid_request invalid_argument failed_precondition precondition_failed out_of_range"
         " invalid_prompt content_policy_violation refusal context_length_exceeded max_tokens_exceeded string_too_long"
         " token_limit_exceeded invalid_image image_too_large image_too_small unsupported_image_format image_not_found"
-        " image_download_failed"
+        " image_download_failed previous_response_not_found"
     ),
     401: "authentication_error unauthenticated authentication",
     402: "billing_error payment_required",
     403: "permission_error permission_denied",
-    404: "not_found_error not_found",
+    404: "not_found_error not_found deploymentnotfound",
     413: "request_too_large payload_too_large",
     422: "unprocessable",
     429: "rate_limit_error resource_exhausted rate_limit_exceeded",
     499: "cancelled",
     500: "api_error internal",
-    503: "unavailable provider_unavailable",
+    503: "unavailable provider_unavailable slow_down",
     504: "timeout_error deadline_exceeded timeout",
     529: "overloaded_error provider_overloaded",
 }

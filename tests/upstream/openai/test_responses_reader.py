@@ -160,6 +160,9 @@ K = FailureKind
         ("image_too_large", K.CLIENT, 400),
         ("string_too_long", K.CLIENT, 400),
         ("content_policy_violation", K.CLIENT, 400),
+        ("previous_response_not_found", K.CLIENT, 400),
+        ("DeploymentNotFound", K.MISSING, 404),
+        ("slow_down", K.SERVER, 503),
         ("unmapped", K.SERVER, 500),
     ],
 )
