@@ -164,6 +164,7 @@ async def ask(gateway: Gateway, path: str = "/v1/responses", **fields: Any) -> A
     return await gateway.client.ask("POST", path, dumps({"model": "m", **fields}))
 
 
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", REQUESTS)
 async def test_a_response_is_as_specified(gateway: Gateway, provider: Provider, kind: str, name: str) -> None:
@@ -175,6 +176,7 @@ async def test_a_response_is_as_specified(gateway: Gateway, provider: Provider, 
     assert wanted in [item["type"] for item in answer.json["output"]]
 
 
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", REQUESTS)
 async def test_events_are_as_specified(gateway: Gateway, provider: Provider, kind: str, name: str) -> None:

@@ -41,7 +41,7 @@ def test_a_stream_means_what_it_says(start: Start, case: Case) -> None:
     assert (reported and (reported.input, reported.output)) == case.usage
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(("start", "case"), CASES)
 def test_split_in_two_anywhere_it_is_the_same(start: Start, case: Case) -> None:
     whole = outcome(start(), case.came)

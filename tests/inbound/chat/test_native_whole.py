@@ -13,7 +13,6 @@ from tests.fakes.replies import choice, dumps, usage, whole
 from tests.upstream.makers import attempt_fails, native_whole
 
 Doc = dict[str, Any]
-CALL = {"id": "a", "type": "function", "function": {"name": "f", "arguments": ""}}
 
 
 def _read(doc: object) -> WholeAnswer:
@@ -30,23 +29,6 @@ def _failure(doc: object) -> UpstreamError:
     with attempt_fails() as caught:
         _read(doc)
     return caught.value
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        whole("m", choice("Hi"), spent=usage()),
-        whole("m", choice(""), spent=usage()),
-        whole("m", choice(None, tool_calls=[CALL], finish="tool_calls"), spent=usage()),
-        whole("m", choice(None, refusal="no"), spent=usage()),
-        whole("m", *(choice(text, index=i) for i, text in enumerate("abc")), spent=usage()),
-        whole("m", {**choice("x"), "logprobs": {"content": [{"token": "x", "bytes": None}]}}, spent=usage()),
-        whole("m", choice("x", annotations=[1.0, 1e-7]), spent=usage(), service_tier="flex", odd={"x": None}),
-        whole("m", choice("x"), spent={**usage(), "cost": 0.1, "prompt_tokens_details": {"cached_tokens": 4}}),
-    ],
-)
-def test_a_good_answer_passes_unchanged(answer: Doc) -> None:
-    assert _body(answer) == answer
 
 
 def test_a_stop_of_a_provider_that_failed_is_a_failure() -> None:
@@ -95,12 +77,6 @@ def test_missing_parts_are_filled_in() -> None:
         "id": "chatcmpl-ours", "object": "chat.completion", "created": 77, "model": "m",
         "choices": [{"index": 0, "message": {"content": "Hi", "role": "assistant"}, "finish_reason": "stop"}],
     }  # fmt: skip
-
-
-def test_content_is_null_beside_tool_calls() -> None:
-    message = {"role": "assistant", "tool_calls": [CALL]}
-    repaired = _body({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]})["choices"][0]
-    assert (repaired["message"], repaired["finish_reason"]) == ({**message, "content": None}, "tool_calls")
 
 
 def test_a_lone_surrogate_passes() -> None:

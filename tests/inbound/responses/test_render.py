@@ -60,6 +60,7 @@ def test_every_recorded_stream_is_a_valid_response(dialect: Dialect, case: chat.
     assert [call for call in case.said.calls.get(0, []) if call[:2] not in calls] == []
 
 
+@pytest.mark.sampled(40)
 @pytest.mark.parametrize(("dialect", "case"), RECORDED, ids=lambda value: getattr(value, "name", None) or str(value))
 def test_a_split_changes_nothing(dialect: Dialect, case: chat.Case) -> None:
     """Texts that come together may be one event."""
