@@ -115,17 +115,6 @@ def test_a_burst_shows_its_count_although_none_follows(desk: Desk) -> None:
     assert (len(desk.records), desk.due) == (2, [])
 
 
-def test_a_flood_shows_its_count_while_it_lasts(desk: Desk) -> None:
-    sent = 0
-    for second in range(1, 6):
-        for _ in range(100):
-            desk.refuse()
-            desk.advance(0.01)
-            sent += 1
-        assert sent - desk.told <= 102
-        assert len(desk.records) <= second + 1
-
-
 def test_the_single_refusal_that_was_left_out_is_recorded_as_one(desk: Desk) -> None:
     desk.refuse()
     desk.refuse()
@@ -191,19 +180,6 @@ def test_what_is_left_out_is_counted_for_its_own_model(desk: Desk) -> None:
     desk.advance(GAP_S)
     assert counts(desk) == sent
     assert len(desk.records) == 6
-
-
-def test_what_is_left_out_is_counted_for_its_own_program(desk: Desk) -> None:
-    for _ in range(5):
-        desk.refuse(app="curl")
-        desk.refuse(app="aider")
-    desk.refusals.close()
-    assert [(record.app, call_view(record).count) for record in desk.records] == [
-        ("curl", 1),
-        ("aider", 1),
-        ("curl", 4),
-        ("aider", 4),
-    ]
 
 
 def test_those_that_are_too_many_to_be_counted_apart_share_a_record_without_a_model(desk: Desk) -> None:
