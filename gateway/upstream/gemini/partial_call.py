@@ -22,9 +22,19 @@ class PartialCall:
         self.name = str(call.get("name", ""))
         self.signature = signature
         args = call.get("args")
-        self.arguments: Any = args if isinstance(args, dict | str) and args else {}
+        self._root: dict[str, Any] = {"": args if isinstance(args, dict | str) and args else {}}
+        self._texts: dict[tuple[str | int, ...], tuple[Any, str | int, list[str]]] = {}
+        """By its steps, what holds a text, its key there, and its pieces, which are joined only at the end."""
         self._items = 0
         """The number of items that paths added to lists."""
+
+    @property
+    def arguments(self) -> Any:
+        """Returns the arguments so far, an object or a text."""
+        for holder, key, pieces in self._texts.values():
+            if isinstance(holder[key], str):
+                holder[key] = "".join(pieces)
+        return self._root[""]
 
     def add_pieces(self, call: dict[str, Any]) -> None:
         """Add the pieces of arguments in one part of the answer. Raises ValueError if they are too many or too deep.
@@ -40,14 +50,16 @@ class PartialCall:
                 value: Any = [] if path.endswith("[]") else {}
                 if kind:
                     value = None if kind == "nullValue" else piece[kind]
-                self._set(steps, value)
+                self._set(tuple(steps), value)
 
-    def _set(self, steps: list[str | int], value: Any) -> None:
+    def _set(self, steps: tuple[str | int, ...], value: Any) -> None:
         """Set the value at these steps. A text is appended to a present one; a list or object replaces only null."""
         if len(steps) > 100:
             raise ValueError("a path of arguments is too long")
-        root: dict[str, Any] = {"": self.arguments}
-        parent: Any = root
+        if isinstance(value, str) and steps in self._texts:
+            self._texts[steps][2].append(value)
+            return
+        parent: Any = self._root
         key: str | int = ""
         for step in steps:
             parent[key] = self._container(parent[key], step)
@@ -55,8 +67,10 @@ class PartialCall:
         before = parent[key]
         if isinstance(value, list | dict) and before is not None:
             return
-        parent[key] = before + value if isinstance(before, str) and isinstance(value, str) else value
-        self.arguments = root[""]
+        self._texts.pop(steps, None)
+        if isinstance(value, str):
+            self._texts[steps] = parent, key, [before, value] if isinstance(before, str) else [value]
+        parent[key] = value
 
     def _container(self, value: Any, step: str | int) -> dict[str, Any] | list[Any]:
         """Returns the value, or a new one of the type that the step needs, with null as the member if it is missing."""
