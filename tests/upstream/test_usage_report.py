@@ -59,12 +59,6 @@ def test_reports_beside_the_usual_place() -> None:
         assert _seen(chunk).usage(_tally("x")) == _reported(9, 2)
 
 
-def test_timings_count_only_without_a_report() -> None:
-    timings = {"prompt_n": 5, "predicted_n": 2}
-    assert _seen({"timings": timings}).usage(_tally("x")) == _reported(5, 2)
-    assert _seen({"usage": usage(9, 3)}, {"timings": timings}).usage(_tally("x")) == _reported(9, 3)
-
-
 def test_timings_that_cannot_be_true_are_marked() -> None:
     for timings in ({"prompt_n": -5, "predicted_n": 2}, {"prompt_n": 5, "predicted_n": "x"}):
         assert _seen({"timings": timings}).marks == ("suspect_usage",)
@@ -84,11 +78,6 @@ def test_zeros_beside_text_are_not_a_report() -> None:
 def test_an_answer_without_output_uses_its_tally() -> None:
     usage_ = _seen({"usage": {"prompt_tokens": 9}}).usage(_tally("Hello there"))
     assert usage_ == Usage(input=9, output=2, source=UsageSource.PARTIAL)
-
-
-def test_the_upstreams_object_is_passed_on() -> None:
-    sent = _for_client(_seen({"usage": {**usage(9, 2), "odd": 1.50}}))
-    assert sent == msgspec.Raw(dumps({**usage(9, 2), "odd": 1.50}))
 
 
 def test_an_object_with_a_secret_is_not_passed_on() -> None:
@@ -195,13 +184,6 @@ def test_thoughts_that_nobody_names_are_believed_as_far_as_the_request_allows(
     found = reports.usage(_tally("x"))
     assert found is not None
     assert (found.output, found.reasoning, reports.marks) == (output, output - 12, marks)
-
-
-def test_thoughts_that_are_named_are_believed() -> None:
-    reports = _seen({"usage": _with(9, 12, 521, reasoning_tokens=500)}, max_tokens=20)
-    assert (reports.usage(_tally("x")), reports.marks) == (
-        Usage(input=9, output=512, reasoning=500, source=UsageSource.REPORTED), ()
-    )  # fmt: skip
 
 
 @pytest.mark.parametrize("missing", ["prompt_tokens", "completion_tokens"])

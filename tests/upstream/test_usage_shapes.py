@@ -187,23 +187,6 @@ def test_a_doubtful_detail_is_left_out() -> None:
     assert (reading.usage, reading.suspect) == (_usage(9, 2), True)
 
 
-@pytest.mark.parametrize(
-    ("report", "corrected"),
-    [(_openai(9, 2, 11), False), (_openai(9, 2), True), (_openai("9", 2, 11), True), (_openai(20, 151, 553), True)],
-)
-def test_tells_whether_clients_need_other_numbers(report: Doc, *, corrected: bool) -> None:
-    reading = read_report(report)
-    assert reading is not None
-    assert reading.corrected is corrected
-
-
-def test_reads_llama_cpps_timings() -> None:
-    reading = read_report({"cache_n": 4, "prompt_n": 5, "predicted_n": 2, "predicted_ms": 1.5})
-    assert reading is not None
-    assert reading.usage == _usage(9, 2, 4)
-    assert read_report({"predicted_n": 2}) is None
-
-
 NUMBERS = st.one_of(st.none(), st.integers(-5, 50), st.just(10**18), st.floats(), st.text(max_size=3), st.booleans())
 NAMES = [
     "prompt_tokens",

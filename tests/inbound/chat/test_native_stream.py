@@ -8,18 +8,16 @@ import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
-from gateway.domain.answer import AnswerForm
 from gateway.domain.sse import is_stream
 from gateway.domain.usage import NOTHING, Usage, UsageSource, as_object
 from gateway.inbound.chat.native import NativeChatStream
 from tests.cases.answers import Answer, Doc, chunks_in, said_in
-from tests.cases.streams import DONE_AND_USAGE, GOOD, HI, ROLE, STOP, STREAMS, USAGE, Case
+from tests.cases.streams import GOOD, HI, ROLE, STOP, STREAMS, USAGE, Case
 from tests.fakes.replies import DONE, choice, chunk, delta, dumps, event, tool_call, usage, whole
 from tests.upstream.makers import (
     TWO_CHOICES,
     attempt_fails,
     body_of,
-    error_of,
     native_stream,
     native_whole,
     order,
@@ -203,12 +201,6 @@ def test_the_events_of_a_large_answer_are_not_all_there_at_once() -> None:
     assert most < 3.8 * len(body)
 
 
-def test_usage_is_kept() -> None:
-    whole = native_whole(DONE_AND_USAGE)
-    assert whole.reported == Usage(input=9, output=2, source=UsageSource.REPORTED)
-    assert json.loads(body_of(whole))["usage"]["total_tokens"] == 11
-
-
 def test_logprobs_are_joined() -> None:
     events = GOOD.replace(b'"logprobs":null', b'"logprobs":{"content":[{"token":"x"}]}')
     (choice,) = json.loads(body_of(native_whole(events)))["choices"]
@@ -264,15 +256,6 @@ def test_a_reasoning_of_another_name_is_sent_under_both_names_at_once() -> None:
     out = stream.feed(dumps(whole("m", choice("Hi", thinking="Hm")))) + stream.end()
     deltas = [chunk["choices"][0]["delta"] for chunk in chunks_in(out)]
     assert [delta for delta in deltas if "thinking" in delta] == [{"reasoning_content": "Hm", "thinking": "Hm"}]
-
-
-@pytest.mark.parametrize("legacy", [False, True])
-def test_the_call_of_a_custom_tool_has_its_input_and_is_no_function_call(*, legacy: bool) -> None:
-    custom = {"id": "a", "type": "custom", "custom": {"name": "f", "input": "x"}}
-    stream = native_stream(msgspec.structs.replace(order(TWO_CHOICES), form=AnswerForm(has_functions=legacy)))
-    out = stream.feed(dumps(whole("m", choice(None, tool_calls=[custom], finish="tool_calls")))) + stream.end()
-    calls = [call for chunk in chunks_in(out) for call in chunk["choices"][0]["delta"].get("tool_calls", ())]
-    assert calls == [{"index": 0, **custom}]
 
 
 def test_a_long_answer_is_sent_in_pieces_and_its_thoughts_first() -> None:
@@ -358,13 +341,6 @@ def test_an_early_finish_reason_of_a_text_is_the_only_one(stream: NativeChatStre
     assert stream.tail(Usage()) == DONE
 
 
-def test_a_stream_fails_unless_both_choices_end() -> None:
-    stream, out = _fed(GOOD.replace(STOP, event(chunk(delta("x", index=1))) + STOP), 1 << 20)
-    assert stream.failure is not None
-    assert error_of(stream.failure).code == "upstream_stream_truncated"
-    assert said_in(out).finish == {0: "stop"}
-
-
 def test_a_usage_chunk_can_come_alone() -> None:
     (doc,) = chunks_in(_stream(include_usage=True).tail(Usage(input=1, output=2)))
     assert (doc["id"], doc["created"], doc["choices"], doc["usage"]["total_tokens"]) == ("chatcmpl-ours", 77, [], 3)
@@ -383,14 +359,6 @@ def test_a_usage_chunk_can_come_alone() -> None:
 def test_what_is_not_a_chunk_is_left_out_once(stream: NativeChatStream, doc: object) -> None:
     out = stream.feed(ROLE + HI + event(doc) + HI)
     assert (said_in(out).text, stream.state.marks) == ({0: "HiHi"}, ("bad_chunks=1",))
-
-
-def test_a_legacy_call_passes_and_is_counted(stream: NativeChatStream) -> None:
-    call = {"name": "f", "arguments": "{}"}
-    out = stream.feed(ROLE + event(chunk(delta(function_call=call))) + event(chunk(delta(finish="function_call"))))
-    deltas = [doc["choices"][0] for doc in chunks_in(out)]
-    assert (deltas[1]["delta"], deltas[2]["finish_reason"]) == ({"function_call": call}, "function_call")
-    assert (stream.state.tally.empty, stream.state.finish) == (False, "function_call")
 
 
 @pytest.mark.parametrize(
