@@ -71,6 +71,9 @@ ACTIONS: tuple[Action, ...] = (
     ),
     _unlisted("live", "curl", "c", "Copy curl", "copy a curl line that makes such a call"),
     _unlisted("live", "follow", "F", "Follow", "jump to the newest call and follow new ones", "usage tail"),
+    _unlisted("live", "when", "w", "Go to time", "jump to a date or time", "usage list --until TIME"),
+    _unlisted("live", "previous_error", "left_square_bracket", "Newer error", "go to the next newer error"),
+    _unlisted("live", "next_error", "right_square_bracket", "Older error", "go to the next older error"),
     # Tokens
     Action("tokens", "connect", "c", "Connect", "settings to paste into an app, and a test call", "env"),
     _unlisted("tokens", "rotate", "R", "Rotate", "issue a new key; the old one stops working", "token rotate NAME"),
@@ -84,6 +87,12 @@ ACTIONS: tuple[Action, ...] = (
     Action("channels", "discover", "a", "Discover", "find local servers and API keys in the environment", "discover"),
     _unlisted("channels", "keys", "A", "Keys", "add, remove or resume keys", "channel key"),
     Action("channels", "incidents", "i", "Incidents", "what failed when, and where calls went", "incident list"),
+    _unlisted(
+        "channels", "raise", "K", "Priority up", "raise the channel's priority", "channel edit NAME --priority N"
+    ),
+    _unlisted(
+        "channels", "lower", "J", "Priority down", "lower the channel's priority", "channel edit NAME --priority N"
+    ),
     # Models
     Action("models", "edit", "e", "Price", "set the price, with an example cost", "price set MODEL"),
     Action(
@@ -140,10 +149,11 @@ ACTIONS: tuple[Action, ...] = (
     _unlisted("list", "columns", "o", "Columns", "choose which columns are shown"),
     _unlisted("list", "mark", "m", "Mark", "mark or unmark the row, and go to the next"),
     _unlisted("list", "bulk", "b", "Bulk", "enable, disable, move, limit or delete all marked rows"),
+    _unlisted("list", "marked", "M", "Marked only", "show only marked rows, or all"),
     Action("list", "copy", "y", "Copy id", "copy the row's id or name"),
     Action("list", "twin", "Y", "Copy command", "copy the equivalent command (for a call, a curl)"),
     _unlisted("list", "export", "E", "Export", "export the rows shown to a file", "usage export"),
-    _unlisted("list", "back", "escape", "Back", "close the pane, then clear the filter"),
+    _unlisted("list", "back", "escape", "Back", "close the pane, then clear the filter, then show all rows"),
     # Everywhere
     Action("app", "help", "question_mark", "Help", "list the keys of this page"),
     _unlisted("app", "undo", "u", "Undo", "undo the last change of the configuration", "undo"),

@@ -5,7 +5,7 @@ only rows that are no longer equal to the painted ones, so ages and countdowns b
 safe: those from outside have passed ``tui/text.py``.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from textual.content import Content
@@ -38,6 +38,9 @@ class RowSource(Protocol[R]):
     def order(self, column: Column[R] | None, *, descending: bool) -> None:
         """Sort by a column; without one, use the original order."""
 
+    def restrict(self, keys: Collection[Hashable] | None) -> None:
+        """Show only the rows with these keys; None: all rows again."""
+
     def pin(self, key: Hashable) -> None:
         """Show this row even after it has changed so that the filter would hide it."""
 
@@ -52,6 +55,7 @@ class ListRows(Generic[R]):
         self._index: dict[Hashable, int] = {}
         self.matches: Callable[[R], bool] | None = None
         """The filter; None: it shows all rows."""
+        self._allowed_keys: Collection[Hashable] | None = None
         self._pinned: Hashable = None
         self._sort: Column[R] | None = None
         self._descending = False
@@ -73,6 +77,10 @@ class ListRows(Generic[R]):
     def index(self, key: Hashable) -> int | None:
         return self._index.get(key)
 
+    def restrict(self, keys: Collection[Hashable] | None) -> None:
+        self._allowed_keys = keys
+        self.arrange()
+
     def pin(self, key: Hashable) -> None:
         self._pinned = key
 
@@ -85,8 +93,10 @@ class ListRows(Generic[R]):
         self.arrange()
 
     def arrange(self) -> None:
-        matches, pinned = self.matches, self._pinned
+        matches, pinned, allowed_keys = self.matches, self._pinned, self._allowed_keys
         self._shown = [row for row in self._all if matches is None or self._key(row) == pinned or matches(row)]
+        if allowed_keys is not None:
+            self._shown = [row for row in self._shown if self._key(row) in allowed_keys]
         if self._sort is not None and self._sort.sort is not None:
             self._shown.sort(key=self._sort.sort, reverse=self._descending)
         self._index = {self._key(row): i for i, row in enumerate(self._shown)}
@@ -169,7 +179,9 @@ class PageListing(Generic[R]):
         return lines(content((heading, "bold")), content(""), *(content(*self.session.hint(row)) for row in rows))
 
     def no_match(self, text: str) -> Content:
-        """Returns the text shown instead of a table if no row matches the filter."""
+        """Returns the text shown instead of a table if no row matches the filter, or no marked row is left."""
+        if not text:
+            return content(*self.session.hint(f"No marked {self.noun} is here. {{list.marked}} shows all.", "dim"))
         if self.searching:
             return content((f"Searching older {self.noun}s for ", "dim"), (safe(text, 60), "bold"), (" ...", "dim"))
         words = content(f"No {self.noun} matches ", (safe(text, 60), "bold"), ".")

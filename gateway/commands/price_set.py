@@ -1,20 +1,28 @@
-"""``price set``: sets prices of models, at all channels or at one, always or under a condition."""
+"""``price set``: sets prices of models, at all channels or at one, always or under a condition, or those in a file.
 
+The file may be CSV, JSON or TOML, with amounts in dollars, or what ``price list --json`` prints.
+"""
+
+import csv
+import json
+import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import PurePath
 from typing import Any
 
 import click
 import msgspec
 
 from gateway.client.control import ControlClient
-from gateway.commands import formatting
+from gateway.commands import formatting, stdin
 from gateway.commands.base import Command
 from gateway.commands.completion import CHANNELS, MODELS
-from gateway.commands.editing import field_options, patch_of
-from gateway.commands.options import TEXT, json_option, with_options
-from gateway.commands.output import notify, out_json
+from gateway.commands.editing import change_together, field_options, patch_of
+from gateway.commands.options import TEXT, json_option, now, with_options
+from gateway.commands.output import notify, out_change, out_json
 from gateway.commands.session import run
 from gateway.domain.errors import BadRequest, NotFound
+from gateway.domain.fields import changed_fields
 from gateway.domain.human_values import first_of, parse_price_hours
 from gateway.domain.money import dollars
 from gateway.domain.patterns import is_pattern, matches, near_names
@@ -53,11 +61,12 @@ rule_options = with_options(
         "tollkeeper price set claude-sonnet-4-5 --input 3 --output 15 --tier 200k=6/22.50",
         "tollkeeper price set my-proxy/gpt --like gpt-4o",
         "tollkeeper price set qwen3:8b llama3.3:70b --free",
+        "tollkeeper price set --from prices.csv",
         "tollkeeper price set deepseek-chat --during 'mon-fri 01:00-04:00 UTC' --input 0.30 --output 1.20",
         "tollkeeper price set gpt-oss-120b --channel groq --input 0.15 --output 0.60",
     ],
 )
-@click.argument("models", metavar="MODEL...", nargs=-1, required=True, shell_complete=MODELS)
+@click.argument("models", metavar="MODEL...", nargs=-1, shell_complete=MODELS)
 @field_options(PRICE)
 @rule_options
 @click.option("--free", is_flag=True, help="Free of charge.")
@@ -68,11 +77,26 @@ rule_options = with_options(
     shell_complete=MODELS,
     help="Copy the price of this model: one that has a price here, or one in the price list.",
 )
+@click.option(
+    *("--from", "file"),
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, allow_dash=True),
+    help="Set all prices in a CSV, JSON or TOML file, with the fields 'model', 'input', 'output' and so on.",
+)
 @json_option
-def set_price(models: tuple[str, ...], *, free: bool, like: str | None, as_json: bool, **values: Any) -> None:
+def set_price(
+    models: tuple[str, ...], *, free: bool, like: str | None, file: str | None, as_json: bool, **values: Any
+) -> None:
     """Set the price of one or more models, replacing the whole price. With --json, several are printed as an array."""
     amounts = patch_of(PRICE, values, PriceDraft())
     conditions, channel = parse_conditions(values), values["channel"] or ""
+    if file is not None:
+        if models or amounts or free or like or conditions or channel:
+            raise click.UsageError("--from FILE cannot be combined with other options or models")
+        _set_from_file(file, as_json=as_json)
+        return
+    if not models:
+        raise click.UsageError("Missing argument 'MODEL...'.")
     _check_options(amounts, free=free, like=like, conditions=conditions)
     body = {"like": like} if like else {"input": 0, "output": 0} | amounts
 
@@ -196,3 +220,123 @@ def extra_rows(view: PriceView) -> Iterator[tuple[str, str]]:
         yield RATE_WORDS[name], dollars(nanos) + (" each" if name in UNITS else "")
     for rule in view.rules:
         yield "and", rule_text(rule)
+
+
+_MODEL_FIELDS = ("model", "name", "id")
+_DOLLAR_FIELDS = {field.name: field for field in PRICE} | {
+    field.flags.removeprefix("--").replace("-", "_"): field for field in PRICE
+}
+"""The fields in dollars, by their names and by the names of their options."""
+_NANOS = {f"{field.name}_nanos": field.name for field in PRICE} | {"tier_prices": "tiers"}
+"""Names of fields in ``price list --json``, and the names that the server takes."""
+_AS_IS = ("extras", "rules")
+"""Fields in ``price list --json`` that the server takes as they are."""
+_IGNORED = frozenset(
+    {
+        *("channel", "source", "updated_ms", "tiers", "as_of_ms", "stale", "inherited_from", "context", "free", "note"),
+        *_MODEL_FIELDS,
+    }
+)
+"""Other fields in ``price list --json``."""
+
+
+def prices_in(text: str, file: str) -> dict[str, dict[str, Any]]:
+    """Returns the request body of each model's price. Raises BadParameter with the place and the field at fault."""
+    bodies: dict[str, dict[str, Any]] = {}
+    for place, entry in _entries(text, PurePath(file).suffix.lower()):
+        if entry.get("channel"):
+            continue  # a price at one channel is set with --channel
+        model = next((str(entry[name]) for name in _MODEL_FIELDS if entry.get(name)), "")
+        if not model:
+            raise click.BadParameter(f"{place}: names no model")
+        if model in bodies:
+            raise click.BadParameter(f"{place}: '{plain(model)}' has another price in this file")
+        bodies[model] = _body(entry, f"{place} ('{plain(model)}')")
+    if not bodies:
+        raise click.BadParameter("the file has no prices")
+    return bodies
+
+
+def _entries(text: str, suffix: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yields the prices with their places in the file. The suffix tells the format, else the first character."""
+    start = text.lstrip()[:1]
+    if suffix == ".toml":
+        yield from _document_entries(_parse(tomllib.loads, text, "TOML"))
+    elif suffix == ".json" or (suffix != ".csv" and start in ("{", "[")):
+        yield from _document_entries(_parse(json.loads, text, "JSON"))
+    else:
+        delimiter = max(",;\t", key=text.partition("\n")[0].count)  # what the first line has most often
+        rows = csv.DictReader(text.splitlines(), delimiter=delimiter, skipinitialspace=True, strict=True)
+        try:
+            for row in rows:
+                if None in row:
+                    raise click.BadParameter(f"line {rows.line_num}: has more values than there are columns")
+                yield f"line {rows.line_num}", {_field_name(name): value for name, value in row.items() if value}
+        except csv.Error as exc:
+            raise click.BadParameter(f"line {rows.line_num}: {exc}") from exc
+
+
+def _field_name(name: str) -> str:
+    """Returns the name in the form of field names: ``Cached input`` becomes ``cached_input``."""
+    return name.strip().lower().replace("-", "_").replace(" ", "_")
+
+
+def _parse(parse: Any, text: str, format_name: str) -> Any:
+    try:
+        return parse(text)
+    except (ValueError, RecursionError) as exc:
+        raise click.BadParameter(f"the file is not valid {format_name}: {exc}") from exc
+
+
+def _document_entries(document: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yields the prices of a list, or of an object by model. Either may be the member ``prices`` of an object."""
+    if isinstance(document, dict) and isinstance(document.get("prices"), dict | list):
+        document = document["prices"]
+    if isinstance(document, dict):
+        document = [{**price, "model": name} if isinstance(price, dict) else price for name, price in document.items()]
+    if not isinstance(document, list):
+        raise click.BadParameter("the file must have a list of prices, or an object with prices by model")
+    for number, entry in enumerate(document, start=1):
+        if not isinstance(entry, dict):
+            raise click.BadParameter(f"entry {number}: must be an object")
+        yield f"entry {number}", {_field_name(name): value for name, value in entry.items() if value is not None}
+
+
+def _body(entry: Mapping[str, Any], place: str) -> dict[str, Any]:
+    if entry.get("like"):
+        return {"like": str(entry["like"])}
+    body: dict[str, Any] = {ours: entry[theirs] for theirs, ours in _NANOS.items() if theirs in entry}
+    body |= {name: entry[name] for name in _AS_IS if entry.get(name) and not isinstance(entry[name], str)}
+    values: dict[str, Any] = {}
+    is_view = bool(body)  # it is from ``price list --json``
+    for name, value in entry.items():
+        field = _DOLLAR_FIELDS.get(name)
+        copied = (is_view and name == "tiers") or (name in _AS_IS and not isinstance(value, str))
+        if field is not None and not copied:
+            text = " ".join(map(str, value)) if isinstance(value, list) else str(value).removeprefix("$")
+            try:
+                values[field.name] = field.kind.read(text, now())
+            except BadRequest as error:
+                raise click.BadParameter(f"{place}: {name}: {error.message}") from error
+        elif name not in _IGNORED and name not in _NANOS and name not in _AS_IS:
+            names = ", ".join(["model", *_DOLLAR_FIELDS, "like", "free"])
+            raise click.BadParameter(f"{place}: unknown field '{plain(name, 40)}'; the fields are: {names}")
+    body |= changed_fields(PRICE, values, PriceDraft())
+    is_free = str(entry.get("free", "")).lower() in ("true", "yes", "1")
+    if not is_free and "per_call" not in body and not {"input", "output"} <= body.keys():
+        raise click.BadParameter(f"{place}: give input and output, or like, or free")
+    return {"input": 0, "output": 0} | body
+
+
+def _set_from_file(file: str, *, as_json: bool) -> None:
+    """Set the prices in a file, in changes of up to a thousand prices; each change sets all of its prices or none."""
+    bodies = prices_in(stdin.read_text(file, 16 << 20, "prices"), file)
+
+    async def work(client: ControlClient) -> tuple[list[PriceView], list[str]]:
+        prices = list(bodies.items())
+        parts = [dict(prices[at : at + 1000]) for at in range(0, len(prices), 1000)]  # the server accepts no more
+        sentences = [await change_together(client, "prices", part) for part in parts]
+        return [view for view in await client.prices() if view.model in bodies and not view.channel], sentences
+
+    views, sentences = run(work, create=True)
+    out_change(views, *sentences, as_json=as_json)

@@ -25,6 +25,7 @@ from gateway.domain.units import Millis
 from gateway.v1.app import PublicApp
 from gateway.web.connection_limits import ConnectionLimits
 from gateway.web.listener import Acceptor, Listener, listening
+from gateway.web.port_owner import free_port, port_owner
 
 _log = logging.getLogger("tollkeeper")
 
@@ -111,23 +112,13 @@ def _cannot_listen(config: Config, error: OSError) -> Conflict:
     """Returns the error of a port that cannot be opened: why, and the command that starts the server at another one."""
     reason = error.strerror or str(error)
     if error.errno == errno.EADDRINUSE:
-        reason = "another program already listens there"
+        reason = f"{port_owner(config.port) or 'another program'} already listens there"
     port = free_port(config.host, config.port) or "PORT"
     host_option = f"--host {word(config.host)} " if config.host != DEFAULT_HOST else ""
     command = f"tollkeeper serve{config.home_option} {host_option}--port {port}"
     return Conflict(
         f"cannot listen on {config.host}:{config.port}: {reason}; use another port: {command}", code="port_in_use"
     )
-
-
-def free_port(host: str, port: int) -> int | None:
-    """Returns the first free port of the next 20; None if all of them are in use."""
-    for other in range(port + 1, min(port + 20, 65_535) + 1):
-        with suppress(OSError):
-            for sock in listening(host, other):
-                sock.close()
-            return other
-    return None
 
 
 class OllamaPort:

@@ -32,6 +32,7 @@ SCENES: tuple[tuple[str, str, Sequence[str]], ...] = (
     ("1", "live", ("j", "j", "enter")),
     ("1", "filter", ("slash", "=st:err")),
     ("1", "columns", ("o",)),
+    ("1", "jump", ("w",)),
     ("1", "export", ("E",)),
     ("1", "cancel", ("x",)),
     ("1", "help", ("question_mark",)),

@@ -16,7 +16,7 @@ from tui.saved_state import SavedState
 Compare = Callable[..., bool]
 
 pytestmark = pytest.mark.every_frame
-STATES = {"following": (), "sorted": ("s", "s", "S"), "marked": ("m", "m")}
+STATES = {"following": (), "sorted": ("s", "s", "S"), "marked": ("m", "m", "M")}
 
 
 @pytest.mark.parametrize("state", STATES)

@@ -159,7 +159,9 @@ def page_class(page: str) -> type[ConsolePage]:
 
 
 def unmark(page: AnyPage) -> None:
-    """Remove all marks of a list."""
+    """Remove all marks of a list, and show all of its rows."""
     page.table.marks.clear()
+    page.source.restrict(None)
+    page.shows_marked = False
     page.table.rearrange()
     page.renew()

@@ -4,6 +4,7 @@ Discovery finds local model servers and API keys in the environment, and creates
 """
 
 from collections.abc import Collection, Mapping
+from functools import partial
 
 from gateway.client.cells import aligned_rows
 from gateway.domain.channel import Check, Dialect, ServedModel
@@ -165,6 +166,13 @@ async def _resume(page: AnyPage) -> None:
         toast(page, f"Channel {channel.name} resumed.")
 
 
+async def _reorder(page: AnyPage, by: int) -> None:
+    if (channel := selection(page)) is not None:
+        priority = channel.priority + by
+        await page.session.client.edit_channel(channel.id, {"priority": priority})
+        page.report_change(f"{channel.name} now has priority {priority}.")
+
+
 async def fetch_presets(session: ConsoleSession) -> list[PresetView]:
     """Returns the known presets; none if the server is gone, because a form without presets is of use too."""
     try:
@@ -200,6 +208,8 @@ VERBS: Mapping[str, Verb] = {
     "discover": _discover,
     "keys": _keys,
     "bulk": marked.bulk,
+    "raise": partial(_reorder, by=1),
+    "lower": partial(_reorder, by=-1),
 }
 
 

@@ -105,6 +105,20 @@ def mark_row(page: AnyPage) -> None:
     if table.source.count and not table.lost:
         table.marks ^= {table.source.key(table.cursor)}
         table.action_cursor("down")
+        if page.shows_marked and not table.marks:
+            toggle_marked_only(page)
+
+
+def toggle_marked_only(page: AnyPage) -> None:
+    """Show only the marked rows, or all rows again."""
+    table, showed_marked = page.table, page.shows_marked
+    page.shows_marked = not showed_marked and bool(table.marks)
+    page.source.restrict(set(table.marks) if page.shows_marked else None)
+    if page.shows_marked and table.cursor_key not in table.marks:
+        table.cursor_key = None
+    if not (table.marks or showed_marked):
+        toast(page, f"Nothing is marked. Press {page.session.key('list.mark')} to mark a row.")
+    page.renew()
 
 
 async def export_rows(page: AnyPage, note: str = "") -> None:
@@ -163,10 +177,12 @@ def copy_command(page: AnyPage) -> None:
 
 
 def go_back(page: AnyPage) -> None:
-    """Close the pane, unless the filter has the focus; else clear the filter."""
+    """Close the pane, unless the filter has the focus; else clear the filter; if it is empty, show all rows again."""
     field, pane = page.query_one(FilterInput), page.query_one(Detail)
     if not field.has_focus and pane.display:
         pane.display = page.view.detail = page.table.held = False
+    elif page.shows_marked and not page.view.filter:
+        toggle_marked_only(page)
     else:
         set_filter(page, "")
     page.table.focus()
@@ -180,6 +196,7 @@ VERBS: Mapping[str, Verb] = {
     "reverse": lambda page: _sort_from_top(page, page.view.sort, reverse=not page.view.reverse),
     "columns": choose_columns,
     "mark": mark_row,
+    "marked": toggle_marked_only,
     "export": export_rows,
     "copy": copy_name,
     "twin": copy_command,
@@ -212,6 +229,7 @@ class ListPage(ConsolePage, PageListing[R], Generic[R]):
         self.view: PageState = session.state.view(str(self.id))
         self.columns = self.all_columns()
         self.source: RowSource[R] = ListRows[R](self.key) if source is None else source
+        self.shows_marked = False
         self.complaint = ""
         """The error in the filter; empty if it is valid."""
         self.wanted_row: Hashable = None
@@ -294,8 +312,9 @@ class ListPage(ConsolePage, PageListing[R], Generic[R]):
             lead = content((safe(self.complaint, 600), "bad"))
         else:
             action, effect = self.marks_hint
-            hint = f"{self.session.key(action)} {effect}"
-            marked = f" {len(self.table.marks)} marked: {hint}  " if self.table.marks else ""
+            hints = f": {self.session.key(action)} {effect}"
+            hints += f", {self.session.key('list.marked')} shows all rows" if self.shows_marked else ""
+            marked = f" {len(self.table.marks)} marked{hints}  " if self.table.marks else ""
             lead = content((marked, "live"), self.lead(self.size.width - len(marked)))
         self.query_one(LeadLine).show(lead, whole=bool(self.complaint))
 
@@ -327,7 +346,8 @@ class ListPage(ConsolePage, PageListing[R], Generic[R]):
 def _text_without_rows(page: ListPage[R]) -> Content:
     if progress := page.session.progress:  # the data may bring rows
         return content((f"{progress.capitalize()} ...", "dim"))
-    return page.no_match(page.view.filter) if page.view.filter else page.empty()
+    hides_rows = page.view.filter or page.shows_marked
+    return page.no_match(page.view.filter) if hides_rows else page.empty()
 
 
 class TrendPage(ListPage[R], Generic[R]):

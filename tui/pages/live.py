@@ -267,7 +267,7 @@ class LivePage(LiveListing, ListPage[CallView]):
             super().draw_lead()
             return
         state = self.list_state()
-        if marks := len(self.table.marks):
+        if (marks := len(self.table.marks)) and not self.shows_marked:
             state += content((f"  {marks} marked: {self.session.key('live.cancel')} ends those that run", "live"))
         rates = self.lead(self.size.width - state.cell_length)
         self.query_one(LeadLine).show(Content.assemble(state, rates))
@@ -278,6 +278,8 @@ class LivePage(LiveListing, ListPage[CallView]):
         count = fmt.count_text(calls.count, "call")
         if calls.paused:
             return content((f" {glyphs.PAUSE} paused", "warn"), f"  {count}{self.search_state()}{self.unseen_text()}")
+        if self.shows_marked:
+            return content((f" {glyphs.MARKED} marked", "warn"), f"  {count}")
         if self.view.sort:
             if calls.search.cut:
                 text = f"the first {count} of {self.search_state(of_all=True)}"

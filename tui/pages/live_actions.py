@@ -1,4 +1,4 @@
-"""Live actions: pause, follow, errors, cancel, export, why."""
+"""Live actions: pause, follow, errors, cancel, export, why, jump to a time or to an error."""
 
 from asyncio import sleep
 from collections.abc import Mapping, Sequence
@@ -7,6 +7,9 @@ from functools import partial
 
 from gateway.domain.call import Running
 from gateway.domain.errors import NotFound
+from gateway.domain.human_values import parse_past
+from gateway.domain.query import FailureCondition
+from gateway.domain.units import Millis
 from gateway.domain.views import RunningView, running_view
 from tui.console_app import ConsoleApp
 from tui.format import cost, count_text, duration
@@ -16,8 +19,11 @@ from tui.pages.live_source import load_found, unloaded_count
 from tui.text import safe
 from tui.widgets import why as why_dialog
 from tui.widgets.dialogs import toast
+from tui.widgets.form import Form, line_plan
 
 ERRORS = "st:err"
+FAILED = FailureCondition()
+"""The condition that this filter word stands for."""
 
 
 def pause(page: AnyPage) -> None:
@@ -100,7 +106,8 @@ async def _confirm_cancel(page: AnyPage, calls: Sequence[Running]) -> bool:
 async def export(page: AnyPage) -> None:
     """Write the calls that match the filter to a file; without a filter, or if the list is sorted, the loaded ones."""
     calls, advice = page.calls, "'tollkeeper usage export' writes all"
-    must_search = not page.view.sort and calls.query is not None and not calls.search.done
+    is_plain = not page.view.sort and not page.shows_marked
+    must_search = is_plain and calls.query is not None and not calls.search.done
     if must_search and await page.wait("Searching older calls", partial(_search_all, page)) is None:
         return
     if unloaded_count(calls):
@@ -135,11 +142,62 @@ async def why(page: AnyPage) -> None:
     await page.ask(why_dialog.WhyScreen(page.session, token_name, call.model, call))
 
 
+async def jump_to_time(page: AnyPage) -> None:
+    """Ask for a time, and select the newest call before it. A time with seconds includes the calls of that second."""
+    now = page.session.now()
+    plan = line_plan("Jump to a time", "Time", "10m, 14:00, mon 9:00, 20 Nov", lambda text: parse_past(text, now))
+    text = await page.ask(Form(plan))
+    if not text:
+        return
+    end = Millis(parse_past(text, now, end=True) + (1_000 if text.count(":") > 1 else 0))
+    page.table.go(await index_before(page, end))
+    page.renew()
+
+
+async def index_before(page: AnyPage, end: Millis) -> int:
+    """Returns the index of the newest row before a moment, or the last row. Older records are found by bisection."""
+    record_count = unloaded_count(page.calls)
+    loaded_count: int = page.calls.count - record_count
+    rows = [(index, row) for index in range(loaded_count) if (row := page.calls.row(index)) is not None]
+    before = [(row.time_ms, -index) for index, row in rows if row.time_ms < end]  # the list may be sorted
+    if before:
+        return -max(before)[1]
+    if not record_count:
+        return max(0, loaded_count - 1)
+    low, high = 1, record_count
+    while low < high:
+        middle = (low + high + 1) // 2
+        records = await page.session.client.numbered_calls(at=middle, limit=1)
+        if records and records[0].time_ms < end:
+            low = middle
+        else:
+            high = middle - 1
+    return loaded_count + record_count - low  # records are numbered from the oldest, rows from the newest
+
+
+def go_to_error(page: AnyPage, step: int) -> None:
+    """Go to the next older of the loaded calls that failed; with a ``step`` of -1, to the next newer one."""
+    index = page.table.cursor + step
+    while 0 <= index < page.calls.count:
+        row = page.calls.row(index)
+        if row is None:
+            break
+        if FAILED.matches(row):
+            page.table.go(index)
+            page.renew()
+            return
+        index += step
+    toast(page, f"No more errors among the loaded calls. Press {page.session.key('live.errors')} to show all errors.")
+
+
 VERBS: Mapping[str, Verb] = {
     "pause": pause,
     "follow": follow,
     "errors": errors,
     "cancel": cancel,
+    "when": jump_to_time,
     "why": why,
     "export": export,
+    "next_error": partial(go_to_error, step=1),
+    "previous_error": partial(go_to_error, step=-1),
 }

@@ -13,7 +13,7 @@ them, but only among the calls that existed when it was paused.
 
 from asyncio import Lock
 from bisect import bisect_left, bisect_right
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 
 import msgspec
 from textual.cache import LRUCache
@@ -57,7 +57,7 @@ class LiveSource:
         self.records = 0
         """The number of the newest record below the ring."""
         self._arranged: list[CallView] | None = None
-        """All rows, if they are sorted; otherwise None."""
+        """All rows, if they are sorted or only marked ones; otherwise None."""
         self.history = CallHistory()
         self.search_results: list[CallView] = []
         """The older records that the search found, newest first unless sorted."""
@@ -70,6 +70,7 @@ class LiveSource:
         """The names on the board when the query was widened."""
         self.search_lock = Lock()
         """Held while a search request runs: one at a time."""
+        self._allowed_keys: Collection[Hashable] | None = None
         self._pinned: Hashable = None
         """The selected row, which stays even when its call ends and no longer matches the filter."""
         self.call_order: CallOrder | None = None
@@ -110,6 +111,11 @@ class LiveSource:
         if place < len(self._view) and self._view[place] == key:
             return len(self._view) - 1 - place
         return next((len(self._view) + i for i, row in enumerate(self.search_results) if row.id == key), None)
+
+    def restrict(self, keys: Collection[Hashable] | None) -> None:
+        """Show only the calls with these keys, of those that are loaded; None: all calls again."""
+        self._allowed_keys = keys
+        self._version = -1
 
     def pin(self, key: Hashable) -> None:
         previous, self._pinned = self._pinned, key
@@ -175,9 +181,17 @@ class LiveSource:
         self._version = -1
 
     def _arrange(self, calls: CallRing) -> list[CallView] | None:
-        if self.call_order is None:
+        if self._allowed_keys is None and self.call_order is None:
             return None
         rows = [*(as_view(calls.by_id[i], self.session.now()) for i in reversed(self._view)), *self.search_results]
+        if self._allowed_keys is not None:
+            older = (
+                self.history.row(key)
+                for key in sorted((k for k in self._allowed_keys if isinstance(k, int)), reverse=True)
+            )
+            rows = [*(row for row in rows if row.id in self._allowed_keys), *(row for row in older if row is not None)]
+        if self.call_order is None:
+            return rows
         return self.call_order.best(rows, SORTED_LIMIT if self.search.cut else len(rows))
 
     def _load(self, calls: CallRing) -> None:

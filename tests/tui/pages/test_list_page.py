@@ -121,8 +121,10 @@ async def typed(app: Stage, pilot: Pilot[None], text: str) -> None:
         (["s", "s"], ["cherry", "apple", "pear", "fig"], "cherry", " 4 fruits"),  # the largest number comes first
         (["s", "s", "S"], ["fig", "pear", "apple", "cherry"], "fig", " 4 fruits"),
         (["s", "s", "S", "s"], FRUITS, "pear", " 4 fruits"),
-        (["j", "m"], FRUITS, "fig", " 1 marked: b changes them all  "),
-        (["j", "m", "k", "m"], FRUITS, "fig", " 4 fruits"),
+        (["j", "m", "M"], ["apple"], "apple", " 1 marked: b changes them all, M shows all rows"),
+        (["j", "m", "M", "M"], FRUITS, "apple", " 1 marked: b changes them all  "),
+        (["j", "m", "M", "escape"], FRUITS, "apple", " 1 marked: b changes them all  "),
+        (["j", "m", "M", "m"], FRUITS, "apple", " 4 fruits"),
     ],
 )
 async def test_keys_filter_sort_and_mark(keys: list[str], names: list[str], current: str, lead: str) -> None:
@@ -134,6 +136,12 @@ async def test_keys_filter_sort_and_mark(keys: list[str], names: list[str], curr
         assert (app.names(), app.fruits.table.current, words(app)) == (names, current, [])
         assert app.drawn(".lead").startswith(lead)
         assert app.fruits.query_one(Input).display == (keys[0] == "slash" and keys[-1] != "escape")
+
+
+async def test_without_a_mark_no_row_is_hidden() -> None:
+    async with fruit_page() as (app, pilot):
+        await pilot.press("M")
+        assert (app.names(), words(app)) == (FRUITS, ["Nothing is marked. Press m to mark a row."])
 
 
 async def test_if_a_filter_hides_the_row_of_the_cursor_the_first_one_that_fits_is_selected() -> None:
@@ -281,7 +289,7 @@ async def test_what_is_shown_can_be_written_to_a_file(tmp_path: Path) -> None:
     [
         ("tokens", ("e", "D", "space", "d", "R", "c"), "No token selected. Press n to create one."),
         ("groups", ("e", "D", "d"), "No group selected. Press n to create one."),
-        ("channels", ("e", "D", "space", "d", "t", "L", "z"), "No channel selected. Press n to create one."),
+        ("channels", ("e", "D", "space", "d", "t", "L", "z", "K"), "No channel selected. Press n to create one."),
         ("models", ("e", "0", "d"), "No model selected. Page 4 lists the channels."),
     ],
 )

@@ -1,16 +1,20 @@
 from asyncio import to_thread
 from pathlib import Path
 
+import pytest
 from msgspec.structs import replace
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
 from gateway.domain.events import CallSettled
+from gateway.domain.units import Millis
 from tests.tui.owner import Owner, press, screen, see, settle, shown
 from tests.tui.pages.test_live import lead, lines, live, tell
 from tests.tui.stage import NOW, call, running, words
 from tui.app import Console
 from tui.exit_status import ExitStatus
+from tui.format import clock
+from tui.pages.live_actions import index_before
 from tui.widgets.dialogs import Confirm
 from tui.widgets.form import Form
 
@@ -156,3 +160,58 @@ async def test_of_marked_calls_those_that_wait_are_ended_first() -> None:
         await press(app, pilot, "m", "m", "m", "x", "y")
         ended = [line.removeprefix("cancel ") for line in client.asked if line.startswith("cancel")]
         assert ended == [*others, first]
+
+
+async def test_errors_can_be_walked() -> None:
+    async with shown("live", Owner(60)) as (app, pilot, _):
+        await pilot.press("right_square_bracket")
+        first = live(app).table.current
+        await pilot.press("right_square_bracket", "left_square_bracket")
+        assert live(app).table.current is first
+        assert first is not None
+        assert first.status >= 400
+
+
+async def test_jumping_goes_to_the_newest_call_before_a_moment() -> None:
+    async with shown("live", Owner(400)) as (app, pilot, client):
+        await press(app, pilot, "w", *"10m", "enter")
+        row = live(app).table.current
+        assert row is not None
+        assert row.time_ms == max(one.time_ms for one in client.records if one.time_ms < NOW - 600_000)
+
+
+async def test_jumping_to_a_time_of_the_list_goes_to_its_call() -> None:
+    async with shown("live", Owner(400)) as (app, pilot, client):
+        wanted = client.records[100]
+        await press(app, pilot, "w", *clock(wanted.time_ms), "enter")
+        assert live(app).table.current == wanted
+
+
+async def test_jumping_far_back_asks_for_few_records() -> None:
+    async with shown("live", Owner(5_000, recent=20)) as (app, _, client):
+        client.asked.clear()
+        index = await index_before(live(app), Millis(NOW - 4_000 * 3_100))
+        number = live(app).calls.count - index
+        assert client.records[-number].time_ms == max(
+            one.time_ms for one in client.records if one.time_ms < NOW - 4_000 * 3_100
+        )
+        assert len(client.asked) <= 13
+
+
+async def test_before_everything_is_the_oldest() -> None:
+    async with shown("live", Owner(5_000, recent=20)) as (app, _, _client):
+        assert await index_before(live(app), Millis(1)) == live(app).calls.count - 1
+
+
+@pytest.mark.parametrize("shown_as", ["sorted", "marked"])
+async def test_jumping_in_a_list_that_is_not_by_time_or_not_whole_stays_in_it(shown_as: str) -> None:
+    async with shown("live", Owner(5_000, recent=20)) as (app, pilot, _):
+        if shown_as == "sorted":
+            live(app).sort_by("model", reverse=False)
+        else:
+            await pilot.press("m", "m", "m", "M")
+        await settle(app, pilot)
+        rows = [row for row in map(live(app).calls.row, range(live(app).calls.count)) if row is not None]
+        end = Millis(sorted(row.time_ms for row in rows)[2])
+        assert rows[await index_before(live(app), end)].time_ms == max(row.time_ms for row in rows if row.time_ms < end)
+        assert await index_before(live(app), Millis(1)) == len(rows) - 1

@@ -106,6 +106,14 @@ def test_rows_can_be_sorted_by_any_column() -> None:
     assert source.index(source.key(3)) == 3
 
 
+def test_only_marked_rows_can_be_kept() -> None:
+    _, source = made()
+    key = source.key(5)
+    source.restrict({key})
+    source.renew()
+    assert ids(source) == [key]
+
+
 def test_while_paused_a_filter_and_a_sort_change_the_rows_but_nothing_new_comes() -> None:
     session, source = made()
     cost = next(column for column in columns(session) if column.id == "cost")

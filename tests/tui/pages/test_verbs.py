@@ -17,6 +17,7 @@ FREE = {"input": 0, "output": 0}
 NONE = Nanos(0)
 TUNED, HAIKU = "my-finetune-7", "claude-haiku-4-5"
 SAVED_AS_TWO = [("edit_channel", "ch_anthropic", {"name": "anthropic2"})]
+PRIORITIES = [("edit_channel", "ch_anthropic", {"priority": number}) for number in (2, 0)]
 REFRESHED, CLEARED, REMOVED_CHANNEL = ([(f"{verb}_channel", "ch_anthropic")] for verb in ("refresh", "clear", "remove"))
 STALE: dict[str, Any] = {"error": "connection refused", "stale": True}
 UNSET = [channel("anthropic", state="attention", reason="K is not set here", missing_variables=("K",))]
@@ -95,6 +96,7 @@ async def tried(page: str, keys: str, **attributes: Any) -> tuple[list[Any], str
         ),
         ("channels", {}, "e end =2 enter", SAVED_AS_TWO, []),
         ("channels", {}, "j z", [("clear_channel", "ch_deepseek")], ["Channel deepseek resumed."]),
+        ("channels", {}, "K J", PRIORITIES, []),
         ("channels", {}, "t enter", [("test_channel", "ch_anthropic", "")], ["passed in 0.41s: it lists 2 models"]),
         (
             "channels",

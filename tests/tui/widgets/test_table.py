@@ -1,4 +1,4 @@
-from collections.abc import AsyncIterator, Hashable
+from collections.abc import AsyncIterator, Collection, Hashable
 from contextlib import asynccontextmanager
 
 import pytest
@@ -34,6 +34,9 @@ class Countdown:
     def index(self, key: Hashable) -> int | None:
         assert isinstance(key, int)
         return self.count - key if key <= self.count else None
+
+    def restrict(self, keys: Collection[Hashable] | None) -> None:
+        raise NotImplementedError
 
     def pin(self, key: Hashable) -> None:
         """Nothing is filtered."""
