@@ -86,4 +86,5 @@ class DialogScreen(ModalScreen[Result]):
             return AwaitComplete()
         for above in reversed(open_screens[open_screens.index(self) + 1 :]):
             above.dismiss(None)
+        self.workers.cancel_node(self)  # Textual does so only after it removed the widgets that they draw on
         return super().dismiss(result)

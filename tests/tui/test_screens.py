@@ -3,17 +3,20 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from textual.app import ComposeResult
 from textual.css.stylesheet import Stylesheet
 from textual.dom import DOMNode
 from textual.geometry import Size
 from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widget import Widget
+from textual.widgets import Static
 from textual.widgets._toast import Toast
 
 from tests.tui.stage import FakeClient, calls, console
 from tests.tui.widgets.stage import press_keys
 from tui.app import Console
+from tui.screens import DialogScreen
 from tui.widgets.dialogs import Confirm, toast
 from tui.widgets.table import LiveTable
 
@@ -154,3 +157,34 @@ def as_textual_says(app: Console, size: Size) -> set[str]:
     """By Textual's own rule, which runs when the terminal is resized."""
     give = app.screen._get_breakpoint_classes  # noqa: SLF001 - the rule that ours must agree with
     return give(size.width, app.HORIZONTAL_BREAKPOINTS) | give(size.height, app.VERTICAL_BREAKPOINTS)
+
+
+class Slow(DialogScreen[None]):
+    """A dialog that draws what a worker has fetched."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fetched = asyncio.Event()
+
+    def compose(self) -> ComposeResult:
+        yield Static(classes="title")
+
+    def on_mount(self) -> None:
+        self.run_worker(self.fetch(), exit_on_error=True)
+
+    async def fetch(self) -> None:
+        await self.fetched.wait()
+        self.query_one(".title", Static).update("fetched")
+
+
+async def test_a_dialog_that_is_left_while_it_fetches_does_not_end_the_console() -> None:
+    app = console(FakeClient(calls(3)))
+    async with app.run_test() as pilot:
+        await app.push_screen(dialog := Slow())
+        await pilot.pause()
+        dialog.dismiss(None)
+        while dialog.query(".title"):  # noqa: ASYNC110 - the moment between its widgets' removal and its own
+            await asyncio.sleep(0)
+        dialog.fetched.set()
+        await pilot.pause()
+        assert app.crash is None

@@ -159,7 +159,6 @@ class Busy(DialogScreen[Any]):
         self.query_one(".passed", Static).update(content((f"{passed:.1f} s", "live"), ("   esc closes this", "dim")))
 
     def action_leave(self) -> None:
-        self.workers.cancel_node(self)
         self.dismiss(None)
 
     async def _do(self) -> None:
