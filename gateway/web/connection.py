@@ -268,8 +268,12 @@ class GatewayRequest(web.BaseRequest):
 
     @property
     def keep_alive(self) -> bool:
-        """Returns whether the connection stays open after the answer."""
-        return not (self._message.should_close or self._protocol.is_last_answer)
+        """Returns whether the connection stays open after the answer.
+
+        Not after a body in chunks: aiohttp 3.14.5 adds its last trailer to the headers of the next request.
+        """
+        message = self._message
+        return not (message.should_close or message.chunked or self._protocol.is_last_answer)
 
 
 class HalfClosedClient:

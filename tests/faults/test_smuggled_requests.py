@@ -6,9 +6,11 @@ from urllib.parse import unquote
 import pytest
 
 from gateway.domain.channel import Dialect, ServedModel
+from tests.fakes.client import read_answer
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Provider
-from tests.fakes.replies import fail
+from tests.fakes.replies import dumps, fail
+from tests.fakes.wire import Gone
 
 
 async def test_a_body_cannot_redirect_a_call(gateway: Gateway, provider: Provider) -> None:
@@ -41,6 +43,24 @@ async def test_a_model_name_cannot_leave_its_place_in_a_path(
     assert (root, unquote(model)) == ("/v1", name)
     assert verb in {"generateContent", "streamGenerateContent"}
     assert "key=x" not in query
+
+
+@pytest.mark.parametrize("trailer", ["Authorization: Bearer x", "X-Title: evil", "Origin: http://evil.example"])
+async def test_a_trailer_is_not_a_header_of_the_next_request(gateway: Gateway, trailer: str) -> None:
+    """A proxy may send the requests of several clients over one connection."""
+    body = dumps({"model": "m", "messages": [{"role": "user", "content": "Hi"}]})
+    headers = {"transfer-encoding": "chunked", "content-length": None}
+    ended = b"%x\r\n%b\r\n0\r\n%b\r\n\r\n" % (len(body), body, trailer.encode())
+    first = gateway.client.request("POST", "/v1/chat/completions", body, headers).removesuffix(body) + ended
+    peer = await gateway.client.send(first + gateway.client.request("POST", "/v1/chat/completions", body))
+    try:
+        answer = await read_answer(peer)
+        assert (answer.status, answer.head.get("connection")) == (200, "close")
+        with pytest.raises(Gone):
+            await read_answer(peer)
+    finally:
+        peer.close()
+    assert [record.app for record in await gateway.settled(1)] == [""]
 
 
 @pytest.mark.parametrize(
