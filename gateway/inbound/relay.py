@@ -106,6 +106,10 @@ def _names_something(failure: Failure) -> bool:
     return is_named or failure.code != REJECTED
 
 
+_MAX_OPENING = 1 << 20
+"""More bytes than any real answer has before it begins. They pass, because all of them are copied for each event."""
+
+
 class NativeTap(AnswerState):
     """Reads one native answer while its bytes pass. A subclass knows the events of its API."""
 
@@ -221,7 +225,8 @@ class NativeStream(FramedStream):
         out.append(events[passed:start])
         content = self._opening + b"".join(out)
         is_mistake = self.failure is not None and self.failure.kind is FailureKind.CLIENT
-        self._opening = b"" if self.reader.began or self.finished or is_mistake else content
+        can_pass = self.reader.began or self.finished or is_mistake or len(content) > _MAX_OPENING
+        self._opening = b"" if can_pass else content
         self.held += len(self._opening)
         return b"" if self._opening else content
 

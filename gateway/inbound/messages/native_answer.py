@@ -115,6 +115,7 @@ class MessageTap(NativeTap):
         fields = rawjson.fields(event.data)
         kind = rawjson.text_at(fields.get("type"))
         if kind in _BLOCK_EVENTS:
+            self.began = True
             return self._take_block_event(kind, event, fields)
         has_begun = self.began
         self.take_parts(self._reader.read(event), self._reader)

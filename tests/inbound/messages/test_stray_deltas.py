@@ -36,6 +36,11 @@ def test_a_text_in_a_block_that_was_not_begun_or_is_unknown_stays_there() -> Non
     assert out + answer.tail(Usage()) == sent + ended()
 
 
+def test_blocks_do_not_wait_for_a_start_of_the_message_that_does_not_come() -> None:
+    answer, out, _ = fed(Row("", Dialect.ANTHROPIC, block(0, text_part(""), SAY, MORE, stop=False)), "messages")
+    assert (read_messages(out, streamed=True).text, answer.held) == ("Hi", 0)
+
+
 def test_ends_and_beginnings_that_come_again_are_left_out() -> None:
     """LiteLLM ends calls twice; interleaved blocks each end once."""
     stops = [named("content_block_stop", index=index) for index in range(3)]
