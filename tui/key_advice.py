@@ -19,14 +19,14 @@ from tui.keymap import Keymap
 
 _COMMAND = re.compile(
     r"""
-    'tollkeeper\ (?P<quoted> (?: [^'] | '[^']*\ [^']*' (?=\ ) )+ )'
+    'tollkeeper (?P<quoted> (?: \ (?: [^\s']+ | '[^']*' (?: "'"'[^']*' )* ) )+ )'
     | (?<= ;\  | :\  ) tollkeeper\ (?P<bare> [a-z]+\ [a-z]+ (?: \ [^\s;,()]+ )* )
     """,
     re.VERBOSE,
 )
 """Matches a command in a message: in quotes, or without them after a semicolon or a colon.
 
-A name with a space has its own quotes inside the command's: ``'tollkeeper token edit 'my token' --rpm 3'``.
+A name with a space or a symbol has quotes of its own: ``'tollkeeper token edit 'my token' --rpm 3'``.
 """
 
 _NOUN_PAGES = {"token": "tokens", "group": "groups", "channel": "channels", "model": "models", "price": "models"}
