@@ -12,7 +12,6 @@ THERE = event(chunk(delta(" there")))
 STOP = event(chunk(delta(finish="stop")))
 GOOD = ROLE + HI + THERE + STOP + DONE
 USAGE = event(chunk(usage=usage(9, 2)))
-DONE_AND_USAGE = ROLE + HI + STOP + USAGE + DONE
 HI_THERE = Answer(text={0: "Hi there"}, finish={0: "stop"})
 
 
