@@ -36,8 +36,6 @@ class ChannelEffects(msgspec.Struct, frozen=True, kw_only=True):
     """The model's own output limit, the highest of several; None if it is unknown at some channel."""
     prices: tuple[Price, ...] = ()
     """The prices of the model at these channels, each once."""
-    min_output: int = 0
-    """The output that some channel may allow at least, because a lower cap of the client or the gateway is raised."""
     adds_tools: bool = False
     """Whether some channel adds tools to a conversation with tool calls but no tools, as Anthropic's dialect does."""
     names_results: bool = False
@@ -74,10 +72,7 @@ class ChannelEffects(msgspec.Struct, frozen=True, kw_only=True):
         capped = max([limit.capped_total for limit in limits], default=0)
         minimum = max([limit.minimum_total for limit in limits], default=0)
         total = max([limit.total for limit in limits], default=0)
-        if capped:
-            capped, total = max(capped, self.min_output), max(total, self.min_output)
-        floor = max(request.min_cap, self.min_output)
-        return OutputNeed(capped, max(minimum, min(floor, total)), total)
+        return OutputNeed(capped, max(minimum, min(request.min_cap, total)), total)
 
 
 NO_EFFECTS = ChannelEffects()
@@ -94,7 +89,6 @@ def effects_of(offers: Iterable[tuple[Channel, ServedModel]]) -> ChannelEffects:
         prices=tuple({id(served.price): served.price for _, served in offers if served.price is not None}.values()),
         added_input=max(map(_added_input, overrides), default=0),
         max_output=max(limits) if limits and len(limits) == len(offers) else None,
-        min_output=max((DIALECTS[channel.dialect].min_output(channel) for channel, _ in offers), default=0),
         adds_tools=any(info.adds_tools for info in dialects),
         names_results=any(info.names_results for info in dialects),
         remembers=any(DIALECTS[channel.dialect].remembers(channel) for channel, _ in offers),

@@ -206,10 +206,6 @@ class ChannelDialect(DialectAdapter):
         """Returns whether the vendor wants something back with tool calls, so that answers are remembered."""
         return True
 
-    def min_output(self, channel: Channel) -> int:
-        """Returns the lowest output limit that the channel sends; 0 if it sends all."""
-        return 0
-
     def models_request(self, channel: Channel, after: str) -> PreparedRequest | None:
         """Returns the request for the list of models, or for its page after ``after``; None if it has no list."""
         return None

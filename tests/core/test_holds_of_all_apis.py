@@ -238,6 +238,20 @@ def test_what_a_translation_adds_is_held_for(api: InboundApi, place: tuple[Diale
     assert spent.cost <= spent.held
 
 
+@pytest.mark.parametrize("api", [CHAT, MESSAGES, OLLAMA_CHAT], ids=["chat", "messages", "ollama"])
+def test_a_limit_that_responses_raise_is_held_for_once_per_answer(api: InboundApi) -> None:
+    edits = Overrides(default={"metadata": {"best_of": 3}})
+    middle = StorelessGateway(
+        configured([((Dialect.OPENAI, "", "some-model"), edits, None, None)], [PRICE, PRICE], MILLION), (0, 0)
+    )
+    take_chats_as_responses(middle)
+    request = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1, "options": {"num_predict": 1}}
+    spent = asyncio.run(middle.spend({**request, "stream": False}, api=api))
+    sent = json.loads(middle.upstreams.asked[-1][1].body)
+    assert (sent["max_output_tokens"], sent["metadata"]) == (16, {"best_of": 3})
+    assert spent.cost <= spent.held
+
+
 CALLED: Doc = {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": {}}}
 USED: Doc = {"type": "tool_use", "id": "call_1", "name": "f", "input": {}}
 

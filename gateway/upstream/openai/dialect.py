@@ -208,23 +208,26 @@ class OpenAIDialect(ChannelDialect):
         return msgspec.structs.replace(failure, needs_responses=need)
 
     def output_limit(self, fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
-        """See ``ChannelDialect``. Later lessons only drop parameters, lower or rename the limit, or limit thinking."""
+        """See ``ChannelDialect``. Later lessons only drop parameters, lower or rename the limit, or limit thinking.
+
+        A channel may turn out to take the chat only as a response, with a limit that is raised.
+        """
         target = _Target(vendor_of(channel), channel, served, NOTHING)
         sent = {name: raw for name, raw in fields.items() if name not in target.vendor.rules}
         if "thinking" in sent:
             fit_thinking(sent, [BUDGET])
         limit_output(sent, target.limit_field, target.served.max_output)
         _fit_parameters(sent, target.vendor)
-        return read_limit(sent)
+        limit = read_limit(sent)
+        if not speaks_responses(channel):
+            return limit
+        capped = max(limit.capped, MIN_LIMIT) if limit.capped else 0
+        return msgspec.structs.replace(limit, capped=capped, minimum=max(limit.minimum, MIN_LIMIT))
 
     def remembers(self, channel: Channel) -> bool:
         """See ``ChannelDialect``. The reasoning of responses is remembered."""
         vendor = vendor_of(channel)
         return vendor.reasoning_back or speaks_responses(channel)
-
-    def min_output(self, channel: Channel) -> int:
-        """See ``ChannelDialect``. Lower limits of responses are raised."""
-        return MIN_LIMIT if speaks_responses(channel) else 0
 
     def models_request(self, channel: Channel, after: str) -> PreparedRequest | None:
         """Returns the request for all models at once."""
