@@ -46,6 +46,31 @@ async def test_a_stall_is_cut_at_the_idle_deadline(gateway: Gateway, provider: P
     booked_as_cut(gateway, await gateway.client.chat(stream=True), Outcome.TIMEOUT, "upstream_timeout")
 
 
+@pytest.mark.parametrize("comes", [True, False])
+async def test_bytes_that_came_while_the_process_was_stopped_are_read_before_a_deadline_counts(
+    gateway: Gateway, provider: Provider, *, comes: bool
+) -> None:
+    """As by Ctrl-Z, or when its virtual machine is paused."""
+
+    async def script(exchange: Exchange) -> None:
+        await exchange.begin_stream()
+        await exchange.piece(b"".join(map(event, BEGUN)))
+        await asyncio.sleep(0.1)
+        if comes:
+            await exchange.piece(b"".join(map(event, story(*WORDS)[41:])) + DONE)
+        time.sleep(1.5)  # noqa: ASYNC251 - nothing else runs meanwhile
+        await exchange.left()
+
+    gateway.channel(provider.base_url, timeouts=Timeouts(idle=0.4))
+    provider.on("m", script)
+    answer = await gateway.client.chat(stream=True)
+    if comes:
+        assert answer.text.split() == [word.strip() for word in WORDS]
+        assert (await gateway.settled())[0].outcome is Outcome.DONE
+    else:
+        booked_as_cut(gateway, answer, Outcome.TIMEOUT, "upstream_timeout")
+
+
 ENDED = {
     "/v1/chat/completions": event(chunk(delta("Hi"))) + event(chunk(delta(finish="stop"), usage=usage(9, 2))),
     "/v1/messages": anthropic.start({"input_tokens": 9})

@@ -25,6 +25,8 @@ _NO_CODINGS = frozenset({"", "identity", "none", "utf-8", "utf8", "binary"})
 TAIL_S = 10.0
 """The seconds after which a stream is asked whether its answer is complete. If it was the last time, and nothing has
 been added, the last event is not coming, whatever keeps the connection open."""
+LATE_S = 0.5
+"""If a deadline is noticed so many seconds late, the process was stopped: what came meanwhile is read first."""
 LINGER_S = 0.5
 """The seconds that the rest of a released answer may take before its connection is closed."""
 
@@ -208,8 +210,8 @@ class Incoming:
             self._set_alarm(now + seconds)
         elif self._final_size is not None and self._final_size == before:
             self._reply.expire("end", TAIL_S)
-        elif now < at:
-            self._set_alarm(at)
+        elif now < at or now - self._alarm_at > LATE_S:
+            self._set_alarm(max(at, now + 0.05))
         else:
             self._reply.expire(name, seconds)
 
