@@ -50,7 +50,7 @@ def test_a_good_call_is_admitted_with_what_is_to_be_committed(limiter: Limiter) 
     call = call_of(kit.token(limits=Limits(rpm=1)), offered(), max_tokens=20, n=2)
     found = admit(call, limiter, Purse(10**9))
     assert (found.entry.name, call.need.rate_tokens, found.hold_plan.tokens) == ("m", 16 + 40, 16 + 40)
-    assert found.hold_plan.nanos == 16 * 2500 + 20 * 10_000
+    assert found.hold_plan.nanos == 16 * 2500 + 40 * 10_000
     assert found.entry.routes[0].served.price == kit.PRICE
 
 
