@@ -164,6 +164,7 @@ class _Choice:
         self._tally = state.tally
         self._order = state.order
         self._tool_rules = state.tool_rules
+        self._client_names = state.client_names
         self._unannounced: ToolCallBegan | None = None
         """The beginning of a call without arguments so far. It is held because its name may come in pieces."""
         self._names_grow = not (state.native or state.ends_blocks)
@@ -237,7 +238,7 @@ class _Choice:
         began, self._unannounced = self._unannounced, None
         if began is not None:
             call, rules = self.tracker.calls[began.number], self._tool_rules
-            name = call.name if rules is None else rules.client_name(call.name, self._order)
+            name = call.name if rules is None else rules.client_name(call.name, self._order, self._client_names)
             began = msgspec.structs.replace(began, name=name)
             self.blocks.add((BlockKind.TOOL_CALL, began.number), began, call.arguments)
 
@@ -264,6 +265,8 @@ class AnswerState:
         """See ``AnswerReader`` for ``tool_rules`` and ``ends_blocks``, ``Renderer`` for the others."""
         self.order = order
         self.tool_rules = tool_rules
+        self.client_names: dict[str, str] = {}
+        """The client's names of tools by those that were sent, when a call needs them. Choices share it."""
         self.all_choices = all_choices
         self.native = native
         self.whole = False

@@ -170,10 +170,13 @@ class NameRules(msgspec.Struct, frozen=True):
         replaced = self.prefix + self.invalid_character.sub("_", name)
         return replaced[: self.max_length - DIGEST - 1] + "_" + digest
 
-    def client_name(self, name: str, order: Order) -> str:
-        """Returns the client's name for a valid one; the same if it was not changed, or not sent."""
-        if not _CHANGED.fullmatch(name):
-            return name
-        conversation = conversation_of(order)
-        names = (*(tool.name for tool in conversation.tools), *conversation.called_functions)
-        return next((own for own in names if self.valid_name(own) == name), name)
+    def client_name(self, name: str, order: Order, known: dict[str, str]) -> str:
+        """Returns the client's name for a valid one; the same if it was not changed, or not sent.
+
+        ``known`` gets all names of the order when the first is needed: each costs a hash.
+        """
+        if not known and _CHANGED.fullmatch(name):
+            conversation = conversation_of(order)
+            names = (*(tool.name for tool in conversation.tools), *conversation.called_functions)
+            known |= {self.valid_name(own): own for own in names}
+        return known.get(name, name)

@@ -15,6 +15,7 @@ from gateway.inbound.ollama.api import OLLAMA_CHAT
 from gateway.inbound.responses.api import RESPONSES
 from gateway.upstream.dialects import new_adapter
 from gateway.upstream.learned_params import NOTHING
+from gateway.upstream.translation import NameRules
 from tests.fakes.replies import Doc, dumps
 from tests.upstream.makers import channel
 
@@ -70,3 +71,24 @@ def test_a_refused_name_is_sent_in_another_form_and_comes_back(api: InboundApi, 
     assert answer.render is not None
     assert answer.reported is not None
     assert b'"name":"%b"' % name.encode() in answer.render(answer.reported)
+
+
+def test_each_name_is_changed_once_for_all_calls_of_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """20,000 tools and 500 calls kept the event loop for 11 seconds."""
+    at = channel(base_url="https://api.example/v1", preset="plain")
+    tools = [tool for name in NAMES for tool in _messages(name)["tools"]]
+    plan = MESSAGES.plan(
+        asked(MESSAGES, {**_messages(""), "tools": tools}), at, new_adapter(at.dialect), lacks_api=True
+    )
+    changed, valid_name = list[str](), NameRules.valid_name
+
+    def counted(rules: NameRules, name: str) -> str:
+        changed.append(name)
+        return valid_name(rules, name)
+
+    monkeypatch.setattr(NameRules, "valid_name", counted)
+    answer = rawjson.value(called("x_0123abcd"))
+    message = answer["choices"][0]["message"]
+    message["tool_calls"] = [{**message["tool_calls"][0], "id": id} for id in "abc"]
+    plan.adapter.whole(dumps(answer), plan.order, at)
+    assert changed == NAMES
