@@ -81,15 +81,6 @@ def _deltas(said: StreamedResponse) -> dict[tuple[str, str], str]:
     return joined
 
 
-def test_text_and_two_calls_are_three_items() -> None:
-    calls = [tool_call(0, "a", "f", '{"x":1}'), tool_call(1, "b", "g", "")]
-    found = answer(chat.HI, say(tool_calls=calls), args('{"y":2}', 1), finish("tool_calls"))
-    assert [item["type"] for item in found.items] == ["message", "function_call", "function_call"]
-    assert [item["call_id"] for item in found.items[1:]] == ["a", "b"]
-    assert [item["arguments"] for item in found.items[1:]] == ['{"x":1}', '{"y":2}']
-    assert found.response["status"] == "completed"
-
-
 @pytest.mark.parametrize("reasoning", [{"summary": "auto"}, {}, None])
 def test_reasoning_is_a_summary_and_the_content_where_none_is_wanted(reasoning: Any) -> None:
     found = answer(say(reasoning_content="why"), say(reasoning_content=" not"), chat.HI, finish(), reasoning=reasoning)
@@ -245,17 +236,9 @@ def test_money_that_is_gone_ends_as_the_limit_does() -> None:
     assert said.items[0]["content"][0]["text"] == "Hi"
 
 
-def test_a_stream_that_ends_behind_its_finish_is_complete() -> None:
-    assert answer(chat.HI, finish(), done=b"").ending == "response.completed"
-
-
 def test_a_refusal_is_a_part_of_its_message() -> None:
     found = answer(say(refusal="No"), say(refusal=" way"), finish())
     assert found.items[0]["content"] == [{"type": "refusal", "refusal": "No way"}]
-
-
-def test_an_empty_answer_has_no_items() -> None:
-    assert answer(finish()).items == []
 
 
 def test_the_answer_says_that_nothing_is_stored() -> None:
