@@ -38,7 +38,7 @@ _BY_CODE: Final = {
     "upstream_overloaded": "the upstream is busy: try again, or add another channel that has the model",
     "upstream_rate_limited": "to wait less, add a key: 'tollkeeper channel key add {channel} --key -'",
     "upstream_timeout": "'tollkeeper channel edit {channel} --timeout head=300' waits longer; see 'tollkeeper doctor'",
-    "upstream_unreachable": "does the upstream run? 'tollkeeper doctor' tests its name, connection and certificate",
+    "upstream_unreachable": "does the upstream run, and is its address right? 'tollkeeper channel show {channel}'",
     "wrong_host": "use the address that 'tollkeeper status' shows, or 'tollkeeper settings set --add-host NAME'",
 }
 
