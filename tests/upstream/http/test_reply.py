@@ -294,8 +294,8 @@ async def test_comments_hold_the_idle_deadline_off_but_not_for_ever(ask: Asker) 
 
 
 async def test_events_in_time_are_not_silence(ask: Asker) -> None:
-    paced = [step for doc in story(*"abcdefgh") for step in (doc, 0.06)]
-    answer, up = await ask(in_steps(*paced, b"data: [DONE]\n\n"), idle=0.3, head=0.3), native_stream()
+    paced = [step for doc in story(*"abcdefgh") for step in (doc, 0.15)]
+    answer, up = await ask(in_steps(*paced, b"data: [DONE]\n\n"), idle=1.0, head=1.0), native_stream()
     await drain(answer, up)
     up.end()
     assert up.finished
