@@ -159,7 +159,7 @@ class ControlClient(Caller):
     replace_key = ask("PATCH", "/channels/{}/keys/{}", ChannelView, "key")
     prices = ask("GET", "/prices", list[PriceView])
     price_news = ask("GET", "/prices/news", PriceNews, timeout_s=PROBE_S)
-    """Returns the age of the price list, what an import would change, and which prices rise."""
+    """Returns the age of the price list, what an import would change, and which prices rise or differ."""
     model = ask("GET", "/models/{}", ModelDetail)
 
     async def set_price(self, model: str, body: Body, channel: str = "") -> PriceView:

@@ -20,6 +20,7 @@ from gateway.domain.diagnosis import Checkup
 from gateway.domain.errors import GatewayError
 from gateway.domain.human_values import count_text
 from gateway.domain.money import dollars
+from gateway.domain.price_view import news_lines
 from gateway.domain.text import plain
 from gateway.domain.units import Millis
 from gateway.domain.views import CallView, Step
@@ -30,6 +31,20 @@ START_ADVICE = "start it with 'tollkeeper serve', or with 'tollkeeper' for the c
 
 _PROXY_VARIABLES = frozenset({"http_proxy", "all_proxy"})
 """Variables that make programs send requests to ``http://`` addresses to a proxy."""
+
+_PROGRAMS = {
+    "claude-cli": "Claude Code",
+    "codex_cli_rs": "Codex",
+    "codex_exec": "Codex",
+    "codex-tui": "Codex",
+    "OpenAI": "a program with OpenAI's SDK",
+    "AsyncOpenAI": "a program with OpenAI's SDK",
+    "Anthropic": "a program with Anthropic's SDK",
+    "AsyncAnthropic": "a program with Anthropic's SDK",
+    "Mozilla": "a browser",
+    "": "a program without a name",
+}
+"""Display names of programs by their own names; others are shown as they are."""
 
 
 async def check_everything(client: ControlClient, environ: Mapping[str, str] = os.environ) -> AsyncIterator[Step]:
@@ -56,6 +71,8 @@ async def check_everything(client: ControlClient, environ: Mapping[str, str] = o
     for step in await _steps_or_error("the store", _store_steps(client, status.store_error)):
         yield step
     yield check_proxies(status.address, environ)
+    for step in await _steps_or_error("the prices", _price_steps(client)):
+        yield step
 
 
 async def _check_channel(client: ControlClient, ref: str, name: str, slots: asyncio.Semaphore) -> Checkup:
@@ -71,6 +88,15 @@ async def _steps_or_error(name: str, steps: Awaitable[list[Step]]) -> list[Step]
         return await steps
     except GatewayError as error:
         return [_error_step(name, error)]
+
+
+async def _price_steps(client: ControlClient) -> list[Step]:
+    news = await client.price_news()
+    if lines := news_lines(news):
+        fix = "'tollkeeper price news' shows the details"
+        return [Step(name="the prices", result="warning", text="; ".join(lines), fix=fix)]
+    text = f"as in the list of {news.as_of}" if news.as_of else "no price list to compare with"
+    return [Step(name="the prices", result="ok", text=text)]
 
 
 async def _address_steps(client: ControlClient, base: str) -> list[Step]:
@@ -104,7 +130,7 @@ def _address_step(call: CallView, base: str) -> Step | None:
             return None
     else:
         reason, _, fix = call.error.partition("; use " if call.code == "wrong_host" else "; permit it with ")
-    text, fix = f"{call.app or 'a program without a name'} requested {call.request}, {reason}", plain(fix, 500)
+    text, fix = f"{_PROGRAMS.get(call.app, call.app)} requested {call.request}, {reason}", plain(fix, 500)
     fix = fix or f"check the program's base URL: {base}"
     return Step(name="the addresses", result="warning", text=text, fix=fix, code=call.code, status=call.status)
 

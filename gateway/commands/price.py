@@ -156,6 +156,14 @@ RISE_COLUMNS = [
     ListColumn("Output", lambda p: dollars(p.output_nanos), "number"),
     ListColumn("Then", lambda p: dollars(p.next_output_nanos), "number"),
 ]
+PUBLISHED_COLUMNS = [
+    ListColumn("Model", lambda p: p.model, "name", min_width=16),
+    ListColumn("Channel", lambda p: p.channel, "name"),
+    ListColumn("Input", lambda p: dollars(p.input_nanos), "number"),
+    ListColumn("Published", lambda p: dollars(p.published_input_nanos), "number"),
+    ListColumn("Output", lambda p: dollars(p.output_nanos), "number"),
+    ListColumn("Published", lambda p: dollars(p.published_output_nanos), "number"),
+]
 HINT_COLUMNS = [
     ListColumn("Model", lambda p: p.model, "name", min_width=16),
     ListColumn("Channel", lambda p: p.channel, "name"),
@@ -282,14 +290,15 @@ price.add_command(import_prices)
 @price.command("news", examples=["tollkeeper price news"])
 @json_option
 def show_news(*, as_json: bool) -> None:
-    """Show how old the price list is, what an import would change, which prices will rise, and why models have no list
-    price.
+    """Show how old the price list is, what an import would change, which prices will rise, which prices differ from
+    those that upstreams publish, and why models have no list price.
     """
     news = run(lambda client: client.price_news())
     if as_json:
         out_json(news)
         return
     out_list(news.rises, RISE_COLUMNS, as_json=False, empty="")
+    out_list(news.published, PUBLISHED_COLUMNS, as_json=False, empty="")
     out_list(news.hints, HINT_COLUMNS, as_json=False, empty="")
     lines = news_lines(news) or ([] if news.hints else ["no news: an import would change nothing"])
     notify(f"price list of {news.as_of}" if news.as_of else "", *lines)

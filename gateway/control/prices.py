@@ -20,7 +20,7 @@ from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.errors import BadRequest, NotFound, Unavailable
 from gateway.domain.human_values import count_text, first_of
 from gateway.domain.price import LIKE, Price, PriceDraft, in_force
-from gateway.domain.price_view import PriceHint, PriceNews, PriceRise, PriceView
+from gateway.domain.price_view import PriceHint, PriceNews, PriceRise, PriceView, PublishedPrice
 from gateway.domain.registry import Change, Registry
 from gateway.domain.text import plain, word
 from gateway.domain.units import ChannelId, Millis
@@ -269,6 +269,7 @@ def price_news(registry: Registry, price_list: PriceList, now: Millis) -> PriceN
         lowered=kinds.count("down"),
         added=kinds.count("new"),
         rises=sorted(distinct_rises.values(), key=lambda rise: rise.since_ms)[:MAX_ROWS],
+        published=list(islice(_published_prices(registry), MAX_ROWS)),
         hints=list(islice(_hints(registry, price_list), MAX_ROWS)),
     )
 
@@ -298,11 +299,31 @@ def _next_rise(model: str, price: Price, now: Millis) -> PriceRise | None:
     return None
 
 
+def _published_prices(registry: Registry) -> Iterator[PublishedPrice]:
+    for channel, served, price in _prices_in_use(registry):
+        published = served.published
+        if published is None or price is None or set_by_owner(price):
+            continue
+        if _differ_clearly(published.input, price.input) or _differ_clearly(published.output, price.output):
+            yield PublishedPrice(
+                model=served.name,
+                channel=channel.name,
+                input_nanos=price.input,
+                output_nanos=price.output,
+                published_input_nanos=published.input,
+                published_output_nanos=published.output,
+            )
+
+
 def _hints(registry: Registry, price_list: PriceList) -> Iterator[PriceHint]:
     for channel, served, price in _prices_in_use(registry):
         is_unpriced = price is None and channel.dialect is not Dialect.MOCK
         if is_unpriced and (text := price_list.hint(channel, served.upstream_name)):
             yield PriceHint(model=served.name, channel=channel.name, text=text)
+
+
+def _differ_clearly(rate: int, other: int) -> bool:
+    return abs(rate - other) > 0.05 * max(rate, other)
 
 
 def _day(moment: Millis) -> str:

@@ -1,7 +1,7 @@
 """PriceView: a price as people and scripts see it, and the news about prices.
 
-The news tells how old the price list is, what an import would change, which prices will rise, and why models have no
-list price.
+The news tells how old the price list is, what an import would change, which prices will rise, and which upstreams
+publish prices that differ from those in use.
 """
 
 from collections.abc import Callable, Sequence
@@ -94,6 +94,17 @@ class PriceRise(msgspec.Struct, frozen=True, kw_only=True):
     next_output_nanos: Nanos
 
 
+class PublishedPrice(msgspec.Struct, frozen=True, kw_only=True):
+    """A price that an upstream publishes and that differs from the one in use."""
+
+    model: str
+    channel: str
+    input_nanos: Nanos
+    output_nanos: Nanos
+    published_input_nanos: Nanos
+    published_output_nanos: Nanos
+
+
 class PriceHint(msgspec.Struct, frozen=True, kw_only=True):
     """Why a channel's model has no list price."""
 
@@ -116,11 +127,12 @@ class PriceNews(msgspec.Struct, frozen=True, kw_only=True):
     lowered: int = 0
     added: int = 0
     rises: list[PriceRise] = []
+    published: list[PublishedPrice] = []
     hints: list[PriceHint] = []
 
 
 def news_lines(news: PriceNews) -> list[str]:
-    """Returns the news as lines, without the hints, and at most three rises. The others are counted."""
+    """Returns the news as lines, at most three of a kind, without the hints. The others are counted."""
     lines = []
     if news.stale:
         lines.append(f"the price list of {news.as_of} is old; a newer tollkeeper has a newer one")
@@ -134,8 +146,14 @@ def news_lines(news: PriceNews) -> list[str]:
         f"instead of {_amounts(row.input_nanos, row.output_nanos)}"
         for row in news.rises[:3]
     ]
-    if len(news.rises) > 3:
-        lines.append(f"{len(news.rises) - 3:,} more rises: 'tollkeeper price news'")
+    lines += [
+        f"channel '{plain(row.channel)}' publishes {_amounts(row.published_input_nanos, row.published_output_nanos)} "
+        f"for '{plain(row.model)}'; in use is {_amounts(row.input_nanos, row.output_nanos)}"
+        for row in news.published[:3]
+    ]
+    for kind, rows in (("rises", news.rises), ("published prices that differ", news.published)):
+        if len(rows) > 3:
+            lines.append(f"{len(rows) - 3:,} more {kind}: 'tollkeeper price news'")
     return lines
 
 

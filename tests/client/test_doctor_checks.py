@@ -254,6 +254,7 @@ async def test_each_channel_is_checked_for_itself(owner: ControlClient, gateway:
         "the clock": "skipped",
         "the store": "ok",
         "the proxy variables": "ok",
+        "the prices": "ok",
     }
     assert all(bool(step.fix) == (step.result == "fail") for step in found.values())
 
@@ -275,13 +276,13 @@ async def test_what_programs_cannot_request_is_reported_with_advice(owner: Contr
     texts = {step.text.partition(",")[0]: step for step in found}
     assert {step.result for step in found} == {"warning"}
     assert set(texts) == {
-        "claude-cli requested POST /v1/files",
+        "Claude Code requested POST /v1/files",
         "mine requested POST /proxy/v1/chat/completions",
         "obsidian requested OPTIONS /v1/models",
         "a program without a name requested PUT /v1/models",
     }
-    assert "(4 times in a day)" in texts["claude-cli requested POST /v1/files"].text
-    assert "not supported" in texts["claude-cli requested POST /v1/files"].fix
+    assert "(4 times in a day)" in texts["Claude Code requested POST /v1/files"].text
+    assert "not supported" in texts["Claude Code requested POST /v1/files"].fix
     assert f"set it to {gateway.base_url}" in texts["mine requested POST /proxy/v1/chat/completions"].fix
     assert "--app-origins" in texts["obsidian requested OPTIONS /v1/models"].fix
     assert all(step.fix for step in found)

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 
+import pytest
 from msgspec.structs import replace
 
 from gateway.client.control import ControlClient
@@ -9,7 +10,7 @@ from gateway.control.prices import price_news
 from gateway.control.vendor_prices import load
 from gateway.domain.channel import Channel, Dialect, ServedModel, UpstreamPrices
 from gateway.domain.price import Price
-from gateway.domain.price_view import PriceNews, news_lines
+from gateway.domain.price_view import PriceNews, PublishedPrice, news_lines
 from gateway.domain.units import DOLLAR, ChannelId, Millis, Nanos
 from tests.core.kit import registry
 from tests.fakes.gateway import Gateway
@@ -62,11 +63,20 @@ async def test_a_rise_is_known_before_its_day() -> None:
     assert (await news(one, listed, now=at("2026-12-01"))).rises == []
 
 
-async def test_a_price_below_the_published_one_would_be_raised() -> None:
-    theirs = UpstreamPrices(input=Nanos(2 * DOLLAR), output=Nanos(2 * DOLLAR))
+@pytest.mark.parametrize(("published", "reported"), [(1.04, False), (1.06, True), (0.94, True), (1.0, False)])
+async def test_a_published_price_a_twentieth_apart_is_news(published: float, reported: bool) -> None:
+    theirs = UpstreamPrices(input=Nanos(round(published * DOLLAR)), output=Nanos(2 * DOLLAR))
     one = channel(ServedModel(name="m", published=theirs), url="http://127.0.0.1:9/v1")
-    found = await news(one, price("m", 1, 2))
-    assert (found.raised, found.lowered, found.added) == (1, 0, 0)
+    found = (await news(one, price("m", 1, 2))).published
+    row = PublishedPrice(
+        model="m",
+        channel="c",
+        input_nanos=Nanos(DOLLAR),
+        output_nanos=Nanos(2 * DOLLAR),
+        published_input_nanos=theirs.input,
+        published_output_nanos=theirs.output,
+    )
+    assert found == ([row] if reported else [])
 
 
 async def test_a_name_without_a_price_has_a_hint() -> None:
@@ -83,10 +93,19 @@ async def test_a_list_grows_old() -> None:
 
 
 def test_each_piece_of_news_is_a_line() -> None:
-    found = PriceNews(as_of="2026-11-03", stale=True, raised=2, added=1)
+    published = PublishedPrice(
+        model="m",
+        channel="router",
+        input_nanos=Nanos(105_000_000),
+        output_nanos=Nanos(210_000_000),
+        published_input_nanos=Nanos(300_000_000),
+        published_output_nanos=Nanos(1_200_000_000),
+    )
+    found = PriceNews(as_of="2026-11-03", stale=True, raised=2, added=1, published=[published])
     assert news_lines(found) == [
         "the price list of 2026-11-03 is old; a newer tollkeeper has a newer one",
         "an import would raise 2 prices, add 1 price: 'tollkeeper price import --dry-run' shows them",
+        "channel 'router' publishes $0.30 / $1.20 for 'm'; in use is $0.105 / $0.21",
     ]
 
 
