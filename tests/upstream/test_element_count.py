@@ -105,12 +105,13 @@ def test_a_long_text_full_of_commas_is_passed_on(dialect: Dialect, body: bytes, 
 
 
 @pytest.mark.parametrize("model", ["m", "other"])
-def test_log_probabilities_of_a_long_answer_are_passed_on(model: str) -> None:
+def test_log_probabilities_of_a_long_answer_are_passed_on(model: str, *, stream: bool) -> None:
     one = {"token": "a", "logprob": -1.5, "bytes": [97, 98, 99, 100]}
     logprobs = {"content": [{**one, "top_logprobs": [one] * 20}] * 900, "refusal": None}
-    answer: dict[str, Any] = whole(model, choice("Hi"), spent=usage())
+    answer: dict[str, Any] = chunk(delta("Hi")) if stream else whole(model, choice("Hi"), spent=usage())
     answer["choices"][0]["logprobs"] = logprobs
-    found, _ = _most_of(Dialect.OPENAI, dumps(answer), stream=False)
+    body = event(answer) + event(story()[-1]) if stream else dumps(answer)
+    found, _ = _most_of(Dialect.OPENAI, body, stream=stream)
     assert int(found) > MIB // 2
 
 
