@@ -298,8 +298,9 @@ class UsageReports:
     def _limits(self) -> UsageLimits:
         """Returns the limits of the request: its bytes, plus an allowance for linked media and what is added."""
         size = sum(len(memoryview(value)) for value in self._request.values()) + 4096
+        caps = ("max_output_tokens",) if "input" in self._request else CAPS  # of a response, or of a chat
         try:
-            limit = read_limit(self._request, caps=(*CAPS, "max_output_tokens"))
+            limit = read_limit(self._request, caps=caps)
         except BadRequest:
             return UsageLimits(size)
         return UsageLimits(size, None if limit.expected else limit.capped_total)

@@ -175,6 +175,8 @@ def test_the_cost_in_a_report_that_contradicts_itself_is_passed_on() -> None:
         ({"max_tokens": 12, "n": 2}, 12, ("suspect_usage",)),
         ({"max_tokens": 75_000, "n": 2}, 150_000, ()),
         ({"max_tokens": 12, "thinking": {"budget_tokens": 149_988}}, 150_000, ()),
+        ({"max_output_tokens": 12}, 150_000, ()),  # a chat's upstream may not know the name
+        ({"max_output_tokens": 12, "input": "Hi"}, 12, ("suspect_usage",)),
     ],
 )
 def test_thoughts_that_nobody_names_are_believed_as_far_as_the_request_allows(
