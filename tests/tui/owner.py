@@ -19,7 +19,7 @@ from gateway.domain.channel import Check, ServedModel
 from gateway.domain.diagnosis import Checkup, LimitView, PartyView, RouteView, Verdict, Why
 from gateway.domain.errors import BadRequest
 from gateway.domain.events import EntityChanged
-from gateway.domain.price_view import PriceView
+from gateway.domain.price_view import PriceNews, PriceView
 from gateway.domain.settings import ExpiringRecords, Settings
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.upstream_views import ListedModel, ListingView, PresetView, PriceProposal, SavedChannel
@@ -98,6 +98,7 @@ class Owner(FakeClient):
         self.removal_note = ""
         """What ends with the token that is removed next."""
         self.answer = refused()
+        self.news = PriceNews()
         self.proposals = [
             proposal("gpt-5-mini", change="up", guard="five times as much"),
             proposal("my-finetune-7", now=None, change="new"),
@@ -128,8 +129,8 @@ class Owner(FakeClient):
             )
         )
 
-    account, tokens, channels, models, offers, machine = map(
-        _answering, ("account_now", "tokens_now", "channels_now", "models_now", "offered", "machine_now")
+    account, tokens, channels, models, offers, machine, price_news = map(
+        _answering, ("account_now", "tokens_now", "channels_now", "models_now", "offered", "machine_now", "news")
     )
     edit_token, edit_group = _noting("edit_token", "tokens_now"), _noting("edit_group", "groups_now")
     add_key, remove_key, clear_key, clear_channel = (

@@ -2,17 +2,18 @@
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, ClassVar
 
 import msgspec
 
 from gateway.domain.channel import Dialect
-from gateway.domain.errors import BadRequest
+from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.human_values import brief_count, first_of
 from gateway.domain.money import dollars
 from gateway.domain.price import PriceDraft, is_set_by_owner
 from gateway.domain.price_kinds import PRICE
-from gateway.domain.price_view import PriceView, draft_of, example_cost
+from gateway.domain.price_view import PriceView, draft_of, example_cost, news_lines
 from gateway.domain.units import MILLION
 from gateway.domain.upstream_views import PriceProposal
 from gateway.domain.views import ModelView
@@ -208,6 +209,10 @@ async def _import_prices(page: AnyPage) -> None:
     changes = price_changes(proposals)
     summary = price_list_summary(proposals) if proposals else "no price list applies to these models."
     notes = _unlisted_models(session, proposals)
+    with suppress(GatewayError):
+        news = await session.client.price_news()
+        lines = news_lines(msgspec.structs.replace(news, raised=0, lowered=0, added=0))  # the dialog lists these
+        notes += "".join(f"\n{safe(line)}" for line in lines)
     if not changes:
         toast(page, f"Nothing to import: {summary}{notes}")
         return

@@ -8,7 +8,7 @@ import pytest
 from gateway.domain.budget import Window
 from gateway.domain.channel import Check, ServedModel
 from gateway.domain.errors import UpstreamError
-from gateway.domain.price_view import PriceView
+from gateway.domain.price_view import PriceNews, PriceView
 from gateway.domain.units import Millis, Nanos
 from tests.tui.owner import Owner, listed, listing, press, price_of, proposal, screen, shown
 from tests.tui.stage import DOLLAR, NOW, account, budget, call, channel, group, model, token, words
@@ -23,7 +23,6 @@ STALE: dict[str, Any] = {"error": "connection refused", "stale": True}
 UNSET = [channel("anthropic", state="attention", reason="K is not set here", missing_variables=("K",))]
 LAST_GOOD = {"listing": listing(listed("a"), **STALE)}
 SAME, UNLISTED = {"proposals": [proposal("gpt-5-mini", differs=False)]}, {"proposals": list[Any]()}
-OLD = {"proposals": [proposal("gpt-5-mini", listed=msgspec.structs.replace(price_of(HAIKU), stale=True))]}
 SERVED = [ServedModel(name=TUNED)]
 RELAYS = [channel("relay", models=SERVED, preset=""), channel("known", models=SERVED, preset="groq")]
 FAILED = Check(time=NOW, ok=False, ms=Millis(412), text="401: the key is refused")
@@ -133,8 +132,8 @@ async def tried(page: str, keys: str, **attributes: Any) -> tuple[list[Any], str
         ("models", {}, "P", [], ["2 would change"]),
         ("models", {}, "P enter", imported(TUNED), ["1 price imported."]),
         ("models", {}, "P j space enter", imported("gpt-5-mini", TUNED, accept=True), []),
+        ("models", SAME | {"news": PriceNews(as_of="2026-05-01", stale=True)}, "P", [], ["list of 2026-05-01 is old"]),
         ("models", SAME, "P", [], ["Nothing to import: 0 would change, 1 already match"]),
-        ("models", OLD, "P", [], ["1 would change", "This list is old: a newer tollkeeper has a newer one."]),
         ("models", UNLISTED, "P", [], ["Nothing to import: no price list applies", f"no list applies: {TUNED}."]),
         (
             "models",
