@@ -7,7 +7,7 @@ from tests.fakes.provider import Provider
 from tests.faults.failover import SCENARIOS, verdicts
 from tests.house import FULL
 
-FACTOR, SLACK_S = (1, 0.5) if FULL else (10, 3.0)
+FACTOR, SLACK_S = (1, 0.5) if FULL else (10, 6.0)
 
 
 @pytest.fixture
