@@ -1,8 +1,8 @@
 """Connection: aiohttp's connection, which also reports its loss, answers broken HTTP in JSON, and is counted.
 
-When a client leaves, a stream should stop, but a plain call may finish and be charged. aiohttp can
-only cancel every handler, so ours are called back and decide. Errors about malformed requests have our own words,
-because the parser's messages repeat what was sent, such as keys.
+When a client leaves, a stream should stop, but a plain call may finish and be charged. aiohttp can only cancel every
+handler, so ours are called back and decide. Errors about malformed requests have our own words, because the parser's
+messages repeat what was sent, such as keys.
 """
 
 import asyncio

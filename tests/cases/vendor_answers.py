@@ -779,7 +779,7 @@ REASONING = [
         for place, thoughts, texts in (
             ("at both ends", ("<thought>H", "m"), ("</thought>H", "i")),
             ("in one delta", ("<thought>Hm</thought>H",), ("i",)),
-            ("as Vertex is told to", ("<think>Hm",), ("</think>\n\nHi",)),
+            ("as Vertex writes it if it is asked to", ("<think>Hm",), ("</think>\n\nHi",)),
             ("nowhere", ("H", "m"), ("H", "i")),
         )
     ),
