@@ -81,10 +81,12 @@ class Log:
         *,
         limit: int = LIMIT,
         now: Callable[[], int] = int,
-        oldest: Callable[[], int] = int,
+        oldest: Callable[[int], int] = lambda _newest: 0,
         high_water: HighWater | None = None,
     ) -> None:
-        """``oldest`` returns the moment before which calls need not be kept, in milliseconds."""
+        """``oldest`` returns the moment before which calls need not be kept, given when the newest sealed one began, in
+        milliseconds.
+        """
         self.folder, self._limit, self._oldest = folder, limit, oldest
         self._moment = now()
         self._high_water = high_water
@@ -188,10 +190,14 @@ class Log:
                 tail.mark_synced(mark)
 
     def _delete_old_files(self) -> None:
-        """Delete the files of sealed segments whose calls are all too old. Their sums stay."""
-        before = self._oldest()
-        for segment in self.segments:
-            if segment.name in self.ledger.sealed and not segment.deleted and segment.latest < before:
+        """Delete the files of sealed segments whose calls are all too old. Their sums stay.
+
+        A clock that is ahead for some hours deletes nothing: the calls of its first day are not sealed yet.
+        """
+        sealed = [segment for segment in self.segments if segment.name in self.ledger.sealed]
+        before = self._oldest(max((segment.latest for segment in sealed), default=0))
+        for segment in sealed:
+            if not segment.deleted and segment.latest < before:
                 segment.deleted = True  # first, so that a reader who finds no file knows why
                 try:
                     segment.path.unlink(missing_ok=True)

@@ -183,7 +183,7 @@ class Store:
                 self._home / "usage",
                 limit=segment_bytes,
                 now=now,
-                oldest=lambda: now() - self.entities.registry.settings.keep_days * DAY,
+                oldest=lambda newest: min(now(), newest) - self.entities.registry.settings.keep_days * DAY,
                 high_water=HighWater(self._home / "high-water"),
             )
             self.notes += log.notes

@@ -104,7 +104,7 @@ def _seal(store: Store) -> None:
 
 def _expire(store: Store) -> None:
     _seal(store)
-    store.calls.log._oldest = lambda: T0 + 50 * 86_400_000  # noqa: SLF001 - time goes on
+    store.calls.log._oldest = lambda _: T0 + 50 * 86_400_000  # noqa: SLF001 - time goes on
     store.calls.log.append([record(22, ts=T0 + 101 * 86_400_000)], in_new_file=True)
     seal(store.calls)
     assert store.calls.log.segments[0].deleted

@@ -165,7 +165,7 @@ def test_a_sync_that_fails_rewrites_the_segment(tmp_path: Path, monkeypatch: pyt
 
 def test_old_segments_are_deleted_and_their_sums_stay(tmp_path: Path) -> None:
     log_of(tmp_path, 25, limit=SMALL).log.close()
-    for old in (CallLog(Log(tmp_path, oldest=lambda: T0 + 15)), reopened(tmp_path)):
+    for old in (CallLog(Log(tmp_path, oldest=lambda _: T0 + 15)), reopened(tmp_path)):
         assert (old.count, len(segments(tmp_path)), old.log.notes) == (13, 2, [])
         assert sums_of(old, "group").total.calls == 25
         assert [call.id for call in old.find(limit=99)] == [record(i).id for i in range(24, 11, -1)]
@@ -178,7 +178,7 @@ def test_what_is_deleted_is_known_before(tmp_path: Path) -> None:
     calls = CallLog(Log(tmp_path))
     assert expiring_records(calls, T0) == ExpiringRecords()
     assert expiring_records(calls, T0 + 15) == ExpiringRecords(records=12, days=1)
-    kept = CallLog(Log(tmp_path, oldest=lambda: T0 + 15))
+    kept = CallLog(Log(tmp_path, oldest=lambda _: T0 + 15))
     assert (kept.count, expiring_records(kept, T0 + 15)) == (13, ExpiringRecords())
 
 

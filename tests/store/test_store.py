@@ -136,16 +136,29 @@ def test_what_was_repaired_is_reported(home: Path) -> None:
 
 
 def test_records_are_kept_as_long_as_the_settings_say(home: Path) -> None:
-    store = store_of(home, segment_bytes=2000)
+    store = store_of(home, clock=T0 + 32 * DAY)
     store.entities.apply([Change("settings", "", Settings(keep_days=30))])
-    for i in range(20):
-        settle(store, i)
+    calls = [record(i, ts=T0 + days * DAY) for i, days in enumerate((0, 0, 2, 31, 32))]
+    for call in calls:
+        store.calls.log.append([call])
+        store.books.sync()
+    assert store.calls.find(limit=9) == calls[:1:-1]
     store.close()
-    later = store_of(home, clock=T0 + 31 * DAY)
-    assert later.calls.count < 20
-    assert (later.calls.get(record(0).id), later.books.spent(("account", "")).calls) == (None, 20)
-    assert verify(later).equal
-    later.close()
+    again = store_of(home, clock=T0 + 33 * DAY)
+    assert (again.calls.get(calls[0].id), again.books.spent(("account", "")).calls) == (None, 5)
+    assert verify(again).equal
+    again.close()
+
+
+def test_a_clock_that_was_ahead_for_a_day_deletes_no_records(home: Path) -> None:
+    """As after a start with a wrong clock, before the time is fetched from the network."""
+    calls = [record(i, ts=T0 + days * DAY) for i, days in enumerate((0, 1, 3650, 3650, 2))]
+    for call in calls:
+        store = store_of(home, clock=call.ts)
+        store.calls.log.append([call])
+        store.books.sync()
+        store.close()
+    assert store_of(home, clock=T0 + 3 * DAY).calls.find(limit=9) == calls[::-1]
 
 
 def test_a_last_sync_that_fails_is_reported_and_the_lock_is_let_go(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
