@@ -119,6 +119,7 @@ class Log:
         numbered = list(enumerate(records, self.last + 1))
         lines = [pack(number, _encode(record)) for number, record in numbered]
         with self.lock:
+            self._leave_changed_tail()
             tail = self._tail_for(numbered[0][1].ts, in_new_file=in_new_file)
             written = 0
             try:
@@ -169,6 +170,7 @@ class Log:
     def close(self) -> None:
         """Sync and close the files. Raises OSError if the sync fails; the files are closed anyway."""
         try:
+            self._leave_changed_tail()
             self.sync()
             self.seal()
         finally:
@@ -203,6 +205,13 @@ class Log:
                     segment.path.unlink(missing_ok=True)
                 except OSError:
                     segment.deleted = False  # the next time will do
+
+    def _leave_changed_tail(self) -> None:
+        """Close a call file that another program changed. Its sums are in memory, and the ledger will keep them."""
+        if self._tail is not None and self._tail.is_changed:
+            self.report(f"another program changed {self._tail.segment.name}; calls continue in a new file")
+            self._closed.append(self._tail)
+            self._tail = None
 
     def _tail_for(self, ts: int, *, in_new_file: bool) -> Tail:
         """Returns where to append a call that began at this time. Raises OSError."""

@@ -61,6 +61,11 @@ class Tail:
         """Returns whether a power cut could lose lines."""
         return self._unverified or self._torn or bool(self._unsynced)
 
+    @property
+    def is_changed(self) -> bool:
+        """Returns whether another program changed the length of the file, as an editor does that saves it."""
+        return self._fd >= 0 and not self._torn and os.fstat(self._fd).st_size != self.segment.end + len(TAIL)
+
     def append(self, lines: Sequence[bytes]) -> None:
         """Append all of the lines or none: a failed write is undone before its OSError is raised.
 
@@ -191,8 +196,9 @@ def repair(segment: Segment, last: int, moment: int) -> str:
         return ""
     data = files.read(segment.path)
     lines = _intact_lines(data, last)
-    if not lines and not data.startswith(HEAD):  # stock TinyDB changes the layout of a file; a file of ours is damaged
-        lines = _intact_lines(convert_foreign_layout(data), last)
+    if not lines:  # stock TinyDB changes the layout of a file, and an editor may change the ends of its lines
+        same = data.replace(b"\r\n", b"\n") if data.startswith(HEAD) else convert_foreign_layout(data)
+        lines = _intact_lines(same, last)
         for number, record in filter(None, map(read_call, lines)):
             segment.add_call(number, record)
     copy = files.save_copy(segment.path, data, moment) if data else None

@@ -1,5 +1,6 @@
 """The log of segments: when one ends and the next begins, what is sealed, and what opening finds."""
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ from gateway.store import files
 from gateway.store.calls import CallLog, expiring_records
 from gateway.store.errors import StoreDamaged
 from gateway.store.ledger import Ledger
+from gateway.store.line_format import TAIL
 from gateway.store.log import Log
 from gateway.store.rollup import DAY, DIMENSIONS, HOUR
 from gateway.store.segment import EMPTY
@@ -161,6 +163,38 @@ def test_a_sync_that_fails_rewrites_the_segment(tmp_path: Path, monkeypatch: pyt
     calls.log.sync()
     assert [call["cost"] for call in stock(segments(tmp_path)[0])] == [1000, 1001, 1002, 1003, 1004, 1005]
     assert "refused to sync" in calls.log.notes[0]
+
+
+def _shorten(data: bytes) -> bytes:
+    return data[: data.rindex(b"\n,")] + TAIL
+
+
+EDITS: dict[str, tuple[Callable[[bytes], bytes], int]] = {
+    "the ends of its lines": (lambda data: data.replace(b"\n", b"\r\n"), 20),
+    "its layout": (lambda data: json.dumps(json.loads(data), indent=2).encode(), 20),
+    "a mark at its beginning": (lambda data: b"\xef\xbb\xbf" + data, 20),
+    "a call less": (_shorten, 19),
+    "nothing left": (lambda _: b"", 0),
+}
+"""What an editor changes in a file of twenty calls, and how many calls are in it afterwards."""
+
+
+@pytest.mark.parametrize("later", [0, 5])
+@pytest.mark.parametrize("edit", EDITS)
+def test_a_file_that_an_editor_saves_while_it_grows_keeps_its_sums(tmp_path: Path, edit: str, later: int) -> None:
+    calls = log_of(tmp_path, 20)
+    change, left = EDITS[edit]
+    (path,) = segments(tmp_path)
+    path.write_bytes(change(path.read_bytes()))
+    for i in range(later):
+        calls.log.append([record(20 + i)])
+        calls.log.sync()
+    calls.log.close()
+    assert calls.log.notes == [f"another program changed {path.name}; calls continue in a new file"]
+    again = reopened(tmp_path)
+    assert sums_of(again, "app").total.cost == sum(1000 + i for i in range(20 + later))
+    assert (again.count, len(again.find(limit=99))) == (left + later, left + later)
+    again.log.close()
 
 
 def test_old_segments_are_deleted_and_their_sums_stay(tmp_path: Path) -> None:

@@ -88,6 +88,22 @@ def test_a_failed_sync_is_not_tried_again_on_the_same_file(tail: Tail, monkeypat
     assert len(refused) == 1
 
 
+def test_a_file_system_that_does_not_tell_files_apart_is_not_asked_whether_this_one_is_in_place(
+    tail: Tail, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some network drives give a file another number each time."""
+    numbers = iter(range(99))
+
+    def in_place(_: Tail) -> tuple[int, int]:
+        return 0, next(numbers)
+
+    monkeypatch.setattr(Tail, "_file_in_place", in_place)
+    other = Tail(tail.segment)
+    other.append(LINES[:1])
+    other.sync()
+    other.close()
+
+
 def test_rebuilding_makes_a_new_file_with_every_line_once(tail: Tail) -> None:
     tail.append(LINES[:2])
     tail.mark_synced(tail.mark())
@@ -98,6 +114,14 @@ def test_rebuilding_makes_a_new_file_with_every_line_once(tail: Tail) -> None:
     tail.append(LINES[4:])
     assert tail.segment.path.stat().st_ino != inode
     assert content(tail) == EMPTY.removesuffix(TAIL) + b"\n" + b"\n,".join(LINES) + TAIL
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="open files are counted in /proc")
+def test_rebuilding_leaves_no_file_open(tail: Tail) -> None:
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(3):
+        tail.rebuild()
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
 def test_a_rebuild_that_fails_can_be_tried_again(tail: Tail, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,6 +232,13 @@ def test_a_damaged_call_is_left_out_and_the_original_kept(segment: Segment) -> N
     assert damaged(segment) == [broken]
     assert [call["cost"] for call in stock(segment.path)] == [1000, 1001, 1002, 1003, 1005, 1006, 1007, 1008, 1009]
     assert Segment(segment.path).scan()
+
+
+def test_other_ends_of_lines_lose_no_call(segment: Segment) -> None:
+    before = segment.path.read_bytes()
+    segment.path.write_bytes(before.replace(b"\n", b"\r\n"))
+    assert "10 of its calls are intact" in repair(segment, 0, 7)
+    assert (segment.path.read_bytes(), segment.count) == (before, 10)
 
 
 @pytest.mark.parametrize("end", range(len(EMPTY)))
