@@ -106,10 +106,6 @@ def _names_something(failure: Failure) -> bool:
     return is_named or failure.code != REJECTED
 
 
-_MAX_OPENING = 1 << 20
-"""More bytes than any real answer has before it begins. They pass, because all of them are copied for each event."""
-
-
 class NativeTap(AnswerState):
     """Reads one native answer while its bytes pass. A subclass knows the events of its API."""
 
@@ -164,7 +160,8 @@ class NativeStream(FramedStream):
         """The upstream's terminal event, which waits for ``tail``."""
         self._opening = b""
         """The events before the answer begins, which wait for it: until then another channel may answer. OpenAI sends
-        two of the empty response, and only then that the key is out of credit or limited.
+        two of the empty response, and only then that the key is out of credit or limited. Anthropic sends the empty
+        message and a ping, and only then that it is overloaded. After three events, clients must see that more comes.
         """
 
     def cut_short(self) -> bytes:
@@ -224,9 +221,8 @@ class NativeStream(FramedStream):
             start = end
         out.append(events[passed:start])
         content = self._opening + b"".join(out)
-        is_mistake = self.failure is not None and self.failure.kind is FailureKind.CLIENT
-        can_pass = self.reader.began or self.finished or is_mistake or len(content) > _MAX_OPENING
-        self._opening = b"" if can_pass else content
+        is_known = self.events > 3 if self.failure is None else self.failure.kind is FailureKind.CLIENT
+        self._opening = b"" if self.reader.began or self.finished or is_known else content
         self.held += len(self._opening)
         return b"" if self._opening else content
 

@@ -4,9 +4,9 @@ import pytest
 
 from gateway.domain.channel import Dialect
 from tests.fakes.gateway import Gateway
-from tests.fakes.messages import speak_messages
+from tests.fakes.messages import event, message, message_events, speak_messages
 from tests.fakes.provider import Provider, Script
-from tests.fakes.replies import Doc, fail, speak
+from tests.fakes.replies import Doc, fail, in_steps, speak
 from tests.v1.test_messages import post
 
 TURNS = [{"role": "user", "content": "Hi"}]
@@ -38,3 +38,27 @@ async def test_the_call_is_made_again(
     answer = await post(gateway, {**BODIES[path], "stream": stream}, path=path)
     (record,) = await gateway.settled()
     assert (answer.status, len(provider.exchanges), len(record.attempts)) == (200, 2, 2)
+
+
+OPENING = message_events(message())[:2]
+OVERLOADED = event("error", error={"type": "overloaded_error", "message": "Overloaded"})
+
+
+@pytest.mark.parametrize("opening", [OPENING[:1], OPENING, [*OPENING, OPENING[1]]], ids=["start", "ping", "two pings"])
+@pytest.mark.parametrize("path", BODIES)
+async def test_a_stream_that_is_overloaded_before_its_first_block_is_made_again(
+    gateway: Gateway, provider: Provider, path: str, opening: list[bytes]
+) -> None:
+    gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC)
+    provider.on("m", in_steps(*opening, OVERLOADED), speak_messages())
+    answer = await post(gateway, {**BODIES[path], "stream": True}, path=path)
+    (record,) = await gateway.settled()
+    assert (answer.status, record.status, len(record.attempts)) == (200, 200, 2)
+    assert b"Overloaded" not in answer.body
+
+
+async def test_a_native_client_sees_pings_that_go_on(gateway: Gateway, provider: Provider) -> None:
+    gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC)
+    provider.on("m", in_steps(*OPENING, OPENING[1], OPENING[1], 0.05, OVERLOADED))
+    answer = await post(gateway, {**BODIES["/v1/messages"], "stream": True})
+    assert (answer.body.count(b"event: ping"), answer.body.count(b"Overloaded")) == (3, 1)

@@ -96,6 +96,8 @@ class MessageTap(NativeTap):
         """The types of the blocks that deltas of texts belong to, and the deltas. They get these blocks at the end."""
         self._pieces: _Pieces | None = None
         """Decodes the usual pieces of the open block."""
+        self._has_start = False
+        """Whether the beginning of the message came."""
         self._has_call = False
         self._has_bare_text = False
         """Whether the content of a whole answer was a text without a block."""
@@ -117,13 +119,13 @@ class MessageTap(NativeTap):
         if kind in _BLOCK_EVENTS:
             self.began = True
             return self._take_block_event(kind, event, fields)
-        has_begun = self.began
         self.take_parts(self._reader.read(event), self._reader)
-        if self.failure is not None or (has_begun and kind == "message_start"):  # on a second one the SDKs fail
+        if self.failure is not None or (self._has_start and kind == "message_start"):  # on a second one the SDKs fail
             return b""
-        if not (kind or event.name or has_begun):  # such as a chat's, which no client could read
+        if not (kind or event.name or self._has_start or self.began):  # such as a chat's, which no client could read
             raise ValueError("no event of a message")
         if kind == "message_start":
+            self._has_start = True
             message = rawjson.maybe_fields(fields.get("message"))
             edited = self._edit_message(message)
             if not self.order.screen.clean(fields) and edited == message:

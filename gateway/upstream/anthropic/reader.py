@@ -140,7 +140,7 @@ class MessageReader(AnswerReader):
         if self.has_content and self._message_id not in ("", message_id):
             self.failure = truncation(self._channel, "another one began")
         self._message_id = message_id
-        yield AnswerId(message_id)
+        yield AnswerId(message_id, began=False)
 
     def _index(self, fields: Fields) -> int:
         """Returns the index of the block that an event belongs to; without a valid one, the newest block's."""

@@ -117,14 +117,14 @@ STREAMS = [
     ),
     Case(
         "one garbled event",
-        start() + b"data: {]\n\n" + text("Hi") + end(),
+        start() + text("Hi") + b"data: {]\n\n" + end(),
         said=_HI,
         usage=(10, 7),
         marks=("bad_chunks=1",),
     ),
     Case(
         "an odd delta",
-        start() + block("text", {"type": "text_delta"}, text="") + text("Hi") + end(),
+        start() + text("Hi") + block("text", {"type": "text_delta"}, text="") + end(),
         said=_HI,
         usage=(10, 7),
         marks=("bad_chunks=1",),
