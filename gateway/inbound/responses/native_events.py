@@ -1,13 +1,14 @@
-"""Events of native responses: which of them are regular, and the events of an item that came whole.
+"""Events of native responses: which of them are regular, and which of them a stream lacks.
 
 Nearly all of a vendor's events are regular: they have content and nothing else. Consecutive ones are decoded together,
 and pass unchanged. An event with another field, or of another kind, is decoded by itself.
 
-If an upstream did not stream, its items are written as the events of a stream. Clients read texts from their deltas, so
-each text and each input of a tool is sent as one delta. If it streamed without being asked, its items are put together.
+Many clients read texts from their pieces, and calls from the ends of items. Some relays send texts only as a whole, or
+only the ends of items, or items only in the last event, and some upstreams do not stream. So an item is written as the
+events of a stream, with each text and each input of a tool as one piece: those of them that did not come are sent.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from operator import itemgetter
 from typing import Any, Literal
 
@@ -15,7 +16,7 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.rawjson import NULL, Fields
-from gateway.domain.sse import SMALL_NUMBER, PieceDecoder
+from gateway.domain.sse import SMALL_NUMBER, PieceDecoder, event_heads
 
 TypedEvent = tuple[str, dict[str, Any]]
 """The type without ``response.``, and the fields."""
@@ -42,7 +43,7 @@ _TEXT_NAMES = (
 PIECE_KINDS = frozenset(f"response.{name}.delta" for name in _TEXT_NAMES)
 TEXT_KINDS = PIECE_KINDS | {f"response.{name}.done" for name in _TEXT_NAMES}
 """The types of events with a piece or the whole of a text of the model in a field of their own."""
-ITEM_PIECES = {
+_ITEM_PIECES = {
     "message": "response.output_text.delta",
     "reasoning": "response.reasoning_summary_text.delta",
     **{kind: f"response.{event}.delta" for kind, (event, _) in _INPUT_EVENTS.items()},
@@ -89,7 +90,7 @@ class _Piece(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
 PIECES = PieceDecoder(KINDS, _Piece)
 
 
-def item_events(number: int, raw: msgspec.Raw) -> Iterator[TypedEvent]:
+def item_events(number: object, raw: msgspec.Raw) -> Iterator[TypedEvent]:
     """Yields the events of the item at this place of the output. Raises ValueError unless it is an object."""
     item = rawjson.fields(raw)
     output_index = {"output_index": number}
@@ -130,63 +131,91 @@ def _part_events(event: str, place: dict[str, Any], part: Fields) -> Iterator[Ty
         yield f"{event}.done", {**place, "part": part}
 
 
-_PIECE_FIELDS = {f"response.{event}": ("", "", field) for event, field in _INPUT_EVENTS.values()} | {
-    f"response.{event}": ("content" if "summary" not in event else "summary", kind, field)
-    for kind, (event, field) in _TEXT_EVENTS.items()
-}
-"""By the name of an item's events: its list of parts, the type of a part, and the field with the text."""
-_Pieces = dict[tuple[str, object], str]
-"""The texts of an item, by the name of their events and the number of the part."""
+_ADDED, _DONE = "response.output_item.added", "response.output_item.done"
+_TEXT = frozenset({"response.output_text.delta", "response.output_text.done"})
+_ITEM_TEXTS = frozenset(f"response.{event}.done" for event, _ in (*_TEXT_EVENTS.values(), *_INPUT_EVENTS.values()))
+"""The types of events with a whole text that the end of its item has too."""
 
 
-def items_in(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Returns the items of a stream, in order. One that has no end, or no content at its end, is made of its pieces.
+class MissingEvents:
+    """Finds what a client lacks of the items of one stream: events of the types that did not come."""
+
+    def __init__(self) -> None:
+        self._types = frozenset[str]()
+        """The types of events that came, and the whole texts that may follow pieces."""
+        self.regular_heads = event_heads(self._types)
+        self._held: list[Fields] = []
+        """The events from which the output is made if the last event has none: ends of items, and texts that came
+        whole, without pieces before them."""
+
+    def can_pass(self, kind: str, fields: Fields) -> bool:
+        """Returns whether a part or a text can pass. A whole text without pieces waits for the end of its item."""
+        if kind in self._types:
+            return True
+        if kind in _ITEM_TEXTS:
+            self._held.append(fields)
+            return False
+        self._note(*(PART_KINDS if kind in PART_KINDS else (kind, kind.removesuffix("delta") + "done")))
+        return True
+
+    def begin_item(self, item: Fields) -> None:
+        """Note the beginning of an item. A call may begin with its whole input."""
+        self._note(_ADDED)
+        event, field = _INPUT_EVENTS.get(rawjson.text_at(item.get("type")), ("", ""))
+        if event and not rawjson.is_nothing(item.get(field, NULL)):
+            self._note(f"response.{event}.delta", f"response.{event}.done")
+
+    def end_item(self, fields: Fields, item: Fields) -> list[TypedEvent]:
+        """Returns the events that must precede the end of an item."""
+        self._held.append(fields)
+        place = fields.get("output_index", len(self._held) - 1)
+        if _ITEM_PIECES.get(rawjson.text_at(item.get("type"))) in self._types:  # most items need not be read
+            return []
+        return [*self._events_of(place, fields["item"])][:-1]
+
+    def events_of_items(self, output: msgspec.Raw) -> Iterator[TypedEvent]:
+        """Yields the events of items that only the last event has, as LiteLLM writes it: Codex ignores such calls."""
+        if not any("item" in fields for fields in self._held):
+            for place, item in enumerate(rawjson.items(output) if rawjson.maybe_objects(output) else ()):
+                yield from self._events_of(place, item)
+
+    def items(self) -> list[dict[str, Any]]:
+        """Returns the items that came before the last event."""
+        return items_in(rawjson.value(rawjson.raw(fields)) for fields in self._held)
+
+    def _note(self, *types: str) -> None:
+        if not self._types.issuperset(types):
+            self._types = self._types.union(types)
+            self.regular_heads = event_heads(self._types.intersection(KINDS))
+
+    def _events_of(self, place: object, item: msgspec.Raw) -> Iterator[TypedEvent]:
+        """Yields the events of an item that did not come. If any of its pieces did, so did all of its content."""
+        events = [*item_events(place, item)]
+        pieces = PIECE_KINDS.intersection(f"response.{name}" for name, _ in events)
+        has_content = not pieces.isdisjoint(self._types)
+        for name, fields in events:
+            kind = f"response.{name}"
+            if kind == _DONE or (kind not in self._types and (kind == _ADDED or not has_content)):
+                yield name, fields
+
+
+def items_in(events: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Returns the items of a stream, in order. A message without an end, or without a text there, is made of pieces.
 
     Some upstreams give all items the same index, or none.
     """
     items: list[tuple[int, dict[str, Any]]] = []
-    begun: dict[int, dict[str, Any]] = {}
-    pieces: dict[int, _Pieces] = {}
-    ids: dict[int, Any] = {}
+    messages: dict[int, dict[str, Any]] = {}
     for event in events:
-        place, item = event.get("output_index"), event.get("item")
+        kind, place, item = event.get("type"), event.get("output_index"), event.get("item")
         place = place if type(place) is int else len(items)
-        name, _, end = str(event.get("type")).rpartition(".")
-        if name == "response.output_item" and isinstance(item, dict):
-            if end == "added" or (place in pieces and _is_empty(item)):
-                begun[place] = item
-            else:
-                items.append((place, item))
-        elif name in _PIECE_FIELDS:
-            ids[place] = event.get("item_id")
-            _add_piece(pieces.setdefault(place, {}), name, event)
-    unended = pieces.keys() - {place for place, _ in items}
-    items += [(place, _item_of(begun.get(place, {"id": ids[place]}), pieces[place])) for place in unended]
+        if kind in _TEXT:
+            part = {"type": "output_text", "text": "", "annotations": []}
+            head = {"id": event.get("item_id"), "type": "message", "role": "assistant", "status": "completed"}
+            (part,) = messages.setdefault(place, {**head, "content": [part]})["content"]
+            part["text"] = max(part["text"] + rawjson.text_at(event, "delta"), rawjson.text_at(event, "text"), key=len)
+        elif kind == _DONE and isinstance(item, dict) and (item.get("content") != [] or place not in messages):
+            items.append((place, item))
+    ended = {place for place, _ in items}
+    items += [(place, message) for place, message in messages.items() if place not in ended]
     return [item for _, item in sorted(items, key=itemgetter(0))]
-
-
-def _is_empty(item: Mapping[str, Any]) -> bool:
-    contents = [item[name] for name in ("content", "summary", "arguments", "input") if name in item]
-    return bool(contents) and not any(contents)
-
-
-def _add_piece(pieces: _Pieces, name: str, event: Mapping[str, Any]) -> None:
-    """Add a delta, or the whole text, which some upstreams send too early."""
-    key = name, rawjson.whole_number(event.get("content_index", event.get("summary_index")))
-    before, text = pieces.get(key, ""), rawjson.text_at(event, _PIECE_FIELDS[name][2])
-    pieces[key] = max(before + rawjson.text_at(event, "delta"), text, key=len)
-
-
-def _item_of(begun: Mapping[str, Any], pieces: _Pieces) -> dict[str, Any]:
-    """Returns an item with these texts; ``begun`` is its beginning, which may be missing."""
-    contents: dict[str, Any] = {}
-    for (name, _), text in pieces.items():
-        parts, kind, field = _PIECE_FIELDS[name]
-        if parts:
-            annotations: dict[str, Any] = {"annotations": []} if kind == "output_text" else {}
-            contents.setdefault(parts, []).append({"type": kind, field: text, **annotations})
-        else:
-            contents[field] = text
-    is_reasoning = all("reasoning" in name for name, _ in pieces)
-    default = {"type": "reasoning"} if is_reasoning else {"type": "message", "role": "assistant"}
-    return {**default, **begun, "status": "completed", **contents}

@@ -5,7 +5,6 @@ upstreams, such as relays of ChatGPT's plans, leave these out of the last event,
 """
 
 from collections.abc import Iterable, Mapping
-from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -21,8 +20,7 @@ from gateway.domain.screen import Screen
 from gateway.domain.sse import SSEEvent, write_event
 from gateway.domain.usage import NOTHING, Usage
 from gateway.inbound.relay import NativeTap
-from gateway.inbound.responses.missing_events import MissingEvents
-from gateway.inbound.responses.native_events import PART_KINDS, PIECES, TEXT_KINDS, TypedEvent, item_events
+from gateway.inbound.responses.native_events import KINDS, PIECES, TEXT_KINDS, MissingEvents, TypedEvent, item_events
 from gateway.inbound.responses.render import usage_object
 from gateway.inbound.responses.summary import COMPACTION
 from gateway.upstream.answer_errors import failure_in, reported_failure
@@ -51,8 +49,6 @@ class ResponsesReader(NativeTap):
         super().__init__(order, channel)
         self._response: Fields = {}
         """The response in the last event with one, without its items."""
-        self._items: list[tuple[int, msgspec.Raw]] = []
-        """The ended items of a stream, with their places."""
         self._missing = MissingEvents()
         self._next_number = 0
         self._has_call = False
@@ -97,23 +93,21 @@ class ResponsesReader(NativeTap):
         """Read an event without secrets. Returns what the client gets instead; None if it passes unchanged."""
         number = bytes(fields.get("sequence_number", NULL))
         self._next_number = int(number[:18]) + 1 if number.isdigit() else self._next_number + 1
-        if kind in TEXT_KINDS or kind in PART_KINDS:
-            return self._read_text(fields, kind, data)
-        if kind == "response.output_item.added":
-            self._missing.begin_item(fields, holders.get("item", {}))
+        if kind in KINDS:
+            self.began = True
+            if not self._missing.can_pass(kind, fields):
+                return b""
+            self.tally.add(rawjson.text_at(fields.get("delta")))
+        elif kind == "response.output_item.added":
+            self._missing.begin_item(holders.get("item", {}))
             self._count_item(holders.get("item", {}))
         elif kind == "response.output_item.done" and "item" in holders:
-            index = bytes(fields.get("output_index", NULL))
-            place = int(index) if index.isdigit() else len(self._items)
-            self._items.append((place, fields["item"]))
             self.began = True
-            item_type = rawjson.text_at(holders["item"].get("type"))
-            missing = self._missing.events_before_end(place, fields["item"], item_type)
-            return self._write_events(missing) + write_event(kind.encode(), data) if missing else None
-        elif kind in ERROR_EVENTS and self.began:
-            self.reported_error = reported_failure(self._channel, data)
+            if missing := self._missing.end_item(fields, holders["item"]):
+                return self._write_missing(missing) + write_event(kind.encode(), data)
         elif kind in ERROR_EVENTS:  # as the first event, it comes instead of an answer
-            self.failure = reported_failure(self._channel, data)
+            failure = reported_failure(self._channel, data)
+            self.failure, self.reported_error = (None, failure) if self.began else (failure, None)
         elif "response" in holders:
             return self._read_response(fields, holders["response"], kind)
         elif not (self.began and kind.startswith("response.")):
@@ -122,18 +116,6 @@ class ResponsesReader(NativeTap):
                 raise ValueError("no event of a response")
         self.began = self.began or self.failure is None
         return None
-
-    def _read_text(self, fields: Fields, kind: str, data: bytes) -> bytes | None:
-        """Read a part, or a piece of a text or a whole one. Returns as ``_read_event``."""
-        self.began = True
-        self.tally.add(rawjson.text_at(fields.get("delta")))
-        if self._missing.can_pass(kind, fields):
-            return None
-        piece = self._missing.piece_before(kind, fields)
-        if piece is None:
-            return b""
-        self.tally.add(rawjson.text_at(piece[1]["delta"]))
-        return self._write_events([piece]) + write_event(kind.encode(), data)
 
     def replay(self, body: bytes) -> bytes:
         """See ``NativeTap``."""
@@ -190,7 +172,7 @@ class ResponsesReader(NativeTap):
         """Returns what the client gets instead of an event with a response; None if the event passes unchanged."""
         sent, missing, is_last, is_renamed = response, b"", kind in ENDS, kind == "response.done"
         if is_last and rawjson.is_nothing(response.get("output", EMPTY_LIST)):
-            items = [item for _, item in sorted(self._items, key=itemgetter(0))] or self._missing.items()
+            items = self._missing.items()
             response = {**response, "output": rawjson.raw(items)} if items else response
         self._keep_response(response)
         if is_renamed:
@@ -204,9 +186,7 @@ class ResponsesReader(NativeTap):
                 return None
             output = response.get("output", EMPTY_LIST)
             self._next_number -= 1  # this event waits, and may be replaced
-            missing = b"" if self._items else self._write_events(self._missing.events_of_items(output))
-            for item in (rawjson.maybe_objects(output) or ()) if self.tally.empty else ():
-                self._count_item(item, is_whole=True)
+            missing = self._write_missing(self._missing.events_of_items(output))
             self.add(StopWord(stop_word(response, ENDS[kind], has_call=self._has_call)))
             self.done = True
         requested = self._as_requested(response)
@@ -254,6 +234,15 @@ class ResponsesReader(NativeTap):
             self.tally.add(rawjson.text_at(item.get("name")))
         if is_whole:
             self.tally.add(_texts_in(item))
+
+    def _write_missing(self, events: Iterable[TypedEvent]) -> bytes:
+        """Returns events that the upstream left out as they are sent. Their content is counted."""
+        missing = [*events]
+        for name, fields in missing:
+            if name == "output_item.added":
+                self._count_item(fields["item"])
+            self.tally.add(rawjson.text_at(fields.get("delta")))
+        return self._write_events(missing)
 
     def _write_events(self, events: Iterable[TypedEvent]) -> bytes:
         """Returns events as they are sent. Raises TooManyElements for more than items of real answers have."""

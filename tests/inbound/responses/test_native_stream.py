@@ -373,21 +373,26 @@ def test_a_call_that_begins_with_its_arguments_needs_no_pieces() -> None:
     assert fed(data, [])[0] == data
 
 
-def test_items_without_an_end_are_made_of_their_pieces() -> None:
-    call = function_call("f", "")
+def test_a_text_without_the_end_of_its_item_is_made_of_its_pieces() -> None:
     events = [
         event("response.output_text.delta", 2, delta="nd", output_index=0, item_id="m1", content_index=0),
-        event("response.output_item.added", 4, item=call, output_index=1),
-        event("response.function_call_arguments.delta", 5, delta='{"x":', output_index=1, item_id="c1"),
-        event("response.function_call_arguments.delta", 6, delta="1}", output_index=1, item_id="c1"),
-        event("response.output_item.added", 7, item={"type": "reasoning", "id": "r1"}, output_index=2),
-        event("response.output_item.done", 8, output_index=2),
-        event("response.completed", 9, response={**response(), "output": []}),
+        event("response.output_item.done", 3, item=function_call("f", "{}"), output_index=1),
+        event("response.output_item.done", 4, output_index=2),
+        event("response.completed", 5, response={**response(), "output": []}),
     ]
     answer = ResponsesRelay(OpenAIDialect()).whole(BEGUN + b"".join(events), order_of(), channel())
     text, called = json.loads(body_of(answer))["output"]
     assert (text["role"], text["content"][0]["text"]) == ("assistant", "and")
-    assert (called["name"], called["arguments"], called["status"]) == ("f", '{"x":1}', "completed")
+    assert (called["name"], called["arguments"], called["status"]) == ("f", "{}", "completed")
+
+
+def test_the_calls_of_a_stream_whose_items_are_only_in_its_last_event_are_its_finish() -> None:
+    made = stream()
+    called = event("response.function_call_arguments.delta", 2, delta="{}", output_index=1)
+    made.feed(
+        BEGUN + called + event("response.completed", 3, response=response(message("a"), function_call("f", "{}")))
+    )
+    assert (made.state.finish, made.state.tally.calls, made.state.tally.chars) == ("tool_calls", 1, 4)
 
 
 @pytest.mark.parametrize("index", [0, None, [], {}, "x", 1.5])
@@ -397,24 +402,6 @@ def test_the_number_of_a_part_may_be_anything(index: Any) -> None:
     answer = ResponsesRelay(OpenAIDialect()).whole(piece + last, order_of(), channel())
     (item,) = json.loads(body_of(answer))["output"]
     assert item["content"][0]["text"] == "Hello"
-
-
-def test_items_without_pieces_and_an_end_are_made_of_the_end_of_their_pieces() -> None:
-    place = {"output_index": 0, "item_id": "m1"}
-    events = [
-        event("response.output_text.done", 1, text="Hello", **place, content_index=0),
-        event("response.refusal.done", 2, refusal="No more", **place, content_index=1),
-        event("response.output_item.added", 3, item=function_call("f", ""), output_index=1),
-        event("response.function_call_arguments.done", 4, arguments='{"x":1}', output_index=1, item_id="c1"),
-        event("response.reasoning_summary_text.done", 5, text="Hm", output_index=2, summary_index=0),
-        event("response.completed", 6, response={**response(), "output": []}),
-    ]
-    answer = ResponsesRelay(OpenAIDialect()).whole(b"".join(events), order_of(), channel())
-    text, called, thought = json.loads(body_of(answer))["output"]
-    assert text["content"][0]["text"] == "Hello"
-    assert text["content"][1] == {"type": "refusal", "refusal": "No more"}
-    assert called["arguments"] == '{"x":1}'
-    assert thought["summary"] == [{"type": "summary_text", "text": "Hm"}]
 
 
 @pytest.mark.parametrize("listed", [[], [{**message(""), "content": []}]])
