@@ -15,7 +15,7 @@ from tests.conformance.shapes import stream_faults
 from tests.fakes.client import Answer
 from tests.fakes.gateway import INPUT, OUTPUT, Gateway
 from tests.fakes.provider import Exchange, Provider, Script
-from tests.fakes.replies import DONE, chunk, delta, dumps, endless, event, in_steps, story, usage
+from tests.fakes.replies import DONE, chunk, delta, dumps, endless, event, in_steps, story, usage, whole
 
 WORDS = [f"w{n} " for n in range(60)]
 BEGUN = story(*WORDS)[:41]
@@ -47,28 +47,36 @@ async def test_a_stall_is_cut_at_the_idle_deadline(gateway: Gateway, provider: P
 
 
 @pytest.mark.parametrize("comes", [True, False])
+@pytest.mark.parametrize("deadline", ["idle", "head", "total"])
 async def test_bytes_that_came_while_the_process_was_stopped_are_read_before_a_deadline_counts(
-    gateway: Gateway, provider: Provider, *, comes: bool
+    gateway: Gateway, provider: Provider, deadline: str, *, comes: bool
 ) -> None:
-    """As by Ctrl-Z, or when its virtual machine is paused."""
+    """As by Ctrl-Z, or when its virtual machine is paused. The deadlines of a head and of a plain answer also count."""
+    body = dumps(whole("m", spent=usage(9, 2)))
 
     async def script(exchange: Exchange) -> None:
-        await exchange.begin_stream()
-        await exchange.piece(b"".join(map(event, BEGUN)))
-        await asyncio.sleep(0.1)
-        if comes:
+        if deadline == "idle":
+            await exchange.begin_stream()
+            await exchange.piece(b"".join(map(event, BEGUN)))
+        elif deadline == "total":
+            await exchange.begin(headers={"content-length": str(len(body))})
+        await asyncio.sleep(0.3)
+        if comes and deadline == "idle":
             await exchange.piece(b"".join(map(event, story(*WORDS)[41:])) + DONE)
+        elif comes:
+            await (exchange.write(body) if deadline == "total" else exchange.answer(body))
         time.sleep(1.5)  # noqa: ASYNC251 - nothing else runs meanwhile
         await exchange.left()
 
-    gateway.channel(provider.base_url, timeouts=Timeouts(idle=0.4))
+    gateway.channel(provider.base_url, timeouts=Timeouts(**{deadline: 0.6}))
     provider.on("m", script)
-    answer = await gateway.client.chat(stream=True)
+    answer = await gateway.client.chat(stream=deadline == "idle")
     if comes:
-        assert answer.text.split() == [word.strip() for word in WORDS]
         assert (await gateway.settled())[0].outcome is Outcome.DONE
-    else:
+    elif deadline == "idle":
         booked_as_cut(gateway, answer, Outcome.TIMEOUT, "upstream_timeout")
+    else:
+        assert (answer.status, answer.json["error"]["code"]) == (504, "upstream_timeout")
 
 
 ENDED = {

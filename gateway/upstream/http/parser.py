@@ -5,6 +5,7 @@ Compressed bodies are decompressed in bounded pieces, so a decompression bomb ca
 
 import asyncio
 import zlib
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Protocol
 
@@ -13,6 +14,10 @@ import msgspec
 
 HIGH_WATER = 32 * 1024
 """How many unread bytes are buffered before reading from the upstream is paused."""
+LATE_S = 0.5
+"""If a deadline is noticed so many seconds late, the process was stopped: what came meanwhile is read first."""
+PATIENCE_S = 10.0
+"""The maximum seconds by which a late deadline is extended."""
 
 
 class ConnectionBroken(ConnectionError):
@@ -50,7 +55,7 @@ class WireAnswer(msgspec.Struct, eq=False):
     complete: bool = False
     """Whether the whole body arrived, though perhaps unread."""
     timer: asyncio.TimerHandle | None = None
-    """The timer of its head. Another answer may be received over the connection before this one is read."""
+    """Its only timer. Another answer may be received over the connection before this one is read."""
     _parts: list[bytes] = []
     _size: int = 0
     _waiter: asyncio.Future[None] | None = None
@@ -61,6 +66,23 @@ class WireAnswer(msgspec.Struct, eq=False):
     def full(self) -> bool:
         """Returns whether the buffer is so full that reading should pause."""
         return self._size > HIGH_WATER
+
+    def arm(self, at: float, callback: Callable[..., None], *args: object) -> None:
+        """Set the timer of the next deadline. The time in which the process was stopped does not count."""
+        self.disarm()
+        self.timer = asyncio.get_running_loop().call_at(at, self._ring, at, callback, *args)
+
+    def disarm(self) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+
+    def _ring(self, at: float, callback: Callable[..., None], *args: object) -> None:
+        now = asyncio.get_running_loop().time()
+        if now - at > LATE_S:
+            self.arm(now + min(now - at, PATIENCE_S), callback, *args)
+        else:
+            callback(*args)
 
     def read_nowait(self) -> bytes:
         """Returns the buffered bytes without waiting. For a complete answer, they are the rest of the body."""

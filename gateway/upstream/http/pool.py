@@ -160,7 +160,7 @@ class Pool:
             answer.abort()
             raise
         finally:
-            answer.timer.cancel()
+            answer.disarm()
         return answer
 
     def _wait_longer(self, connection: UpstreamConnection, answer: WireAnswer, waited_s: float, head_s: float) -> None:
@@ -170,7 +170,7 @@ class Pool:
         as good.
         """
         self._loop.call_soon(self._loop.call_soon, _confirm, connection, answer)
-        answer.timer = self._loop.call_later(head_s - waited_s, _expire, self.channel, answer, head_s)
+        answer.arm(self._loop.time() + head_s - waited_s, _expire, self.channel, answer, head_s)
 
     def _take_idle(self) -> UpstreamConnection | None:
         oldest = monotonic() - KEEP_ALIVE_S

@@ -25,8 +25,6 @@ _NO_CODINGS = frozenset({"", "identity", "none", "utf-8", "utf8", "binary"})
 TAIL_S = 10.0
 """The seconds after which a stream is asked whether its answer is complete. If it was the last time, and nothing has
 been added, the last event is not coming, whatever keeps the connection open."""
-LATE_S = 0.5
-"""If a deadline is noticed so many seconds late, the process was stopped: what came meanwhile is read first."""
 LINGER_S = 0.5
 """The seconds that the rest of a released answer may take before its connection is closed."""
 
@@ -41,9 +39,8 @@ class HttpReply:
         self.channel = channel
         self._on_end = on_end
         self._ended = False
-        self._answer = answer
+        self.answer = answer
         self._began = began
-        self._timer: asyncio.TimerHandle | None = None
         self.status = answer.status
         self.headers: Mapping[str, str] = answer.headers
         self._inflater: Inflater | None = None
@@ -57,24 +54,24 @@ class HttpReply:
 
     async def read(self, limit: int, memory: Memory) -> bytes:
         data = b""
-        if self._answer.complete and self._inflater is None:  # most bodies arrive together with the head
-            data = self._answer.read_nowait()
+        if self.answer.complete and self._inflater is None:  # most bodies arrive together with the head
+            data = self.answer.read_nowait()
             if len(data) <= limit and memory.take(len(data)):
                 self._end()
                 return data
         gathered, loop = BytesIO(), asyncio.get_running_loop()
         seconds = self.channel.timeouts.total
-        self.arm(self._began + seconds, self.expire, "total", seconds)
+        self.answer.arm(self._began + seconds, self.expire, "total", seconds)
         while data or (data := await self.receive()):
             if gathered.tell() + len(data) > limit:
                 self.abort()
                 raise AttemptFailed(failures.bad_response(self.channel, f"it is longer than {limit} bytes"))
             if not memory.take(len(data)):
-                self._disarm()
+                self.answer.disarm()
                 began = loop.time()
                 await memory.wait(len(data))
                 seconds += loop.time() - began  # the wait does not count against the upstream
-                self.arm(self._began + seconds, self.expire, "total", self.channel.timeouts.total)
+                self.answer.arm(self._began + seconds, self.expire, "total", self.channel.timeouts.total)
             gathered.write(data)
             data = b""
         self.release()
@@ -88,11 +85,11 @@ class HttpReply:
         inflater = self._inflater
         try:
             if inflater is None:
-                return await self._answer.receive()
+                return await self.answer.receive()
             data = inflater.feed(b"")
             if data:  # it came without waiting, and more may follow: others have their turn
                 await asyncio.sleep(0)
-            while not data and (compressed := await self._answer.receive()):
+            while not data and (compressed := await self.answer.receive()):
                 data = inflater.feed(compressed)
             if not data:
                 inflater.end()
@@ -101,32 +98,22 @@ class HttpReply:
             self.abort()
             raise AttemptFailed(failures.bad_response(self.channel, f"it was cut off: {exc}")) from exc
 
-    def arm(self, at: float, callback: Callable[..., None], *args: object) -> None:
-        """Set the reply's only timer, which is cancelled when the reply ends."""
-        self._disarm()
-        self._timer = asyncio.get_running_loop().call_at(at, callback, *args)
-
     def expire(self, deadline: str, seconds: float) -> None:
         """End the reply because a deadline has passed, and raise an error in its reader that names the deadline."""
-        self._answer.fail(AttemptFailed(failures.too_slow(self.channel, deadline, seconds, sent=True)))
+        self.answer.fail(AttemptFailed(failures.too_slow(self.channel, deadline, seconds, sent=True)))
         self._end()
 
     def release(self) -> None:
         self._end()
-        if not self._answer.complete:
-            self._answer.discard(LINGER_S)
+        if not self.answer.complete:
+            self.answer.discard(LINGER_S)
 
     def abort(self) -> None:
-        self._answer.abort()
+        self.answer.abort()
         self._end()
 
-    def _disarm(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
     def _end(self) -> None:
-        self._disarm()
+        self.answer.disarm()
         if not self._ended:
             self._ended = True
             self._on_end()
@@ -210,11 +197,11 @@ class Incoming:
             self._set_alarm(now + seconds)
         elif self._final_size is not None and self._final_size == before:
             self._reply.expire("end", TAIL_S)
-        elif now < at or now - self._alarm_at > LATE_S:
-            self._set_alarm(max(at, now + 0.05))
+        elif now < at:
+            self._set_alarm(at)
         else:
             self._reply.expire(name, seconds)
 
     def _set_alarm(self, at: float) -> None:
         self._alarm_at = min(at, asyncio.get_running_loop().time() + TAIL_S)
-        self._reply.arm(self._alarm_at, self._check_deadline)
+        self._reply.answer.arm(self._alarm_at, self._check_deadline)

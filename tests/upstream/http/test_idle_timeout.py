@@ -16,7 +16,8 @@ Watch = Callable[[Seen], Incoming]
 @pytest.fixture
 async def watch() -> Watch:
     timeouts = Timeouts(head=20, idle=30, comments=100)
-    reply: Any = SimpleNamespace(channel=SimpleNamespace(timeouts=timeouts), arm=lambda *_: None)
+    answer = SimpleNamespace(arm=lambda *_: None)
+    reply: Any = SimpleNamespace(channel=SimpleNamespace(timeouts=timeouts), answer=answer)
     return lambda seen: Incoming(reply, seen, began=1000)
 
 
