@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from gateway import __version__
+from gateway.client.connect_card import SAMPLES
 from gateway.client.http import Address, ClientRequest, HttpAnswer, Stream, exchange, request
 from gateway.client.request import error_of
 from gateway.domain import rawjson
@@ -28,9 +29,8 @@ OUTPUT_CAP = 64
 
 
 class TestedApi(msgspec.Struct, frozen=True, kw_only=True):
-    """How to call one of the APIs of /v1, and what its answers look like."""
+    """How to test one of the APIs of /v1, and what its answers look like."""
 
-    path: str
     request: dict[str, Any]
     """The fields of the body, without ``model`` and ``stream``."""
     content_field: str
@@ -44,24 +44,21 @@ _MESSAGES = [{"role": "user", "content": QUESTION}]
 
 TESTED: dict[str, TestedApi] = {
     "chat": TestedApi(
-        path="/chat/completions",
         request={"messages": _MESSAGES, "max_tokens": OUTPUT_CAP},
         content_field="choices",
         end_marks=frozenset({"[DONE]"}),
     ),
     "messages": TestedApi(
-        path="/messages",
         request={"messages": _MESSAGES, "max_tokens": OUTPUT_CAP},
         content_field="content",
         end_marks=frozenset({"message_stop"}),
     ),
     "responses": TestedApi(
-        path="/responses",
         request={"input": QUESTION, "max_output_tokens": OUTPUT_CAP, "store": False},
         content_field="output",
         end_marks=frozenset({"response.completed", "response.incomplete"}),
     ),
-    EMBEDDINGS: TestedApi(path="/embeddings", request={"input": QUESTION}, content_field="data"),
+    EMBEDDINGS: TestedApi(request={"input": QUESTION}, content_field="data"),
 }
 
 
@@ -108,7 +105,7 @@ class PublicApi(msgspec.Struct, frozen=True, kw_only=True):
     async def plain_call(self, model: str, api: str = CHAT_API) -> str:
         """Make a call that is not streamed. Returns its id."""
         tested = TESTED[api]
-        answer = await self.send("POST", tested.path, _test_body(tested, model, stream=False))
+        answer = await self.send("POST", SAMPLES[api].path, _test_body(tested, model, stream=False))
         if not _decode(answer.body, dict[str, Any]).get(tested.content_field):
             msg = f"the plain answer has an empty field '{tested.content_field}'"
             raise UpstreamError(msg, code="upstream_bad_response")
@@ -118,7 +115,7 @@ class PublicApi(msgspec.Struct, frozen=True, kw_only=True):
         """Make a streamed call, and read it to its end. Returns its id."""
         tested = TESTED[api]
         last_line = b""
-        async with self.stream(tested.path, _test_body(tested, model, stream=True)) as stream:
+        async with self.stream(SAMPLES[api].path, _test_body(tested, model, stream=True)) as stream:
             async for line in stream.lines():
                 last_line = line.strip() or last_line
         event = rawjson.maybe(last_line.removeprefix(b"data: "))

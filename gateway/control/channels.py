@@ -61,7 +61,7 @@ async def add_channel(edits: ConfigEdits, request: web.Request) -> SavedChannel:
     if "groups" not in values:
         values["groups"] = (default_group(edits.registry),)
     channel = Channel(id=ChannelId(new_id("ch")), created=edits.now, **values)
-    changes = await _changes_to_save(channel, None, edits)
+    changes = await _changes_to_save(edits, channel, None)
     with_prices, without_prices = price_texts(changes, edits.registry)
     done, undone = (
         f"added channel '{channel.name}'{with_prices}",
@@ -81,7 +81,7 @@ async def plan_edit(edits: ConfigEdits, edit: EntityEdit) -> tuple[str, Sequence
         validation.check_preset(edited.preset)
     sends_patterns = "patterns" in members(edit.body)
     edited = chosen_by_hand(old, _with_matching_url(edited, old), sends_patterns=sends_patterns)
-    return old.name, await _changes_to_save(fix_models(edited), old, edits)
+    return old.name, await _changes_to_save(edits, fix_models(edited), old)
 
 
 def accept_key(edits: ConfigEdits, id_: ChannelId, listed: Change | None) -> None:
@@ -111,20 +111,20 @@ def _with_matching_url(edited: Channel, old: Channel) -> Channel:
     return msgspec.structs.replace(edited, base_url=url)
 
 
-async def _changes_to_save(channel: Channel, old: Channel | None, edits: ConfigEdits) -> list[Change]:
+async def _changes_to_save(edits: ConfigEdits, channel: Channel, old: Channel | None) -> list[Change]:
     """Returns the changes that save the channel, with known prices for its new models and for renamed ones, and its
     list of models if that was fetched.
 
     All models get known prices if the channel did not use them before, or if it may belong to another vendor now.
     """
-    changes = await model_lists.changes_to_save(_date_models(_check(channel, edits), old, edits), old, edits)
+    changes = await model_lists.changes_to_save(edits, _date_models(edits, _check(edits, channel), old), old)
     channel = cast("Channel", changes[0].value)
     offered = {(model.name, model.upstream_name) for model in channel.models}
     if old is not None and old.known_prices and not _may_change_vendor(channel, old):
         offered -= {(model.name, model.upstream_name) for model in old.models}
     if channel.known_prices:
         channel = await with_known_prices(channel, {name for name, _ in offered}, edits.registry, edits.now)
-    channel = _check(channel, edits)  # another channel may have got its name in the meantime
+    channel = _check(edits, channel)  # another channel may have got its name in the meantime
     return [Change("channels", channel.id, channel), *changes[1:]]
 
 
@@ -279,7 +279,7 @@ async def view_of(edits: ConfigEdits, channel: Channel) -> ChannelView:
     return channel_view(edits.engine, channel, await tallies(edits.engine))
 
 
-def _check(channel: Channel, edits: ConfigEdits) -> Channel:
+def _check(edits: ConfigEdits, channel: Channel) -> Channel:
     """Returns the channel with its URL and options normalized. Raises BadRequest, and Conflict for a used name."""
     validation.check_channel(channel, edits.registry)
     for other in edits.registry.channels.values():
@@ -289,7 +289,7 @@ def _check(channel: Channel, edits: ConfigEdits) -> Channel:
     return msgspec.structs.replace(channel, base_url=url, options=mock.with_stored_names(channel.options))
 
 
-def _date_models(channel: Channel, old: Channel | None, edits: ConfigEdits) -> Channel:
+def _date_models(edits: ConfigEdits, channel: Channel, old: Channel | None) -> Channel:
     """Returns the channel with the date since when each model has been offered here, and with the price that it had.
 
     If the channel may belong to another vendor now, only prices that the owner set are kept.

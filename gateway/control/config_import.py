@@ -123,7 +123,7 @@ class ImportPlan:
             with validation.error_path(path):
                 complete = _with_defaults(section, values, registry)
             new = read(section.kind, complete, path, self._omitted_fields(section, title, old))
-            self._add_change(section, old, self._merge_current(new, old, values, path))
+            self._add_change(section, old, self._merge_current(old, new, values, path))
         for title in sorted(set(present) - set(tables)):
             entity = present[title]
             if self._belongs_to_program(entity):
@@ -155,7 +155,7 @@ class ImportPlan:
         return {section.title: title, **fields}
 
     def _merge_current(
-        self, new: msgspec.Struct, old: msgspec.Struct | None, values: Mapping[str, Any], path: str
+        self, old: msgspec.Struct | None, new: msgspec.Struct, values: Mapping[str, Any], path: str
     ) -> msgspec.Struct:
         """Returns the entity with what it keeps of the current one, and with the time of the change.
 
@@ -172,9 +172,9 @@ class ImportPlan:
             with validation.error_path(path):
                 url = checked_base_url(url)
         channel = msgspec.structs.replace(new, base_url=url, options=mock.with_stored_names(new.options))
-        return self._with_models(separate_patterns(channel), present)
+        return self._with_models(present, separate_patterns(channel))
 
-    def _with_models(self, new: Channel, old: Channel | None) -> Channel:
+    def _with_models(self, old: Channel | None, new: Channel) -> Channel:
         """Returns the channel with its named models, dated as before, and the models that its patterns select."""
         present = {model.name: model for model in old.models} if old is not None else {}
         named_models = []

@@ -40,7 +40,7 @@ _LIST_FIELDS = ("dialect", "base_url", "key", "keys", "headers", "preset", "prox
 """The fields of a channel that decide which list is fetched."""
 
 
-async def changes_to_save(channel: Channel, old: Channel | None, edits: ConfigEdits) -> list[Change]:
+async def changes_to_save(edits: ConfigEdits, channel: Channel, old: Channel | None) -> list[Change]:
     """Returns the changes that save a new or changed channel, with the models that its patterns select.
 
     Raises BadRequest with advice if new patterns, or patterns at a new address, have no list to select from.
@@ -54,7 +54,7 @@ async def changes_to_save(channel: Channel, old: Channel | None, edits: ConfigEd
     if channel.patterns:
         selects = needs_list or (old is not None and old.patterns != channel.patterns)
         if needs_list or (selects and before is None):
-            channel, listed = await _fetch_or_keep(channel, before, edits, same_url=is_same_url)
+            channel, listed = await _fetch_or_keep(edits, channel, before, same_url=is_same_url)
         if (fetched := _fetched_list(listed)) is not None:
             channel = offered_models(channel, fetched.models, edits.now)
             if selects and not channel.models:
@@ -66,7 +66,7 @@ async def changes_to_save(channel: Channel, old: Channel | None, edits: ConfigEd
             channel = msgspec.structs.replace(channel, models=fixed, patterns=())
     elif needs_list and channel.dialect.info.lists_models and not _is_known_root(channel):
         with suppress(UpstreamError, TimeoutError):
-            channel, listed = await _find_root(channel, before, edits)
+            channel, listed = await _find_root(edits, channel, before)
             channel = offered_models(channel, listed.models, edits.now)
     changes = [Change("channels", channel.id, channel)]
     return changes if listed is before else [*changes, Change("lists", channel.id, listed)]
@@ -77,7 +77,7 @@ async def refresh(edits: ConfigEdits, channel: Channel) -> None:
     engine = edits.engine
     try:
         fetched = await engine.upstreams.fetch_models(channel)
-        listed = _new_list(channel, fetched, edits.registry.lists.get(channel.id), edits)
+        listed = _new_list(edits, channel, fetched, edits.registry.lists.get(channel.id))
     except UpstreamError as error:
         _note_failure(engine, channel, error)
         raise
@@ -214,7 +214,7 @@ def _note_failure(engine: Engine, channel: Channel, error: UpstreamError) -> Non
 
 
 async def _fetch_or_keep(
-    channel: Channel, before: UpstreamModels | None, edits: ConfigEdits, *, same_url: bool
+    edits: ConfigEdits, channel: Channel, before: UpstreamModels | None, *, same_url: bool
 ) -> tuple[Channel, UpstreamModels]:
     """Returns the channel at the root that was found and its list, or the unchanged channel and its last list.
 
@@ -222,7 +222,7 @@ async def _fetch_or_keep(
     list, and wait for its first one.
     """
     try:
-        return await _find_root(channel, before, edits)
+        return await _find_root(edits, channel, before)
     except UpstreamError as exc:
         edits.engine.upstreams.forget(channel.id)
         text = plain(reason_of(channel, exc), 500)
@@ -233,18 +233,18 @@ async def _fetch_or_keep(
 
 
 async def _find_root(
-    channel: Channel, before: UpstreamModels | None, edits: ConfigEdits
+    edits: ConfigEdits, channel: Channel, before: UpstreamModels | None
 ) -> tuple[Channel, UpstreamModels]:
     """Returns the channel at the API's root, and its list. Raises UpstreamError or, with named models, TimeoutError."""
     # if the owner has named the models, the list is not worth a long wait
     async with asyncio.timeout(None if channel.patterns else 5.0):
         root, fetched = await edits.engine.upstreams.discover_root(channel)
     channel = msgspec.structs.replace(channel, base_url=root)
-    return channel, _new_list(channel, fetched, before, edits)
+    return channel, _new_list(edits, channel, fetched, before)
 
 
 def _new_list(
-    channel: Channel, fetched: Iterable[ServedModel], before: UpstreamModels | None, edits: ConfigEdits
+    edits: ConfigEdits, channel: Channel, fetched: Iterable[ServedModel], before: UpstreamModels | None
 ) -> UpstreamModels:
     """Returns the list of the fetched models with valid names. Raises UpstreamError if no name is valid."""
     usable, unnamed = dict[str, ServedModel](), edits.engine.upstreams.unnamed.get(channel.id, 0)

@@ -161,7 +161,7 @@ async def _call(engine: Engine, channel: Channel, served: ServedModel) -> tuple[
     if api.selects(request) and (obstacle := api.obstacle(request, channel)):
         return False, f"{NO_ANSWER}it {obstacle}"
     order = api.order(request, new_call_id(now), now)
-    answer = await _answer(engine, channel, served, api, order)
+    answer = await _answer(engine, api, order, channel, served)
     if isinstance(answer, UpstreamError):
         return False, NO_ANSWER + reason_of(channel, answer)
     if (usage := answer.reported) is None:
@@ -170,14 +170,14 @@ async def _call(engine: Engine, channel: Channel, served: ServedModel) -> tuple[
 
 
 async def _answer(
-    engine: Engine, channel: Channel, served: ServedModel, api: InboundApi, order: Order
+    engine: Engine, api: InboundApi, order: Order, channel: Channel, served: ServedModel
 ) -> WholeAnswer | UpstreamError:
     """Returns the channel's answer; if it refuses a chat, that to a response. If both fail, returns the first error."""
     errors, learned = list[UpstreamError](), engine.learned.of(channel.id, served, engine.now())
     for adapter in (new_adapter(channel.dialect), ResponsesDialect()):
         plan = api.plan(order, channel, adapter, lacks_api=False)
         try:
-            return await engine.upstreams.complete(channel, plan.order, served, learned, 1 << 20, plan.adapter)
+            return await engine.upstreams.complete(plan.order, channel, served, learned, 1 << 20, plan.adapter)
         except UpstreamError as error:
             errors.append(error)
         if not errors[0].may_be_response:

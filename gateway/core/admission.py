@@ -84,11 +84,11 @@ def admit(call: Call, limiter: Limiter, books: MoneyBooks, recall: Recall = lamb
         except QuotaExceeded as error:
             errors.append(error.with_traceback(None))  # its frames refer to the call
         # lowered twice at most, the second time for output that the limit did not bound, such as thinking
-        if len(errors) > 2 or not _lower_output(call, errors[-1]):
+        if len(errors) > 2 or not _lower_output(errors[-1], call):
             raise errors[0]
 
 
-def _lower_output(call: Call, error: QuotaExceeded) -> bool:
+def _lower_output(error: QuotaExceeded, call: Call) -> bool:
     """Lower the call's output limit to what is left, if its token allows this and a useful answer still fits.
 
     Returns whether it was lowered.
@@ -225,12 +225,12 @@ def entry_for(call: Call) -> ModelEntry:
     context, api = call.context, call.context.origin.api
     entry = visible_entry(context.request.model, context.token, context.catalog)
     if context.token.models and not _OTHER_MODELS.isdisjoint(context.request.fields):
-        _check_other_models(context.request, context.token, context.catalog.visible(context.token))
+        _check_other_models(context.token, context.request, context.catalog.visible(context.token))
     if not api.selects(context.request):
         return entry
     obstacles = {route.channel.name: api.obstacle(context.request, route.channel) for route in entry.routes}
     routes = [route for route in entry.routes if not obstacles[route.channel.name]]
-    fallbacks = [_for_api(other, call) for other in entry.fallbacks] if api.falls_back else []
+    fallbacks = [_for_api(call, other) for other in entry.fallbacks] if api.falls_back else []
     fallbacks = [other for other in fallbacks if other.routes]
     if routes or fallbacks or not entry.routes:
         return context.catalog.narrow(entry, api.name, routes, fallbacks)
@@ -239,7 +239,7 @@ def entry_for(call: Call) -> ModelEntry:
     raise BadRequest(msg, code=api.obstacle_code, param=api.obstacle_param)
 
 
-def _check_other_models(request: InboundRequest, token: Token, visible: Mapping[str, ModelEntry]) -> None:
+def _check_other_models(token: Token, request: InboundRequest, visible: Mapping[str, ModelEntry]) -> None:
     """Raises NotFound if the upstream may use a model for the request that the token may not. It bills what it used."""
     others = [name for name in other_models(request.fields) if not matches(name, token.models)]
     if not others:
@@ -250,7 +250,7 @@ def _check_other_models(request: InboundRequest, token: Token, visible: Mapping[
             raise _model_not_found(name, token, visible)
 
 
-def _for_api(entry: ModelEntry, call: Call) -> ModelEntry:
+def _for_api(call: Call, entry: ModelEntry) -> ModelEntry:
     api, request = call.context.origin.api, call.context.request
     routes = [route for route in entry.routes if not api.obstacle(request, route.channel)]
     return call.context.catalog.narrow(entry, api.name, routes)

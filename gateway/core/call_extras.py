@@ -30,7 +30,7 @@ def call_extras(request: InboundRequest, offers: Iterable[tuple[Channel, ServedM
     variants: dict[str, None] = {}
     searches = _searches(request.fields)
     for channel, served in offers:
-        variants |= dict.fromkeys(_variants_at(channel, _sent_fields(request, channel)))
+        variants |= dict.fromkeys(_variants_at(_sent_fields(request, channel), channel))
         searches = max(searches, SEARCHES_HELD if _always_searches(channel, served) else 0)
         cached_12h = cached_12h or "12h" in str(channel.overrides)
     pictures = request.media.pictures
@@ -151,7 +151,7 @@ def _sent_fields(request: InboundRequest, channel: Channel) -> Mapping[str, obje
     return {name: value for name, value in request.fields.items() if name != "service_tier"}
 
 
-def _variants_at(channel: Channel, fields: Mapping[str, object]) -> Sequence[str]:
+def _variants_at(fields: Mapping[str, object], channel: Channel) -> Sequence[str]:
     tier, speed = (_outgoing_text(name, channel.overrides, fields) for name in ("service_tier", "speed"))
     if speed == "fast":
         return _ANY_TIER

@@ -148,7 +148,7 @@ class Preparer:
         """
         if self.responses.forget_reasoning(order, route.channel, failure):
             return True
-        lesson = await self.run(call, partial(lesson_in, route.channel, order, failure, used))
+        lesson = await self.run(call, partial(lesson_in, order, route.channel, failure, used))
         return self.learned.learn(route.channel, route.served, lesson, self.wall(), used=used)
 
     def learn_lack(self, call: Call, route: Route, failure: Failure) -> None:

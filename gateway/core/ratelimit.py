@@ -16,7 +16,7 @@ from gateway.core.rate_scopes import RateScope
 from gateway.domain.call import Scope
 from gateway.domain.errors import RateLimited
 from gateway.domain.human_values import plural
-from gateway.domain.limits import LimitReading, Readings
+from gateway.domain.limits import RATES, LimitReading, Readings
 
 MINUTE_S = 60.0
 
@@ -111,14 +111,14 @@ class Limiter:
         log = self._logs.get(scope.key) or _MinuteLog()
         log.expire(now)
         reset_s = log.calls[-1].at + MINUTE_S - now if log.calls else 0.0
-        for of_tokens, limit, used in ((False, limits.rpm, len(log.calls)), (True, limits.tpm, log.tokens)):
+        for rate, limit, used in (("rpm", limits.rpm, len(log.calls)), ("tpm", limits.tpm, log.tokens)):
             if limit is not None:
-                yield _LimitUse("minute", of_tokens, limit, used, reset_s, log)
+                yield _LimitUse(rate, limit, used, reset_s, log)
         if limits.rpd is not None or limits.tpd is not None:
             today = self._today(scope.key)
-            for of_tokens, limit, used in ((False, limits.rpd, today.requests), (True, limits.tpd, today.tokens)):
+            for rate, limit, used in (("rpd", limits.rpd, today.requests), ("tpd", limits.tpd, today.tokens)):
                 if limit is not None:
-                    yield _LimitUse("day", of_tokens, limit, used, today.reset_s, None)
+                    yield _LimitUse(rate, limit, used, today.reset_s, None)
 
     def take(self, scopes: Iterable[RateScope], tokens: int) -> list[CountedCall]:
         """Count a call, with its estimated tokens, in the minute of each of these scopes."""
@@ -145,9 +145,8 @@ class Limiter:
 class _LimitUse(NamedTuple):
     """What is used of one limit of a scope."""
 
-    span: str
-    """``minute`` or ``day``."""
-    of_tokens: bool
+    rate: str
+    """Its field in ``Limits``."""
     limit: int
     used: int
     reset_s: float
@@ -157,8 +156,11 @@ class _LimitUse(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Returns the name of the limit, such as ``requests a minute``."""
-        return f"{'tokens' if self.of_tokens else 'requests'} a {self.span}"
+        return RATES[self.rate]
+
+    @property
+    def of_tokens(self) -> bool:
+        return self.name.startswith("tokens")
 
     def check(self, scope: RateScope, amount: int, now: float) -> "LimitReached | None":
         """Returns the limit if this amount would exceed it now, else None."""

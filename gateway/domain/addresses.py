@@ -16,7 +16,9 @@ from gateway.domain.token import PREFIX
 CODES: Final = ("unknown_url", "method_not_allowed", "origin_not_allowed", "wrong_host")
 """Error codes of requests that reach no API because of their address or their sender."""
 
-_TAILS: Final = "chat/completions|completions|embeddings|messages|responses|models"
+CALL_PATHS: Final = "chat/completions|completions|embeddings|messages|responses"
+"""Matches the paths of calls, below the base URL."""
+_TAILS: Final = f"{CALL_PATHS}|models"
 _VENDOR_ONLY: Final = "not supported: have the program call its vendor directly for that"
 
 
@@ -87,14 +89,9 @@ _RULES: Final = (
 _SLASHES: Final = lazy_pattern("//+")
 _ROOTS: Final = lazy_pattern(r"^(?:/v1)*/(?:v1beta/openai|openai|anthropic)(?=/)")
 """Matches the prefixes that Azure, Groq, Gemini and Foundry put before the paths of OpenAI or Anthropic."""
-_DOUBLED: Final = lazy_pattern(
-    rf"^(?:/v1)*/(?:chat/completions|completions|embeddings|messages|responses)(?=(?:/v1)?/(?:{_TAILS})(?:/|$))"
-)
+_DOUBLED: Final = lazy_pattern(rf"^(?:/v1)*/(?:{CALL_PATHS})(?=(?:/v1)?/(?:{_TAILS})(?:/|$))")
 """Matches an API's path in a base URL, followed by the path that programs such as VS Code add to it."""
-_DEPLOYMENT: Final = lazy_pattern(
-    r"(?:/v1)*/(?:deployments|engines)/(.+?)"
-    r"(/(?:chat/completions|completions|embeddings|responses|messages|(?:images|audio)/.+))"
-)
+_DEPLOYMENT: Final = lazy_pattern(rf"(?:/v1)*/(?:deployments|engines)/(.+?)(/(?:{CALL_PATHS}|(?:images|audio)/.+))")
 
 
 def standard_path(path: str) -> tuple[str, str]:

@@ -11,6 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
+from gateway.domain.addresses import CALL_PATHS
 from gateway.domain.errors import BadRequest
 from gateway.domain.text import REFERENCE, plain
 
@@ -21,7 +22,7 @@ _METADATA_V6 = ipaddress.ip_address("fd00:ec2::254")
 
 _URL = re.compile(r"\s*!?[A-Za-z][A-Za-z0-9+.-]*://")
 """Matches the start of a URL, also after the exclamation mark of a pattern."""
-_API_PATH = re.compile(r"(?<=[^/:])/+(?:chat/completions|completions|embeddings|messages|responses)$")
+_API_PATH = re.compile(rf"(?<=[^/:])/+(?:{CALL_PATHS})$")
 """Matches the path of a call, which documents show together with the base URL."""
 _LOCAL_SUFFIXES = (".localhost", ".local", ".lan", ".home", ".internal", ".home.arpa", ".ts.net")
 

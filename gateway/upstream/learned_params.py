@@ -46,12 +46,12 @@ class Lesson(msgspec.Struct, frozen=True):
     """The model's own limit, if a higher one may be lowered."""
 
 
-def lesson_in(channel: Channel, order: Order, failure: Failure, used: LearnedRefusals) -> Lesson:
+def lesson_in(order: Order, channel: Channel, failure: Failure, used: LearnedRefusals) -> Lesson:
     """Returns what a refusal says about a request that was written with ``used``. It takes long if that is large."""
     vendor = vendor_of(channel)
     client_names = {theirs: ours for ours, theirs in vendor.rename}
     named = [client_names.get(parameter, parameter) for parameter in failure.parameters]
-    names = [name for name in named if _may_learn(name, channel, order, vendor.rules + used.dropped)]
+    names = [name for name in named if _may_learn(name, order, channel, vendor.rules + used.dropped)]
     limit_is_fixed = channel.strict and (_was_limited(order) or "max_output_tokens" in order.fields)
     return Lesson(named, names, None if limit_is_fixed else failure.max_output)
 
@@ -153,7 +153,7 @@ def _suspects_of(vendor: Vendor, names: Collection[str]) -> list[str]:
     return [name for group in vendor.suspects if group.intersection(names) for name in sorted(group)]
 
 
-def _may_learn(name: str, channel: Channel, order: Order, used: Collection[str]) -> bool:
+def _may_learn(name: str, order: Order, channel: Channel, used: Collection[str]) -> bool:
     """Returns whether a request may be changed as a name says, and would be: it was written by the rules ``used``."""
     if name == ADDED_FIELDS.get(channel.dialect) and (order.stream or name != "stream_options"):
         return not (channel.strict and _has_field_at_any_depth(name, order))

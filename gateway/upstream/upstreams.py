@@ -70,8 +70,8 @@ class Upstreams:
 
     async def complete(
         self,
-        channel: Channel,
         order: Order,
+        channel: Channel,
         served: ServedModel,
         learned: LearnedRefusals,
         limit: int,

@@ -59,7 +59,7 @@ def learn(
     lessons: LearnedParams, at: Channel, asked: Order, refused: Failure, now: int = 1_000, *, used: LearnedRefusals
 ) -> bool:
     """Learn from a refusal of this request."""
-    return lessons.learn(at, SERVED, lesson_in(at, asked, refused, used), Millis(now), used=used)
+    return lessons.learn(at, SERVED, lesson_in(asked, at, refused, used), Millis(now), used=used)
 
 
 def as_chat(dialect: DialectAdapter) -> Adapter:

@@ -83,13 +83,13 @@ class ResponsesReader(NativeTap):
             return self.take(SSEEvent(data, event.name)) or write_event(event.name, data)
         kind = rawjson.text(fields["type"]) if "type" in fields else event.name.decode("utf-8", "replace")
         holders = {name: rawjson.fields(fields[name]) for name in _HOLDERS if not rawjson.is_null(fields.get(name))}
-        cleaned = _cleaned_event(fields, holders, kind, self.order.screen, self._response)
+        cleaned = _cleaned_event(kind, fields, holders, self.order.screen, self._response)
         if cleaned == fields:
-            return self._read_event(fields, holders, kind, event.data)
+            return self._read_event(kind, fields, holders, event.data)
         data = rawjson.encode(cleaned)
-        return self._read_event(cleaned, holders, kind, data) or write_event(event.name or b"message", data)
+        return self._read_event(kind, cleaned, holders, data) or write_event(event.name or b"message", data)
 
-    def _read_event(self, fields: Fields, holders: Mapping[str, Fields], kind: str, data: bytes) -> bytes | None:
+    def _read_event(self, kind: str, fields: Fields, holders: Mapping[str, Fields], data: bytes) -> bytes | None:
         """Read an event without secrets. Returns what the client gets instead; None if it passes unchanged."""
         number = bytes(fields.get("sequence_number", NULL))
         self._next_number = int(number[:18]) + 1 if number.isdigit() else self._next_number + 1
@@ -109,7 +109,7 @@ class ResponsesReader(NativeTap):
             failure = reported_failure(self._channel, data)
             self.failure, self.reported_error = (None, failure) if self.began else (failure, None)
         elif "response" in holders:
-            return self._read_response(fields, holders["response"], kind)
+            return self._read_response(kind, fields, holders["response"])
         elif not (self.began and kind.startswith("response.")):
             self.failure = failure_in(self._channel, fields)
             if self.failure is None and not (kind or self.began):  # such as a chat's, which no client could read
@@ -168,7 +168,7 @@ class ResponsesReader(NativeTap):
         requested = self._as_requested(fields)
         return body if requested is fields else rawjson.encode(requested)
 
-    def _read_response(self, fields: Fields, response: Fields, kind: str) -> bytes | None:
+    def _read_response(self, kind: str, fields: Fields, response: Fields) -> bytes | None:
         """Returns what the client gets instead of an event with a response; None if the event passes unchanged."""
         sent, missing, is_last, is_renamed = response, b"", kind in ENDS, kind == "response.done"
         if is_last and rawjson.is_nothing(response.get("output", EMPTY_LIST)):
@@ -257,7 +257,7 @@ class ResponsesReader(NativeTap):
         return b"".join(out)
 
 
-def _cleaned_event(fields: Fields, holders: dict[str, Fields], kind: str, screen: Screen, known: Fields) -> Fields:
+def _cleaned_event(kind: str, fields: Fields, holders: dict[str, Fields], screen: Screen, known: Fields) -> Fields:
     """Returns an event without the secrets around its content, and removes them from its objects with content.
 
     All of an unknown event is searched, except values that the ``known`` response has too, because a stream sends its
