@@ -29,7 +29,6 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.fields import CHANNEL, details
 from gateway.domain.history import NOTHING_CHANGED
 from gateway.domain.human_values import count_text
-from gateway.domain.incidents import reason_text
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.quoting import offering_of, offering_words
 from gateway.domain.text import plain, word
@@ -49,9 +48,7 @@ COLUMNS = [
     ListColumn("Calls", lambda c: f"{c.calls:,}", "number"),
     ListColumn("Errors", lambda c: f"{c.errors:,}", "number"),
     ListColumn("Spent", lambda c: brief_dollars(c.spent_nanos), "number", drop=6),
-    ListColumn(
-        "Reason", lambda c: plain(reason_text(c.reason) or c.missing_text(options.now()) or _untested_text(c), 60)
-    ),
+    ListColumn("Reason", lambda c: plain(c.reason or c.missing_text(options.now()) or _untested_text(c), 60)),
 ]
 
 
@@ -310,7 +307,7 @@ def _pairs(view: ChannelView) -> list[tuple[str, str]]:
         ("id", view.id),
         (
             "state",
-            ": ".join(filter(None, [formatting.channel_state(view), reason_text(view.reason) or _untested_text(view)])),
+            ": ".join(filter(None, [formatting.channel_state(view), view.reason or _untested_text(view)])),
         ),
         ("missing", view.missing_text(options.now())),
         ("dialect", view.dialect.value),

@@ -13,7 +13,6 @@ from gateway.commands.output import ListColumn, notify, out_change, out_list
 from gateway.commands.session import run
 from gateway.domain.errors import NotFound
 from gateway.domain.human_values import count_text
-from gateway.domain.incidents import reason_text
 from gateway.domain.text import plain, word
 from gateway.domain.views import ChannelView, KeyView
 
@@ -21,7 +20,7 @@ COLUMNS = [
     ListColumn("Number", lambda k: str(k.number), "number"),
     ListColumn("Key", lambda k: k.key, "whole"),
     ListColumn("State", formatting.channel_state, "state"),
-    ListColumn("Reason", lambda k: plain(reason_text(k.reason), 60)),
+    ListColumn("Reason", lambda k: plain(k.reason, 60)),
 ]
 
 REF = click.argument("ref", metavar="NAME", shell_complete=CHANNELS)

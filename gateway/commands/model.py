@@ -13,7 +13,6 @@ from gateway.commands.output import ListColumn, notify, out_list, out_view
 from gateway.commands.session import run
 from gateway.domain.account import AccountStatus
 from gateway.domain.human_values import brief_context, brief_count, state_word
-from gateway.domain.incidents import reason_text
 from gateway.domain.limit_kinds import limits_text
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.price import UPSTREAM
@@ -66,7 +65,7 @@ ROUTE_COLUMNS = [
     ListColumn("Channel", lambda r: r.channel, "name"),
     ListColumn("Because", lambda r: r.place),
     ListColumn("Weight", lambda r: str(r.weight), "number", drop=4),
-    ListColumn("State", lambda r: f"{state_word(r.state)}: {plain(reason_text(r.reason), 60)}".rstrip(": "), "state"),
+    ListColumn("State", lambda r: f"{state_word(r.state)}: {plain(r.reason, 60)}".rstrip(": "), "state"),
     ListColumn("Upstream model", lambda r: r.upstream_model, "name", min_width=16),
     ListColumn("Context", lambda r: brief_context(r.context, r.context_source), "number", drop=3),
     ListColumn("Output", lambda r: brief_count(r.max_output) if r.max_output else "", "number", drop=2),

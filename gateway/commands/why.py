@@ -10,12 +10,12 @@ from gateway.commands import formatting
 from gateway.commands.base import Command
 from gateway.commands.completion import MODELS, TOKENS
 from gateway.commands.exit_codes import Exit, Quit, exit_for
-from gateway.commands.options import TEXT, WholeNumber, json_option, now
+from gateway.commands.options import TEXT, WholeNumber, json_option
 from gateway.commands.output import ListColumn, out_view
 from gateway.commands.session import run
 from gateway.commands.usage import find_call
 from gateway.domain.call import CHAT_API, is_call_id
-from gateway.domain.diagnosis import PartyView, RouteView, Why, request_like, size_text
+from gateway.domain.diagnosis import PartyView, Why, request_like, size_text
 from gateway.domain.errors import NotFound, error_class
 from gateway.domain.human_values import brief_multiplier, pause_text, state_word
 from gateway.domain.money import brief_dollars, dollars
@@ -26,11 +26,6 @@ from gateway.domain.views import BudgetView
 CACHE = "marked for the vendor's cache where the client sets no marks: reading it costs less, writing to it more"
 
 
-def _state(route: RouteView) -> str:
-    left = f" for {pause_text(max(0, route.until_ms - now()) / 1000)}" if route.until_ms else ""
-    return f"{state_word(route.state)}{left}"
-
-
 REQUEST = ListColumn("Request", lambda r: r.conversion, drop=3)
 """This column is empty for chat completions."""
 
@@ -39,7 +34,7 @@ COLUMNS = [
     ListColumn("Order", lambda r: r.place, drop=4),
     ListColumn("Weight", lambda r: str(r.weight), "number", drop=2),
     ListColumn("First choice", lambda r: f"{r.chance:.0%}" if r.chance else "", "number", drop=5),
-    ListColumn("State", _state, "state"),
+    ListColumn("State", lambda r: state_word(r.state), "state"),
     ListColumn("Running", lambda r: str(r.in_flight), "number", drop=1),
     ListColumn(
         "Model",

@@ -22,7 +22,6 @@ from gateway.domain.channel import Channel, Check, ServedModel, key_id
 from gateway.domain.diagnosis import Checkup
 from gateway.domain.errors import NotFound, UpstreamError
 from gateway.domain.human_values import count_text
-from gateway.domain.incidents import reason_text
 from gateway.domain.order import Order
 from gateway.domain.patterns import is_embedding_model
 from gateway.domain.text import plain, word
@@ -204,7 +203,7 @@ async def check_channel(edits: ConfigEdits, request: web.Request) -> Checkup:
     for number, state in enumerate(engine.key_states(channel), start=1):
         if state.name == "attention":
             subject = f"key {number}" if channel.keys else "its key"
-            text = f"{listed}, but {subject} was refused before: {reason_text(state.reason)}"
+            text = f"{listed}, but {subject} was refused before: {state.reason}"
             step = _rejected_step(name, text, _key_number(channel, number))
             return Checkup(step=step, ahead_ms=_clock_ahead(engine, channel))
     count = len(channel.all_keys)

@@ -144,7 +144,7 @@ DETAIL = ModelDetail(
             dialect="openai",
             upstream_model="gpt-4o",
             state="cooling",
-            reason="channel 'openai': 429 from upstream",
+            reason="429 from upstream",
             weight=2,
             limits=Limits(rpm=60),
             context=128_000,

@@ -311,7 +311,7 @@ def limited_route() -> RouteView:
         state="cooling",
         reason="429",
         until_ms=Millis(NOW + 30_000),
-        passed="it is cooling for 30 s: 429",
+        passed="paused for 30 s: 429",
         cache_marks=True,
     )
 

@@ -12,7 +12,6 @@ import msgspec
 from gateway.domain.channel import ChannelFields, Dialect
 from gateway.domain.errors import BadRequest
 from gateway.domain.fields import CHANNEL
-from gateway.domain.incidents import reason_text
 from gateway.domain.pair_kinds import HEADERS_EXAMPLE
 from gateway.domain.patterns import is_pattern
 from gateway.domain.quoting import Offering, offering_of, offering_words, read_offering
@@ -272,4 +271,4 @@ def key_trouble(key: KeyView, session: ConsoleSession) -> str:
     if key.state == "ok":
         return ""
     state = safe(fmt.channel_state(key.state, key.until_ms, session.now()))
-    return f"{state}: {session.advice(safe(reason_text(key.reason)))}" if key.reason else state
+    return f"{state}: {session.advice(safe(key.reason))}" if key.reason else state

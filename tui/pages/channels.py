@@ -11,7 +11,7 @@ from gateway.client.cells import cut
 from gateway.domain.channel import ChannelFields
 from gateway.domain.fields import CHANNEL, details
 from gateway.domain.human_values import first_of, state_word
-from gateway.domain.incidents import PAUSED_STATES, reason_text
+from gateway.domain.incidents import PAUSED_STATES
 from gateway.domain.money import dollars
 from gateway.domain.views import ChannelView, SumRow
 from tui import format as fmt, glyphs
@@ -55,7 +55,7 @@ class ChannelRow(msgspec.Struct, frozen=True):
 
 def reason(channel: ChannelView) -> str:
     """Returns why a channel gets no calls, ready to be drawn."""
-    return safe(reason_text(channel.reason))
+    return safe(channel.reason)
 
 
 def remedy(channel: ChannelView) -> tuple[str, str]:

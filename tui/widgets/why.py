@@ -236,7 +236,7 @@ def _route_parts(route: RouteView, model: str, now: int) -> Iterator[Part]:
         yield f"   first choice {fmt.percent(route.chance)}", "ok"
     if route.place:
         yield f"   {safe(route.place, 60)}", "dim"
-    if route.state != "ok":
+    if route.state != "ok" and not route.passed:
         yield f"   {safe(fmt.channel_state(route.state, route.until_ms, now), 24)}", "warn"
     if route.in_flight:
         yield f"   {route.in_flight} running", "live"

@@ -214,7 +214,7 @@ REJECTED = "the upstream refused the key of the channel (HTTP 401). Set a valid 
 
 @pytest.mark.parametrize("size", [(80, 24), (60, 16), (140, 40)])
 async def test_under_a_key_stands_why_it_is_not_in_use_and_until_when(size: tuple[int, int]) -> None:
-    made = owner(state="attention", reason=f"channel 'anthropic': {REJECTED}", until_ms=Millis(NOW + 600_000))
+    made = owner(state="attention", reason=REJECTED, until_ms=Millis(NOW + 600_000))
     async with shown("channels", made, size=size) as (app, pilot, _):
         await press(app, pilot, "A", "down", "down")
         note = app.screen.query_one(".note", Static)

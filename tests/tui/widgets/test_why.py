@@ -85,7 +85,7 @@ STRANGE = {"message": "\x1b[2Jgone", "fix": "\x1b]0;x\x07", "rule": "[b]x[/]\x1b
         (
             {},
             [
-                "✗ anthropic   priority 5   paused 30s   2 running   it is cooling for 30 s: 429",
+                "✗ anthropic   priority 5   2 running   paused for 30 s: 429",
                 "✗ ollama   priority 5   does not offer it",
             ],
             "▲",
