@@ -53,6 +53,8 @@ class KeyQueueApp(App[Result]):
         )
         self._closing_palette = self.screen if enters_palette else None
         self._is_busy = True
+        if isinstance(event, events.Paste):  # Textual's inputs take only the first line
+            event.text = getattr(target, "line_break", " ").join(event.text.strip("\r\n").splitlines())
         await super().on_event(event)
         if not target.post_message(KeyHandled()):  # the widget is being removed
             await self._handle_next(0)

@@ -120,6 +120,8 @@ class Kind(msgspec.Struct, Generic[T], kw_only=True, eq=False):
     """Whether the word ``none`` may be typed for an empty value."""
     many: bool = False
     """Whether the value is a list of such names."""
+    line_break: str = " "
+    """What an input has for a line break of a text that is pasted into it."""
 
     def options(self, field: Field) -> Sequence[Option]:
         """Returns the options of ``add`` and ``edit`` that set the field."""

@@ -238,7 +238,7 @@ class RequestOverrides(Kind[Overrides | None]):
         parts += [f"by default {name}={json.dumps(item)}" for name, item in value.default.items()]
         parts += [f"never {name}" for name in value.remove]
         if value.system:
-            parts.append(f"system prompt {PROMPT_PLACES[value.replace_system]}: {value.system}")
+            parts.append(f"system prompt {PROMPT_PLACES[value.replace_system]}: {SystemPrompt().text(value)}")
         return ", ".join(parts)
 
 
@@ -247,6 +247,8 @@ class SystemPrompt(Text):
 
     ``RequestOverrides`` returns its arguments of a command.
     """
+
+    line_break: str = r"\n"
 
     def text(self, value: Any) -> str:
         return self.content(value).replace("\n", "\\n")

@@ -31,6 +31,7 @@ FAILED = Check(time=NOW, ok=False, ms=Millis(3), text="connection refused")
         ({"last_check": FAILED}, "last test             failed 2025-11-18 "),
         ({"last_check": FAILED}, ": connection refused\n"),
         ({"overrides": Overrides(set={"seed": 1}, system="Be brief.")}, "always seed=1, system prompt before the"),
+        ({"overrides": Overrides(system="Be brief.\nBe kind.")}, r"before the client's: Be brief.\nBe kind."),
         ({"overrides": Overrides(set={"seed": 1}, system="Be brief.")}, " client's: Be brief.\n"),
     ],
 )

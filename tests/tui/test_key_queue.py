@@ -67,6 +67,24 @@ async def test_keys_still_act_one_by_one() -> None:
         await until(pilot, lambda: app.deleted == 2)
 
 
+@pytest.mark.parametrize(
+    ("pasted", "value"),
+    [
+        ("tok:a\nst:err\n", "tok:a st:err"),
+        ("\r\n sk-1\r\n", " sk-1"),
+        ("a\rb", "a b"),
+        ("\n", ""),
+    ],
+    ids=["words", "a line between others", "as xterm sends it", "no text"],
+)
+async def test_all_lines_of_a_pasted_text_are_taken(pasted: str, value: str) -> None:
+    app = Stage()
+    async with app.run_test() as pilot:
+        app.type_at_once("/x")
+        app.post_message(events.Paste(pasted))
+        await until(pilot, lambda: app.query_one(Input).value == "x" + value)
+
+
 async def test_what_is_pasted_waits_its_turn_too() -> None:
     app = Stage()
     async with app.run_test() as pilot:

@@ -133,6 +133,7 @@ class EntityForm:
             options=kind.choices,
             suggest=[Suggestion(quote_name(entity.name)) for entity in entities],
             many=kind.many,
+            line_break=kind.line_break,
             advanced=field.advanced,
             default=kind.text(getattr(self._blank, field.name)),
             parse=partial(self._parse, field),

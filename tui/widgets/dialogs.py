@@ -78,9 +78,12 @@ class Dialog(Vertical):
 class HintInput(Input):
     """An input whose placeholder ends with an ellipsis if it does not fit."""
 
-    def __init__(self, value: str, *, hint: str, id: str | None = None, password: bool = False) -> None:
+    def __init__(
+        self, value: str, *, hint: str, id: str | None = None, password: bool = False, line_break: str = " "
+    ) -> None:
         super().__init__(value, placeholder=hint, password=password, compact=True, id=id)
         self.hint = hint
+        self.line_break = line_break
 
     def on_resize(self) -> None:
         self.placeholder = cut(self.hint, max(1, self.size.width - 1))

@@ -80,6 +80,8 @@ class FormField(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the text is a comma-separated list of names with suggestions for each."""
     secret: bool = False
     """Whether the text is hidden while it is typed."""
+    line_break: str = " "
+    """What the input has for a line break of a text that is pasted into it."""
     advanced: bool = False
     """Whether it is folded at the end of the form, unless its value is not the default."""
     default: str = ""
@@ -208,7 +210,7 @@ def _input_for(field: FormField) -> HintInput | Picker:
         )
     if field.options:
         return Picker(field.options, field.value, id=name)
-    return HintInput(initial, hint=field.hint, password=field.secret, id=name)
+    return HintInput(initial, hint=field.hint, password=field.secret, line_break=field.line_break, id=name)
 
 
 class Fold(Widget, can_focus=True):

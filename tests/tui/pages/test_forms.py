@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from textual.widgets import Input
 
 from gateway.domain.channel import Overrides, ServedModel, Timeouts
 from gateway.domain.group import Fallback, Policy
@@ -138,3 +139,11 @@ async def test_what_was_changed_meanwhile_is_replaced_only_by_a_second_attempt(p
         assert owner.did == []
         await press(app, pilot, "enter")
         assert owner.did == [(f"edit_{noun}", getattr(first, "id", "") or first.name, {"note": "mine"})]
+
+
+async def test_a_pasted_prompt_keeps_its_lines() -> None:
+    async with shown("channels") as (app, pilot, _):
+        await press(app, pilot, "n", "ctrl+o")
+        app.screen.query_one("#field-system").focus()
+        await press(app, pilot, "=Be brief.\nBe kind.\n")
+        assert app.screen.query_one("#field-system", Input).value == r"Be brief.\nBe kind."
