@@ -86,8 +86,9 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def detail(self) -> str:
-        """Returns its label in details, without a unit and in lower case."""
-        return self.label[:1].lower() + self.label[1:].partition(",")[0]
+        """Returns its label in details, without a unit and, unless it begins with a name, in lower case."""
+        first = self.label[:1] if "'s " in self.label else self.label[:1].lower()
+        return first + self.label[1:].partition(",")[0]
 
     def show(self, value: Any) -> str:
         return self.kind.show(value)

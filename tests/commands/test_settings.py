@@ -92,7 +92,7 @@ def test_fewer_connections_than_set_are_explained() -> None:
 
 
 def test_an_ollama_port_that_is_off_is_shown_so() -> None:
-    assert "ollama's port     off " in run("settings", "show", answers=CONTROL).out
+    assert "Ollama's port     off " in run("settings", "show", answers=CONTROL).out
 
 
 def test_an_ollama_port_that_cannot_be_opened_is_reported_at_once() -> None:
