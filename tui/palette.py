@@ -147,7 +147,8 @@ def named_rows(board: Board) -> Iterator[tuple[str, str, str]]:
 def score_of(query: str, entry: PaletteEntry) -> float:
     """Returns how well an entry matches; 0 if it does not.
 
-    The whole text is best, then its start, then words in it, then words in its help, then letters in this order.
+    The whole text is best, then its first words, then its start, then words in it, then words in its help, then letters
+    in this order. So an action that begins with the word comes before a row with this name: "first", "test".
     """
     text, words = entry.text.casefold(), query.casefold().split()
     if not words:
@@ -155,6 +156,8 @@ def score_of(query: str, entry: PaletteEntry) -> float:
     joined = " ".join(words)
     if text.partition("  (")[0] == joined:
         score = 100.0
+    elif text.startswith(f"{joined} "):
+        score = 95.0
     elif text.startswith(joined):
         score = 80.0
     elif all(word in text for word in words):

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 from textual.command import CommandPalette
 from textual.pilot import Pilot
 from textual.widgets import OptionList
@@ -165,6 +166,12 @@ def test_better_matches_come_first() -> None:
     order = ["Theme  (T)", "Theme: light", "Setting: Theme", "Quit the them e"]
     found = sorted(map(entry, order), key=lambda one: -score_of("theme", one))
     assert [one.text for one in found][:3] == order[:3]
+
+
+def test_an_action_that_begins_with_the_word_comes_before_a_token_of_that_name() -> None:
+    action, token = replace(entry("First steps"), weight=1.3), replace(entry("first"), weight=1.2)
+    assert score_of("first", action) > score_of("first", token)
+    assert score_of("firs", token) > score_of("fir", entry("A firm"))
 
 
 def test_words_of_the_explanation_count() -> None:
