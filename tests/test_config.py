@@ -11,7 +11,7 @@ from gateway.config import DEFAULT_PORT, SOCKET_PATH_LIMIT, Config, is_home, loa
 from gateway.domain.errors import BadRequest
 
 
-def test_the_defaults() -> None:
+def test_without_options_the_address_and_folder_are_the_usual_ones() -> None:
     found = load(environ={})
     assert (found.host, found.port, found.drain_s) == ("127.0.0.1", DEFAULT_PORT, 30.0)
     assert found.home == Path(platformdirs.user_data_dir("tollkeeper", appauthor=False))

@@ -325,7 +325,7 @@ async def test_the_defaults_of_a_library(
 @driven
 @pytest.mark.timeout(RUN_S + 60)
 @pytest.mark.parametrize("app", EMBEDDINGS)
-async def test_embeddings(gateway: Gateway, provider: Provider, tmp_path: Path, app: str) -> None:
+async def test_embeddings_come_in_order(gateway: Gateway, provider: Provider, tmp_path: Path, app: str) -> None:
     gateway.channel(provider.base_url, "embed-1")
     gateway.price("embed-1")
     provider.on("embed-1", vectors(0.5, 0.25, used=INPUT))

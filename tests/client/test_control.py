@@ -43,7 +43,7 @@ async def test_events_of_another_version_are_reported_as_such() -> None:
     assert caught.value.code == "version_mismatch"
 
 
-def test_it_starts_fast() -> None:
+def test_the_client_of_the_control_surface_imports_nothing_slow() -> None:
     """What is slow to import has no place in a front end's client."""
     heavy = "{'aiohttp', 'textual', 'tinydb', 'click'}"
     program = f"import sys, gateway.client.control; print(*sorted({heavy} & set(sys.modules)))"

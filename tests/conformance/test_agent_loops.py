@@ -71,7 +71,9 @@ async def _work(client: AsyncOpenAI, *, stream: bool, talk: list[Any] | None = N
 @pytest.mark.sampled(3)  # each dialect
 @EACH
 @pytest.mark.parametrize("stream", [False, True])
-async def test_thirty_turns(gateway: Gateway, provider: Provider, dialect: Dialect, *, stream: bool) -> None:
+async def test_thirty_turns_are_all_billed(
+    gateway: Gateway, provider: Provider, dialect: Dialect, *, stream: bool
+) -> None:
     agent = _connect(gateway, provider, dialect)
     async with openai(gateway) as client:
         said, talk = await _work(client, stream=stream)

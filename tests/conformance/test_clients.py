@@ -49,7 +49,7 @@ class Sum(BaseModel):
     b: int
 
 
-async def test_openai_async(gateway: Gateway, provider: Provider) -> None:
+async def test_openais_async_client_gets_plain_and_streamed_answers(gateway: Gateway, provider: Provider) -> None:
     async with openai(gateway) as client:
         plain = await client.chat.completions.create(model="m", messages=MESSAGES)
         streamed = await client.chat.completions.create(model="m", messages=MESSAGES, stream=True)
@@ -59,7 +59,7 @@ async def test_openai_async(gateway: Gateway, provider: Provider) -> None:
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-async def test_openai_parse(gateway: Gateway, provider: Provider, streamed: bool) -> None:
+async def test_openais_client_parses_structured_outputs(gateway: Gateway, provider: Provider, streamed: bool) -> None:
     provider.on("m", speak('{"a":1,', '"b":2}'))
     async with openai(gateway) as client:
         if streamed:
@@ -72,7 +72,7 @@ async def test_openai_parse(gateway: Gateway, provider: Provider, streamed: bool
 
 
 @nodejs.may_wait
-async def test_openai_node(gateway: Gateway, provider: Provider) -> None:
+async def test_openais_node_client_works_and_notices_a_broken_stream(gateway: Gateway, provider: Provider) -> None:
     gateway.channel(provider.base_url, "m", "a/b:free", "cut")
     provider.on("cut", cut(*story("Hel")[:2]))
     models, entry, missing, plain, iterated, streamed, broken = await nodejs.run(
@@ -165,7 +165,7 @@ async def test_node_clients_get_the_right_tool_calls(gateway: Gateway, provider:
 
 
 @nodejs.may_wait
-async def test_ai_sdk(gateway: Gateway, provider: Provider) -> None:
+async def test_the_ai_sdk_works_and_notices_a_broken_stream(gateway: Gateway, provider: Provider) -> None:
     gateway.channel(provider.base_url, "m", "cut", "reasoned")
     provider.on("cut", cut(*story("Hel")[:2]))
     provider.on("reasoned", stream(chunk(delta("", role="assistant", reasoning_content="hm")), *story("Hello")[1:]))
@@ -238,7 +238,7 @@ async def test_langchain_stream_adds_up_usage_once(gateway: Gateway, provider: P
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-async def test_langchain_tools(gateway: Gateway, provider: Provider, streamed: bool) -> None:
+async def test_langchain_gets_tool_calls(gateway: Gateway, provider: Provider, streamed: bool) -> None:
     if streamed:
         provider.on("m", stream(*story()[:1], chunk(delta(tool_calls=[CALL])), chunk(delta(finish="tool_calls"))))
     else:

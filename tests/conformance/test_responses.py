@@ -57,7 +57,7 @@ def _at(gateway: Gateway, provider: Provider, dialect: Dialect, script: Script) 
 
 
 @DIALECTS
-async def test_create(gateway: Gateway, provider: Provider, dialect: Dialect) -> None:
+async def test_a_response_has_openais_types(gateway: Gateway, provider: Provider, dialect: Dialect) -> None:
     _at(gateway, provider, dialect, reply(PLAIN[dialect]))
     async with openai(gateway) as client:
         made = await client.responses.create(model="m", instructions="Be brief.", input=CONVERSATION, tools=TOOLS)
@@ -72,7 +72,7 @@ async def test_create(gateway: Gateway, provider: Provider, dialect: Dialect) ->
 
 
 @DIALECTS
-async def test_stream(gateway: Gateway, provider: Provider, dialect: Dialect) -> None:
+async def test_every_event_has_openais_type(gateway: Gateway, provider: Provider, dialect: Dialect) -> None:
     _at(gateway, provider, dialect, stream_bytes(STREAMED[dialect], size=100))
     async with openai(gateway) as client:
         stream = await client.responses.create(model="m", input=CONVERSATION, tools=TOOLS, stream=True)

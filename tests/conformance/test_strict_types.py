@@ -168,7 +168,9 @@ async def test_a_plain_answer_with_calls(gateway: Gateway, provider: Provider, n
 @EVERY
 @DIALECTS
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 413, 422, 429, 500, 503, 529])
-async def test_every_error(gateway: Gateway, provider: Provider, name: str, dialect: Dialect, status: int) -> None:
+async def test_errors_have_a_type(
+    gateway: Gateway, provider: Provider, name: str, dialect: Dialect, status: int
+) -> None:
     api = APIS[name]
     _channel(gateway, provider, dialect)
     error = {"type": "error", "error": {"type": "invalid_request_error", "message": "it broke"}}
@@ -182,7 +184,7 @@ async def test_every_error(gateway: Gateway, provider: Provider, name: str, dial
 
 
 @DIALECTS
-async def test_completions(gateway: Gateway, provider: Provider, dialect: Dialect, *, stream: bool) -> None:
+async def test_completions_are_typed(gateway: Gateway, provider: Provider, dialect: Dialect, *, stream: bool) -> None:
     _channel(gateway, provider, dialect)
     body = WORDS[dialect]
     provider.other = writes("Hel", "lo") if body is None else stream_bytes(body[1]) if stream else reply(body[0])
@@ -197,7 +199,7 @@ async def test_completions(gateway: Gateway, provider: Provider, dialect: Dialec
 
 @pytest.mark.parametrize("dialect", [Dialect.OPENAI, Dialect.GEMINI])
 @pytest.mark.parametrize("form", ["float", "base64"])
-async def test_embeddings(gateway: Gateway, provider: Provider, dialect: Dialect, form: str) -> None:
+async def test_embeddings_have_openais_type(gateway: Gateway, provider: Provider, dialect: Dialect, form: str) -> None:
     _channel(gateway, provider, dialect)
     provider.other = vectors() if dialect is Dialect.OPENAI else reply({"embedding": {"values": [0.5, 1.0]}})
     body = {"model": "m", "input": "a", "encoding_format": form}
@@ -230,7 +232,9 @@ OTHER_ANSWERS: list[tuple[str, Doc | None, str]] = [
 
 
 @pytest.mark.parametrize(("path", "body", "kind"), OTHER_ANSWERS, ids=[answer[0] for answer in OTHER_ANSWERS])
-async def test_ollamas_answers(gateway: Gateway, provider: Provider, path: str, body: Doc | None, kind: str) -> None:
+async def test_ollamas_answers_are_typed(
+    gateway: Gateway, provider: Provider, path: str, body: Doc | None, kind: str
+) -> None:
     provider.on("m", vectors() if "embed" in path else speak("Hello"))
     client = gateway.client
     method, data = ("GET", b"") if body is None else ("POST", dumps({"model": "m", **body}))

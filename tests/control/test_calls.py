@@ -66,7 +66,9 @@ async def test_a_call_is_shown_whole(owner: ControlClient, gateway: Gateway, pas
         ({"limit": 2, "token": "laptop"}, [2, 1]),
     ],
 )
-async def test_filters(owner: ControlClient, past: list[str], filters: dict[str, Any], found: list[int]) -> None:
+async def test_filters_select_calls(
+    owner: ControlClient, past: list[str], filters: dict[str, Any], found: list[int]
+) -> None:
     assert [past.index(call.id) for call in (await owner.calls(**filters)).calls] == found
 
 

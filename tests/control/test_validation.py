@@ -87,7 +87,7 @@ def test_names_that_cannot_are_not(name: str) -> None:
         ({"note": "two\nlines"}, "note"),
     ],
 )
-def test_tokens(more: dict[str, object], field: str | None) -> None:
+def test_an_invalid_token_names_the_field_at_fault(more: dict[str, object], field: str | None) -> None:
     assert fault(lambda: validation.check_token(token(**more), REGISTRY)) == field
 
 
@@ -107,7 +107,7 @@ def test_a_missing_group_is_reported_with_those_there_are() -> None:
         ({"name": ""}, "name"),
     ],
 )
-def test_groups(more: dict[str, object], field: str | None) -> None:
+def test_an_invalid_group_names_the_field_at_fault(more: dict[str, object], field: str | None) -> None:
     group = Group(**{"name": "g"} | more)  # type: ignore[arg-type]
     assert fault(lambda: validation.check_group(group)) == field
 
@@ -152,7 +152,7 @@ def test_groups(more: dict[str, object], field: str | None) -> None:
         ({"limits": Limits(streams=5)}, "limits"),
     ],
 )
-def test_channels(more: dict[str, object], field: str | None) -> None:
+def test_an_invalid_channel_names_the_field_at_fault(more: dict[str, object], field: str | None) -> None:
     assert fault(lambda: validation.check_channel(channel(**more), REGISTRY)) == field
 
 
@@ -173,7 +173,7 @@ def test_channels(more: dict[str, object], field: str | None) -> None:
         ({"tiers": (Tier(above=5, input=Nanos(-1), output=Nanos(1)),)}, "tiers"),
     ],
 )
-def test_prices(more: dict[str, object], field: str | None) -> None:
+def test_an_invalid_price_names_the_field_at_fault(more: dict[str, object], field: str | None) -> None:
     assert fault(lambda: validation.check_price(price(**more))) == field
 
 
@@ -206,7 +206,7 @@ def test_prices(more: dict[str, object], field: str | None) -> None:
         ({"keep_days": 0}, "keep_days"),
     ],
 )
-def test_the_settings(more: dict[str, object], field: str | None) -> None:
+def test_invalid_settings_name_the_field_at_fault(more: dict[str, object], field: str | None) -> None:
     settings = Settings(**more)  # type: ignore[arg-type]
     assert fault(lambda: validation.check_settings(settings)) == field
 

@@ -68,7 +68,7 @@ def test_a_conversation_keeps_its_name_as_it_grows() -> None:
         name(SYSTEM, says("user", "Hi"), model="n"),
     ],
 )
-def test_others_have_other_names(other: bytes) -> None:
+def test_other_beginnings_tokens_and_models_are_other_conversations(other: bytes) -> None:
     assert name(SYSTEM, says("user", "Hi")) != other
 
 
@@ -171,7 +171,7 @@ async def test_it_stays_with_its_key(rig: Rig) -> None:
     assert rig.upstreams.order == ["a", "a", "a"]
 
 
-async def test_it_says_why(rig: Rig) -> None:
+async def test_the_route_header_says_that_a_conversation_stayed(rig: Rig) -> None:
     house(rig)
     await talk(rig)
     answer = await rig.call(messages=[says("user", "Hi")])

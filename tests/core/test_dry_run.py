@@ -41,7 +41,7 @@ def foretold(rig: Rig, model: str = "m", prompt_tokens: int = 1000, max_tokens: 
     return dry_run(wanted, catalog, rig.books, chooser, now, check_open=check_open, usable=lambda model: model)
 
 
-async def test_closed_doors(rig: Rig) -> None:
+async def test_a_stopping_gateway_is_the_foretold_error(rig: Rig) -> None:
     rig.pipeline.closed = Unavailable("closed")
     assert foretold(rig).error is rig.pipeline.closed
 

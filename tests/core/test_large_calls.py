@@ -75,7 +75,7 @@ async def test_the_loop_turns_while_it_is_read_and_prepared(up: Rig, shape: str,
 
 @pytest.mark.parametrize("overrides", [None, Overrides(set={"temperature": 0.5})])
 @pytest.mark.parametrize("shape", BODIES)
-async def test_it_goes_out_whole(up: Rig, shape: str, overrides: Overrides | None) -> None:
+async def test_a_large_body_is_sent_whole_with_its_length(up: Rig, shape: str, overrides: Overrides | None) -> None:
     up.channel(overrides=overrides)
     await up.run(BODIES[shape])
     prepared = up.upstreams.asked[0][1]

@@ -42,7 +42,7 @@ async def test_it_is_done_in_another_thread_while_the_loop_goes_on(worker: Worke
     assert await work is not threading.current_thread()
 
 
-async def test_one_thing_after_another(worker: Worker) -> None:
+async def test_the_worker_does_one_thing_at_a_time(worker: Worker) -> None:
     now, most = [0], [0]
 
     def work() -> None:

@@ -29,7 +29,7 @@ def new(**more: Any) -> Price:
         ({"per_call": 5}, "up"),
     ],
 )
-def test_changes(more: dict[str, Any], change: str) -> None:
+def test_a_price_is_up_if_any_of_its_rates_is(more: dict[str, Any], change: str) -> None:
     assert change_kind(NOW, new(**more)) == change
     assert differs(NOW, new(**more)) is (change != "same")
 

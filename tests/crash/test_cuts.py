@@ -63,7 +63,9 @@ def broken(folder: Path, expected: list[Record]) -> str:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("shard", range(SHARDS))
 @pytest.mark.parametrize("images", [cuts, torn])
-def test_every_byte(scratch: Path, images: Callable[[bytes, list[int]], Iterator[Image]], shard: int) -> None:
+def test_a_cut_log_keeps_whole_records(
+    scratch: Path, images: Callable[[bytes, list[int]], Iterator[Image]], shard: int
+) -> None:
     data, ends = written(scratch / "whole")
     folder, found, count = scratch / "cut", {}, 0
     folder.mkdir()

@@ -162,7 +162,7 @@ def test_brief_counts_have_three_digits(number: int, text: str) -> None:
 
 
 @pytest.mark.parametrize(("number", "text"), [(1_000_000, "x1"), (1_500_000, "x1.5"), (10_000_000, "x10")])
-def test_brief_multipliers(number: int, text: str) -> None:
+def test_a_multiplier_has_no_needless_zeros(number: int, text: str) -> None:
     assert brief_multiplier(number) == text
 
 

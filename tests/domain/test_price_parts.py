@@ -135,7 +135,7 @@ def priced(first: str, second: str, more: dict[str, str] | None = None, **extras
         ),
     ],
 )
-def test_worked_examples(price: Price, usage: Usage, nanos: int) -> None:
+def test_vendors_worked_examples_cost_what_they_say(price: Price, usage: Usage, nanos: int) -> None:
     assert cost(canonical(usage), rates(price, usage.input, MILLION)) == nanos
 
 

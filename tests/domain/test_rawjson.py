@@ -61,7 +61,7 @@ def test_items_and_objects() -> None:
     assert rawjson.objects(b'[{"a":1},{"a":"\\ud83d"}]')[1]["a"] == msgspec.Raw(b'"\\ud83d"')
 
 
-def test_values() -> None:
+def test_lone_surrogates_are_kept_and_invalid_json_may_be_nothing() -> None:
     assert rawjson.value(None) is None
     assert rawjson.value(b'{"a":["\\ud83d"]}') == {"a": ["\ud83d"]}
     assert (rawjson.maybe(b"nothing"), rawjson.maybe(DEEP)) == (None, None)

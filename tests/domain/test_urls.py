@@ -103,7 +103,7 @@ def test_near_is_this_machine_and_this_network(url: str, near: bool) -> None:
         ("http://me@h:1", Proxy("h", 1, "Basic bWU6")),
     ],
 )
-def test_proxies(text: str, proxy: Proxy) -> None:
+def test_a_proxy_has_a_host_a_port_and_maybe_a_password(text: str, proxy: Proxy) -> None:
     assert parse_proxy(text) == proxy
 
 

@@ -22,7 +22,7 @@ PLACES = ("message", "field code", "field param", "html", "header x-request-id")
 
 @pytest.mark.slow
 @pytest.mark.long
-async def test_commands(home: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_command_prints_a_secret(home: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
     key, further, header, bearer = (secret_of(kind, 1) for kind in KINDS)
     monkeypatch.setenv("UP_KEY", further)
     secrets = itertools.cycle([key, further, header, bearer])

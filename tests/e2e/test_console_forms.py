@@ -116,7 +116,7 @@ async def seated(folder: Path, page: str) -> AsyncIterator[Seat]:
         await launch.stop(server.endpoint, now=True)
 
 
-async def test_tokens(tmp_path: Path) -> None:
+async def test_tokens_are_created_edited_and_removed_in_forms(tmp_path: Path) -> None:
     async with seated(tmp_path, "tokens") as seat:
         await until(seat.app, seat.pilot, "first")
         await seat.see("key is shown only this once", "n", "=phone", "enter")
@@ -153,7 +153,7 @@ async def test_tokens(tmp_path: Path) -> None:
         assert len(await seat.control.tokens()) == 3
 
 
-async def test_groups(tmp_path: Path) -> None:
+async def test_groups_are_created_edited_and_copied_in_forms(tmp_path: Path) -> None:
     async with seated(tmp_path, "groups") as seat:
         await until(seat.app, seat.pilot, "default")
         await seat.press("n", "=friends")
@@ -177,7 +177,7 @@ async def test_groups(tmp_path: Path) -> None:
         assert (await seat.control.channel("demo")).groups == ("friends",)
 
 
-async def test_channels(tmp_path: Path) -> None:
+async def test_channels_are_created_and_edited_in_forms(tmp_path: Path) -> None:
     async with Provider().running() as provider, seated(tmp_path, "channels") as seat:
         await until(seat.app, seat.pilot, "demo")
         await seat.press("n", "=up")
@@ -242,7 +242,7 @@ async def test_a_channel_keeps_what_its_patterns_let_in_when_something_else_is_c
         assert found.patterns == ("gpt-*", "!gpt-5-preview", "!gpt-nova")
 
 
-async def test_prices(tmp_path: Path) -> None:
+async def test_prices_are_set_in_a_form_that_refuses_other_texts(tmp_path: Path) -> None:
     async with seated(tmp_path, "models") as seat:
         await until(seat.app, seat.pilot, "demo-echo")
         await seat.press("e")
@@ -263,7 +263,7 @@ async def test_prices(tmp_path: Path) -> None:
         await seat.undo("the price of 'demo-echo' is back")
 
 
-async def test_the_account(tmp_path: Path) -> None:
+async def test_the_account_is_topped_up_limited_and_suspended_in_the_console(tmp_path: Path) -> None:
     async with seated(tmp_path, "account") as seat:
         await until(seat.app, seat.pilot, "first amount")
         await seat.press("a", "=2.50", "tab", "=more", "enter", told="Balance: $12.50")

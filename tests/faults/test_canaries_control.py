@@ -147,7 +147,7 @@ def _password(kind: str) -> str:
 
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", ANSWERS)
-async def test_proxies(canaries: CanaryRun, name: str) -> None:
+async def test_a_proxys_password_is_never_shown(canaries: CanaryRun, name: str) -> None:
     async with proxying(ANSWERS[name], []) as port, opened(canaries.gateway.engine) as surface:
         owner = ControlClient(surface.unix, timeout_s=10)
         for _, kind in _some_kinds(list(ANSWERS).index(name)):

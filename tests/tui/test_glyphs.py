@@ -65,7 +65,7 @@ def test_frames_and_marks_have_a_likeness() -> None:
     assert ascii_of("日") == "??"
 
 
-def test_styles_stay() -> None:
+def test_a_glyph_in_ascii_keeps_its_style() -> None:
     bold = Style(bold=True)
     (segment,) = Asciify().apply([Segment("│", bold)], Color(0, 0, 0))
     assert segment == Segment("|", bold)

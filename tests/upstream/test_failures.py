@@ -91,7 +91,7 @@ CLASSES = [
 
 
 @pytest.mark.parametrize(("status", "error", "kind", "code"), CLASSES)
-def test_classes(status: int, error: object, kind: FailureKind, code: str) -> None:
+def test_an_errors_status_and_words_decide_its_kind(status: int, error: object, kind: FailureKind, code: str) -> None:
     failure = _failure(status, error)
     assert (failure.kind, error_of(failure).code, error_of(failure).status, failure.sent) == (kind, code, status, True)
     assert "'up'" in error_of(failure).message

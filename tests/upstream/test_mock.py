@@ -112,7 +112,7 @@ async def test_no_answer_counts_more_tokens_than_its_limit(sleep: Sleeper) -> No
 
 
 @pytest.mark.parametrize("status", [400, 401, 402, 404, 429, 500, 503])
-async def test_it_fails_as_asked(sleep: Sleeper, status: int, *, stream: bool) -> None:
+async def test_a_status_in_the_prompt_is_the_mocks_error(sleep: Sleeper, status: int, *, stream: bool) -> None:
     reply = await _reply(sleep, f"please !{status} now", stream=stream)
     failure = DIALECT.failure(channel(), reply.status, reply.headers, await reply.read(10_000, UnlimitedMemory()))
     assert (reply.status, error_of(failure).status) == (status, status)
@@ -130,7 +130,7 @@ async def test_it_refuses_the_key_for_the_model(sleep: Sleeper) -> None:
     assert (reply.status, failure.kind) == (401, FailureKind.MISSING)
 
 
-async def test_it_is_cut_off(sleep: Sleeper) -> None:
+async def test_the_mock_cuts_its_stream_after_so_many_words(sleep: Sleeper) -> None:
     stream, said = await _stream(sleep, "!cut=3 one two three")
     assert (stream.failure and stream.failure.code) == "upstream_stream_truncated"
     assert said.text[0] == "!cut=3 one "
@@ -162,13 +162,13 @@ async def test_half_an_emoji_is_not_said_again(sleep: Sleeper) -> None:
     assert json.loads(await reply.read(1000, UnlimitedMemory()))["choices"][0]["message"]["content"] == "so ?"
 
 
-async def test_it_hides_its_usage(sleep: Sleeper) -> None:
+async def test_the_mock_leaves_its_usage_out(sleep: Sleeper) -> None:
     assert "usage" not in await _whole(sleep, "!no-usage")
     stream, _ = await _stream(sleep, "!no-usage")
     assert (stream.finished, stream.state.reported) == (True, None)
 
 
-async def test_it_garbles(sleep: Sleeper) -> None:
+async def test_the_mock_answers_in_invalid_json(sleep: Sleeper) -> None:
     reply = await _reply(sleep, "!bad-json")
     with attempt_fails("not valid JSON"):
         native_whole(await reply.read(10_000, UnlimitedMemory()))
@@ -176,13 +176,13 @@ async def test_it_garbles(sleep: Sleeper) -> None:
     assert (stream.failure and stream.failure.code) == "upstream_bad_response"
 
 
-async def test_it_sends_a_page(sleep: Sleeper) -> None:
+async def test_the_mock_answers_with_a_web_page(sleep: Sleeper) -> None:
     assert (await _reply(sleep, "!html")).headers["content-type"] == "text/html"
     stream, _ = await _stream(sleep, "!html")
     assert (stream.failure and stream.failure.code) == "upstream_bad_response"
 
 
-async def test_it_takes_its_time(sleep: Sleeper) -> None:
+async def test_the_mock_waits_before_and_between_words(sleep: Sleeper) -> None:
     await _stream(sleep, "!latency=200 !speed=50 x")
     assert sleep.slept[:2] == [0.2, 0.02]
 
@@ -190,7 +190,7 @@ async def test_it_takes_its_time(sleep: Sleeper) -> None:
 TOOLS = [{"type": "function", "function": {"name": "find"}}]
 
 
-async def test_it_calls_a_tool(sleep: Sleeper) -> None:
+async def test_the_mock_calls_the_named_tool(sleep: Sleeper) -> None:
     doc = await _whole(sleep, '!tool find {"x": 1}', tools=TOOLS)
     (call,) = doc["choices"][0]["message"]["tool_calls"]
     assert (call["function"], doc["choices"][0]["finish_reason"]) == (
@@ -201,7 +201,7 @@ async def test_it_calls_a_tool(sleep: Sleeper) -> None:
     assert (said.calls, said.finish) == ({0: [("call_demo1", "find", "{}")]}, {0: "tool_calls"})
 
 
-async def test_it_calls_a_function(sleep: Sleeper) -> None:
+async def test_the_mock_calls_a_function_in_the_old_form(sleep: Sleeper) -> None:
     doc = await _whole(sleep, '!tool find {"x": 1}', functions=[{"name": "find"}])
     (choice,) = doc["choices"]
     assert choice["message"]["function_call"] == {"name": "find", "arguments": '{"x": 1}'}
@@ -223,5 +223,5 @@ async def test_an_odd_request_is_refused(sleep: Sleeper) -> None:
     assert (await _reply(sleep, "Hi", tools={"x": 1})).status == 400
 
 
-def test_it_lists_its_models() -> None:
+def test_the_mock_lists_three_models() -> None:
     assert [model.name for model in Mock().models()] == ["demo-echo", "demo-story", "demo-flaky"]

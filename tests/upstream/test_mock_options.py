@@ -48,5 +48,5 @@ def test_a_value_without_a_meaning_is_refused_with_the_meaning(name: str, value:
     assert caught.value.param == "options"
 
 
-def test_one_spelling_is_stored() -> None:
+def test_options_are_stored_under_one_spelling() -> None:
     assert with_stored_names({"no-usage": True, "cut": 3, "no_usage": False}) == {"no_usage": False, "cut": 3}

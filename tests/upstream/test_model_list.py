@@ -299,7 +299,7 @@ def test_a_model_may_be_named_by_other_fields_than_id(doc: object, name: str) ->
     assert _read(doc) == [ServedModel(name=name)]
 
 
-def test_questions() -> None:
+def test_the_list_of_models_is_requested_at_once() -> None:
     dialect, up = OpenAIDialect(), channel("https://h/v1/")
     assert getattr(dialect.models_request(up, ""), "url", "") == "https://h/v1/models"
     assert dialect.models_request(up, "b") is None

@@ -32,7 +32,7 @@ def test_and_by_its_own_place(traits: Vendor) -> None:
         ("http://[::1", ""),
     ],
 )
-def test_places(url: str, name: str) -> None:
+def test_a_vendor_is_known_by_its_host_or_port(url: str, name: str) -> None:
     assert find_vendor("", url).name == name
 
 

@@ -59,7 +59,9 @@ async def test_the_limit_that_goes_out_is_what_the_rest_pays_for(
 
 
 @pytest.mark.parametrize("native", ["chat", "messages", "responses"])
-async def test_natively_too(gateway: Gateway, provider: Provider, native: str, *, stream: bool) -> None:
+async def test_native_limits_are_lowered_too(
+    gateway: Gateway, provider: Provider, native: str, *, stream: bool
+) -> None:
     dialect = Dialect.ANTHROPIC if native == "messages" else Dialect.OPENAI
     gateway.channel(provider.base_url, dialect=dialect)
     client = poor(gateway, 2_000)

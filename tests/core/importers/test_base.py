@@ -50,7 +50,7 @@ def test_what_a_token_costs_becomes_dollars_a_million_exactly() -> None:
     ("value", "least", "found"),
     [(5, 0, 5), ("5", 0, 5), (5.0, 0, 5), (0, 1, None), (-3, -9, -3), ("x", 0, None), (True, 0, None), (1e99, 0, None)],
 )
-def test_whole_numbers(value: object, least: int, found: int | None) -> None:
+def test_a_whole_number_may_be_text_but_not_too_small_or_large(value: object, least: int, found: int | None) -> None:
     assert whole(value, least) == found
 
 

@@ -174,7 +174,7 @@ def test_a_signature_is_where_google_puts_it() -> None:
 
 
 @pytest.mark.parametrize(("text", "blank"), [("", True), (" \n\t\r", True), ("a", False), (" a ", False)])
-def test_blanks(text: str, blank: bool) -> None:
+def test_a_text_of_white_space_is_blank(text: str, blank: bool) -> None:
     assert TextPart(raw=rawjson.raw(text)).blank is blank
 
 
@@ -186,7 +186,7 @@ def test_blanks(text: str, blank: bool) -> None:
         ("data:image/svg+xml;charset=utf-8;base64,AA==", "image/svg+xml"),
     ],
 )
-def test_embedded_images(url: str, kind: str) -> None:
+def test_a_data_url_is_an_image_with_its_type(url: str, kind: str) -> None:
     expected = MediaPart(type=kind, data="AA==", where="messages[0].content[0].image_url")
     assert _media({"type": "image_url", "image_url": url}) == expected
     assert _media({"type": "image_url", "image_url": {"url": url}}) == expected
@@ -346,7 +346,7 @@ def test_tools_and_legacy_functions() -> None:
         ),
     ],
 )
-def test_choices(fields: dict[str, Any], choice: ToolChoice) -> None:
+def test_each_tool_choice_is_read(fields: dict[str, Any], choice: ToolChoice) -> None:
     assert _read(tools=[function("f"), function("g")], **fields).choice == choice
 
 

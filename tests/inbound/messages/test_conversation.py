@@ -327,7 +327,7 @@ def test_tools_and_the_choice_among_them() -> None:
         ({"type": "tool", "name": "f"}, {"type": "function", "function": {"name": "f"}}),
     ],
 )
-def test_choices(choice: Doc, chat: object) -> None:
+def test_each_tool_choice_becomes_a_chats(choice: Doc, chat: object) -> None:
     assert translated(tools=[TOOL], tool_choice=choice)["tool_choice"] == chat
 
 

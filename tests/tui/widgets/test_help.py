@@ -36,7 +36,7 @@ def test_the_words_of_the_filter_are_those_of_the_page() -> None:
 
 
 @pytest.mark.parametrize("width", [44, 54, 72, 126, 180])
-def test_it_fits_its_width(width: int) -> None:
+def test_no_line_of_the_help_is_wider_than_the_screen(width: int) -> None:
     assert max(line.cell_length for line in help_text(sections("Live", LIVE), width).split()) <= width
 
 
@@ -53,7 +53,7 @@ async def test_no_line_of_it_is_cut(size: tuple[int, int]) -> None:
         assert [row for row in rows if len(row) > size[0]] == []
 
 
-async def test_it_scrolls_and_closes() -> None:
+async def test_the_help_scrolls_and_closes() -> None:
     async with asked(Help("Live", LIVE, "call"), size=(80, 24)) as (app, pilot):
         await press_keys(pilot, "j")
         assert app.screen.query_one("HelpBlock").scroll_offset.y > 0

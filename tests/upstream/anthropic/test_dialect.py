@@ -45,7 +45,7 @@ OPUS = {
 }
 
 
-def test_questions() -> None:
+def test_the_list_of_models_is_requested_page_by_page() -> None:
     dialect = AnthropicDialect()
     first, second = (
         dialect.models_request(channel("https://h/v1"), ""),
@@ -56,7 +56,7 @@ def test_questions() -> None:
     assert first.headers["anthropic-version"] == "2023-06-01"
 
 
-def test_a_page() -> None:
+def test_a_page_of_models_has_their_limits_and_the_next_page() -> None:
     body = dumps({"data": [OPUS, {"id": "x", "created_at": "?"}], "has_more": True, "last_id": "x"})
     created = Millis(1_790_035_200_000)
     opus = ServedModel(name="claude-opus-5-5", created=created, context=1_000_000, max_output=128_000)

@@ -39,7 +39,7 @@ def _failure(status: int, kind: str, message: str = "It broke.", **more: Any) ->
         (529, "overloaded_error", "Overloaded", FailureKind.SERVER, "upstream_overloaded"),
     ],
 )
-def test_every_error(status: int, kind: str, message: str, expected: FailureKind, code: str) -> None:
+def test_type_and_words_decide_the_kind(status: int, kind: str, message: str, expected: FailureKind, code: str) -> None:
     found = _failure(status, kind, message)
     assert (found.kind, error_of(found).code, error_of(found).status) == (expected, code, status)
     inside = reported_failure(WITH_KEY, _body(kind, message))

@@ -189,7 +189,7 @@ def test_texts_keep_their_breakpoint_and_blank_ones_are_left_out() -> None:
 
 
 @pytest.mark.parametrize("kind", ["image/jpeg", "image/png", "image/gif", "image/webp"])
-def test_images(kind: str) -> None:
+def test_an_image_becomes_a_block_with_its_type(kind: str) -> None:
     source = {"type": "base64", "media_type": kind, "data": "AA"}
     assert _plain(blocks_of((MediaPart(type=kind, data="AA", where="x"),))) == [{"type": "image", "source": source}]
 
@@ -200,7 +200,7 @@ def test_an_image_on_the_web_is_fetched_by_anthropic() -> None:
     assert found == [{"type": "image", "source": source, "cache_control": {"type": "ephemeral"}}]
 
 
-def test_documents() -> None:
+def test_documents_become_blocks_by_data_text_or_url() -> None:
     pdf, text = MediaPart(type="application/pdf", data="AA", where="x"), base64.b64encode("né".encode()).decode()
     link = MediaPart(type="application/pdf", url="https://h/a.pdf", where="x")
     found = _plain(blocks_of((pdf, MediaPart(type="text/markdown", data=text, where="x"), link)))

@@ -63,7 +63,7 @@ def test_an_output_limit_is_always_named(fields: dict[str, Any], tokens: int) ->
 
 
 @pytest.mark.parametrize(("stop", "sent"), [("a", ["a"]), (["a", " \n", "b"], ["a", "b"]), (" ", None), (None, None)])
-def test_stop(stop: Any, sent: Any) -> None:
+def test_stop_sequences_are_a_list_without_blank_ones(stop: Any, sent: Any) -> None:
     assert _body(stop=stop).get("stop_sequences") == sent
 
 
@@ -78,7 +78,9 @@ def test_stop(stop: Any, sent: Any) -> None:
         (NEW, {"temperature": 0.3, "top_k": 3}, {}, ("temperature", "top_k")),
     ],
 )
-def test_sampling(model: str, fields: dict[str, Any], sent: dict[str, Any], dropped: tuple[str, ...]) -> None:
+def test_sampling_fits_the_model(
+    model: str, fields: dict[str, Any], sent: dict[str, Any], dropped: tuple[str, ...]
+) -> None:
     prepared = _prepared(model, **fields)
     found = {
         name: value for name, value in json.loads(prepared.body).items() if name in {"temperature", "top_p", "top_k"}
@@ -111,7 +113,7 @@ def test_anthropics_own_words_win() -> None:
     assert {name: body[name] for name in (*own, "metadata")} == {**own, "metadata": {"user_id": "u"}}
 
 
-def test_a_schema() -> None:
+def test_a_schema_is_an_output_format_or_else_a_tool() -> None:
     form = {"type": "json_schema", "json_schema": {"schema": {"type": "object"}}}
     body = _body(NEW, response_format=form, reasoning_effort="high")
     assert body["output_config"] == {"effort": "high", "format": {"type": "json_schema", "schema": {"type": "object"}}}
@@ -135,7 +137,7 @@ def test_some_json_is_requested_after_the_system_prompt(form: str) -> None:
         ({"metadata": {"topic": "x"}}, None, ("metadata",)),
     ],
 )
-def test_askers(fields: dict[str, Any], metadata: Any, dropped: tuple[str, ...]) -> None:
+def test_personal_names_of_users_are_dropped(fields: dict[str, Any], metadata: Any, dropped: tuple[str, ...]) -> None:
     prepared = _prepared(**fields)
     assert (json.loads(prepared.body).get("metadata"), prepared.dropped) == (metadata, dropped)
 
@@ -144,7 +146,7 @@ def test_askers(fields: dict[str, Any], metadata: Any, dropped: tuple[str, ...])
     ("tier", "sent", "dropped"),
     [("auto", "auto", ()), ("default", "standard_only", ()), ("flex", None, ("service_tier",))],
 )
-def test_service_tier(tier: str, sent: str | None, dropped: tuple[str, ...]) -> None:
+def test_other_service_tiers_are_dropped(tier: str, sent: str | None, dropped: tuple[str, ...]) -> None:
     prepared = _prepared(service_tier=tier)
     assert (json.loads(prepared.body).get("service_tier"), prepared.dropped) == (sent, dropped)
 

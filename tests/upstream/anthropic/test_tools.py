@@ -75,7 +75,7 @@ def test_a_model_that_cannot_be_forced_is_not(asked: Any) -> None:
     assert (caught.value.code, caught.value.param) == ("unsupported_parameter", "tool_choice")
 
 
-def test_a_tool() -> None:
+def test_a_tool_is_strict_where_the_model_supports_that() -> None:
     cache = {"type": "ephemeral"}
     strict = {**F, "function": {**F["function"], "strict": True}, "cache_control": cache}
     described = {"name": "f", "description": "Does f.", "input_schema": F["function"]["parameters"]}

@@ -50,7 +50,7 @@ def test_another_gateway_knows_only_what_the_client_kept(keep: bool, first: str)
 CHATS = ["generateContent", "countTokens"]
 
 
-def test_questions() -> None:
+def test_the_list_of_models_is_requested_page_by_page() -> None:
     dialect = GeminiDialect()
     assert dialect.models_request(channel("https://h"), "").url == "https://h/v1beta/models?pageSize=1000"
     assert (
@@ -59,7 +59,7 @@ def test_questions() -> None:
     )
 
 
-def test_a_page() -> None:
+def test_a_page_of_models_has_those_that_chat_or_embed() -> None:
     flash = {"name": "models/gemini-3.8-flash", "supportedGenerationMethods": CHATS, "inputTokenLimit": 1_048_576}
     flash["outputTokenLimit"] = 65_536
     embedder = {"name": "models/embedder", "supportedGenerationMethods": ["embedContent"]}

@@ -35,7 +35,9 @@ def _body(code: int, status: str, message: str = "It broke.", *details: Any) -> 
         (504, "DEADLINE_EXCEEDED", "Too slow.", (), FailureKind.SLOW, "upstream_timeout"),
     ],
 )
-def test_every_error(code: int, status: str, message: str, details: Any, expected: FailureKind, told: str) -> None:
+def test_status_and_details_decide_the_kind(
+    code: int, status: str, message: str, details: Any, expected: FailureKind, told: str
+) -> None:
     body = _body(code, status, message, *details)
     found = GeminiDialect().failure(WITH_KEY, code, {}, body)
     assert (found.kind, error_of(found).code) == (expected, told)

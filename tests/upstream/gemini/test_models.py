@@ -27,7 +27,7 @@ def test_what_a_model_takes(model: str, thinking: GeminiThinking, sampling: bool
     ("model", "levels"),
     [("gemini-3.8-flash", LEVELS[1:]), ("gemini-3.6-flash", LEVELS), ("gemini-3-flash-preview", LEVELS)],
 )
-def test_levels(model: str, levels: tuple[str, ...]) -> None:
+def test_a_model_has_its_levels_of_thinking(model: str, levels: tuple[str, ...]) -> None:
     assert model_of(model).levels == levels
 
 

@@ -178,7 +178,7 @@ def test_what_a_model_does_not_take_is_dropped(row: Any, asked: dict[str, Any], 
         ("max", "high", "high", 24576, 24576, 24576),
     ],
 )
-def test_effort(effort: str, new: str, flash: str, old: int, lite: int, pro: int) -> None:
+def test_an_effort_is_a_level_or_a_budget(effort: str, new: str, flash: str, old: int, lite: int, pro: int) -> None:
     shown = {} if effort == "none" else {"includeThoughts": True}
     levels = [_config(row, reasoning_effort=effort)[0]["thinkingConfig"] for row in (NEW, FLASH)]
     assert levels == [{"thinkingLevel": level, **shown} for level in (new, flash)]
@@ -352,7 +352,7 @@ def _tools(**fields: Any) -> Any:
     return msgspec.json.decode(rawjson.encode(tools_of(conversation)))
 
 
-def test_declarations() -> None:
+def test_tools_become_declarations_without_empty_schemas() -> None:
     bare = {"type": "function", "function": {"name": "g", "parameters": {"type": "object", "properties": {}}}}
     schema = F["function"]["parameters"]
     declared = [{"name": "f", "description": "Does f.", "parametersJsonSchema": schema}, {"name": "g"}]
@@ -368,7 +368,7 @@ def test_declarations() -> None:
         (NAMED, {"mode": "ANY", "allowedFunctionNames": ["f"]}),
     ],
 )
-def test_choice(choice: Any, config: Any) -> None:
+def test_a_tool_choice_is_a_mode_with_allowed_names(choice: Any, config: Any) -> None:
     assert _tools(tools=[F], tool_choice=choice)["toolConfig"] == {"functionCallingConfig": config}
 
 

@@ -43,7 +43,7 @@ def test_texts_in_any_spelling_and_what_is_none(parts: bytes, said: str) -> None
     assert json.loads(body_of(_whole(body)))["choices"][0]["message"]["content"] == said
 
 
-def test_probabilities() -> None:
+def test_log_probabilities_are_in_the_answer() -> None:
     body = response(say("a"), finish="STOP")
     body["candidates"][0]["logprobsResult"] = {"chosenCandidates": [{"token": "a", "logProbability": -1}]}
     assert _doc(body)["choices"][0]["logprobs"]["content"][0]["logprob"] == -1

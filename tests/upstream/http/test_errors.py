@@ -21,7 +21,7 @@ CASES: list[tuple[Exception, str]] = [
 
 
 @pytest.mark.parametrize(("exc", "text"), CASES, ids=range(len(CASES)))
-def test_words(exc: Exception, text: str) -> None:
+def test_each_exception_has_a_plain_reason(exc: Exception, text: str) -> None:
     assert error_text(exc).startswith(text)
 
 

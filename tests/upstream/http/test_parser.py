@@ -44,7 +44,7 @@ WHOLE: dict[str, bytes] = {
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 1 << 20])
 @pytest.mark.parametrize("case", WHOLE)
-async def test_whole_answers(case: str, size: int) -> None:
+async def test_a_whole_answer_is_read_in_pieces_of_any_size(case: str, size: int) -> None:
     parser, answer = _feed(WHOLE[case], size)
     assert (answer.status, answer.complete, await answer.receive(), parser.reusable) == (200, True, b"hi", True)
     assert "content-encoding" not in answer.headers
@@ -101,7 +101,7 @@ BAD: dict[str, bytes] = {
 
 @pytest.mark.parametrize("size", [1, 7, 1000])
 @pytest.mark.parametrize("case", BAD)
-def test_bad_answers(case: str, size: int) -> None:
+def test_a_malformed_answer_breaks_the_connection(case: str, size: int) -> None:
     with pytest.raises(ConnectionBroken) as caught:
         _feed(BAD[case], size)
     assert (caught.value.malformed, caught.value.answer_started) == (True, True)

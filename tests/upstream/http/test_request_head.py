@@ -17,7 +17,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("url", CASES, ids=range(len(CASES)))
-def test_targets(url: str) -> None:
+def test_a_url_is_split_into_request_line_host_and_port(url: str) -> None:
     target = target_of(url)
     assert (target.line, target.host, target.port) == CASES[url]
     assert target.tls is (tls_context() if url.startswith("https") else None)
