@@ -273,7 +273,8 @@ class RenderedStream(EventStream):
                 return RenderedStream._render_event(self, SSEEvent(data, event.name))
             if not is_idle(event):
                 self._skip(event)
-            _, cut, last = event.data.rpartition(b"\n{")  # Zhipu may cut off the event before this one
+            # Zhipu may cut off the event before this one, with or without a line feed between them
+            _, cut, last = event.data.replace(b'data: {"', b'\n{"').rpartition(b"\n{")
             whole = SSEEvent(b"{" + last, event.name) if cut and not self.failure else None
             return b"" if whole is None else RenderedStream._render_event(self, whole)
 

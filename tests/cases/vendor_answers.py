@@ -553,12 +553,15 @@ ENDS = [
         {**completion({}), "choices": [choice("Hi", index=1)]},
         text="Hi",
     ),
-    openai_row(
-        "an event that is cut off before the next one (Zhipu)",
-        chat(delta("A"), delta("X"), delta("B")).replace(b'"X"},"logprobs":null,"finish_reason":null}]}\n\n', b"\n"),
-        text="AB",
-        used=(9, 2),
-        marks=("bad_chunks=1",),
+    *(
+        openai_row(
+            f"an event that is cut off before the next one{where} (Zhipu)",
+            chat(delta("A"), delta("X"), delta("B")).replace(b'"X"},"logprobs":null,"finish_reason":null}]}\n\n', gap),
+            text="AB",
+            used=(9, 2),
+            marks=("bad_chunks=1",),
+        )
+        for where, gap in (("", b"\n"), (", on its line", b""), (", in a name", b'"X"},"logp'))
     ),
     chat_row(
         "the cost as a text, in a chunk of its own (Zen)",
