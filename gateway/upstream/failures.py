@@ -59,6 +59,8 @@ _RATE = lazy_pattern(
 )
 _TOO_EXPENSIVE = lazy_pattern(r"in[- _]flight|can only afford [1-9]")
 """The account has money, but less than this request and the running ones may cost. OpenRouter says so with 402."""
+_TOKEN_RATE = lazy_pattern(r"error-code#token-limit")
+"""Matches Alibaba's limit on tokens per minute, whose words are otherwise OpenAI's for an account without credit."""
 _NO_MEMORY = lazy_pattern(r"prefill_memory|prefill safety cap|memory (?:guard|ceiling|limit exceeded)")
 """Matches oMLX's refusals for lack of memory. They advise a shorter context, although the model could take this one."""
 _BUSY = lazy_pattern(
@@ -74,7 +76,7 @@ _BAD_KEY = lazy_pattern(
     r"|location is not supported|free tier is not available|(?:country|region)[^.]{0,20}not supported"
 )
 _SUSPENDED = lazy_pattern(
-    r"account[^.]{0,40}(?:deactivated|suspended)|organi[sz]ation(?:_on_hold| has been disabled)"
+    r"account[^.]{0,40}(?:deactivated|suspended|locked)|被锁定|organi[sz]ation(?:_on_hold| has been disabled)"
     r"|resource has been temporarily blocked|cmek_key_disabled|key_creator_not_member|\[user_blocked\]"
 )
 """The account is suspended, for whatever reason."""
@@ -107,10 +109,10 @@ _DENIED = lazy_pattern(
     r"|\bmodels?\b.{0,120}?(?:not have access|no access|access denied)"
     r"|\bmodels?\b.{0,120}?not (?:enabled|supported|allowed|authorized|permitted)"
     r"|no permission to use the model|not support the model|\bmodel requires a subscription"
-    r"|1220 .{0,40}permission to access|无权访问"
+    r"|1220 .{0,40}permission to access|无权访问|only available for coding agents"
     r"|by api key model allowlist|modelarts\.81004|\bmodel is gated|model_access_denied|model is only available to"
 )
-"""The key is valid, but not for this model."""
+"""The key is valid, but not for this model, or at Kimi's plan not for this program."""
 _NOT_IN_PLAN = lazy_pattern(r"plan does not (?:yet )?include access to|套餐暂未开放")
 _OTHER_API = lazy_pattern(
     r"unsupported_api_for_model|wrong_endpoint|\bmodel\b.{0,200}? not (?:support the '[^']*' api|supported for format)"
@@ -182,9 +184,10 @@ _RULES: tuple[tuple[FailureKind, frozenset[int], re.Pattern[str] | None], ...] =
     (FailureKind.CLIENT, frozenset({400}), _INVALID_FIELD),
     (FailureKind.RATE, frozenset({402}), _TOO_EXPENSIVE),
     (FailureKind.QUOTA, frozenset({402}), None),
+    (FailureKind.RATE, frozenset({429, *_FAULT}), _TOKEN_RATE),
     (FailureKind.QUOTA, frozenset({400, 401, 403, 404, 412, 422, 429, *_FAULT}), _NO_MONEY),
     (FailureKind.QUOTA, frozenset({400, 403, 429, *_FAULT}), _ALLOWANCE),
-    (FailureKind.AUTH, frozenset({400, 403, *_FAULT}), _SUSPENDED),
+    (FailureKind.AUTH, frozenset({400, 403, 429, *_FAULT}), _SUSPENDED),
     (FailureKind.SERVER, frozenset({400, *_FAULT}), _NO_MEMORY),
     (FailureKind.CLIENT, frozenset({400, 403, 421}), _FLAGGED),
     (FailureKind.CLIENT, frozenset({422, 424, 446, 451, 498, *_FAULT}), _FILTER),

@@ -192,6 +192,8 @@ KEY_REFUSED: list[Said] = [
     (403, openai("Country, region, or territory not supported", "unsupported_country_region_territory")),
     (500, anthropic("api_error", "login fail: Please carry the API secret key in the 'Authorization' field (1004)")),
     (400, minimax(2049, "invalid api key")),
+    (429, zhipu("1112", "Your account has been locked. Please contact customer service to unlock it.")),
+    (429, zhipu("1121", "账户存违规行为，账号已被锁定")),
     (401, zhipu("1002", "Authorization Token非法，请确认Authorization Token正确传递。")),
     (401, openai("Invalid Authentication", None, "invalid_authentication_error")),
     (401, '"Invalid token"'),
@@ -220,6 +222,11 @@ def free(pause: float, message: str, limit: str, reset: str) -> tuple[int, Any, 
     headers = {"X-RateLimit-Limit": limit, "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": reset}
     return 429, failure(message, code=429, metadata={"headers": headers}), pause
 
+
+TOKENS_PER_MINUTE = (  # Alibaba
+    "You exceeded your current quota, please check your plan and billing details. For details, see: "
+    "https://help.aliyun.com/zh/model-studio/error-code#token-limit"
+)
 
 PACED: list[tuple[int, Any, float | None]] = [
     (402, failure("This request would exceed your available credits given your current in-flight requests."), None),
@@ -293,6 +300,8 @@ PACED: list[tuple[int, Any, float | None]] = [
     (200, openai("Concurrent request limit exceeded", None), None),
     (200, openai("Request rate increased too quickly.", None), None),
     (200, openai("You exceeded your current requests list.", None), None),
+    (429, openai(TOKENS_PER_MINUTE, "insufficient_quota", "insufficient_quota"), None),
+    (200, openai(TOKENS_PER_MINUTE, "insufficient_quota", "insufficient_quota"), None),
     (200, minimax(1002, "rate limit"), None),
     (500, openai("AppIdQpsOverFlowError:(qps error)", "11202", "api_error"), None),  # iFlytek
     (200, minimax(1039, "token limit"), None),

@@ -10,6 +10,13 @@ NO_SUCH_MODEL: list[Said] = [
     *at(403, zhipu("1220", "您无权访问chatglm_130b。"), zhipu("1220", "You do not have permission to access glm-5.")),
     (404, {"code": "404", "message": "Authorization failed or requested resource not found."}),  # Oracle
     (401, {"error": "This model is only available to Pro users"}),  # Venice
+    (
+        403,
+        failure(
+            "Kimi For Coding is currently only available for Coding Agents such as Kimi CLI, Claude Code, etc.",
+            type="access_terminated_error",
+        ),
+    ),
     (403, failure("The API key cannot call it.", code="model_access_denied")),  # Novita
     (404, openai("The model x is not included in your plan", "404", "model_not_available")),  # ZenMux
     (400, openai("The model `x` requires terms acceptance. Please have the org admin", "model_terms_required")),  # Groq
