@@ -19,7 +19,7 @@ _DOTS = ((0x40, 0x04, 0x02, 0x01), (0x80, 0x20, 0x10, 0x08))
 
 
 class ChartCell(msgspec.Struct, frozen=True):
-    """A cell of a chart."""
+    """One character of a chart, and the series that colours it."""
 
     text: str
     series: int = -1

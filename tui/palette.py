@@ -32,7 +32,7 @@ from tui.text import safe
 
 
 class PaletteEntry(msgspec.Struct, frozen=True):
-    """An entry of the palette."""
+    """An action or a place that can be found by its text."""
 
     text: str
     about: str

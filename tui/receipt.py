@@ -23,7 +23,7 @@ def receipt(call: CallView, session: ConsoleSession, width: int) -> Content:
         if call.token:
             card.row("", *session.hint("{list.why} what it would get now, and why", "dim"))
     _add_timing(card, call)
-    for label, parts in receipt_rows(call, unpriced=unpriced(call, session.board)):
+    for label, parts in receipt_rows(call, unpriced=has_no_price(call, session.board)):
         card.row(label, *((safe(session.advice(text), 1_000), tone) for text, tone in parts))
     return card.content()
 
@@ -93,7 +93,7 @@ def _add_timing(card: TextCard, call: CallView) -> None:
         card.row("", (safe(f" {glyphs.DOT} ".join(facts)), "dim"))
 
 
-def unpriced(call: CallView, board: Board) -> bool:
+def has_no_price(call: CallView, board: Board) -> bool:
     """Returns whether the call costs nothing because its model has no price, or had none when the call ended."""
     if call.state == "running":
         return not call.cost_nanos and call.model in board.unpriced

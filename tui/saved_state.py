@@ -15,7 +15,7 @@ NAME = "console.json"
 
 
 class PageState(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """The state of one page."""
+    """What a page has again when the console is opened next: columns, order, filter and choices."""
 
     columns: list[str] = []
     """The ids of the chosen columns; empty: as many as fit."""

@@ -24,6 +24,18 @@ from gateway.domain.errors import GatewayError, Unavailable
 from gateway.domain.text import plain
 from gateway.runfile import Endpoint, read
 
+START_S = 15.0
+"""The time that a server may take until it answers, in seconds."""
+
+BUSY_S = 5.0
+"""How long to wait for a home that a command or a stopping server still uses, in seconds."""
+
+STORE_FAILED = 8
+"""The exit code of a server whose home is in use or damaged."""
+
+POLL_S = 0.03
+ASK_S = 3.0
+
 
 class Child(subprocess.Popen[bytes]):
     """A process that is meant to outlive us, so Python must not warn that it is still running."""
@@ -132,19 +144,6 @@ def _windows_flags() -> int:
     return 0
 
 
-START_S = 15.0
-"""The time that a server may take until it answers, in seconds."""
-
-BUSY_S = 5.0
-"""How long to wait for a home that a command or a stopping server still uses, in seconds."""
-
-STORE_FAILED = 8
-"""The exit code of a server whose home is in use or damaged."""
-
-POLL_S = 0.03
-ASK_S = 3.0
-
-
 class Server(msgspec.Struct, frozen=True, kw_only=True):
     """A running server, and its process if it is our child."""
 
@@ -188,7 +187,7 @@ async def find_unless_silent(config: Config) -> Endpoint | None:
     return endpoint if instance == endpoint.instance else None
 
 
-async def answers(endpoint: Endpoint) -> bool:
+async def is_running(endpoint: Endpoint) -> bool:
     """Returns whether the server that wrote this runfile is alive."""
     try:
         instance = await ControlClient(endpoint, timeout_s=ASK_S).instance()
@@ -230,7 +229,7 @@ async def stop(endpoint: Endpoint, *, now: bool = False, wait_s: float = 60.0) -
         await client.stop(now=now)
     try:
         async with asyncio.timeout(wait_s):
-            while await answers(endpoint):  # noqa: ASYNC110 - the event happens in another process
+            while await is_running(endpoint):  # noqa: ASYNC110 - the event happens in another process
                 await asyncio.sleep(POLL_S)
     except TimeoutError:
         span = f"{wait_s:g} second{'' if wait_s == 1 else 's'}"

@@ -19,7 +19,7 @@ from gateway.commands.base import Command
 from gateway.commands.completion import MODELS, TOKENS
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.options import TEXT, WholeNumber
-from gateway.commands.output import notify, on_terminal, out, out_json, plain_lines
+from gateway.commands.output import is_terminal, notify, out, out_json, plain_lines
 from gateway.commands.session import run
 from gateway.domain.advice import advice
 from gateway.domain.errors import GatewayError, InternalError, NotFound, Unavailable, UpstreamError
@@ -99,7 +99,7 @@ def prompt_text(words: tuple[str, ...]) -> str:
     """Returns the prompt from the command line, else from stdin. Raises UsageError if it is empty."""
     text = " ".join(words)
     if text in ("", "-"):
-        if stdin.on_terminal():
+        if stdin.is_terminal():
             notify("type the prompt, then press Ctrl-D")
         text = stdin.read_prompt()
     if not text.strip():
@@ -196,7 +196,7 @@ async def _add_advice(client: ControlClient, error: GatewayError) -> None:
 
 def _print_piece(text: str) -> None:
     """Print a piece of the answer, without control characters if stdout is a terminal."""
-    out(plain_lines(text) if on_terminal() else text, end="")
+    out(plain_lines(text) if is_terminal() else text, end="")
 
 
 async def print_receipt(client: ControlClient, call_id: str, max_tokens: int | None = None) -> None:

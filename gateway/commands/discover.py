@@ -83,6 +83,6 @@ def _choose_offers(offers: Sequence[Offer], names: Sequence[str], *, add_all: bo
     by_name = {offer.name: offer for offer in offers}
     if missing := [name for name in names if name not in by_name]:
         raise Quit(f"'{plain(missing[0])}' was not found; found: {', '.join(by_name) or 'nothing'}", Exit.NOT_FOUND)
-    if names or not ask or not stdin.on_terminal():
+    if names or not ask or not stdin.is_terminal():
         return [by_name[name] for name in dict.fromkeys(names)]
     return [offer for offer in offers if click.confirm(f"add {plain(offer.name)}?", default=False, err=True)]

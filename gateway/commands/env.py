@@ -17,7 +17,7 @@ from gateway.commands.base import Command
 from gateway.commands.completion import MODELS, TOKENS, complete_apps
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.options import TEXT, json_option
-from gateway.commands.output import notify, on_terminal, out, out_json
+from gateway.commands.output import is_terminal, notify, out, out_json
 from gateway.commands.session import current_config, run
 from gateway.config import is_home
 from gateway.domain.errors import GatewayError
@@ -171,7 +171,7 @@ def _print_guide(snippets: Sequence[Snippet], shell: Shell, *, as_json: bool) ->
     if as_json:
         out_json([{"where": where, "text": text} for where, text in parts])
         return
-    for_eval = bool(snippets[0].variables) and not on_terminal()
+    for_eval = bool(snippets[0].variables) and not is_terminal()
     for number, (where, text) in enumerate(parts):
         notify(f"\N{RIGHTWARDS ARROW} {where}:")
         commented = for_eval and number > 0  # else eval "$(tollkeeper env …)" would run them

@@ -120,7 +120,7 @@ def confirm(question: str, *, yes: bool) -> None:
     """Ask before something is lost. Raises Quit unless the answer is yes; without a terminal, ``yes`` must be set."""
     if yes:
         return
-    if not stdin.on_terminal():
+    if not stdin.is_terminal():
         raise Quit(f"cannot ask without a terminal; add --yes to answer yes to: {question}", Exit.USAGE)
     if not click.confirm(question, default=False, err=True):
         raise Quit("nothing changed", Exit.FAILED)

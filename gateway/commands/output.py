@@ -184,7 +184,7 @@ class ProgressLine:
     """A line on stderr about work of more than a second, removed at its end, and only shown on a terminal."""
 
     def __init__(self, *, shown: bool = True) -> None:
-        self._shown = shown and on_terminal() and errors_on_terminal()
+        self._shown = shown and is_terminal() and is_stderr_terminal()
         self._begin = time.monotonic() + PROGRESS_AFTER_S
         self._width = 0
 
@@ -280,7 +280,7 @@ def narrow_widths(widths: Sequence[int], minimums: Sequence[int], width: int) ->
 
 def terminal_width() -> int | None:
     """Returns the width of stdout; None if it is not a terminal."""
-    return shutil.get_terminal_size().columns if on_terminal() else None
+    return shutil.get_terminal_size().columns if is_terminal() else None
 
 
 def coloured_state(state: str) -> str:
@@ -301,12 +301,12 @@ def plain_lines(text: str) -> str:
     return "\n".join("\t".join(plain(part, limit=len(part) + 1) for part in line.split("\t")) for line in lines)
 
 
-def on_terminal() -> bool:
+def is_terminal() -> bool:
     """Returns whether stdout is a terminal."""
     return has_stdout() and sys.stdout.isatty()
 
 
-def errors_on_terminal() -> bool:
+def is_stderr_terminal() -> bool:
     """Returns whether stderr is a terminal."""
     return sys.stderr is not None and sys.stderr.isatty()
 

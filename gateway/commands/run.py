@@ -155,7 +155,7 @@ def _supervise(relay: SignalRelay, created: NewToken, launcher: Sequence[str], a
             notify(f"note: {launch.warning}")
         with private_files(launch, folder):
             code = relay.supervise([*launcher, *launch.arguments, *start.arguments], environment)
-        if launch.resume and stdin.on_terminal() and _has_called(created):
+        if launch.resume and stdin.is_terminal() and _has_called(created):
             notify(f"To resume the session: tollkeeper run -- {launch.resume}")
     return code
 

@@ -33,7 +33,7 @@ class ServiceFailed(GatewayError):
 
 
 class ServiceState(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of the service."""
+    """Whether the gateway starts at login, and whether it runs as a service now."""
 
     system: str
     """``systemd``, ``launchd`` or ``task scheduler``."""

@@ -57,7 +57,7 @@ class SignalRelay:
         if self._child is None:
             self._pending.append(number)
             return
-        sent_by_terminal = signal.Signals(number).name in FROM_KEYBOARD and _in_foreground()
+        sent_by_terminal = signal.Signals(number).name in FROM_KEYBOARD and _is_in_foreground()
         if not sent_by_terminal:
             with suppress(OSError):
                 self._child.send_signal(number)
@@ -86,7 +86,7 @@ def _wait(child: subprocess.Popen[bytes]) -> int:
         child.send_signal(signal.SIGCONT)
 
 
-def _in_foreground() -> bool:
+def _is_in_foreground() -> bool:
     """Returns whether the terminal sends signals from the keyboard to our process group, which includes the program."""
     try:
         return os.name == "nt" or os.tcgetpgrp(sys.__stdin__.fileno() if sys.__stdin__ else 0) == os.getpgrp()

@@ -17,7 +17,7 @@ _ENCODINGS = {codecs.BOM_UTF8: "UTF-8", codecs.BOM_UTF16_LE: "UTF-16-LE", codecs
 """Byte order marks, which editors and shells of Windows write at the start of a file."""
 
 
-def on_terminal() -> bool:
+def is_terminal() -> bool:
     """Returns whether stdin is a terminal."""
     return sys.stdin is not None and sys.stdin.isatty()
 
@@ -78,7 +78,7 @@ def read_prompt() -> str:
 
 def read_secret(option: str, advice: str) -> str:
     """Returns one line, on a terminal typed without an echo. Raises BadParameter, with ``advice``, if it is empty."""
-    if on_terminal():
+    if is_terminal():
         secret = str(click.prompt(option, default="", show_default=False, hide_input=True, err=True))
     else:
         line = b"" if sys.stdin is None else sys.stdin.buffer.readline(SECRET_LIMIT + 1)

@@ -12,7 +12,7 @@ from aiohttp import web
 from gateway.control import validation
 from gateway.control.edits import ConfigEdits, EntityEdit, edit_conflict
 from gateway.control.request_bodies import fields, members, query, read_body
-from gateway.control.vendor_prices import PriceList, known_prices, load
+from gateway.control.vendor_prices import PriceList, known_prices, load_price_list
 from gateway.control.views import price_view
 from gateway.core.model_prices import channel_price, in_order, set_by_owner, with_price
 from gateway.core.price_change import OLD_MS, change_kind, differs, implausibility
@@ -68,7 +68,7 @@ async def _price_like(edits: ConfigEdits, model: str, other: str) -> Price:
     """Returns a copy of another model's price, here or else in the list. Raises what ``_common_price`` raises."""
     price, source = edits.engine.catalog.price(other), LIKE + other
     if price is None or other == model:
-        price = _common_price(other, (await load()).prices_by_vendor(other, edits.now))
+        price = _common_price(other, (await load_price_list()).prices_by_vendor(other, edits.now))
         source += f" in {price.source}"
     overrides = {"model": model, "updated": edits.now, "source": source, "as_of": Millis(0)}
     # the context length belongs to the other model and is not copied
@@ -102,7 +102,7 @@ async def import_prices(edits: ConfigEdits, request: web.Request) -> list[PriceP
         names = ", ".join(sorted({name for c in registry.channels.values() for name in _names(c)}))
         msg = f"no channel or vendor '{plain(body.channel)}'; known are: {names or 'none'}"
         raise NotFound(msg, param="channel")
-    price_list = await load()
+    price_list = await load_price_list()
     candidates = await asyncio.to_thread(lambda: list(known_prices(channels, registry, price_list, now)))
     chosen = [known for known in candidates if body.models is None or known[1].name in body.models]
     proposals = [_proposal(edits, *known, body) for known in chosen]
@@ -243,7 +243,7 @@ async def show_news(edits: ConfigEdits, request: web.Request) -> PriceNews:
     if cache.registry is registry and cache.hour == hour:
         return cache.news
     try:
-        price_list = await load()
+        price_list = await load_price_list()
     except Unavailable:
         return PriceNews()
     news = await asyncio.to_thread(price_news, registry, price_list, edits.now)

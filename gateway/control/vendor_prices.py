@@ -1,4 +1,4 @@
-"""Known prices: what vendors charge, by the data of the package ``genai-prices``, and what upstreams publish.
+"""Vendor prices: what vendors charge, by the data of the package ``genai-prices``, and what upstreams publish.
 
 Nothing is fetched. A channel's vendor is recognized by the base URL, or by the preset if the URL is not a vendor's; a
 model by the vendor's name for it. The package loads slowly, so it is loaded only when needed, and used in a thread.
@@ -27,23 +27,23 @@ if TYPE_CHECKING:
     from genai_prices.types import Provider
 
 
-async def load() -> "PriceList":
+async def load_price_list() -> "PriceList":
     """Returns the price list. Raises Unavailable if its package is not installed."""
     return await asyncio.to_thread(_load)
 
 
 def known_prices(
-    channels: Iterable[Channel], registry: Registry, find: "PriceList", now: Millis
+    channels: Iterable[Channel], registry: Registry, price_list: "PriceList", now: Millis
 ) -> Iterator[tuple[Channel, ServedModel, Price]]:
     """Yields the known prices of all models of the channels, except for local servers, which charge nothing."""
     for channel in in_order(channels):
         for served in () if is_free_server(channel) else channel.models:
-            if (price := known_price(channel, served, registry, find, now)) is not None:
+            if (price := known_price(channel, served, registry, price_list, now)) is not None:
                 yield channel, served, price
 
 
 def known_price(
-    channel: Channel, served: ServedModel, registry: Registry, find: "PriceList", now: Millis
+    channel: Channel, served: ServedModel, registry: Registry, price_list: "PriceList", now: Millis
 ) -> Price | None:
     """Returns the price that the upstream publishes for a channel's model, else the list price of the channel's vendor.
 
@@ -54,17 +54,21 @@ def known_price(
     published = upstream_price(channel, served, registry.lists, now)
     if published is not None and not published.free:
         return published
-    return find(channel, served, now) or published or _price_at_other_channel(channel, served, registry, find, now)
+    return (
+        price_list.find(channel, served, now)
+        or published
+        or _price_at_other_channel(channel, served, registry, price_list, now)
+    )
 
 
 def _price_at_other_channel(
-    channel: Channel, served: ServedModel, registry: Registry, find: "PriceList", now: Millis
+    channel: Channel, served: ServedModel, registry: Registry, price_list: "PriceList", now: Millis
 ) -> Price | None:
     if vendor_of(channel).name or not channel.base_url or is_private(channel.base_url):
         return None
     for other in in_order(registry.channels.values()):
         for model in other.models if other.id != channel.id else ():
-            price = find(other, model, now) if model.upstream_name == served.upstream_name else None
+            price = price_list.find(other, model, now) if model.upstream_name == served.upstream_name else None
             if price is not None:
                 return msgspec.structs.replace(price, source=f"{price.source}, as at channel {other.name}")
     return None
@@ -85,11 +89,11 @@ async def with_known_prices(channel: Channel, names: Collection[str], registry: 
     if not unpriced:
         return channel
     try:
-        find = await load()
+        price_list = await load_price_list()
     except Unavailable:
-        find = PriceList((), "")
+        price_list = PriceList((), "")
     part = msgspec.structs.replace(channel, models=tuple(unpriced))
-    priced = await asyncio.to_thread(lambda: list(known_prices([part], registry, find, now)))
+    priced = await asyncio.to_thread(lambda: list(known_prices([part], registry, price_list, now)))
     return with_price(channel, {served.name: price for _, served, price in priced if not implausibility(None, price)})
 
 
@@ -141,7 +145,7 @@ class PriceList:
         """When the list was last updated; None until it is asked for the first time."""
         self._source = f"genai-prices {version}"
 
-    def __call__(self, channel: Channel, served: ServedModel, now: Millis) -> Price | None:
+    def find(self, channel: Channel, served: ServedModel, now: Millis) -> Price | None:
         """Returns the list price of a channel's model; None if the list has none."""
         name = served.upstream_name
         vendor = self._vendor(channel, name)

@@ -171,7 +171,7 @@ class ChannelHealth:
         now = self._mono()
         return {model: until - now for model, until in failures.missing.items() if until > now}
 
-    def on_trial(self, id: ChannelId) -> bool:
+    def is_on_trial(self, id: ChannelId) -> bool:
         """Returns whether a half-open channel or key already has its trial call."""
         failures = self.failing.get(id)
         return failures is not None and failures.trial

@@ -34,7 +34,7 @@ def limit_check(limiter: Limiter, tokens: int, held: tuple[str, str] | None = No
 
 
 class ChannelLimits:
-    """The limits of all channels."""
+    """Applies the limits of channels to calls: counts each attempt, and lets calls wait for a free slot."""
 
     def __init__(self, limiter: Limiter, progress: ProgressReporter) -> None:
         self.limiter = limiter

@@ -79,7 +79,7 @@ format = {FORMAT}
 
 
 def export_text(registry: Registry) -> str:
-    """Returns the configuration as text."""
+    """Returns the configuration as TOML, without secrets."""
     tables = [table(path, values) for section in SECTIONS for path, values in _tables(section, registry)]
     return "\n".join([HEAD, *tables])
 

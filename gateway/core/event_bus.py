@@ -116,10 +116,9 @@ class EventBus:
 
     def publish_record(self, record: Record) -> None:
         """Report that a call ended or was refused, once its record is written or refused by the disk."""
-        failed = (record.status != 200 or len(record.attempts) > 1) and (
-            record.attempts or has_incident_mark(record.marks)
-        )
-        if failed or (record.marks and price_gap(record) is not None):
+        has_failure = record.status != 200 or len(record.attempts) > 1
+        is_incident = has_failure and (record.attempts or has_incident_mark(record.marks))
+        if is_incident or (record.marks and price_gap(record) is not None):
             self.noteworthy.append(record)
             self.on_noteworthy()
         self.publish(record)

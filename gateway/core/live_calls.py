@@ -21,7 +21,7 @@ from gateway.domain.units import CallId
 
 
 class CallDeadlines(msgspec.Struct, frozen=True, kw_only=True):
-    """The deadlines of all calls, in seconds."""
+    """How long a client waits for the parts of an answer, and we for the client, in seconds."""
 
     first_event: float = 45.0
     """The time after which the head of a stream is sent even if the upstream has not begun."""
@@ -33,7 +33,7 @@ class CallDeadlines(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LiveCalls:
-    """All running calls."""
+    """The running calls. One timer keeps their streams alive, and ends the calls whose clients do not read."""
 
     def __init__(self, mono: Callable[[], float], tasks: Tasks, deadlines: CallDeadlines) -> None:
         self._mono = mono

@@ -230,7 +230,7 @@ class MoneyBooks(Protocol):
 
 
 class HoldPlan(msgspec.Struct, frozen=True, gc=False):
-    """The amounts to hold."""
+    """What a call reserves of the account and the budgets before an upstream is called."""
 
     nanos: Nanos
     tokens: int

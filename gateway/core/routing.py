@@ -133,7 +133,7 @@ def usable_keys(
         if key_route.key_id in tried:
             continue
         state = health.state_of(key_route.key_id)
-        if state.name == "cooling" or (state.name == "half_open" and health.on_trial(key_route.key_id)):
+        if state.name == "cooling" or (state.name == "half_open" and health.is_on_trial(key_route.key_id)):
             paused.append((state.left_s, key_route))
         elif state.name != "attention":
             free.append(key_route)
@@ -171,7 +171,7 @@ def _skip_paused_or_busy(route: Route, state: HealthState, health: ChannelHealth
     name = route.channel.name
     if state.left_s:
         return SkippedRoute(name, f"paused for {pause_text(state.left_s)}: {state.reason}", "cooling", state.left_s)
-    if state.name == "half_open" and health.on_trial(route.channel.id):
+    if state.name == "half_open" and health.is_on_trial(route.channel.id):
         return SkippedRoute(name, f"retrying: {state.reason}", "trial", 0.0)
     if route.rank.busy_from and (running := health.in_flight(route.channel.id)) >= route.rank.busy_from:
         return SkippedRoute(name, f"busy: {running} in flight", "busy", 0.0)

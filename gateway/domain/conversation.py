@@ -23,13 +23,13 @@ _BLANK = re.compile(
 
 
 class TextPart(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A text."""
+    """A text in a turn or in a tool's result."""
 
     raw: msgspec.Raw
     """The text as a JSON string."""
     cache: msgspec.Raw = NULL
     """Anthropic's breakpoint of the prompt cache, or null."""
-    refusal: bool = False
+    is_refusal: bool = False
     """Whether the text is a refusal by the model."""
 
     @property

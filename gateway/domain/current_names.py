@@ -62,7 +62,7 @@ def current_names_of(event: Tables) -> CurrentNames:
 
 
 def names_in(registry: Registry, removed: Mapping[str, str]) -> CurrentNames:
-    """Returns the names in a configuration."""
+    """Returns the present names by id, and the last names of what was ``removed``."""
     return CurrentNames(
         tokens=_with_prefix("tok_", removed) | {token.id: token.name for token in registry.tokens.values()},
         channels=_with_prefix("ch_", removed) | {channel.id: channel.name for channel in registry.channels.values()},

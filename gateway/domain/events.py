@@ -12,7 +12,7 @@ from gateway.domain.views import AccountView, CallView, ChannelView, GroupView, 
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
-    """The base of all events."""
+    """The base of all events, which are sent as JSON with their ``type``."""
 
 
 class Tables(Event, frozen=True, kw_only=True):

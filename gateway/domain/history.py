@@ -165,7 +165,7 @@ class HistoryView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UndoView(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of an undo."""
+    """What an undo did: its own entry in the history, and the entry that it undid."""
 
     id: int
     """The id of the new entry, which can be undone as well."""

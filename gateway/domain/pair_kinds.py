@@ -31,7 +31,7 @@ def json_or_text(text: str) -> Any:
 
 
 def json_text(value: Any) -> str:
-    """Returns JSON, or a text as it is if ``json_or_text`` returns it unchanged."""
+    """Returns the text that ``json_or_text`` reads as this value: the value itself if it is such a text, else JSON."""
     return value if isinstance(value, str) and json_or_text(value) == value else json.dumps(value, ensure_ascii=False)
 
 

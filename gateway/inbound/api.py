@@ -56,7 +56,7 @@ class HttpRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class InboundRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A checked request."""
+    """A request whose fields have been checked, and what its API's parser found in it."""
 
     body: bytes
     """The whole request as it was sent; empty if only ``fields`` may be used."""

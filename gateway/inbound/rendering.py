@@ -88,7 +88,7 @@ class Renderer(Protocol):
 
 
 class WholeBlock(msgspec.Struct):
-    """A block of a whole answer."""
+    """A text, a thought or a tool call of a whole answer, collected from its parts."""
 
     choice: int
     kind: BlockKind = BlockKind.TEXT
@@ -207,7 +207,7 @@ class RenderedStream(EventStream):
 
     def _take_run(self, run: Run) -> bytes | None:
         """See ``EventStream``. Texts that came together become one. They are read unless the first block is open."""
-        if not self.state.in_text:
+        if not self.state.is_in_text:
             return None
         text = b"".join(run.texts)
         return self.renderer.take(Piece(BlockKind.TEXT, b'"%b"' % text)) if text else b""

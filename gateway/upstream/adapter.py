@@ -220,7 +220,7 @@ def failing_attempt(body: bytes, channel: Channel) -> Iterator[None]:
         raise AttemptFailed(bad_response(channel, str(error))) from error
     except ValueError as error:
         said = read_error(body[:65536])
-        problem = "not an answer" if said.json else "not valid JSON"
+        problem = "not an answer" if said.is_json else "not valid JSON"
         message = said.message or excerpt(body) or "an empty body"
         raise AttemptFailed(bad_response(channel, f"it is {problem}: {message}")) from error
 

@@ -73,7 +73,7 @@ class BlockSequence:
         """The last held block with each key."""
 
     @property
-    def in_text(self) -> bool:
+    def is_in_text(self) -> bool:
         """Returns whether more text of the first block can follow at once."""
         return self._open == _FIRST_TEXT and not self._held
 
@@ -316,10 +316,10 @@ class AnswerState:
         return tuple(dict.fromkeys((*self._marks, *invalid, *nameless, *self.reports.marks)))
 
     @property
-    def in_text(self) -> bool:
+    def is_in_text(self) -> bool:
         """Returns whether more text of the first choice can be rendered at once."""
         choice = self._choices.get(0)
-        return choice is not None and choice.blocks.in_text
+        return choice is not None and choice.blocks.is_in_text
 
     def reason(self, index: int) -> str:
         """Returns the finish_reason of a choice, or an empty string."""

@@ -71,7 +71,7 @@ class ErrorBody(msgspec.Struct, frozen=True, kw_only=True):
     """Paths of fields that the upstream does not know."""
     hints: str = ""
     """The details as JSON, shortened: Google names the exhausted quota there."""
-    json: bool = True
+    is_json: bool = True
     """False if the body was text, HTML or empty."""
 
     @property
@@ -105,7 +105,7 @@ def read_error(body: bytes) -> ErrorBody:
         return read_object(decoded)
     if isinstance(decoded, str):
         return ErrorBody(message=tidy(decoded))
-    return ErrorBody(message=excerpt(body), json=False)
+    return ErrorBody(message=excerpt(body), is_json=False)
 
 
 def read_object(body: Mapping[str, Any]) -> ErrorBody:

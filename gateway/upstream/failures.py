@@ -252,7 +252,7 @@ def classify(channel: Channel, status: int, error: ErrorBody, headers: Mapping[s
 
 def _text_for_owner(kind: FailureKind, text: str, error: ErrorBody) -> UpstreamText | None:
     """Returns the text with the upstream's words about the account, which clients do not get; else None."""
-    if kind not in (FailureKind.AUTH, FailureKind.QUOTA) or not (error.json and error.message):
+    if kind not in (FailureKind.AUTH, FailureKind.QUOTA) or not (error.is_json and error.message):
         return None
     return UpstreamText(f"{text.partition('. ')[0].rstrip('.')}: {plain(error.message, 300)}")
 
@@ -269,13 +269,13 @@ def _requested_pause_s(error: ErrorBody, headers: Mapping[str, str]) -> float | 
 def _kind(status: int, error: ErrorBody, *, pauses: bool) -> FailureKind:
     """Returns the kind of an error; ``pauses``: the upstream says how long to wait."""
     words = error.own_words
-    if not error.json and status == 403 and _BLOCKED.search(words):  # by a firewall in front of the upstream
+    if not error.is_json and status == 403 and _BLOCKED.search(words):  # by a firewall in front of the upstream
         return FailureKind.SERVER
     for kind, statuses, pattern in _RULES:
         if status in statuses and (pattern is None or pattern.search(words)):
             return FailureKind.RATE if pattern is _ALLOWANCE and pauses else kind
     # llama.cpp answers so if it was started without what the request needs, such as audio or embeddings
-    return FailureKind.CLIENT if status == 501 and error.json else FailureKind.SERVER
+    return FailureKind.CLIENT if status == 501 and error.is_json else FailureKind.SERVER
 
 
 def _code_and_text(channel: Channel, kind: FailureKind, status: int, error: ErrorBody) -> tuple[str, str]:
@@ -315,7 +315,7 @@ def _client_code(status: int, error: ErrorBody) -> str:
 
 def _own_words(status: int, error: ErrorBody) -> str:
     """Returns the upstream's own message, with the status if it was not in JSON."""
-    if error.json and error.message:
+    if error.is_json and error.message:
         return error.message
     return f"HTTP {status}: {error.message}" if error.message else f"HTTP {status} with an empty body"
 

@@ -19,12 +19,12 @@ from gateway.client import http, launch
 from gateway.client.control import ControlClient
 from gateway.client.launch import (
     Server,
-    answers,
     command,
     ensure,
     environment,
     find,
     find_unless_silent,
+    is_running,
     log_size,
     spawn,
     start,
@@ -182,7 +182,7 @@ async def test_one_that_hangs_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(launch, "ASK_S", 0.05)
     async with talking(hang) as place:
-        assert not await answers(Endpoint(instance="x", secret="s", port=place.port))
+        assert not await is_running(Endpoint(instance="x", secret="s", port=place.port))
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a TCP port may have another owner by now")

@@ -125,8 +125,8 @@ def test_a_terminal_shows_how_far_a_long_search_got(
     monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], shown: bool
 ) -> None:
     monkeypatch.setattr("gateway.commands.output.PROGRESS_AFTER_S", 0.0)
-    monkeypatch.setattr("gateway.commands.output.on_terminal", lambda: True)
-    monkeypatch.setattr("gateway.commands.output.errors_on_terminal", lambda: True)
+    monkeypatch.setattr("gateway.commands.output.is_terminal", lambda: True)
+    monkeypatch.setattr("gateway.commands.output.is_stderr_terminal", lambda: True)
     pages = iter([CallPage(calls=[], cursor="9", left=800_000, back_to_ms=NOW), CallPage(calls=[CALL])])
     ran = run("usage", "list", *arguments, answers={"GET /calls": pages})
     assert ("searched back to 20" in ran.err) == ("800,000 calls to go" in ran.err) == shown

@@ -78,7 +78,7 @@ def test_nothing_found_says_what_to_do() -> None:
 
 
 def test_on_a_terminal_it_asks_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stdin, "on_terminal", lambda: True)
+    monkeypatch.setattr(stdin, "is_terminal", lambda: True)
     control = found(LOCAL, VENDOR)
     run("discover", control=control, stdin="n\ny\n")
     assert [body["name"] for body in control.bodies] == ["groq"]

@@ -190,7 +190,7 @@ def test_a_shell_can_evaluate_what_is_printed_into_a_pipe(app: str) -> None:
 
 
 def test_a_terminal_gets_what_can_be_copied(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(env, "on_terminal", lambda: True)
+    monkeypatch.setattr(env, "is_terminal", lambda: True)
     printed = run("env", "--for", "openai", "--shell", "sh", answers=APPS).out
     assert "\nfrom openai import OpenAI\n" in printed
 

@@ -464,7 +464,7 @@ def test_a_server_that_is_gone_at_the_end_leaves_the_exit_code(monkeypatch: pyte
     calls = iter([CallPage(calls=[]), CallPage(calls=[]), Unavailable("gone")])
     gone = dict.fromkeys(("GET /tokens/tok_1", "PATCH /tokens/tok_1"), Unavailable("gone"))
     control = Control({**token_maker().answers, **gone, "GET /calls": calls})
-    monkeypatch.setattr("gateway.commands.stdin.on_terminal", lambda: True)
+    monkeypatch.setattr("gateway.commands.stdin.is_terminal", lambda: True)
     ran = run("run", str(script(tmp_path, "claude", "import sys; sys.exit(7)")), control=control)
     assert (ran.code, "tollkeeper run -- claude --resume ID" in ran.err) == (7, True), ran.err
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from gateway.client.control import ControlClient
 from gateway.control.prices import price_news
-from gateway.control.vendor_prices import load
+from gateway.control.vendor_prices import load_price_list
 from gateway.domain.channel import Channel, Dialect, ServedModel, UpstreamPrices
 from gateway.domain.price import Price
 from gateway.domain.price_view import PriceNews, PublishedPrice, news_lines
@@ -35,7 +35,7 @@ def price(model: str, first: float, second: float, **more: object) -> Price:
 
 async def news(one: Channel, *prices: Price, now: Millis = NOW) -> PriceNews:
     known = replace(registry(), channels={one.id: one}, prices={price.model: price for price in prices})
-    return price_news(known, await load(), now)
+    return price_news(known, await load_price_list(), now)
 
 
 async def test_what_an_import_would_change_is_counted() -> None:
@@ -51,7 +51,7 @@ async def test_a_price_of_the_owner_is_not_counted() -> None:
 
 async def test_a_rise_is_known_before_its_day() -> None:
     one = channel(ServedModel(name="gemini-4-argon"))
-    listed = (await load())(one, one.models[0], NOW)
+    listed = (await load_price_list()).find(one, one.models[0], NOW)
     assert listed is not None
     (rise,) = (await news(one, listed)).rises
     assert (rise.model, rise.day, rise.input_nanos, rise.next_input_nanos) == (

@@ -7,7 +7,7 @@ from genai_prices.types import Tier as ListTier, TieredPrices
 
 from gateway.control import vendor_prices
 from gateway.control.list_amounts import price_of
-from gateway.control.vendor_prices import load
+from gateway.control.vendor_prices import load_price_list
 from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.errors import Unavailable
 from gateway.domain.price import Price, Tier
@@ -64,8 +64,8 @@ def test_a_model_without_both_rates_has_no_price(missing: str) -> None:
 
 
 async def test_a_vendor_is_known_by_its_address_and_a_model_by_its_name_there() -> None:
-    find = await load()
-    found = find(channel(), ServedModel(name="mine", upstream="gpt-4.1"), NOW)
+    prices = await load_price_list()
+    found = prices.find(channel(), ServedModel(name="mine", upstream="gpt-4.1"), NOW)
     assert found is not None
     assert found.model == "gpt-4.1"
     assert found.source.startswith("genai-prices ")
@@ -77,7 +77,7 @@ async def test_a_vendor_is_known_by_its_address_and_a_model_by_its_name_there() 
     [("https://api.openai.com/v1", "no-such-model"), ("http://127.0.0.1:11434/v1", "gpt-4.1"), ("", "gpt-4.1")],
 )
 async def test_nothing_is_guessed(url: str, model: str) -> None:
-    assert (await load())(channel(url=url), ServedModel(name=model), NOW) is None
+    assert (await load_price_list()).find(channel(url=url), ServedModel(name=model), NOW) is None
 
 
 async def test_without_the_package_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,7 +86,7 @@ async def test_without_the_package_it_says_so(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(vendor_prices, "_load", missing)
     with pytest.raises(Unavailable):
-        await load()
+        await load_price_list()
 
 
 def test_a_model_for_embeddings_needs_no_price_for_output() -> None:

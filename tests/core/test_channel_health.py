@@ -202,15 +202,15 @@ def half_open(health: ChannelHealth, mono: Mono) -> None:
 def test_a_half_open_channel_takes_one_trial(health: ChannelHealth, mono: Mono) -> None:
     half_open(health, mono)
     with health.trying(UP.id):
-        assert health.on_trial(UP.id)
-    assert not health.on_trial(UP.id)
+        assert health.is_on_trial(UP.id)
+    assert not health.is_on_trial(UP.id)
 
 
 @pytest.mark.parametrize("kind", [FailureKind.RATE, FailureKind.SERVER])
 def test_a_cooling_or_healthy_channel_is_on_no_trial(health: ChannelHealth, kind: FailureKind) -> None:
     fail(health, kind, retry_after_s=5.0)
     with health.trying(UP.id):
-        assert not health.on_trial(UP.id)
+        assert not health.is_on_trial(UP.id)
 
 
 def test_a_trial_ends_with_its_own_call_alone(health: ChannelHealth, mono: Mono) -> None:
@@ -222,8 +222,8 @@ def test_a_trial_ends_with_its_own_call_alone(health: ChannelHealth, mono: Mono)
                 pass
             fail(health, FailureKind.CLIENT)
             fail(health, FailureKind.RATE, retry_after_s=0.0)
-            assert health.on_trial(UP.id)
-        assert not health.on_trial(UP.id)
+            assert health.is_on_trial(UP.id)
+        assert not health.is_on_trial(UP.id)
 
 
 @pytest.mark.parametrize(("end", "name"), [("succeeded", "ok"), ("left", "half_open"), ("failed", "cooling")])
@@ -234,14 +234,14 @@ def test_a_trial_decides(health: ChannelHealth, mono: Mono, end: str, name: str)
             health.note_success(UP.id)
         elif end == "failed":
             fail(health, FailureKind.SERVER)
-    assert (health.on_trial(UP.id), health.state(UP).name) == (False, name)
+    assert (health.is_on_trial(UP.id), health.state(UP).name) == (False, name)
 
 
 def test_a_trial_that_breaks_is_over(health: ChannelHealth, mono: Mono) -> None:
     half_open(health, mono)
     with pytest.raises(ZeroDivisionError), health.trying(UP.id):
         raise ZeroDivisionError
-    assert not health.on_trial(UP.id)
+    assert not health.is_on_trial(UP.id)
 
 
 def test_a_missing_model_is_paused_alone(health: ChannelHealth, mono: Mono) -> None:

@@ -51,7 +51,7 @@ SHAPES = [
 def test_finds_the_message(doc: object) -> None:
     said = _read(doc)
     assert said.message.count("too bad") == 1
-    assert said.json
+    assert said.is_json
 
 
 def test_keeps_type_code_param_and_id() -> None:
@@ -130,7 +130,7 @@ def test_forbidden_fields_are_named() -> None:
 )
 def test_a_body_that_is_not_json_gives_an_excerpt(body: bytes, message: str) -> None:
     said = read_error(body)
-    assert (said.message, said.json) == (message, False)
+    assert (said.message, said.is_json) == (message, False)
 
 
 def test_long_texts_are_cut() -> None:
@@ -170,8 +170,8 @@ def test_odd_bodies_do_no_harm(doc: object) -> None:
 
 
 def test_hostile_pages_take_no_time() -> None:
-    assert read_error(b"<title" * 200_000).json is False
-    assert read_error(b"<script>" * 100_000 + b"<" * 100_000).json is False
+    assert read_error(b"<title" * 200_000).is_json is False
+    assert read_error(b"<script>" * 100_000 + b"<" * 100_000).is_json is False
 
 
 @pytest.mark.parametrize(

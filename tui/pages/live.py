@@ -27,7 +27,7 @@ from tui.pages import list_page, live_actions
 from tui.pages.base import Verb
 from tui.pages.list_page import ListPage
 from tui.pages.live_source import FOUND_LIMIT, LiveSource, count_unseen, load_found, load_page, note_seen, progress_text
-from tui.receipt import mark_of, receipt, tone_of, unpriced
+from tui.receipt import has_no_price, mark_of, receipt, tone_of
 from tui.session import ConsoleSession
 from tui.text import LIMIT, Part, content, fit_groups, lines, safe
 from tui.widgets.text_block import LeadLine
@@ -138,8 +138,8 @@ def _columns(session: ConsoleSession) -> Iterator[Column[CallView]]:
         "cost",
         "Cost",
         9,
-        lambda c: "no price" if unpriced(c, board) else _cost(c),
-        tone=lambda c: "warn" if unpriced(c, board) else "live" if c.state == "running" else "",
+        lambda c: "no price" if has_no_price(c, board) else _cost(c),
+        tone=lambda c: "warn" if has_no_price(c, board) else "live" if c.state == "running" else "",
         right=True,
     )
     yield _name_column("channel", "Channel", (11, 18), channel_text, rank=4, dim=True)

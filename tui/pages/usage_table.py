@@ -26,7 +26,7 @@ NO_QUERY = Query()
 
 
 class SeriesRow(msgspec.Struct, frozen=True):
-    """A row of the table."""
+    """The sums of one token, model or other value, with its colour in the chart."""
 
     key: str
     name: str

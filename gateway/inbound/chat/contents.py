@@ -180,7 +180,7 @@ def _read_part(part: _Part, where: str) -> TextPart | MediaPart:
         case "text" | "input_text" | "output_text" | "summary_text" | "reasoning_text" | "refusal":
             is_refusal = part.type == "refusal"
             raw, name = (part.refusal, "refusal") if is_refusal else (part.text, "text")
-            return TextPart(raw=check_text(raw, f"{where}.{name}"), cache=part.cache, refusal=is_refusal)
+            return TextPart(raw=check_text(raw, f"{where}.{name}"), cache=part.cache, is_refusal=is_refusal)
         case kind if kind in _LINKED and (image := part.link) is not None:
             name = kind.removeprefix("input_").removesuffix("_url")
             return image_part(

@@ -290,7 +290,7 @@ class _MessageReader:
             signed = tuple(block for block in message.thinking_blocks if rawjson.at(block, "type") in types)
             blocks.append(ThoughtPart(signed=signed, maker=SealKind.ANTHROPIC, name="messages[].thinking_blocks"))
         if not parts and not rawjson.is_null(message.refusal):
-            parts = [TextPart(raw=check_text(message.refusal, f"{where}.refusal"), refusal=True)]
+            parts = [TextPart(raw=check_text(message.refusal, f"{where}.refusal"), is_refusal=True)]
         blocks += parts
         made = {part.id for part in parts if isinstance(part, CallPart)}
         for number, call in enumerate(message.tool_calls or ()):

@@ -24,12 +24,12 @@ IN_PROGRESS = "in_progress"
 
 
 def field(name: bytes, value: bytes) -> bytes:
-    """Returns a field of an event."""
+    """Returns ``,"name":value``, for an event that is joined from its fields."""
     return b',"%b":%b' % (name, value)
 
 
 class OutputItem:
-    """One item."""
+    """An item of the response's ``output``. Its methods return the events that a stream has for it."""
 
     def __init__(self, id: str, kind: str, **head: object) -> None:
         self._head = {"id": id, "type": kind, **head}

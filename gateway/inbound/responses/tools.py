@@ -41,7 +41,7 @@ _WRITTEN_KINDS = [f'"{kind}"'.encode() for kind in ToolKind if kind is not ToolK
 
 
 class ClientTool(msgspec.Struct, frozen=True):
-    """A tool as the client knows it."""
+    """The kind and name that the client gave a tool, which a translation sends as a function."""
 
     kind: ToolKind
     name: str

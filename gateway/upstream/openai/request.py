@@ -110,7 +110,7 @@ class _MessageWriter:
                 self._messages.append({"role": "user", "content": self._content(turn.parts, media)})
 
     def finish(self) -> list[JsonObject]:
-        """Returns all messages."""
+        """Returns the messages, once the system message and the media that were held back are in their places."""
         self._add_held_media()
         if self._system_parts:
             self._messages.insert(0, {"role": "system", "content": self._content(self._system_parts)})
@@ -177,7 +177,7 @@ class _MessageWriter:
         mark = _cache_mark(part.cache, self._vendor)
         if isinstance(part, MediaPart):
             return {**_media(part, self._vendor), **mark}
-        if part.refusal:
+        if part.is_refusal:
             return {"type": "refusal", "refusal": part.raw}
         return {"type": "text", "text": part.raw, **mark}
 

@@ -60,7 +60,7 @@ CALL = CallPart(id="c", name="f", arguments=msgspec.Raw(b'{ "x": 1.0 }'), signat
             MediaPart(type="application/pdf", data="AA", name="a.pdf", where="x"),
             {"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,AA"}},
         ),
-        (_text("No.", refusal=True), {"type": "refusal", "refusal": "No."}),
+        (_text("No.", is_refusal=True), {"type": "refusal", "refusal": "No."}),
     ],
 )
 def test_parts_that_are_not_texts(part: Any, written: Any) -> None:
