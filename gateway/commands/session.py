@@ -18,7 +18,7 @@ import click
 import msgspec
 
 from gateway.client.control import ControlClient
-from gateway.client.launch import find_unless_silent
+from gateway.client.launch import BUSY_S, START_S, find_unless_silent
 from gateway.client.request import terminal_name
 from gateway.commands.base import HANDLES, HOME, HOST, PORT
 from gateway.commands.exit_codes import Exit, Quit
@@ -33,8 +33,8 @@ from gateway.runfile import Endpoint
 T = TypeVar("T")
 Work = Callable[[ControlClient], Awaitable[T]]
 
-BUSY_WAIT_S = 5.0
-"""How long a command waits for a silent server, or for a home that another process is using."""
+WAITS_S = {"server_slow": BUSY_S, "store_busy": START_S}
+"""How long a command waits for a silent server, and for a home that another process uses, such as a starting server."""
 
 NO_HOME = "no data in {home} yet; start with 'tollkeeper serve', or name the right folder with --home"
 NO_SERVER = "no server is running for {home}; start one with 'tollkeeper serve'"
@@ -56,12 +56,12 @@ async def reach(
             if needs_data:
                 raise Quit(NO_HOME.format(home=config.home), Exit.NOT_FOUND)
             config = msgspec.structs.replace(config, home=Path(stack.enter_context(TemporaryDirectory())))
-        deadline, endpoint = asyncio.get_running_loop().time() + BUSY_WAIT_S, None
+        began, endpoint = asyncio.get_running_loop().time(), None
         while endpoint is None:
             try:
                 endpoint = await _find_or_start(config, stack, listen=listen, running=running)
             except GatewayError as error:
-                if error.code not in ("server_slow", "store_busy") or asyncio.get_running_loop().time() >= deadline:
+                if asyncio.get_running_loop().time() >= began + WAITS_S.get(error.code, 0.0):
                     raise
                 await asyncio.sleep(0.1)
         yield ControlClient(endpoint, source=_source())

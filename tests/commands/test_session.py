@@ -1,5 +1,6 @@
 """Commands work in the same way with and without a running server."""
 
+import asyncio
 import gc
 import os
 import resource
@@ -136,7 +137,7 @@ def test_a_configuration_goes_to_another_home_and_back(tmp_path: Path) -> None:
 
 
 def test_a_home_in_use_by_somebody_who_cannot_be_asked(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "BUSY_WAIT_S", 0.2)
+    monkeypatch.setitem(session.WAITS_S, "store_busy", 0.2)
     store = Store.open(Config(home=home), now=lambda: Millis(0))
     ran = here(home, "token list")
     store.close()
@@ -153,7 +154,7 @@ def test_a_server_with_a_full_table_of_files_is_not_another_process(
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, before[1]))  # 0 to 2 are always open: no other number is allowed
     try:
         with monkeypatch.context() as patch:
-            patch.setattr(session, "BUSY_WAIT_S", 0.2)
+            patch.setitem(session.WAITS_S, "server_slow", 0.2)
             patch.setattr(launch, "ASK_S", 0.5)
             ran = here(served.home, line)
     finally:
@@ -166,6 +167,14 @@ def test_a_home_that_is_in_use_for_a_moment_is_waited_for(home: Path) -> None:
     store = Store.open(Config(home=home), now=lambda: Millis(0))
     Timer(0.3, store.close).start()
     assert here(home, "token list").code == 0
+
+
+@pytest.mark.hasty(10)
+async def test_a_server_that_takes_long_to_start_is_waited_for(home: Path) -> None:
+    starting = Store.open(Config(home=home), now=lambda: Millis(0))
+    asyncio.get_running_loop().call_later(9, starting.close)
+    async with session.reach(Config(home=home)) as client:
+        assert (await client.status()).state == "embedded"
 
 
 def test_a_home_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
