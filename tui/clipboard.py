@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from functools import partial
 
-from textual.app import ComposeResult
+from textual.app import App, ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
@@ -41,7 +41,7 @@ def copy_text(node: DOMNode, text: str, message: str) -> None:
     programs = clipboard_programs(os.environ)
     osc52 = accepts_osc52(os.environ) if fits_osc52 else False
     if osc52 is not False:
-        node.app.copy_to_clipboard(text)
+        App.copy_to_clipboard(node.app, text)  # what the console replaces
     for command in programs:
         node.app.run_worker(partial(_pipe, command, text), thread=True, exit_on_error=False, group="clipboard")
     if node.app.is_headless or programs or osc52:

@@ -4,6 +4,7 @@ from textual.widgets import ContentSwitcher
 from textual.worker import WorkerFailed
 
 from tui.actions import PAGE_IDS, Action
+from tui.clipboard import copy_text
 from tui.exit_status import ExitStatus
 from tui.feed import ConsoleFeed
 from tui.key_queue import DIALOG_WORKERS, KeyQueueApp
@@ -64,6 +65,11 @@ class ConsoleApp(KeyQueueApp[ExitStatus]):
     def open_page(self, page: str) -> None:
         """Open a page like ``action_page``, from code that cannot await."""
         self.run_worker(self.action_page(page), group=DIALOG_WORKERS)
+
+    def copy_to_clipboard(self, text: str) -> None:
+        """Copy what was selected with the mouse or in an input, as everything else is copied."""
+        if text:
+            copy_text(self, text, "Copied what is selected.")
 
     def action_act(self, verb: str) -> None:
         raise NotImplementedError

@@ -94,6 +94,15 @@ async def test_what_cannot_be_copied_is_shown(text: str, why: str, monkeypatch: 
         assert not app.screen.is_modal
 
 
+@pytest.mark.parametrize(("keys", "copied"), [("shift+home ctrl+c", "st:err"), ("ctrl+x", "")])
+async def test_selected_text_is_copied_like_any_other(keys: str, copied: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with shown("live") as (app, pilot, _):
+        environment(monkeypatch, TERM="xterm-256color")
+        await press(app, pilot, "/", "=st:err", *keys.split())
+        said = f"Copied what is selected.\n{clipboard.NOTE}"
+        assert (app.clipboard, words(app)) == (copied, [said] if copied else [])
+
+
 @pytest.mark.parametrize("key", ["c", "Y"])
 async def test_a_call_gives_the_curl_line_that_makes_it(key: str) -> None:
     async with shown("live") as (app, pilot, owner):
