@@ -1,4 +1,4 @@
-"""Receipt: what a call used, cost and tried, as labelled rows, which the console and ``usage show`` print.
+"""Receipt: what a call used, cost and tried, as labelled rows, which the console and ``usage show`` print; and a price.
 
 The texts contain what clients and upstreams sent: make them safe before they are drawn.
 """
@@ -7,9 +7,11 @@ from collections.abc import Iterator, Sequence
 
 from gateway.domain.call import BUDGET_MARK, EXPLAINED_MARKS, PASSED_MARK, Attempt, mark_values, request_size, wait_of
 from gateway.domain.cost import UNIT_WORDS, counts_billed
-from gateway.domain.human_values import brief_multiplier, call_duration, count_text
-from gateway.domain.money import brief_dollars, dollars
-from gateway.domain.price import Rates
+from gateway.domain.human_values import brief_multiplier, call_duration, count_text, local_time, tier_text
+from gateway.domain.money import brief_dollars, dollars, typed_dollars
+from gateway.domain.price import RATE_WORDS, Rates
+from gateway.domain.price_kinds import rule_text
+from gateway.domain.price_view import PriceView
 from gateway.domain.query import speed_of
 from gateway.domain.text import word
 from gateway.domain.units import MILLION
@@ -107,8 +109,7 @@ def _cost_text(call: CallView) -> str:
 
 def _cost_rows(call: CallView, *, unpriced: bool) -> Iterator[ReceiptRow]:
     if unpriced:
-        price_set = f"'tollkeeper price set {word(call.model)} --like OTHER' sets one"
-        yield "cost", [(f"no price: counted, not charged, and no dollar budget stops it; {price_set}", "warn")]
+        yield "cost", [(missing_price(call.model), "warn")]
     else:
         yield "cost", [(_cost_text(call), "")]
     amounts = [f"held {dollars(call.held_nanos)}"] if call.held_nanos else []
@@ -119,6 +120,37 @@ def _cost_rows(call: CallView, *, unpriced: bool) -> Iterator[ReceiptRow]:
         yield "", [(DOT.join(amounts), "dim")]
     if call.possible_nanos:
         yield "", [(f"the upstream may have billed {dollars(call.possible_nanos)} that was not charged here", "warn")]
+
+
+def missing_price(model: str, *, refused: bool = False) -> str:
+    """Returns what happens to calls of a model without a price, and how to set one. ``refused``: they are refused."""
+    effect = "calls are refused" if refused else "counted, not charged, and no dollar budget stops it"
+    return f"no price: {effect}; 'tollkeeper price set {word(model)} --like OTHER' sets one"
+
+
+def price_parts(view: PriceView | None, model: str, *, refused: bool = False) -> Iterator[Part]:
+    """Yields a whole price, or what ``missing_price`` returns."""
+    if view is None:
+        yield missing_price(model, refused=refused), "warn"
+        return
+    if view.free:
+        yield f"free   ({view.source})", "ok"
+        return
+    amounts = {"in": view.input_nanos, "out": view.output_nanos, "cached": view.cached_input_nanos}
+    amounts |= {"cache write": view.cache_write_nanos, "long cache write": view.cache_write_long_nanos}
+    amounts |= {RATE_WORDS[name]: nanos for name, nanos in view.extras.items()}
+    yield "   ".join(f"{name} {typed_dollars(nanos)}" for name, nanos in amounts.items() if nanos is not None), ""
+    if view.per_call_nanos:
+        yield f"   {dollars(view.per_call_nanos)} a call", ""
+    for rule in view.rules:
+        yield f"   {rule_text(rule)}", ""
+    if view.inherited_from:
+        yield f"   the price of {view.inherited_from}, which it stands for", "dim"
+    tiers = f"; above {', above '.join(map(tier_text, view.tier_prices))}" if view.tier_prices else ""
+    listed = f" of {local_time(view.as_of_ms)[:10]}" if view.as_of_ms else ""
+    yield f"   $ per million tokens, {view.source}{listed}{tiers}", "dim"
+    if view.stale:
+        yield "   this list is old; 'tollkeeper price import' checks for a newer one", "warn"
 
 
 def _try_rows(call: CallView) -> Iterator[ReceiptRow]:

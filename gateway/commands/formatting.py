@@ -140,26 +140,9 @@ def price(view: PriceView | None) -> str:
         return UNPRICED
     counts = [count_text(view.tiers, "tier")] if view.tiers else []
     counts += [count_text(len(view.rules), "rule")] if view.rules else []
-    return _rates(view) + "".join(f", {count}" for count in ([] if view.free else counts))
-
-
-def _rates(view: PriceView) -> str:
-    if view.free:
-        return "free"
     call = f" + {dollars(view.per_call_nanos)} a call" if view.per_call_nanos else ""
-    return f"{dollars(view.input_nanos)} / {dollars(view.output_nanos)}{call}"
-
-
-def price_words(view: PriceView | None, model: str, *, refused: bool = False) -> str:
-    """Returns a price with its tiers, or how to set one. ``refused``: whether calls of unpriced models are refused."""
-    if view is None:
-        effect = "calls are refused" if refused else "counted, not charged"
-        return f"{UNPRICED}: {effect}; 'tollkeeper price set {word(model)} --like OTHER' sets one"
-    tiers = [
-        f"; {dollars(tier.input)} / {dollars(tier.output)} for inputs above {tier.above:,} tokens"
-        for tier in view.tier_prices
-    ]
-    return _rates(view) + "".join(tiers) + (f" (the price of {view.inherited_from})" if view.inherited_from else "")
+    rates = f"{dollars(view.input_nanos)} / {dollars(view.output_nanos)}{call}"
+    return "free" if view.free else ", ".join([rates, *counts])
 
 
 async def why_sees_none(client: ControlClient, token: TokenView) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import click
 
 from gateway.client.control import ControlClient
+from gateway.client.receipt import price_parts
 from gateway.commands import formatting
 from gateway.commands.base import Noun
 from gateway.commands.completion import MODELS, TOKENS
@@ -90,7 +91,7 @@ def show_model(name: str, *, as_json: bool) -> None:
 def _pairs(detail: ModelDetail, *, refused: bool) -> Iterator[tuple[str, str]]:
     """Yields the details. ``refused`` is whether the settings refuse calls of unpriced models."""
     yield "model", detail.name
-    yield "price", formatting.price_words(detail.price, detail.name, refused=refused)
+    yield "price", "".join(text for text, _ in price_parts(detail.price, detail.name, refused=refused))
     published = formatting.published_price(detail)
     yield "listed", f"{published} by the upstream's list" if published else ""
     source = "the upstream's list" if detail.context_source == UPSTREAM else detail.context_source

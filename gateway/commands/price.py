@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 import click
 
 from gateway.client.control import ControlClient
+from gateway.client.receipt import missing_price
 from gateway.commands import formatting
 from gateway.commands.base import Command, Noun
 from gateway.commands.completion import CHANNELS, MODELS, comma_separated
@@ -230,7 +231,7 @@ def _details(view: PriceView | None, model: str, *, refused: bool) -> Iterator[t
     """Yields the details of a price. ``refused`` is whether the settings refuse calls of unpriced models."""
     yield "model", model
     if view is None:
-        yield "price", formatting.price_words(None, model, refused=refused)
+        yield "price", missing_price(model, refused=refused)
         return
     yield "price of", view.inherited_from and f"{view.inherited_from}, which {model} stands for"
     yield "price", "free" if view.free else "in dollars per million tokens:"

@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from gateway.client.control import ControlClient
+from gateway.client.decision import decision_rows
 from gateway.commands import formatting
 from gateway.commands.base import Command
 from gateway.commands.completion import MODELS, TOKENS
@@ -15,16 +16,11 @@ from gateway.commands.output import ListColumn, out_view
 from gateway.commands.session import run
 from gateway.commands.usage import find_call
 from gateway.domain.call import CHAT_API, is_call_id
-from gateway.domain.diagnosis import PartyView, Why, request_like, size_text
+from gateway.domain.diagnosis import Why, request_like
 from gateway.domain.errors import NotFound, error_class
-from gateway.domain.human_values import brief_multiplier, pause_text, state_word
-from gateway.domain.money import brief_dollars, dollars
-from gateway.domain.price_view import price_range
-from gateway.domain.text import plain, word
+from gateway.domain.human_values import state_word
+from gateway.domain.money import brief_dollars
 from gateway.domain.views import BudgetView
-
-CACHE = "marked for the vendor's cache where the client sets no marks: reading it costs less, writing to it more"
-
 
 REQUEST = ListColumn("Request", lambda r: r.conversion, drop=3)
 """This column is empty for chat completions."""
@@ -99,42 +95,10 @@ def why(token: str, model: str | None, *, as_json: bool, **values: Any) -> None:
 
 
 def _pairs(answer: Why) -> Iterator[tuple[str, str]]:
-    yield "result", f"{answer.status} {answer.code}".strip() + f": {answer.message}"
-    yield "what to do", answer.fix
-    if answer.then is not None:
-        yield "next problem", f"{answer.then.status} {answer.then.code}: {answer.then.message}"
-        yield "what to do", answer.then.fix
+    yield "call", f"{answer.model} with token {answer.token} (group {answer.group})"
     yield "api", answer.api if answer.api != CHAT_API else ""
-    yield "token", f"{answer.token} (group {answer.group})"
-    yield "model", f"{answer.model}: {'visible' if answer.visible else 'hidden'}: {answer.rule}"
-    yield "fallbacks", ", ".join(answer.fallbacks)
-    for fallback in answer.unused_fallbacks:
-        yield "no fallback", f"{plain(fallback.model)}: {fallback.rule}; {fallback.fix}".removesuffix("; ")
-    times = f" {brief_multiplier(answer.multiplier)}" if answer.multiplier != 1_000_000 else ""
-    price = formatting.price_words(answer.price, answer.model, refused=answer.refuses_unpriced)
-    yield "price", price + (times if answer.price else "")
-    yield "channels ask", price_range(answer.prices) if answer.prices else ""
-    if answer.hold_nanos is None and answer.visible:
-        yield "size", f"{size_text(answer)}; --prompt-tokens and --max-tokens say how large the call is"
-    if answer.hold_nanos is not None:
-        size = answer.hold_text + ("; the highest of the model and its fallbacks" if answer.fallbacks else "")
-        yield "hold", f"{dollars(answer.hold_nanos)} for {size}"
-    if marked := [route.channel for route in answer.routes if route.cache_marks and route.chance]:
-        yield "prompt cache", f"{CACHE}; 'tollkeeper channel edit {word(marked[0])} --no-cache-marks' stops that"
-    for party in answer.parties:
-        yield f"{party.kind} {plain(party.name, 30)}".rstrip(), "; ".join(_remaining_lines(answer, party))
-
-
-def _remaining_lines(answer: Why, party: PartyView) -> Iterator[str]:
-    if party.kind == "account":
-        yield f"{brief_dollars(answer.available_nanos)} available"
-    for budget in party.budgets:
-        yield _budget(budget)
-    for limit in party.limits:
-        reset = f", all in {pause_text(limit.whole_in_ms / 1000)}" if limit.whole_in_ms else ""
-        yield f"{limit.name}: {limit.left:,} of {limit.limit:,} left{reset}"
-    if party.kind != "account" and not (party.budgets or party.limits):
-        yield "no budget and no limit"
+    for label, parts in decision_rows(answer, lambda budget: [[(_budget(budget), "")]]):
+        yield label, "".join(text for text, _ in parts)
 
 
 def _budget(budget: BudgetView) -> str:

@@ -5,7 +5,7 @@ from urllib.parse import quote
 import pytest
 from msgspec.structs import replace
 
-from gateway.commands import formatting, output
+from gateway.commands import output
 from gateway.commands.exit_codes import Exit
 from gateway.domain.channel import UpstreamPrices
 from gateway.domain.price import Price, Tier
@@ -52,8 +52,8 @@ def test_prices_for_longer_inputs_are_in_every_list() -> None:
     assert "Longer" not in run("price", "list", answers={"GET /prices": [PRICE], **NEWS}).out
     models = run("model", "list", answers={"GET /models": [replace(MODEL, price=tiered)], "GET /account": ACCOUNT})
     assert "$2.50 / $10.00, 1 tier" in models.out
-    words = "$2.50 / $10.00; $6.00 / $22.50 for inputs above 200,000 tokens"
-    assert formatting.price_words(tiered, "m") == words
+    shown = run("model", "show", "gpt-4o", answers={"GET /models/gpt-4o": replace(DETAIL, price=tiered)}).out
+    assert "above 200k=6/22.50" in next(line for line in shown.splitlines() if line.startswith("price"))
 
 
 def test_a_model_with_several_prices_has_a_range() -> None:
@@ -232,13 +232,13 @@ def test_a_local_server_s_price_has_no_time() -> None:
 def test_a_missing_price_says_what_to_do() -> None:
     missing = {"GET /prices": [], "GET /models/odd%20one": replace(DETAIL, name="odd one", price=None)}
     for settings, effect in (
-        (Settings(), "counted, not charged"),
+        (Settings(), "counted, not charged, and no dollar budget stops it"),
         (Settings(refuse_unpriced=True), "calls are refused"),
     ):
         control = Control({**missing, "GET /settings": settings})
         for noun in ("price", "model"):
             ran = run(noun, "show", "odd one", control=control)
-            text = f"unpriced: {effect}; 'tollkeeper price set 'odd one' --like"
+            text = f"no price: {effect}; 'tollkeeper price set 'odd one' --like"
             assert (ran.code, text in ran.out) == (0, True)
     assert run("price", "show", "nobody", answers=missing).code == Exit.NOT_FOUND
 

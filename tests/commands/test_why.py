@@ -43,7 +43,7 @@ def test_the_api_and_what_happens_to_its_requests_are_shown() -> None:
     control = Control({"GET /why": replace(FOUND, api="messages", routes=routes)})
     told = run("why", "laptop", "gpt-4o", "--api", "messages", control=control).out
     assert "api=messages" in control.asked[0][0]
-    assert "api            messages" in told
+    assert "api        messages" in told
     assert [line.split()[0] for line in told.splitlines() if line.endswith("native      -")] == ["demo"]
     assert [line.split()[0] for line in told.splitlines() if line.endswith("translated  -")] == ["slow"]
     usual = run("why", "laptop", "gpt-4o", answers={"GET /why": FOUND}).out
@@ -59,7 +59,7 @@ def asked(found: Why) -> Control:
     return Control({"GET /why": found})
 
 
-HOLD = "hold           $0.0017384 for 1,000 input and 4,096 output tokens, as the request sets no limit"
+HOLD = "$0.0017384 for 1,000 input and 4,096 output tokens, as the request sets no limit"
 UNPAID = replace(FOUND, works=False, status=429, code="insufficient_quota", hold_nanos=None)
 OFF = replace(FOUND, works=False, status=401, code="token_disabled", refuses_unpriced=True)
 HELD = replace(FOUND, fallbacks=[], max_tokens=5_000, hold_tokens=1_100)
@@ -69,8 +69,8 @@ MARKED = replace(FOUND, routes=[replace(ROUTE, cache_marks=True)])
 @pytest.mark.parametrize(
     ("found", "told", "untold"),
     [
-        (OFF, "unpriced: calls are refused; ", "not charged"),
-        (UNPAID, "size           1,000 input tokens, no limit of output; --prompt-tokens and --max-tokens say", ""),
+        (OFF, "no price: calls are refused; ", "not charged"),
+        (UNPAID, "size       1,000 input tokens, no limit of output\n", ""),
         (FOUND, "", "size "),
         (replace(UNPAID, visible=False), "", "size "),
         (HELD, "1,000 input and 100 output tokens of the 5,000 that the request allows\n", ""),
@@ -78,7 +78,7 @@ MARKED = replace(FOUND, routes=[replace(ROUTE, cache_marks=True)])
         (replace(FOUND, holds_rest=True), "input tokens and as many output tokens as the rest pays for", ""),
         (replace(FOUND, hold_output=4096), "1,000 input and 4,096 output tokens, by the token's --hold-output", ""),
         (replace(FOUND, hold_tokens=1000), "for 1,000 input tokens;", ""),
-        (MARKED, "prompt cache   marked for the vendor's cache where the client sets no marks", ""),
+        (MARKED, "cache      prompts are marked for it where the client sets no marks: reading costs less", ""),
         (MARKED, "'tollkeeper channel edit demo --no-cache-marks' stops that", ""),
         (FOUND, "", "cache"),
     ],
@@ -91,7 +91,7 @@ def test_what_is_told_of_a_decision(found: Why, told: str, untold: str) -> None:
 def test_a_call_is_explained_as_one_like_it_would_be_now() -> None:
     control = Control({f"GET /calls/{CALL.id}": replace(CALL, stream=True, input_tokens=77), "GET /why": FOUND})
     out = run("why", CALL.id, control=control).out
-    assert out.startswith("request        like that call: 77 input tokens; assumed: no limit of its output\n")
+    assert out.startswith("request    like that call: 77 input tokens; assumed: no limit of its output\n")
     asked = control.asked[-1][0]
     for part in (f"token={CALL.token_id}", f"model={CALL.model}", "prompt_tokens=77", "stream=true"):
         assert part in asked
@@ -107,17 +107,21 @@ def test_the_decision_and_its_reasons() -> None:
     ran = run("why", "laptop", "gpt-4o", control=asked(FOUND))
     assert ran.code == 0
     lines = ran.out.splitlines()
-    assert lines[0] == "result         200: channel 'demo' would be tried first: priority 5"
+    assert lines[0] == "call       gpt-4o with token laptop (group default)"
+    assert [line[11:] for line in lines[1:3]] == ["✓ it would be sent", FOUND.message]
     (price,) = [line for line in lines if line.startswith("price ")]
-    assert price.startswith("price          unpriced: counted, not charged; 'tollkeeper price set gpt-4o --like OTHER'")
-    assert f"{HOLD}; the highest of the model and its fallbacks" in lines
-    assert "fallbacks      small, tiny" in lines
-    assert "no fallback    huge: the token may not use it; 'tollkeeper token edit laptop'" in lines
-    assert "account        $9.00 available" in lines
-    assert "group default  no budget and no limit" in lines
-    (token,) = [line for line in lines if line.startswith("token laptop")]
-    assert "day: $3.80 of $5.00 and 987,655 of 1,000,000 tokens left until" in token
-    assert token.endswith("; requests: 3 of 60 left, all in 20 s")
+    assert price.startswith(
+        "price      no price: counted, not charged, and no dollar budget stops it; 'tollkeeper price "
+    )
+    assert f"held       {HOLD}; the highest of the model and its fallbacks" in lines
+    assert "fallbacks  small, tiny" in lines
+    fallback = lines.index("fallback   ✗ huge: the token may not use it")
+    assert lines[fallback + 1] == "           → 'tollkeeper token edit laptop'"
+    assert "account    $9.00 available" in lines
+    assert "group      default · no budgets, no limits" in lines
+    budget, limit = lines[lines.index("token      laptop") + 1 :][:2]
+    assert "day: $3.80 of $5.00 and 987,655 of 1,000,000 tokens left until" in budget
+    assert limit == "           3 of 60 requests left, all again in 20 s"
     assert lines[-1].split()[:9] == ["slow", "priority", "5", "1", "-", "paused", "2", "gpt-4o", "="]
     assert lines[-1].endswith("echo  paused for 30 s: 429")
 
@@ -125,7 +129,7 @@ def test_the_decision_and_its_reasons() -> None:
 def test_a_refusal_is_a_failure_and_says_what_to_do() -> None:
     ran = run("why", "laptop", "gpt-4o", control=asked(REFUSED))
     assert ran.code == Exit.NOT_FOUND
-    assert "what to do     'tollkeeper model list'" in ran.out
+    assert "           → 'tollkeeper model list'\n" in ran.out
     assert ran.err == "tollkeeper: a call would be rejected with 404 model_not_found: 'tollkeeper model list'\n"
 
 

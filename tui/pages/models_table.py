@@ -6,10 +6,11 @@ from itertools import chain
 import msgspec
 from textual.content import Content
 
-from gateway.domain.human_values import brief_context, brief_multiplier, tier_text
+from gateway.client.receipt import price_parts
+from gateway.domain.human_values import brief_context, brief_multiplier
 from gateway.domain.money import dollars
-from gateway.domain.price import RATE_WORDS, PriceDraft
-from gateway.domain.price_kinds import PRICE, rule_text
+from gateway.domain.price import PriceDraft
+from gateway.domain.price_kinds import PRICE
 from gateway.domain.price_view import PriceView, draft_of, example_cost, price_range
 from gateway.domain.units import MILLION, Nanos
 from gateway.domain.views import ChannelView, ModelView
@@ -17,7 +18,6 @@ from tui import format as fmt, glyphs
 from tui.charts import spark
 from tui.columns import Column, number_column, text_column
 from tui.listing import PageListing
-from tui.session import ConsoleSession
 from tui.text import TextCard, content, safe
 
 Rate = Callable[[PriceView], int | None]
@@ -93,7 +93,8 @@ class ModelsListing(PageListing[ModelRow]):
         model, card = row.view, TextCard(width)
         context = brief_context(model.context, model.context_source, " tokens")
         card.line((safe(model.name), "bold"), f"   context {context}" if context else "")
-        card.row("price", *price_text(model.price, self.session, refused=self.session.board.refuses_unpriced))
+        price = price_parts(model.price, model.name, refused=self.session.board.refuses_unpriced)
+        card.row("price", *((safe(self.session.advice(text), 1_000), tone) for text, tone in price))
         if model.prices:
             card.row("channels", (price_range(model.prices, fmt.price), "dim"))
         if model.published is not None:
@@ -141,39 +142,6 @@ class ModelsListing(PageListing[ModelRow]):
             for factor, name in sorted(factors.items(), reverse=True)[:4]
         ]
         card.row("example", f"10k in + 1k out = {'   '.join(parts)}")
-
-
-def price_text(price: PriceView | None, session: ConsoleSession, *, refused: bool) -> Iterator[tuple[str, str]]:
-    """Yields a whole price in words. ``refused``: whether calls of models without a price are refused."""
-    if price is None:
-        effect = "refused (page 9 can change that)" if refused else "counted but not charged"
-        edit_key, free_key = session.key("models.edit"), session.key("models.free")
-        yield f"none: calls are {effect}; {edit_key} sets a price, {free_key} makes it free", "warn"
-        return
-    if price.free:
-        yield f"free   ({safe(price.source)})", "ok"
-        return
-    yield f"in {fmt.price(price.input_nanos)}   out {fmt.price(price.output_nanos)}", ""
-    for nanos, label in (
-        (price.cached_input_nanos, "cached"),
-        (price.cache_write_nanos, "cache write"),
-        (price.cache_write_long_nanos, "long cache write"),
-    ):
-        if nanos is not None:
-            yield f"   {label} {fmt.price(nanos)}", ""
-    if price.per_call_nanos:
-        yield f"   {dollars(price.per_call_nanos)} a call", ""
-    for name, nanos in price.extras.items():
-        yield f"   {RATE_WORDS[name]} {fmt.price(nanos)}", ""
-    for rule in price.rules:
-        yield f"   {rule_text(rule)}", ""
-    if price.inherited_from:
-        yield f"   the price of {safe(price.inherited_from)}, which it stands for", "dim"
-    tiers = f"; above {', above '.join(map(tier_text, price.tier_prices))}" if price.tier_prices else ""
-    listed = f" of {fmt.day(price.as_of_ms)}" if price.as_of_ms else ""
-    yield f"   $ per million tokens, {safe(price.source)}{listed}{tiers}", "dim"
-    if price.stale:
-        yield f"   this list is old; {session.key('models.import')} checks for a newer one", "warn"
 
 
 def _columns() -> Iterator[Column[ModelRow]]:

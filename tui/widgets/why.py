@@ -13,17 +13,13 @@ from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.widgets import Input, Static
 
-from gateway.domain.diagnosis import ASSUMED, Obstacle, PartyView, RouteView, Why, request_like, size_text
+from gateway.client.decision import decision_rows
+from gateway.domain.diagnosis import ASSUMED, RouteView, Why, request_like
 from gateway.domain.errors import GatewayError
-from gateway.domain.human_values import brief_multiplier
-from gateway.domain.money import dollars
-from gateway.domain.price_view import price_range
-from gateway.domain.units import MILLION
-from gateway.domain.views import CallView
+from gateway.domain.views import BudgetView, CallView
 from tui import format as fmt, glyphs
 from tui.budgets import budget_parts, by_unit
 from tui.clipboard import copy_text
-from tui.pages.models_table import price_text
 from tui.screens import DialogScreen
 from tui.session import ConsoleSession
 from tui.text import Part, TextCard, content, key_hints, lines, safe, safe_lines
@@ -143,78 +139,16 @@ def _including(name: str, names: Sequence[str]) -> list[str]:
 def why_text(answer: Why, session: ConsoleSession, width: int) -> Content:
     """Returns the whole answer, in lines of at most ``width`` cells."""
     card = TextCard(width, label=11)
-    _add_verdict(card, answer, session)
-    card.line("")
-    mark: Part = (glyphs.OK, "ok") if answer.visible else (glyphs.FAILED, "bad")
-    card.row("visible", mark, f" {safe(answer.rule)}")
-    if answer.fallbacks:
-        card.row("fallbacks", safe(", ".join(answer.fallbacks)))
-    for unused in answer.unused_fallbacks:
-        card.row(
-            "fallback", (glyphs.FAILED, "bad"), f" {safe(unused.model, 60)}: {safe(session.advice(unused.rule), 1_000)}"
-        )
-        card.row("", (f"{glyphs.RIGHT} {safe(session.advice(unused.fix), 1_000)}", "key") if unused.fix else "")
-    factor = f"   group {safe(answer.group, 40)} {brief_multiplier(answer.multiplier)}"
-    card.row(
-        "price",
-        *price_text(answer.price, session, refused=answer.refuses_unpriced),
-        factor if answer.multiplier != MILLION else "",
-    )
-    if answer.prices:
-        card.row("", (f"{price_range(answer.prices, fmt.price)} at its channels", "dim"))
-    if answer.hold_nanos is None and answer.visible:
-        card.row("size", size_text(answer))
-    if answer.hold_nanos is not None:
-        card.row("held", f"{dollars(answer.hold_nanos)}", (f"   {answer.hold_text}", "dim"))
-    if answer.sticky and sum(bool(route.place) for route in answer.routes) > 1:
-        card.row("sticky", "a conversation stays at the channel that answered it, although others come first")
-    if any(route.cache_marks and route.chance for route in answer.routes):
-        card.row("cache", "prompts are marked for it", ("   where the client sets no marks", "dim"))
-    for party in answer.parties:
-        _add_party(card, answer, party)
+    for label, parts in decision_rows(answer, _budget_lines):
+        card.row(label, *((safe(session.advice(text), 1_000), tone) for text, tone in parts))
     card.line("")
     _add_routes(card, answer, session.now())
     return card.content()
 
 
-def _add_verdict(card: TextCard, answer: Why, session: ConsoleSession) -> None:
-    if answer.works:
-        resort = next((route for route in answer.routes if route.last_resort), None)
-        if resort is None:
-            card.row("verdict", (f"{glyphs.OK} it would be sent", "ok"))
-        else:
-            text = f"{glyphs.WARNING} it would be sent to {safe(resort.channel, 40)}, although it is not healthy"
-            card.row("verdict", (text, "warn"), ("   no other channel is left", "dim"))
-        return
-    card.row("verdict", (f"{glyphs.FAILED} {answer.status} {safe(answer.code)}", "bad"))
-    _add_problem(card, answer, session)
-    if answer.retry_after_s is not None:
-        card.row("", (f"retry in {fmt.countdown(0, round(answer.retry_after_s * 1000))}", "warn"))
-    if answer.then is not None:
-        card.row("after that", (f"{glyphs.FAILED} {answer.then.status} {safe(answer.then.code)}", "bad"))
-        _add_problem(card, answer.then, session)
-
-
-def _add_problem(card: TextCard, answer: Why | Obstacle, session: ConsoleSession) -> None:
-    """Add an obstacle and what to do about it. The message may already end with that."""
-    message, fix = session.advice(answer.message), session.advice(answer.fix)
-    card.row("", safe(message.removesuffix(fix).rstrip("; ") if fix else message, 1_000))
-    if fix:
-        card.row("", (f"{glyphs.RIGHT} {safe(fix, 1_000)}", "key"))
-
-
-def _add_party(card: TextCard, answer: Why, party: PartyView) -> None:
-    bare = "   no budgets, no limits" if not (party.budgets or party.limits) else ""
-    if party.kind == "account":
-        card.row(party.kind, f"{dollars(answer.available_nanos)} available")
-    else:
-        card.row(party.kind, safe(party.name, 40), (bare, "dim"))
-    for budget in by_unit(party.budgets):
-        card.row("", f"{budget.window.value:<5} ", *budget_parts(budget, 8))
-    for limit in party.limits:
-        left = f"{limit.left:,} of {limit.limit:,} {safe(limit.name)} left"
-        again = f", full again in {fmt.countdown(0, limit.whole_in_ms)}" if limit.whole_in_ms else ""
-        card.row("", (left, "bad" if limit.left <= 0 else ""), (again, "dim"))
+def _budget_lines(budget: BudgetView) -> Iterator[list[Part]]:
+    for each in by_unit([budget]):
+        yield [(f"{each.window.value:<5} ", ""), *budget_parts(each, 8)]
 
 
 def _add_routes(card: TextCard, answer: Why, now: int) -> None:

@@ -87,7 +87,7 @@ async def test_a_mapping_says_whose_price_it_has() -> None:
 async def test_where_calls_without_a_price_are_refused_the_page_says_so() -> None:
     async with shown("models", refuses_unpriced=True) as (app, pilot, owner):
         assert "1 without a price: refused" in screen(app)
-        await see(app, pilot, "none: calls are refused (page 9 can change that)", "G", "enter")
+        await see(app, pilot, "no price: calls are refused; e on page 5 (Models)", "G", "enter")
         await see(app, pilot, "Its calls will be refused.", "escape", "g", "d")
         await press(app, pilot, "escape")
         owner.refuses_unpriced = False

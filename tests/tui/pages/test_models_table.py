@@ -90,7 +90,7 @@ def test_prices_are_reported_in_words() -> None:
     assert "in 3   out 15   cached 0.30   cache write 1   $0.01 a call" in first
     assert "above 200k=6/22.50" in first
     assert "free" in free
-    assert "none: calls are counted but not charged" in none
+    assert "no price: counted, not charged, and no dollar budget stops it; e on page 5 (Models)" in none
     assert "by no channel" in none
 
 

@@ -78,7 +78,7 @@ STRANGE = {"message": "\x1b[2Jgone", "fix": "\x1b]0;x\x07", "rule": "[b]x[/]\x1b
                 "✗ 503 no_channel_available",
                 "anthropic is cooling",
                 "→ page 4 (Channels) shows the state of each",
-                "retry in 30s",
+                "retry in 30 s",
             ],
             "would be sent",
         ),
@@ -95,10 +95,10 @@ STRANGE = {"message": "\x1b[2Jgone", "fix": "\x1b]0;x\x07", "rule": "[b]x[/]\x1b
             [
                 "in 3   out 15",
                 "group batch x0.5",
-                "$0.009   1,000 input and",
+                "$0.009 for 1,000 input and",
                 "$12.00 available",
                 "month ███▎░░░░  41% $16.40/40",
-                "0 of 60 requests left, full again in 30s",
+                "0 of 60 requests left, all again in 30 s",
             ],
             "sticky",
         ),
@@ -124,7 +124,7 @@ STRANGE = {"message": "\x1b[2Jgone", "fix": "\x1b]0;x\x07", "rule": "[b]x[/]\x1b
         (
             {**WORKS, "routes": [replace(ANTHROPIC, chance=1.0, last_resort=True)]},
             [
-                "▲ it would be sent to anthropic, although it is not healthy   no other channel is left",
+                "▲ it would be sent to anthropic, although it is not healthy",
                 "▲ anthropic   first choice 100%",
             ],
             "✗",
