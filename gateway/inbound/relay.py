@@ -109,6 +109,9 @@ def _names_something(failure: Failure) -> bool:
 class NativeTap(AnswerState):
     """Reads one native answer while its bytes pass. A subclass knows the events of its API."""
 
+    streamed_kinds: frozenset[FailureKind] = frozenset()
+    """The kinds of failures that clients act on only if a stream tells them, and not a status."""
+
     def __init__(self, order: Order, channel: Channel) -> None:
         super().__init__(order, all_choices=True, native=True)
         self._channel = channel
@@ -221,8 +224,8 @@ class NativeStream(FramedStream):
             start = end
         out.append(events[passed:start])
         content = self._opening + b"".join(out)
-        is_known = self.events > 3 if self.failure is None else self.failure.kind is FailureKind.CLIENT
-        self._opening = b"" if self.reader.began or self.finished or is_known else content
+        can_pass = self.events > 3 if self.failure is None else self.failure.kind in self.reader.streamed_kinds
+        self._opening = b"" if self.reader.began or self.finished or can_pass else content
         self.held += len(self._opening)
         return b"" if self._opening else content
 

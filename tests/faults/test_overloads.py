@@ -62,3 +62,13 @@ async def test_a_native_client_sees_pings_that_go_on(gateway: Gateway, provider:
     provider.on("m", in_steps(*OPENING, OPENING[1], OPENING[1], 0.05, OVERLOADED))
     answer = await post(gateway, {**BODIES["/v1/messages"], "stream": True})
     assert (answer.body.count(b"event: ping"), answer.body.count(b"Overloaded")) == (3, 1)
+
+
+async def test_a_request_that_is_refused_in_its_stream_before_the_first_block_has_a_status(
+    gateway: Gateway, provider: Provider
+) -> None:
+    gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC)
+    refusal = {"type": "invalid_request_error", "message": "prompt is too long: 210000 tokens > 200000 maximum"}
+    provider.on("m", in_steps(*OPENING, event("error", error=refusal)))
+    answer = await post(gateway, {**BODIES["/v1/messages"], "stream": True})
+    assert (answer.status, answer.json["error"]["type"]) == (400, "invalid_request_error")

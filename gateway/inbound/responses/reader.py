@@ -11,6 +11,7 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.answer import StopWord
+from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel
 from gateway.domain.failure import AttemptFailed, Failure, UpstreamText
 from gateway.domain.json_text import TooManyElements
@@ -44,6 +45,8 @@ _MAX_EVENTS = 10_000
 
 class ResponsesReader(NativeTap):
     """Reads the events of one answer."""
+
+    streamed_kinds = frozenset({FailureKind.CLIENT})
 
     def __init__(self, order: Order, channel: Channel) -> None:
         super().__init__(order, channel)
