@@ -44,8 +44,6 @@ TEMPORARY = re.compile(r"\.(.+)\.\w{8}|(.+)\.tmp")
 """The name of a new file that is going to replace another one, by ``runfile`` or by the store. Another process may see
 it, and one that is killed may leave it behind.
 """
-INCIDENTAL = frozenset({".DS_Store", "lost+found"})
-"""Files that systems create in empty folders."""
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):
@@ -144,7 +142,7 @@ def make_home(folder: Path) -> None:
 def _names(folder: Path) -> set[str]:
     """Returns the names of a folder's files that count. A temporary file counts as the one that it will replace."""
     try:
-        return {_final_name(path.name) for path in folder.iterdir()} - INCIDENTAL
+        return {_final_name(path.name) for path in folder.iterdir()} - {".DS_Store", "lost+found"}  # made by systems
     except (FileNotFoundError, NotADirectoryError):
         return set()
 

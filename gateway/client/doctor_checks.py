@@ -29,8 +29,6 @@ NO_SERVER = "server_gone"
 """The error code for a server that is not running."""
 START_ADVICE = "start it with 'tollkeeper serve', or with 'tollkeeper' for the console as well"
 
-_PROXY_VARIABLES = frozenset({"http_proxy", "all_proxy"})
-"""Variables that make programs send requests to ``http://`` addresses to a proxy."""
 
 _PROGRAMS = {
     "claude-cli": "Claude Code",
@@ -164,7 +162,7 @@ def check_clock(ahead_ms: Mapping[str, int]) -> Step:
 
 def check_proxies(address: str, environ: Mapping[str, str]) -> Step:
     """Check that programs started here do not send their calls for this machine to a proxy."""
-    names = ", ".join(sorted(name for name in environ if name.lower() in _PROXY_VARIABLES and environ[name]))
+    names = ", ".join(sorted(name for name in environ if name.lower() in ("http_proxy", "all_proxy") and environ[name]))
     host = urlsplit(address).hostname or "127.0.0.1"
     if not names:
         return Step(name="the proxy variables", result="ok", text="none are set")

@@ -32,8 +32,6 @@ SEARCH_PARAMS = frozenset(
 )
 """Parameters that name something or search for it. A key in one of them stands for its owner."""
 
-KEY_COMMANDS = ("chat", "doctor", "env", "run")
-"""Commands that need the key itself, which is therefore not replaced by its handle."""
 
 ALIASES: Mapping[str, str] = {
     "ls": "list",
@@ -104,7 +102,7 @@ class Command(click.Command):
             if error.possibilities:
                 error.possibilities[:] = [name for name in error.possibilities if name not in DESTRUCTIVE_OPTIONS]
             raise
-        if not ctx.resilient_parsing and self.name not in KEY_COMMANDS:
+        if not ctx.resilient_parsing and self.name not in ("chat", "doctor", "env", "run"):  # which need the key itself
             _replace_keys(ctx)
         return unparsed
 

@@ -19,7 +19,6 @@ from gateway.domain.human_values import count_text
 from gateway.domain.text import plain
 from gateway.runfile import replace_file
 
-OTHER_FORMATS = (".json", ".yaml", ".yml")
 MARKS = {"added": "+", "changed": "~", "removed": "-"}
 COLOURS = {"added": "green", "changed": "yellow", "removed": "red"}
 
@@ -42,7 +41,7 @@ def export(file: str | None, *, yes: bool, as_json: bool) -> None:
     The same configuration always gives the same text. Keys of channels become references to environment variables;
     tokens are written without their keys.
     """
-    if file is not None and Path(file).suffix.lower() in OTHER_FORMATS:
+    if file is not None and Path(file).suffix.lower() in (".json", ".yaml", ".yml"):
         raise click.BadParameter(f"the configuration is written as TOML; name it {Path(file).stem}.toml")
     exported = run(lambda client: client.export_config())
     if as_json:

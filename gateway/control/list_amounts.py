@@ -124,17 +124,13 @@ def _variants(row: "ModelInfo", now: Millis) -> dict[str, list[tuple[Millis, dic
         if len(variant.when) != 1:
             continue  # our prices have no variants that two parameters select together
         ((parameter, name),) = variant.when.items()
-        if parameter in _SELECTORS and name in VARIANTS:
+        if parameter in ("processing", "service_tier", "speed") and name in VARIANTS:
             by_variant.setdefault(name, []).append((_start(variant.constraint), _amounts_in(variant.prices)))
     timelines = {}
     for name, changes in by_variant.items():
         starts = {Millis(0) if since <= now else since for since, _ in changes}
         timelines[name] = [(start, _amounts_at(changes, max(start, now))) for start in sorted(starts)]
     return timelines
-
-
-_SELECTORS = frozenset({"processing", "service_tier", "speed"})
-"""The request parameters whose values select a variant."""
 
 
 def _amounts_at(changes: "Sequence[tuple[Millis, dict[str, Any]]]", moment: Millis) -> dict[str, Any]:

@@ -43,8 +43,6 @@ from gateway.domain.token import Token
 from gateway.domain.units import Millis
 from gateway.inbound.api import InboundApi, InboundRequest
 
-_OTHER_MODELS = frozenset({"models", "fallbacks", "tools"})
-"""Fields that may name other models than the requested one."""
 NAMED_MODELS = 12
 """How many visible models an error lists."""
 
@@ -224,7 +222,7 @@ def entry_for(call: Call) -> ModelEntry:
     """Returns the model as the call's API reaches it. Raises NotFound, and BadRequest if no channel can answer."""
     context, api = call.context, call.context.origin.api
     entry = visible_entry(context.request.model, context.token, context.catalog)
-    if context.token.models and not _OTHER_MODELS.isdisjoint(context.request.fields):
+    if context.token.models and not {"models", "fallbacks", "tools"}.isdisjoint(context.request.fields):
         _check_other_models(context.token, context.request, context.catalog.visible(context.token))
     if not api.selects(context.request):
         return entry

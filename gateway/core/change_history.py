@@ -137,7 +137,7 @@ def _difference_texts(table: Table, name: str, old: Any, new: Any) -> tuple[str,
     texts = _text(table, name, old), _text(table, name, new)
     if texts[0] != texts[1]:
         return texts
-    if name in _SECRETS:  # their masks are equal
+    if name in ("key", "headers", "proxy"):  # their masks are equal
         return HIDDEN, HIDDEN
     return _exact_text(old), _exact_text(new)
 
@@ -206,7 +206,6 @@ _TEXTS: Mapping[tuple[Table, str], Callable[[Any], str]] = {
     ("channels", "models"): _models_text,
     ("grants", "nanos"): dollars,
 }
-_SECRETS = frozenset({"key", "headers", "proxy"})
 _LABELS = {"hint": "key", "key": "keys", "nanos": "amount"}
 """The labels of fields that are not shown by their names."""
 

@@ -42,9 +42,6 @@ _QUICK_KINDS = frozenset({FailureKind.SERVER, FailureKind.NETWORK})
 _BREAKER_KINDS = _QUICK_KINDS | {FailureKind.SLOW, FailureKind.CUT}
 _REFUSAL_KINDS = frozenset({FailureKind.AUTH, FailureKind.UNSET})
 
-_REFUSAL_STATUSES = frozenset({401, 403})
-"""The HTTP statuses that may mean a refused key. With any other, the upstream accepted it."""
-
 
 class HealthState(msgspec.Struct, frozen=True):
     """The current state of a channel or key."""
@@ -236,7 +233,7 @@ class ChannelHealth:
 
     def note_answer(self, channel: ChannelId, key: ChannelId | str, status: int) -> None:
         """Note that the upstream answered a call that then failed. Unless it refused the key, it accepted it."""
-        if status in _REFUSAL_STATUSES:
+        if status in (401, 403):  # the key may be refused
             return
         for id in (channel, ChannelId(key)):
             failures = self.failing.get(id)

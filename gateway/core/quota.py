@@ -43,9 +43,6 @@ from gateway.domain.token import Token
 from gateway.domain.units import Millis, Nanos
 from gateway.inbound.api import InboundRequest
 
-_BILLED_MODELS = frozenset({"tools", "fallbacks"})
-"""Fields that may name other models, which are billed to the call as well."""
-
 
 class CallNeed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The most that a call may use, and what that costs."""
@@ -110,7 +107,7 @@ def need_of(
     extras = PLAIN
     if price is not None and (price.extras or price.rules):
         extras = call_extras(request, effects.offers, price)
-    if not _BILLED_MODELS.isdisjoint(request.fields):
+    if "tools" in request.fields or "fallbacks" in request.fields:  # they may name models that are billed as well
         context = tokens + output.total
         advice = other_models_cost(request.fields, context, output.total, prices_of, extras.variants)
         extras = msgspec.structs.replace(extras, advisor_cost=advice) if advice else extras

@@ -20,8 +20,6 @@ from gateway.domain.json_text import SMALL, replace_lone_surrogates
 
 RESULTS_REPAIRED = "tool_results_repaired"
 """The mark of a request with calls without a result, results without a call, or two results of a call."""
-ARGUMENTS_REPAIRED = "tool_arguments_repaired"
-"""The mark of a request with a call whose arguments were not a JSON object."""
 INVALID_ARGUMENTS = "invalid_arguments"
 """The field that holds arguments which are not a JSON object."""
 NO_OUTPUT = TextPart(raw=msgspec.Raw(b'"[no output]"'))
@@ -122,7 +120,7 @@ class Transcript:
         try:
             _OBJECT.decode(data or b"{}")
         except (msgspec.DecodeError, RecursionError):
-            self._marks[ARGUMENTS_REPAIRED] = None
+            self._marks["tool_arguments_repaired"] = None
             repaired = rawjson.encode(object_of(data.decode("utf-8", "replace")))
             return msgspec.Raw(replace_lone_surrogates(repaired) if b"\\ud" in repaired else repaired)
         return msgspec.Raw(data or b"{}")

@@ -42,7 +42,6 @@ _HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
 
 CLIENT_STATUSES = frozenset({400, 413, 422})
 """Statuses of errors that clients get in the upstream's own words."""
-_ABSENT = frozenset({405, 501})
 
 
 def forwarded_headers(headers: Mapping[str, str], names: "re.Pattern[str]") -> dict[str, str]:
@@ -88,7 +87,7 @@ def native_failure(
     """
     paths = (optional.get(name, (name,) if is_rule(name) else ()) for name in failure.parameters)
     failure = msgspec.structs.replace(failure, parameters=tuple(chain.from_iterable(paths)), needs_responses=None)
-    is_absent = failure.status in _ABSENT and not failure.parameters
+    is_absent = failure.status in (405, 501) and not failure.parameters
     if is_absent or (failure.status == 404 and failure.kind is FailureKind.SERVER):
         return msgspec.structs.replace(failure, lacks_api=True)
     if failure.status == 404 and failure.kind is FailureKind.CLIENT and not _names_something(failure):

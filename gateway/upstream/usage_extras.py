@@ -20,7 +20,6 @@ SUSPECT_MARK = "suspect_usage"
 """The mark of a record whose report contradicted itself; see ``usage_report``."""
 EXTRA_MARK = "upstream_extra"
 """The mark of a call that the upstream charges for more than its tokens."""
-_UNPRICED_REGIONS = frozenset({"", "global", "not_available", "unknown"})
 _LISTS = {
     "promptTokensDetails": "input",
     "toolUsePromptTokensDetails": "input",
@@ -113,7 +112,7 @@ def _pricing_extras(report: Mapping[str, Any]) -> Iterator[str]:
     region, tier = report.get("inference_geo"), variant_of({**report, "speed": None})
     if tier:
         yield f"service_tier:{tier}"
-    if isinstance(region, str) and region not in _UNPRICED_REGIONS:
+    if isinstance(region, str) and region not in ("", "global", "not_available", "unknown"):
         yield f"inference_geo:{plain(region, 40)}"
     if at(report, "fallback_credit", "status", "type") == "redeemed":  # Anthropic bills written tokens as read ones
         yield "fallback_credit:redeemed"

@@ -8,9 +8,6 @@ from textual.widget import Widget
 from tui.actions import Action, key_text
 from tui.text import content, link
 
-ALWAYS_SHOWN = ("app.help", "app.leave")
-"""The actions that are always shown, at the right."""
-
 
 class Footer(Widget):
     """One line of keys."""
@@ -39,7 +36,7 @@ def fit_actions(actions: Sequence[Action], width: int) -> list[Action]:
 
 
 def _always_shown(actions: Sequence[Action]) -> list[Action]:
-    return [action for action in actions if action.id in ALWAYS_SHOWN and action.keys]
+    return [action for action in actions if action.id in ("app.help", "app.leave") and action.keys]
 
 
 def _key_link(action: Action) -> Content:

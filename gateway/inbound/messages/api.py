@@ -49,7 +49,6 @@ _SETTINGS = (
 )
 """Fields that the model does not read. The input bound counts them, because a vendor may bill text in them."""
 _KNOWN_FIELDS = frozenset({"model", "messages", "system", "tools", "max_tokens", "stream", *_SETTINGS})
-_SCHEMA_SIGNS = (b'"format"', b'"schema"')
 _FORWARDED = re.compile("anthropic-(?!dangerous-direct-browser-access$).*")
 """Headers that go to the vendor: all of Anthropic's, except one that a browser needs only to call it directly."""
 _SESSION = re.compile(r"_session_([0-9a-fA-F-]{8,64})\Z")
@@ -168,7 +167,7 @@ def _prompt_parts(fields: Fields, messages: bytes) -> tuple[Fields, list[msgspec
     others: Fields = {}
     for name in fields.keys() - _KNOWN_FIELDS:
         text = plain_escapes(fields[name])
-        if any(contains(text, sign) for sign in _SCHEMA_SIGNS):
+        if any(contains(text, sign) for sign in (b'"format"', b'"schema"')):
             schemas.append(fields[name])
         else:
             others[name] = fields[name]

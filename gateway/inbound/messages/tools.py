@@ -26,7 +26,6 @@ _UNREADABLE = frozenset(
     }
 )
 """Fields of inputs and results of the vendor's tools that say nothing to a model, or only to Claude."""
-_SCREEN_TOOLS = ("computer", "browser")
 TOOL_CHANGE_TYPES = frozenset({"tool_addition", "tool_removal"})
 """The types of blocks that change which tools are offered."""
 USUAL_BLOCKS = frozenset(
@@ -165,7 +164,7 @@ def _name_of(tool: msgspec.Raw) -> str:
 def _offer(tool: _Tool, where: str) -> ToolOffer | None:
     """Returns the offer; None if the vendor runs the tool. Raises BadRequest for screen control, or without a name."""
     kind = tool.type or "custom"
-    if kind.startswith(_SCREEN_TOOLS):
+    if kind.startswith(("computer", "browser")):
         raise unsupported_param(where, f"a tool of type '{plain(kind, 40)}' has no counterpart there")
     offer = ToolOffer(name=tool.name, cache=tool.cache_control, where=f"{where}.input_schema")
     for name, (description, schema) in _CLIENT_TOOLS.items():

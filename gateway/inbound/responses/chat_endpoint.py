@@ -29,8 +29,6 @@ _CHAT_FIELDS = STANDARD_FIELDS - {"messages", "tools", "tool_choice", "functions
 _FLAT_TYPES = ("function", "custom", None)
 """The types of tools that may be flat, with the name next to the type. Anthropic's tools have no type."""
 _REWRITTEN = ("tools", "messages")
-_ANTHROPIC_BLOCKS = (b'"tool_use"', b'"tool_result"')
-"""The types of Anthropic's blocks that a chat's messages cannot hold."""
 
 
 class ChatEndpoint(ChatCompletions):
@@ -98,7 +96,7 @@ def _with_nested_tools(request: InboundRequest) -> InboundRequest:
     choice = rawjson.maybe(fields.get("tool_choice"))
     if isinstance(choice, dict) and (word := _as_chat_choice(choice)) is not None:
         fields["tool_choice"] = rawjson.raw(word)
-    if any(contains(fields["messages"], kind) for kind in _ANTHROPIC_BLOCKS):
+    if any(contains(fields["messages"], kind) for kind in (b'"tool_use"', b'"tool_result"')):
         chat = write_chat(translate_chat(Order(fields=fields, model="")), OPENROUTER)  # which has cache marks
         fields["messages"] = chat.fields["messages"]
         request = msgspec.structs.replace(request, removed=chat.removed)

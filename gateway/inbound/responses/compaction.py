@@ -36,8 +36,6 @@ from gateway.upstream.adapter import DialectAdapter, WholeAnswer
 from gateway.upstream.vendors import speaks_responses, vendor_of
 
 PATH = "/responses/compact"
-_TRIGGER_VENDORS = frozenset({"openai", "azure"})
-"""Vendors known to read the trigger. Others may ignore it, and answer as if it was not there."""
 _PATH_MISSING = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.NOT_IMPLEMENTED})
 
 
@@ -129,7 +127,7 @@ def plan_compaction(
 
     if not lacks_api and speaks_responses(channel):
         native = native_order(order, channel.overrides)
-        if not at_path and vendor_of(channel).name in _TRIGGER_VENDORS:
+        if not at_path and vendor_of(channel).name in ("openai", "azure"):  # others may ignore the trigger
             return AttemptPlan(ResponsesRelay(chat), native, native=True)
         summaries = RenderingAdapter(ResponsesRelay(chat), make_renderer, make_renderer)
         if not at_path:

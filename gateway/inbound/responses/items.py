@@ -28,7 +28,6 @@ _ROLES = {"user": "user", "assistant": "assistant", "system": "system", "develop
 _CALL_KINDS = {"custom_tool_call" if kind is ToolKind.CUSTOM else f"{kind}_call": kind for kind in ToolKind}
 """The kinds of tools by the types of items with their calls."""
 _OUTPUT_TYPES = frozenset({"tool_search_output", *(f"{call_type}_output" for call_type in _CALL_KINDS)})
-_SEARCH_TYPES = ("tool_search_call", "tool_search_output")
 _DESCRIBED_TYPES = frozenset(
     {
         *("web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "computer_call"),
@@ -97,7 +96,7 @@ class InputReader:
         kind = item.kind
         if kind == "message":
             self._read_message(item, where)
-        elif kind in _SEARCH_TYPES and item.call_id is None:  # OpenAI's servers made it
+        elif kind in ("tool_search_call", "tool_search_output") and item.call_id is None:  # OpenAI's servers made it
             self.tools.add(item.tools or (), f"{where}.tools")
             self._describe(kind, raw, where)
         elif kind in _CALL_KINDS:

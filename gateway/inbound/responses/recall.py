@@ -20,8 +20,6 @@ from gateway.domain.sse import BOM, parse
 from gateway.inbound.json_body import read_body
 from gateway.inbound.responses.summary import COMPACTIONS
 
-_ENDED = frozenset({"completed", "incomplete"})
-
 Value = TypeVar("Value")
 
 
@@ -149,7 +147,7 @@ def kept_of(request: RecalledRequest, data: bytes, call: str) -> KeptResponse | 
     except (ValueError, RecursionError):
         return None
     is_kept_elsewhere = answer.store and request.stored and not is_own
-    if answer.object != "response" or answer.status not in _ENDED or is_kept_elsewhere:
+    if answer.object != "response" or answer.status not in ("completed", "incomplete") or is_kept_elsewhere:
         return None
     return KeptResponse(
         id=answer.id,

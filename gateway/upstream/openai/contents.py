@@ -58,8 +58,6 @@ _REASONING = ("reasoning_content", "reasoning", "reasoning_text", "thinking")
 """Fields with the reasoning. The last two are from Copilot and small servers, and are copied to the first."""
 _REASONING_LISTS = ("reasoning_details", "reasoning_steps")
 """Fields of OpenRouter and Perplexity with the reasoning in parts."""
-_CALL_TYPES = ("tool_use", "tool_call", "function_call", "function")
-"""Types of parts that are tool calls."""
 _TEXTS = ("text", "refusal", "value", "parts")
 """Fields of a part with its text, or with an object or a list that has it."""
 _REASONING_TEXTS = ("text", "summary", "thinking", "content", "reasoning", "thought")
@@ -90,7 +88,7 @@ def _join_parts(holder: Fields, content: msgspec.Raw) -> None:
     for part in parts if isinstance(parts, list) else [parts]:
         if isinstance(part, dict) and part.get("type") in ("thinking", "reasoning"):
             thoughts.append(_text_in(part, _REASONING_TEXTS))
-        elif isinstance(part, dict) and part.get("type") in _CALL_TYPES:
+        elif isinstance(part, dict) and part.get("type") in ("tool_use", "tool_call", "function_call", "function"):
             calls.append(_tool_call(part))
         elif url := _part_image(part):
             images.append({"type": "image_url", "image_url": {"url": url}})

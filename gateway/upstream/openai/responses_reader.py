@@ -45,13 +45,11 @@ _WHOLE_TEXTS = {f"{name.removesuffix('delta')}done": kind for name, kind in _PIE
 """The kinds of texts, by the types of the events that have the whole text."""
 _PARTS = {"output_text": BlockKind.TEXT, "text": BlockKind.TEXT, "refusal": BlockKind.REFUSAL}
 """The kinds of texts, by the types of a message's parts."""
-_OWN_ITEMS = ("", "message", "reasoning", "function_call")
 REPORTS = ("usage", "service_tier", "cost")
 """Fields of a response that tell what it costs."""
 ENDS = {f"response.{status}": status for status in ("completed", "incomplete", "failed", "cancelled", "done")}
 """The statuses of responses by their last events. ``done`` is Realtime's, whatever the status."""
 ERROR_EVENTS = ("error", "response.error")
-_FAILED = frozenset({"failed", "cancelled"})
 _VAGUE = rawjson.raw("server_error")
 """A code that says nothing."""
 COMMENTARY: Fields = {"phase": rawjson.raw("commentary")}
@@ -200,7 +198,7 @@ class OutputReader(AnswerReader):
 
     def _note_item(self, item: Fields, number: int) -> None:
         ids = {rawjson.text_at(item.get("id"))} - {""}
-        is_own = rawjson.text_at(item.get("type")) in _OWN_ITEMS
+        is_own = rawjson.text_at(item.get("type")) in ("", "message", "reasoning", "function_call")
         self._other_ids = self._other_ids - ids if is_own else self._other_ids | ids
         if rawjson.text_at(item.get("phase")) == "commentary":
             self._comments.setdefault(number, "")
@@ -311,7 +309,7 @@ def failure_of(response: Fields, event: Fields, status: str, channel: Channel) -
     Some upstreams write the error of a failed one next to it, and some an empty one. OpenRouter's code may be just
     ``server_error``, and its own type is next to the error.
     """
-    has_failed = not _FAILED.isdisjoint((status, rawjson.text_at(response.get("status"))))
+    has_failed = not {"failed", "cancelled"}.isdisjoint((status, rawjson.text_at(response.get("status"))))
     holders = (response, event) if has_failed else (response,)
     errors = [holder["error"] for holder in holders if rawjson.maybe(holder.get("error"))]
     if not (errors or has_failed):
