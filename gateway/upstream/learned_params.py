@@ -16,7 +16,7 @@ from gateway.domain.units import ChannelId, Millis
 from gateway.upstream.efforts import EFFORT, NO_EFFORT, refuses_force
 from gateway.upstream.refused_params import BETA, EVERY_BETA, MESSAGES, ROLE
 from gateway.upstream.request_rules import fit_request
-from gateway.upstream.tool_schemas import SCHEMAS
+from gateway.upstream.tool_schemas import SCHEMAS, STRICT
 from gateway.upstream.vendors import Vendor, vendor_of
 
 NEVER_DROPPED = frozenset(
@@ -167,7 +167,7 @@ def _may_learn(name: str, order: Order, channel: Channel, used: Collection[str])
         return _was_limited(order) and not set(CAPS).intersection(used)
     conversation = order.conversation
     if conversation is not None and (
-        name in (SCHEMAS, INCLUDE)
+        name in (SCHEMAS, STRICT, INCLUDE)
         or (name == "tool_choice" and conversation.choice.mode)
         or (conversation.choice.forced and name not in used and refuses_force(order.fields, [name]))
     ):

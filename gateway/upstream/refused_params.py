@@ -96,7 +96,10 @@ _WORDS = {
     **dict.fromkeys(("presence_penalty", "frequency_penalty"), lazy_pattern(r"(?i)penalty is not enabled")),  # Gemini
     "user_id": lazy_pattern(r"(?i)metadata\.user_id: string should|'user_id': string does not"),
     MESSAGES + "reasoning_content": lazy_pattern(r"(?i)cannot pass both content and thinking"),  # gpt-oss
-    "tools[].strict": lazy_pattern(r"for function\b.{0,100} is required to be supplied and to be"),  # OpenAI
+    "tools[].strict": lazy_pattern(  # OpenAI and Anthropic
+        r"(?i)for function\b.{0,100} is required to be supplied and to be|too many strict tools|compiled grammar is too"
+        r"|\bschemas? (?:contains too many|is too complex)|circular reference detected in schema|: for '\w+' type, "
+    ),
     "max_tokens": lazy_pattern(r"max_tokens\W{1,3}and\W{1,3}max_completion_tokens"),  # both of them
     "context_management": lazy_pattern("Anthropic's context management"),  # OpenRouter
     "include": lazy_pattern(r"(?i)encrypted content is not supported"),

@@ -28,6 +28,18 @@ _NUMBERS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximu
 COMBINATIONS = frozenset({"anyOf", "oneOf", "allOf"})
 """Keywords that are refused at the top of a schema, and whose arguments are merged there."""
 _DATA = frozenset({"enum", "const", "default", "examples", "required"})
+STRICT = "tools[].strict"
+"""Stands for a server that refuses strict schemas: they have too many parameters, or refer to themselves."""
+_COMPILED = frozenset(
+    {
+        *("$ref", "$defs", "definitions", "type", "properties", "required", "items", "enum", "const"),
+        *("default", "title", "description", "pattern", *COMBINATIONS),
+    }
+)
+"""Keywords that Claude compiles into the grammar of an answer, as far as their values allow."""
+_VALUES = COMBINATIONS | {"type", "properties", "enum", "const", "$ref"}
+"""Keywords of which a schema has at least one, unless it allows any value."""
+_FORMATS = frozenset({"date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"})
 
 
 def with_valid_schemas(tools: Any) -> Any:
@@ -47,6 +59,45 @@ def _with_valid_schema(tool: Any) -> Any:
         return {**tool, "function": _with_valid_schema({"parameters": {}, **function})}
     name = next((name for name in ("input_schema", "parameters") if isinstance(rawjson.at(tool, name), dict)), "")
     return {**tool, name: _object_schema(_valid(tool[name]))} if name else tool
+
+
+def strict_schema(schema: Any) -> dict[str, Any] | None:
+    """Returns a schema as Claude takes it for strict tools and answers, written as by Anthropic's SDKs: objects have no
+    other members than those named, and descriptions say what is not compiled. None if it allows any value somewhere.
+    """
+    try:
+        return _close_objects(_valid(rawjson.value(rawjson.encode(schema))))
+    except ValueError:
+        return None
+
+
+def _close_objects(schema: Any) -> dict[str, Any]:
+    """Returns a strict schema. Raises ValueError if the schema allows any value, or members of any name."""
+    is_map = "object" in (rawjson.at(schema, "type") or "") and "properties" not in schema
+    if is_map or not isinstance(schema, dict) or not _VALUES & schema.keys():
+        raise ValueError("any value is allowed")
+    if schema.get("additionalProperties", False) is not False or "patternProperties" in schema:
+        raise ValueError("members of any name are allowed")
+    kept = {name: _strict_value(name, value) for name, value in schema.items() if _is_compiled(name, value)}
+    lost = {name: value for name, value in schema.items() if name not in kept and name != "additionalProperties"}
+    if "oneOf" in kept:
+        kept["anyOf"] = kept.pop("oneOf")
+    if lost:
+        kept["description"] = f"{rawjson.text_at(kept, 'description')}\n\n{rawjson.encode(lost).decode()}".strip()
+    return {**kept, "additionalProperties": False} if "properties" in kept else kept
+
+
+def _is_compiled(name: str, value: Any) -> bool:
+    is_few = name == "minItems" and value in (0, 1)
+    return name in _COMPILED or is_few or (name == "format" and str(value) in _FORMATS)
+
+
+def _strict_value(name: str, value: Any) -> Any:
+    if name in _MAPS:
+        return {key: _close_objects(part) for key, part in value.items()}
+    if name in COMBINATIONS:
+        return [_close_objects(part) for part in value]
+    return _close_objects(value) if name == "items" else value
 
 
 def _object_schema(schema: dict[str, Any]) -> dict[str, Any]:
@@ -86,7 +137,8 @@ def _newer_names(schema: dict[str, Any]) -> dict[str, Any]:
     if isinstance(kind := named.get("type"), str) and (parts := rawjson.list_at(named, "anyOf")):
         del named["type"]  # Kimi wants it in the alternatives; a list of types would multiply what was held for
         named["anyOf"] = [{"type": kind, **part} if part and isinstance(part, dict) else part for part in parts]
-    if "array" in (named.get("type") or "") and "prefixItems" not in named:
+    kind = named.get("type")
+    if isinstance(kind, str | list) and "array" in kind and "prefixItems" not in named:
         named.setdefault("items", {})
     return named
 

@@ -22,7 +22,7 @@ from tests.upstream.makers import channel
 MODELS = {Dialect.ANTHROPIC: "claude-sonnet-4-5", Dialect.GEMINI: "gemini-2.5-flash", Dialect.OPENAI: "m"}
 PNG, PDF, WAV = "iVBORw0KGgoAAAA=", "JVBERi0xLjQ=", "UklGRiQAAAA="
 FUNCTION = {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {"x": {}}}}}
-STRICT = {"type": "function", "function": {**FUNCTION["function"], "strict": True}}  # type: ignore[dict-item]
+STRICT = {"type": "function", "function": {"name": "look", "strict": True, "parameters": {"properties": {}}}}
 USE = {"name": "look", "input_schema": {"type": "object", "properties": {"x": {}}}}
 MARK = {"type": "ephemeral"}
 FORM = {"type": "json_schema", "json_schema": {"name": "f", "schema": {"type": "object", "title": "Tollhouse"}}}

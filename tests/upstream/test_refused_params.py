@@ -37,6 +37,22 @@ def _names(error: Any, **outer: Any) -> tuple[str, ...]:
             "Invalid schema for function 'f': In context=(), 'required' is required to be supplied and to be an array.",
             ("strict", "tools[].strict"),
         ),
+        # Anthropic, of what it compiles into a grammar
+        *(
+            (message, ("strict", "tools[].strict"))
+            for message in (
+                "Too many strict tools (21). The maximum number of strict tools supported is 20. Try",
+                "Schemas contains too many optional parameters (25), which would make grammar compilation inefficient.",
+                "Schema is too complex for compilation. Try reducing the number of tools or simplifying tool schemas.",
+                "The compiled grammar is too large, which would cause performance issues. Simplify your",
+                "tools.0.custom: Invalid schema: Circular reference detected in schema definitions: A -> A.",
+                "tools.3.custom: For 'object' type, 'additionalProperties' must be explicitly set to false",
+            )
+        ),
+        (
+            "output_config.format.schema: For 'integer' type, properties maximum, minimum are not supported",
+            ("minimum", "strict", "tools[].strict"),
+        ),
         # LiteLLM
         (
             "litellm.UnsupportedParamsError: bedrock does not support parameters: ['seed', 'user'], for model=x.",

@@ -259,6 +259,7 @@ def test_what_is_nested_too_deeply_is_left_to_the_upstream() -> None:
             {"type": "string", "anyOf": [{"enum": ["a"]}, {"type": "null"}]},
             {"anyOf": [{"type": "string", "enum": ["a"]}, {"type": "null"}]},
         ),
+        ({"type": 5}, {}),
         ({"type": "string", "anyOf": [{}, True]}, {"anyOf": [{}, True]}),
         ({"type": ["string", "null"], "anyOf": [{}]}, {"type": ["string", "null"], "anyOf": [{}]}),
         ({"properties": {"enum": {"type": "int"}, "required": True}}, {"properties": {"enum": {}, "required": True}}),

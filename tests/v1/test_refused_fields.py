@@ -54,6 +54,7 @@ def refusing(gateway: Gateway, provider: Provider, *messages: str, **fields: Any
             "tools.input_examples",
         ),
         (f"tools.0.custom.strict: {UNKNOWN}", {"tools": [{**TOOL, "strict": True}]}, "tools.strict"),
+        ("Too many strict tools (21).", {"tools": [{**TOOL, "strict": True}]}, "tools.strict"),
         (
             f"system.0.cache_control.ephemeral.scope: {UNKNOWN}",
             {"system": [{"type": "text", "text": "Be brief.", "cache_control": MARK}]},
@@ -210,6 +211,23 @@ async def test_a_refused_effort_becomes_the_nearest_one_and_others_stay(
     low = json.loads(json.dumps(body).replace("xhigh", "low").replace("max", "low"))
     answer = await gateway.client.ask("POST", path, dumps({**said, **low}))
     assert (provider.last.json, answer.head.get("x-gateway-dropped-params")) == ({**said, **low}, "")
+
+
+async def test_strict_tools_of_a_chat_are_not_strict_where_claude_refuses_them(
+    gateway: Gateway, provider: Provider
+) -> None:
+    message = "The compiled grammar is too large, which would cause performance issues."
+    gateway.channel(provider.base_url, "m=claude-sonnet-4-5", dialect=Dialect.ANTHROPIC)
+    provider.on("claude-sonnet-4-5", reply(refusal(message), status=400), obey)
+    schema: Doc = {"type": "object", "properties": {}, "additionalProperties": False}
+    tool = {"type": "function", "function": {"name": "f", "parameters": schema, "strict": True}}
+    asked = dumps({"model": "m", "tools": [tool], "messages": PLAIN["messages"]})
+    answers = [await gateway.client.ask("POST", "/v1/chat/completions", asked) for _ in range(2)]
+    assert [answer.status for answer in answers] == [200, 200]
+    sent = [exchange.json["tools"] for exchange in provider.exchanges]
+    ordinary = {"name": "f", "input_schema": schema}
+    assert sent == [[{**ordinary, "strict": True}], [ordinary], [ordinary]]
+    assert answers[1].head.get("x-gateway-dropped-params") == "tools[].strict"
 
 
 @pytest.mark.parametrize("strict", [False, True])

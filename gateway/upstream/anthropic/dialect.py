@@ -22,7 +22,7 @@ from gateway.upstream.anthropic.reader import MessageReader
 from gateway.upstream.call_memory import Recall
 from gateway.upstream.efforts import BUDGETS, nearest_level
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, endpoint
-from gateway.upstream.tool_schemas import SCHEMAS, with_valid_schemas
+from gateway.upstream.tool_schemas import SCHEMAS, STRICT, strict_schema, with_valid_schemas
 from gateway.upstream.translation import Parameters, conversation_of, read_caps, refusal_of, with_limit
 
 VERSION = "2023-06-01"
@@ -46,6 +46,8 @@ class AnthropicDialect(ChannelDialect):
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
         parameters, model = Parameters(order, learned), model_of(served.upstream_name)
         served = with_limit(served, learned)
+        if STRICT in learned.dropped:
+            model = msgspec.structs.replace(model, structured=False)
         try:
             cap = parameters.take_output_cap()
             max_tokens = _max_tokens(cap, model, served, order.output_budget)
@@ -150,15 +152,20 @@ def _body(parameters: Parameters, model: AnthropicModel, max_thinking: int, reca
 def _tools_and_format(parameters: Parameters, model: AnthropicModel, body: dict[str, Any]) -> dict[str, Any]:
     """Returns the fields for tools and the answer's form: a line in the system prompt for JSON without a schema."""
     form = parameters.take_format()
+    schema = strict_schema(form.schema) if model.structured else None
+    if schema is None and not rawjson.is_null(form.schema):
+        model = msgspec.structs.replace(model, structured=False)
     forbids_parallel = parameters.take("parallel_tool_calls", bool) is False
     conversation, thinking = parameters.conversation, _thinks(body)
     tools, choice = tools_and_choice(conversation, form, model, thinking=thinking, forbids_parallel=forbids_parallel)
+    if sum("strict" in tool for tool in tools) < sum(bool(offer.strict) for offer in conversation.allowed_tools):
+        parameters.drop(STRICT)
     fields: dict[str, Any] = {"tools": tools, "tool_choice": choice}
     if rawjson.is_null(form.schema):
         line = [{"type": "text", "text": JSON_LINE}] if form.type in JSON_FORMATS else []
         return {**fields, "system": body["system"] + line}
-    if model.structured:
-        output_format = {"type": "json_schema", "schema": form.schema}
+    if schema is not None:
+        output_format = {"type": "json_schema", "schema": schema}
         fields["output_config"] = {**body.get("output_config", {}), "format": output_format}
     return fields
 

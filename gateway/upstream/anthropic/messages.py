@@ -4,7 +4,8 @@ The rules of the API: user and assistant take turns, and the user begins; no mes
 assistant message are at the beginning of the next user message; a system message among the messages, where the model
 accepts one, follows a user's message, and an assistant's message or nothing follows it.
 
-A model that takes no JSON schema for its answer gets a tool instead, ``json_response``, whose input is the answer.
+A model that takes no JSON schema for its answer, or not this one, gets a tool, ``json_response``, whose input is the
+answer.
 """
 
 import base64
@@ -32,7 +33,7 @@ from gateway.upstream.answer_formats import JSON_FORMATS, ResponseFormat
 from gateway.upstream.anthropic.models import AnthropicModel
 from gateway.upstream.call_memory import Recall
 from gateway.upstream.message_shapes import FILLER, GO_ON
-from gateway.upstream.tool_schemas import COMBINATIONS, merge_combinations
+from gateway.upstream.tool_schemas import COMBINATIONS, merge_combinations, strict_schema
 from gateway.upstream.translation import NameRules, check_address, conversation_of, schema_fields
 
 Block = dict[str, Any]
@@ -264,8 +265,8 @@ def _tool(offer: ToolOffer, model: AnthropicModel) -> dict[str, Any]:
     tool: dict[str, Any] = {"name": TOOLS.valid_name(offer.name), "input_schema": _schema(offer)}
     if offer.description:
         tool["description"] = offer.description
-    if offer.strict and model.structured:
-        tool["strict"] = True
+    if offer.strict and model.structured and (strict := strict_schema(tool["input_schema"])):
+        tool |= {"input_schema": strict, "strict": True}
     return _mark_cached(tool, offer.cache)
 
 

@@ -113,11 +113,32 @@ def test_anthropics_own_words_win() -> None:
     assert {name: body[name] for name in (*own, "metadata")} == {**own, "metadata": {"user_id": "u"}}
 
 
+def _form(**schema: Any) -> Any:
+    return {"type": "json_schema", "json_schema": {"schema": {"type": "object", **schema}}}
+
+
 def test_a_schema_is_an_output_format_or_else_a_tool() -> None:
-    form = {"type": "json_schema", "json_schema": {"schema": {"type": "object"}}}
-    body = _body(NEW, response_format=form, reasoning_effort="high")
-    assert body["output_config"] == {"effort": "high", "format": {"type": "json_schema", "schema": {"type": "object"}}}
-    assert _body(OLD, response_format=form)["tool_choice"] == {"type": "tool", "name": "json_response"}
+    body = _body(NEW, response_format=_form(properties={}), reasoning_effort="high")
+    closed = {"type": "object", "properties": {}, "additionalProperties": False}
+    assert body["output_config"] == {"effort": "high", "format": {"type": "json_schema", "schema": closed}}
+    assert _body(OLD, response_format=_form())["tool_choice"] == {"type": "tool", "name": "json_response"}
+
+
+def test_a_schema_that_claude_does_not_compile_is_a_tool() -> None:
+    body = _body(response_format=_form(additionalProperties={"type": "string"}))
+    (tool,) = body["tools"]
+    assert (tool["name"], tool["input_schema"]["additionalProperties"]) == ("json_response", {"type": "string"})
+    assert (body["tool_choice"]["name"], "output_config" in body) == ("json_response", False)
+
+
+def test_refused_strict_schemas_are_not_strict() -> None:
+    strict = function("f")
+    strict["function"]["strict"] = True
+    asked: dict[str, Any] = {"tools": [strict], "response_format": _form(properties={})}
+    assert (b'"strict":true' in (sent := _prepared(**asked)).body, sent.dropped) == (True, ())
+    sent = _prepared(learned=LearnedRefusals(dropped=("tools[].strict",)), **asked)
+    assert [tool["name"] for tool in json.loads(sent.body)["tools"]] == ["f", "json_response"]
+    assert (b"strict" in sent.body, sent.dropped) == (False, ("tools[].strict",))
 
 
 @pytest.mark.parametrize("form", ["json_object", "json_schema"])

@@ -79,8 +79,60 @@ def test_a_tool_is_strict_where_the_model_supports_that() -> None:
     cache = {"type": "ephemeral"}
     strict = {**F, "function": {**F["function"], "strict": True}, "cache_control": cache}
     described = {"name": "f", "description": "Does f.", "input_schema": F["function"]["parameters"]}
-    assert _equip(tools=[strict])["tools"] == [{**described, "strict": True, "cache_control": cache}]
+    closed = {**described["input_schema"], "additionalProperties": False}
+    expected = {**described, "input_schema": closed, "strict": True, "cache_control": cache}
+    assert _equip(tools=[strict])["tools"] == [expected]
     assert _equip(TOOL, tools=[strict])["tools"] == [{**described, "cache_control": cache}]
+
+
+CLOSED = {"type": "object", "additionalProperties": False}
+
+
+@pytest.mark.parametrize(
+    ("schema", "strict"),
+    [
+        ({"type": "string"}, {"type": "string"}),
+        (
+            {"type": "integer", "description": "An hour.", "minimum": 0, "maximum": 23},
+            {"type": "integer", "description": 'An hour.\n\n{"minimum":0,"maximum":23}'},
+        ),
+        ({"type": "string", "format": "date"}, {"type": "string", "format": "date"}),
+        ({"type": "string", "format": "regex"}, {"type": "string", "description": '{"format":"regex"}'}),
+        (
+            {"type": "array", "minItems": 1, "items": {"type": "string", "maxLength": 9}},
+            {"type": "array", "minItems": 1, "items": {"type": "string", "description": '{"maxLength":9}'}},
+        ),
+        (
+            {"type": "array", "description": 5, "minItems": 2, "items": {"type": "string"}},
+            {"type": "array", "description": '{"minItems":2}', "items": {"type": "string"}},
+        ),
+        ({"oneOf": [{"type": "null"}, {"const": 1}]}, {"anyOf": [{"type": "null"}, {"const": 1}]}),
+        ({"type": "object", "properties": {}}, {**CLOSED, "properties": {}}),
+        (
+            {"type": "object", "properties": {"b": {"$ref": "#/$defs/B"}}, "required": ["b"]},
+            {**CLOSED, "properties": {"b": {"$ref": "#/$defs/B"}}, "required": ["b"]},
+        ),
+        ({}, None),
+        (True, None),
+        ({"description": "Anything."}, None),
+        ({"type": "object"}, None),
+        ({"type": ["object", "null"]}, None),
+        ({"type": "object", "properties": {}, "additionalProperties": True}, None),
+        ({"type": "object", "properties": {}, "additionalProperties": {}}, None),
+        ({"type": "object", "additionalProperties": {"type": "string"}}, None),
+        ({"type": "object", "properties": {}, "patternProperties": {"^x": {"type": "string"}}}, None),
+        ({"type": "array"}, None),
+    ],
+)
+def test_a_strict_schema_has_what_claude_compiles(schema: Any, strict: Any) -> None:
+    """The recordings of Anthropic's API in rig's tests, and Anthropic's own SDKs, have the same keywords."""
+    sent = function("f", a=schema)
+    sent["function"] |= {"strict": True}
+    (tool,) = _equip(tools=[sent])["tools"]
+    assert (tool["input_schema"]["properties"]["a"], tool.get("strict")) == (
+        (schema, None) if strict is None else (strict, True)
+    )
+    assert tool["input_schema"].get("additionalProperties") is (None if strict is None else False)
 
 
 @pytest.mark.parametrize("parameters", [None, {}, {"properties": {}}, {"type": ["object", "null"]}, {"type": "OBJECT"}])
