@@ -17,7 +17,7 @@ from gateway.domain.events import AnyEvent
 from tui.session import AttachedServer, ServerLauncher
 
 STOPPED = "it stopped"
-"""The reason of a disconnection if no error tells another one."""
+"""The reason for a disconnection without an error."""
 
 
 class ConsoleFeed:

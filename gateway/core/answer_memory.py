@@ -35,7 +35,7 @@ class AnswerMemory:
         self._waiting: deque[_WaitingAnswer] = deque()
         """In order of arrival."""
         self._last_part_of: AnswerShare | None = None
-        """The call that may use the last part."""
+        """The share that may use the last part of the memory."""
         self.used = 0
         """Counted bytes."""
 
@@ -145,5 +145,5 @@ class AnswerShare(msgspec.Struct, eq=False):
 class _WaitingAnswer(NamedTuple):
     share: AnswerShare
     size: int
-    """The bytes it waits for."""
+    """The number of bytes that the share waits for."""
     served: "asyncio.Future[None]"

@@ -31,7 +31,7 @@ class StoreWatch:
         self._next_report = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._notes: dict[str, float] = {}
-        """The repairs reported, and when."""
+        """When each repair was last reported."""
 
     def check(self) -> None:
         """Inform the watchers, and report a failure that began or ended."""

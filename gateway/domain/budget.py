@@ -31,7 +31,7 @@ class WindowInfo(msgspec.Struct, frozen=True, kw_only=True):
     rate: str
     """The words after an amount, such as ``a day``."""
     chart_step: Literal["hour", "day"]
-    """The step of a chart of the window."""
+    """The length of time that one column of the window's chart stands for."""
     example: int
     """An amount in dollars, for help texts."""
 

@@ -61,7 +61,7 @@ class InboundRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     body: bytes
     """The whole request as it was sent; empty if only ``fields`` may be used."""
     fields: Fields
-    """The top level of the request in the API's own words, values as they were sent but for lone surrogates."""
+    """The top-level fields as they were sent, except for lone surrogates."""
     model: str
     stream: bool = False
     include_usage: bool = True
@@ -217,7 +217,7 @@ class InboundApi(Protocol):
         return ""
 
     def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacks_api: bool) -> AttemptPlan:
-        """Returns how to call this channel, with its owner's overrides. Raises BadRequest for the untranslatable.
+        """Returns how to call this channel, with its owner's overrides. Raises BadRequest if that cannot be translated.
 
         ``order`` is what the method ``order`` returned, perhaps for another model. ``chat`` is the channel's dialect,
         which takes chat completions. ``lacks_api``: the channel was found to lack the API, see ``Failure.lacks_api``.

@@ -20,9 +20,9 @@ _MAGIC_BYTES = (
     (b"BM", "image/bmp"),
 )
 _MP3_BEGINNINGS = ("SUQz", "//")
-"""In base64: a title, or a frame at once."""
+"""The first characters of an MP3 file in base64: of an ID3 tag, or of a frame."""
 _PDF_BEGINNING = "JVBERi"
-"""In base64."""
+"""``%PDF-`` in base64."""
 _AUDIO_FORMAT = re.compile(r"[a-z0-9]{2,8}")
 _WEB_SCHEMES = ("https://", "http://")
 PDF = "application/pdf"

@@ -24,7 +24,7 @@ NULLS_REFUSED = lazy_pattern(
 
 _TOOLS = ("tools", "functions")
 _OPTIONAL_LISTS = frozenset({*_TOOLS, "tool_calls", "stop", "stop_sequences", "required"})
-"""Lists that mean nothing if they are empty."""
+"""Lists that mean the same when empty as when left out."""
 _DATA = frozenset({"arguments", "input", "enum", "const", "default", "examples"})
 """Members whose nulls are data: what a model wrote, and values in a schema."""
 _ABOUT_TOOLS = ("tool_choice", "function_call", "parallel_tool_calls")

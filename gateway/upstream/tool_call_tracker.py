@@ -61,18 +61,18 @@ class Arguments:
 
     @property
     def complete(self) -> bool:
-        """Returns whether they are a whole JSON object."""
+        """Returns whether the arguments are a complete JSON object."""
         self._read()
         return self.empty_object or self._end.reached
 
     @property
     def is_cut(self) -> bool:
-        """Returns whether they are only the beginning of a JSON object."""
+        """Returns whether the arguments are only the beginning of a JSON object."""
         self._read()
         return self._end.depth > 0
 
     def equals(self, text: str) -> bool:
-        """Returns whether they are this text."""
+        """Returns whether the arguments are this text."""
         if self.empty_object or self.size != len(text):
             return self.empty_object and text == "{}"
         self._read()

@@ -18,11 +18,11 @@ from gateway.upstream.openai.tool_calls import arguments_text
 _TEXTS = {"text": ("text",), "thinking": ("thinking", "signature")}
 """The fields of a block that come as deltas, by its type. Each delta is called like its field, with ``_delta``."""
 _ENDING: Fields = {"stop_reason": rawjson.raw("end_turn"), "stop_sequence": NULL}
-"""How a message ended that does not say it."""
+"""The ending of a message that reports none."""
 _DELTA_FIELDS = (*_ENDING, "stop_details", "container")
 """The fields of a message that its ``message_delta`` has in ``delta``."""
 _REPORT_FIELDS = ("usage", "context_management")
-"""Those that it has next to it."""
+"""The fields that it has next to ``delta``."""
 
 
 def message_event(kind: str, **fields: object) -> bytes:

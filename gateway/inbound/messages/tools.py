@@ -179,7 +179,7 @@ def _offer(tool: _Tool, where: str) -> ToolOffer | None:
 
 
 def is_known_block(kind: str) -> bool:
-    """Returns whether blocks of this type are translated, all those about tools of the vendor among them."""
+    """Returns whether blocks of this type are translated, which those about the vendor's own tools are, too."""
     return kind in _KNOWN_BLOCKS or kind.endswith(_VENDOR_TOOL_ENDS)
 
 

@@ -43,9 +43,9 @@ class AnthropicModel(msgspec.Struct, frozen=True, kw_only=True):
     one_sampler: bool = False
     """Whether it accepts only one of ``temperature`` and ``top_p``."""
     forced_tools: bool = True
-    """Whether a tool call can be demanded."""
+    """Whether it can be forced to call a tool."""
     forced_thinking: bool = True
-    """Whether a tool call can be demanded while it thinks."""
+    """Whether it can be forced to call a tool while it thinks."""
     structured: bool = True
     """Whether it accepts ``output_config.format`` and strict tools."""
     system_messages: bool = True

@@ -146,7 +146,7 @@ class UpstreamConnection(asyncio.BufferedProtocol):
             self._transport.pause_reading()
 
     def eof_received(self) -> bool:
-        """An upstream that has closed its side does not take the rest of a request either."""
+        """Close the connection: an upstream that stops sending does not read the rest of a request either."""
         self.abort()
         return False
 
