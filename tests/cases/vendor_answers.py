@@ -250,6 +250,7 @@ def thought_piece(text: str, said: str, **more: str) -> Doc:
 
 
 MARKED: Doc = {"google": {"thought": True}}
+SIGNED_TEXT: Doc = {"google": {"thought": True, "thought_signature": "s"}}
 TEXTUAL: Doc = {"index": 0, "text": "Hi", "finish_reason": "stop"}
 IMAGE: Doc = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aW1n"}}
 CITED: Doc = {
@@ -785,6 +786,12 @@ REASONING = [
             ("as Vertex writes it if it is asked to", ("<think>Hm",), ("</think>\n\nHi",)),
             ("nowhere", ("H", "m"), ("H", "i")),
         )
+    ),
+    chat_row(
+        "a text that is marked like a thought, with the signature (Gemini's compatible API)",
+        {"index": 0, "delta": {"content": "Hi", "extra_content": SIGNED_TEXT}},
+        whole={**said("Hi"), "extra_content": SIGNED_TEXT},
+        text="Hi",
     ),
     chat_row("a tag that ends no thought", delta("</thought>Hi"), whole=said("</thought>Hi"), text="</thought>Hi"),
     chat_row(

@@ -38,10 +38,12 @@ def split_thought(holder: Fields, *, is_open: bool) -> bool:
     """Move a thought from the content to the reasoning. Returns whether more of it, or its end, can follow.
 
     Gemini's compatible API marks it in ``extra_content``, and puts tags around it. The last one is in the next delta.
+    A text with the signature may be marked too.
     ``is_open``: whether the content before it was a thought.
     """
-    text = rawjson.text_at(holder.get("content"))
-    is_marked = rawjson.at(holder.get("extra_content"), "google", "thought") is True
+    text, google = rawjson.text_at(holder.get("content")), rawjson.at(holder.get("extra_content"), "google")
+    is_signed_text = bool(rawjson.at(google, "thought_signature")) and not _THOUGHT_START.match(text)
+    is_marked = rawjson.at(google, "thought") is True and (is_open or not is_signed_text)
     end = _THOUGHT_END.search(text) if is_marked or is_open else None
     if not text or not (is_marked or end):
         return is_open and not text
