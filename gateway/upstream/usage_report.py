@@ -292,7 +292,7 @@ class UsageReports:
             earlier.pop("output_tokens", None)
         may_decrease = not _GEMINI_COUNTS.isdisjoint(later)
         merged, decreased = merge(without_newly_cached(earlier, later), later, may_decrease=may_decrease)
-        self._suspect = self._suspect or decreased
+        self._suspect = self._suspect or (decreased and "iterations" not in later)  # their sum counts instead
         return merged
 
     def _limits(self) -> UsageLimits:

@@ -54,6 +54,15 @@ def test_a_smaller_count_later_lowers_nothing_and_is_marked(last: dict[str, Any]
     assert reports.marks == ("suspect_usage",)
 
 
+def test_a_smaller_count_next_to_the_counts_of_each_step_is_not_suspect() -> None:
+    """After a compaction, Anthropic's own count of the input is that of the last step."""
+    step = {"input_tokens": 100, "cache_read_input_tokens": 5000, "output_tokens": 7}
+    last = {"input_tokens": 181, "cache_read_input_tokens": 0, "output_tokens": 8}
+    reports = _seen({"usage": step}, {"usage": {**last, "iterations": [{**step, "output_tokens": 83}, last]}})
+    assert reports.usage(_tally("x")) == Usage(input=5281, cached=5000, output=91, source=UsageSource.REPORTED)
+    assert reports.marks == ()
+
+
 def test_reports_beside_the_usual_place() -> None:
     for chunk in ({"x_groq": {"usage": usage(9, 2)}}, {"choices": [{"usage": usage(9, 2)}]}):
         assert _seen(chunk).usage(_tally("x")) == _reported(9, 2)
