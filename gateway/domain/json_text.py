@@ -66,7 +66,7 @@ def may_have_more_objects(text: bytes, objects: int, texts: list[str]) -> bool:
     braces = count_braces(text)
     if braces == objects:
         return False
-    in_texts = count_braces("".join(texts).encode("utf-8", "replace"))
+    in_texts = count_braces("".join(texts).encode("latin-1", "replace"))
     return braces != objects + in_texts or contains(text, b"\\u007")
 
 

@@ -297,7 +297,9 @@ def test_arguments_within_arguments_are_not_examined_again_for_each() -> None:
     assert not PromptParts().add_without_media(raw(value), elements_of(value))
 
 
-@pytest.mark.parametrize("call", [b'{"name":"f{"}', rb'{"name":"f\u007b"}'])
+@pytest.mark.parametrize(
+    "call", [b'{"name":"f{"}', rb'{"name":"f\u007b"}', '{"name":"é{"}'.encode(), '{"name":"→{"}'.encode()]
+)
 def test_an_object_that_comes_twice_is_found_beside_texts_with_braces(call: bytes) -> None:
     message = b'{"content":{"a":1},"content":"","tool_calls":[%b]}' % call
     assert not PromptParts().add_without_media(msgspec.Raw(message), elements_of(msgspec.json.decode(message)))

@@ -110,6 +110,11 @@ def test_pairs_of_surrogates_and_escaped_backslashes_stay() -> None:
         ("duplicate_key", b'{"a":{"x":":"},"b":1,"a":2}'),
         ("duplicate_key", b'{"a\\ud800":1,"a\\uD800":2}'),
         ("duplicate_key", b'{"":1,"":2}'),
+        ("duplicate_key", b'{"a":1,"b":10,"c":1,"d":1,"b":10}'),  # as long as if it had spaces instead
+        ("duplicate_key", b'{"a": 12, "b": 3, "a": 1}'),
+        ("duplicate_key", b'{"a": 1, "b": 3, "b": 3}'),
+        ("duplicate_key", b'{"a": 1,"a":1}'),
+        ("duplicate_key", b'{"a": "x, \\"b\\": 1", "b": 2, "a": "x"}'),
         ("too_deep", b'{"a":' * 100_000),
         ("too_deep", b'{"a":' + b"[" * 90_000 + b"]" * 90_000 + b"}"),
     ],
