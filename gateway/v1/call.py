@@ -84,17 +84,16 @@ class HttpClient(RequestClient):
             return
         self.begun = True
         headers = {**self._headers(headers), "Content-Type": self._api.stream_type, **STREAM_HEADERS}
-        response = self.response = StreamedResponse(headers)
-        await response.begin(self._request)
+        response = self.response = StreamedResponse(headers, self._request)
         if isinstance(connection := self._request.protocol, Connection):
             connection.comment = self._api.keep_alive
         if not more:
-            self._request.writer.send_headers()
+            response.write(b"")
 
     async def write(self, data: Buffer) -> None:
         if self.gone or not isinstance(self.response, StreamedResponse):
             raise ConnectionResetError("the client is gone")
-        await self.response.write(data)
+        self.response.write(data)
         if self._request.protocol.writing_paused:
             await self._request.writer.drain()
 

@@ -15,7 +15,6 @@ from http import HTTPStatus
 from typing import Final
 
 from aiohttp import web
-from aiohttp.abc import AbstractStreamWriter
 from aiohttp.helpers import rfc822_formatted_time
 from aiohttp.web_protocol import RequestHandler
 
@@ -201,40 +200,51 @@ class Response:
 class StreamedResponse(Response):
     """An answer whose length is not known before its end. Its head is sent with the first bytes, in one write."""
 
-    __slots__ = ("_writer",)
+    __slots__ = ("_chunked",)
 
-    def __init__(self, headers: dict[str, str]) -> None:
-        super().__init__(headers=headers)
-        self.sent = True
-        self._writer: AbstractStreamWriter | None = None
-
-    async def begin(self, request: web.BaseRequest) -> None:
+    def __init__(self, headers: dict[str, str], request: web.BaseRequest) -> None:
         """Prepare the head."""
-        writer = self._writer = request.writer
         is_1_0 = request.version < (1, 1)  # HTTP/1.0 has no chunks: the answer ends when the connection closes
+        super().__init__(headers={**headers, "Server": "tollkeeper", "Date": rfc822_formatted_time()})
+        self.sent = True
         self.keep_alive = request.keep_alive and not is_1_0
-        headers = {**self.headers, "Server": "tollkeeper", "Date": rfc822_formatted_time()}
-        if not is_1_0:
-            writer.enable_chunking()
-            headers["Transfer-Encoding"] = "chunked"
+        self._request = request
+        self._chunked = not is_1_0
+        if self._chunked:
+            request.writer.enable_chunking()
+            self.headers["Transfer-Encoding"] = "chunked"
             if not self.keep_alive:
-                headers["Connection"] = "close"
-        line = f"HTTP/1.{0 if is_1_0 else 1} 200 OK"
-        await writer.write_headers(line, headers)  # type: ignore[arg-type] # it takes any mapping
+                self.headers["Connection"] = "close"
+        fields = "\r\n".join([*map(": ".join, self.headers.items()), ""])
+        self._unsent = f"HTTP/1.{0 if is_1_0 else 1} 200 OK\r\n{fields}\r\n".encode()
 
-    async def write(self, data: Buffer) -> None:
-        """Send bytes. Waits while the client reads more slowly. Raises ConnectionResetError."""
-        if self._writer is not None:
-            await self._writer.write(data)
+    def write(self, data: Buffer) -> None:
+        """Send bytes, or the head alone if there are none. Raises ConnectionResetError."""
+        if self._request is not None:
+            self._write(self._request, data)
 
     async def prepare(self, request: web.BaseRequest) -> None:
         """See aiohttp: nothing is left to do, because the answer has begun."""
 
     async def write_eof(self, data: bytes = b"") -> None:
         """Send the last bytes and the end in one write, once. Aiohttp calls it too."""
-        writer, self._writer = self._writer, None
-        if writer is not None:
-            await writer.write_eof(data)
+        request, self._request = self._request, None
+        if request is not None:
+            self._write(request, data, b"0\r\n\r\n")
+            await request.writer.drain()
+
+    def _write(self, request: web.BaseRequest, data: Buffer, last_chunk: bytes = b"") -> None:
+        transport = request.transport
+        if transport is None or transport.is_closing():
+            raise ConnectionResetError("the client is gone")
+        if self._chunked:
+            chunk = (b"%x\r\n" % len(data), data, b"\r\n") if data else ()  # an empty one would end the answer
+            data = b"".join((self._unsent, *chunk, last_chunk))
+        elif self._unsent:
+            data = self._unsent + data
+        self._unsent = b""
+        request.writer.output_size += len(data)
+        transport.write(data)
 
 
 @lru_cache(maxsize=256)

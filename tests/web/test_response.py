@@ -1,6 +1,7 @@
 """Tests of a whole answer: what stands on the wire for every version and method."""
 
 import asyncio
+import re
 import tracemalloc
 from email.utils import parsedate_to_datetime
 
@@ -10,7 +11,7 @@ from aiohttp import web
 from gateway.domain.errors import TooLarge
 from gateway.web import response
 from gateway.web.error_responses import error_answer
-from gateway.web.response import JOINED, Response
+from gateway.web.response import JOINED, Response, StreamedResponse
 from tests.fakes.client import Client, read_answer
 from tests.fakes.wire import Gone, Socket
 from tests.web.door import opened, until
@@ -49,6 +50,56 @@ async def test_the_connection_is_kept_by_version(version: str, asked: str, conne
             assert (await read_answer(peer)).body == BODY
         else:
             await peer.gone.wait()
+
+
+@pytest.mark.parametrize(
+    ("version", "asked", "fields", "body"),
+    [
+        ("1.1", "", b"Transfer-Encoding: chunked\r\n", b"5\r\nfirst\r\n1\r\n2\r\n4\r\nlast\r\n0\r\n\r\n"),
+        (
+            "1.1",
+            "close",
+            b"Transfer-Encoding: chunked\r\nConnection: close\r\n",
+            b"5\r\nfirst\r\n1\r\n2\r\n4\r\nlast\r\n0\r\n\r\n",
+        ),
+        ("1.0", "keep-alive", b"", b"first2last"),
+    ],
+)
+async def test_a_streamed_answer_by_version(version: str, asked: str, fields: bytes, body: bytes) -> None:
+    async def stream(request: web.BaseRequest) -> Response:
+        streamed = StreamedResponse({"x-request-id": "req_1"}, request)
+        for data in (b"first", memoryview(b"123")[1:2], b""):
+            streamed.write(data)
+        await streamed.write_eof(b"last")
+        return streamed
+
+    async with opened(stream) as (client, _):
+        peer = await client.connect()
+        wish = f"connection: {asked}\r\n" if asked else ""
+        await peer.write(f"GET / HTTP/{version}\r\nhost: a\r\n{wish}\r\n".encode())
+        await until(lambda: peer.buffer.endswith(body))
+        sent = re.sub(rb"Date: [^\r]+ GMT", b"Date: now", bytes(peer.buffer))
+        head = b"x-request-id: req_1\r\nServer: tollkeeper\r\nDate: now\r\n"
+        assert sent == b"HTTP/%b 200 OK\r\n%b%b\r\n%b" % (version.encode(), head, fields, body)
+        peer.close()
+
+
+async def test_the_head_of_a_streamed_answer_can_go_alone() -> None:
+    written = asyncio.Event()
+
+    async def stream(request: web.BaseRequest) -> Response:
+        streamed = StreamedResponse({}, request)
+        streamed.write(b"")
+        await written.wait()
+        return streamed
+
+    async with opened(stream) as (client, _):
+        peer = await client.connect()
+        await peer.write(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+        await until(lambda: peer.buffer.endswith(b"chunked\r\n\r\n"))
+        written.set()
+        await until(lambda: peer.buffer.endswith(b"chunked\r\n\r\n0\r\n\r\n"))
+        peer.close()
 
 
 @pytest.mark.parametrize("size", [10, JOINED + 10])

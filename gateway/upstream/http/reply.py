@@ -144,11 +144,11 @@ class Incoming:
     async def __anext__(self) -> bytes:
         """Returns the next bytes. After the first event, a broken or incomplete stream just ends."""
         loop = asyncio.get_running_loop()
-        now = loop.time()
+        now, had_events = loop.time(), self._events
         self._event_at += now - self._returned_at
         self._sign_at += now - self._returned_at
         self.note_progress(now)
-        if (at := self.next_deadline()[0]) < self._alarm_at:  # idle may be shorter than what is left of head
+        if not had_events and (at := self.next_deadline()[0]) < self._alarm_at:  # idle may be less than is left of head
             self._set_alarm(at)
         self._waiting = True
         try:

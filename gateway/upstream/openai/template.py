@@ -9,7 +9,7 @@ import msgspec
 from gateway.domain.sse import BLANK
 
 _TEXTS = msgspec.json.Decoder(list[str])
-_FEW = 8
+_FEW = 4
 """How many events are examined one by one before the rest of a read is examined as a whole."""
 
 
