@@ -229,7 +229,8 @@ class Attempts:
             call.note_native(native=plan.native)
             self.progress.report_route(call)
         prepared = await self.preparer.prepare(call, plan, route, refused)
-        call.attempt.dropped = plain(",".join(order.removed + prepared.dropped), 1000)
+        dropped = order.removed + prepared.dropped
+        call.attempt.dropped = plain(",".join(dropped), 1000) if dropped else ""
         call.attempt.lowered_cap = prepared.lowered_cap or call.context.request.lowered_cap
         call.attempt.repairs = order.marks
         if not call.result.overhead_us:

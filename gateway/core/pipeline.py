@@ -144,7 +144,8 @@ class Pipeline:
                 self._failures.note(token.id, received.body, error)
             raise
         finally:
-            self.limiter.concurrency.leave(call.limits.gates)
+            if call.limits.gates:
+                self.limiter.concurrency.leave(call.limits.gates)
             self.live.leave(call)
 
     async def _admit(self, call: Call, *, large: bool) -> tuple[Admission, RouteChoice]:
@@ -335,13 +336,10 @@ class Pipeline:
 
 def _order_of(call: Call, clock: Clock) -> Order:
     context, origin = call.context, call.context.origin
-    return msgspec.structs.replace(
-        origin.api.order(context.request, origin.id, origin.ts),
-        clock=clock.wall,
-        began=origin.ts,
-        owner=context.token.id,
-        strict_events=context.catalog.registry.settings.strict_streams,
-    )
+    order = origin.api.order(context.request, origin.id, origin.ts)
+    order.clock, order.began, order.owner = clock.wall, origin.ts, context.token.id
+    order.strict_events = context.catalog.registry.settings.strict_streams
+    return order
 
 
 def _end_of_stream(call: Call, stream: AnswerStream) -> bytes:

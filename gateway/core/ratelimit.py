@@ -142,7 +142,7 @@ class Limiter:
         return headers_of(self.readings(scopes))
 
 
-class _LimitUse(NamedTuple):
+class _LimitUse(msgspec.Struct, frozen=True):
     """What is used of one limit of a scope."""
 
     rate: str

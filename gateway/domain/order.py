@@ -11,7 +11,7 @@ from gateway.domain.screen import NO_SCREEN, Screen
 
 
 class Order(msgspec.Struct, kw_only=True, gc=False):
-    """What the client requests, in a form for every channel. Only its ``screen`` changes."""
+    """What the client requests, in a form for every channel. Once it is complete, only its ``screen`` changes."""
 
     fields: dict[str, msgspec.Raw]
     """The top level of the client's JSON object, with unchanged values. For an adapter of a dialect it is a chat

@@ -139,8 +139,9 @@ def bound_of(
         tokens += 4 * schema.lower().count(b'"array"') + 6 * schema.count(b'"enum"')
         if b'"anyOf"' in schema:
             tokens += 10 * max(0, schema.count(b"{") - len(_TYPE_KEY.findall(schema)))
-    with_numbers = [text for text in map(bytes, others.values()) if _NUMBERS.search(text)]
-    tokens += sum(text.count(b"[") + text.count(b",") for text in with_numbers)  # one is before each number
+    for text in map(bytes, others.values()):
+        if _NUMBERS.search(text):
+            tokens += text.count(b"[") + text.count(b",")  # one is before each number
     parts, media = PromptParts(), NO_MEDIA
     for name, raw in fields.items():
         if not rawjson.is_text(raw) and b"{" in bytes(raw):

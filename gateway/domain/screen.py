@@ -128,13 +128,13 @@ class Screen:
     def headers(self, headers: Mapping[str, str]) -> dict[str, str]:
         """Returns the headers of an answer that the client gets: limits, times, and the upstream's id of the call."""
         passed = {}
-        for name in _useful_headers(tuple(headers)):
+        useful_names, id_names = _useful_headers(tuple(headers))
+        for name in useful_names:
             value = headers[name]
             if len(value) <= HARMLESS or (_LIMIT_VALUE.fullmatch(value) and not self.has_secret(value)):
                 passed[name] = value
-        for name in ID_HEADERS:
-            request_id = headers.get(name)
-            if request_id:
+        for name in id_names:
+            if request_id := headers[name]:
                 if _ID.fullmatch(request_id) and not self.has_secret(request_id):
                     passed["x-upstream-request-id"] = request_id
                 break
@@ -142,9 +142,12 @@ class Screen:
 
 
 @lru_cache(maxsize=256)
-def _useful_headers(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Returns the names of headers that a client may use. It is cached because most answers have the same headers."""
-    return tuple(name for name in names if name in _PASSED or _LIMIT.fullmatch(name))
+def _useful_headers(names: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Returns the names of headers that a client may use, and of those with ids. It is cached because most answers have
+    the same headers.
+    """
+    useful_names = tuple(name for name in names if name in _PASSED or _LIMIT.fullmatch(name))
+    return useful_names, tuple(name for name in ID_HEADERS if name in names)
 
 
 NO_SCREEN = Screen(Needles())

@@ -209,29 +209,28 @@ def _settle_gemini(counts: Mapping[str, int], limits: LimitsOf) -> _Totals | Non
     return _Totals(inputs, outputs if has_output else None, thoughts, is_suspect)
 
 
-class UsageReports:
+class UsageReports(msgspec.Struct, eq=False):
     """Gathers the reports in the chunks of an answer, and returns at its end what was used."""
 
-    def __init__(self, request: Fields) -> None:
-        """``request``: the top level of the request."""
-        self._request = request
-        self._report: msgspec.Raw | None = None
-        """All reports so far merged into one: the upstream's own bytes if the last one has everything."""
-        self._reading: UsageReading | None = None
-        self._timings: UsageReading | None = None
-        """The reading of llama.cpp's ``timings``."""
-        self._output_sum = 0
-        """The output of all choices, if each of them has a report."""
-        self.plain = False
-        """Whether the last report has only OpenAI's own counts."""
-        self._variant = ""
-        """How the request was processed, if the answer says so outside of its report."""
-        self._cost: Any = None
-        """The cost, if the answer has it outside of its report, as Venice's have."""
-        self._suspect = False
-        """Whether a report is suspect, whatever the last one says. Gemini's first ones of a step leave counts out."""
-        self.final = True
-        """Whether the last report has the output of the whole answer, and not a first number."""
+    _request: Fields
+    """The top level of the request."""
+    _report: msgspec.Raw | None = None
+    """All reports so far merged into one: the upstream's own bytes if the last one has everything."""
+    _reading: UsageReading | None = None
+    _timings: UsageReading | None = None
+    """The reading of llama.cpp's ``timings``."""
+    _output_sum: int = 0
+    """The output of all choices, if each of them has a report."""
+    plain: bool = False
+    """Whether the last report has only OpenAI's own counts."""
+    _variant: str = ""
+    """How the request was processed, if the answer says so outside of its report."""
+    _cost: Any = None
+    """The cost, if the answer has it outside of its report, as Venice's have."""
+    _suspect: bool = False
+    """Whether a report is suspect, whatever the last one says. Gemini's first ones of a step leave counts out."""
+    final: bool = True
+    """Whether the last report has the output of the whole answer, and not a first number."""
 
     def add(self, chunk: Fields, *, final: bool = True) -> None:
         """Add the reports in a chunk or a whole answer. ``final``: they cover the whole output."""

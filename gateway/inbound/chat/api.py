@@ -7,6 +7,7 @@ Error bodies are ``{"error": {message, type, param, code}}`` with all four keys,
 adds is in ``error.gateway`` and ``error.metadata``, which the SDKs ignore.
 """
 
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -180,7 +181,7 @@ class ChatCompletions(InboundApi):
         if channel.overrides is not None:
             order = apply_overrides(order, channel.overrides)
         if isinstance(chat, OpenAIDialect):
-            return AttemptPlan(NativeChat(chat), order, native=True)
+            return AttemptPlan(_native_chat(chat), order, native=True)
         adapter = RenderingAdapter(chat, ChatRenderer, WholeChatRenderer)
         return AttemptPlan(adapter, translate_chat(order), native=False)
 
@@ -203,6 +204,8 @@ class ChatCompletions(InboundApi):
         return b"data: " + msgspec.json.encode(body) + b"\n\n"
 
 
+_native_chat = lru_cache(NativeChat)
+"""Returns the adapter for a dialect that speaks the API."""
 CHAT = ChatCompletions()
 
 

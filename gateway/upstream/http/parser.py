@@ -227,20 +227,18 @@ class Parser:
 
     def ends_at_close(self) -> bool:
         """Returns whether the answer ends when the connection closes, because it has neither a length nor chunks."""
-        headers = self._headers
-        has_whole_head = self._answer is not None and self._answer.status > 0
-        return has_whole_head and "content-length" not in headers and "transfer-encoding" not in headers
+        if self._answer is None or not self._answer.status:
+            return False
+        headers = self._answer.headers
+        return "content-length" not in headers and "transfer-encoding" not in headers
 
     def on_message_begin(self) -> None:
         if self._answer is None:
             raise ValueError("it sent more than one answer")
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Add a header of the head. Trailers are ignored (RFC 9110, 6.5.1)."""
-        answer, headers, key = self._answer, self._headers, _key(name)
-        if answer is None or answer.status:
-            return
-        text = value.decode("latin-1").rstrip()
+        """Add a header of the head. Trailers come too, into a dictionary that is not used (RFC 9110, 6.5.1)."""
+        headers, key, text = self._headers, _key(name), value.decode("latin-1").rstrip()
         if key in headers:
             text = f"{headers[key]}, {text}"
             if len(text) > HEAD_LIMIT:
@@ -256,11 +254,11 @@ class Parser:
             raise ValueError("it has too many headers")
         if sum(map(len, headers.values())) > HEAD_LIMIT:
             raise ValueError(_LONG_HEAD)
+        self._headers = {}
         if status < 200:
             self._informational += 1
             if self._informational > 10:
                 raise ValueError("it sends only 1xx responses")
-            self._headers = {}
         elif self._answer is not None:
             coding = headers.get("transfer-encoding", "chunked")
             if coding.lower() not in ("chunked", "chunked, chunked"):  # some proxies say it twice
