@@ -287,7 +287,11 @@ def _add_arguments(arguments: Arguments, part: ToolCallPart) -> bytes:
 
 
 def _unwrap(part: ToolCallPart) -> ToolCallPart:
-    """Returns the first piece of a call. Arguments that are a JSON string within a JSON string are unwrapped once."""
+    """Returns the first piece of a call. Arguments that are a JSON string within a JSON string are unwrapped once, and
+    Groq's ``null`` means no arguments.
+    """
+    if part.piece == b'"null"' and not part.custom:
+        return msgspec.structs.replace(part, piece=_EMPTY_OBJECT)
     if part.custom or not part.piece.startswith(b'"\\"'):
         return part
     inner = rawjson.maybe(rawjson.text(part.piece).encode("utf-8", "surrogatepass"))

@@ -609,6 +609,17 @@ ENDS = [
         calls=[("f", "{}")],
     ),
     openai_row(
+        "null instead of arguments, as by Groq",
+        chat(
+            piece(0, "c1", "f", "null"),
+            piece(1, "c2", "g", '{"a":'),
+            *(piece(1, arguments=part) for part in ("null", "}")),
+            finish="tool_calls",
+        ),
+        completion(called(call("c1", "f", "null"), call("c2", "g", '{"a":null}')), "tool_calls"),
+        calls=[("f", "{}"), ("g", '{"a":null}')],
+    ),
+    openai_row(
         "a text and two calls in the choices of one chunk",
         event(chunk(delta("Hi"), *(delta(index=n, tool_calls=[tool_call(0, f"c{n}", "f", ARGUMENTS)]) for n in (1, 2))))
         + event(chunk(*(delta(index=n, finish="tool_calls") for n in (0, 1, 2)), usage=usage(9, 2)))
