@@ -76,7 +76,9 @@ class Entities:
     def __init__(
         self, path: Path, *, expected: bool = False, moment: int = 0, check: Callable[[Registry], None] | None = None
     ) -> None:
-        self._path = path
+        self._path, self._moment = path, moment
+        self.report: Callable[[str], None] = lambda _text: None
+        """Called if a change replaces what another program has written meanwhile."""
         self._storage = AtomicStorage(path)
         tables = self._storage.read()
         if tables is None and (expected or path.exists()):
@@ -114,6 +116,7 @@ class Entities:
             _check_change(change)
         registry = with_changes(self.registry, changes)
         try:
+            self._keep_foreign_edit()
             files.replace(self._path.with_name("config.old.json"), self._storage.raw, durable=False)
             self._storage.write(_documents(registry, entry or self.applied))
         except OSError as exc:
@@ -121,6 +124,14 @@ class Entities:
         self.applied = entry or self.applied
         self.registry = registry
         self.granted = self.registry.granted
+
+    def _keep_foreign_edit(self) -> None:
+        """Copy the file, which is about to be replaced, if another program has changed it. Raises OSError."""
+        found = files.read(self._path)
+        if found and found != self._storage.raw:
+            copy = files.save_copy(self._path, found, self._moment, "changed")
+            path = files.ordinary_path(self._path)
+            self.report(f"{path} was changed while this gateway ran, and is not used; a copy is {copy.name}")
 
 
 def _check_change(change: Change) -> None:

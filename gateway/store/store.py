@@ -177,6 +177,7 @@ class Store:
             resources.callback(Lock(self._home / "lock", folder.fd).close)
             used, path = _has_been_used(self._home), self._home / "config.json"
             self.entities = Entities(path, expected=used, moment=now(), check=self._check)
+            self.entities.report = self._note
             self.incidents = IncidentFile(self._home / "incidents.json")
             self.history = History(self._home, lambda: self.entities.applied, now, self._note)
             log = Log(

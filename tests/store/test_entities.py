@@ -242,6 +242,22 @@ def test_a_change_by_another_program_is_adopted_and_noticed(path: Path) -> None:
     assert (once.edited, once.saved_copy, once.registry) == (False, None, again.registry)
 
 
+def test_an_edit_while_the_store_is_open_is_copied_before_it_is_replaced(path: Path) -> None:
+    entities, told = Entities(path, moment=7), list[str]()
+    entities.report = told.append
+    entities.apply(ALL)
+    assert told == []
+    edited = path.read_bytes().replace(b'"laptop"', b'"phone"')
+    path.write_bytes(edited)
+    entities.apply([Change("settings", "", Settings(keep_days=30))])
+    entities.apply([Change("settings", "", Settings(keep_days=31))])
+    copy = path.with_name("config.json.7.changed")
+    assert [copy] == list(path.parent.glob("*.changed"))
+    assert copy.read_bytes() == edited
+    assert told == [f"{path} was changed while this gateway ran, and is not used; a copy is config.json.7.changed"]
+    assert b'"laptop"' in path.read_bytes()
+
+
 def test_another_programs_change_is_adopted_though_it_is_not_kept(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Entities(path).apply(ALL)
     path.write_bytes(path.read_bytes().replace(b'"nanos":1000000000000000', b'"nanos":1000000000000001'))
