@@ -15,7 +15,7 @@ from gateway.core.concurrency import ConcurrencyLimiter
 from gateway.core.rate_scopes import RateScope
 from gateway.domain.call import Scope
 from gateway.domain.errors import RateLimited
-from gateway.domain.human_values import plural
+from gateway.domain.human_values import pause_text, plural
 from gateway.domain.limits import RATES, LimitReading, Readings
 
 MINUTE_S = 60.0
@@ -188,7 +188,7 @@ class LimitReached(NamedTuple):
         """Returns why a channel is skipped."""
         if self.wait_s is None:
             return f"the call needs about {self.amount} of its {self._limit_text}"
-        return f"at its limit of {self._limit_text}, free in {ceil(self.wait_s)} s"
+        return f"at its limit of {self._limit_text}, free in {pause_text(ceil(self.wait_s))}"
 
     @property
     def _limit_text(self) -> str:
@@ -199,13 +199,13 @@ class LimitReached(NamedTuple):
         details: dict[str, object] = {"limit": use.limit, "limit_name": use.name, "limit_of": self.scope.key[0]}
         if self.wait_s is None:
             msg = (
-                f"this call needs about {self.amount} of {use.name}, more than {label} may ever use at once "
-                f"({use.limit}); make it shorter, lower its max_tokens, or raise the limit"
+                f"this call needs about {self.amount} {use.name.split()[0]}, and {label} may use at most "
+                f"{self._limit_text}; make it shorter, lower its max_tokens, or raise the limit"
             )
             code, details = "request_too_large_for_limit", {**details, "requested": self.amount}
             return RateLimited(msg, code=code, details=details)
-        wait_s = ceil(self.wait_s)
-        msg = f"{label} has reached its limit of {self._limit_text}; try again in {wait_s} s"
+        wait = pause_text(ceil(self.wait_s))
+        msg = f"{label} has reached its limit of {self._limit_text}; try again in {wait}"
         return RateLimited(msg, retry_after_s=max(self.wait_s, 0.001), details={**details, "used": use.used})
 
 

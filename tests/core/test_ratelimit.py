@@ -92,7 +92,17 @@ def test_a_call_larger_than_the_window_is_reported(limiter: Limiter) -> None:
 
 def test_a_large_output_limit_learns_what_fits(limiter: Limiter) -> None:
     found = refusal(limiter, bound(tpm=100), tokens=1010)
-    assert "lower its max_tokens, or raise the limit" in found.message
+    assert found.message == (
+        "this call needs about 1010 tokens, and token 'laptop' may use at most 100 tokens a minute; "
+        "make it shorter, lower its max_tokens, or raise the limit"
+    )
+
+
+@pytest.mark.parametrize(("reset_s", "wait"), [(41.2, "42 s"), (99.5, "1m40s"), (71_981.0, "19h59m")])
+def test_the_wait_is_told_in_units_that_people_read(mono: Mono, reset_s: float, wait: str) -> None:
+    limiter = Limiter(mono, lambda _: UsedToday(3, 0, reset_s))
+    message = refusal(limiter, bound(rpd=3)).message
+    assert message == f"token 'laptop' has reached its limit of 3 requests a day; try again in {wait}"
 
 
 def test_a_limit_of_nothing_refuses_everything(limiter: Limiter) -> None:
