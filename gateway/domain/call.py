@@ -58,13 +58,13 @@ class FailureKind(StrEnum):
     CLIENT = "client"
     CUT = "cut"
     AUTH = "auth"
-    UNSET = "unset"
-    """An environment variable for a key, a header or the proxy of the channel is not set."""
     QUOTA = "quota"
     RATE = "rate"
     SERVER = "server"
     SLOW = "slow"
     NETWORK = "network"
+    UNSET = "unset"
+    """An environment variable for a key, a header or the proxy of the channel is not set: nothing was sent."""
     MISSING = "missing"
 
     @classmethod

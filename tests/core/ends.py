@@ -10,9 +10,10 @@ from typing import Any
 
 from gateway.core.attempts import AnswerSender
 from gateway.domain.answer import Buffer
+from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel
 from gateway.domain.errors import GatewayError
-from gateway.domain.failure import AttemptFailed
+from gateway.domain.failure import AttemptFailed, Failure, UpstreamText
 from gateway.domain.order import PreparedRequest
 from gateway.upstream import failures
 from gateway.upstream.adapter import AnswerStream, Memory, Reply, StreamProgress
@@ -136,6 +137,12 @@ def unreachable(channel: Channel, *, sent: bool = False) -> AttemptFailed:
 
 def too_slow(channel: Channel) -> AttemptFailed:
     return AttemptFailed(failures.too_slow(channel, "head", 5, sent=True))
+
+
+def unset(channel: Channel) -> AttemptFailed:
+    text = UpstreamText(f"channel '{channel.name}': the environment variable NOPE is not set")
+    failure = Failure(kind=FailureKind.UNSET, code="upstream_auth_failed", text=text, sent=False)
+    return AttemptFailed(failure)
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from tests.core.ends import (
     says,
     too_slow,
     unreachable,
+    unset,
     whole,
 )
 from tests.core.rig import QUICK, Rig, until
@@ -47,7 +48,7 @@ def channels(rig: Rig, *behaviours: Callable[[], Behaviour] | Callable[[Channel]
     """Channels a, b, c ... in this order of priority; a behaviour of one parameter is given its channel."""
     for number, behaviour in enumerate(behaviours):
         made = rig.channel("abcdefgh"[number], priority=-number)
-        if behaviour in (unreachable, too_slow):
+        if behaviour in (unreachable, too_slow, unset):
             rig.upstreams.on(made.name, lambda made=made, behaviour=behaviour: behaviour(made))  # type: ignore[misc]
         else:
             rig.upstreams.on(made.name, behaviour)  # type: ignore[arg-type]
@@ -162,6 +163,8 @@ async def test_no_attempt_begins_after_the_total_deadline(rig: Rig) -> None:
         ((status(429), status(401)), "upstream_auth_failed"),
         ((status(500), status(400, code="bad_value")), "bad_value"),
         ((unreachable, too_slow), "upstream_timeout"),
+        ((status(503), unset), "upstream_overloaded"),
+        ((unset, unreachable), "upstream_unreachable"),
     ],
 )
 async def test_the_most_telling_failure_is_reported(rig: Rig, behaviours: tuple[Any, ...], code: str) -> None:
