@@ -19,6 +19,7 @@ from gateway.core.call_state import AttemptState, CallLimits, CallResult, Delive
 from gateway.core.catalog import Catalog
 from gateway.core.model_entry import Route
 from gateway.core.quota import CallNeed, ModelNeed
+from gateway.domain.advice import advice
 from gateway.domain.answer import Buffer
 from gateway.domain.call import Outcome, Record, Running
 from gateway.domain.errors import GatewayError, InternalError, Unavailable, UpstreamTimeout
@@ -258,11 +259,22 @@ class Call:
         task.uncancel()
         if ended_by is Outcome.TIMEOUT:
             limit_s = (self.delivery.deadline or 0) - self.context.origin.began
-            return UpstreamTimeout(f"the call took longer than its total limit of {limit_s:.0f} s")
+            return _timeout_error(limit_s, self.attempt.route)
         if ended_by is Outcome.CANCELLED:
             return Unavailable("the call was cancelled by the gateway's owner", code="call_cancelled")
         msg = "the gateway was stopped before the call could end"
         return Unavailable(msg, code="gateway_stopping", retry_after_s=5)
+
+
+def _timeout_error(limit_s: float, route: Route | None) -> UpstreamTimeout:
+    """Returns the error of a call that took longer than all its attempts may. ``route``: the last of them."""
+    problem = f"the call took longer than its total limit of {limit_s:.0f} s"
+    if route is None:
+        return UpstreamTimeout(problem)
+    details: dict[str, object] = {"channel": route.channel.name, "timeout": "total"}
+    error = UpstreamTimeout(f"channel '{plain(route.channel.name)}': {problem}", details=details)
+    error.add(f"; {advice(error)}")
+    return error
 
 
 @lru_cache(maxsize=1024)

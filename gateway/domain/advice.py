@@ -37,7 +37,7 @@ _BY_CODE: Final = {
     "upstream_out_of_credit": "the account at the upstream has no credit: top up there",
     "upstream_overloaded": "the upstream is busy: try again, or add another channel that has the model",
     "upstream_rate_limited": "to wait less, add a key: 'tollkeeper channel key add {channel} --key -'",
-    "upstream_timeout": "'tollkeeper channel edit {channel} --timeout head=300' waits longer; see 'tollkeeper doctor'",
+    "upstream_timeout": "the upstream gave up: try again, or add another channel that has the model",
     "upstream_unreachable": "does the upstream run, and is its address right? 'tollkeeper channel show {channel}'",
     "wrong_host": "use the address that 'tollkeeper status' shows, or 'tollkeeper settings set --add-host NAME'",
 }
@@ -66,7 +66,7 @@ def advice(
         return ""
     channel = channel or str(error.details.get("channel") or "NAME")
     names = {"token": word(token), "group": word(group), "model": word(model), "channel": word(channel)}
-    special = (advice_for(error) for advice_for in (_missing_model, _budget, _grant, _limit, _setting))
+    special = (advice_for(error) for advice_for in (_missing_model, _budget, _grant, _limit, _setting, _deadline))
     is_upstreams = error.code == "not_found" and error.details.get("channel")  # what is not found is not ours
     text = next(filter(None, special), "" if is_upstreams else _BY_CODE.get(error.code, ""))
     if key := key or _detail(error, "key"):
@@ -122,3 +122,11 @@ def _setting(error: GatewayError) -> str:
     if command and error.details.get("variable"):
         return f"set {word(_detail(error, 'variable'))} where the server runs and restart that, or {command}"
     return command
+
+
+def _deadline(error: GatewayError) -> str:
+    """Returns the command that sets the deadline which has passed; a connection is not worth a longer wait."""
+    timeout = _detail(error, "timeout")
+    if timeout == "connect":
+        return _BY_CODE["upstream_unreachable"]
+    return f"'tollkeeper channel edit {{channel}} --timeout {timeout}=SECONDS' waits longer" if timeout else ""

@@ -24,6 +24,8 @@ from gateway.upstream.request_rules import rules_in
 REJECTED = "upstream_rejected"
 """The code of an error that the upstream sent without one."""
 TIMEOUT = "upstream_timeout"
+_TIMEOUTS = {"response head": "head", "first event": "head", "comments only": "comments"}
+"""The timeouts of a channel, by the names of their deadlines where these differ."""
 BAD_RESPONSE = "upstream_bad_response"
 
 _OVERLOADED = frozenset({498, 503, 529})
@@ -348,8 +350,10 @@ def unreachable(channel: Channel, reason: str, *, sent: bool, lasting: bool = Fa
 
 def too_slow(channel: Channel, deadline: str, seconds: float, *, sent: bool, where: str = "") -> Failure:
     """Returns the failure of an attempt that missed a deadline; ``deadline`` is its name, for example ``connect``."""
-    problem = f"took too long: {deadline} deadline of {seconds:g} s passed{where}"
-    return _failure(channel, FailureKind.SLOW, TIMEOUT, problem, sent=sent)
+    problem = f"the upstream took too long: {deadline} deadline of {seconds:g} s passed{where}"
+    text, timeout = UpstreamText(f"channel '{channel.name}': {problem}"), _TIMEOUTS.get(deadline, deadline)
+    kind = FailureKind.SLOW if sent else FailureKind.NETWORK
+    return Failure(kind=kind, code=TIMEOUT, text=text, origin=FailureOrigin(), sent=sent, details={"timeout": timeout})
 
 
 def bad_response(channel: Channel, reason: str) -> Failure:

@@ -434,7 +434,11 @@ async def test_a_plain_call_has_one_deadline_for_everything(rig: Rig) -> None:
     assert not task.done()
     await rig.pass_time(1)
     error = await caught(task)
-    assert (type(error), "600 s" in error.message) == (errors.UpstreamTimeout, True)
+    assert type(error) is errors.UpstreamTimeout
+    assert error.message == (
+        "channel 'up': the call took longer than its total limit of 600 s; "
+        "'tollkeeper channel edit up --timeout total=SECONDS' waits longer"
+    )
     assert (rig.record.outcome, rig.record.status, rig.record.cost) == (Outcome.TIMEOUT, 504, 0)
     assert rig.record.possible == rig.record.held
 

@@ -77,9 +77,25 @@ def test_the_limit_that_is_reached_is_the_one_to_raise() -> None:
 
 
 def test_the_channel_is_that_of_the_error_if_none_is_named() -> None:
-    error = errors.UpstreamError("m", code="upstream_timeout", details={"channel": "slow one"})
+    error = errors.UpstreamTimeout("m", details={"channel": "slow one", "timeout": "head"})
     assert "channel edit 'slow one' --timeout" in advice(error)
     assert "channel edit other --timeout" in advice(error, channel="other")
+
+
+@pytest.mark.parametrize(
+    ("timeout", "fix"),
+    [
+        ("head", "'tollkeeper channel edit up --timeout head=SECONDS' waits longer"),
+        ("idle", "'tollkeeper channel edit up --timeout idle=SECONDS' waits longer"),
+        ("comments", "'tollkeeper channel edit up --timeout comments=SECONDS' waits longer"),
+        ("total", "'tollkeeper channel edit up --timeout total=SECONDS' waits longer"),
+        ("connect", "does the upstream run, and is its address right? 'tollkeeper channel show up'"),
+        ("", "the upstream gave up: try again, or add another channel that has the model"),
+    ],
+)
+def test_the_deadline_that_passed_is_the_one_to_raise(timeout: str, fix: str) -> None:
+    details = {"channel": "up", "timeout": timeout} if timeout else {"channel": "up"}
+    assert advice(errors.UpstreamTimeout("m", details=details)) == fix
 
 
 @pytest.mark.parametrize(

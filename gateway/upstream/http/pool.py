@@ -14,9 +14,6 @@ from functools import partial
 from time import monotonic
 from weakref import WeakSet
 
-import msgspec
-
-from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel
 from gateway.domain.errors import Unavailable
 from gateway.domain.failure import AttemptFailed, Failure
@@ -192,7 +189,7 @@ class Pool:
                 raise self._total.no_connection_error(f"the system allows no more open files: {exc.strerror}") from exc
             if isinstance(exc, TimeoutError) and not exc.strerror:  # the deadline, and not the system's own
                 slow = failures.too_slow(self.channel, "connect", seconds, sent=False, where=where)
-                raise AttemptFailed(msgspec.structs.replace(slow, kind=FailureKind.NETWORK)) from exc
+                raise AttemptFailed(slow) from exc
             text, lasting = error_text(exc) + where, is_lasting(exc)
             raise AttemptFailed(failures.unreachable(self.channel, text, sent=False, lasting=lasting)) from exc
 

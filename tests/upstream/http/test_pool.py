@@ -93,6 +93,7 @@ async def test_a_connection_that_does_not_come_about_is_a_timeout() -> None:
     async with listening(hang) as port:
         failed = await _failure(f"https://127.0.0.1:{port}/v1", connect=0.2)
     assert (failed.kind, failed.sent, failed.code) == (K.NETWORK, False, "upstream_timeout")
+    assert failed.details["timeout"] == "connect"
     assert failed.message.endswith(f"connect deadline of 0.2 s passed (127.0.0.1:{port})")
 
 
@@ -104,7 +105,7 @@ async def test_a_reset_before_any_byte_was_sent(ask: Asker) -> None:
 async def test_a_head_that_does_not_come_is_a_timeout(ask: Asker) -> None:
     failed = await _failed(ask, silence, head=0.2)
     assert (failed.kind, failed.sent, failed.code) == (K.SLOW, True, "upstream_timeout")
-    assert "response head deadline of 0.2 s" in failed.message
+    assert (failed.details["timeout"], "response head deadline of 0.2 s" in failed.message) == ("head", True)
     await ask.exchange.left()
 
 

@@ -263,33 +263,38 @@ async def test_a_body_that_trickles_is_cut_at_the_total_deadline(ask: Asker) -> 
     with attempt_fails(r"total deadline of 0\.2 s") as caught:
         await answer.read(1000, UnlimitedMemory())
     assert (caught.value.kind, caught.value.code) == (K.SLOW, "upstream_timeout")
+    assert caught.value.details["timeout"] == "total"
     await ask.exchange.left()
 
 
-async def _late(ask: Asker, script: Script, **deadlines: float) -> str:
+async def _late(ask: Asker, script: Script, setting: str, **deadlines: float) -> str:
+    """Returns the message of an answer that misses the deadline of this setting."""
     answer, up = await ask(script, **deadlines), native_stream()
     with attempt_fails() as caught:
         await drain(answer, up)
     assert (caught.value.kind, caught.value.code) == (K.SLOW, "upstream_timeout")
+    assert caught.value.details["timeout"] == setting
     await ask.exchange.left()
     return caught.value.message
 
 
 async def test_a_head_without_events_is_too_slow(ask: Asker) -> None:
-    assert "first event deadline of 0.2 s" in await _late(ask, in_steps(hangs=True), head=0.2)
+    assert "first event deadline of 0.2 s" in await _late(ask, in_steps(hangs=True), "head", head=0.2)
 
 
 async def test_silence_after_an_event_is_too_slow(ask: Asker) -> None:
-    assert "idle deadline of 0.2 s" in await _late(ask, in_steps(HI, hangs=True), idle=0.2)
+    assert "idle deadline of 0.2 s" in await _late(ask, in_steps(HI, hangs=True), "idle", idle=0.2)
 
 
 async def test_a_trickle_within_an_event_is_silence(ask: Asker) -> None:
-    assert "idle deadline of 0.2 s" in await _late(ask, endless(b"x", first=HI + b"data: ", pause=0.02), idle=0.2)
+    assert "idle deadline of 0.2 s" in await _late(
+        ask, endless(b"x", first=HI + b"data: ", pause=0.02), "idle", idle=0.2
+    )
 
 
 async def test_comments_hold_the_idle_deadline_off_but_not_for_ever(ask: Asker) -> None:
     assert "comments only deadline of 0.5 s" in await _late(
-        ask, endless(b": still here\n\n", pause=0.02), idle=0.2, head=0.2, comments=0.5
+        ask, endless(b": still here\n\n", pause=0.02), "comments", idle=0.2, head=0.2, comments=0.5
     )
 
 
