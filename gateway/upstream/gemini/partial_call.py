@@ -1,7 +1,7 @@
 """PartialCall: a function call whose arguments Gemini sends in pieces, each with the JSON path of its value.
 
-Google's API calls them ``partialArgs``, and sends them if the request or an override of the owner sets
-``streamFunctionCallArguments``.
+Vertex AI calls them ``partialArgs``, and sends them if a request sets ``streamFunctionCallArguments``. Our requests
+never do, but a relay may set it.
 """
 
 import re
