@@ -317,7 +317,7 @@ def _pairs(view: ChannelView) -> list[tuple[str, str]]:
         ("patterns", ", ".join(view.patterns)),
         ("listed", f"{formatting.moment(view.listed_ms)} {view.list_error}".strip()),
         *details(CHANNEL, view, "name", *([] if view.dialect is Dialect.ANTHROPIC else ["cache_marks"])),
-        ("cache marks", "rejected by the upstream; none is sent for an hour" if view.marks_refused else ""),
+        ("rejected", f"{', '.join(view.refused_params)}: left out for an hour" if view.refused_params else ""),
         ("in flight", f"{view.in_flight}, {view.waiting} waiting" if view.waiting else str(view.in_flight)),
         ("calls, errors", f"{view.calls}, {view.errors}"),
         ("spent", dollars(view.spent_nanos)),

@@ -30,8 +30,7 @@ from gateway.domain.units import Millis, Nanos
 from gateway.domain.urls import shown_proxy
 from gateway.domain.views import AccountView, BudgetView, ChannelView, GroupView, KeyView, ModelView, TokenView
 from gateway.store.rollup import Counts
-from gateway.upstream.anthropic.cache_marks import marks_cache
-from gateway.upstream.learned_params import NOTHING
+from gateway.upstream.request_rules import is_rule
 
 
 def account_view(engine: Engine) -> AccountView:
@@ -145,7 +144,7 @@ def channel_view(engine: Engine, channel: Channel, tallies: Tallies) -> ChannelV
         listed_ms=(listed.time or None) if listed else None,
         list_error=listed.error if listed else "",
         missing_variables=tuple(engine.upstreams.variables.missing(channel)),
-        marks_refused=_marks_refused(engine, channel),
+        refused_params=_refused_params(engine, channel),
         missing_models={
             name: Millis(engine.now() + round(left_s * 1000))
             for name, left_s in engine.health.missing(channel.id).items()
@@ -153,10 +152,10 @@ def channel_view(engine: Engine, channel: Channel, tallies: Tallies) -> ChannelV
     )
 
 
-def _marks_refused(engine: Engine, channel: Channel) -> bool:
-    """Returns whether the upstream has rejected cache marks for at least one of the channel's models."""
-    learned = [engine.learned.of(channel.id, served, engine.now()) for served in channel.models]
-    return marks_cache(channel, NOTHING) and not all(marks_cache(channel, params) for params in learned)
+def _refused_params(engine: Engine, channel: Channel) -> tuple[str, ...]:
+    """Returns the names of the fields that are left out of requests for at least one of the channel's models."""
+    learned = (engine.learned.of(channel.id, served, engine.now()) for served in channel.models)
+    return tuple(sorted({name for refusals in learned for name in refusals.dropped if not is_rule(name)}))
 
 
 def _copy_fields(entity: msgspec.Struct, fields: type[msgspec.Struct], *omit: str) -> dict[str, Any]:

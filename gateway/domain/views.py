@@ -149,8 +149,8 @@ class ChannelView(ChannelFields, frozen=True, kw_only=True, omit_defaults=False)
     """Why that list could not be refreshed."""
     missing_variables: tuple[str, ...] = ()
     """The environment variables that its keys, headers or proxy need and that are not set for the server."""
-    marks_refused: bool = False
-    """Whether its upstream refused cache marks in the last hour, so that requests have none."""
+    refused_params: tuple[str, ...] = ()
+    """What its upstream refused in the last hour, for any model, so that it is left out of requests."""
     untested: bool = False
     """Whether no call and no test has succeeded there yet, so that ``ok`` only means that nothing failed."""
     missing_models: dict[str, Millis] = msgspec.field(default_factory=dict)

@@ -26,7 +26,7 @@ FAILED = Check(time=NOW, ok=False, ms=Millis(3), text="connection refused")
         ({}, "key                   env:OPENAI_API_KEY\n"),
         ({"keys": TWO_KEYS}, "1 env:FIRST (ok), 2 …abcd (paused until 2025-11-18"),
         ({"dialect": Dialect.ANTHROPIC}, "Anthropic may cache"),
-        ({"marks_refused": True}, "rejected by the upstream; none is sent"),
+        ({"refused_params": ("seed", "user")}, "rejected              seed, user: left out for an hour\n"),
         ({"state": "attention", "reason": "it failed"}, "state                 needs attention: it failed\n"),
         ({"last_check": FAILED}, "last test             failed 2025-11-18 "),
         ({"last_check": FAILED}, ": connection refused\n"),

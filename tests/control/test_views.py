@@ -11,6 +11,7 @@ from gateway.control.views import (
 )
 from gateway.domain.budget import Budget, Window
 from gateway.domain.call import Running
+from gateway.domain.order import LearnedRefusals
 from gateway.domain.price import Price
 from gateway.domain.units import CallId, Millis, Nanos
 from gateway.domain.views import running_view
@@ -42,6 +43,18 @@ def test_a_group_lists_its_channels_in_routing_order(gateway: Gateway) -> None:
 async def test_one_channel_is_seen_as_in_the_list(gateway: Gateway) -> None:
     engine, sums = gateway.engine, await tallies(gateway.engine)
     assert [channel_view(engine, engine.catalog.channel("up"), sums)] == channel_views(engine, sums)
+
+
+async def test_a_channel_lists_the_fields_that_its_upstream_refused_until_they_are_forgotten(gateway: Gateway) -> None:
+    engine = gateway.engine
+    channel = gateway.channel("http://127.0.0.1:9/v1", "m", "n", name="strict")
+    until = Millis(engine.now() + 60_000)
+    for model, dropped in (("m", ("user", "stream_options")), ("n", ("user", "stream=true"))):
+        engine.learned.refusals[channel.id, model] = (LearnedRefusals(dropped=dropped), until)
+    assert channel_view(engine, channel, await tallies(engine)).refused_params == ("stream_options", "user")
+    for model in ("m", "n"):
+        engine.learned.refusals[channel.id, model] = (LearnedRefusals(dropped=("user",)), Millis(0))
+    assert channel_view(engine, channel, await tallies(engine)).refused_params == ()
 
 
 async def test_the_context_of_the_price_list_is_the_same_in_every_view(owner: ControlClient, gateway: Gateway) -> None:

@@ -121,6 +121,8 @@ def _models(channel: ChannelView, session: ConsoleSession) -> Iterator[tuple[str
         yield f"   by {safe(', '.join(channel.patterns), 80)}", "dim"
     if channel.list_error:
         yield f"   showing the last good list: {safe(session.advice(channel.list_error))}", "warn"
+    if channel.refused_params:
+        yield f"   rejected by the upstream, so left out: {safe(', '.join(channel.refused_params), 80)}", "warn"
     yield f"   {fetch} fetches the list", "dim"
 
 

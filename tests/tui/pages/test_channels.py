@@ -69,6 +69,7 @@ def test_higher_priorities_come_first() -> None:
         ({"finish_abandoned": False}, "if the client leaves: cancel it"),
         ({"preset": "openrouter"}, "preset: openrouter"),
         ({"possible_nanos": Nanos(1_000_000)}, "possibly billed"),
+        ({"refused_params": ("seed", "user")}, "rejected by the upstream, so left out: seed, user"),
         ({"note": "mine"}, "note: mine"),
     ],
 )
