@@ -73,9 +73,7 @@ class _MinuteLog(msgspec.Struct, eq=False):
         return counted
 
     def wait_s(self, excess: int, now: float, *, of_tokens: bool) -> float:
-        """Returns the seconds until ``excess`` requests or tokens fewer count; 0 if it is not positive."""
-        if excess <= 0:
-            return 0.0
+        """Returns the seconds until ``excess`` requests or tokens fewer count."""
         for counted in self.calls:
             excess -= counted.tokens if of_tokens else 1
             if excess <= 0:
@@ -167,10 +165,9 @@ class _LimitUse(msgspec.Struct, frozen=True):
         if amount > self.limit:
             return LimitReached(scope, self, amount, None)
         excess = self.used + amount - self.limit
-        if self.log is not None:
-            wait_s = self.log.wait_s(excess, now, of_tokens=self.of_tokens)
-        else:
-            wait_s = self.reset_s if excess > 0 else 0.0
+        if excess <= 0:
+            return None
+        wait_s = self.reset_s if self.log is None else self.log.wait_s(excess, now, of_tokens=self.of_tokens)
         return LimitReached(scope, self, amount, wait_s) if wait_s > 0 else None
 
 

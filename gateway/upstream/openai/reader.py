@@ -162,6 +162,7 @@ class ChatReader(AnswerReader):
         reports: Fields = {}
         if not chunk.keys() <= _HEAD_FIELDS:
             reports = {name: chunk[name] for name in _REPORTS if name in chunk and chunk[name] != NULL}
+        if not chunk.keys() <= _REGULAR_FIELDS:
             self._keep_sources(chunk)
             if not rawjson.is_nothing(chunk.get("images", NULL)):  # of Perplexity's sources
                 self._parts.append(AnswerMark("medium_dropped"))
