@@ -1,6 +1,6 @@
 """Wizard: the first steps: balance, channel, models and token, then a test call.
 
-It opens by itself once, on an unused home. Esc leaves it at any step, and what the steps before have saved stays. Each
+It opens by itself once, on an unused home. Esc leaves it at any step, and what earlier steps have saved stays. Each
 step is a normal form, with the equivalent command. If the user goes back to change the channel, it is replaced.
 """
 

@@ -211,7 +211,7 @@ class Call:
         return headers
 
     def with_call_headers(self, error: GatewayError) -> GatewayError:
-        """Returns the error with what the headers of an answer report."""
+        """Returns the error with the headers that an answer would have."""
         error.call_headers = self.answer_headers()
         return error
 

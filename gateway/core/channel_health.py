@@ -107,7 +107,7 @@ class _Failures(msgspec.Struct, eq=False):
         return True
 
     def pause(self, kind: FailureKind, reason: str, seconds: float, now: float) -> None:
-        """Pause it. A shorter pause never ends a longer one."""
+        """Pause the channel or key. A shorter pause never ends a longer one."""
         self.until = max(self.until, now + seconds)
         self.reason = reason
         if not self.attention:

@@ -181,7 +181,7 @@ class AnswerId(msgspec.Struct, frozen=True, gc=False):
 
 
 class StopWord(msgspec.Struct, frozen=True, gc=False):
-    """The end of a choice."""
+    """The end of a choice, as the upstream reports it."""
 
     word: str
     """The upstream's word for why it ended."""
@@ -227,7 +227,7 @@ class BlockEnded(msgspec.Struct, frozen=True, gc=False):
 
 
 class AnswerFinished(msgspec.Struct, frozen=True, gc=False):
-    """The end of a choice."""
+    """The end of a choice, in the words of chat completions."""
 
     reason: str
     """A ``finish_reason`` of chat completions."""

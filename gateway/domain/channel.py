@@ -39,7 +39,7 @@ class Overrides(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The owner's changes to requests, applied in this order: ``remove``, ``default``, ``set``, the system prompt."""
 
     set: dict[str, Any] = {}
-    """Parameters that always have this value, which is any JSON."""
+    """Parameters that every request gets, with any JSON as values."""
     default: dict[str, Any] = {}
     """Parameters that have this value if the client sends none, or null."""
     remove: tuple[str, ...] = ()

@@ -39,7 +39,7 @@ _PERSONAL = re.compile(r".*@.*|\+?[\d\s()./-]{7,}")
 
 
 class AnthropicDialect(ChannelDialect):
-    """Anthropic's dialect. The API wants the thoughts before tool calls back."""
+    """Anthropic's dialect. Clients must send back the thoughts that came before a tool call."""
 
     own_names = _OWN_NAMES
 

@@ -23,8 +23,8 @@ STREAM_LIMIT = 256 * 1024 * 1024
 _NO_CODINGS = frozenset({"", "identity", "none", "utf-8", "utf8", "binary"})
 """Content codings that are none. Some servers write the character set there."""
 TAIL_S = 10.0
-"""The seconds after which a stream is asked whether its answer is complete. If it was the last time, and nothing has
-been added, the last event is not coming, whatever keeps the connection open."""
+"""The seconds between two checks whether a stream's answer is complete. If it was complete at the last check and has
+not grown since, its last event will not come, although the connection is open."""
 LINGER_S = 0.5
 """The seconds that the rest of a released answer may take before its connection is closed."""
 
