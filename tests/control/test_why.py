@@ -169,6 +169,11 @@ async def test_channels_that_cannot_answer_an_api_are_reported(owner: ControlCli
     assert "speaks anthropic, which has no embeddings" in found.message
 
 
+async def test_a_call_of_every_api_can_be_explained(owner: ControlClient, gateway: Gateway) -> None:
+    works = {name: (await owner.why("laptop", "m", api=name)).works for name in gateway.engine.apis}
+    assert [name for name, is_ok in works.items() if not is_ok] == []
+
+
 async def test_of_chat_completions_no_conversion_is_reported(owner: ControlClient) -> None:
     found = await owner.why("laptop", "m")
     assert (found.api, {route.conversion for route in found.routes}) == ("chat", {""})

@@ -12,7 +12,7 @@ from gateway.core.ratelimit import CountedCall, Limiter, UsedToday, duration, he
 from gateway.domain.call import Scope
 from gateway.domain.errors import RateLimited
 from gateway.domain.group import Group
-from gateway.domain.limits import LimitReading, Limits
+from gateway.domain.limits import RATES, LimitReading, Limits
 from gateway.domain.settings import Settings
 from tests.core import kit
 from tests.core.clocks import Mono
@@ -62,6 +62,14 @@ def test_no_limits_no_refusals(limiter: Limiter) -> None:
     for _ in range(100):
         spend(limiter, bound(), tokens=10**9)
     assert limiter.readings([bound()]) == (None, None)
+
+
+@pytest.mark.parametrize("rate", RATES)
+def test_every_rate_that_can_be_set_is_enforced(limiter: Limiter, days: Days, rate: str) -> None:
+    one = bound("laptop", **{rate: 1})
+    days[one.key] = UsedToday(requests=1, tokens=1, reset_s=60.0)
+    limiter.take([one], tokens=1)
+    assert refusal(limiter, one, tokens=1).details["limit_name"] == RATES[rate]
 
 
 def test_requests_a_minute_slide(limiter: Limiter, mono: Mono) -> None:
