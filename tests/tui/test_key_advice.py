@@ -119,7 +119,7 @@ def test_advice_names_the_owners_own_keys() -> None:
         ("channels", [], "not tested yet; f9 tests it"),
         ("channels", [], ": Models fetches the list"),
         ("models", [], "f8 sets one"),
-        ("models", ["f11", *"unpriced", "enter", "enter"], "f8 sets a price, 0 makes it free"),
+        ("models", ["f11", *"unpriced", "enter", "enter"], "stops it; f8 on page 5 (Models)"),
         ("tokens", ["f11", *"zzz", "enter"], "f12 clears the filter   f11 changes it"),
         ("tokens", ["ctrl+t", "escape", "ctrl+c"], "Press f4 to quit; the server keeps running. Press f5 to stop"),
         ("tokens", ["ctrl+t"], "R issues a new one"),
