@@ -67,10 +67,12 @@ _WORDS = (
 _HINT = re.compile("|".join(_WORDS))
 """Matches names in small letters that may be limits, except short ones such as ``n``. Ignoring case would be slow."""
 _CAP = re.compile(
-    r"token(?!iz|.*ids?$)|predict|(max|min)(imum)?(new|gen|out|decode|.*(len|completion|response|answer|reply))"
-    r"|(gen|generat|output|completion|response|answer|reply).*(len|limit|max)|amountgen|genamt"
+    r"token(?!iz|.*ids?$)|predict|(max|min)(imum)?(new|gen|out|decode)|amountgen|genamt"
+    r"|\A(?>.*?(max|min)).*(len|completion|response|answer|reply)"
+    r"|\A(?>.*?(gen|output|completion|response|answer|reply)).*(len|limit|max)"
 )
-"""Matches names without their underscores: ``max_new_tokens``, ``num_predict``, ``maxOutputTokens``, ``max_length``."""
+"""Matches names without their underscores: ``max_new_tokens``, ``num_predict``, ``maxOutputTokens``, ``max_length``.
+Only the first ``max`` is examined (an atomic group), so that a name of many takes little time."""
 _THINKING = re.compile(r"budget|think|reason", re.IGNORECASE)
 _NO_CAP = re.compile(r"prompt|input|context|cache|truncat")
 """Matches names that limit the input."""
