@@ -32,6 +32,7 @@ PURE = ("gateway.domain", "gateway.upstream", "gateway.inbound", "gateway.core")
 EFFECTS = {
     "gateway.upstream.upstreams": "the way to the upstreams",
     "gateway.upstream.http": "the only outgoing connections",
+    "gateway.upstream.call_memory": "a lock: the loop and the thread for large work add to it",
     "gateway.core.pipeline": "one call, start to finish: the one that awaits",
     "gateway.core.clock": "the real clock, behind a value",
     "gateway.core.memory": "reads how much memory this process has",

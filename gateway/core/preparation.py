@@ -35,7 +35,7 @@ Result = TypeVar("Result")
 
 
 class Worker:
-    """The worker thread for large requests. It starts with its first work."""
+    """The worker thread for large requests and answers. It starts with its first work."""
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, "tollkeeper-large")

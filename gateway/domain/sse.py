@@ -223,6 +223,10 @@ def _run_data(window: bytes, head: bytes) -> list[bytes]:
     return [*parts[:number], data] if blank and b"\n" not in data else parts[:number]
 
 
+MAX_LINES = 600_000
+"""The maximum number of lines in a body of events."""
+
+
 def is_stream(body: bytes) -> bool:
     """Returns whether a body is an event stream."""
     first_line = body[:64].removeprefix(BOM).lstrip()
@@ -230,7 +234,12 @@ def is_stream(body: bytes) -> bool:
 
 
 def stream_in(body: bytes) -> bytes:
-    """Returns the events in a body: all of a stream, one for each line if it is lines of JSON, else nothing."""
+    """Returns the events in a body: all of a stream, one for each line if it is lines of JSON, else nothing.
+
+    A body of more lines than any answer has is neither: to read them could take minutes.
+    """
+    if body.count(b"\n") > MAX_LINES:
+        return b""
     if is_stream(body):
         return body
     line = body[: max(0, body.find(b"\n"))].strip()

@@ -2,11 +2,12 @@
 
 Gemini signs each call, Anthropic signs the thinking before it, and DeepSeek and Moonshot require the reasoning itself.
 Most clients drop unknown fields, so these values are kept here: in memory only, up to a limit, and separately for each
-token, because the ids of some servers are just numbers. The oldest values are dropped first. The event loop adds and
-drops values; another thread may recall one at any moment, so no step may depend on the one before.
+token, because the ids of some servers are just numbers. The oldest values are dropped first. The event loop and the
+thread for large work add values, one at a time; they may recall one at any moment.
 """
 
 import re
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -35,6 +36,8 @@ class CallMemory:
         """``size``: at most this many bytes are kept."""
         self._entries = entries
         self._limit = size
+        self._lock = threading.Lock()
+        """Held while a value is added."""
         self._size = 0
         self._values: OrderedDict[tuple[str, str, str], bytes] = OrderedDict()
         self._longest: OrderedDict[str, int] = OrderedDict()
@@ -45,7 +48,11 @@ class CallMemory:
 
         Nor is it kept if the id of the call is longer than any vendor's, because ids are not counted.
         """
-        place = owner, call_id, key
+        with self._lock:
+            self._add((owner, call_id, key), value)
+
+    def _add(self, place: tuple[str, str, str], value: bytes) -> None:
+        call_id = place[1]
         self._size -= len(self._values.pop(place, b""))
         if not 0 < len(call_id) <= 1000 or not 0 < len(value) <= self._limit:
             return

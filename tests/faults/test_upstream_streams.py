@@ -15,7 +15,7 @@ from tests.conformance.shapes import stream_faults
 from tests.fakes.client import Answer
 from tests.fakes.gateway import INPUT, OUTPUT, Gateway
 from tests.fakes.provider import Exchange, Provider, Script
-from tests.fakes.replies import DONE, chunk, delta, dumps, endless, event, in_steps, story, usage, whole
+from tests.fakes.replies import DONE, chunk, delta, dumps, endless, event, in_steps, reply, story, usage, whole
 
 WORDS = [f"w{n} " for n in range(60)]
 BEGUN = story(*WORDS)[:41]
@@ -179,3 +179,26 @@ async def test_what_is_large_after_the_end_is_not_read(gateway: Gateway, provide
     answer = await gateway.client.chat(stream=True)
     assert (answer.text, stream_faults(answer.body)) == ("Hello", [])
     assert time.process_time() - busy < 1
+
+
+LINES = b'{"a":1}\n' * 40_000
+"""Events of no known kind: a third of a megabyte that takes half a second to read."""
+
+
+@pytest.mark.parametrize("kind", ["chat", "stream", "messages"])
+async def test_a_large_body_does_not_stop_the_loop(gateway: Gateway, provider: Provider, kind: str) -> None:
+    """Bodies of 16 MB did so for 25 seconds, and all other calls waited. Another thread reads them."""
+    provider.on("m", reply(LINES))
+    loop, all_threads = time.thread_time(), time.process_time()
+    client = gateway.client
+    answer = await (client.messages() if kind == "messages" else client.chat(stream=kind == "stream"))
+    loop, all_threads = time.thread_time() - loop, time.process_time() - all_threads
+    assert answer.status == 502
+    assert loop < all_threads / 3
+
+
+async def test_a_body_of_more_lines_than_an_answer_has_is_not_read(gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", reply(b'{"a":1}\n' * 600_001))
+    busy = time.process_time()
+    assert (await gateway.client.chat()).error["message"].startswith("channel 'up': the upstream sent a bad answer")
+    assert time.process_time() - busy < 2

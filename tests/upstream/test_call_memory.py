@@ -1,5 +1,8 @@
 """What vendors want back with tool calls is kept within bounds, and never given to another token."""
 
+import sys
+import threading
+
 import msgspec
 
 from gateway.upstream.call_memory import CallMemory
@@ -28,6 +31,28 @@ def test_the_one_not_used_for_longest_leaves_first() -> None:
     memory.recall("t", "a")
     memory.remember("t", "c", b"1")
     assert [memory.recall("t", id) for id in ("a", "b", "c")] == [b"1", b"", b"1"]
+
+
+def test_the_bytes_are_counted_when_two_threads_add() -> None:
+    """The event loop, and the thread for large answers."""
+    memory, before = CallMemory(entries=1000, size=5000), sys.getswitchinterval()
+
+    def add(name: str) -> None:
+        for i in range(20_000):
+            memory.remember("t", f"{name}{i % 40}", b"x" * (i % 100 + 1))
+
+    threads = [threading.Thread(target=add, args=(name,)) for name in "ab"]
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    for i in range(60):
+        memory.remember("t", f"c{i}", b"x" * 100)
+    assert [bool(memory.recall("t", f"c{i}")) for i in range(60)] == [False] * 10 + [True] * 50
 
 
 def test_the_bytes_are_bounded() -> None:
