@@ -242,6 +242,7 @@ def stream_in(body: bytes) -> bytes:
         return b""
     if is_stream(body):
         return body
+    body = body.lstrip()
     line = body[: max(0, body.find(b"\n"))].strip()
     if not (line.startswith(b"{") and line.endswith(b"}")):
         return b""

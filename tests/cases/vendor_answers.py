@@ -641,8 +641,9 @@ ENDS = [
         text="Hi",
     ),
     openai_row(
-        "lines of JSON instead of events",
-        b"".join(
+        "lines of JSON instead of events, after a blank line",
+        b"\n"
+        + b"".join(
             dumps(each) + b"\n" for each in (chunk(delta("H")), chunk(delta("i", finish="stop"), usage=usage(9, 2)))
         ),
         **HI,
