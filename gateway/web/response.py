@@ -230,19 +230,17 @@ class StreamedResponse(Response):
         """Send the last bytes and the end in one write, once. Aiohttp calls it too."""
         request, self._request = self._request, None
         if request is not None:
-            self._write(request, data, b"0\r\n\r\n")
+            self._write(request, data, b"0\r\n\r\n" if self._chunked else b"")
             await request.writer.drain()
 
-    def _write(self, request: web.BaseRequest, data: Buffer, last_chunk: bytes = b"") -> None:
+    def _write(self, request: web.BaseRequest, data: Buffer, end: bytes = b"") -> None:
         transport = request.transport
         if transport is None or transport.is_closing():
             raise ConnectionResetError("the client is gone")
-        if self._chunked:
-            chunk = (b"%x\r\n" % len(data), data, b"\r\n") if data else ()  # an empty one would end the answer
-            data = b"".join((self._unsent, *chunk, last_chunk))
-        elif self._unsent:
-            data = self._unsent + data
-        self._unsent = b""
+        if self._chunked and data:  # an empty chunk would end the answer
+            data = b"".join((b"%x\r\n" % len(data), data, b"\r\n"))
+        if self._unsent or end:
+            data, self._unsent = b"".join((self._unsent, data, end)), b""
         request.writer.output_size += len(data)
         transport.write(data)
 
