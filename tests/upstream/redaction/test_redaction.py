@@ -104,9 +104,9 @@ def test_what_the_owner_adds_is_not_for_the_client() -> None:
 
 
 def test_kind_status_and_time_are_kept() -> None:
-    found = Redaction({}).error(too_slow(UP, "connect", 2, sent=False), UP)
+    found = Redaction({}).error(too_slow(UP, "response head", 2, sent=True), UP)
     assert isinstance(found, UpstreamTimeout)
-    assert (found.kind, found.sent, found.status, found.code) == (FailureKind.SLOW, False, 0, "upstream_timeout")
+    assert (found.kind, found.sent, found.status, found.code) == (FailureKind.SLOW, True, 0, "upstream_timeout")
     assert Redaction({}).error(bad_response(UP, f"it is {KEY}"), UP).message.endswith("it is …")
 
 
