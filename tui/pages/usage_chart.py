@@ -155,10 +155,10 @@ def _time_axis(plan: ChartPlan, bars: Bars, chosen: int | None) -> Iterator[Cont
     labels = dict(_time_labels(bars))
     parts: list[Part] = [(f"{cell('0', AXIS, right=True)} {glyphs.AXIS[2]}", "dim")]
     for number, span in enumerate(bars.spans):
-        if number == chosen:
-            parts += [(glyphs.CHOSEN * span.bar, "key"), (glyphs.AXIS[3] * (span.whole - span.bar), "dim")]
-            continue
         line = glyphs.AXIS[3] if is_known(plan, bars, number) else glyphs.UNKNOWN
+        if number == chosen:
+            parts += [(glyphs.CHOSEN * span.bar, "key"), (line * (span.whole - span.bar), "dim")]
+            continue
         text = (glyphs.TICK if number in labels else line) + line * (span.whole - 1)
         parts.append((text, "dim"))
     yield content(*parts)

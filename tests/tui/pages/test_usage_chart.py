@@ -107,6 +107,7 @@ def test_no_calls_nothing_to_pay_and_unknown_differ() -> None:
     late = plan(some(), over((3, row("", 3))), first_ms=STARTS[1] + 1)
     *_, bottom, axis, _ = drawn(late, AXIS + EDGE + 16, 6)
     assert axis == "       0 └┬┄┄┄" + "─" * 12
+    assert drawn(late, AXIS + EDGE + 16, 6, bar=0)[-2] == "       0 └━━━┄" + "─" * 12
     assert bottom[AXIS + EDGE + 4 :] == " ·   ·  ███"
     assert drawn(plan(some(), WHOLE), AXIS + EDGE + 16, 6)[-3].endswith("███ ▁▁▁  ·  ███")
 
