@@ -23,7 +23,6 @@ import msgspec
 from gateway.core.latency import LatencyStats
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel
-from gateway.domain.incidents import reason_text
 from gateway.domain.units import ChannelId
 
 WINDOW_S = 60.0
@@ -214,7 +213,7 @@ class ChannelHealth:
         """Note that a call failed at this channel, or with this key. ``CLIENT`` failures count for neither."""
         if kind in (FailureKind.CLIENT, FailureKind.MISSING):
             return
-        failures, now, reason = self.failing.setdefault(id, _Failures()), self._mono(), reason_text(reason)
+        failures, now = self.failing.setdefault(id, _Failures()), self._mono()
         if kind in _REFUSAL_KINDS:
             failures.refuse_key(kind, reason, now)
         elif kind is FailureKind.QUOTA:

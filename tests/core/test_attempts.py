@@ -182,6 +182,13 @@ async def test_one_attempt_is_not_listed_in_the_message(rig: Rig) -> None:
     assert json.loads(json.dumps(error.details["attempts"]))[0]["status"] == 403
 
 
+async def test_the_reason_of_an_attempt_and_of_a_pause_does_not_repeat_the_channels_name(rig: Rig) -> None:
+    up = rig.channel("a", answer=status(429, "slow down"))
+    await failure(rig)
+    assert rig.record.attempts[0].reason == "the upstream is limiting the rate: slow down"
+    assert rig.health.state(up).reason == "the upstream is limiting the rate: slow down"
+
+
 async def test_if_every_channel_needs_attention_the_reasons_are_reported(rig: Rig) -> None:
     channels(rig, status(401))
     await failure(rig)

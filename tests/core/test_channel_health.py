@@ -43,11 +43,6 @@ def test_off_is_the_owners_and_says_nothing_else(health: ChannelHealth) -> None:
     assert health.state(channel(enabled=False)) == HealthState("off")
 
 
-def test_a_reason_does_not_repeat_the_channels_name(health: ChannelHealth) -> None:
-    health.note_failure(UP.id, FailureKind.RATE, "channel 'up': the upstream answered 429", 30)
-    assert health.state(UP).reason == "the upstream answered 429"
-
-
 @pytest.mark.parametrize("kind", BREAKERS)
 def test_three_failures_in_a_row_open_the_breaker(health: ChannelHealth, kind: FailureKind) -> None:
     fail(health, kind, 2)
