@@ -45,10 +45,8 @@ from gateway.upstream.openai.template import Run
 
 _PLACED = (Medium, Citation)
 """Events that not every API has a place for."""
-_SLICE = 1 << 20
-"""How many bytes of a streamed answer to a plain request are read at once."""
 _MAX_PARTS = 20_000
-"""More parts than any real whole answer has. They are all read in the event loop, some 15 µs each."""
+"""More parts than any real whole answer has. Each takes some 15 µs to read."""
 _MAX_EVENT_PARTS = 4_000
 """More parts than any real event of a stream has."""
 
@@ -382,9 +380,7 @@ class RenderingAdapter:
         stream = RenderedStream(self._dialect.reader(order, channel), order, channel, self._whole(order))
         events = stream_in(body)
         if events:
-            view = memoryview(events)
-            for start in range(0, len(events), _SLICE):
-                stream.feed(bytes(view[start : start + _SLICE]))
+            stream.feed(events)
             stream.end()
         else:
             stream.read_whole(body)

@@ -48,22 +48,19 @@ class CallMemory:
 
         Nor is it kept if the id of the call is longer than any vendor's, because ids are not counted.
         """
+        place = owner, call_id, key
         with self._lock:
-            self._add((owner, call_id, key), value)
-
-    def _add(self, place: tuple[str, str, str], value: bytes) -> None:
-        call_id = place[1]
-        self._size -= len(self._values.pop(place, b""))
-        if not 0 < len(call_id) <= 1000 or not 0 < len(value) <= self._limit:
-            return
-        self._longest[call_id] = max(len(value), self._longest.pop(call_id, 0))
-        self._values[place] = value
-        self._size += len(value)
-        while self._size > self._limit or len(self._values) > self._entries:
-            _, dropped = self._values.popitem(last=False)
-            self._size -= len(dropped)
-        while len(self._longest) > 8 * self._entries:
-            self._longest.popitem(last=False)
+            self._size -= len(self._values.pop(place, b""))
+            if not 0 < len(call_id) <= 1000 or not 0 < len(value) <= self._limit:
+                return
+            self._longest[call_id] = max(len(value), self._longest.pop(call_id, 0))
+            self._values[place] = value
+            self._size += len(value)
+            while self._size > self._limit or len(self._values) > self._entries:
+                _, dropped = self._values.popitem(last=False)
+                self._size -= len(dropped)
+            while len(self._longest) > 8 * self._entries:
+                self._longest.popitem(last=False)
 
     def recall(self, owner: str, call_id: str, key: str = "") -> bytes:
         """Returns the value of the call, or empty bytes."""
