@@ -57,7 +57,7 @@ class _TimedAmounts(msgspec.Struct, frozen=True):
     amounts: Mapping[str, Any]
 
 
-def list_price(model: str, row: "ModelInfo", source: str, now: Millis, upstream_model: str = "") -> Price | None:
+def list_price(model: str, row: "ModelInfo", source: str, now: Millis, upstream_model: str) -> Price | None:
     """Returns the price of a row from now on; zero if it says that it is free; None if it lacks an amount."""
     comments = row.price_comments or ""
     is_free = row.id.endswith(":free") or "free of charge" in comments.lower()
@@ -67,12 +67,12 @@ def list_price(model: str, row: "ModelInfo", source: str, now: Millis, upstream_
     price = price_of(model, first.amounts, source, now, upstream_model)
     if price is None:
         return None
-    rules = [_rule(standard, "", upstream_model or model) for standard in later]
+    rules = [_rule(standard, "", upstream_model) for standard in later]
     for variant, changes in _variants(row, now).items():
         for standard in (first, *later):
             for since, amounts in changes:
                 changed = _TimedAmounts(max(since, standard.since), standard.during, {**standard.amounts, **amounts})
-                rules.append(_rule(changed, variant, upstream_model or model))
+                rules.append(_rule(changed, variant, upstream_model))
     complete_rules = [rule for rule in rules if rule is not None]
     if not price.per_call and not any(rule.per_call for rule in complete_rules):
         complete_rules = [msgspec.structs.replace(rule, per_call=None) for rule in complete_rules]
@@ -80,10 +80,10 @@ def list_price(model: str, row: "ModelInfo", source: str, now: Millis, upstream_
 
 
 def price_of(
-    model: str, listed: "ModelPrice | Mapping[str, Any]", source: str, now: Millis, upstream_model: str = ""
+    model: str, listed: "ModelPrice | Mapping[str, Any]", source: str, now: Millis, upstream_model: str
 ) -> Price | None:
     """Returns a price of the list as ours; None without a price for input, or output unless the model embeds."""
-    fields = _price_fields(_amounts_in(listed), upstream_model or model)
+    fields = _price_fields(_amounts_in(listed), upstream_model)
     return None if fields is None else Price(model=model, **fields, source=source, updated=now)
 
 

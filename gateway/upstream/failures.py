@@ -28,7 +28,6 @@ _TIMEOUTS = {"response head": "head", "first event": "head", "comments only": "c
 """The timeouts of a channel, by the names of their deadlines where these differ."""
 BAD_RESPONSE = "upstream_bad_response"
 
-_OVERLOADED = frozenset({498, 503, 529})
 _FAULT = frozenset(range(500, 600)) - {504, 524, 529}
 """Statuses of an upstream's own failure. Some upstreams report every error under one of them."""
 
@@ -283,7 +282,7 @@ def _kind(status: int, error: ErrorBody, *, pauses: bool) -> FailureKind:
 def _code_and_text(channel: Channel, kind: FailureKind, status: int, error: ErrorBody) -> tuple[str, str]:
     """Returns the code and the message for the client, who never gets the upstream's words about the account."""
     code, text = "upstream_error", _server_text(status, error)
-    is_busy = status in _OVERLOADED or (status != 429 and bool(_BUSY.search(error.own_words)))
+    is_busy = status in (498, 503, 529) or (status != 429 and bool(_BUSY.search(error.own_words)))
     if kind is FailureKind.AUTH:
         fault = "refused the channel's key" if channel.key else "requires a key and the channel has none"
         code, text = "upstream_auth_failed", f"the upstream {fault} (HTTP {status}). Set a valid key for this channel."

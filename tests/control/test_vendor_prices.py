@@ -27,7 +27,7 @@ class Listed:
 
 
 def price(listed: Any) -> Price | None:
-    return price_of("m", listed, "list", NOW)
+    return price_of("m", listed, "list", NOW, "m")
 
 
 def channel(name: str = "c", *models: str, url: str = "https://api.openai.com/v1", priority: int = 0) -> Channel:

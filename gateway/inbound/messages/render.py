@@ -43,7 +43,6 @@ _STOP_REASONS = {
 }
 _Ending = tuple[str, str | None]
 """Why an answer ended, in the vendor's words, and the stop sequence that was hit."""
-_DEFAULT_ENDING: _Ending = ("end_turn", None)
 _MUTED_ENDING: _Ending = ("max_tokens", None)
 """The ending of an answer that the client does not read."""
 _PING = b'event: ping\ndata: {"type": "ping"}\n\n'
@@ -132,7 +131,7 @@ class MessagesRenderer(Renderer):
 
     def __init__(self, order: Order) -> None:
         self._order = order
-        self._ending = _MUTED_ENDING if order.form.muted else _DEFAULT_ENDING
+        self._ending: _Ending = _MUTED_ENDING if order.form.muted else ("end_turn", None)
         self._refused = False
         self._index = -1
         self._open_kind = ""

@@ -11,8 +11,6 @@ from typing import Any
 
 import msgspec
 
-ALL_EFFORTS = ("low", "medium", "high", "xhigh", "max")
-
 
 class AnthropicThinking(StrEnum):
     """How a model is told to think."""
@@ -34,7 +32,7 @@ class AnthropicModel(msgspec.Struct, frozen=True, kw_only=True):
     max_output: int | None = 128_000
     """The highest output limit that the API accepts, including with betas; None if unknown."""
     thinking: AnthropicThinking = AnthropicThinking.ADAPTIVE
-    efforts: tuple[str, ...] = ALL_EFFORTS
+    efforts: tuple[str, ...] = ("low", "medium", "high", "xhigh", "max")
     """Values of ``output_config.effort``, weakest first."""
     thinking_off: str = ""
     """The type of ``thinking`` that turns thinking off; empty unless it is on by default and can be turned off."""
