@@ -37,7 +37,7 @@ _BY_CODE: Final = {
     "upstream_out_of_credit": "the account at the upstream has no credit: top up there",
     "upstream_overloaded": "the upstream is busy: try again, or add another channel that has the model",
     "upstream_rate_limited": "to wait less, add a key: 'tollkeeper channel key add {channel} --key -'",
-    "upstream_timeout": "the upstream gave up: try again, or add another channel that has the model",
+    "upstream_timeout": "try again, or add another channel that has the model",
     "upstream_unreachable": "does the upstream run, and is its address right? 'tollkeeper channel show {channel}'",
     "wrong_host": "use the address that 'tollkeeper status' shows, or 'tollkeeper settings set --add-host NAME'",
 }
