@@ -16,7 +16,7 @@ from gateway.config import Config
 from gateway.domain.human_values import parse_tier
 from tests.fakes.provider import Provider
 from tests.fakes.replies import reply
-from tests.tui.owner import press, said, see, until
+from tests.tui.owner import press, see, text_of, until
 from tui.app import Console, now
 from tui.exit_status import ExitStatus
 from tui.pages.list_page import ListPage
@@ -52,11 +52,11 @@ class Seat:
         self.pilot = pilot
         self.control = control
 
-    async def press(self, *keys: str, told: str = "") -> None:
-        """Press keys; wait until ``told`` was reported, if it is given."""
+    async def press(self, *keys: str, toast: str = "") -> None:
+        """Press keys; wait for this ``toast`` if it is given."""
         await press(self.app, self.pilot, *keys)
-        if told:
-            await self.told(told)
+        if toast:
+            await self.wait_for_toast(toast)
 
     async def see(self, text: str, *keys: str) -> None:
         await see(self.app, self.pilot, text, *keys)
@@ -69,12 +69,12 @@ class Seat:
             await self.pilot.pause(0.05)
         raise AssertionError(failure())
 
-    async def told(self, text: str) -> None:
+    async def wait_for_toast(self, text: str) -> None:
         """Wait until it was reported after what was waited for before."""
         messages = self.app.messages
         await self.wait(
             lambda: any(text in message for message in messages),
-            lambda: f"{text!r} was not told, but {messages}",
+            lambda: f"{text!r} was not shown, but {messages}",
         )
         messages.clear()
 
@@ -95,9 +95,9 @@ class Seat:
         table = self.app.query_one(f"#{page}", ListPage).table
         await self.wait(lambda: table.cursor_key == key, lambda: f"{key} was not selected")
 
-    async def undo(self, told: str) -> None:
+    async def undo(self, change: str) -> None:
         await self.press("u")
-        await self.told(f"Undone: {told}")
+        await self.wait_for_toast(f"Undone: {change}")
 
 
 @asynccontextmanager
@@ -127,15 +127,15 @@ async def test_tokens_are_created_edited_and_removed_in_forms(tmp_path: Path) ->
         await seat.press("e")
         await seat.field("name", "first")
         await seat.see("there is already a token", "enter")
-        assert "first" in said(seat.app, "#wrong-name")
+        assert "first" in text_of(seat.app, "#wrong-name")
         await seat.field("name", "mobile")
         await seat.field("budgets", "day=5")
         await seat.field("limits", "rpm=60")
-        await seat.press("enter", told="Token phone saved")
+        await seat.press("enter", toast="Token phone saved")
         found = await seat.control.token("mobile")
         assert (found.id, found.budgets[0].nanos, found.limits.rpm) == (made.id, 5 * DOLLAR, 60)
 
-        await seat.press("space", told="Token mobile disabled")
+        await seat.press("space", toast="Token mobile disabled")
         await seat.see("key is shown only this once", "D", "enter")
         await seat.press("escape")
         copied = await seat.control.token("mobile-2")
@@ -146,10 +146,10 @@ async def test_tokens_are_created_edited_and_removed_in_forms(tmp_path: Path) ->
         await seat.press("escape")
         assert (await seat.control.token("mobile-2")).hint != copied.hint
 
-        await seat.press("d", "y", told="Token mobile-2 deleted")
+        await seat.press("d", "y", toast="Token mobile-2 deleted")
         assert [token.name for token in await seat.control.tokens()] == ["first", "mobile"]
         await seat.see("works again", "u")
-        await seat.press("y", told="Undone: token 'mobile-2' is back")
+        await seat.press("y", toast="Undone: token 'mobile-2' is back")
         assert len(await seat.control.tokens()) == 3
 
 
@@ -158,21 +158,21 @@ async def test_groups_are_created_edited_and_copied_in_forms(tmp_path: Path) -> 
         await until(seat.app, seat.pilot, "default")
         await seat.press("n", "=friends")
         await seat.field("multiplier", "1.5")
-        await seat.press("enter", told="Group friends created")
+        await seat.press("enter", toast="Group friends created")
         await seat.selected("groups", (await seat.control.group("friends")).id)
         await seat.press("e")
         await seat.field("budgets", "month=20")
-        await seat.press("enter", told="Group friends saved")
-        await seat.press("D", "enter", told="Group friends-2 created")
+        await seat.press("enter", toast="Group friends saved")
+        await seat.press("D", "enter", toast="Group friends-2 created")
         copied = await seat.control.group("friends-2")
         await seat.selected("groups", copied.id)
         assert (copied.multiplier, copied.budgets[0].nanos) == (1_500_000, 20 * DOLLAR)
-        await seat.press("d", "y", told="Group friends-2 deleted")
+        await seat.press("d", "y", toast="Group friends-2 deleted")
         await seat.undo("group 'friends-2' is back")
 
         await seat.press("g", "d")  # default, which is used
         await until(seat.app, seat.pilot, "Move them to")
-        await seat.press("enter", told="Group default deleted")
+        await seat.press("enter", toast="Group default deleted")
         assert (await seat.control.token("first")).group == "friends"
         assert (await seat.control.channel("demo")).groups == ("friends",)
 
@@ -184,32 +184,32 @@ async def test_channels_are_created_and_edited_in_forms(tmp_path: Path) -> None:
         await seat.field("base_url", f"http://127.0.0.1:{provider.port}/v1")
         await seat.field("key", "sk-secret-0123456789-0001")
         await seat.field("models", "a, fast=b")
-        await seat.press("enter", told="Channel up created with 2 models")
+        await seat.press("enter", toast="Channel up created with 2 models")
         await seat.selected("channels", (await seat.control.channel("up")).id)
         await seat.press("e")
         await seat.field("headers", "x-team='red and secret'")
-        await seat.press("enter", told="Channel up saved")
+        await seat.press("enter", toast="Channel up saved")
         await seat.see("headers: x-team", "enter")
 
         await seat.press("e")
         await seat.field("priority", "many")
         await seat.press("enter")
-        assert "'many' is not a whole number" in said(seat.app, "#wrong-priority")
+        assert "'many' is not a whole number" in text_of(seat.app, "#wrong-priority")
         await seat.field("priority", "-3")
-        await seat.press("enter", told="Channel up saved")
+        await seat.press("enter", toast="Channel up saved")
         edited = await seat.control.channel("up")
         assert (edited.priority, edited.key[-4:], list(edited.headers)) == (-3, "0001", ["x-team"])
 
         await seat.press("D", "enter")
-        assert "cannot be copied: enter it again" in said(seat.app, "#wrong-key")
+        assert "cannot be copied: enter it again" in text_of(seat.app, "#wrong-key")
         await seat.field("key", "sk-other-0123456789-0002")
-        await seat.press("enter", told="Channel up-2 created with 2 models")
+        await seat.press("enter", toast="Channel up-2 created with 2 models")
         copied = await seat.control.channel("up-2")
         await seat.selected("channels", copied.id)
         assert (copied.key[-4:], [model.upstream for model in copied.models]) == ("0002", ["", "b"])
 
-        await seat.press("space", told="Channel up-2 disabled")
-        await seat.press("d", "y", told="Channel up-2 deleted")
+        await seat.press("space", toast="Channel up-2 disabled")
+        await seat.press("d", "y", toast="Channel up-2 deleted")
         await seat.undo("channel 'up-2' is back")
         assert (await seat.control.channel("up-2")).key[-4:] == "0002"
 
@@ -224,19 +224,19 @@ async def test_a_channel_keeps_what_its_patterns_let_in_when_something_else_is_c
         await until(seat.app, seat.pilot, "up ")
         await seat.press("g", "e")
         await seat.field("note", "mine")
-        await seat.press("enter", told="Channel up saved")
+        await seat.press("enter", toast="Channel up saved")
         found = await seat.control.channel("up")
         assert ([one.name for one in found.models], found.patterns) == (["gpt-5", "gpt-5-preview"], ("gpt-*",))
 
         await seat.see("Models of up", "L")
-        await seat.press("slash", "=preview", "enter", "space", "enter", told="up now offers 1 model")
+        await seat.press("slash", "=preview", "enter", "space", "enter", toast="up now offers 1 model")
         found = await seat.control.channel("up")
         assert ([one.name for one in found.models], found.patterns) == (["gpt-5"], ("gpt-*", "!gpt-5-preview"))
 
         listed += [{"id": "gpt-6"}, {"id": "gpt-nova"}]
         provider.on("/v1/models", reply({"object": "list", "data": listed}))
         await seat.see("2 new", "L")
-        await seat.press("slash", "=nova", "enter", "space", "enter", told="up now offers 2 models")
+        await seat.press("slash", "=nova", "enter", "space", "enter", toast="up now offers 2 models")
         found = await seat.control.channel("up")
         assert [one.name for one in found.models] == ["gpt-5", "gpt-6"]
         assert found.patterns == ("gpt-*", "!gpt-5-preview", "!gpt-nova")
@@ -248,32 +248,32 @@ async def test_prices_are_set_in_a_form_that_refuses_other_texts(tmp_path: Path)
         await seat.press("e")
         await seat.field("input", "3")
         await seat.field("tiers", "200k=6/22.50")
-        await seat.press("enter", told="Price of demo-echo saved")
+        await seat.press("enter", toast="Price of demo-echo saved")
         await until(seat.app, seat.pilot, "manual")
         await seat.press("e")
         await seat.field("output", "x")
         await seat.press("enter")
-        assert "'x' is not an amount of dollars" in said(seat.app, "#wrong-output")
+        assert "'x' is not an amount of dollars" in text_of(seat.app, "#wrong-output")
         await seat.field("output", "15")
         await seat.see(" 15.00 ", "enter")
         found = next(price for price in await seat.control.prices() if price.model == "demo-echo")
         assert (found.input_nanos, found.output_nanos) == (3 * DOLLAR, 15 * DOLLAR)
         assert found.tier_prices == [parse_tier("200k=6/22.50")]
-        await seat.press("d", "y", told="Price of demo-echo removed")
+        await seat.press("d", "y", toast="Price of demo-echo removed")
         await seat.undo("the price of 'demo-echo' is back")
 
 
 async def test_the_account_is_topped_up_limited_and_suspended_in_the_console(tmp_path: Path) -> None:
     async with seated(tmp_path, "account") as seat:
         await until(seat.app, seat.pilot, "first amount")
-        await seat.press("a", "=2.50", "tab", "=more", "enter", told="Balance: $12.50")
+        await seat.press("a", "=2.50", "tab", "=more", "enter", toast="Balance: $12.50")
         await seat.press("e")
         await seat.field("budgets", "fortnight=5")
         await seat.press("enter")
-        assert "unknown budget window 'fortnight'" in said(seat.app, "#wrong-budgets")
+        assert "unknown budget window 'fortnight'" in text_of(seat.app, "#wrong-budgets")
         await seat.field("budgets", "day=5 month=50")
-        await seat.press("enter", told="Account saved")
+        await seat.press("enter", toast="Account saved")
         assert [one.nanos for one in (await seat.control.account()).budgets] == [5 * DOLLAR, 50 * DOLLAR]
-        await seat.press("space", "y", told="Account suspended")
+        await seat.press("space", "y", toast="Account suspended")
         await until(seat.app, seat.pilot, "all calls are rejected")
-        await seat.press("space", told="Account active")
+        await seat.press("space", toast="Account active")

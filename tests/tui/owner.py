@@ -465,6 +465,6 @@ def screen(app: Console) -> str:
     return "\n".join("".join(segment.text for segment in strip)[:width].rstrip() for strip in lines[:height])
 
 
-def said(app: App[Any], selector: str) -> str:
+def text_of(app: App[Any], selector: str) -> str:
     """The text of a widget of the open dialog or page."""
     return str(app.screen.query_one(selector, Static).visual)

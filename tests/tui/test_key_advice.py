@@ -10,7 +10,7 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.upstream_views import SavedChannel
 from gateway.domain.views import Offer, Step
 from tests.house import ROOT, sources
-from tests.tui.owner import Owner, press, public, said, screen, see, shown
+from tests.tui.owner import Owner, press, public, screen, see, shown, text_of
 from tests.tui.stage import call, console, words
 from tui.key_advice import key_advice
 from tui.keymap import Keymap
@@ -169,7 +169,7 @@ async def test_complaints_of_a_form_name_keys(param: str, place: str) -> None:
     async with shown("tokens", preferences=PREFERENCES) as (app, pilot, _):
         app.push_screen(Form(FormPlan(title="T", fields=[FormField(id="a", label="A")], save=save)))
         await press(app, pilot, "enter")
-        assert said(app, place) == "no channel takes calls; f9 on page 4 (Channels) tries it"
+        assert text_of(app, place) == "no channel takes calls; f9 on page 4 (Channels) tries it"
 
 
 async def test_a_test_call_that_fails_names_keys() -> None:

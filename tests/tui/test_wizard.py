@@ -6,7 +6,7 @@ from textual.widgets import Input
 from gateway.domain.channel import ServedModel
 from gateway.domain.units import Nanos
 from gateway.domain.views import ChannelView, Offer
-from tests.tui.owner import KEY, Owner, preset, press, price_of, public, said, screen, see, settle, shown, until
+from tests.tui.owner import KEY, Owner, preset, press, price_of, public, screen, see, settle, shown, text_of, until
 from tests.tui.stage import DOLLAR, channel, console, model, token, words
 from tui.app import Console
 from tui.exit_status import ExitStatus
@@ -107,7 +107,7 @@ async def test_the_demo_leads_to_a_call_with_its_receipt_in_four_steps() -> None
     async with public(owner), shown("live", owner) as (app, pilot, _):
         owner.records = Owner().records
         await step(app, pilot, 2, "=25", "enter")
-        assert said(app, ".command") == "$ tollkeeper channel show demo"
+        assert text_of(app, ".command") == "$ tollkeeper channel show demo"
         await step(app, pilot, 3, "enter")
         await step(app, pilot, 4, "enter")
         await see(app, pilot, owner.records[0].id, "enter")
@@ -123,9 +123,9 @@ async def test_an_address_makes_a_channel_and_its_models_are_chosen() -> None:
     async with shown("live", fresh()) as (app, pilot, owner):
         await step(app, pilot, 2, "enter")
         await press(app, pilot, "right", "enter")
-        assert said(app, "#wrong-base_url").startswith("an address is required")
+        assert text_of(app, "#wrong-base_url").startswith("an address is required")
         await press(app, pilot, "=https://api.acme.com/v1", "down", "=sk-1")
-        assert said(app, ".command") == "$ tollkeeper channel add acme --base-url https://api.acme.com/v1 --key -"
+        assert text_of(app, ".command") == "$ tollkeeper channel add acme --base-url https://api.acme.com/v1 --key -"
         await step(app, pilot, 3, "enter")
         assert "model-a   no price yet" in screen(app)
         await press(app, pilot, "space", "enter")
@@ -160,7 +160,7 @@ async def test_what_is_found_on_this_machine_comes_first() -> None:
     async with shown("live", owner) as (app, pilot, _):
         await see(app, pilot, "< ollama on this machine, 1 model >", "enter")
         await press(app, pilot, "right")
-        assert said(app, ".preview") == (
+        assert text_of(app, ".preview") == (
             "openai at https://api.openai.com/v1: its key stays in the environment, as env:OPENAI_API_KEY"
         )
         await step(app, pilot, 3, "left", "enter")

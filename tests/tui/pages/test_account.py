@@ -2,14 +2,14 @@ from gateway.domain.account import Grant
 from gateway.domain.budget import Window
 from gateway.domain.errors import Unavailable
 from gateway.domain.units import Millis, Nanos
-from tests.tui.owner import Owner, press, said, screen, settle, shown
+from tests.tui.owner import Owner, press, screen, settle, shown, text_of
 from tests.tui.stage import DOLLAR, NOW, account, budget, group, token
 
 
 async def test_budgets_are_edited() -> None:
     async with shown("account", account_now=account(budgets=[])) as (app, pilot, owner):
         await press(app, pilot, "e", "=day=5", "down", "down", "right")
-        assert said(app, ".command") == "$ tollkeeper account set --budget day=5 --stop-when-empty"
+        assert text_of(app, ".command") == "$ tollkeeper account set --budget day=5 --stop-when-empty"
         await press(app, pilot, "enter")
         budgets = [{"window": "day", "nanos": 5 * DOLLAR, "tokens": None}]
         assert owner.did == [("set_account", {"budgets": budgets, "stop_when_empty": True})]

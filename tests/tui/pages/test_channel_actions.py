@@ -14,7 +14,7 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.units import Millis
 from gateway.domain.upstream_views import SavedChannel
 from gateway.domain.views import KeyView, Offer
-from tests.tui.owner import Owner, listed, listing, press, price_of, said, screen, see, shown
+from tests.tui.owner import Owner, listed, listing, press, price_of, screen, see, shown, text_of
 from tests.tui.stage import NOW, channel, words
 from tui.app import Console
 from tui.format import clock
@@ -28,7 +28,7 @@ async def test_a_channel_is_made_of_an_address_and_a_key() -> None:
     async with shown("channels") as (app, pilot, owner):
         await press(app, pilot, "n", "=mine", "down", "down", "down", "=https://host/v1/", "down", "=sk-secret-1")
         assert "sk-secret-1" not in screen(app)
-        assert said(app, ".command") == "$ tollkeeper channel add mine --key - --base-url https://host/v1"
+        assert text_of(app, ".command") == "$ tollkeeper channel add mine --key - --base-url https://host/v1"
         await press(app, pilot, "enter")
         ((verb, body),) = owner.did
         assert (verb, body["name"], body["dialect"]) == ("add_channel", "mine", "openai")
@@ -54,14 +54,14 @@ async def test_a_new_channel_says_which_prices_it_brought(refused: bool, effect:
 async def test_the_focus_goes_to_the_field_at_fault(param: str, field: str) -> None:
     async with shown("channels", refuses=BadRequest("this is wrong", param=param)) as (app, pilot, _):
         await press(app, pilot, "n", "=mine", "down", "down", "down", "=https://host/v1", "enter")
-        assert said(app, f"#wrong-{field}") == "this is wrong"
+        assert text_of(app, f"#wrong-{field}") == "this is wrong"
         assert app.screen.query_one(f"#field-{field}").has_focus
 
 
 async def test_the_dialect_can_be_changed() -> None:
     async with shown("channels") as (app, pilot, owner):
         await press(app, pilot, "e", "down", "down", "right")
-        assert "--dialect" in said(app, ".command").replace("\n", " ")
+        assert "--dialect" in text_of(app, ".command").replace("\n", " ")
         await press(app, pilot, "enter")
         ((_, _, patch),) = owner.did
         assert set(patch) == {"dialect"}
@@ -138,10 +138,10 @@ async def test_a_second_press_at_once_switches_back() -> None:
 async def test_a_preset_needs_no_address() -> None:
     async with shown("channels") as (app, pilot, owner):
         await press(app, pilot, "n", "=mine", "down", "=groq")
-        assert said(app, ".preview").startswith(
+        assert text_of(app, ".preview").startswith(
             "groq: dialect openai, at https://api.groq.com/openai/v1; its key is usually"
         )
-        assert said(app, ".command") == "$ tollkeeper channel add mine --preset groq"
+        assert text_of(app, ".command") == "$ tollkeeper channel add mine --preset groq"
         await press(app, pilot, "enter", "enter")
         ((_, body),) = owner.did
         assert (body["preset"], "base_url" in body, "dialect" in body) == ("groq", False, False)
@@ -162,7 +162,7 @@ async def test_a_key_is_added_without_being_shown() -> None:
     async with shown("channels", owner()) as (app, pilot, asked):
         await press(app, pilot, "A", "=sk-new")
         assert "sk-new" not in screen(app)
-        assert said(app, ".command") == "$ tollkeeper channel key add anthropic --key -"
+        assert text_of(app, ".command") == "$ tollkeeper channel key add anthropic --key -"
         await press(app, pilot, "enter")
         assert asked.did == [("add_key", "ch_anthropic", "sk-new")]
         assert words(app) == ["anthropic: key added"]
@@ -280,7 +280,7 @@ async def test_presets_are_listed_and_searched_in_the_form() -> None:
         await press(app, pilot, "l", "l")
         assert "https://api.groq.com/openai/v1" not in screen(app)
         await press(app, pilot, "enter")
-        assert said(app, ".command") == "$ tollkeeper channel add mine --preset ollama"
+        assert text_of(app, ".command") == "$ tollkeeper channel add mine --preset ollama"
         assert rows_shown(app) == ["name", "preset", "base_url", "key", "models", "groups"]
 
 

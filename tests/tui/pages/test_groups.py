@@ -1,5 +1,5 @@
 from gateway.domain.views import GroupView
-from tests.tui.owner import listing_of, press, said, shown, typed_form
+from tests.tui.owner import listing_of, press, shown, text_of, typed_form
 from tests.tui.stage import group
 from tui.pages.groups import GroupForm, GroupsPage
 
@@ -33,8 +33,8 @@ def test_the_command_shows_the_group() -> None:
 async def test_an_edit_may_rename_and_says_what_will_be_seen() -> None:
     async with shown("groups") as (app, pilot, owner):
         await press(app, pilot, "e", "end", "=2", "down", "down", "=claude-*")
-        assert said(app, ".preview") == "its tokens see 2 of the 4 models that its channels offer"
-        assert said(app, ".command") == "$ tollkeeper group edit batch --rename batch2 --models 'claude-*'"
+        assert text_of(app, ".preview") == "its tokens see 2 of the 4 models that its channels offer"
+        assert text_of(app, ".command") == "$ tollkeeper group edit batch --rename batch2 --models 'claude-*'"
         await press(app, pilot, "enter")
         ((verb, name, patch),) = owner.did
         assert (verb, name, patch["name"], patch["models"]) == ("edit_group", "batch", "batch2", ["claude-*"])

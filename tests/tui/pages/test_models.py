@@ -2,7 +2,7 @@ import msgspec
 
 from gateway.domain.price import PriceRule, Tier
 from gateway.domain.units import DOLLAR, Nanos
-from tests.tui.owner import Owner, press, price_of, said, screen, see, shown, until
+from tests.tui.owner import Owner, press, price_of, screen, see, shown, text_of, until
 from tui.pages.models import price_changes, price_list_summary, price_options
 from tui.widgets.form import FormRow
 
@@ -59,7 +59,7 @@ async def test_a_price_may_be_for_one_channel_of_several() -> None:
         rows = {row.field.id: row for row in app.screen.query(FormRow)}
         rows["channel"].input.focus()
         await press(app, pilot, "=relay")
-        assert "--channel relay" in said(app, ".command")
+        assert "--channel relay" in text_of(app, ".command")
         await press(app, pilot, "enter")
         assert [did[3:] for did in owner.did] == [("relay",)]
 
@@ -67,8 +67,8 @@ async def test_a_price_may_be_for_one_channel_of_several() -> None:
 async def test_a_price_is_copied_from_another_model() -> None:
     async with shown("models") as (app, pilot, owner):
         await press(app, pilot, "G", "e", "=claude-sonnet-4-5")
-        assert said(app, ".preview") == "$3 / 15 per million tokens"
-        assert said(app, ".command") == "$ tollkeeper price set my-finetune-7 --like claude-sonnet-4-5"
+        assert text_of(app, ".preview") == "$3 / 15 per million tokens"
+        assert text_of(app, ".command") == "$ tollkeeper price set my-finetune-7 --like claude-sonnet-4-5"
         assert "Input, $" not in screen(app), "amounts that would not count are hidden"
         await press(app, pilot, "enter")
         assert owner.did == [("set_price", "my-finetune-7", {"like": "claude-sonnet-4-5"})]

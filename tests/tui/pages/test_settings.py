@@ -10,7 +10,7 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.fields import SETTINGS
 from gateway.domain.settings import ExpiringRecords, Settings
 from gateway.domain.units import Millis
-from tests.tui.owner import Owner, press, said, screen, shown, until
+from tests.tui.owner import Owner, press, screen, shown, text_of, until
 from tests.tui.stage import NOW, console, status, words
 from tui.app import Console
 from tui.exit_status import ExitStatus
@@ -69,7 +69,7 @@ async def test_a_number_is_edited_in_place_and_can_be_undone() -> None:
         await act(app, pilot, "keep_days", "e")
         assert "Default: 400 days." in screen(app)
         await press(app, pilot, "end", "backspace", "backspace", "backspace", "=30")
-        assert said(app, ".command") == "$ tollkeeper settings set --keep-days 30"
+        assert text_of(app, ".command") == "$ tollkeeper settings set --keep-days 30"
         await press(app, pilot, "enter")
         assert owner.did == [("set_settings", {"keep_days": 30})]
         assert words(app) == ["Keep records: 30 days. Press u to undo."]
@@ -91,7 +91,7 @@ async def test_records_are_deleted_only_if_confirmed(keys: tuple[str, ...]) -> N
 async def test_what_the_server_refuses_is_shown_at_the_field() -> None:
     async with shown("settings", refuses=BadRequest("'a b' is not a host name", param="hosts")) as (app, pilot, _):
         await act(app, pilot, "hosts", "e", "=a", "enter")
-        assert said(app, "#wrong-hosts") == "'a b' is not a host name"
+        assert text_of(app, "#wrong-hosts") == "'a b' is not a host name"
 
 
 async def test_nothing_is_sent_if_nothing_changed_or_is_wrong() -> None:
@@ -99,7 +99,7 @@ async def test_nothing_is_sent_if_nothing_changed_or_is_wrong() -> None:
         await act(app, pilot, "keep_days", "e", "enter")
         assert (owner.did, words(app)) == ([], [])
         await press(app, pilot, "enter", "end", "=x", "enter")
-        assert said(app, "#wrong-keep_days")
+        assert text_of(app, "#wrong-keep_days")
         assert owner.did == []
 
 

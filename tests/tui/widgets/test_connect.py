@@ -7,7 +7,7 @@ import pytest
 from textual.pilot import Pilot
 
 from gateway.domain.views import TokenView
-from tests.tui.owner import KEY, Owner, press, public, said, screen, see, settle, shown, until
+from tests.tui.owner import KEY, Owner, press, public, screen, see, settle, shown, text_of, until
 from tests.tui.stage import call, words
 from tui.app import Console
 from tui.exit_status import ExitStatus
@@ -20,11 +20,11 @@ async def test_every_kind_has_its_text() -> None:
         await press(app, pilot, "c")
         found = []
         for _ in KINDS:
-            found.append(said(app, ".text"))
+            found.append(text_of(app, ".text"))
             await press(app, pilot, "tab")
         starts = ("export OPENAI_BASE_URL", "set -gx", "$env:", "from openai", "import OpenAI", "curl ", "export ANTHR")
         assert [text.startswith(start) for text, start in zip(found, starts, strict=True)] == [True] * 7
-        assert said(app, ".text") == found[0]
+        assert text_of(app, ".text") == found[0]
 
 
 @asynccontextmanager
@@ -44,10 +44,10 @@ async def test_one_of_many_models_is_searched_for() -> None:
     owner.tokens_now[0] = msgspec.structs.replace(owner.tokens_now[0], sees=many)
     async with shown("tokens", owner) as (app, pilot, _):
         await press(app, pilot, "c", "m", "1", "7", "enter", "enter")
-        assert "vendor/model-17" in said(app, ".model")
-        assert "18 of 20, m searches" in said(app, ".model")
+        assert "vendor/model-17" in text_of(app, ".model")
+        assert "18 of 20, m searches" in text_of(app, ".model")
         await press(app, pilot, "m", "escape")
-        assert "vendor/model-17" in said(app, ".model")
+        assert "vendor/model-17" in text_of(app, ".model")
 
 
 async def test_texts_and_the_key_are_copied() -> None:
@@ -68,7 +68,7 @@ async def test_the_kinds_can_be_clicked() -> None:
     async with shown("tokens") as (app, pilot, _):
         await press(app, pilot, "c")
         await pilot.click(".kinds", offset=(12, 0))
-        assert said(app, ".text").startswith("set -gx")
+        assert text_of(app, ".text").startswith("set -gx")
 
 
 async def test_one_call_at_a_time() -> None:
@@ -98,7 +98,7 @@ async def test_without_a_server_nothing_is_tried_and_the_card_says_how_to_start_
     async with shown("tokens") as (app, pilot, _):
         app.session.mark_server_gone("it stopped")
         await press(app, pilot, "c", "t")
-        assert said(app, ".result") == "the server is not running: close this, then r starts it"
+        assert text_of(app, ".result") == "the server is not running: close this, then r starts it"
 
 
 @pytest.mark.parametrize(("known", "used"), [("sk-tk-known", "sk-tk-known"), ("", "sk-tk-pass")])
@@ -111,15 +111,15 @@ async def test_a_key_that_is_known_is_used_and_else_a_pass(known: str, used: str
 
 async def test_each_app_has_its_parts_which_say_where_they_go() -> None:
     async with card("a") as (app, pilot, _):
-        assert "Claude Code   part 1 of 2, n for the next: in the shell that starts it" in said(app, ".where")
+        assert "Claude Code   part 1 of 2, n for the next: in the shell that starts it" in text_of(app, ".where")
         await press(app, pilot, "n")
-        assert "~/.claude/settings.json" in said(app, ".where")
+        assert "~/.claude/settings.json" in text_of(app, ".where")
         await press(app, pilot, "a")
-        assert said(app, ".text").startswith('model = "')
-        assert "~/.codex/config.toml" in said(app, ".where")
-        assert all(name in said(app, ".apps") for name in APP_NAMES)
+        assert text_of(app, ".text").startswith('model = "')
+        assert "~/.codex/config.toml" in text_of(app, ".where")
+        assert all(name in text_of(app, ".apps") for name in APP_NAMES)
         await press(app, pilot, "A", "A")
-        assert said(app, ".where").startswith("curl")
+        assert text_of(app, ".where").startswith("curl")
 
 
 async def test_each_app_begins_with_its_own_model_until_one_is_chosen() -> None:
@@ -127,14 +127,14 @@ async def test_each_app_begins_with_its_own_model_until_one_is_chosen() -> None:
     owner = Owner(records=[])
     async with card("a", client=owner) as (app, pilot, _):
         await settle(app, pilot)
-        assert "claude-sonnet-4-5" in said(app, ".model")
+        assert "claude-sonnet-4-5" in text_of(app, ".model")
         await press(app, pilot, "a")
-        assert 'model = "gpt-5-mini"' in said(app, ".text")
-        assert "gpt-5-mini" in said(app, ".model")
+        assert 'model = "gpt-5-mini"' in text_of(app, ".text")
+        assert "gpt-5-mini" in text_of(app, ".model")
         await press(app, pilot, "m")
-        chosen = said(app, ".model")
+        chosen = text_of(app, ".model")
         await press(app, pilot, "a")
-        assert said(app, ".model") == chosen
+        assert text_of(app, ".model") == chosen
 
 
 async def test_an_app_begins_with_the_model_that_its_token_called_last() -> None:
@@ -154,11 +154,11 @@ async def test_each_part_is_copied_by_itself() -> None:
 
 async def test_in_the_texts_the_key_is_masked_until_it_is_revealed() -> None:
     async with card("a") as (app, pilot, _):
-        assert KEY not in said(app, ".text")
+        assert KEY not in text_of(app, ".text")
         await press(app, pilot, "v")
-        assert f"ANTHROPIC_AUTH_TOKEN='{KEY}'" in said(app, ".text")
+        assert f"ANTHROPIC_AUTH_TOKEN='{KEY}'" in text_of(app, ".text")
         await press(app, pilot, "v")
-        assert KEY not in said(app, ".text")
+        assert KEY not in text_of(app, ".text")
 
 
 async def test_an_app_gets_the_models_that_the_token_sees() -> None:

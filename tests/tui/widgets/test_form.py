@@ -14,7 +14,7 @@ from textual.widgets import Button, Input
 
 from gateway.domain.errors import BadRequest, Unavailable
 from gateway.domain.human_values import parse_count
-from tests.tui.owner import press, said, shown
+from tests.tui.owner import press, shown, text_of
 from tests.tui.widgets.stage import WidgetStage, asked, form, press_keys
 from tui.widgets.combobox import Suggestion
 from tui.widgets.dialogs import BACK, Confirm
@@ -66,19 +66,19 @@ async def test_what_is_typed_is_parsed_and_saved() -> None:
 @pytest.mark.parametrize("keys", [["enter"], ["shift+tab", "x", "backspace"]], ids=["saved", "entered"])
 async def test_a_field_says_what_is_wrong_while_one_types_and_saving_shows_all_of_it(keys: list[str]) -> None:
     async with thing() as (app, pilot, saved):
-        assert (said(app, "#wrong-name"), said(app, "#wrong-limit")) == ("", "")
+        assert (text_of(app, "#wrong-name"), text_of(app, "#wrong-limit")) == ("", "")
         await pilot.press("tab", "end", "z")
-        assert said(app, "#wrong-name") == ""
-        assert "is not a whole number" in said(app, "#wrong-limit")
+        assert text_of(app, "#wrong-name") == ""
+        assert "is not a whole number" in text_of(app, "#wrong-limit")
         await press_keys(pilot, *keys)
-        assert (said(app, "#wrong-name"), saved) == ("required", [])
+        assert (text_of(app, "#wrong-name"), saved) == ("required", [])
 
 
 async def test_the_sentence_and_the_command_change_with_what_is_typed_and_hold_no_secret() -> None:
     async with thing() as (app, pilot, _):
         await pilot.press(*"box", "tab", "tab", "tab", *"sk-1")
-        assert said(app, ".preview") == "60 calls for box"
-        assert said(app, ".command") == "$ tollkeeper thing add box --limit 60 --key ..."
+        assert text_of(app, ".preview") == "60 calls for box"
+        assert text_of(app, ".command") == "$ tollkeeper thing add box --limit 60 --key ..."
         await pilot.click("#copy")
         await pilot.pause()
         assert app.clipboard == "tollkeeper thing add box --limit 60 --key ..."
@@ -116,7 +116,7 @@ async def test_leaving_twice_leaves_once() -> None:
 async def test_a_refusal_is_shown_at_its_field() -> None:
     async with thing(save=refuse) as (app, pilot, _):
         await press_keys(pilot, *"taken", "tab", "enter")
-        assert said(app, "#wrong-name") == "the name is taken"
+        assert text_of(app, "#wrong-name") == "the name is taken"
         assert app.focused is not None
         assert app.focused.id == "field-name"
         assert app.answers == []
@@ -125,7 +125,7 @@ async def test_a_refusal_is_shown_at_its_field() -> None:
 async def test_another_refusal_is_shown_below_and_one_may_try_again() -> None:
     async with thing(save=refuse) as (app, pilot, _):
         await press_keys(pilot, *"down", "enter")
-        assert said(app, ".preview") == "the server is gone"
+        assert text_of(app, ".preview") == "the server is gone"
         await press_keys(pilot, "x", "enter")
         assert app.answers == ["made"]
 
@@ -231,7 +231,7 @@ async def test_an_advanced_field_that_is_wrong_is_unfolded_and_gone_to() -> None
 
     async with form(*folded(), save=refuse_b) as (app, pilot, _):
         await press_keys(pilot, "enter")
-        assert said(app, "#wrong-b") == "too many"
+        assert text_of(app, "#wrong-b") == "too many"
         assert app.screen.query_one("#field-b").has_focus
 
 
@@ -315,7 +315,7 @@ async def test_what_no_command_can_say_has_none() -> None:
         raise BadRequest("no option takes this")
 
     async with thing(command=fail) as (app, _, _):
-        assert said(app, ".command") == ""
+        assert text_of(app, ".command") == ""
         assert not app.screen.query_one("#copy").display
 
 
@@ -339,9 +339,9 @@ async def test_a_hint_that_has_no_room_ends_with_an_ellipsis_and_is_whole_under_
         await pilot.pause()
         found = []
         for key in ("tab", "shift+tab", "x"):
-            found.append(said(app, "#wrong-a"))
+            found.append(text_of(app, "#wrong-a"))
             await press_keys(pilot, key)
-        found.append(said(app, "#wrong-a"))
+        found.append(text_of(app, "#wrong-a"))
         assert found == [hint, "", hint, ""]
         placeholders = [one.placeholder for one in app.screen.query(Input)]
         assert (placeholders[0][-1], placeholders[1]) == ("\N{HORIZONTAL ELLIPSIS}", "short")
@@ -374,9 +374,9 @@ async def test_a_form_for_one_line_checks_it_returns_its_text_and_is_left_withou
 ) -> None:
     async with asked(lambda: Form(line_plan("How many?", "Number", "12", parse_count))) as (app, pilot):
         await pilot.press("enter")
-        assert said(app, "#wrong-text") == "required"
+        assert text_of(app, "#wrong-text") == "required"
         await pilot.press("x", "enter")
-        assert "is not a whole number" in said(app, "#wrong-text")
+        assert "is not a whole number" in text_of(app, "#wrong-text")
         assert app.answers == []
         await press_keys(pilot, "backspace", "7", *keys)
         assert app.answers == answers
