@@ -8,7 +8,7 @@ only the ends of items, or items only in the last event, and some upstreams do n
 events of a stream, with each text and each input of a tool as one piece: those of them that did not come are sent.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from operator import itemgetter
 from typing import Any, Literal
 
@@ -35,6 +35,12 @@ _INPUT_EVENTS = {
 """The name of the events with a call's input, and the item's field with it, by the item's type."""
 _PART_LISTS = (("content", "content_part", "content_index"), ("summary", "reasoning_summary_part", "summary_index"))
 """The fields of items with parts, the name of the parts' events, and the field with a part's number."""
+_NEEDED: Mapping[str, Fields] = {
+    "message": {"content": rawjson.EMPTY_LIST},
+    "reasoning": {"summary": rawjson.EMPTY_LIST},
+    **{kind: {field: rawjson.EMPTY_TEXT} for kind, (_, field) in _TEXT_EVENTS.items()},
+}
+"""The fields without which Codex ignores an item, and the pieces that follow, by the type of the item or part."""
 
 _TEXT_NAMES = (
     *(event for event, _ in (*_TEXT_EVENTS.values(), *_INPUT_EVENTS.values())),
@@ -57,9 +63,8 @@ KINDS = (*TEXT_KINDS, *PART_KINDS)
 class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """A part with its content, and nothing else."""
 
-    type: Literal["output_text", "refusal", "reasoning_text", "summary_text"]
-    text: msgspec.Raw = NULL
-    refusal: msgspec.Raw = NULL
+    type: Literal["output_text", "reasoning_text", "summary_text"]
+    text: str
     annotations: msgspec.Raw = NULL
     logprobs: msgspec.Raw = NULL
 
@@ -90,7 +95,18 @@ class _Piece(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
 PIECES = PieceDecoder(KINDS, _Piece)
 
 
-def item_events(number: object, raw: msgspec.Raw) -> Iterator[TypedEvent]:
+def with_needed(fields: Fields, lists: Iterable[str] = ("content", "summary")) -> Fields:
+    """Returns an item or a part with the lists and texts that it must have. Some relays leave out empty ones."""
+    needed = _NEEDED.get(rawjson.text_at(fields.get("type")), {})
+    whole = fields | {name: empty for name, empty in needed.items() if rawjson.is_null(fields.get(name))}
+    for name in lists:
+        parts = rawjson.maybe_objects(fields.get(name)) or []
+        if parts != (whole_parts := [with_needed(part, ()) for part in parts]):
+            whole[name] = rawjson.raw(whole_parts)
+    return whole
+
+
+def _item_events(number: object, raw: msgspec.Raw) -> Iterator[TypedEvent]:
     """Yields the events of the item at this place of the output. Raises ValueError unless it is an object."""
     item = rawjson.fields(raw)
     output_index = {"output_index": number}
@@ -190,7 +206,7 @@ class MissingEvents:
 
     def _events_of(self, place: object, item: msgspec.Raw) -> Iterator[TypedEvent]:
         """Yields the events of an item that did not come. If any of its pieces did, so did all of its content."""
-        events = [*item_events(place, item)]
+        events = [*_item_events(place, item)]
         pieces = PIECE_KINDS.intersection(f"response.{name}" for name, _ in events)
         has_content = not pieces.isdisjoint(self._types)
         for name, fields in events:

@@ -21,7 +21,7 @@ from gateway.domain.screen import Screen
 from gateway.domain.sse import SSEEvent, write_event
 from gateway.domain.usage import NOTHING, Usage
 from gateway.inbound.relay import NativeTap
-from gateway.inbound.responses.native_events import KINDS, PIECES, TEXT_KINDS, MissingEvents, TypedEvent, item_events
+from gateway.inbound.responses.native_events import KINDS, PIECES, TEXT_KINDS, MissingEvents, TypedEvent, with_needed
 from gateway.inbound.responses.render import usage_object
 from gateway.inbound.responses.summary import COMPACTION
 from gateway.upstream.answer_errors import failure_in, reported_failure
@@ -125,8 +125,7 @@ class ResponsesReader(NativeTap):
         response = rawjson.fields(self.read_whole(body))
         begun = {"response": rawjson.raw({**response, "status": "in_progress", "output": [], "usage": None})}
         out = self._write_events([("created", begun), ("in_progress", begun)])
-        items = enumerate(rawjson.items(response.get("output", EMPTY_LIST)))
-        out += self._write_events(event for number, item in items for event in item_events(number, item))
+        out += self._write_events(self._missing.events_of_items(response.get("output", EMPTY_LIST)))
         self._response = response
         self.done = True
         return out
@@ -261,7 +260,7 @@ class ResponsesReader(NativeTap):
 
 
 def _cleaned_event(kind: str, fields: Fields, holders: dict[str, Fields], screen: Screen, known: Fields) -> Fields:
-    """Returns an event without the secrets around its content, and removes them from its objects with content.
+    """Returns an event without the secrets around its content, and does so with its objects, which get what they lack.
 
     All of an unknown event is searched, except values that the ``known`` response has too, because a stream sends its
     response three times.
@@ -270,8 +269,8 @@ def _cleaned_event(kind: str, fields: Fields, holders: dict[str, Fields], screen
         return screen.without_secrets(fields, _CONTENT)
     event = screen.without_secrets(fields, _HOLDERS)
     for name, holder in holders.items():
-        is_response = name == "response"
-        cleaned = _cleaned_response(holder, screen, known) if is_response else screen.without_secrets(holder, _CONTENT)
+        is_response, whole = name == "response", with_needed(holder)
+        cleaned = _cleaned_response(holder, screen, known) if is_response else screen.without_secrets(whole, _CONTENT)
         event[name] = fields[name] if cleaned == holder else rawjson.raw(cleaned)
         holders[name] = cleaned
     return event

@@ -17,7 +17,7 @@ from gateway.inbound.responses.native_events import PIECE_KINDS
 from gateway.inbound.responses.reader import ResponsesReader
 from gateway.inbound.responses.relay import ResponsesRelay
 from gateway.upstream.openai.dialect import OpenAIDialect
-from tests.fakes.responses import event, events_of, function_call, message, response
+from tests.fakes.responses import event, events_of, function_call, message, parsed, response
 from tests.inbound.responses.rendering import order_of
 from tests.upstream.makers import body_of, channel, error_of
 
@@ -141,6 +141,29 @@ def test_events_with_their_type_only_as_their_name_get_it(*, bare: bool) -> None
     out = made.feed(data) + made.end() + made.tail(NOTHING)
     assert (made.failure, made.state.reported) == (None, Usage(input=9, output=12, source=UsageSource.REPORTED))
     assert [json.loads(part.partition(b"data: ")[2]) for part in out.split(b"\n\n") if part] == sent
+
+
+@pytest.mark.parametrize(
+    ("holder", "sent", "added"),
+    [
+        ("item", {"type": "message", "role": "assistant"}, {"content": []}),
+        ("item", {"type": "reasoning", "summary": None}, {"summary": []}),
+        (
+            "item",
+            {"type": "message", "content": [{"type": "output_text"}]},
+            {"content": [{"type": "output_text", "text": ""}]},
+        ),
+        ("item", {"type": "message", "content": [{"type": "output_text"}, 1]}, {}),
+        ("item", {"type": "unknown", "summary": "x"}, {}),
+        ("part", {"type": "output_text"}, {"text": ""}),
+        ("part", {"type": "refusal", "text": "x"}, {"refusal": ""}),
+    ],
+)
+def test_items_and_parts_get_the_lists_and_texts_that_they_lack(holder: str, sent: Any, added: dict[str, Any]) -> None:
+    """Volcengine Ark and some relays leave out what is empty: Codex ignores such an item, and all of its pieces."""
+    kinds = {"item": "response.output_item.added", "part": "response.content_part.added"}
+    out = stream().feed(b"".join(event(kinds[holder], number, **{holder: sent}) for number in range(2)))
+    assert [doc[holder] for doc in parsed(out)] == [{**sent, **added}] * 2
 
 
 def test_the_number_after_the_last_piece_is_known() -> None:
