@@ -265,7 +265,8 @@ class Attempts:
             bytes_left -= len(bodies[-1])
             call.attempt.parts += 1
             call.attempt.reply_headers = order.screen.headers(reply.headers)
-        whole = adapter.whole(b"[" + b",".join(bodies) + b"]", order, channel)
+        body = b"[" + b",".join(bodies) + b"]"
+        whole = await _run(self.preparer.worker, len(body), partial(adapter.whole, body, order, channel))
         call.attempt.parts = 0
         call.share.set_size(len(whole.body))
         call.delivery.first_byte = self.clock.mono()
