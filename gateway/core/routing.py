@@ -16,7 +16,7 @@ from gateway.core.channel_health import ChannelHealth, HealthState
 from gateway.core.latency import TOKENS, LatencyStats
 from gateway.core.model_entry import Route
 from gateway.core.rate_scopes import ConcurrencyGate
-from gateway.domain.human_values import brief_span, pause_text
+from gateway.domain.human_values import pause_text
 from gateway.domain.units import ChannelId
 
 Draw = Callable[[int], int]
@@ -156,8 +156,8 @@ def _skip(route: Route, tried: frozenset[ChannelId], health: ChannelHealth) -> S
     state = health.state(route.channel)
     missing_s = health.missing(route.channel.id).get(route.subject, 0.0)
     if state.name == "attention":
-        retry = brief_span(round(state.left_s * 1000))
-        return SkippedRoute(name, f"needs attention, tried again in {retry}: {state.reason}", "attention")
+        reason = f"needs attention, tried again in {pause_text(state.left_s)}: {state.reason}"
+        return SkippedRoute(name, reason, "attention")
     if missing_s:
         reason = f"does not have the model, retry in {pause_text(missing_s)}"
         return SkippedRoute(name, reason, "missing", missing_s)

@@ -157,7 +157,7 @@ async def test_a_fallback_says_why_the_model_itself_had_no_channel(rig: Rig) -> 
     rig.channel("b", "other", answer=good)
     rig.health.note_failure(ChannelId("ch_a"), FailureKind.AUTH, "refused")
     await rig.call()
-    assert mark_values(rig.records[0].marks, PASSED_MARK) == ["a: needs attention, tried again in 1m00s: refused"]
+    assert mark_values(rig.records[0].marks, PASSED_MARK) == ["a: needs attention, tried again in 60 s: refused"]
 
 
 async def test_it_stays_with_its_key(rig: Rig) -> None:

@@ -224,7 +224,7 @@ def test_a_channel_that_needs_attention_is_not_a_last_resort(health: ChannelHeal
     one = route()
     health.note_failure(one.channel.id, FailureKind.AUTH, "key refused", seconds)
     assert choose([one], NONE, health, first) == RouteChoice(
-        None, "", (SkippedRoute("up", "needs attention, tried again in 1m00s: key refused", "attention"),), None
+        None, "", (SkippedRoute("up", "needs attention, tried again in 60 s: key refused", "attention"),), None
     )
 
 
