@@ -4,10 +4,8 @@ from msgspec.structs import replace
 
 from gateway.commands import formatting
 from gateway.commands.options import now
-from gateway.domain.limit_kinds import limits_text
-from gateway.domain.limits import Limits
 from gateway.domain.units import Millis, Nanos
-from tests.commands.samples import BUDGET, CALL, CHANNEL, PRICE
+from tests.commands.samples import CALL, CHANNEL, PRICE
 
 
 def test_a_price_is_input_and_output_free_or_unpriced() -> None:
@@ -15,16 +13,6 @@ def test_a_price_is_input_and_output_free_or_unpriced() -> None:
     assert formatting.price(replace(PRICE, free=True)) == "free"
     assert formatting.price(None) == "unpriced"
     assert formatting.price(replace(PRICE, per_call_nanos=Nanos(1))).endswith("+ $0.000000001 a call")
-
-
-def test_a_budget_shows_what_is_used_of_dollars_and_tokens() -> None:
-    assert formatting.budgets([BUDGET, replace(BUDGET, tokens=None)]) == (
-        "$1.20 of $5.00 and 12.3k of 1M tokens a day; $1.20 of $5.00 a day"
-    )
-
-
-def test_limits_are_listed_with_their_units() -> None:
-    assert limits_text(Limits(rpm=60, concurrent=4)) == "60 requests a minute, 4 calls at once"
 
 
 def test_the_state_of_a_channel_is_plain_english() -> None:
