@@ -197,19 +197,19 @@ class MessageTap(NativeTap):
 
     def _end_blocks(self, *indexes: int) -> bytes:
         """Returns the ends of these blocks; without any, of all open ones, and blocks with the stray deltas."""
-        out = b""
+        out: list[bytes] = []  # joined once, because there may be thousands
         for index in indexes or sorted(self._open_blocks):
             place = self._places[index]
-            out += self._start_delta(index, {}) + message_event("content_block_stop", index=place)
+            out += (self._start_delta(index, {}), message_event("content_block_stop", index=place))
             self._open_blocks.remove(index)
         if indexes:
-            return out
+            return b"".join(out)
         for place, (kind, deltas) in enumerate(groupby(self._strays, itemgetter(0)), max(self._next_place, 1)):
-            out += message_event("content_block_start", index=place, content_block={"type": kind, kind: ""})
-            out += b"".join([message_event("content_block_delta", index=place, delta=delta) for _, delta in deltas])
-            out += message_event("content_block_stop", index=place)
+            out.append(message_event("content_block_start", index=place, content_block={"type": kind, kind: ""}))
+            out += (message_event("content_block_delta", index=place, delta=delta) for _, delta in deltas)
+            out.append(message_event("content_block_stop", index=place))
         self._strays.clear()
-        return out
+        return b"".join(out)
 
     def _start_delta(self, index: int, delta: Fields) -> bytes:
         """Returns the content in a block's start as deltas, without the next delta, because MiniMax sends both."""
