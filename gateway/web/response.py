@@ -204,19 +204,18 @@ class StreamedResponse(Response):
 
     def __init__(self, headers: dict[str, str], request: web.BaseRequest) -> None:
         """Prepare the head."""
-        is_1_0 = request.version < (1, 1)  # HTTP/1.0 has no chunks: the answer ends when the connection closes
         super().__init__(headers={**headers, "Server": "tollkeeper", "Date": rfc822_formatted_time()})
         self.sent = True
-        self.keep_alive = request.keep_alive and not is_1_0
         self._request = request
-        self._chunked = not is_1_0
+        self._chunked = request.version >= (1, 1)  # HTTP/1.0 has no chunks: the answer ends when the connection closes
+        self.keep_alive = request.keep_alive and self._chunked
         if self._chunked:
             request.writer.enable_chunking()
             self.headers["Transfer-Encoding"] = "chunked"
             if not self.keep_alive:
                 self.headers["Connection"] = "close"
         fields = "\r\n".join([*map(": ".join, self.headers.items()), ""])
-        self._unsent = f"HTTP/1.{0 if is_1_0 else 1} 200 OK\r\n{fields}\r\n".encode()
+        self._unsent = f"HTTP/1.{int(self._chunked)} 200 OK\r\n{fields}\r\n".encode()
 
     def write(self, data: Buffer) -> None:
         """Send bytes, or the head alone if there are none. Raises ConnectionResetError."""

@@ -229,8 +229,7 @@ class Parser:
         """Returns whether the answer ends when the connection closes, because it has neither a length nor chunks."""
         if self._answer is None or not self._answer.status:
             return False
-        headers = self._answer.headers
-        return "content-length" not in headers and "transfer-encoding" not in headers
+        return self._answer.headers.keys().isdisjoint(("content-length", "transfer-encoding"))
 
     def on_message_begin(self) -> None:
         if self._answer is None:
