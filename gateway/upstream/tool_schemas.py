@@ -78,6 +78,8 @@ def _close_objects(schema: Any) -> dict[str, Any]:
         raise ValueError("any value is allowed")
     if schema.get("additionalProperties", False) is not False or "patternProperties" in schema:
         raise ValueError("members of any name are allowed")
+    if "$ref" in schema:  # stands alone, apart from what it may refer to
+        schema = {name: value for name, value in schema.items() if name in ("$ref", "$defs", "definitions")}
     kept = {name: _strict_value(name, value) for name, value in schema.items() if _is_compiled(name, value)}
     lost = {name: value for name, value in schema.items() if name not in kept and name != "additionalProperties"}
     if "oneOf" in kept:

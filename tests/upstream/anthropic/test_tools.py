@@ -109,7 +109,7 @@ CLOSED = {"type": "object", "additionalProperties": False}
         ({"oneOf": [{"type": "null"}, {"const": 1}]}, {"anyOf": [{"type": "null"}, {"const": 1}]}),
         ({"type": "object", "properties": {}}, {**CLOSED, "properties": {}}),
         (
-            {"type": "object", "properties": {"b": {"$ref": "#/$defs/B"}}, "required": ["b"]},
+            {"type": "object", "properties": {"b": {"$ref": "#/$defs/B", "title": "B"}}, "required": ["b"]},
             {**CLOSED, "properties": {"b": {"$ref": "#/$defs/B"}}, "required": ["b"]},
         ),
         ({}, None),
