@@ -5,6 +5,7 @@ upstreams, such as relays of ChatGPT's plans, leave these out of the last event,
 """
 
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -239,7 +240,7 @@ class ResponsesReader(NativeTap):
 
     def _write_missing(self, events: Iterable[TypedEvent]) -> bytes:
         """Returns events that the upstream left out as they are sent. Their content is counted."""
-        missing = [*events]
+        missing = [*islice(events, _MAX_EVENTS + 1)]
         for name, fields in missing:
             if name == "output_item.added":
                 self._count_item(fields["item"])

@@ -2,6 +2,8 @@
 
 import json
 import random
+import time
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -253,6 +255,18 @@ def test_a_stream_that_is_cut_short_ends_as_incomplete_with_what_was_used() -> N
     assert (last["type"], last["sequence_number"], made.state.finish) == ("response.incomplete", 2, "length")
     assert (ended["status"], ended["incomplete_details"]) == ("incomplete", {"reason": "max_output_tokens"})
     assert (ended["usage"]["input_tokens"], ended["usage"]["output_tokens"]) == (3, 2)
+
+
+def test_more_texts_without_items_than_real_answers_have_are_refused_before_all_are_compared() -> None:
+    """30,000 texts took a second of the event loop at the end of the stream."""
+    made = stream()
+    text = partial(event, "response.output_text.done", content_index=0, text="x")
+    begun = event("response.created", 0, response=response(status="in_progress"))
+    made.feed(begun + b"".join(text(i + 2, output_index=i, item_id=f"i{i}") for i in range(30_000)))
+    end, busy = event("response.completed", 30_002, response=response()), time.thread_time()
+    assert made.feed(end) == b""
+    assert made.failure is not None
+    assert time.thread_time() - busy < 0.4
 
 
 @pytest.mark.parametrize("size", [7, 100_000])
