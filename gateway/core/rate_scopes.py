@@ -56,7 +56,7 @@ class CallScopes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def token_scope(token: Token, settings: Settings) -> RateScope:
-    """Returns a token's limits, with the settings' number of streams if it has none of its own."""
+    """Returns a token's limits. If it does not limit its streams, the settings do."""
     streams = token.limits.streams or settings.token_streams or None
     limits = msgspec.structs.replace(token.limits, streams=streams)
     return _rate_scope(("token", token.id), f"token '{plain(token.name)}'", limits, settings)
@@ -68,7 +68,7 @@ def group_scope(group: Group, settings: Settings) -> RateScope:
 
 
 def channel_scope(channel: Channel, settings: Settings) -> RateScope:
-    """Returns a channel's limits, with the settings' number of calls if it has none of its own."""
+    """Returns a channel's limits. If it does not limit its calls, the settings do."""
     calls = channel.limits.concurrent or settings.channel_calls or None
     limits = msgspec.structs.replace(channel.limits, concurrent=calls, streams=None)
     return _rate_scope(("channel", channel.id), f"channel '{plain(channel.name)}'", limits, settings)

@@ -218,7 +218,7 @@ class StreamedResponse(Response):
         self._unsent = f"HTTP/1.{int(self._chunked)} 200 OK\r\n{fields}\r\n".encode()
 
     def write(self, data: Buffer) -> None:
-        """Send bytes, or the head alone if there are none. Raises ConnectionResetError."""
+        """Send bytes. Without bytes, only the head is sent. Raises ConnectionResetError."""
         if self._request is not None:
             self._write(self._request, data)
 

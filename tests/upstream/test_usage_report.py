@@ -55,7 +55,7 @@ def test_a_smaller_count_later_lowers_nothing_and_is_marked(last: dict[str, Any]
 
 
 def test_a_smaller_count_next_to_the_counts_of_each_step_is_not_suspect() -> None:
-    """After a compaction, Anthropic's own count of the input is that of the last step."""
+    """After a compaction, Anthropic's own count of the input covers the last step."""
     step = {"input_tokens": 100, "cache_read_input_tokens": 5000, "output_tokens": 7}
     last = {"input_tokens": 181, "cache_read_input_tokens": 0, "output_tokens": 8}
     reports = _seen({"usage": step}, {"usage": {**last, "iterations": [{**step, "output_tokens": 83}, last]}})
