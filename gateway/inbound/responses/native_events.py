@@ -99,8 +99,8 @@ def with_needed(fields: Fields, lists: Iterable[str] = ("content", "summary")) -
     """Returns an item or a part with the lists and texts that it must have. Some relays leave out empty ones."""
     needed = _NEEDED.get(rawjson.text_at(fields.get("type")), {})
     whole = fields | {name: empty for name, empty in needed.items() if rawjson.is_null(fields.get(name))}
-    for name in lists:
-        parts = rawjson.maybe_objects(fields.get(name)) or []
+    for name in fields.keys() & lists:
+        parts = rawjson.maybe_objects(fields[name]) or []
         if parts != (whole_parts := [with_needed(part, ()) for part in parts]):
             whole[name] = rawjson.raw(whole_parts)
     return whole

@@ -270,8 +270,10 @@ def _cleaned_event(kind: str, fields: Fields, holders: dict[str, Fields], screen
         return screen.without_secrets(fields, _CONTENT)
     event = screen.without_secrets(fields, _HOLDERS)
     for name, holder in holders.items():
-        is_response, whole = name == "response", with_needed(holder)
-        cleaned = _cleaned_response(holder, screen, known) if is_response else screen.without_secrets(whole, _CONTENT)
+        if name == "response":
+            cleaned = _cleaned_response(holder, screen, known)
+        else:
+            cleaned = screen.without_secrets(with_needed(holder), _CONTENT)
         event[name] = fields[name] if cleaned == holder else rawjson.raw(cleaned)
         holders[name] = cleaned
     return event
