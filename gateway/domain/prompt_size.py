@@ -2,8 +2,7 @@
 
 Every string counts as text, whatever the name of its field, except in the objects that APIs have for media and for
 sealed reasoning. The bound of a text is a third of its bytes; ``media_size`` has the bound of media. Sealed reasoning
-(a signature, encrypted content) counts an eighth of a token per byte, because vendors bill the reasoning in it. The
-arguments of tool calls are always text.
+(a signature, encrypted content) counts an eighth of its bytes, as it is billed. Arguments of calls are always text.
 """
 
 import re
@@ -36,6 +35,7 @@ BOUND_DATED_TOOL = 1_300
 DATED_TYPE = b"_202"
 """What the types of these tools contain, as in ``bash_20250124``."""
 _TYPE_KEY = re.compile(rb'(?<!\\)"type"\s*:')
+_STRICT = re.compile(rb'"strict"\s*:\s*true')
 
 SCHEMAS = ("tools", "functions", "response_format")
 """Fields of a chat that the model reads in addition to the messages."""
@@ -134,11 +134,12 @@ def bound_of(
         tokens += BOUND_DATED_TOOL * schema.count(DATED_TYPE) + BOUND_TOOL * schema.count(b'"name"')
         if b'"$ref"' in schema:  # a translation may write a definition a second time where it is used
             size += len(schema)
-        # after a refusal, ``tool_schemas`` adds ``items`` to lists, types to enums, and types with ``items`` to
-        # alternatives
+        # after a refusal, ``tool_schemas`` adds ``items`` to lists, types to enums, and both to alternatives
         tokens += 4 * schema.lower().count(b'"array"') + 6 * schema.count(b'"enum"')
         if b'"anyOf"' in schema:
             tokens += 10 * max(0, schema.count(b"{") - len(_TYPE_KEY.findall(schema)))
+        if _STRICT.search(schema):  # Claude gets closed objects, and descriptions that quote what it does not compile
+            tokens += 10 * schema.count(b"{") + schema.count(b'"') // 3
     for text in map(bytes, others.values()):
         if _NUMBERS.search(text):
             tokens += text.count(b"[") + text.count(b",")  # one is before each number

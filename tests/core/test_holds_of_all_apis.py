@@ -189,6 +189,16 @@ SCHEMA_WITH_REFERENCES: Doc = {
     },
 }
 CLAUDE = (Dialect.ANTHROPIC, "", "claude-3-opus")
+STRICT_CLAUDE = (Dialect.ANTHROPIC, "", "claude-sonnet-4-5")
+CLOSED: Doc = {
+    "type": "object",
+    "properties": {f"p{number}": {"type": "object", "properties": {}} for number in range(400)},
+}
+LIMITED: Doc = {
+    "type": "object",
+    "properties": {f"p{number}": {"type": "number", "minimum": 1} for number in range(300)},
+}
+EXAMPLES: Doc = {"type": "object", "properties": {"p": {"type": "string", "examples": ["e"] * 3000}}}
 GEMINI = (Dialect.GEMINI, "", "gemini-2.5-pro")
 GPT = (Dialect.OPENAI, "ollama", "llama")
 MANY_TOOLS: Doc = {
@@ -208,6 +218,11 @@ def calling(call: Doc) -> Doc:
     return {"messages": [{"role": "assistant", "tool_calls": [call] * 90}], "stream": False}
 
 
+def with_strict_tool(schema: Doc) -> Doc:
+    tool = {"type": "function", "function": {"name": "f", "strict": True, "parameters": schema}}
+    return {"messages": [{"role": "user", "content": "Hi"}], "tools": [tool], "stream": False}
+
+
 @pytest.mark.parametrize(
     ("api", "place", "request_"),
     [
@@ -218,6 +233,7 @@ def calling(call: Doc) -> Doc:
         (CHAT, GPT, {"messages": [{"role": "user", "content": [CHAT_PARTS[4]]}]}),
         (CHAT, GEMINI, {"messages": [{"role": "assistant", "function_call": {"name": "f" * 64, "arguments": "{}"}}]}),
         (CHAT, CLAUDE, {"messages": [{"role": "user", "content": "Hi"}], "tools": [SCHEMA_WITH_REFERENCES]}),
+        *((CHAT, STRICT_CLAUDE, with_strict_tool(schema)) for schema in (CLOSED, LIMITED, EXAMPLES)),
         (OLLAMA_CHAT, GPT, {"messages": [{"role": "tool", "content": "found" * 20}] * 9, "stream": False}),
         (OLLAMA_CHAT, GPT, {"messages": [{"role": "tool"}] * 90, "stream": False}),
         *((CHAT, place, calling({"custom": {}})) for place in (CLAUDE, GEMINI)),
