@@ -84,14 +84,16 @@ class ResponsesReader(NativeTap):
             is_bare = rawjson.maybe(fields.get("object")) == "response"
             typed = {"response": fields} if is_bare else fields
             data = rawjson.encode({"type": event.name.decode("utf-8", "replace"), **typed})
-            return self.take(SSEEvent(data, event.name)) or write_event(event.name, data)
+            written = self.take(SSEEvent(data, event.name))
+            return write_event(event.name, data) if written is None else written
         kind = rawjson.text(fields["type"]) if "type" in fields else event.name.decode("utf-8", "replace")
         holders = {name: rawjson.fields(fields[name]) for name in _HOLDERS if not rawjson.is_null(fields.get(name))}
         cleaned = _cleaned_event(kind, fields, holders, self.order.screen, self._response)
         if cleaned == fields:
             return self._read_event(kind, fields, holders, event.data)
         data = rawjson.encode(cleaned)
-        return self._read_event(kind, cleaned, holders, data) or write_event(event.name or b"message", data)
+        written = self._read_event(kind, cleaned, holders, data)
+        return write_event(event.name or b"message", data) if written is None else written
 
     def _read_event(self, kind: str, fields: Fields, holders: Mapping[str, Fields], data: bytes) -> bytes | None:
         """Read an event without secrets. Returns what the client gets instead; None if it passes unchanged."""

@@ -373,12 +373,16 @@ def test_a_last_event_with_items_passes_unchanged() -> None:
 
 
 CREATED, _, ADDED, PART, _, _, WHOLE_TEXT, PART_END, END, _ = events_of(response(message("Hello")))
+UNTYPED_TEXT = WHOLE_TEXT.replace(b'"type":"response.output_text.done",', b"")
+TEXT_AND_KEY = WHOLE_TEXT.replace(b'"item_id":', b'"x":"%b","item_id":' % KEY.encode())
 
 
 @pytest.mark.parametrize(
     "came",
     [
         pytest.param([WHOLE_TEXT], id="a whole text"),
+        pytest.param([UNTYPED_TEXT, END], id="a whole text with its type only as its name"),
+        pytest.param([TEXT_AND_KEY, END], id="a whole text next to a secret"),
         pytest.param([END], id="the end of an item"),
         pytest.param([ADDED, PART, WHOLE_TEXT, PART_END, END], id="all but pieces"),
         pytest.param([ADDED, END], id="an item without its parts"),
@@ -397,6 +401,7 @@ def test_a_text_without_pieces_is_sent_as_one_piece(came: list[bytes], *, lists_
     kinds = [each["type"] for each in events]
     assert kinds.count("response.output_item.added") == kinds.count("response.output_item.done") == 1
     assert kinds.count("response.content_part.added") <= 1
+    assert kinds.count("response.output_text.done") == 1
     assert kinds.index("response.output_item.added") < kinds.index(TEXT) < kinds.index("response.output_item.done")
     assert events[-1]["response"]["output"][0]["content"][0]["text"] == "Hello"
 
