@@ -386,6 +386,8 @@ def test_ctrl_z_stops_both_and_the_shell_goes_on_with_both(served: Served) -> No
     shell.sendline("more")
     shell.expect("got more")
     shell.sendline("exit")
+    shell.expect(pexpect.EOF)
+    shell.wait()
     shell.close()
 
 
