@@ -38,7 +38,7 @@ _COMPILED = frozenset(
 )
 """Keywords that Claude compiles into the grammar of an answer, as far as their values allow."""
 _VALUES = COMBINATIONS | {"type", "properties", "enum", "const", "$ref"}
-"""Keywords of which a schema has at least one, unless it allows any value."""
+"""A schema has at least one of these keywords, unless it allows any value."""
 _FORMATS = frozenset({"date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"})
 
 

@@ -263,7 +263,8 @@ class ResponsesReader(NativeTap):
 
 
 def _cleaned_event(kind: str, fields: Fields, holders: dict[str, Fields], screen: Screen, known: Fields) -> Fields:
-    """Returns an event without the secrets around its content, and does so with its objects, which get what they lack.
+    """Returns an event without the secrets around its content. Removes them from its objects with content too, and adds
+    the fields that these lack.
 
     All of an unknown event is searched, except values that the ``known`` response has too, because a stream sends its
     response three times.
