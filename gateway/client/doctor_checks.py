@@ -29,7 +29,6 @@ NO_SERVER = "server_gone"
 """The error code for a server that is not running."""
 START_ADVICE = "start it with 'tollkeeper serve', or with 'tollkeeper' for the console as well"
 
-
 _PROGRAMS = {
     "claude-cli": "Claude Code",
     "codex_cli_rs": "Codex",

@@ -32,7 +32,6 @@ SEARCH_PARAMS = frozenset(
 )
 """Parameters that name something or search for it. A key in one of them stands for its owner."""
 
-
 ALIASES: Mapping[str, str] = {
     "ls": "list",
     **dict.fromkeys(("rm", "delete", "del"), "remove"),
