@@ -188,6 +188,11 @@ SCHEMA_WITH_REFERENCES: Doc = {
         },
     },
 }
+REFERENCES_INTO_PROPERTIES: Doc = {
+    "$defs": {"a": {"properties": {"b": {"properties": {"c": {"properties": {"d": {"properties": _WIDE}}}}}}}},
+    "anyOf": [{"$ref": f"#/$defs/a{path}"} for path in ("", "/properties/b", "/properties/b/properties/c")],
+    "allOf": [{"$ref": "#/$defs/a/properties/b/properties/c/properties/d"}],
+}
 CLAUDE = (Dialect.ANTHROPIC, "", "claude-3-opus")
 STRICT_CLAUDE = (Dialect.ANTHROPIC, "", "claude-sonnet-4-5")
 CLOSED: Doc = {
@@ -218,8 +223,8 @@ def calling(call: Doc) -> Doc:
     return {"messages": [{"role": "assistant", "tool_calls": [call] * 90}], "stream": False}
 
 
-def with_strict_tool(schema: Doc) -> Doc:
-    tool = {"type": "function", "function": {"name": "f", "strict": True, "parameters": schema}}
+def with_tool(schema: Doc, *, strict: bool = True) -> Doc:
+    tool = {"type": "function", "function": {"name": "f", "strict": strict, "parameters": schema}}
     return {"messages": [{"role": "user", "content": "Hi"}], "tools": [tool], "stream": False}
 
 
@@ -233,7 +238,8 @@ def with_strict_tool(schema: Doc) -> Doc:
         (CHAT, GPT, {"messages": [{"role": "user", "content": [CHAT_PARTS[4]]}]}),
         (CHAT, GEMINI, {"messages": [{"role": "assistant", "function_call": {"name": "f" * 64, "arguments": "{}"}}]}),
         (CHAT, CLAUDE, {"messages": [{"role": "user", "content": "Hi"}], "tools": [SCHEMA_WITH_REFERENCES]}),
-        *((CHAT, STRICT_CLAUDE, with_strict_tool(schema)) for schema in (CLOSED, LIMITED, EXAMPLES)),
+        (CHAT, CLAUDE, with_tool(REFERENCES_INTO_PROPERTIES, strict=False)),
+        *((CHAT, STRICT_CLAUDE, with_tool(schema)) for schema in (CLOSED, LIMITED, EXAMPLES)),
         (OLLAMA_CHAT, GPT, {"messages": [{"role": "tool", "content": "found" * 20}] * 9, "stream": False}),
         (OLLAMA_CHAT, GPT, {"messages": [{"role": "tool"}] * 90, "stream": False}),
         *((CHAT, place, calling({"custom": {}})) for place in (CLAUDE, GEMINI)),

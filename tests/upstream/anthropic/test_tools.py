@@ -171,6 +171,19 @@ def test_null_members_of_a_schema_are_left_out() -> None:
             ["a", "b"],
         ),
         ({"anyOf": [True, {"$ref": "#/nowhere"}, 3]}, {}, []),
+        (
+            {"properties": {"a": {"properties": {"b": TEXT}}}, "allOf": [{"$ref": "#/properties/a"}]},
+            {"a": {"properties": {"b": TEXT}}, "b": TEXT},
+            [],
+        ),
+        (
+            {
+                "properties": {"a": {"properties": {"b": {"properties": {"c": TEXT}}}}},
+                "allOf": [{"$ref": "#/properties/a/properties/b"}],  # would be there twice
+            },
+            {"a": {"properties": {"b": {"properties": {"c": TEXT}}}}},
+            [],
+        ),
         ({"allOf": "x"}, {}, []),
     ],
 )
