@@ -9,6 +9,7 @@ from gateway.domain.conversation import join_texts
 from gateway.domain.lazy_pattern import lazy_pattern
 from gateway.domain.rawjson import NULL, Fields
 from gateway.upstream.message_shapes import SYSTEM_ROLES, role_of
+from gateway.upstream.tool_schemas import strict_schema
 
 JSON_FORMATS = frozenset({"json_object", "json_schema"})
 """Types of response formats that are JSON."""
@@ -57,6 +58,8 @@ NO_SCHEMAS = FORMAT + "=json_object"
 """Stands for a server that makes answers JSON, but takes no schema."""
 NO_JSON = FORMAT + "=text"
 """Stands for a server that does not make answers JSON, at least for this model or in requests with tools."""
+STRICT_SCHEMAS = FORMAT + "=strict schema"
+"""Stands for a relay that passes schemas to Claude as they come, and makes ``{}`` of JSON without one."""
 _RULES = {"json_schema": NO_SCHEMAS, "json_object": NO_JSON}
 """The rule that stands for a server without a type of formats."""
 _FORMAT_WORDS = r"(?:response[_ ]?format|json[_ ]schema|json mode|structured outputs?)\b"
@@ -64,30 +67,42 @@ _IS_REFUSED = (
     r"(?:unavailable|not (?:currently |yet )?(?:supported|available|allowed|permitted)|unsupported|must be"
     r"|incompatible|cannot be (?:combined|used))"
 )
-FORMAT_REFUSED = lazy_pattern(
+_FORMAT_REFUSED = lazy_pattern(
     rf"(?is)\A(?!.*\binvalid schema\b).*?(?:{_FORMAT_WORDS}.{{0,80}}?{_IS_REFUSED}"
     rf"|(?:not support|unsupported|unknown|unexpected|unrecognized|incompatible with)\b.{{0,60}}?{_FORMAT_WORDS}"
     r"|schema contains features not supported)"
 )
 """Matches refusals of a format, but not of a schema that breaks the vendor's own rules for schemas."""
+FORMATS_REFUSED = {
+    NO_SCHEMAS: _FORMAT_REFUSED,
+    NO_JSON: _FORMAT_REFUSED,
+    STRICT_SCHEMAS: lazy_pattern(r"(?i)\boutput_(?:config\.)?format\.schema\b"),
+}
+"""What a refusal says, by the name of the rule."""
 _FORMAT = msgspec.json.Decoder(ResponseFormat)
 
 
 def fit_format(fields: Fields, rules: Collection[str]) -> list[str]:
     """Move what the server refuses of the format into the system prompt. Returns the names of what is left out.
 
-    A schema becomes JSON without one, and nothing where that is refused as well.
+    A schema becomes strict, or JSON without one, and nothing where that is refused as well.
     """
     messages = rawjson.maybe_objects(fields.get("messages")) if FORMAT in fields else None
-    if messages is None or not {NO_SCHEMAS, NO_JSON}.intersection(rules):
+    if messages is None or not {NO_SCHEMAS, NO_JSON, STRICT_SCHEMAS}.intersection(rules):
         return []
     try:
         form = _FORMAT.decode(fields[FORMAT])
     except (ValueError, RecursionError):  # the upstream will say so
         return []
-    if _RULES.get(form.type) not in rules:
+    is_strict = STRICT_SCHEMAS in rules and form.type == "json_schema"
+    if is_strict and (schema := strict_schema(form.schema)) is not None:
+        given = rawjson.maybe_fields(fields[FORMAT])
+        named = {**rawjson.maybe_fields(given.get("json_schema")), "schema": rawjson.raw(schema)}
+        fields[FORMAT] = rawjson.raw({**given, "json_schema": named})
         return []
-    if NO_JSON in rules:
+    if not is_strict and _RULES.get(form.type) not in rules:
+        return []
+    if is_strict or NO_JSON in rules:
         del fields[FORMAT]
     else:
         fields[FORMAT] = rawjson.raw({"type": "json_object"})

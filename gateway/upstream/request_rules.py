@@ -4,6 +4,7 @@
 field to leave out, such as ``seed`` or ``messages[].tool_calls[].index``.
 """
 
+import re
 from collections.abc import Collection, Sequence
 from functools import lru_cache
 
@@ -13,7 +14,7 @@ from gateway.domain import rawjson
 from gateway.domain.lazy_pattern import lazy_pattern
 from gateway.domain.output_limit import CAPS
 from gateway.domain.rawjson import Fields
-from gateway.upstream.answer_formats import FORMAT_REFUSED, NO_JSON, NO_SCHEMAS, fit_format
+from gateway.upstream.answer_formats import FORMATS_REFUSED, fit_format
 from gateway.upstream.efforts import (
     EFFORT,
     EFFORTS,
@@ -33,7 +34,7 @@ from gateway.upstream.tool_schemas import SCHEMAS, SCHEMAS_REFUSED, fit_schemas
 
 STREAM = "stream=true"
 PLAIN = "stream=false"
-_REFUSED = {
+_REFUSED: dict[str, re.Pattern[str] | None] = {
     STREAM: lazy_pattern(
         r"(?i)stream must be set to true|only supports? stream|non-?streaming calls|streaming is required"
     ),
@@ -46,8 +47,7 @@ _REFUSED = {
     **{name: rule.refused for name, rule in RULES.items()},
     NULLS: NULLS_REFUSED,
     SCHEMAS: SCHEMAS_REFUSED,
-    NO_SCHEMAS: FORMAT_REFUSED,
-    NO_JSON: FORMAT_REFUSED,
+    **FORMATS_REFUSED,
 }
 """What a refusal says, by the name of the rule."""
 _UNNOTICED = ("stream_options", "usage")

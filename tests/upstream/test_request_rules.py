@@ -6,7 +6,7 @@ import pytest
 
 from gateway.domain import rawjson
 from gateway.domain.prompt_size import bound_of
-from gateway.upstream.answer_formats import JSON_LINE, NO_JSON, NO_SCHEMAS
+from gateway.upstream.answer_formats import JSON_LINE, NO_JSON, NO_SCHEMAS, STRICT_SCHEMAS
 from gateway.upstream.message_rules import ALTERNATION, NO_SYSTEM, RULES, TEXTS, object_text
 from gateway.upstream.request_rules import fit_request
 from gateway.upstream.tool_schemas import SCHEMAS
@@ -17,6 +17,9 @@ IMAGE = {"type": "image_url", "image_url": {"url": "https://x/a.png"}}
 SCHEMA = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object"}}}
 OBJECT = {"type": "json_object"}
 LINES = f'{JSON_LINE}\n\nIt must match this JSON schema:\n{{"type":"object"}}'
+LIST = {"type": "object", "properties": {"a": {"type": "array", "items": {"type": "string"}, "maxItems": 3}}}
+SAID = {"a": {"type": "array", "items": {"type": "string"}, "description": '{"maxItems":3}'}}
+STRICT_LIST = {"type": "object", "properties": SAID, "additionalProperties": False}
 NULLABLE = {"type": ["string", "null"], "enum": [None, "a"], "default": None}
 
 
@@ -188,6 +191,8 @@ def test_the_nearest_value_in_a_range_is_sent(sent: Any, fitting: Any) -> None:
         ),
         (OBJECT, (NO_JSON,), [USER], None, [_said("system", JSON_LINE), USER]),
         (OBJECT, (NO_SCHEMAS,), [USER], OBJECT, [USER]),
+        (SCHEMA, (STRICT_SCHEMAS,), [USER], None, [_said("system", LINES), USER]),
+        (OBJECT, (STRICT_SCHEMAS,), [USER], OBJECT, [USER]),
         ({"type": "text"}, (NO_JSON,), [USER], {"type": "text"}, [USER]),
         (SCHEMA, ("user",), [USER], SCHEMA, [USER]),
         ({"type": 5}, (NO_JSON,), [USER], {"type": 5}, [USER]),
@@ -197,6 +202,14 @@ def test_the_prompt_says_what_a_format_cannot(form: Any, rules: Any, messages: A
     fitting, lost = _fit(rules, {"response_format": form, "messages": messages})
     assert lost == ([] if kept == form else ["response_format"])
     assert (fitting.get("response_format"), fitting["messages"]) == (kept, sent)
+
+
+@pytest.mark.parametrize("given", [{}, {"json_schema": {"name": "x", "schema": LIST}}])
+def test_a_relay_to_claude_gets_a_strict_schema(given: Doc) -> None:
+    named = {**given.get("json_schema", {}), "schema": STRICT_LIST}
+    form = {"type": "json_schema", **(given or {"schema": LIST})}
+    fitting, lost = _fit([STRICT_SCHEMAS], {"response_format": form, "messages": [USER]})
+    assert (fitting, lost) == ({"response_format": {**form, "json_schema": named}, "messages": [USER]}, [])
 
 
 @pytest.mark.parametrize(

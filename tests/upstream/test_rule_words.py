@@ -154,6 +154,11 @@ WORDS: dict[tuple[str, ...], list[str]] = {
         '"tools" is incompatible with "response_format"',
         "The provided JSON schema contains features not supported by xgrammar.",  # vLLM
     ],
+    (f"{FORMAT}=strict schema",): [
+        "output_config.format.schema: For 'object' type, 'additionalProperties' must be explicitly set to false",
+        "output_format.schema: For 'object' type, 'additionalProperties: true' is not supported.",
+        "litellm.BadRequestError: output_config.format.schema: For 'array' type, property 'maxItems' is not supported",
+    ],
     ("thinking=adaptive",): [
         '"thinking.type.enabled" is not supported for this model. Use "thinking.type.adaptive"',
         'invalid params, invalid thinking.type: "enabled" (allowed: adaptive, disabled) (2013)',
