@@ -195,6 +195,6 @@ def _arguments(schema: Any) -> tuple[dict[str, Any], set[str]]:
 
 
 def _resolve(part: Any, schema: dict[str, Any]) -> Any:
-    """Returns a part of a schema, or what it refers to, except arguments in other arguments: these would be repeated."""
+    """Returns a part of a schema, or what it refers to. Arguments of arguments stay: they would be repeated."""
     path = rawjson.text_at(part, "$ref").split("/")
     return rawjson.at(schema, *path[1:]) if path[0] == "#" and "properties" not in path[2:] else part
