@@ -225,30 +225,18 @@ class UpstreamError(GatewayError):
     other_statuses = (402,)
     default_type = "upstream_error"
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        code: str = "",
-        param: str | None = None,
-        retry_after_s: float | None = None,
-        details: Mapping[str, object] | None = None,
-        status: int = 0,
-        unquoted: str | None = None,
-    ) -> None:
-        super().__init__(message, code=code, param=param, retry_after_s=retry_after_s, details=details)
-        self.status = status
-        self.unquoted = unquoted
-        self.kind = FailureKind.SERVER
-        """The kind of failure, which decides whether to try again."""
-        self.sent = True
-        """Whether the request may have reached the upstream."""
-        self.lasting = False
-        """Whether another attempt in a moment would fail in the same way."""
-        self.may_be_response = False
-        """Whether the upstream refused a chat that it may take as a response."""
-        self.verbatim = ""
-        """The upstream's body without secrets, if the client speaks the upstream's own API."""
+    status: int = 0
+    unquoted: str | None = None
+    kind: FailureKind = FailureKind.SERVER
+    """The kind of failure, which decides whether to try again."""
+    sent: bool = True
+    """Whether the request may have reached the upstream."""
+    lasting: bool = False
+    """Whether another attempt in a moment would fail in the same way."""
+    may_be_response: bool = False
+    """Whether the upstream refused a chat that it may take as a response."""
+    verbatim: str = ""
+    """The upstream's body without secrets, if the client speaks the upstream's own API."""
 
     @property
     def record_message(self) -> str:

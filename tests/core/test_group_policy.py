@@ -16,7 +16,7 @@ from gateway.core.retry import may_answer
 from gateway.core.routing import RouteChoice, choose
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Dialect, ServedModel, UpstreamPrices
-from gateway.domain.errors import NoChannel, NotFound, UpstreamError
+from gateway.domain.errors import NoChannel, NotFound
 from gateway.domain.group import Fallback, Group, Policy
 from gateway.domain.limits import Limits
 from gateway.domain.price import Price
@@ -27,6 +27,7 @@ from tests.core.ends import FakeReply, event, too_slow, unreachable
 from tests.core.kit import catalog, channel, token
 from tests.core.rig import Rig
 from tests.core.test_attempts import failure, good, good_stream, status
+from tests.fakes.failures import failed
 
 NEAR = "http://127.0.0.1:11434/v1"
 
@@ -216,7 +217,7 @@ def test_the_first_rule_that_fits_counts_and_no_model_replaces_itself(model: str
 def test_a_request_at_fault_goes_nowhere_else_unless_it_is_too_long(
     code: str, contexts: tuple[int | None, int | None], expected: bool
 ) -> None:
-    found = UpstreamError("no", code=code, status=400)
+    found = failed(400, code, "no")
     found.kind = FailureKind.CLIENT
     assert may_answer(found, *map(with_context, contexts)) == expected
 

@@ -12,6 +12,7 @@ from gateway.domain.errors import UpstreamError
 from gateway.domain.units import Millis
 from tests.core.clocks import Mono
 from tests.core.kit import ask, route
+from tests.fakes.failures import failed
 
 
 class Flight:
@@ -58,7 +59,7 @@ def entry(*routes: Route) -> ModelEntry:
 def failure(
     kind: FailureKind, *, sent: bool = True, after: float | None = None, status: int = 500, lasting: bool = False
 ) -> UpstreamError:
-    error = UpstreamError("no", code="x", status=status, retry_after_s=after)
+    error = failed(status, "x", "no", retry_after_s=after)
     error.kind, error.sent, error.lasting = kind, sent, lasting
     return error
 

@@ -3,7 +3,8 @@
 import pytest
 
 from gateway.domain import errors
-from gateway.domain.errors import BadRequest, GatewayError, InternalError, UpstreamError, UpstreamTimeout, error_class
+from gateway.domain.errors import BadRequest, GatewayError, InternalError, error_class
+from tests.fakes.failures import failed
 
 MEMBERS = [c for c in vars(errors).values() if isinstance(c, type) and issubclass(c, GatewayError)]
 
@@ -30,10 +31,6 @@ def test_details_are_the_errors_own() -> None:
     error = BadRequest("bad", details=given)
     error.details["b"] = 2
     assert given == {"a": 1}
-
-
-def test_an_upstreams_error_keeps_its_status() -> None:
-    assert (UpstreamError("x", status=503).status, UpstreamTimeout("x").status) == (503, 0)
 
 
 @pytest.mark.parametrize("member", [member for member in MEMBERS if member is not GatewayError])
@@ -68,6 +65,6 @@ def test_an_unknown_code_leaves_it_to_the_status(status: int, member: type[Gatew
 
 
 def test_a_code_may_have_a_status_and_a_type_of_its_own() -> None:
-    error = UpstreamError("x", code="upstream_rate_limited", status=429)
+    error = failed(429, "upstream_rate_limited")
     assert (error.http_status, error.http_type) == (429, "rate_limit_error")
     assert (InternalError("x").http_status, InternalError("x").http_type) == (500, "server_error")

@@ -24,6 +24,7 @@ from gateway.domain.errors import (
     UpstreamTimeout,
 )
 from gateway.web.error_responses import error_answer, retry_headers
+from tests.fakes.failures import failed
 from tests.house import files_in
 
 NEVER = {"x-should-retry": "false"}
@@ -83,30 +84,30 @@ ERRORS: list[tuple[GatewayError, int, str, dict[str, str]]] = [
     (Unavailable("x", code="out_of_memory", retry_after_s=5), 503, "server_error", LATER),
     (Unavailable("x", code="client_closed"), 499, "invalid_request_error", {}),
     (Unavailable("x", code="call_cancelled"), 503, "server_error", NEVER),
-    (UpstreamError("x", status=500), 502, "upstream_error", NEVER),
+    (failed(500), 502, "upstream_error", NEVER),
     (UpstreamError("x", code="upstream_unreachable"), 502, "upstream_error", NEVER),
     (UpstreamError("x", code="upstream_bad_response"), 502, "upstream_error", NEVER),
     (UpstreamError("x", code="upstream_stream_truncated"), 502, "upstream_error", NEVER),
     (UpstreamError("x", code="upstream_cut"), 502, "upstream_error", NEVER),
-    (UpstreamError("x", code="upstream_auth_failed", status=401), 502, "upstream_error", NEVER),
-    (UpstreamError("x", code="upstream_auth_failed", status=403), 502, "upstream_error", NEVER),
-    (UpstreamError("x", code="upstream_auth_failed", status=400), 502, "upstream_error", NEVER),
-    (UpstreamError("x", code="upstream_out_of_credit", status=402), 502, "upstream_error", NEVER),
-    (UpstreamError("x", code="upstream_out_of_credit", status=429), 502, "upstream_error", NEVER),
-    (UpstreamError("x", code="upstream_error", status=404), 502, "upstream_error", NEVER),
+    (failed(401, "upstream_auth_failed"), 502, "upstream_error", NEVER),
+    (failed(403, "upstream_auth_failed"), 502, "upstream_error", NEVER),
+    (failed(400, "upstream_auth_failed"), 502, "upstream_error", NEVER),
+    (failed(402, "upstream_out_of_credit"), 502, "upstream_error", NEVER),
+    (failed(429, "upstream_out_of_credit"), 502, "upstream_error", NEVER),
+    (failed(404, "upstream_error"), 502, "upstream_error", NEVER),
     (UpstreamTimeout("x"), 504, "upstream_error", NEVER),
-    (UpstreamTimeout("x", status=504), 504, "upstream_error", NEVER),
-    (UpstreamError("x", code="upstream_rate_limited", status=429, retry_after_s=5), 429, "rate_limit_error", LATER),
-    (UpstreamError("x", code="upstream_rate_limited", status=429), 429, "rate_limit_error", SOON),
-    (UpstreamError("x", code="upstream_overloaded", status=503), 503, "upstream_error", SOON),
-    (UpstreamError("x", code="upstream_overloaded", status=503, retry_after_s=5), 503, "upstream_error", LATER),
-    (UpstreamError("x", code="upstream_rejected", status=400), 400, "invalid_request_error", {}),
-    (UpstreamError("x", code="context_length_exceeded", status=400), 400, "invalid_request_error", {}),
-    (UpstreamError("x", code="model_not_found", status=404), 404, "invalid_request_error", {}),
-    (UpstreamError("x", code="upstream_rejected", status=413), 413, "invalid_request_error", {}),
-    (UpstreamError("x", code="upstream_rejected", status=415), 415, "invalid_request_error", {}),
-    (UpstreamError("x", code="bad_value", status=422), 422, "invalid_request_error", {}),
-    (UpstreamError("x", code="upstream_rejected", status=403), 403, "permission_error", {}),
+    (failed(504, make=UpstreamTimeout), 504, "upstream_error", NEVER),
+    (failed(429, "upstream_rate_limited", retry_after_s=5), 429, "rate_limit_error", LATER),
+    (failed(429, "upstream_rate_limited"), 429, "rate_limit_error", SOON),
+    (failed(503, "upstream_overloaded"), 503, "upstream_error", SOON),
+    (failed(503, "upstream_overloaded", retry_after_s=5), 503, "upstream_error", LATER),
+    (failed(400, "upstream_rejected"), 400, "invalid_request_error", {}),
+    (failed(400, "context_length_exceeded"), 400, "invalid_request_error", {}),
+    (failed(404, "model_not_found"), 404, "invalid_request_error", {}),
+    (failed(413, "upstream_rejected"), 413, "invalid_request_error", {}),
+    (failed(415, "upstream_rejected"), 415, "invalid_request_error", {}),
+    (failed(422, "bad_value"), 422, "invalid_request_error", {}),
+    (failed(403, "upstream_rejected"), 403, "permission_error", {}),
     (AnswerMemoryFull("x", retry_after_s=5), 503, "server_error", {**NEVER, "retry-after": "5"}),
     (InternalError("x"), 500, "server_error", NEVER),
     (GatewayError("x"), 500, "server_error", NEVER),
@@ -128,7 +129,7 @@ def test_a_class_without_an_entry_takes_its_ancestors() -> None:
     class Stranger(UpstreamError):
         """Nobody has heard of it."""
 
-    assert Stranger("x", status=500).http_status == 502
+    assert failed(500, make=Stranger).http_status == 502
 
 
 def test_every_code_of_the_public_surface_is_in_this_table() -> None:

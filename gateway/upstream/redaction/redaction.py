@@ -235,9 +235,8 @@ def _error(failure: Failure, channel: Channel, fields: Fields, secrets: Sequence
         param=failure.param or param,
         retry_after_s=failure.retry_after_s,
         details=dict(failure.details),
-        status=failure.status,
-        unquoted=stored if stored != message else None,
     )
+    error.status, error.unquoted = failure.status, stored if stored != message else None
     if failure.origin is not None:
         status = failure.origin.status
         error.details["upstream"] = {"name": channel.name, "status": status, **identifiers}

@@ -15,6 +15,7 @@ from gateway.inbound.chat.native import NativeChat
 from gateway.inbound.rendering import RenderingAdapter
 from gateway.upstream.gemini.dialect import GeminiDialect
 from gateway.upstream.openai.dialect import OpenAIDialect
+from tests.fakes.failures import failed
 from tests.upstream.makers import channel, order
 
 
@@ -79,7 +80,7 @@ def test_a_body_without_details_is_small() -> None:
 
 
 def test_an_upstream_that_gave_no_code_leaves_it_null() -> None:
-    assert error_object(errors.UpstreamError("x", code="upstream_rejected", status=400))["error"]["code"] is None
+    assert error_object(failed(400, "upstream_rejected"))["error"]["code"] is None
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import pytest
 
 from gateway.domain import errors
 from gateway.inbound.messages.api import MESSAGES
+from tests.fakes.failures import failed
 
 ROWS: list[tuple[errors.GatewayError, int, str]] = [
     (errors.InvalidToken("x"), 401, "authentication_error"),
@@ -17,8 +18,8 @@ ROWS: list[tuple[errors.GatewayError, int, str]] = [
     (errors.RateLimited("x", retry_after_s=2), 429, "rate_limit_error"),
     (errors.Unavailable("x"), 503, "api_error"),
     (errors.NoChannel("x"), 503, "api_error"),
-    (errors.UpstreamError("x", code="upstream_overloaded", status=529), 529, "overloaded_error"),
-    (errors.UpstreamError("x", status=500), 502, "api_error"),
+    (failed(529, "upstream_overloaded"), 529, "overloaded_error"),
+    (failed(500), 502, "api_error"),
     (errors.UpstreamTimeout("x"), 504, "timeout_error"),
     (errors.UpstreamError("x", code="upstream_out_of_credit"), 402, "billing_error"),
     (errors.InternalError("x"), 500, "api_error"),
@@ -47,7 +48,7 @@ def test_every_row_of_the_table(error: errors.GatewayError, status: int, kind: s
 )
 def test_claude_code_reads_that_it_must_compact(message: str, verbatim: str, told: str) -> None:
     """It searches for these words of Anthropic's, and for no code."""
-    error = errors.UpstreamError(message, code="context_length_exceeded", status=400)
+    error = failed(400, "context_length_exceeded", message)
     error.verbatim = verbatim
     assert json.loads(MESSAGES.error_body(error, "req_1"))["error"]["message"] == told
 
@@ -55,6 +56,6 @@ def test_claude_code_reads_that_it_must_compact(message: str, verbatim: str, tol
 def test_anthropics_own_words_for_an_input_that_is_too_long_pass_unchanged() -> None:
     own = '{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 9 > 8"}}'
     words = "channel 'up': prompt is too long: 9 > 8"
-    error = errors.UpstreamError(words, code="context_length_exceeded", status=400)
+    error = failed(400, "context_length_exceeded", words)
     error.verbatim = own
     assert MESSAGES.error_body(error, "req_1") == own.encode()
