@@ -16,7 +16,7 @@ from gateway.core.rate_scopes import RateScope
 from gateway.domain.call import Scope
 from gateway.domain.errors import RateLimited
 from gateway.domain.human_values import pause_text, plural
-from gateway.domain.limits import RATES, LimitReading, Readings
+from gateway.domain.limits import RATES
 
 MINUTE_S = 60.0
 
@@ -104,19 +104,19 @@ class Limiter:
         ]
         return max(filter(None, reached), key=lambda limit: inf if limit.wait_s is None else limit.wait_s, default=None)
 
-    def _uses(self, scope: RateScope, now: float) -> Iterator["_LimitUse"]:
+    def _uses(self, scope: RateScope, now: float) -> Iterator["LimitUse"]:
         limits = scope.limits
         log = self._logs.get(scope.key) or _MinuteLog()
         log.expire(now)
         reset_s = log.calls[-1].at + MINUTE_S - now if log.calls else 0.0
         for rate, limit, used in (("rpm", limits.rpm, len(log.calls)), ("tpm", limits.tpm, log.tokens)):
             if limit is not None:
-                yield _LimitUse(rate, limit, used, reset_s, log)
+                yield LimitUse(rate, limit, used, reset_s, log)
         if limits.rpd is not None or limits.tpd is not None:
             today = self._today(scope.key)
             for rate, limit, used in (("rpd", limits.rpd, today.requests), ("tpd", limits.tpd, today.tokens)):
                 if limit is not None:
-                    yield _LimitUse(rate, limit, used, today.reset_s, None)
+                    yield LimitUse(rate, limit, used, today.reset_s, None)
 
     def take(self, scopes: Iterable[RateScope], tokens: int) -> list[CountedCall]:
         """Count a call, with its estimated tokens, in the minute of each of these scopes."""
@@ -124,15 +124,11 @@ class Limiter:
         per_minute = (scope for scope in scopes if scope.limits.rpm is not None or scope.limits.tpm is not None)
         return [self._logs[scope.key].add(now, tokens) for scope in per_minute]
 
-    def readings(self, scopes: Iterable[RateScope]) -> Readings:
-        """Returns the tightest limits of requests and of tokens, for ``x-ratelimit-*`` headers."""
+    def readings(self, scopes: Iterable[RateScope]) -> "Readings":
+        """Returns the tightest limits of requests and of tokens; None for a kind without a limit."""
         now = self._mono()
-        requests: list[LimitReading] = []
-        tokens: list[LimitReading] = []
-        for scope in scopes:
-            for use in self._uses(scope, now):
-                reading = LimitReading(use.limit, max(0, use.limit - use.used), use.reset_s)
-                (tokens if use.of_tokens else requests).append(reading)
+        uses = [use for scope in scopes for use in self._uses(scope, now)]
+        requests, tokens = ([use for use in uses if use.of_tokens is of_tokens] for of_tokens in (False, True))
         return min(requests, key=_share_left, default=None), min(tokens, key=_share_left, default=None)
 
     def headers(self, scopes: Iterable[RateScope]) -> dict[str, str]:
@@ -140,7 +136,7 @@ class Limiter:
         return headers_of(self.readings(scopes))
 
 
-class _LimitUse(msgspec.Struct, frozen=True):
+class LimitUse(msgspec.Struct, frozen=True):
     """What is used of one limit of a scope."""
 
     rate: str
@@ -151,6 +147,10 @@ class _LimitUse(msgspec.Struct, frozen=True):
     """Seconds until nothing of the limit is used any more."""
     log: _MinuteLog | None
     """The calls of the minute; None for a limit per day."""
+
+    @property
+    def left(self) -> int:
+        return max(0, self.limit - self.used)
 
     @property
     def name(self) -> str:
@@ -175,7 +175,7 @@ class LimitReached(NamedTuple):
     """A limit that stops a call."""
 
     scope: RateScope
-    use: _LimitUse
+    use: LimitUse
     amount: int
     wait_s: float | None
     """Seconds until the amount fits; None if it never does."""
@@ -203,10 +203,16 @@ class LimitReached(NamedTuple):
             return RateLimited(msg, code=code, details=details)
         wait = pause_text(ceil(self.wait_s))
         msg = f"{label} has reached its limit of {self._limit_text}; try again in {wait}"
-        return RateLimited(msg, retry_after_s=max(self.wait_s, 0.001), details={**details, "used": use.used})
+        error = RateLimited(msg, retry_after_s=max(self.wait_s, 0.001), details={**details, "used": use.used})
+        reading = msgspec.structs.replace(use, reset_s=self.wait_s)
+        error.limit_headers = headers_of((None, reading) if use.of_tokens else (reading, None))
+        return error
 
 
-def _share_left(reading: LimitReading) -> float:
+Readings = tuple[LimitUse | None, LimitUse | None]
+
+
+def _share_left(reading: LimitUse) -> float:
     return reading.left / reading.limit if reading.limit else 0.0
 
 

@@ -189,6 +189,8 @@ class RateLimited(GatewayError):
     default_code = "rate_limit_exceeded"
     default_status = 429
     default_type = "rate_limit_error"
+    limit_headers: Mapping[str, str] = {}
+    """The ``x-ratelimit-*`` headers of the limit that was reached; successful answers have the tightest limit's."""
 
 
 class NoChannel(GatewayError):

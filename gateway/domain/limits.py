@@ -37,15 +37,3 @@ RATES: Final[Mapping[str, str]] = {
 
 DEFAULT_OUTPUT = 4096
 """The output tokens that are held for a request without a limit of its own."""
-
-
-class LimitReading(msgspec.Struct, frozen=True, gc=False):
-    """A limit, what is left of it, and the seconds until all of it is available again."""
-
-    limit: int
-    left: int
-    reset_s: float
-
-
-Readings = tuple[LimitReading | None, LimitReading | None]
-"""The tightest limits of requests and of tokens among all that apply to a call."""

@@ -4,9 +4,7 @@ from math import ceil
 
 from gateway.core.channel_health import STEPS_S
 from gateway.core.quota_refusals import OWNERS_FAULTS
-from gateway.core.ratelimit import headers_of
-from gateway.domain.errors import GatewayError, InvalidToken, QuotaExceeded, UpstreamError
-from gateway.domain.limits import LimitReading
+from gateway.domain.errors import GatewayError, InvalidToken, QuotaExceeded, RateLimited, UpstreamError
 from gateway.inbound.api import InboundApi
 from gateway.inbound.chat.api import CHAT
 
@@ -42,7 +40,7 @@ def retry_headers(error: GatewayError, status: int) -> dict[str, str]:
 def error_answer(error: GatewayError, call: str = "", api: InboundApi = CHAT) -> tuple[int, dict[str, str], bytes]:
     """Returns status, headers and body for a request that failed before its answer began."""
     status = api.status(error)
-    headers = {**_call_headers(error, status), **_limit_headers(error)}
+    headers = _call_headers(error, status)
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     if allow := error.details.get("allow"):
@@ -51,18 +49,8 @@ def error_answer(error: GatewayError, call: str = "", api: InboundApi = CHAT) ->
 
 
 def _call_headers(error: GatewayError, status: int) -> dict[str, str]:
-    """Returns the headers about the call and its retries. ``retry-after-ms`` is kept only if SDKs obey it."""
+    """Returns the headers about the call, its limits and retries. ``retry-after-ms`` is kept only if SDKs obey it."""
     retry = retry_headers(error, status)
     omitted = {"retry-after"} if "retry-after" in retry else {"retry-after", "retry-after-ms"}
     kept = {name: value for name, value in error.call_headers.items() if name not in omitted}
-    return {**kept, **retry}
-
-
-def _limit_headers(error: GatewayError) -> dict[str, str]:
-    """Returns ``x-ratelimit-*`` of the limit that was reached; successful answers have the tightest limit's."""
-    limit, used = error.details.get("limit"), error.details.get("used")
-    kind = str(error.details.get("limit_name", "")).partition(" ")[0]
-    if not isinstance(limit, int) or not isinstance(used, int) or kind not in ("requests", "tokens"):
-        return {}
-    reading = LimitReading(limit, max(0, limit - used), error.retry_after_s or 0.0)
-    return headers_of((reading, None) if kind == "requests" else (None, reading))
+    return {**kept, **retry, **(error.limit_headers if isinstance(error, RateLimited) else {})}

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from gateway.core.rate_scopes import CallScopes, RateScope, channel_scope, combine_scopes, group_scope, token_scope
-from gateway.core.ratelimit import CountedCall, Limiter, UsedToday, duration, headers_of
+from gateway.core.ratelimit import CountedCall, Limiter, LimitUse, UsedToday, duration, headers_of
 from gateway.domain.call import Scope
 from gateway.domain.errors import RateLimited
 from gateway.domain.group import Group
-from gateway.domain.limits import RATES, LimitReading, Limits
+from gateway.domain.limits import RATES, Limits
 from gateway.domain.settings import Settings
 from tests.core import kit
 from tests.core.clocks import Mono
@@ -50,6 +50,11 @@ def spend(limiter: Limiter, *bounds: RateScope, tokens: int = 0, real: int | Non
 def _correct(counted: list[CountedCall], tokens: int) -> None:
     for call in counted:
         call.correct_tokens(tokens)
+
+
+def _left(limiter: Limiter, *bounds: RateScope) -> list[tuple[int, int, float] | None]:
+    """The limit, what is left and when it is whole, of requests and of tokens."""
+    return [use and (use.limit, use.left, use.reset_s) for use in limiter.readings(bounds)]
 
 
 def refusal(limiter: Limiter, *bounds: RateScope, tokens: int = 0) -> RateLimited:
@@ -149,13 +154,13 @@ def test_the_tightest_limits_are_read(limiter: Limiter, mono: Mono, days: Days) 
     days[tight.key] = UsedToday(0, 950, 7.0)
     spend(limiter, wide, tight, tokens=10)
     mono.now += 15
-    assert limiter.readings([wide, tight]) == (LimitReading(4, 3, 45.0), LimitReading(1000, 50, 7.0))
+    assert _left(limiter, wide, tight) == [(4, 3, 45.0), (1000, 50, 7.0)]
 
 
 def test_debt_reads_as_nothing_left(limiter: Limiter) -> None:
     one = bound(tpm=100)
     spend(limiter, one, tokens=10, real=500)
-    assert limiter.readings([one]) == (None, LimitReading(100, 0, 60.0))
+    assert _left(limiter, one) == [None, (100, 0, 60.0)]
 
 
 def test_what_is_taken_without_a_check_is_forgotten_as_well(limiter: Limiter, mono: Mono) -> None:
@@ -167,7 +172,7 @@ def test_what_is_taken_without_a_check_is_forgotten_as_well(limiter: Limiter, mo
 
 
 def test_an_unused_limit_reads_whole(limiter: Limiter) -> None:
-    assert limiter.readings([bound(rpm=5)]) == (LimitReading(5, 5, 0.0), None)
+    assert _left(limiter, bound(rpm=5)) == [(5, 5, 0.0), None]
 
 
 @pytest.mark.parametrize(
@@ -208,12 +213,47 @@ def test_a_call_that_waits_as_long_as_requested_is_admitted_and_not_before(seed:
 
 
 def test_what_binds_is_reported_in_headers() -> None:
-    assert headers_of((LimitReading(60, 59, 1.25), None)) == {
+    assert headers_of((LimitUse("rpm", 60, 1, 1.25, None), None)) == {
         "x-ratelimit-limit-requests": "60",
         "x-ratelimit-remaining-requests": "59",
         "x-ratelimit-reset-requests": "1.2s",
     }
     assert headers_of((None, None)) == {}
+
+
+@pytest.mark.parametrize(
+    ("limit", "headers"),
+    [
+        (
+            {"rpm": 1},
+            {
+                "x-ratelimit-limit-requests": "1",
+                "x-ratelimit-remaining-requests": "0",
+                "x-ratelimit-reset-requests": "45.0s",
+            },
+        ),
+        (
+            {"tpd": 50},
+            {
+                "x-ratelimit-limit-tokens": "50",
+                "x-ratelimit-remaining-tokens": "10",
+                "x-ratelimit-reset-tokens": "7.0s",
+            },
+        ),
+    ],
+)
+def test_the_error_of_a_reached_limit_has_its_headers(
+    limiter: Limiter, mono: Mono, days: Days, limit: dict[str, int], headers: dict[str, str]
+) -> None:
+    one = bound(**limit)
+    days[one.key] = UsedToday(0, 40, 7.0)
+    limiter.take([one], 0)
+    mono.now += 15
+    assert refusal(limiter, one, tokens=20).limit_headers == headers
+
+
+def test_the_error_of_a_call_that_is_larger_than_a_limit_has_no_headers(limiter: Limiter) -> None:
+    assert refusal(limiter, bound(tpm=10), tokens=20).limit_headers == {}
 
 
 def test_of_several_limits_the_longest_wait_is_reported_and_never_is_longest(limiter: Limiter, days: Days) -> None:
