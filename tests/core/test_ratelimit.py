@@ -54,7 +54,7 @@ def _correct(counted: list[CountedCall], tokens: int) -> None:
 
 def _left(limiter: Limiter, *bounds: RateScope) -> list[tuple[int, int, float] | None]:
     """The limit, what is left and when it is whole, of requests and of tokens."""
-    return [use and (use.limit, use.left, use.reset_s) for use in limiter.readings(bounds)]
+    return [None if use is None else (use.limit, use.left, use.reset_s) for use in limiter.readings(bounds)]
 
 
 def refusal(limiter: Limiter, *bounds: RateScope, tokens: int = 0) -> RateLimited:
@@ -245,7 +245,7 @@ def test_what_binds_is_reported_in_headers() -> None:
 def test_the_error_of_a_reached_limit_has_its_headers(
     limiter: Limiter, mono: Mono, days: Days, limit: dict[str, int], headers: dict[str, str]
 ) -> None:
-    one = bound(**limit)
+    one = bound("laptop", **limit)
     days[one.key] = UsedToday(0, 40, 7.0)
     limiter.take([one], 0)
     mono.now += 15
