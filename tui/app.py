@@ -144,7 +144,7 @@ class Console(ConsoleApp):
         self.session.link = "starting"
 
     def on_console_feed_connected(self, event: ConsoleFeed.Connected) -> None:
-        event.attached.client.confirm = partial(global_actions.confirm_revival, self)
+        event.attached.client.confirm = partial(global_actions.confirm, self)
         self.session.attach(event.attached.client, started_here=event.attached.started_here)
 
     def on_console_feed_events_ready(self) -> None:

@@ -2,7 +2,7 @@
 
 import importlib
 import os
-from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from contextlib import suppress
 from functools import partial
 
@@ -11,6 +11,7 @@ import msgspec
 from gateway.client import launch
 from gateway.domain.budget import Window, window_end, window_start
 from gateway.domain.errors import GatewayError, Unavailable
+from gateway.domain.history import Question
 from gateway.domain.human_values import plural
 from tui import exit_status, saved_state, themes
 from tui.actions import PAGES
@@ -70,9 +71,9 @@ def help(app: ConsoleApp) -> None:  # noqa: A001 - the verb's name
     app.push_screen(help_dialog.Help(name, available_actions(page, app.session.keymap), page.id.removesuffix("s")))
 
 
-async def confirm_revival(app: ConsoleApp, reasons: Sequence[str]) -> bool:
-    """Ask whether a key or token may work again, which a change would make. ``reasons`` are shown."""
-    confirmed = await app.push_screen_wait(Confirm("Let it work again?", "\n".join(reasons), "Let it work"))
+async def confirm(app: ConsoleApp, question: Question) -> bool:
+    """Ask what the server wants to be confirmed before a change."""
+    confirmed = await app.push_screen_wait(Confirm(question.text, "\n".join(question.reasons), question.verb))
     return bool(confirmed)
 
 

@@ -17,7 +17,7 @@ from gateway.domain.history import HistoryView, UndoView
 from gateway.domain.incidents import Incident
 from gateway.domain.key_owners import KeyOwner
 from gateway.domain.price_view import PriceNews, PriceView
-from gateway.domain.settings import ExpiringRecords, Settings
+from gateway.domain.settings import Settings
 from gateway.domain.upstream_views import ListingView, ModelDetail, PresetView, PriceProposal, SavedChannel
 from gateway.domain.views import (
     AccountView,
@@ -63,8 +63,6 @@ class ControlClient(Caller):
     """Returns what a text of this ``origin`` changes. ``apply`` makes all changes or none, ``prune`` removes what is
     not in it. An import of thousands of models and prices takes long.
     """
-    expiring_records = ask("GET", "/settings/expiring", ExpiringRecords, "keep_days")
-    """Returns the records that would be deleted if records were kept for this many days."""
     history = ask("GET", "/history", list[HistoryView])
     """Returns changes, newest first. Filters: kind, name (tuples of alternatives), since, until (in ms), limit."""
     history_entry = ask("GET", "/history/{}", HistoryView)
@@ -72,11 +70,10 @@ class ControlClient(Caller):
     """Deletes the history. Its changes cannot be undone then."""
 
     undo = ask("POST", "/undo", UndoView, "id")
-    """Undoes a change, by default the newest one.
+    """Undoes a change, by default the newest one. Raises Conflict ``newer_change`` if another one must be undone first.
 
-    Without ``accept``, raises Conflict ``needs_confirmation`` if the change was made elsewhere, if what the undo
-    removes has been used, or if it overwrites a newer change; the details are the ``entry`` and the ``reasons``.
-    Raises Conflict ``newer_change`` if a newer change must be undone first.
+    The owner must confirm it if the change was made elsewhere, if what the undo removes has been used, or if it
+    overwrites a newer change.
     """
     redo = ask("POST", "/redo", UndoView, "id")
     """Redoes a change that was undone, by default the one undone last. Raises what ``undo`` raises."""

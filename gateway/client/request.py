@@ -1,7 +1,7 @@
 """Request: typed requests to the control surface. Answers are decoded to views, and errors to our exceptions."""
 
 import os
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -9,13 +9,12 @@ import msgspec
 
 from gateway.client.http import Address, ClientRequest, HttpAnswer, request
 from gateway.domain.errors import BadRequest, Conflict, GatewayError, InternalError, error_class
-from gateway.domain.history import ACCEPT_HEADER, NOTHING_CHANGED, REVIVES_KEY, SOURCE_HEADER, ChangeSource
+from gateway.domain.history import ACCEPT_HEADER, NOTHING_CHANGED, SOURCE_HEADER, ChangeSource, Question
 from gateway.domain.text import plain
 from gateway.runfile import Endpoint
 
 Value = TypeVar("Value")
 Body = msgspec.Struct | dict[str, Any]
-Confirm = Callable[[Sequence[str]], Awaitable[bool]]
 
 
 class Caller:
@@ -26,8 +25,8 @@ class Caller:
         self.endpoint = endpoint
         self.source = source
         self._timeout_s = timeout_s
-        self.confirm: Confirm | None = None
-        """Asks the owner whether a key or token may work again, for these reasons. If it is None, the request fails."""
+        self.confirm: Callable[[Question], Awaitable[bool]] | None = None
+        """Asks the owner to confirm a change. If it is None, the request fails."""
 
     @property
     def server_address(self) -> Address:
@@ -40,24 +39,27 @@ class Caller:
         return self.decode(await self.send(method, path, body, timeout_s=timeout_s), kind)
 
     async def send(self, method: str, path: str, body: Body | None = None, *, timeout_s: float = 0) -> HttpAnswer:
-        """Send one request, and again if the owner accepts what the server warns of.
+        """Send one request, and again if the owner confirms what the server asks.
 
         ``timeout_s`` is the time for the whole answer in seconds; 0 means the client's own timeout. Raises the server's
-        error, or Unavailable.
+        error, Conflict ``declined``, or Unavailable.
         """
-        try:
-            return await self.send_once(method, path, body, timeout_s=timeout_s)
-        except Conflict as error:
-            if error.code != REVIVES_KEY or self.confirm is None:
-                raise
-            if not await self.confirm(msgspec.convert(error.details["reasons"], list[str])):
-                raise Conflict(NOTHING_CHANGED, code="declined") from error
-        return await self.send_once(method, path, body, timeout_s=timeout_s, accepts=REVIVES_KEY)
+        accepts = ""
+        while True:
+            try:
+                return await self.send_once(method, path, body, timeout_s=timeout_s, accepts=accepts)
+            except Conflict as error:
+                if error.code != "needs_confirmation" or self.confirm is None:
+                    raise
+                question = msgspec.convert(error.details, Question)
+                if not await self.confirm(question):
+                    raise Conflict(NOTHING_CHANGED, code="declined") from error
+                accepts = question.answer
 
     async def send_once(
         self, method: str, path: str, body: Body | None = None, *, timeout_s: float = 0, accepts: str = ""
     ) -> HttpAnswer:
-        """Send one request. ``accepts`` is the code of the warning that the owner has accepted; empty if none."""
+        """Send one request. ``accepts`` is the answer of the question that the owner has confirmed; empty if none."""
         message = self.build_request(method, path, body, accepts=accepts)
         answer = await request(self.server_address, message, timeout_s=timeout_s or self._timeout_s)
         if not 200 <= answer.status < 300:

@@ -17,11 +17,11 @@ from gateway.commands.channel_fields import (
     warn_about_unset_variables,
     with_secrets,
 )
-from gateway.commands.channel_key import key, keys_text
+from gateway.commands.channel_key import REVIVAL, key, keys_text
 from gateway.commands.channel_probe import models, presets, test
 from gateway.commands.completion import CHANNELS
 from gateway.commands.editing import add_rename, change_together, find_each, named_text, names_argument
-from gateway.commands.options import accept_option, confirm, json_option, yes_option
+from gateway.commands.options import confirm, json_option, yes_option
 from gateway.commands.output import ListColumn, notify, out_change, out_list, out_view
 from gateway.commands.session import Work, run
 from gateway.domain.channel import ChannelFields, Dialect
@@ -163,7 +163,7 @@ async def _keyless_note(client: ControlClient, view: SavedChannel) -> str:
 @dialect_option("Another wire format. If its address differs, give --base-url too.")
 @channel_options()
 @group_options
-@accept_option
+@yes_option(text=REVIVAL)
 @json_option
 def edit_channel(
     refs: tuple[str, ...],
@@ -274,11 +274,11 @@ def resume_channel(refs: tuple[str, ...], *, as_json: bool) -> None:
 
 @channel.command("remove", examples=["tollkeeper channel remove openai"])
 @names_argument(CHANNELS)
-@yes_option
-def remove_channel(refs: tuple[str, ...], *, yes: bool) -> None:
+@yes_option()
+def remove_channel(refs: tuple[str, ...]) -> None:
     """Remove a channel and its keys, or several in one step. Their calls stay in the log."""
     views = run(lambda client: find_each(client.channel, refs))
-    confirm(f"Remove {named_text('channel', views)}? Keys are removed too; calls stay in the log.", yes=yes)
+    confirm(f"Remove {named_text('channel', views)}? Keys are removed too; calls stay in the log.")
 
     async def work(client: ControlClient) -> list[str]:
         message = await change_together(client, "channels", {view.id: None for view in views})

@@ -8,7 +8,7 @@ from gateway.commands import formatting
 from gateway.commands.base import Noun
 from gateway.commands.channel_fields import read_key, warn_about_unset_variables
 from gateway.commands.completion import CHANNELS
-from gateway.commands.options import WholeNumber, accept_option, confirm, json_option, yes_option
+from gateway.commands.options import WholeNumber, confirm, json_option, says_yes, yes_option
 from gateway.commands.output import ListColumn, notify, out_change, out_list
 from gateway.commands.session import run
 from gateway.domain.errors import NotFound
@@ -25,6 +25,7 @@ COLUMNS = [
 
 REF = click.argument("ref", metavar="NAME", shell_complete=CHANNELS)
 NUMBER = click.argument("number", type=WholeNumber(min=1))
+REVIVAL = "Do not ask before a former key works again."
 KEY = click.option(
     "--key",
     metavar="KEY",
@@ -51,7 +52,7 @@ def list_keys(ref: str, *, as_json: bool) -> None:
 @key.command("add", examples=["tollkeeper channel key add openai --key env:OPENAI_KEY_2"])
 @REF
 @KEY
-@accept_option
+@yes_option(text=REVIVAL)
 @json_option
 def add_key(ref: str, *, key: str, as_json: bool) -> None:
     """Add a key to a channel."""
@@ -63,7 +64,7 @@ def add_key(ref: str, *, key: str, as_json: bool) -> None:
 @REF
 @NUMBER
 @KEY
-@accept_option
+@yes_option(text=REVIVAL)
 @json_option
 def rotate_key(ref: str, number: int, *, key: str, as_json: bool) -> None:
     """Replace a key with another one."""
@@ -74,16 +75,16 @@ def rotate_key(ref: str, number: int, *, key: str, as_json: bool) -> None:
 @key.command("remove", examples=["tollkeeper channel key remove openai 2"])
 @REF
 @NUMBER
-@yes_option
+@yes_option()
 @json_option
-def remove_key(ref: str, number: int, *, yes: bool, as_json: bool) -> None:
+def remove_key(ref: str, number: int, *, as_json: bool) -> None:
     """Remove a key. The numbers of the keys after it decrease by one."""
-    if not yes:
+    if not says_yes():
         keys = {key.number: key for key in run(lambda client: client.channel(ref)).keys}
         if number not in keys:
             present = keys_text([*keys.values()]) or "none"
             raise NotFound(f"channel '{ref}' has no key {number}; its keys are: {present}")
-        confirm(f"Remove key {number} of channel '{ref}' ({keys[number].key})?", yes=yes)
+        confirm(f"Remove key {number} of channel '{ref}' ({keys[number].key})?")
     view = run(lambda client: client.remove_key(ref, number))
     _print_keys(view, as_json=as_json)
     if not view.keys and view.preset:

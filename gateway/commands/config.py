@@ -33,9 +33,9 @@ def config() -> None:
     examples=["tollkeeper config export tollkeeper.toml", "tollkeeper config export | git diff --no-index ..."],
 )
 @click.argument("file", required=False, type=click.Path(dir_okay=False, allow_dash=True))
-@click.option("--yes", "-y", "--force", is_flag=True, help="Replace an existing file without asking.")
+@yes_option("--force", text="Replace an existing file without asking.")
 @json_option
-def export(file: str | None, *, yes: bool, as_json: bool) -> None:
+def export(file: str | None, *, as_json: bool) -> None:
     """Write the configuration to FILE (mode 0600, replaced atomically), or to stdout.
 
     The same configuration always gives the same text. Keys of channels become references to environment variables;
@@ -51,7 +51,7 @@ def export(file: str | None, *, yes: bool, as_json: bool) -> None:
     if file is not None and file != "-":
         path = Path(file)
         if path.is_file() and path.read_bytes() != exported.text.encode():  # neither a device nor a pipe
-            confirm(f"{path} exists and has other content. Replace it?", yes=yes)
+            confirm(f"{path} exists and has other content. Replace it?")
         _write_private(file, exported.text)
         notify(f"Configuration written to {file}.")
     for note in exported.notes:
@@ -97,9 +97,9 @@ def _write_private(file: str, text: str) -> None:
 )
 @click.option("--dry-run", is_flag=True, help="Only show what would change.")
 @click.option("--prune", is_flag=True, help="Also remove everything that is not in the file.")
-@yes_option
+@yes_option()
 @json_option
-def import_(file: str, origin: str, *, dry_run: bool, prune: bool, yes: bool, as_json: bool) -> None:
+def import_(file: str, origin: str, *, dry_run: bool, prune: bool, as_json: bool) -> None:
     """Apply the configuration in FILE, all of it or nothing.
 
     What the file names is created, or changed to match the file; everything else stays. A file with an unknown or
@@ -122,9 +122,9 @@ def import_(file: str, origin: str, *, dry_run: bool, prune: bool, yes: bool, as
     if not dry_run:
         require_stdout()
         if any(difference.what == "removed" for difference in result.differences):
-            confirm("Remove what is marked with '-'?", yes=yes)
+            confirm("Remove what is marked with '-'?")
         if result.expiring.records:
-            confirm(f"With keep_days as in the file, {result.expiring.text} are deleted for good. Import it?", yes=yes)
+            confirm(f"With keep_days as in the file, {result.expiring.text} are deleted for good. Import it?")
         result = run(lambda client: client.import_config(text, apply=True, prune=prune, origin=source))
     _report(result, as_json=as_json)
 

@@ -10,7 +10,7 @@ from gateway.commands import formatting, options
 from gateway.commands.base import Noun
 from gateway.commands.completion import GROUPS
 from gateway.commands.editing import add_rename, copy_of, field_options, patch_of
-from gateway.commands.options import TEXT, confirm, json_option, yes_option
+from gateway.commands.options import TEXT, confirm, json_option, says_yes, yes_option
 from gateway.commands.output import ListColumn, notify, out_change, out_list, out_view
 from gateway.commands.session import run
 from gateway.domain.fields import GROUP, details
@@ -150,17 +150,17 @@ add_rename(group, GROUPS, "friends family", "Give a group another name. It keeps
     shell_complete=GROUPS,
     help="Move its tokens and channels to this group; required if it has any.",
 )
-@yes_option
-def remove_group(name: str, move: str | None, *, yes: bool) -> None:
+@yes_option()
+def remove_group(name: str, move: str | None) -> None:
     """Remove a group."""
-    if not yes:
+    if not says_yes():
         view = run(lambda client: client.group(name))
         if move:
             run(lambda client: client.group(move))  # raises NotFound
         users = [*view.tokens, *view.channels]
         if move or not users:  # else the server refuses the removal and says what uses the group
             moves = f" Its tokens and channels move to '{move}': {first_of(users, 3)}." if users else ""
-            confirm(f"Remove group '{name}'?{moves}", yes=yes)
+            confirm(f"Remove group '{name}'?{moves}")
     run(lambda client: client.remove_group(name, move=move or ""))
     notify(f"Group '{name}' removed.")
 

@@ -1,14 +1,12 @@
 """``history``, ``undo`` and ``redo``: shows what was changed, when and by whom, and undoes it."""
 
 import click
-import msgspec
 
 from gateway.commands.base import Command, Noun
 from gateway.commands.options import SINCE, UNTIL, WholeNumber, confirm, json_option, now, yes_option
 from gateway.commands.output import ListColumn, more_text, notify, out, out_json, out_list, out_view
 from gateway.commands.session import run
-from gateway.domain.errors import Conflict
-from gateway.domain.history import UndoDoubt, UndoView, undo_text
+from gateway.domain.history import undo_text
 from gateway.domain.human_values import local_time
 from gateway.domain.registry import NOUNS
 from gateway.domain.text import plain
@@ -99,58 +97,45 @@ def show(*, number: int, as_json: bool) -> None:
 
 @history.command(name="undo", examples=["tollkeeper history undo 12"])
 @click.argument("number", metavar="ID", type=WholeNumber(1))
-@yes_option
+@yes_option()
 @json_option
-def undo_entry(*, number: int, yes: bool, as_json: bool) -> None:
+def undo_entry(*, number: int, as_json: bool) -> None:
     """Undo one change, and ask first if that overwrites a newer one. Undoing an undo redoes the change."""
-    _undo(number, redo=False, yes=yes, as_json=as_json)
+    _undo(number, redo=False, as_json=as_json)
 
 
 @history.command(examples=["tollkeeper history clear --yes"])
-@yes_option
-def clear(*, yes: bool) -> None:
+@yes_option()
+def clear() -> None:
     """Delete the history, including the removed keys in it."""
-    confirm("Delete the whole history? Its changes cannot be undone then.", yes=yes)
+    confirm("Delete the whole history? Its changes cannot be undone then.")
     run(lambda client: client.clear_history())
     notify("history deleted")
 
 
 @click.command(cls=Command, examples=["tollkeeper undo", "tollkeeper history undo 12"])
-@yes_option
+@yes_option()
 @json_option
-def undo(*, yes: bool, as_json: bool) -> None:
+def undo(*, as_json: bool) -> None:
     """Undo the last change of the configuration, and say what it was.
 
     Asks first if the change was made elsewhere, if what the undo removes has been used, or if it overwrites a newer
     change. 'tollkeeper redo' redoes the change.
     """
-    _undo(0, redo=False, yes=yes, as_json=as_json)
+    _undo(0, redo=False, as_json=as_json)
 
 
 @click.command(cls=Command, examples=["tollkeeper redo"])
-@yes_option
+@yes_option()
 @json_option
-def redo(*, yes: bool, as_json: bool) -> None:
+def redo(*, as_json: bool) -> None:
     """Redo the change that was undone last."""
-    _undo(0, redo=True, yes=yes, as_json=as_json)
+    _undo(0, redo=True, as_json=as_json)
 
 
-def _undo(number: int, *, redo: bool, yes: bool, as_json: bool) -> None:
-    """Undo or redo a change, 0 for the next one; confirm it first if the server asks. Print what was done."""
-
-    def send(target: int, *, accept: bool) -> UndoView:
-        return run(lambda client: (client.redo if redo else client.undo)(target, accept=accept))
-
-    try:
-        result = send(number, accept=yes)
-    except Conflict as error:
-        if error.code != "needs_confirmation":
-            raise
-        warning = msgspec.convert(error.details, UndoDoubt)
-        notify(*warning.reasons)
-        verb = "Redo" if redo else "Undo"
-        confirm(f"{verb} change {warning.entry.id} ({plain(warning.entry.text)})?", yes=False)
-        result = send(warning.entry.id, accept=True)
+def _undo(number: int, *, redo: bool, as_json: bool) -> None:
+    """Undo or redo a change, 0 for the next one. Print what was done."""
+    result = run(lambda client: (client.redo if redo else client.undo)(number))
     if as_json:
         out_json(result)
         return

@@ -102,23 +102,29 @@ UNTIL: ParsedText[Millis] = ParsedText("when", lambda text: parse_past(text, now
 RENAMING: ParsedText[tuple[str, str]] = ParsedText("public=upstream", parse_renaming)
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON; field names are stable.")
-yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
-ACCEPTED = "tollkeeper.accepted"
-"""The key in ``click.Context.meta`` of ``--yes``, in commands that ask only before a key or token works again."""
-
-accept_option = click.option(
-    "--yes",
-    "-y",
-    is_flag=True,
-    expose_value=False,
-    callback=lambda ctx, _param, value: ctx.meta.update({ACCEPTED: value}),
-    help="Do not ask before a former key works again.",
-)
+YES = "tollkeeper.yes"
+"""The key in ``click.Context.meta`` of ``--yes``."""
 
 
-def confirm(question: str, *, yes: bool) -> None:
-    """Ask before something is lost. Raises Quit unless the answer is yes; without a terminal, ``yes`` must be set."""
-    if yes:
+def yes_option(*names: str, text: str = "Do not ask for confirmation.") -> Callable[[F], F]:
+    """Returns ``--yes``, under other ``names`` too. ``confirm`` finds out whether it is given."""
+    return click.option(
+        *("--yes", "-y", *names),
+        is_flag=True,
+        expose_value=False,
+        callback=lambda ctx, _param, value: ctx.meta.update({YES: value}),
+        help=text,
+    )
+
+
+def says_yes() -> bool:
+    """Returns whether ``--yes`` is given."""
+    return bool(click.get_current_context().meta.get(YES))
+
+
+def confirm(question: str) -> None:
+    """Ask before something is lost. Raises Quit unless the answer is yes; without a terminal, ``--yes`` must say so."""
+    if says_yes():
         return
     if not stdin.is_terminal():
         raise Quit(f"cannot ask without a terminal; add --yes to answer yes to: {question}", Exit.USAGE)

@@ -9,7 +9,7 @@ from gateway.client.receipt import missing_price
 from gateway.commands import formatting
 from gateway.commands.base import Command, Noun
 from gateway.commands.completion import CHANNELS, MODELS, comma_separated
-from gateway.commands.options import TEXT, confirm, json_option, names_type, yes_option
+from gateway.commands.options import TEXT, confirm, json_option, names_type, says_yes, yes_option
 from gateway.commands.output import ListColumn, notify, out_json, out_list, out_view
 from gateway.commands.price_set import extra_rows, set_price
 from gateway.commands.session import run
@@ -255,8 +255,8 @@ def _details(view: PriceView | None, model: str, *, refused: bool) -> Iterator[t
 @price.command("remove", examples=["tollkeeper price remove gpt-4o"])
 @click.argument("models", metavar="MODEL...", nargs=-1, required=True, shell_complete=MODELS)
 @click.option("--channel", default="", shell_complete=CHANNELS, help="Remove only the price at this channel.")
-@yes_option
-def remove_price(models: tuple[str, ...], *, channel: str, yes: bool) -> None:
+@yes_option()
+def remove_price(models: tuple[str, ...], *, channel: str) -> None:
     """Remove prices. Calls of the models are then counted but not charged, or refused."""
     names, place = [*dict.fromkeys(models)], ""
     if channel:
@@ -265,16 +265,16 @@ def remove_price(models: tuple[str, ...], *, channel: str, yes: bool) -> None:
         priced = {model.name for model in view.models if model.price is not None}
         if missing := [model for model in names if model not in priced]:
             raise NotFound(f"channel '{plain(view.name)}' has no price of its own for '{plain(missing[0])}'")
-    elif not yes:
+    elif not says_yes():
         priced = {view.model for view in run(lambda client: client.prices())}
         if missing := [model for model in names if model not in priced]:
             raise NotFound(f"model '{missing[0]}' has no price; 'tollkeeper price list' lists the prices")
-    if not yes:
+    if not says_yes():
         listed = ", ".join(f"'{model}'" for model in names)
         effect = f"{'Its' if len(names) == 1 else 'Their'} calls will {_unpriced_effect()}."
         if channel:
             effect = f"Calls there will then cost the general price; without one, they will {_unpriced_effect()}."
-        confirm(f"Remove the price of {listed}{place}? {effect}", yes=yes)
+        confirm(f"Remove the price of {listed}{place}? {effect}")
     run(lambda client: client.batch("prices", dict.fromkeys(names), channel))
     for model in names:
         notify(f"Price of '{model}'{place} removed.")

@@ -8,7 +8,7 @@ import asyncio
 import gc
 import os
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,11 +22,11 @@ from gateway.client.launch import BUSY_S, START_S, find_unless_silent
 from gateway.client.request import terminal_name
 from gateway.commands.base import HANDLES, HOME, HOST, PORT
 from gateway.commands.exit_codes import Exit, Quit
-from gateway.commands.options import ACCEPTED, confirm, now
+from gateway.commands.options import confirm, now
 from gateway.commands.output import notify
 from gateway.config import Config, is_home, load
 from gateway.domain.errors import GatewayError, NotFound
-from gateway.domain.history import ChangeSource
+from gateway.domain.history import ChangeSource, Question
 from gateway.domain.text import plain
 from gateway.runfile import Endpoint
 
@@ -97,12 +97,10 @@ async def _print_key_owners(client: ControlClient) -> None:
             notify(f"{error.message}.")
 
 
-async def _confirm(reasons: Sequence[str]) -> bool:
-    """Ask whether a key or token may work again. Returns True, or raises Quit."""
-    for reason in reasons:
-        notify(plain(reason, 400))
-    context = click.get_current_context()
-    confirm("Let it work again?", yes=bool(context.params.get("yes") or context.meta.get(ACCEPTED)))
+async def _confirm(question: Question) -> bool:
+    """Ask what the server wants to be confirmed. Returns True, or raises Quit."""
+    notify(*(plain(reason, 400) for reason in question.reasons))
+    confirm(plain(question.text, 400))
     return True
 
 

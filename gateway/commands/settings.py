@@ -13,7 +13,6 @@ from gateway.commands.output import notify, out_json, out_pairs, out_view
 from gateway.commands.session import run
 from gateway.domain.fields import SETTINGS, details
 from gateway.domain.history import NOTHING_CHANGED
-from gateway.domain.human_values import count_text
 from gateway.domain.settings import Settings
 
 
@@ -50,11 +49,9 @@ def show_settings(*, as_json: bool) -> None:
 @field_options(SETTINGS)
 @click.option("--add-host", "add_hosts", multiple=True, help="Add a host name. May be repeated.")
 @click.option("--add-origin", "add_origins", multiple=True, help="Add an origin. May be repeated.")
-@yes_option
+@yes_option()
 @json_option
-def set_settings(
-    *, add_hosts: tuple[str, ...], add_origins: tuple[str, ...], yes: bool, as_json: bool, **values: Any
-) -> None:
+def set_settings(*, add_hosts: tuple[str, ...], add_origins: tuple[str, ...], as_json: bool, **values: Any) -> None:
     """Change settings. Only the given options change.
 
     Asks first if --keep-days deletes call records.
@@ -65,11 +62,6 @@ def set_settings(
     for name, items in added.items():  # to the items that the other options set, else to the current ones
         patch[name] = list(dict.fromkeys((*patch.get(name, getattr(present, name)), *items)))
     changes = options.require_changes(patch)
-    if (days := patch.get("keep_days")) is not None:
-        expiring = run(lambda client: client.expiring_records(days), create=True)
-        if expiring.records:
-            question = f"Keep records for {count_text(days, 'day')}? {expiring.text} are deleted for good."
-            options.confirm(question, yes=yes)
 
     async def work(client: ControlClient) -> tuple[Settings, Settings, str]:
         before, after = await client.settings(), await client.set_settings(changes)

@@ -20,7 +20,7 @@ from gateway.commands.editing import (
     names_argument,
     patch_of,
 )
-from gateway.commands.options import TEXT, confirm, json_option, now, yes_option
+from gateway.commands.options import TEXT, confirm, json_option, now, says_yes, yes_option
 from gateway.commands.output import (
     ListColumn,
     json_text,
@@ -146,13 +146,13 @@ add_rename(token, TOKENS, "laptop desktop", "Give a token another name. Its key 
 
 @token.command("rotate", examples=["tollkeeper token rotate laptop"])
 @click.argument("ref", metavar="NAME", shell_complete=TOKENS)
-@yes_option
+@yes_option()
 @json_option
-def rotate_token(ref: str, *, yes: bool, as_json: bool) -> None:
+def rotate_token(ref: str, *, as_json: bool) -> None:
     """Give a token a new key. The old one stops working at once."""
-    if not yes:
+    if not says_yes():
         name = run(lambda client: client.token(ref)).name
-        confirm(f"Give token '{name}' a new key? The old one stops working at once.", yes=yes)
+        confirm(f"Give token '{name}' a new key? The old one stops working at once.")
     require_stdout()
     rotated = run(lambda client: client.rotate_token(ref))
     _print_key(rotated, f"Token '{rotated.token.name}' has a new key; the old one stopped working", as_json=as_json)
@@ -176,11 +176,11 @@ def enable_token(refs: tuple[str, ...], *, as_json: bool) -> None:
 
 @token.command("remove", examples=["tollkeeper token remove laptop"])
 @names_argument(TOKENS)
-@yes_option
-def remove_token(refs: tuple[str, ...], *, yes: bool) -> None:
+@yes_option()
+def remove_token(refs: tuple[str, ...]) -> None:
     """Remove a token, or several in one step. Their calls stay in the log."""
     views = run(lambda client: find_each(client.token, refs))
-    confirm(f"Remove {named_text('token', views)}? Keys stop working at once; calls stay in the log.", yes=yes)
+    confirm(f"Remove {named_text('token', views)}? Keys stop working at once; calls stay in the log.")
     notify(run(lambda client: change_together(client, "tokens", {view.id: None for view in views})))
 
 

@@ -14,11 +14,11 @@ from gateway.core.change_history import field_differences
 from gateway.domain.account import AccountFields, Grant
 from gateway.domain.diagnosis import Verdict
 from gateway.domain.errors import BadRequest
-from gateway.domain.human_values import first_of
+from gateway.domain.human_values import count_text, first_of
 from gateway.domain.incidents import Incident
 from gateway.domain.money import dollars
 from gateway.domain.registry import Change
-from gateway.domain.settings import ExpiringRecords, Settings
+from gateway.domain.settings import Settings
 from gateway.domain.views import AccountView
 from gateway.store.verify import check, take_snapshot
 
@@ -42,18 +42,16 @@ async def verify_books(edits: ConfigEdits, _: web.Request) -> Verdict:
     return await asyncio.to_thread(check, take_snapshot(edits.engine.store))
 
 
-async def show_expiring(edits: ConfigEdits, request: web.Request) -> ExpiringRecords:
-    """GET /settings/expiring?keep_days: the records that would be deleted if records were kept for this many days."""
-    keep_days = query(request.query, {"keep_days": int}).get("keep_days", edits.registry.settings.keep_days)
-    return edits.expiring_records(keep_days)
-
-
 async def edit_settings(edits: ConfigEdits, request: web.Request) -> Settings:
-    """PATCH /settings: edit the settings."""
+    """PATCH /settings: edit the settings. Raises Conflict if that deletes records and is not confirmed."""
     settings = patch(edits.registry.settings, await request.read(), Settings.__struct_fields__)
     validation.check_settings(settings)
     if settings.ollama_token != edits.registry.settings.ollama_token and settings.ollama_token:
         edits.engine.catalog.token(settings.ollama_token)  # raises NotFound
+    if (expiring := edits.expiring_records(settings.keep_days)).records:
+        text = f"Keep records for {count_text(settings.keep_days, 'day')}?"
+        reason = f"{expiring.text} are deleted for good. Undo does not bring them back."
+        edits.require_confirmed(text, [reason], "Delete", f"keep_days={settings.keep_days}")
     changed = field_differences("settings", edits.registry.settings, settings)
     names = first_of([setting.field for setting in changed], 4)
     done, undone = f"changed settings {names}", f"settings {names} are as before"

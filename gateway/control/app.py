@@ -48,7 +48,7 @@ from gateway.domain.errors import (
     RequestRefused,
     TooLarge,
 )
-from gateway.domain.history import ACCEPT_HEADER, REVIVES_KEY, SOURCE_HEADER, source_of
+from gateway.domain.history import ACCEPT_HEADER, SOURCE_HEADER, source_of
 from gateway.domain.text import plain
 from gateway.web.error_responses import error_answer
 from gateway.web.origins import LOOPBACK, split_host
@@ -97,7 +97,6 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("POST", "/config", config_import.import_config),
     ("GET", "/settings", _show(lambda edits: edits.registry.settings)),
     ("PATCH", "/settings", admin.edit_settings),
-    ("GET", "/settings/expiring", admin.show_expiring),
     ("GET", _ENTITIES, entities.list_entities),
     ("GET", f"{_ENTITIES}/{{ref}}", entities.show_entity),
     ("PATCH", f"{_ENTITIES}/{{ref}}", entities.edit_entity),
@@ -171,9 +170,8 @@ def _bind(handler: Handler, edits: ConfigEdits) -> WebHandler:
 
     async def handle(request: web.Request) -> web.StreamResponse:
         source = source_of(request.headers.get(SOURCE_HEADER, ""))
-        may_revive_keys = request.headers.get(ACCEPT_HEADER) == REVIVES_KEY
         await request.read()  # first, so that no handler waits for it when it knows what to change
-        result = await handler(edits.for_source(source, may_revive_keys=may_revive_keys), request)
+        result = await handler(edits.for_source(source, request.headers.get(ACCEPT_HEADER, "")), request)
         if isinstance(result, web.StreamResponse):
             return result
         return web.Response(body=msgspec.json.encode(result), content_type="application/json")

@@ -14,12 +14,12 @@ from gateway.domain.channel import Channel
 from gateway.domain.errors import Conflict, NotFound, Unavailable
 from gateway.domain.history import (
     NOTHING_CHANGED,
-    REVIVES_KEY,
     ChangeSource,
     EntityChange,
     EntryState,
     HistoryEntry,
     HistoryKind,
+    Question,
     UndoView,
     entry_states,
 )
@@ -30,6 +30,9 @@ from gateway.domain.text import plain
 from gateway.domain.units import Millis
 from gateway.store.calls import expiring_records, has_deleted
 from gateway.store.rollup import DAY
+
+REVIVES_KEY = "revives_key"
+"""The answer of the question whether a key or token may work again."""
 
 
 class EntityEdit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -56,16 +59,22 @@ class ConfigEdits:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.source = ChangeSource()
-        self.may_revive_keys = False
-        """Whether the owner accepts that a key or token works again."""
+        self.accepted = ""
+        """The answer of the question that the owner has confirmed; empty if none was asked."""
         self.planned: Registry | None = None
         """The configuration with the changes that are planned so far; None unless a batch is being planned."""
 
-    def for_source(self, source: ChangeSource, *, may_revive_keys: bool = False) -> Self:
+    def for_source(self, source: ChangeSource, accepted: str = "") -> Self:
         """Returns a copy for the changes of one source, such as a request."""
         edits = copy(self)
-        edits.source, edits.may_revive_keys = source, may_revive_keys
+        edits.source, edits.accepted = source, accepted
         return edits
+
+    def require_confirmed(self, text: str, reasons: Sequence[str], verb: str, answer: str) -> None:
+        """Raise Conflict with this ``Question`` if there are reasons to ask it and the owner has not confirmed it."""
+        if reasons and self.accepted != answer:
+            details = msgspec.to_builtins(Question(text=text, reasons=list(reasons), verb=verb, answer=answer))
+            raise Conflict(" ".join([text, *reasons]), code="needs_confirmation", details=details)
 
     def with_planned(self, changes: Sequence[Change]) -> Self:
         """Returns a copy that sees the changes as if they had been made, to plan others. Nothing is committed."""
@@ -98,9 +107,10 @@ class ConfigEdits:
         """Make the changes, all or none, and add them to the history.
 
         ``done`` says what was changed, ``undone`` what is true once that is undone; ``undoes`` is the id of the entry
-        that the changes undo, or 0. Raises Unavailable if the changes cannot be written, and Conflict ``revives_key``
-        if a key or token would work again and the owner has not accepted that. Many changes are compared in a thread,
-        so that calls can proceed; raises Conflict ``changed_meanwhile`` if the configuration changes in that time.
+        that the changes undo, or 0. Raises Unavailable if the changes cannot be written, and Conflict
+        ``needs_confirmation`` if a key or token would work again and the owner has not accepted that. Many changes are
+        compared in a thread, so that calls can proceed; raises Conflict ``changed_meanwhile`` if the configuration
+        changes in that time.
 
         What ``tollkeeper run`` does with the token of its program is not added to the history. Changes that make no
         difference are not written, so every entry has something to undo.
@@ -110,10 +120,9 @@ class ConfigEdits:
             return {"done": done}
         before = self.registry
         after = with_changes(before, changes)
-        may_revive = self.may_revive_keys or bool(undoes)  # before an undo, the owner has been asked
-        reasons = [] if may_revive else list(revivals(changes, before, after, self.now))
-        if reasons:
-            raise Conflict(" ".join(reasons), code=REVIVES_KEY, details={"reasons": reasons})
+        if not undoes:  # before an undo, the owner has been asked
+            reasons = list(revivals(changes, before, after, self.now))
+            self.require_confirmed("Let it work again?", reasons, "Let it work", REVIVES_KEY)
         entity_changes = await _entity_changes(changes, before, after)
         if self.registry is not before:
             raise edit_conflict()

@@ -11,7 +11,7 @@ import msgspec
 from aiohttp import web
 
 from gateway.control import channels, groups, prices, tokens
-from gateway.control.edits import ConfigEdits, EntityEdit, edit_conflict
+from gateway.control.edits import REVIVES_KEY, ConfigEdits, EntityEdit, edit_conflict
 from gateway.control.request_bodies import members, query, read_body
 from gateway.control.usage import tallies
 from gateway.control.views import channel_views, group_view, group_views, token_view, token_views
@@ -126,7 +126,7 @@ async def _commit(
     with_prices, without_prices = channels.price_texts(changes, before) if kind == "channels" else ("", "")
     note = tokens.closed_port_note(changes, before.settings)
     if kind == "tokens":
-        edits.may_revive_keys = True  # enabling a token, or a later expiry, is meant to make its key work again
+        edits.accepted = REVIVES_KEY  # enabling a token, or a later expiry, is meant to make its key work again
     done = "; ".join(filter(None, [f"{done}{with_prices}", note]))
     result = await edits.commit(done, f"{undone}{without_prices}", *changes)
     for id_ in plan.channels_with_new_keys:

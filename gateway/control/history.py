@@ -11,9 +11,9 @@ from gateway.control.request_bodies import query, read_body
 from gateway.core.change_history import entity_of, view_of
 from gateway.core.engine import Engine
 from gateway.core.undo import UndoPlan, undo_plan
-from gateway.domain.errors import BadRequest, Conflict, Unavailable
+from gateway.domain.errors import BadRequest, Unavailable
 from gateway.domain.group import Group
-from gateway.domain.history import EntityChange, HistoryEntry, HistoryView, UndoDoubt, UndoView, ago, entry_states
+from gateway.domain.history import EntityChange, HistoryEntry, HistoryView, UndoView, ago, entry_states
 from gateway.domain.human_values import count_text
 from gateway.domain.key_owners import revivals
 from gateway.domain.money import dollars
@@ -33,8 +33,6 @@ class UndoBody(msgspec.Struct, frozen=True, kw_only=True):
 
     id: int = 0
     """The number of the entry; 0 for the newest change that is in force, or for ``redo`` the newest undo."""
-    accept: bool = False
-    """Whether the owner has confirmed the undo, knowing the reasons against it."""
 
 
 async def list_history(edits: ConfigEdits, request: web.Request) -> list[HistoryView]:
@@ -60,24 +58,14 @@ async def show_entry(edits: ConfigEdits, request: web.Request) -> HistoryView:
 
 
 async def revert(edits: ConfigEdits, request: web.Request) -> UndoView:
-    """POST /undo or /redo {id?, accept?}: undo a change, or redo one that was undone.
-
-    Raises Conflict if that needs a confirmation and has no ``accept``.
-    """
-    body = await read_body(request, UndoBody)
-    entry = edits.find_entry(body.id, redo=request.match_info["verb"] == "redo").entry
-    plan = undo_plan(entry, edits.history, edits.registry)
-    if not body.accept:
-        if reasons := await _reasons_to_ask(edits, entry, plan):
-            view = await asyncio.to_thread(view_of, edits.find_entry(entry.id))
-            raise Conflict(
-                f"change {entry.id} ({plain(entry.done)}): {' '.join(reasons)}",
-                code="needs_confirmation",
-                details=msgspec.to_builtins(UndoDoubt(view, reasons)),
-            )
-        # another request may have changed the history in the meantime
-        plan = undo_plan(edits.find_entry(entry.id).entry, edits.history, edits.registry)
-    return await edits.undo(entry, plan)
+    """POST /undo or /redo {id?}: undo a change, or redo one that was undone. Raises Conflict if it is not confirmed."""
+    body, verb = await read_body(request, UndoBody), request.match_info["verb"]
+    entry = edits.find_entry(body.id, redo=verb == "redo").entry
+    reasons = await _reasons_to_ask(edits, entry, undo_plan(entry, edits.history, edits.registry))
+    text = f"{verb.capitalize()} change {entry.id} ({plain(entry.done)})?"
+    edits.require_confirmed(text, reasons, verb.capitalize(), f"{verb} {entry.id}")
+    # another request may have changed the history in the meantime
+    return await edits.undo(entry, undo_plan(edits.find_entry(entry.id).entry, edits.history, edits.registry))
 
 
 async def clear_history(edits: ConfigEdits, _: web.Request) -> dict[str, str]:

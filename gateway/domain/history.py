@@ -21,10 +21,7 @@ SOURCE_HEADER = "X-Tollkeeper-Source"
 """A front end says in this header who makes a change."""
 
 ACCEPT_HEADER = "X-Tollkeeper-Accept"
-"""A front end sends in this header the code of the question that the owner answered with yes."""
-
-REVIVES_KEY = "revives_key"
-"""The code of the question whether a key or token may work again."""
+"""A front end sends in this header the answer of the question that the owner has confirmed."""
 
 NOTHING_CHANGED = "nothing was changed"
 """The result of an edit that changed nothing. It is not in the history."""
@@ -176,11 +173,16 @@ class UndoView(msgspec.Struct, frozen=True, kw_only=True):
     """What the owner still has to do."""
 
 
-class UndoDoubt(msgspec.Struct, frozen=True):
-    """The details of the error ``needs_confirmation``: what would be undone, and why the owner is asked."""
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """What the owner must confirm before a change is made: the details of the error ``needs_confirmation``."""
 
-    entry: HistoryView
+    text: str
     reasons: list[str]
+    """Why the owner is asked."""
+    verb: str
+    """What the change does, in a word or two."""
+    answer: str
+    """What a front end sends if the owner confirms."""
 
 
 class EntryState(NamedTuple):

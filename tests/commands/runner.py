@@ -49,6 +49,8 @@ class Control:
     answers: Mapping[str, object]
     running: bool = True
     asked: list[tuple[str, Any]] = field(default_factory=list)
+    accepted: list[str] = field(default_factory=list)
+    """What each request says that the owner has confirmed."""
 
     @asynccontextmanager
     async def reach(
@@ -82,6 +84,7 @@ class _Client(ControlClient):
         self, method: str, path: str, body: Body | None = None, *, timeout_s: float = 30, accepts: str = ""
     ) -> HttpAnswer:
         self._control.asked.append((f"{method} {path}", msgspec.to_builtins(body)))
+        self._control.accepted.append(accepts)
         found = self._control.answers.get(f"{method} {path.partition('?')[0]}", NotFound(f"nothing at {path}"))
         if isinstance(found, Iterator):
             found = next(found)

@@ -1,11 +1,12 @@
 """The commands about a channel's keys."""
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
 from gateway.commands.exit_codes import Exit
 from gateway.domain.errors import Conflict
-from gateway.domain.history import REVIVES_KEY
+from gateway.domain.history import Question
 from gateway.domain.upstream_views import SavedChannel
 from gateway.domain.views import ChannelView
 from tests.commands.runner import Control, run
@@ -84,9 +85,9 @@ def test_several_keys_are_given_when_a_channel_is_made() -> None:
 
 
 SAVED = SavedChannel(**{name: getattr(CHANNEL, name) for name in CHANNEL.__struct_fields__}, new_prices=(), unpriced=())
-REVIVES = Conflict(
-    "old", code=REVIVES_KEY, details={"reasons": ["The old key …abcd of channel 'openai' is used again."]}
-)
+REASONS = ["The old key …abcd of channel 'openai' is used again."]
+QUESTION = Question(text="Let it work again?", reasons=REASONS, verb="Let it work", answer="revives_key")
+REVIVES = Conflict("old", code="needs_confirmation", details=msgspec.to_builtins(QUESTION))
 
 
 @pytest.mark.parametrize(

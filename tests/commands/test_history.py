@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -10,7 +11,7 @@ from gateway.commands import output
 from gateway.commands.exit_codes import Exit
 from gateway.domain.config_views import Difference, FieldDifference
 from gateway.domain.errors import Conflict
-from gateway.domain.history import ChangeSource, HistoryView, UndoView
+from gateway.domain.history import ChangeSource, HistoryView, Question, UndoView
 from tests.commands.program import serving, tollkeeper
 from tests.commands.runner import Control, run
 from tests.commands.samples import NOW
@@ -33,7 +34,10 @@ ENTRY = HistoryView(
     ],
 )
 DONE = UndoView(id=13, kind="undo", text="token 'ci' is as before", target=ENTRY, notes=["enter its key again"])
-DOUBT = Conflict("used", code="needs_confirmation", details={"entry": ENTRY, "reasons": ["5 calls used it."]})
+QUESTION = Question(
+    text="Undo change 12 (changed token 'ci')?", reasons=["5 calls used it."], verb="Undo", answer="undo 12"
+)
+DOUBT = Conflict("used", code="needs_confirmation", details=msgspec.to_builtins(QUESTION))
 
 
 def test_the_history_is_a_table() -> None:
@@ -93,10 +97,10 @@ def test_undo_says_what_it_undid_when_it_was_done_and_by_whom() -> None:
 @pytest.mark.parametrize(
     ("command", "body"),
     [
-        (["undo"], {"id": 0, "accept": False}),
-        (["undo", "--yes"], {"id": 0, "accept": True}),
-        (["redo"], {"id": 0, "accept": False}),
-        (["history", "undo", "12"], {"id": 12, "accept": False}),
+        (["undo"], {"id": 0}),
+        (["undo", "--yes"], {"id": 0}),
+        (["redo"], {"id": 0}),
+        (["history", "undo", "12"], {"id": 12}),
     ],
 )
 def test_what_is_undone(command: list[str], body: dict[str, object]) -> None:
@@ -114,12 +118,11 @@ def test_without_a_terminal_a_surprising_undo_needs_yes() -> None:
     ]
 
 
-def test_what_was_confirmed_is_what_is_undone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.commands.history.confirm", lambda question, *, yes: None)
-    answers = iter([DOUBT, DONE])
-    control = Control({"POST /undo": answers})
-    assert run("undo", control=control).code == 0
-    assert control.bodies[-1] == {"id": 12, "accept": True}
+def test_what_was_confirmed_is_what_is_undone() -> None:
+    control = Control({"POST /undo": iter([DOUBT, DONE])})
+    ran = run("undo", "--yes", control=control)
+    assert (ran.code, ran.err.splitlines()[0]) == (0, "5 calls used it.")
+    assert control.accepted == ["", "undo 12"]
 
 
 def test_a_contradiction_is_one_line() -> None:

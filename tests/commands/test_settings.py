@@ -8,16 +8,17 @@ import msgspec
 import pytest
 
 from gateway.commands.exit_codes import Exit
+from gateway.domain.errors import Conflict
 from gateway.domain.field_kinds import Number
 from gateway.domain.fields import SETTINGS
-from gateway.domain.settings import ExpiringRecords, Settings
+from gateway.domain.history import Question
+from gateway.domain.settings import Settings
 from tests.commands.runner import Control, run
 from tests.commands.samples import STATUS
 
 LIMITS = [field.name for field in SETTINGS if isinstance(field.kind, Number) and field.name != "keep_days"]
 CONTROL = {
     "GET /settings": Settings(),
-    "GET /settings/expiring": ExpiringRecords(),
     "PATCH /settings": Settings(),
     "GET /status": STATUS,
 }
@@ -32,12 +33,16 @@ def test_what_was_changed_is_printed_and_nothing_else() -> None:
 
 
 def test_records_are_deleted_only_if_confirmed() -> None:
-    control = Control({**CONTROL, "GET /settings/expiring": ExpiringRecords(records=6596, days=21)})
+    reason = "6,596 records of 21 days are deleted for good."
+    question = Question(text="Keep records for 10 days?", reasons=[reason], verb="Delete", answer="keep_days=10")
+    refusal = Conflict("asks", code="needs_confirmation", details=msgspec.to_builtins(question))
+    control = Control({**CONTROL, "PATCH /settings": iter([refusal, refusal, Settings(keep_days=10)])})
     ran = run("settings", "set", "--keep-days", "10", control=control)
-    assert (ran.code, control.bodies) == (Exit.USAGE, [])
-    assert "Keep records for 10 days? 6,596 records of 21 days are deleted for good." in ran.err
+    assert (ran.code, control.accepted.pop()) == (Exit.USAGE, "")
+    assert ran.err.startswith(f"{reason}\ntollkeeper: cannot ask without a terminal")
+    assert ran.err.endswith(" Keep records for 10 days?\n")
     assert run("settings", "set", "--keep-days", "10", "--yes", control=control).code == 0
-    assert control.bodies == [{"keep_days": 10}]
+    assert control.accepted[-1] == "keep_days=10"
 
 
 def test_all_settings_are_shown_also_those_that_are_as_usual() -> None:

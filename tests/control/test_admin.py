@@ -5,6 +5,8 @@ from gateway.client.control import ControlClient
 from gateway.domain.errors import Conflict
 from gateway.domain.settings import Durability, ExpiringRecords, Settings
 from gateway.store.rollup import DAY
+from tests.control.confirming import confirming
+from tests.control.test_history import refused
 from tests.fakes.gateway import GRANTED, Gateway
 from tests.store.samples import record
 
@@ -66,14 +68,17 @@ async def test_records_that_are_deleted_are_announced(owner: ControlClient, gate
     for number, age in enumerate((20, 20, 15, 0)):
         gateway.engine.store.calls.log.append([record(number, ts=now - age * DAY, cost=0)], in_new_file=True)
     old = ExpiringRecords(records=3, days=2)
-    assert await owner.expiring_records(30) == await owner.expiring_records(500) == ExpiringRecords()
-    assert await owner.expiring_records(10) == old
+    for days in (30, 400):
+        assert (await owner.set_settings({"keep_days": days})).keep_days == days
     assert (await owner.import_config("format = 1\n[settings]\nkeep_days = 10")).expiring == old
-    await owner.set_settings({"keep_days": 10})
-    assert await owner.expiring_records(10) == ExpiringRecords()
+    error = await refused(owner.set_settings({"keep_days": 10}))
+    assert (error.code, error.details["text"]) == ("needs_confirmation", "Keep records for 10 days?")
+    assert error.details["reasons"] == ["3 records of 2 days are deleted for good. Undo does not bring them back."]
+    assert (await owner.settings()).keep_days == 400
+    assert (await confirming(owner).set_settings({"keep_days": 10})).keep_days == 10
     undone = await owner.undo()
     assert undone.notes == []  # nothing was deleted yet
-    await owner.redo(accept=True)
+    await confirming(owner).redo()
     (oldest, *_) = gateway.engine.store.calls.log.segments
     oldest.deleted = True  # as it is a little later
     undone = await owner.undo()

@@ -16,6 +16,7 @@ from gateway.domain.units import Millis
 from gateway.domain.views import CallView, call_view
 from gateway.store.calls import CallLog, SearchResult
 from gateway.store.search import SearchDeadline
+from tests.control.confirming import confirming
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Provider
 from tests.fakes.replies import fail, silence, speak
@@ -122,8 +123,8 @@ async def test_what_was_removed_is_found_by_its_last_name(owner: ControlClient, 
         found = [renamed.index(call.id) for call in (await owner.calls(words=words)).calls]
         assert found == {"tok:jupyter": [4, 2, 1, 0], "!tok:jupyter": [3]}.get(words, [4, 1, 0])
     assert len((await owner.calls(token="jupyter", channel="main")).calls) == 4
-    await owner.undo(accept=True)
-    await owner.undo(accept=True)
+    await confirming(owner).undo()
+    await confirming(owner).undo()
     await owner.edit_token("jupyter", {"name": "ipython"})
     assert [renamed.index(call.id) for call in (await owner.calls(words="tok:jupyter")).calls] == [4]
 

@@ -15,6 +15,7 @@ from gateway.domain.call import FailureKind, Outcome
 from gateway.domain.errors import BadRequest, NotFound, Unavailable
 from gateway.domain.units import ChannelId
 from gateway.domain.views import ChannelView
+from tests.control.confirming import confirming
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Provider
 from tests.fakes.replies import fail, reply, silence, slam, speak, whole
@@ -262,7 +263,7 @@ async def test_a_channel_is_given_several_at_once(owner: ControlClient) -> None:
     view = await owner.edit_channel("up", {"key": FIRST, "keys": [SECOND, THIRD]})
     assert [one.number for one in view.keys] == [1, 2, 3]
     assert (view.key, view.state) == ("…6789", "ok")
-    await owner.undo(accept=True)
+    await confirming(owner).undo()
     assert len((await owner.channel("up")).keys) == 1
 
 

@@ -10,6 +10,7 @@ import pytest
 from gateway.client.control import ControlClient
 from gateway.domain.errors import BadRequest, Conflict, GatewayError, NotFound
 from gateway.domain.units import DOLLAR
+from tests.control.confirming import confirming
 
 NAMES = ("a", "b", "c")
 
@@ -40,7 +41,7 @@ async def test_a_batch_is_one_change_and_one_undo(owner: ControlClient, patch: o
     assert entry.text == done
     after = await owner.tokens()
     state = "back" if patch is None else "as before"
-    assert (await owner.undo(accept=True)).text == f"3 tokens are {state}: 'a', 'b', 'c'"
+    assert (await confirming(owner).undo()).text == f"3 tokens are {state}: 'a', 'b', 'c'"
     assert await owner.tokens() == before
     await owner.redo()
     assert await owner.tokens() == after
@@ -57,7 +58,7 @@ async def test_a_batch_that_changes_nothing_is_not_in_the_history(owner: Control
 async def test_a_single_edit_is_named_and_may_rename(owner: ControlClient) -> None:
     assert await owner.batch("tokens", {"a": {"name": "z"}}) == "renamed token 'a' to 'z'"
     assert [token.name for token in await owner.tokens()] == ["b", "c", "laptop", "z"]
-    assert (await owner.undo(accept=True)).text == "token 'a' is as before"
+    assert (await confirming(owner).undo()).text == "token 'a' is as before"
 
 
 async def test_groups_channels_and_prices_too(owner: ControlClient) -> None:
@@ -131,7 +132,7 @@ async def longest_step(work: Awaitable[object]) -> float:
 async def test_calls_go_on_while_many_prices_are_set(owner: ControlClient) -> None:
     prices = {f"m{number}": {"input": 1, "output": 1} for number in range(400)}
     assert await longest_step(owner.batch("prices", prices)) < 0.05
-    assert await longest_step(owner.undo(accept=True)) < 0.05
+    assert await longest_step(confirming(owner).undo()) < 0.05
     assert await longest_step(owner.redo()) < 0.05
     assert len(await owner.prices()) == 401
 

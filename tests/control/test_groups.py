@@ -7,6 +7,7 @@ from gateway.client.control import ControlClient
 from gateway.domain.errors import BadRequest, Conflict
 from gateway.store import sums
 from gateway.store.rollup import Counts
+from tests.control.confirming import confirming
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Provider
 from tests.fakes.replies import speak_after
@@ -26,7 +27,7 @@ async def test_tokens_and_channels_follow_a_new_name_and_its_undo(owner: Control
     assert (await owner.channel("up")).groups == ("home",)
     assert [group.name for group in await owner.groups()] == ["home"]
     assert (await gateway.client.chat()).status == 200
-    await owner.undo(accept=True)
+    await confirming(owner).undo()
     assert (await owner.token("laptop")).group == "default"
     assert (await owner.channel("up")).groups == ("default",)
     assert [group.name for group in await owner.groups()] == ["default"]
@@ -110,7 +111,7 @@ async def test_groups_that_swap_their_names_keep_their_sums(owner: ControlClient
     await gateway.call()
     assert {group.name: group.calls for group in await owner.groups()} == {"b": 2, "default": 0}
     for _ in range(3):
-        await owner.undo(accept=True)
+        await confirming(owner).undo()
     assert {group.name: group.calls for group in await owner.groups()} == {"b": 0, "default": 2}
 
 
@@ -132,7 +133,7 @@ async def test_an_undo_gives_no_two_groups_the_same_id(owner: ControlClient) -> 
     await owner.add_group({"name": "a"})
     await owner.edit_group("a", {"name": "c"})
     with pytest.raises(Conflict) as caught:
-        await owner.undo(removal, accept=True)
+        await confirming(owner).undo(removal)
     assert caught.value.code == "newer_change"
     assert {group.name for group in await owner.groups()} == {"c", "default"}
 

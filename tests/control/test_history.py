@@ -18,6 +18,7 @@ from gateway.domain.history import NOTHING_CHANGED, ChangeSource, EntityChange
 from gateway.domain.money import dollars
 from gateway.domain.units import DOLLAR
 from gateway.server import embedded_server
+from tests.control.confirming import confirming
 from tests.control.conftest import Surface
 from tests.fakes.client import Client
 from tests.fakes.gateway import GRANTED, Gateway
@@ -167,7 +168,7 @@ async def test_undo_asks_before_it_removes_a_token_that_was_used(console: Contro
     assert error.code == "needs_confirmation"
     assert error.details["reasons"] == ["1 call used token 'ci' since then; it will be removed."]
     assert "ci" in [token.name for token in await console.tokens()]
-    assert (await console.undo(accept=True)).text == "token 'ci' is removed"
+    assert (await confirming(console).undo()).text == "token 'ci' is removed"
 
 
 async def test_undo_asks_before_a_rotated_key_in_use_stops_working(console: ControlClient, gateway: Gateway) -> None:
@@ -193,7 +194,7 @@ async def test_undo_asks_about_a_change_that_was_made_elsewhere(
     await client(surface, **source).add_token({"name": "ci"})
     error = await refused(console.undo())
     assert error.code == "needs_confirmation"
-    assert error.details["entry"]["text"] == "added token 'ci'"  # type: ignore[index]  # JSON
+    assert str(error.details["text"]).endswith(" (added token 'ci')?")
     assert error.details["reasons"] == [f"It was made by {asks}, just now."]
 
 
@@ -206,7 +207,7 @@ async def test_two_commands_are_one_place(command: ControlClient, surface: Surfa
 async def test_redo_brings_back_the_same_token(console: ControlClient) -> None:
     made = (await console.add_token({"name": "ci"})).token
     await console.undo()
-    done = await console.redo(accept=True)
+    done = await confirming(console).redo()
     assert (done.kind, done.text) == ("redo", "added token 'ci'")
     assert await console.token("ci") == made
     assert (await refused(console.redo())).code == "nothing_to_redo"
@@ -218,10 +219,10 @@ async def test_undo_undoes_the_change_that_was_redone_last_however_old_it_is(con
     await console.add_token({"name": "new"})
     old = next(entry for entry in await console.history() if "'old'" in entry.text)
     undone = await console.undo(old.id)
-    assert (await console.undo(undone.id, accept=True)).kind == "redo"
+    assert (await confirming(console).undo(undone.id)).kind == "redo"
     assert (await console.undo()).text == "token 'old' is removed"
     assert (await console.undo()).text == "token 'new' is removed"
-    assert [(await console.redo(accept=True)).text for _ in range(2)] == ["added token 'new'", "added token 'old'"]
+    assert [(await confirming(console).redo()).text for _ in range(2)] == ["added token 'new'", "added token 'old'"]
 
 
 @pytest.mark.parametrize("patch", [{"limits": {"rpm": 5}}, {"models": ["a", "b"]}])
@@ -242,9 +243,9 @@ async def test_undo_asks_before_it_overwrites_what_was_changed_since(console: Co
     newer = f"change {newest.id} (changed note of token 'laptop')"
     assert error.details["reasons"] == [f"Token 'laptop' was changed since, by {newer}; that is overwritten."]
     assert (await console.token("laptop")).note == "two"
-    assert (await console.undo(first.id, accept=True)).text == "token 'laptop' is as before"
+    assert (await confirming(console).undo(first.id)).text == "token 'laptop' is as before"
     assert (await console.token("laptop")).note == ""
-    await console.redo(accept=True)
+    await confirming(console).redo()
     assert (await console.token("laptop")).note == "two"
 
 
@@ -267,7 +268,7 @@ async def test_undoing_a_removal_asks_before_it_overwrites_what_has_its_name_now
     assert (await refused(console.undo(removed.id))).details["reasons"] == [
         f"Price 'm' exists again, by change {newest.id} (set the price of 'm'); that is overwritten."
     ]
-    await console.undo(removed.id, accept=True)
+    await confirming(console).undo(removed.id)
     assert [price.input_nanos for price in await console.prices() if price.model == "m"] == [1]
 
 
@@ -276,7 +277,7 @@ async def test_what_was_removed_since_is_not_edited_back(console: ControlClient)
     await console.edit_token("ci", {"note": "x"})
     await console.remove_token("ci")
     removed, edited, _ = await console.history()
-    error = await refused(console.undo(edited.id, accept=True))
+    error = await refused(confirming(console).undo(edited.id))
     assert error.message == (
         f"token 'ci' does not exist any more, since change {removed.id} (removed token 'ci'); undo that one first"
     )
@@ -325,7 +326,7 @@ async def test_money_that_is_undone_leaves_the_books_equal(console: ControlClien
     assert error.details["reasons"] == [
         f"Calls were made since then. Without these $5.00 the balance is {dollars(left)}."
     ]
-    await console.undo(accept=True)
+    await confirming(console).undo()
     verdict = await console.verify()
     assert (verdict.equal, verdict.balance_nanos) == (True, left)
     await console.redo()
@@ -406,10 +407,10 @@ async def test_every_kind_of_change_is_undone_after_a_restart(tmp_path: Path) ->
     async with embedded_server(config) as endpoint:
         owner = ControlClient(endpoint)
         for _ in range(count):
-            await owner.undo(accept=True)
+            await confirming(owner).undo()
         assert (await owner.export_config()).text == before
         for _ in range(count):
-            await owner.redo(accept=True)
+            await confirming(owner).redo()
         assert (await owner.export_config()).text == changed
 
 
@@ -424,7 +425,7 @@ async def test_the_token_of_a_program_is_not_in_the_history(surface: Surface, co
     assert [entry.text for entry in await console.history()] == ["added token 'mine'"]
     assert (await console.undo()).text == "token 'mine' is removed"
     await run.add_token({"name": "codex-src-4d5e6f"})
-    assert (await console.redo(accept=True)).text == "added token 'mine'"
+    assert (await confirming(console).redo()).text == "added token 'mine'"
 
 
 async def test_clearing_leaves_nothing_to_undo(console: ControlClient) -> None:

@@ -9,6 +9,7 @@ from gateway.control.edits import ConfigEdits
 from gateway.domain.errors import BadRequest, Conflict, NotFound
 from gateway.domain.registry import Change
 from gateway.domain.units import DOLLAR, Millis
+from tests.control.confirming import confirming
 from tests.fakes.gateway import INPUT, Gateway
 from tests.fakes.provider import Provider
 from tests.fakes.replies import reply, speak
@@ -266,7 +267,7 @@ async def test_later_list_prices_are_in_the_history(owner: ControlClient, gatewa
     assert (field.field, field.before, field.after[:13]) == ("price of gpt-4.1-nano", "none", "$0.10 / $0.40")
     with pytest.raises(Conflict, match="It was made by the gateway itself"):
         await owner.undo()
-    await owner.undo(newest.id, accept=True)
+    await confirming(owner).undo(newest.id)
     assert (await rates(owner))["gpt-4.1-nano"] is None
 
 

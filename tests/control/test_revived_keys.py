@@ -1,13 +1,14 @@
 """A change that lets a key or token work again asks first, whatever makes the change."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 
 import msgspec
 import pytest
 
 from gateway.client.control import ControlClient
 from gateway.domain.errors import Conflict
-from gateway.domain.history import REVIVES_KEY
+from gateway.domain.history import Question
+from tests.control.confirming import confirming
 from tests.control.test_history import refused
 from tests.fakes.client import Client
 from tests.fakes.gateway import Gateway
@@ -35,14 +36,14 @@ async def test_undoing_a_rotation_asks_before_the_old_key_works(owner: ControlCl
     hint = leaked.token.hint
     assert reasons(error) == [f"The key {hint} of token 'ci' works again; it was replaced"]
     assert (await Client(gateway.port, leaked.key).chat()).status == 401
-    await owner.undo(accept=True)
+    await confirming(owner).undo()
     assert (await Client(gateway.port, leaked.key).chat()).status == 200
 
 
 async def test_redoing_a_rotation_asks_for_the_newer_key(owner: ControlClient) -> None:
     await owner.add_token({"name": "ci"})
     newer = (await owner.rotate_token("ci")).token.hint
-    await owner.undo(accept=True)
+    await confirming(owner).undo()
     error = await refused(owner.redo())
     assert reasons(error) == [f"The key {newer} of token 'ci' works again; it was replaced"]
 
@@ -86,7 +87,7 @@ async def test_an_import_that_enables_a_token_asks(owner: ControlClient) -> None
     text = (await owner.export_config()).text
     await owner.edit_token("ci", {"enabled": False})
     error = await refused(owner.import_config(text, apply=True))
-    assert error.code == REVIVES_KEY
+    assert (error.code, error.details["answer"]) == ("needs_confirmation", "revives_key")
     assert reasons(error) == [f"The key {hint} of token 'ci' works again; the token is disabled now."]
     assert not (await owner.token("ci")).enabled
     assert not (await owner.import_config(text)).applied  # to look at it is harmless
@@ -112,17 +113,17 @@ async def test_a_channel_s_replaced_key_comes_back_only_after_a_question(
     await add_channel(owner)
     await owner.replace_key("main", 1, NEW)
     error = await refused(act(owner))
-    assert error.code in (REVIVES_KEY, "needs_confirmation")
+    assert error.code == "needs_confirmation"
     assert reasons(error) == ["The key …ream of channel 'main' works again; it was replaced"]
     assert OLD not in error.message
 
 
 async def test_a_front_end_asks_and_sends_the_change_again(owner: ControlClient) -> None:
-    asked: list[Sequence[str]] = []
+    asked: list[Question] = []
     answers = [False, True]
 
-    async def confirm(why: Sequence[str]) -> bool:
-        asked.append(why)
+    async def confirm(question: Question) -> bool:
+        asked.append(question)
         return answers.pop(0)
 
     await add_channel(owner)
@@ -130,4 +131,4 @@ async def test_a_front_end_asks_and_sends_the_change_again(owner: ControlClient)
     owner.confirm = confirm
     assert (await refused(owner.add_key("main", OLD))).code == "declined"
     assert len((await owner.add_key("main", OLD)).keys) == 2
-    assert len(asked) == 2
+    assert [(question.text, question.verb) for question in asked] == [("Let it work again?", "Let it work")] * 2

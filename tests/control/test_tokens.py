@@ -9,6 +9,7 @@ from gateway.domain.errors import BadRequest, Conflict, NotFound
 from gateway.domain.history import ChangeSource
 from gateway.domain.limits import Limits
 from gateway.domain.token import PREFIX
+from tests.control.confirming import confirming
 from tests.control.conftest import Surface
 from tests.fakes.client import Client
 from tests.fakes.gateway import Gateway
@@ -113,7 +114,7 @@ async def test_removing_the_token_of_ollama_s_port_says_that_the_port_is_closed(
     (newest,) = await owner.history(limit=1)
     assert newest.text == "removed token 'apps'; port 27998 for Ollama, which used it, is closed"
     assert (await owner.settings()).ollama_port == 0
-    await owner.undo(accept=True)
+    await confirming(owner).undo()
     assert (await owner.settings()).ollama_port == 27_998
 
 

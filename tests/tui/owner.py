@@ -17,10 +17,11 @@ from textual.widgets import Input, Static
 
 from gateway.domain.channel import Check, ServedModel
 from gateway.domain.diagnosis import Checkup, LimitView, PartyView, RouteView, Verdict, Why
-from gateway.domain.errors import BadRequest
+from gateway.domain.errors import BadRequest, Conflict
 from gateway.domain.events import EntityChanged
+from gateway.domain.history import Question
 from gateway.domain.price_view import PriceNews, PriceView
-from gateway.domain.settings import ExpiringRecords, Settings
+from gateway.domain.settings import Settings
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.upstream_views import ListedModel, ListingView, PresetView, PriceProposal, SavedChannel
 from gateway.domain.views import AccountView, ChannelView, GroupView, NewToken, Offer, Step
@@ -226,10 +227,15 @@ class Owner(FakeClient):
         self.changed()
         return self.account_now
 
-    async def expiring_records(self, keep_days: int) -> ExpiringRecords:
-        return self.expiring if keep_days < self.settings_now.keep_days else ExpiringRecords()
+    async def require_confirmed(self, text: str, reasons: Sequence[str], verb: str) -> None:
+        """What the client of a server does that wants a change to be confirmed."""
+        question = Question(text=text, reasons=[*reasons], verb=verb, answer="yes")
+        if self.confirm is not None and not await self.confirm(question):
+            raise Conflict("nothing was changed", code="declined")
 
     async def set_settings(self, patch: Any) -> Settings:
+        if patch.get("keep_days", self.settings_now.keep_days) < self.settings_now.keep_days and self.expiring.records:
+            await self.require_confirmed("Keep fewer?", [f"{self.expiring.text} are deleted for good."], "Delete")
         self.note("set_settings", patch)
         self.settings_now = msgspec.structs.replace(self.settings_now, **patch)
         return self.settings_now

@@ -109,7 +109,7 @@ class ConsolePage(Vertical):
             self.report_change(text, more)
 
     def report_error(self, error: GatewayError) -> None:
-        toast(self, error.message, bad=True)
+        toast(self, error.message, bad=error.code != "declined")
 
     def take_focus(self) -> None:
         """Focus the widget that handles the page's keys, after the page was opened."""

@@ -8,10 +8,9 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, ClassVar
 
-from gateway.domain.errors import BadRequest, GatewayError
+from gateway.domain.errors import GatewayError
 from gateway.domain.field_kinds import Field, json_value
-from gateway.domain.human_values import count_text
-from gateway.domain.settings import ExpiringRecords, Settings
+from gateway.domain.settings import Settings
 from tui import preferences
 from tui.pages import list_page
 from tui.pages.base import AnyPage, Verb
@@ -81,35 +80,14 @@ async def _edit_field(page: AnyPage, field: Field) -> None:
     form = EntityForm("settings", [field], Settings(), session, settings)
     default = field.show(getattr(Settings(), field.name)) or "none"
 
-    async def save(body: dict[str, Any]) -> Settings:
-        if not await _confirm_days(page, body):
-            raise BadRequest("Not saved.", param=field.name)
-        return await session.client.set_settings(body)
-
     intro = f"{field.help}\nDefault: {default}.{f' In {field.kind.unit}.' if field.kind.unit else ''}"
-    saved = await page.ask(Form(form.plan(field.label, save, intro=intro)))
+    saved = await page.ask(Form(form.plan(field.label, session.client.set_settings, intro=intro)))
     if isinstance(saved, Settings):  # otherwise it was closed or saved unchanged
         _show_saved(page, field, saved)
 
 
 async def _save(page: AnyPage, field: Field, value: Any) -> None:
-    body = {field.name: json_value(value)}
-    if await _confirm_days(page, body):
-        _show_saved(page, field, await page.session.client.set_settings(body))
-
-
-async def _confirm_days(page: AnyPage, body: Mapping[str, Any]) -> bool:
-    """Ask for confirmation if the change deletes records. Returns whether the change may be made."""
-    if "keep_days" not in body:
-        return True
-    expiring: ExpiringRecords = await page.session.client.expiring_records(body["keep_days"])
-    if not expiring.records:
-        return True
-    consequences = f"{expiring.text} are deleted for good. Undo does not bring them back."
-    confirmed: bool = await page.confirm(
-        f"Keep records for {count_text(body['keep_days'], 'day')}?", consequences, "Delete"
-    )
-    return confirmed
+    _show_saved(page, field, await page.session.client.set_settings({field.name: json_value(value)}))
 
 
 def _show_saved(page: AnyPage, field: Field, saved: Settings) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-import msgspec
 from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding
@@ -10,38 +9,26 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Input, Static
 
-from gateway.domain.errors import Conflict, GatewayError
-from gateway.domain.history import ChangeSource, HistoryView, UndoDoubt, UndoView, ago, undo_text
+from gateway.domain.errors import GatewayError
+from gateway.domain.history import ChangeSource, HistoryView, ago, undo_text
 from tui import format as fmt
 from tui.clipboard import copy_text
 from tui.columns import Column
 from tui.console_app import ConsoleApp
-from tui.key_queue import DIALOG_WORKERS
 from tui.listing import ListRows, row_filter
 from tui.screens import DialogScreen
 from tui.session import ConsoleSession
 from tui.text import TextCard, content, key_hints, safe
-from tui.widgets.dialogs import Confirm, toast
+from tui.widgets.dialogs import toast
 from tui.widgets.search_input import FilterInput
 from tui.widgets.table import LiveTable
 from tui.widgets.text_block import Detail
 
 
 async def undo_change(app: ConsoleApp, number: int = 0, *, redo: bool = False) -> None:
-    """Undo a change, by default the newest one, or redo an undone one. If the server warns of the effect, ask first."""
-    client, verb = app.session.client, "Redo" if redo else "Undo"
-    send = client.redo if redo else client.undo
-    try:
-        change: UndoView = await send(number, accept=False)
-    except Conflict as error:
-        if error.code != "needs_confirmation":
-            raise
-        doubt = msgspec.convert(error.details, UndoDoubt)
-        question = f"{verb} change {doubt.entry.id}: {doubt.entry.text}?"
-        if not await app.push_screen_wait(Confirm(question, "\n".join(doubt.reasons), verb)):
-            return
-        change = await send(doubt.entry.id, accept=True)
-    key = app.session.key
+    """Undo a change, by default the newest one, or redo an undone one."""
+    client, key = app.session.client, app.session.key
+    change = await (client.redo if redo else client.undo)(number)
     hint = f"Press {key('app.undo')} to undo" if change.kind == "redo" else f"Press {key('app.redo')} to redo"
     text = f"{undo_text(change, app.session.now(), client.source)}. {hint}."
     toast(app, "\n".join([text, *change.notes]), change=True)
@@ -138,16 +125,15 @@ class HistoryScreen(DialogScreen[None]):
         entry = self._table.current
         number = 0 if redo or entry is None else entry.id
 
-        async def undo() -> None:
-            assert isinstance(self.app, ConsoleApp)  # noqa: S101 - narrows the type
-            try:
-                await undo_change(self.app, number, redo=redo)
-            except GatewayError as error:
-                toast(self, error.message, bad=True)
+        app = self.app
+        assert isinstance(app, ConsoleApp)  # noqa: S101 - narrows the type
+
+        async def undo(_page: object) -> None:
+            await undo_change(app, number, redo=redo)
             self.fetch()
 
         if redo or entry is not None:
-            self.run_worker(undo(), group=DIALOG_WORKERS, exit_on_error=True)
+            app.page.do(undo)
 
 
 def own_source(session: ConsoleSession) -> ChangeSource | None:

@@ -3,11 +3,9 @@
 from collections.abc import Sequence
 from typing import Any, Literal
 
-import msgspec
-
 from gateway.domain.config_views import Difference, FieldDifference
 from gateway.domain.errors import Conflict
-from gateway.domain.history import ChangeSource, HistoryView, UndoDoubt, UndoView
+from gateway.domain.history import ChangeSource, HistoryView, UndoView
 from gateway.domain.units import Millis
 from tests.tui.owner import Owner, screen, see, shown
 from tests.tui.stage import NOW, console, words
@@ -50,24 +48,24 @@ class Keeper(Owner):
     async def history(self, **_: object) -> list[HistoryView]:
         return self.entries
 
-    async def undo(self, number: int = 0, *, accept: bool = False) -> UndoView:
-        return self._undone("undo", number, accept=accept)
+    async def undo(self, number: int = 0) -> UndoView:
+        return await self._undone("undo", number)
 
-    async def redo(self, number: int = 0, *, accept: bool = False) -> UndoView:
-        return self._undone("redo", number, accept=accept)
+    async def redo(self, number: int = 0) -> UndoView:
+        return await self._undone("redo", number)
 
     def undos(self) -> list[str]:
         """What was requested."""
         return [one for one in self.asked if one.startswith(("undo", "redo"))]
 
-    def _undone(self, kind: Literal["undo", "redo"], number: int, *, accept: bool) -> UndoView:
-        self.asked.append(f"{kind} {number}{' accepted' if accept else ''}")
+    async def _undone(self, kind: Literal["undo", "redo"], number: int) -> UndoView:
+        self.asked.append(f"{kind} {number}")
         if self.refusal:
             raise Conflict(self.refusal, code="newer_change")
         entry = next(one for one in self.entries if number in (0, one.id))
-        if self.doubts and not accept:
-            details = msgspec.to_builtins(UndoDoubt(entry, self.doubts))
-            raise Conflict("used", code="needs_confirmation", details=details)
+        if self.doubts:
+            await self.require_confirmed(f"Undo change {entry.id} ({entry.text})?", self.doubts, "Undo")
+            self.asked.append(f"{kind} {entry.id} accepted")
         return UndoView(id=entry.id + 1, kind=kind, text="token 'ci' is as before", target=entry)
 
 
@@ -89,16 +87,17 @@ async def test_a_surprising_undo_is_confirmed_first() -> None:
     async with shown("live", client := Keeper(doubts=doubts)) as (app, pilot, _):
         await pilot.press("u")
         await until(app, pilot, lambda: isinstance(app.screen, Confirm))
-        assert "Undo change 1: changed token 'ci'?" in screen(app)
+        assert "Undo change 1 (changed token 'ci')?" in screen(app)
         assert "made by the command line, 2m00s ago" in screen(app)
         assert "5 calls used token 'ci'" in screen(app)
         await pilot.press("escape")
         await until(app, pilot, lambda: not isinstance(app.screen, Confirm))
+        await until(app, pilot, lambda: words(app) == ["nothing was changed"])
         assert client.undos() == ["undo 0"]
         await pilot.press("u")
         await until(app, pilot, lambda: isinstance(app.screen, Confirm))
         await pilot.press("y")
-        await until(app, pilot, lambda: words(app) != [])
+        await until(app, pilot, lambda: len(words(app)) > 1)
         assert client.undos()[-1] == "undo 1 accepted"
 
 
