@@ -12,7 +12,7 @@ import msgspec
 
 from gateway.core.call import Call
 from gateway.core.model_prices import upstream_model_price
-from gateway.domain.call import FailureKind, Outcome, Record
+from gateway.domain.call import FailureKind, Outcome, Record, shared_fields, usage_fields
 from gateway.domain.cost import cost, highest_cost
 from gateway.domain.errors import UpstreamError, UpstreamTimeout
 from gateway.domain.estimate import Calibration
@@ -122,20 +122,8 @@ def record_of(call: Call, status: int, *, mono: float) -> Record:
     usage, charged_rates, marks = _charge(call)
     possible = _possible_costs(call, charged=usage.source is not UsageSource.NONE) if result.billed else {}
     return Record(
-        id=running.id,
-        ts=running.ts,
-        token=running.token,
-        token_name=running.token_name,
-        group=running.group,
-        group_name=running.group_name,
-        model=running.model,
-        upstream_model=running.upstream_model,
-        channel=running.channel,
-        channel_name=running.channel_name,
-        app=running.app,
-        api=running.api,
-        native=running.native,
-        stream=running.stream,
+        **shared_fields(running),
+        **usage_fields(usage),
         status=status,
         outcome=result.outcome,
         code=error.code if error is not None else "",
@@ -144,15 +132,6 @@ def record_of(call: Call, status: int, *, mono: float) -> Record:
         ms=Millis(max(0, round((mono - origin.began) * 1000))),
         ttft=Millis(max(0, round((first_byte - origin.began) * 1000))) if first_byte is not None else None,
         overhead=result.overhead_us,
-        input=usage.input,
-        cached=usage.cached,
-        cache_write=usage.cache_write,
-        cache_write_long=usage.cache_write_long,
-        output=usage.output,
-        reasoning=usage.reasoning,
-        parts=usage.parts,
-        variant=usage.variant,
-        source=usage.source,
         cost=cost(usage, charged_rates) if charged_rates is not None else Nanos(0),
         rates=charged_rates,
         held=call.held,

@@ -1,15 +1,16 @@
 """Call: one client request from acceptance to settlement, its attempts, and its record."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
-from typing import Final, Literal
+from operator import attrgetter
+from typing import Any, Final, Literal
 
 import msgspec
 
 from gateway.domain.price import Rates
 from gateway.domain.units import CallId, Millis, Nanos
-from gateway.domain.usage import UsageSource
+from gateway.domain.usage import Usage, UsageSource
 
 CHAT_API = "chat"
 """The name of the inbound API of chat completions, the default of a call."""
@@ -204,10 +205,25 @@ class Running(CallNames, frozen=True, kw_only=True, omit_defaults=True, gc=False
     """What it waits for now, a free slot or its next attempt; empty if it does not wait."""
 
 
+def _getter(names: tuple[str, ...]) -> Callable[[Any], dict[str, Any]]:
+    """Returns a function that returns these attributes of an object, by name."""
+    values = attrgetter(*names)
+    return lambda item: dict(zip(names, values(item), strict=True))
+
+
+shared_fields: Callable[[Running], dict[str, Any]] = _getter((*CallNames.__struct_fields__, "native", "stream"))
+"""Returns the fields of a running call that its record has too."""
+usage_fields: Callable[[Usage], dict[str, Any]] = _getter(
+    tuple(name for name in Usage.__struct_fields__ if name in Record.__struct_fields__)
+)
+"""Returns the fields of a usage that the record of its call has too."""
+
+
 def lost_record(call: Running) -> Record:
     """Returns the record of a call that a crash interrupted. It charges nothing; its upstream may have billed it."""
     return Record(
-        **{name: getattr(call, name) for name in (*CallNames.__struct_fields__, "native", "stream", "ttft")},
+        **shared_fields(call),
+        ttft=call.ttft,
         outcome=Outcome.LOST,
         code="gateway_stopped",
         error="the gateway stopped while this call was running",

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from gateway.domain.call import Outcome, Record, Running
+from gateway.domain.call import Outcome, Record, Running, usage_fields
 from gateway.domain.errors import Unavailable
 from gateway.domain.units import CallId, Nanos
 from gateway.domain.usage import NOTHING
@@ -187,10 +187,6 @@ class Inflight:
         return unreadable
 
 
-_UNUSED = {name: value for name, value in msgspec.structs.asdict(NOTHING).items() if name in Record.__struct_fields__}
-"""The usage of a record without any usage."""
-
-
 def withheld_record(record: Record, reason: str) -> Record:
     """Returns the record of a call whose answer is withheld. Its cost becomes a possible cost of its channel."""
     return msgspec.structs.replace(
@@ -203,7 +199,7 @@ def withheld_record(record: Record, reason: str) -> Record:
             "charged. Try again; calls are refused until the store works again"
         ),
         finish="",
-        **_UNUSED,
+        **usage_fields(NOTHING),
         cost=Nanos(0),
         rates=None,
         balance=record.balance if record.balance is None else Nanos(record.balance + record.cost),
