@@ -83,8 +83,10 @@ class RetryState:
         """Channels and keys that are not tried again with the current model."""
         self._tries_left = MAX_TRIES
         self._more_keys = MORE_KEYS
-        self._last: Route | None = None
-        """The last route that failed with the current model."""
+        self._last: tuple[Route, UpstreamError] | None = None
+        """The last route that was tried with the current model, and its failure."""
+        self._unset: set[ChannelId] = set()
+        """Channels and keys that were not tried, because a variable of theirs is not set."""
         self._repeated = False
         """Whether that route was tried twice."""
         self._unreachable: set[ChannelId] = set()
@@ -104,7 +106,10 @@ class RetryState:
     def add_failure(self, route: Route, failure: UpstreamError) -> None:
         """Add an attempt that failed before the client had any of its answer."""
         at_fault = fault_of(route, failure.kind)
-        self._last = route
+        if failure.kind is FailureKind.UNSET:
+            self._unset.add(at_fault)
+        else:
+            self._last = route, failure
         self._tried.add(at_fault)
         self._failed_channels.add(route.channel.id)
         self._failed_with.setdefault(self._entry.name, set()).add(at_fault)
@@ -113,7 +118,7 @@ class RetryState:
         self.failures.append(failure)
         if at_fault == route.key_id and self._more_keys:
             self._more_keys -= 1
-        else:
+        elif failure.kind is not FailureKind.UNSET:
             self._tries_left -= 1
 
     def next(
@@ -179,9 +184,9 @@ class RetryState:
 
     def _repetition(self, health: ChannelHealth, draw: Draw) -> NextStep | None:
         """Returns another attempt at the same channel, if it is the only one and may work."""
-        route, failure = self._last, self.failures[-1]
-        if route is None or self._repeated or len(self._tried) > 1:
+        if self._last is None or self._repeated or len(self._tried - self._unset) > 1:
             return None
+        route, failure = self._last
         pause_s = _pause_s(failure, paused=health.state(route.channel).name == "cooling")
         if pause_s is None:
             return None

@@ -139,6 +139,17 @@ def test_another_channel_comes_before_the_same_one() -> None:
     assert case.fails(b, failure(K.SERVER)) is None
 
 
+@pytest.mark.parametrize("names", ["ba", "ab", "bca", "acb"])
+def test_channels_whose_variable_is_not_set_leave_the_only_channel_that_can_be_tried(names: str) -> None:
+    routes = {name: route(name) for name in names}
+    case = Case(*routes.values())
+    kinds = [K.SERVER if name == "a" else K.UNSET for name in names]
+    found = [failure(kind, sent=kind is K.SERVER, status=503) for kind in kinds]
+    steps = [case.fails(routes[name], each) for name, each in zip(names, found, strict=True)]
+    assert steps[-1] is not None
+    assert (steps[-1].route, round(steps[-1].wait_s, 3)) == (routes["a"], 0.999)
+
+
 def test_the_same_one_comes_before_a_paused_one() -> None:
     a, b = route("a"), route("b")
     case = Case(a, b)
