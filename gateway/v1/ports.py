@@ -115,7 +115,8 @@ def _cannot_listen(config: Config, error: OSError) -> Conflict:
         reason = f"{port_owner(config.port) or 'another program'} already listens there"
     port = free_port(config.host, config.port) or "PORT"
     host_option = f"--host {word(config.host)} " if config.host != DEFAULT_HOST else ""
-    command = f"tollkeeper serve{config.home_option} {host_option}--port {port}"
+    serve = " serve" if config.first_token else ""  # a console starts servers without one
+    command = f"tollkeeper{serve}{config.home_option} {host_option}--port {port}"
     return Conflict(
         f"cannot listen on {config.host}:{config.port}: {reason}; use another port: {command}", code="port_in_use"
     )

@@ -160,13 +160,18 @@ def test_what_is_not_a_port_is_answered_with_the_range_of_ports(home: Path, port
     assert f"port '{port}' is not a number from 0 to 65535" in ran.err
 
 
-def test_a_port_in_use_says_by_whom_and_the_line_that_helps(home: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("options", "command"), [([], "tollkeeper serve"), (["--no-token"], "tollkeeper")], ids=["serve", "console"]
+)
+def test_a_port_in_use_says_by_whom_and_the_line_that_helps(
+    home: Path, tmp_path: Path, options: list[str], command: str
+) -> None:
     with serving(tmp_path / "first", "serve", start=subprocess.Popen) as first:  # a fork has its parent's command line
         port = first.address.rpartition(":")[2][:-3]
-        ran = tollkeeper(home, "serve", "--port", port)
+        ran = tollkeeper(home, "serve", "--port", port, *options)
         assert (ran.code, ran.err.count("\n")) == (Exit.CONFLICT, 1)
         assert "in use" in Exit.CONFLICT.meaning
-        line = re.search(r"already listens there; use another port: (tollkeeper serve.*)$", ran.err.strip())
+        line = re.search(rf"already listens there; use another port: ({command} --.*)$", ran.err.strip())
         assert line
         if Path("/proc/net/tcp").exists():
             assert f"python cli.py (pid {first.process.pid}) already" in ran.err.replace("python3", "python")
