@@ -74,10 +74,9 @@ _MIN_TOKENS = "min_prompt_tokens"
 def listed_prices(entry: Mapping[str, Any]) -> UpstreamPrices | None:
     """Returns the price in an entry of the list; None if its input or output is not plausible.
 
-    Hugging Face's router lists the price of each provider that may answer. It counts if all of them charge the same.
+    A price of providers counts if all of them charge the same.
     """
-    providers = [provider for provider in list_at(entry, "providers") if isinstance(provider, dict)]
-    prices = [listed_prices(provider) for provider in providers if provider.get("status") == "live"]
+    prices = [listed_prices(provider) for provider in live_providers(entry)]
     if prices and all(price == prices[0] for price in prices):
         return prices[0]
     for place in _PLACES:
@@ -85,6 +84,11 @@ def listed_prices(entry: Mapping[str, Any]) -> UpstreamPrices | None:
         if isinstance(holder, dict) and (price := _price_in(holder)) is not None:
             return price
     return None
+
+
+def live_providers(entry: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Returns the providers that may answer, each with its price and context, which Hugging Face's router lists."""
+    return [provider for provider in list_at(entry, "providers") if at(provider, "status") == "live"]
 
 
 def _price_in(pricing: Mapping[str, Any]) -> UpstreamPrices | None:

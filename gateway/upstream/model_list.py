@@ -1,6 +1,7 @@
 """Model lists: reads one page of the models that an upstream offers, in any known form of ``GET /models``."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,7 +12,7 @@ from gateway.domain.channel import ServedModel
 from gateway.domain.json_text import count_elements
 from gateway.domain.text import plain
 from gateway.domain.units import Millis
-from gateway.upstream.listed_prices import listed_prices
+from gateway.upstream.listed_prices import listed_prices, live_providers
 
 LIST_HEADERS = {"Accept": "application/json", "Accept-Encoding": "gzip, deflate"}
 MODELS_LIMIT = 5000
@@ -19,15 +20,15 @@ _MAX_ELEMENTS = 50 * MODELS_LIMIT
 
 _CONTEXT = (
     *("context_length", "max_model_len", "context_window", "max_context_length", "max_input_tokens", "inputTokenLimit"),
-    *("n_ctx_train", "n_ctx", "context_size", "availableContextTokens", "max_context_window_tokens"),
+    *("n_ctx", "n_ctx_train", "context_size", "availableContextTokens", "max_context_window_tokens", "max_context"),
 )
 """Fields with a model's context length at OpenRouter, Together, vLLM, Groq, LM Studio, Mistral, Anthropic, Google,
-llama.cpp, Novita, Venice and GitHub Copilot."""
+llama.cpp (as it was started, then as it was trained), Novita, Venice, GitHub Copilot and ArliAI."""
 _MAX_OUTPUT = ("max_completion_tokens", "max_output_tokens", "outputTokenLimit", "maxCompletionTokens")
 """Fields with a model's output limit at Groq, relays, Google and Venice."""
-_HOLDERS = (("meta",), ("metadata",), ("model_spec",), ("capabilities", "limits"))
-"""Objects in an entry that may have such fields, as at llama.cpp, DeepInfra, Venice and GitHub Copilot. OpenRouter has
-the output limit in ``top_provider``, with the context of that provider alone."""
+_HOLDERS = (("meta",), ("metadata",), ("model_spec",), ("capabilities", "limits"), ("context_window",))
+"""Objects in an entry that may have such fields, as at llama.cpp, DeepInfra, Venice, GitHub Copilot and Poe. OpenRouter
+has the output limit in ``top_provider``, with the context of that provider alone."""
 
 _NAMES = ("id", "model", "name")
 """Fields with a model's name at OpenAI and most others, at Perplexity, at Ollama and Google."""
@@ -55,11 +56,9 @@ def read_models(body: bytes) -> ModelPage | None:
     decoded, after = None if is_too_large else rawjson.maybe(body.strip()), None
     entries = decoded
     if isinstance(decoded, dict):
-        names = [name for name in ("data", "models") if name in decoded]
-        if not names:
-            return None
         after = decoded.get("last_id") if decoded.get("has_more") else decoded.get("nextPageToken")
-        entries = [] if decoded[names[0]] is None else decoded[names[0]]
+        entries = decoded["data"] if "data" in decoded else decoded.get("models", decoded)
+        entries = [] if entries is None else entries
     if not isinstance(entries, list):
         return None
     served = [_read_model(entry) for entry in entries[:MODELS_LIMIT] if _is_offered(entry)]
@@ -73,11 +72,9 @@ def read_models(body: bytes) -> ModelPage | None:
 
 def _is_offered(entry: Any) -> bool:
     """Returns whether the model is neither retired nor of another kind, such as one for speech."""
-    if not isinstance(entry, dict):
-        return True
-    methods = entry.get("supportedGenerationMethods")
+    methods = rawjson.at(entry, "supportedGenerationMethods")
     is_usable = not isinstance(methods, list) or any(name in _METHODS for name in methods if isinstance(name, str))
-    return is_usable and entry.get("lifecycle") != "retired"
+    return is_usable and rawjson.at(entry, "lifecycle") != "retired"
 
 
 def _read_model(entry: Any) -> ServedModel | None:
@@ -87,11 +84,13 @@ def _read_model(entry: Any) -> ServedModel | None:
     if not name or name != plain(name, 200):  # too long, or with control characters
         return None
     holders = (entry, *(rawjson.at(entry, *place) for place in _HOLDERS))
-    own_limit = ("max_tokens",) if entry.get("type") == "model" else ()  # Anthropic's; for others it is the context
+    contexts = [_token_count((provider,), _CONTEXT) for provider in live_providers(entry)]
+    # Anthropic's and Vercel's; for others it is the context
+    own_limit = ("max_tokens",) if entry.get("type") in ("model", "language") else ()
     return ServedModel(
         name=name.removeprefix("models/"),
         created=_creation_time(entry),
-        context=_token_count(holders, _CONTEXT),
+        context=_token_count(holders, _CONTEXT) or min(filter(None, contexts), default=None),
         max_output=_token_count((*holders, entry.get("top_provider")), (*_MAX_OUTPUT, *own_limit)),
         published=listed_prices(entry),
     )
@@ -99,13 +98,10 @@ def _read_model(entry: Any) -> ServedModel | None:
 
 def _creation_time(entry: dict[str, Any]) -> Millis:
     """Returns when the model was made, from seconds or an RFC 3339 time (in UTC without a zone); 0 if unknown."""
-    seconds: Any = entry.get("created")
-    if "created_at" in entry and seconds is None:
-        try:
-            moment = datetime.fromisoformat(str(entry["created_at"]))
-            seconds = round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
-        except (ValueError, OverflowError):
-            return Millis(0)
+    seconds: Any = entry.get("created") or entry.get("created_at")
+    with suppress(TypeError, ValueError):
+        moment = datetime.fromisoformat(seconds)
+        seconds = round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
     return Millis(seconds * 1000 if type(seconds) is int and 0 < seconds < 10_000_000_000 else 0)
 
 

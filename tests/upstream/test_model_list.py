@@ -31,13 +31,13 @@ def test_a_time_without_a_zone_is_utc(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "America/New_York")
     time.tzset()
     try:
-        times = ["2023-11-14T22:13:20", "2023-11-14T22:13:20Z", "2023-11-15T00:13:20+02:00"]
-        found = _read({"data": [{"id": f"m{n}", "created_at": text} for n, text in enumerate(times)]})
+        times = ["2023-11-14T22:13:20", "2023-11-14T22:13:20Z", "2023-11-15T00:13:20+02:00", 1_700_000_000]
+        found = _read({"data": [{"id": f"m{n}", "created_at": made} for n, made in enumerate(times)]})
     finally:
         monkeypatch.undo()
         time.tzset()
     assert found is not None
-    assert [model.created for model in found] == [1_700_000_000_000] * 3
+    assert [model.created for model in found] == [1_700_000_000_000] * 4
 
 
 @pytest.mark.parametrize(
@@ -64,6 +64,22 @@ CONTEXTS = ("max_model_len", "context_window", "max_context_length", "context_si
         *(({name: 5}, 5, None) for name in CONTEXTS),
         *(({"context_length": value}, None, None) for value in (-5, 0, "5", 1.5, True, 10**12, None)),
         pytest.param({"meta": {"n_ctx_train": 5}}, 5, None, id="llama.cpp"),
+        pytest.param({"meta": {"n_ctx": 4, "n_ctx_train": 5}}, 4, None, id="llama.cpp with a smaller context"),
+        pytest.param({"context_window": {"context_length": 5, "max_output_tokens": 3}}, 5, 3, id="Poe"),
+        pytest.param({"type": "language", "context_window": 5, "max_tokens": 3}, 5, 3, id="Vercel"),
+        pytest.param({"max_context": 5}, 5, None, id="ArliAI"),
+        pytest.param(
+            {
+                "providers": [
+                    {"status": "live", "context_length": 7},
+                    {"status": "live", "context_length": 5},
+                    {"status": "live"},
+                    {"status": "error", "context_length": 3},
+                ]
+            },
+            *(5, None),
+            id="Hugging Face's router",
+        ),
         pytest.param({"metadata": {"context_length": 5, "max_tokens": 5}}, 5, None, id="DeepInfra"),
         pytest.param({"model_spec": {"availableContextTokens": 5, "maxCompletionTokens": 3}}, 5, 3, id="Venice"),
         pytest.param(
