@@ -7,19 +7,10 @@ rejected clients need some too, so connections never get all that the system all
 import sys
 from collections.abc import Callable
 
-import msgspec
-
 from gateway.domain.settings import Settings
 
 MIN_RESERVE, MAX_RESERVE = 48, 128
 """The open files that connections never get: a quarter of the limit, but within these bounds."""
-
-
-class FileShares(msgspec.Struct, frozen=True):
-    """How many connections of each side may be open at once; 0 means any number."""
-
-    clients: int
-    upstreams: int
 
 
 class OpenFiles:
@@ -29,44 +20,39 @@ class OpenFiles:
         """``raise_limit`` raises the limit towards a number and returns the new one; see ``raise_file_limit``."""
         self._settings = settings
         self._raise_limit = raise_limit or raise_file_limit
-        self._connections_setting = -1
-        self._shares = FileShares(0, 0)
+        self._connections = -1
+        """The setting for which the limit was raised last."""
         self.limit = 0
         """How many open files the system allows; 0 for any number, or if that is unknown."""
 
-    def _update_shares(self) -> FileShares:
-        """Returns the shares that the settings and the system allow. Raises the limit if the setting has changed."""
-        connections = self._settings().connections
-        if connections != self._connections_setting:
-            self._connections_setting = connections
-            self.limit = self._raise_limit(needed_files(connections))
-            self._shares = divide_files(self.limit, connections)
-        return self._shares
-
     def clients(self) -> int:
-        return self._update_shares().clients
+        """Returns how many connections of clients may be open at once; 0 for any number."""
+        connections, free = self._settings().connections, self._free()
+        return min(connections or free, free // 2) if free else connections
 
     def upstreams(self) -> int:
-        return self._update_shares().upstreams
+        """Returns how many connections to upstreams may be open at once; 0 for any number."""
+        free = self._free()
+        return free - self.clients() if free else 0
 
     @property
     def limited_by_system(self) -> bool:
         """Returns whether the system allows fewer connections of clients than the settings do."""
         return 0 < self.clients() < self._settings().connections
 
+    def _free(self) -> int:
+        """Returns how many files connections may use; 0 for any number. Raises the limit if the setting has changed."""
+        connections = self._settings().connections
+        if connections != self._connections:
+            self._connections = connections
+            self.limit = self._raise_limit(needed_files(connections))
+        reserve = min(MAX_RESERVE, max(MIN_RESERVE, self.limit // 4))
+        return max(2, self.limit - reserve) if self.limit else 0
+
 
 def needed_files(connections: int) -> int:
     """Returns how many open files are certainly enough for this many connections, where 0 means any number."""
     return 4 * connections + MAX_RESERVE if connections else 1 << 20
-
-
-def divide_files(limit: int, connections: int) -> FileShares:
-    """Returns the shares of the open files. ``connections`` is the setting; it and ``limit`` are 0 for any number."""
-    if not limit:
-        return FileShares(connections, 0)
-    free = max(2, limit - min(MAX_RESERVE, max(MIN_RESERVE, limit // 4)))
-    clients = min(connections or free, free // 2)
-    return FileShares(clients, free - clients)
 
 
 def raise_file_limit(goal: int) -> int:

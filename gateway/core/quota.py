@@ -292,7 +292,7 @@ def _shortages(headrooms: list[Headroom], token: Token, need: CallNeed) -> Itera
 
 
 def _headrooms(books: MoneyBooks, account: Account, group: Group, token: Token, *, now: Millis) -> Iterator[Headroom]:
-    yield Headroom(label="the account", code="insufficient_quota", nanos=books.available(), tokens=None, resets=None)
+    yield Headroom(label="the account", nanos=books.available(), tokens=None, resets=None)
     for scope, budgets, name in (
         (ACCOUNT, account.budgets, ""),
         (("group", group.id), group.budgets, group.name),
@@ -309,13 +309,11 @@ def _headroom(books: MoneyBooks, scope: Scope, budget: Budget, name: str, now: M
     spent, held = books.spent(scope, since, until), books.held(scope, since)
     return Headroom(
         label=f"the {budget_name(budget.window, owner)}",
-        code=f"{scope[0]}_quota_exceeded" if name else "insufficient_quota",
         nanos=None if budget.nanos is None else budget.nanos - spent.nanos - held.nanos,
         tokens=None if budget.tokens is None else budget.tokens - spent.tokens - held.tokens,
         resets=until,
         scope=scope,
         since=since,
-        owner_kind=scope[0],
         name=name,
         window=budget.window.value,
         warning=budget_warning(owner, budget, spent.nanos, spent.tokens),

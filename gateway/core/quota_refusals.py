@@ -54,18 +54,16 @@ class Headroom(msgspec.Struct, frozen=True, kw_only=True):
 
     label: str
     """What it is called in messages."""
-    code: str
-    """The code of the error if too little is left."""
     nanos: int | None
     """None if it does not limit money."""
     tokens: int | None
     """None if it does not limit tokens."""
     resets: Millis | None
     """When its window ends; None if it never does."""
-    owner_kind: str = ""
-    """Whose budget it is: ``account``, ``group`` or ``token``; empty for the balance."""
     name: str = ""
+    """The name of the group or token that has the budget."""
     window: str = ""
+    """The budget's window; empty for the balance."""
     warning: str = ""
     """A warning if most of the budget is spent."""
     scope: Scope = ACCOUNT
@@ -94,12 +92,14 @@ def quota_exceeded(headroom: Headroom, shortage: Shortage, running: Iterable[Run
     """Returns the error of a call that this budget is too small for. ``running`` are the calls charged to it."""
     left = (headroom.tokens if shortage.in_tokens else headroom.nanos) or 0
     details: dict[str, object] = {} if headroom.resets is None else {"resets_at": iso(headroom.resets)}
-    if headroom.owner_kind:
+    owner_kind = headroom.scope[0]
+    code = f"{owner_kind}_quota_exceeded" if headroom.name else "insufficient_quota"
+    if headroom.window:
         unit = "tokens" if shortage.in_tokens else "dollars"
-        details |= {"budget_of": headroom.owner_kind, "budget_window": headroom.window, "budget_unit": unit}
+        details |= {"budget_of": owner_kind, "budget_window": headroom.window, "budget_unit": unit}
     else:
         details["missing_nanos"] = shortage.needs - left
-    remedy = advice(QuotaExceeded("", code=headroom.code, details=details), token=headroom.name, group=headroom.name)
+    remedy = advice(QuotaExceeded("", code=code, details=details), token=headroom.name, group=headroom.name)
     holders = sorted(filter(shortage.held_by, running), key=shortage.held_by, reverse=True)
     if shortage.needs <= left + sum(map(shortage.held_by, holders)):
         details[WHILE_HELD] = True
@@ -108,7 +108,7 @@ def quota_exceeded(headroom: Headroom, shortage: Shortage, running: Iterable[Run
     if headroom.resets is not None:
         parts.append(f"it resets at {zoned_time(headroom.resets)}")
     parts += [remedy, *_remedies_of_token(headroom, shortage)]
-    error = QuotaExceeded("; ".join(parts), code=headroom.code, details=details)
+    error = QuotaExceeded("; ".join(parts), code=code, details=details)
     error.state = state
     return error
 
@@ -126,14 +126,14 @@ def _remedies_of_token(headroom: Headroom, shortage: Shortage) -> Iterator[str]:
         if token.temporary:
             edit += f", or for the next program 'tollkeeper run --hold-output {ADVISED_OUTPUT} -- PROGRAM'"
         yield f"or hold less for each call than the {shortage.held_output} output tokens that it allows: {edit}"
-    if token.temporary and headroom.owner_kind == "token":
+    if token.temporary and headroom.scope[0] == "token":
         yield "once its program has ended, give the next one more: 'tollkeeper run --budget AMOUNT -- PROGRAM'"
 
 
 def _state_text(headroom: Headroom, shortage: Shortage, left: int, holders: Sequence[Running]) -> str:
     held = sum(map(shortage.held_by, holders))
     names = _holder_names(shortage, holders)
-    if not headroom.owner_kind or left > 0:
+    if not headroom.window or left > 0:
         needs = shortage.amount(shortage.needs)
         text = f"{headroom.label} has {shortage.amount(left)} left, and this call may need {needs}"
         return f"{text}; running calls hold {shortage.amount(held)}: {names}" if holders else text

@@ -5,38 +5,43 @@ import sys
 
 import pytest
 
-from gateway.core.open_files import MIN_RESERVE, FileShares, OpenFiles, divide_files, needed_files
+from gateway.core.open_files import MIN_RESERVE, OpenFiles, needed_files
 from gateway.domain.settings import Settings
 from tests.house import ROOT
+
+
+def _files(limit: int, connections: int) -> OpenFiles:
+    return OpenFiles(lambda: Settings(connections=connections), lambda _: limit)
 
 
 @pytest.mark.parametrize(
     ("limit", "connections", "found"),
     [
-        (0, 2048, FileShares(2048, 0)),
-        (0, 0, FileShares(0, 0)),
-        (256, 2048, FileShares(96, 96)),
-        (1024, 2048, FileShares(448, 448)),
-        (1024, 100, FileShares(100, 796)),
-        (1024, 0, FileShares(448, 448)),
-        (8320, 2048, FileShares(2048, 6144)),
-        (20, 2048, FileShares(1, 1)),
+        (0, 2048, (2048, 0)),
+        (0, 0, (0, 0)),
+        (256, 2048, (96, 96)),
+        (1024, 2048, (448, 448)),
+        (1024, 100, (100, 796)),
+        (1024, 0, (448, 448)),
+        (8320, 2048, (2048, 6144)),
+        (20, 2048, (1, 1)),
     ],
 )
-def test_what_clients_and_upstreams_may_take(limit: int, connections: int, found: FileShares) -> None:
-    assert divide_files(limit, connections) == found
+def test_what_clients_and_upstreams_may_take(limit: int, connections: int, found: tuple[int, int]) -> None:
+    files = _files(limit, connections)
+    assert (files.clients(), files.upstreams()) == found
 
 
 @pytest.mark.parametrize("limit", [64, 100, 256, 1024, 4096, 65_536])
 @pytest.mark.parametrize("connections", [0, 1, 50, 2048])
 def test_something_is_left_for_the_store_and_every_client_has_an_upstream(limit: int, connections: int) -> None:
-    found = divide_files(limit, connections)
-    assert found.clients + found.upstreams <= limit - MIN_RESERVE
-    assert 0 < found.clients <= found.upstreams
+    files = _files(limit, connections)
+    assert files.clients() + files.upstreams() <= limit - MIN_RESERVE
+    assert 0 < files.clients() <= files.upstreams()
 
 
 def test_as_many_as_are_wanted_are_enough() -> None:
-    assert divide_files(needed_files(2048), 2048).clients == 2048
+    assert _files(needed_files(2048), 2048).clients() == 2048
 
 
 def test_a_setting_that_changes_raises_the_limit_again() -> None:
