@@ -274,6 +274,14 @@ def test_a_limit_that_responses_raise_is_held_for_once_per_answer(api: InboundAp
     assert spent.cost <= spent.held
 
 
+def test_a_limit_that_the_money_left_sets_is_for_each_answer_of_a_response() -> None:
+    middle = StorelessGateway(configured([(GPT, None, None, None)], [PRICE, PRICE], MILLION), (0, 0))
+    request = {"input": "Hi", "num_return_sequences": 4, "store": False}
+    spent = asyncio.run(middle.spend(request, (50, 100), RESPONSES))
+    assert json.loads(middle.upstreams.asked[-1][1].body)["max_output_tokens"] < spent.held_tokens // 4
+    assert spent.cost <= spent.held
+
+
 CALLED: Doc = {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": {}}}
 USED: Doc = {"type": "tool_use", "id": "call_1", "name": "f", "input": {}}
 

@@ -7,7 +7,6 @@ the name of the model changes, if the client knows it by another one.
 
 import re
 from collections.abc import Mapping
-from itertools import chain
 from typing import Any
 
 import msgspec
@@ -20,6 +19,7 @@ from gateway.domain.conversation import join_texts
 from gateway.domain.failure import AttemptFailed, Failure
 from gateway.domain.json_text import as_utf8, contains, refuse_many_elements
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
+from gateway.domain.output_limit import read_limit
 from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.sse import BLANK, is_stream, parse, with_line_feeds
 from gateway.domain.usage import NOTHING
@@ -70,7 +70,7 @@ _NEEDED = frozenset(
 """Fields without which the answer is another one. A server that refuses any other field gets requests without it."""
 _OPTIONAL = {"verbosity": ("text.verbosity",), "summary": ("reasoning.summary",)}
 """The paths of members that may be left out, by the names in a refusal."""
-_PATHS = frozenset(chain.from_iterable(_OPTIONAL.values()))
+_PATHS = frozenset(path for paths in _OPTIONAL.values() for path in paths)
 _MAKERS = frozenset({OPENAI.name, "azure"})
 """Vendors that have all of the API."""
 _UNKNOWN_TOOL = re.compile(
@@ -217,7 +217,7 @@ class ResponsesRelay(Adapter):
         lowered = served.max_output if changes else None
         changes["model"] = rawjson.raw(served.upstream_name)
         if rawjson.is_null(order.fields.get("max_output_tokens")) and order.output_budget is not None:
-            lowered = max(MIN_LIMIT, order.output_budget)
+            lowered = max(MIN_LIMIT, order.output_budget) // read_limit(order.fields, content=CONTENT_FIELDS).choices
             changes["max_output_tokens"] = rawjson.raw(lowered)
         return PreparedRequest(
             url=endpoint(channel.base_url, self.path),
