@@ -45,34 +45,15 @@ MIN_LIMIT = 16
 _NO_PATH = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED})
 
 
-class _Target(msgspec.Struct, frozen=True, gc=False):
-    """A model at a channel, and what is known of its upstream."""
-
-    vendor: Vendor
-    channel: Channel
-    served: ServedModel
-    learned: LearnedRefusals
-
-    @property
-    def rules(self) -> tuple[str, ...]:
-        """Returns the rules that hold for requests."""
-        return self.vendor.rules + self.learned.dropped
-
-    @property
-    def limit_field(self) -> TokenLimitField:
-        """Returns the name of the output limit that the upstream accepts. Another name would limit nothing."""
-        if self.vendor.allow:
-            accepted = [name for name in CAPS if self.vendor.accepts(name)]
-            if len(accepted) == 1:
-                return TokenLimitField(accepted[0])
-        learned = next((_OTHER_NAMES[name] for name in self.learned.dropped if name in CAPS), None)
-        return learned or self.channel.token_limit_field or self.vendor.limit_field(self.served.upstream_name)
-
-    @property
-    def may_be_limited(self) -> bool:
-        """Returns whether the channel's owner lets a request have an output limit."""
-        removed = self.channel.overrides.remove if self.channel.overrides is not None else ()
-        return not set(CAPS).intersection(removed)
+def _limit_field(channel: Channel, served: ServedModel, learned: LearnedRefusals) -> TokenLimitField:
+    """Returns the name of the output limit that the upstream accepts. Another name would limit nothing."""
+    vendor = vendor_of(channel)
+    if vendor.allow:
+        accepted = [name for name in CAPS if vendor.accepts(name)]
+        if len(accepted) == 1:
+            return TokenLimitField(accepted[0])
+    other = next((_OTHER_NAMES[name] for name in learned.dropped if name in CAPS), None)
+    return other or channel.token_limit_field or vendor.limit_field(served.upstream_name)
 
 
 @lru_cache(maxsize=256)
@@ -100,7 +81,7 @@ def limit_output(fields: Fields, field: TokenLimitField, max_output: int | None)
     return max_output if above else None
 
 
-def _limit_to_budget(fields: Fields, output_budget: int, target: _Target) -> int | None:
+def _limit_to_budget(fields: Fields, output_budget: int, field: TokenLimitField, max_output: int | None) -> int | None:
     """Limit each choice to what the money left pays for. Returns that limit; None if the request has one already.
 
     It is at most the model's own. What no limit covers, such as thinking at some vendors, is paid for first.
@@ -109,8 +90,7 @@ def _limit_to_budget(fields: Fields, output_budget: int, target: _Target) -> int
     limit = output_budget // current.choices - max(0, current.expected - DEFAULT_OUTPUT)
     if current.capped or limit < 1:
         return None
-    limit = limit if target.served.max_output is None else min(limit, target.served.max_output)
-    field = target.limit_field
+    limit = limit if max_output is None else min(limit, max_output)
     fields["max_tokens" if field is TokenLimitField.KEEP else field.value] = rawjson.raw(limit)
     return limit
 
@@ -158,16 +138,18 @@ class OpenAIDialect(ChannelDialect):
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
         """Returns the request. It has all of the client's parameters but those in ``dropped``."""
         vendor = vendor_of(channel)
-        target = _Target(vendor, channel, with_limit(served, learned), learned)
-        url = endpoint(channel.base_url, "/chat/completions")
-        fields, dropped = fit_request(order.fields, target.rules)
+        rules, max_output = vendor.rules + learned.dropped, with_limit(served, learned).max_output
+        fields, dropped = fit_request(order.fields, rules)
         fields["model"] = rawjson.raw(served.upstream_name)
-        has_limit = "max_tokens" in fields or "max_completion_tokens" in fields
-        lowered = limit_output(fields, target.limit_field, target.served.max_output) if has_limit else None
-        if order.output_budget is not None and target.may_be_limited:
-            lowered = _limit_to_budget(fields, order.output_budget, target) or lowered
+        lowered = None
+        if order.output_budget is not None or not fields.keys().isdisjoint(CAPS):
+            field = _limit_field(channel, served, learned)
+            lowered = limit_output(fields, field, max_output)
+            own = channel.overrides
+            if order.output_budget is not None and (own is None or not set(CAPS).intersection(own.remove)):
+                lowered = _limit_to_budget(fields, order.output_budget, field, max_output) or lowered
         streams = rawjson.maybe(fields.get("stream")) is True  # as the server wants it
-        request_usage(fields, requested=streams and "stream_options" not in target.rules)
+        request_usage(fields, requested=streams and "stream_options" not in rules)
         if vendor.allow or vendor.rename:
             dropped += _fit_parameters(fields, vendor)
         if vendor.message_allow:
@@ -177,7 +159,7 @@ class OpenAIDialect(ChannelDialect):
         is_as_sent = bool(order.body) and not order.stream and fields == order.fields
         client_names = {} if order.conversation is None else order.conversation.param_names
         return PreparedRequest(
-            url=url,
+            url=endpoint(channel.base_url, "/chat/completions"),
             headers=STREAM_HEADERS if streams else PLAIN_HEADERS,
             body=order.body if is_as_sent else rawjson.encode(fields),
             dropped=tuple(client_names.get(name, name) for name in dropped),
@@ -212,12 +194,12 @@ class OpenAIDialect(ChannelDialect):
 
         A channel may turn out to take the chat only as a response, with a limit that is raised.
         """
-        target = _Target(vendor_of(channel), channel, served, NOTHING)
-        sent = {name: raw for name, raw in fields.items() if name not in target.vendor.rules}
+        vendor = vendor_of(channel)
+        sent = {name: raw for name, raw in fields.items() if name not in vendor.rules}
         if "thinking" in sent:
             fit_thinking(sent, [BUDGET])
-        limit_output(sent, target.limit_field, target.served.max_output)
-        _fit_parameters(sent, target.vendor)
+        limit_output(sent, _limit_field(channel, served, NOTHING), served.max_output)
+        _fit_parameters(sent, vendor)
         limit = read_limit(sent)
         if not speaks_responses(channel):
             return limit
