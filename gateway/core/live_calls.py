@@ -81,10 +81,11 @@ class LiveCalls:
         for call in list(self.calls.values()):
             call.end(outcome)
 
-    def _schedule_tick(self) -> None:
+    def _schedule_tick(self, *, is_late: bool = False) -> None:
+        """Schedule the next tick. After a late one it checks the calls, however late it is itself."""
         loop = asyncio.get_running_loop()
         due = loop.time() + self._deadlines.tick
-        loop.call_at(due, self._tick, due)
+        loop.call_at(due, self._tick, math.inf if is_late else due)
 
     def _tick(self, due: float = math.inf) -> None:
         """Check all calls, and schedule the next tick; stop the timer if no call has run since the last one.
@@ -97,8 +98,8 @@ class LiveCalls:
         self.on_tick(idle)
         if idle:
             return
-        self._schedule_tick()
         is_late = asyncio.get_running_loop().time() - due > self._deadlines.tick / 2
+        self._schedule_tick(is_late=is_late)
         now = self._mono()
         for call in () if is_late else list(self.calls.values()):
             self._check(call, now)

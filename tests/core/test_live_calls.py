@@ -4,12 +4,13 @@ Long: everything that the one slow clock does to a running call.
 """
 
 import asyncio
+import time
 
 import pytest
 
 from gateway.core.call import Call, CallContext, CallOrigin
 from gateway.core.event_bus import EventBus
-from gateway.core.live_calls import CallDeadlines
+from gateway.core.live_calls import CallDeadlines, LiveCalls
 from gateway.core.progress import BudgetExhausted, ProgressReporter
 from gateway.domain.account import Account
 from gateway.domain.call import Outcome, Running
@@ -174,6 +175,20 @@ async def test_a_settled_call_gets_no_head_from_here(rig: Rig) -> None:
     call.result.settled = True
     await rig.live._keep_alive(call)  # noqa: SLF001 - the moment is not visible from outside
     assert not call.context.client.begun
+
+
+async def test_deadlines_count_although_every_tick_is_late(rig: Rig) -> None:
+    live = LiveCalls(lambda: 9.0, rig.tasks, CallDeadlines(tick=0.02))
+    origin = CallOrigin(id=CallId("req_1"), api=CHAT, key="", app="", retry=0, ts=NOON, began=0.0)
+    call = Call(CallContext(origin, kit.ask(stream=True), FakeClient(), kit.catalog(), kit.token(), Group(name="home")))
+    call.delivery.deadline = 8.0
+    live.enter(call)
+    with pytest.raises(asyncio.CancelledError):
+        for _ in range(9):
+            time.sleep(0.05)  # noqa: ASYNC251 - nothing else runs meanwhile
+            await asyncio.sleep(0)
+    live.calls.clear()
+    assert call.result.ended_by is Outcome.TIMEOUT
 
 
 async def test_a_client_that_does_not_read_is_cut(up: Rig) -> None:

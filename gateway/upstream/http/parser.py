@@ -68,7 +68,7 @@ class WireAnswer(msgspec.Struct, eq=False):
         return self._size > HIGH_WATER
 
     def arm(self, at: float, callback: Callable[..., None], *args: object) -> None:
-        """Set the timer of the next deadline. The time in which the process was stopped does not count."""
+        """Set the timer of the next deadline. If the process was stopped meanwhile, it is extended once."""
         self.disarm()
         self.timer = asyncio.get_running_loop().call_at(at, self._ring, at, callback, *args)
 
@@ -78,9 +78,9 @@ class WireAnswer(msgspec.Struct, eq=False):
             self.timer = None
 
     def _ring(self, at: float, callback: Callable[..., None], *args: object) -> None:
-        now = asyncio.get_running_loop().time()
-        if now - at > LATE_S:
-            self.arm(now + min(now - at, PATIENCE_S), callback, *args)
+        loop = asyncio.get_running_loop()
+        if (late_s := loop.time() - at) > LATE_S:
+            self.timer = loop.call_later(min(late_s, PATIENCE_S), callback, *args)
         else:
             callback(*args)
 

@@ -2,10 +2,12 @@
 
 import asyncio
 import gzip
+import time
 import zlib
 
 import pytest
 
+from gateway.upstream.http import parser as parser_module
 from gateway.upstream.http.parser import HEAD_LIMIT, HIGH_WATER, ConnectionBroken, Inflater, Parser, WireAnswer
 from tests.upstream.http.makers import OK, head_of, until
 
@@ -160,6 +162,20 @@ async def test_pieces_that_have_come_are_given_together(answer: WireAnswer) -> N
     answer.feed_body(b"a")
     answer.feed_body(b"b")
     assert await answer.receive() == b"ab"
+
+
+async def test_a_deadline_that_is_noticed_late_is_extended_once(
+    answer: WireAnswer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parser_module, "LATE_S", 0.01)
+    rings: list[str] = []
+    answer.arm(asyncio.get_running_loop().time() - 0.1, rings.append, "late")
+    await asyncio.sleep(0)
+    assert rings == []
+    for _ in range(5):
+        time.sleep(0.2)  # noqa: ASYNC251 - nothing else runs meanwhile
+        await asyncio.sleep(0)
+    assert rings == ["late"]
 
 
 async def test_an_answer_is_full_until_it_is_read(answer: WireAnswer, line: _AnswerLine) -> None:
