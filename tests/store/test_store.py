@@ -1,5 +1,6 @@
-"""Opening a store: what is made, what is repaired, who is let in."""
+"""Opening a store: what is made, what is repaired, who is let in, and what is said where it cannot be used."""
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -7,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from gateway.config import Config
+from gateway.domain.errors import GatewayError
 from gateway.domain.registry import Change
 from gateway.domain.settings import Settings
 from gateway.domain.units import DOLLAR, Millis
-from gateway.store.errors import StoreBusy, StoreDamaged, StoreError, StoreTooNew
+from gateway.store.errors import StoreBusy, StoreDamaged, StoreError, StoreTooNew, cannot_open
 from gateway.store.rollup import DAY
 from gateway.store.store import Store
 from gateway.store.verify import verify
@@ -172,3 +174,23 @@ def test_a_last_sync_that_fails_is_reported_and_the_lock_is_let_go(home: Path, m
     again = store_of(home)
     assert again.calls.count == 1
     again.close()
+
+
+def test_errors_of_the_store_have_codes_of_their_own() -> None:
+    codes = {kind("x").code for kind in (StoreError, StoreBusy, StoreDamaged, StoreTooNew)}
+    assert codes == {"store_failed", "store_busy", "store_damaged", "store_too_new"}
+    assert issubclass(StoreError, GatewayError)
+
+
+@pytest.mark.parametrize(
+    ("number", "file", "text"),
+    [
+        (errno.EROFS, "/h o/lock", " (lock); mount its file system writable, or name another folder with --home"),
+        (errno.EACCES, None, "; make it yours: sudo chown -R $(id -u) '/h o', or name another folder with --home"),
+        (errno.ENOSPC, None, "; free some disk space, or name another folder with --home"),
+        (errno.EIO, "/h o/usage/calls-1.json", " (calls-1.json)"),
+    ],
+)
+def test_a_store_that_cannot_be_opened_says_in_words_what_to_do(number: int, file: str | None, text: str) -> None:
+    error = cannot_open(Path("/h o"), OSError(number, os.strerror(number), file))
+    assert error.message == f"the store in /h o cannot be opened: {os.strerror(number)}{text}"
