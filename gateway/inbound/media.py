@@ -7,7 +7,7 @@ from contextlib import suppress
 import msgspec
 
 from gateway.domain.conversation import MediaPart
-from gateway.domain.errors import BadRequest
+from gateway.domain.errors import BadRequest, unsupported_param
 from gateway.domain.rawjson import NULL
 
 _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w.+-]+=[^;,]*)*;base64,", re.IGNORECASE)
@@ -76,8 +76,7 @@ def document_part(data: str, name: str, where: str, cache: msgspec.Raw = NULL) -
     if found is None and data and (name.lower().endswith(".pdf") or data.startswith(_PDF_BEGINNING)):
         found = msgspec.structs.replace(document, type=PDF, data=data)
     if found is None:
-        msg = f"{where}: only documents sent as a base64 data: URL or an https: URL can be translated"
-        raise BadRequest(msg, code="unsupported_parameter", param=where)
+        raise unsupported_param(where, "only documents sent as a base64 data: URL or an https: URL can be translated")
     return found
 
 

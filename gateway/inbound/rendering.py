@@ -6,6 +6,7 @@ plain request, and a body that comes for a streamed one, need no code of their o
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from io import BytesIO
 from typing import Any, Protocol
 
@@ -174,7 +175,7 @@ class RenderedStream(EventStream):
     def __init__(self, reader: AnswerReader, order: Order, channel: Channel, renderer: Renderer) -> None:
         state = AnswerState(
             order,
-            tool_rules=reader.tool_rules,
+            client_name=partial(reader.tool_rules.client_name, order, {}),
             ends_blocks=reader.ends_blocks,
             all_choices=renderer.all_choices,
             native=renderer.native,

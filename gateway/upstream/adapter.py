@@ -148,8 +148,8 @@ class AnswerReader(Protocol):
     """Whether events that differ in one text only are read alike, whatever the text is."""
     watches: bool = False
     """Whether ``watch`` must be called with every event."""
-    tool_rules: NameRules | None = None
-    """Which names of tools the vendor accepts, so that others were changed in the request; None for all."""
+    tool_rules: NameRules
+    """Which names of tools the vendor accepts, so that others were changed in the request."""
     default_word: str = ""
     """The finish word of a complete answer without one; empty if such an answer is not complete."""
 

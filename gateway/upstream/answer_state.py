@@ -6,6 +6,7 @@ usage reports (``usage_report``), and counts the output.
 """
 
 from collections import deque
+from collections.abc import Callable
 
 import msgspec
 
@@ -37,7 +38,6 @@ from gateway.domain.order import Order
 from gateway.domain.usage import Usage
 from gateway.upstream.finish_words import REASONS, finish_reason, meaning_of
 from gateway.upstream.tool_call_tracker import TOO_MANY, Arguments, ToolCallTracker
-from gateway.upstream.translation import NameRules
 from gateway.upstream.usage_report import UsageReports
 
 BlockKey = tuple[BlockKind, int]
@@ -162,9 +162,7 @@ class _Choice:
         """Whether it produced something that a client can use."""
         self._native = state.native
         self._tally = state.tally
-        self._order = state.order
-        self._tool_rules = state.tool_rules
-        self._client_names = state.client_names
+        self._client_name = state.client_name
         self._unannounced: ToolCallBegan | None = None
         """The beginning of a call without arguments so far. It is held because its name may come in pieces."""
         self._names_grow = not (state.native or state.ends_blocks)
@@ -237,9 +235,8 @@ class _Choice:
         """Pass on the beginning of any call that was held for more of its name."""
         began, self._unannounced = self._unannounced, None
         if began is not None:
-            call, rules = self.tracker.calls[began.number], self._tool_rules
-            name = call.name if rules is None else rules.client_name(call.name, self._order, self._client_names)
-            began = msgspec.structs.replace(began, name=name)
+            call = self.tracker.calls[began.number]
+            began = msgspec.structs.replace(began, name=self._client_name(call.name))
             self.blocks.add((BlockKind.TOOL_CALL, began.number), began, call.arguments)
 
     def _add_seal(self, part: ReasoningSeal) -> None:
@@ -257,16 +254,14 @@ class AnswerState:
         self,
         order: Order,
         *,
-        tool_rules: NameRules | None = None,
+        client_name: Callable[[str], str] = str,
         ends_blocks: bool = False,
         all_choices: bool = False,
         native: bool = False,
     ) -> None:
-        """See ``AnswerReader`` for ``tool_rules`` and ``ends_blocks``, ``Renderer`` for the others."""
+        """See ``NameRules`` for ``client_name``, ``AnswerReader`` for ``ends_blocks``, ``Renderer`` for the others."""
         self.order = order
-        self.tool_rules = tool_rules
-        self.client_names: dict[str, str] = {}
-        """The client's names of tools by those that were sent, when a call needs them. Choices share it."""
+        self.client_name = client_name
         self.all_choices = all_choices
         self.native = native
         self.whole = False

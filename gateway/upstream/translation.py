@@ -170,7 +170,7 @@ class NameRules(msgspec.Struct, frozen=True):
         replaced = self.prefix + self.invalid_character.sub("_", name)
         return replaced[: self.max_length - DIGEST - 1] + "_" + digest
 
-    def client_name(self, name: str, order: Order, known: dict[str, str]) -> str:
+    def client_name(self, order: Order, known: dict[str, str], name: str) -> str:
         """Returns the client's name for a valid one; the same if it was not changed, or not sent.
 
         ``known`` gets all names of the order when the first is needed: each costs a hash.

@@ -16,6 +16,7 @@ from gateway.inbound.chat.render import ChatRenderer
 from gateway.inbound.completions.api import CompletionRenderer
 from gateway.inbound.rendering import RenderedStream, WholeBlock
 from gateway.upstream.adapter import AnswerReader, failing_attempt
+from gateway.upstream.openai.request import OPENAI_TOOLS
 from tests.cases.answers import Answer, said_in
 from tests.upstream.makers import channel, error_of, order
 
@@ -24,6 +25,8 @@ HI = Answer(text={0: "Hi"}, finish={0: "stop"})
 
 class Sayings(AnswerReader):
     """``.`` is the end, ``*`` an image; several words are an array, as a whole answer is."""
+
+    tool_rules = OPENAI_TOOLS
 
     def read(self, event: SSEEvent) -> Iterator[AnswerPart]:
         word = json.loads(event.data)

@@ -36,13 +36,13 @@ def test_names_come_back() -> None:
     past = {"role": "assistant", "tool_calls": [call("1", "old.one", "{}")]}
     asked = translated({"messages": [past], "tools": [function("dot.ted")], "functions": [{"name": "sp ace"}]})
     originals = ["dot.ted", "sp ace", "old.one"]
-    assert [SPELLING.client_name(SPELLING.valid_name(name), asked, {}) for name in originals] == originals
+    assert [SPELLING.client_name(asked, {}, SPELLING.valid_name(name)) for name in originals] == originals
 
 
 @pytest.mark.parametrize("name", ["f", "made_up", "ends_in_0123abcd"])
 def test_what_was_never_sent_stays(name: str) -> None:
-    assert SPELLING.client_name(name, order(), {}) == name
+    assert SPELLING.client_name(order(), {}, name) == name
 
 
 def test_a_request_that_is_not_translated_has_no_names() -> None:
-    assert SPELLING.client_name("x_0123abcd", order({"messages": 3}), {}) == "x_0123abcd"
+    assert SPELLING.client_name(order({"messages": 3}), {}, "x_0123abcd") == "x_0123abcd"

@@ -12,7 +12,7 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.conversation import Block, CallPart, MediaPart, ResultPart, TextPart, ThoughtPart
-from gateway.domain.errors import BadRequest
+from gateway.domain.errors import BadRequest, unsupported_param
 from gateway.domain.json_text import read_typed
 from gateway.domain.rawjson import NULL
 from gateway.domain.text import plain
@@ -203,4 +203,4 @@ def _read_part(part: _Part, where: str) -> TextPart | MediaPart:
     place, reason = where, f"a part of type '{plain(part.type, 40)}' cannot be translated"
     if part.file_id:
         place, reason = f"{where}.file_id", "files are not kept here; send the data"
-    raise BadRequest(f"{place}: {reason}", code="unsupported_parameter", param=place)
+    raise unsupported_param(place, reason)

@@ -12,7 +12,7 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.answer import PLAIN_SEAL, SealKind, parse_seal
 from gateway.domain.conversation import CallPart, MediaPart, ResultPart, TextPart, ThoughtPart, join_texts
-from gateway.domain.errors import BadRequest
+from gateway.domain.errors import BadRequest, unsupported_param
 from gateway.domain.json_text import read_typed
 from gateway.domain.rawjson import NULL
 from gateway.domain.text import plain
@@ -109,8 +109,7 @@ class InputReader:
         elif kind in COMPACTIONS:
             summary = summary_in(rawjson.text_at(item.encrypted_content))
             if summary is None:
-                msg = f"{where}: only its vendor can read this compacted conversation"
-                raise BadRequest(msg, code="unsupported_parameter", param=where)
+                raise unsupported_param(where, "only its vendor can read this compacted conversation")
             self.transcript.add("user", [TextPart(raw=rawjson.raw(summary))])
         elif kind in ("additional_tools", "configuration_update"):
             self.tools.add(item.tools or (), f"{where}.tools")
@@ -199,8 +198,7 @@ def _unreadable_item(item: _InputItem, where: str) -> BadRequest:
     reason = "this kind of item has no counterpart at this channel"
     if item.kind == "compaction_trigger":
         reason = "it must be in the input of a request of its own"
-    msg = f"{where}: an item of type '{plain(item.kind, 40)}': {reason}"
-    return BadRequest(msg, code="unsupported_parameter", param=where)
+    return unsupported_param(where, f"an item of type '{plain(item.kind, 40)}': {reason}")
 
 
 def _arguments(item: _InputItem, kind: ToolKind) -> bytes:

@@ -14,7 +14,7 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.conversation import ToolChoice, ToolOffer, object_schema
-from gateway.domain.errors import BadRequest
+from gateway.domain.errors import BadRequest, unsupported_param
 from gateway.domain.json_text import contains, plain_escapes, read_typed
 from gateway.domain.prompt_size import BOUND_TOOL, BOUND_TOOLS_TOKENS
 from gateway.domain.rawjson import NULL
@@ -273,8 +273,5 @@ def _runs_at_vendor(tool: _ToolFields) -> bool:
 
 
 def _vendor_tool_error(kind: str) -> BadRequest:
-    return BadRequest(
-        f"tool_choice: a tool of type '{plain(kind, 40)}' runs at its vendor and has no counterpart at this channel",
-        code="unsupported_parameter",
-        param="tool_choice",
-    )
+    reason = f"a tool of type '{plain(kind, 40)}' runs at its vendor and has no counterpart at this channel"
+    return unsupported_param("tool_choice", reason)
