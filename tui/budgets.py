@@ -30,8 +30,8 @@ def by_unit(budgets: Sequence[BudgetView]) -> list[BudgetView]:
 
 
 def tightest(budgets: Sequence[BudgetView]) -> BudgetView | None:
-    """Returns the budget with the highest share used."""
-    return max(budgets, key=used_share, default=None)
+    """Returns the budget with the highest share used, in dollars or in tokens, whichever is scarcer."""
+    return max(by_unit(budgets), key=used_share, default=None)
 
 
 def highest_share(budgets: Sequence[BudgetView]) -> float:
@@ -73,23 +73,15 @@ def budget_parts(budget: BudgetView, width: int, text: str = "") -> list[tuple[s
 
 
 def amounts(budget: BudgetView) -> str:
-    """Returns ``$12.44/20``, with as many decimals as fit, or the tokens if they are the scarcer part."""
-    in_money = budget.nanos is not None
-    if in_money and budget.tokens is not None:
-        in_money = _share(budget.spent_nanos, budget.nanos) >= _share(budget.spent_tokens, budget.tokens)
-    if not in_money:
+    """Returns ``$12.44/20``, with as many decimals as fit; tokens for a budget without an amount in dollars."""
+    if budget.nanos is None:
         return f"{brief_count(budget.spent_tokens)}/{brief_count(budget.tokens or 0)} tok"
-    text, limit = "", budget.nanos or 0
+    text, limit = "", budget.nanos
     for places in (2, 1, 0):  # zeros stay, so that the width rarely changes
         text = f"${_spent_text(budget.spent_nanos, places, limit)}/{_exact_text(limit)}"
         if len(text) <= 10:  # cells of a column
             break
     return text
-
-
-def _share(part: int, whole: int | None) -> float:
-    """Returns the share used. A limit of 0 counts as used up."""
-    return part / whole if whole else 1.0
 
 
 def _spent_text(nanos: int, places: int, limit: int) -> str:

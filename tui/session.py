@@ -155,7 +155,7 @@ class ServerLauncher:
     async def ensure(self) -> AttachedServer:
         """Returns the running server, or a new one. Raises Unavailable."""
         server = await launch.ensure(self._config)
-        return self._attach(server.endpoint, started_here=server.started_here)
+        return self._attach(server.endpoint, started_here=server.child is not None)
 
     def _attach(self, endpoint: Endpoint, *, started_here: bool) -> AttachedServer:
         if port := urlsplit(endpoint.address).port:

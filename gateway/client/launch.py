@@ -150,10 +150,6 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     endpoint: Endpoint
     child: Child | None = None
 
-    @property
-    def started_here(self) -> bool:
-        return self.child is not None
-
 
 async def find(config: Config) -> Endpoint | None:
     """Returns the server on this home; None if none answers. Raises Unavailable if no more files can be opened."""

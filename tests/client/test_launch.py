@@ -285,7 +285,7 @@ async def test_a_server_that_still_drains_is_reported(surface: Surface, wait_s: 
 @pytest.mark.slow
 async def test_a_started_server_answers_and_is_found_and_stops(config: Config) -> None:
     server = await ensure(config)
-    assert server.started_here
+    assert server.child is not None
     assert await find(config) == server.endpoint
     assert await ensure(config) == Server(endpoint=server.endpoint)
     status = await ControlClient(server.endpoint).status()
@@ -347,8 +347,8 @@ def test_the_status_of_a_failed_store_is_the_program_s() -> None:
 async def test_of_two_starters_one_is_beaten_and_attaches(config: Config) -> None:
     one, other = await asyncio.gather(start(config), start(config))
     assert one.endpoint == other.endpoint
-    starter, beaten = (one, other) if one.started_here else (other, one)
-    assert not beaten.started_here
+    starter, beaten = (one, other) if one.child is not None else (other, one)
+    assert beaten.child is None
     await end(starter)
 
 

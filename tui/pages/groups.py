@@ -131,7 +131,7 @@ async def _delete(page: AnyPage, group: GroupView) -> None:
             title=f"Delete group {group.name}?",
             intro=f"Used by {users}, which move to another group. History is kept.",
             fields=[FormField(id="move", label="Move them to", options=other_groups, value=other_groups[0])],
-            save=lambda values: _remove(session, group, values["move"]),
+            save=lambda values: session.client.remove_group(group.name, values["move"]),
             command=lambda values: fmt.cli_command("group", "remove", group.name, move=values["move"]),
             verb="Delete",
             confirms=False,
@@ -140,15 +140,9 @@ async def _delete(page: AnyPage, group: GroupView) -> None:
     else:
         confirmed = await page.confirm(f"Delete group {group.name}?", "Nothing uses it. History is kept.", "Delete")
         if confirmed:
-            await _remove(session, group, "")
+            await session.client.remove_group(group.name, "")
     if confirmed:
         page.report_change(f"Group {group.name} deleted.")
-
-
-async def _remove(session: ConsoleSession, group: GroupView, move: str) -> bool:
-    """Delete a group and move what uses it to the group ``move``. Returns True."""
-    await session.client.remove_group(group.name, move)
-    return True
 
 
 async def _create(page: AnyPage, template: GroupView | None) -> None:

@@ -41,7 +41,7 @@ _ACTIONS_OF: Mapping[str, tuple[str, ...]] = {
     "tokens": ("enable", "disable", "move", "limits", "budgets", "delete"),
     "groups": ("limits", "budgets", "delete"),
     "channels": ("enable", "disable", "add", "move", "limits", "delete"),
-    "models": ("free", "delete"),
+    "models": ("free", "remove"),
 }
 _ACTIONS: Mapping[str, tuple[str, str]] = {
     "enable": ("Enable", ""),
@@ -52,6 +52,7 @@ _ACTIONS: Mapping[str, tuple[str, str]] = {
     "budgets": ("Budget", "dollars in a window of time"),
     "free": ("Free", "a price of zero"),
     "delete": ("Delete", ""),
+    "remove": ("Remove", "the price"),
 }
 """The menu's name and explanation of each action."""
 
@@ -62,13 +63,11 @@ async def bulk(page: AnyPage) -> None:
     if not views:
         toast(page, f"Nothing is marked or selected. Press {page.session.key('list.mark')} to mark a row.")
         return
-    entries = {action: _ACTIONS[action] for action in _ACTIONS_OF[page.id]}
-    if page.id == "models":
-        entries["delete"] = ("Remove", "the price")
-    by_name = {name: action for action, (name, _) in entries.items()}
-    chosen = await page.ask(ChooseOne(f"{_count_text(page, views)}: {_list_names(views)}", [*entries.values()], ""))
+    actions = {_ACTIONS[action][0]: action for action in _ACTIONS_OF[page.id]}
+    options = [_ACTIONS[action] for action in actions.values()]
+    chosen = await page.ask(ChooseOne(f"{_count_text(page, views)}: {_list_names(views)}", options, ""))
     if chosen is not None:
-        await _run(page, by_name[chosen], views)
+        await _run(page, actions[chosen], views)
 
 
 def on_selected_or_marked(verb: str) -> Callable[[Callable[[AnyPage, Any], Awaitable[None]]], Verb]:
@@ -131,7 +130,7 @@ async def _plan(page: AnyPage, action: str, views: Sequence[Any]) -> BulkChange 
         price = {"input": 0, "output": 0}
         consequences = "Their calls will cost nothing, and no dollar budget will limit them."
         return BulkChange({view.name: price for view in views}, "Make {} free", consequences)
-    if action == "delete" and page.id == "models":
+    if action == "remove":
         priced = [view for view in views if view.price is not None]
         if not priced:
             toast(page, "They have no price.")

@@ -151,7 +151,7 @@ async def _free(page: AnyPage, model: ModelView) -> None:
         page.report_change(f"{model.name} is free.")
 
 
-@marked.on_selected_or_marked("delete")
+@marked.on_selected_or_marked("remove")
 async def _delete(page: AnyPage, model: ModelView) -> None:
     """Remove the price of the selected model, or one that was set for a single channel."""
     prices = [price for price in await page.session.client.prices() if price.model == model.name]
