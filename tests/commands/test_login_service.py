@@ -1,5 +1,6 @@
 """The gateway at login. A script that notes how it was called replaces the systems' own tools."""
 
+import json
 import os
 import plistlib
 import sys
@@ -7,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from gateway.commands import service
 from gateway.commands.service import ServiceFailed, launchd, plist, systemd, unit
 from gateway.config import Config
 from gateway.domain.errors import Conflict
+from tests.commands.runner import run
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the stand-in tool is a shell script")
 
@@ -132,3 +135,36 @@ def test_words_of_an_agent_are_escaped(config: Config) -> None:
 def test_the_first_key_gets_into_no_journal(config: Config) -> None:
     assert "StandardOutput=null" in unit(["serve"])
     assert plistlib.loads(plist(["serve"], config).encode())["StandardOutPath"] == "/dev/null"
+
+
+class Stand:
+    """A system on which everything works."""
+
+    def __init__(self) -> None:
+        self.installed = False
+
+    def install(self, _config: object) -> service.ServiceState:
+        self.installed = True
+        return self.state()
+
+    def remove(self) -> service.ServiceState:
+        self.installed = False
+        return self.state()
+
+    def state(self) -> service.ServiceState:
+        return service.ServiceState(
+            system="systemd", installed=self.installed, running=self.installed, file="/u/tollkeeper.service"
+        )
+
+
+@pytest.fixture(autouse=True)
+def _stand(monkeypatch: pytest.MonkeyPatch) -> None:
+    stand = Stand()
+    monkeypatch.setattr(service, "service_manager", lambda: stand)
+
+
+def test_installed_shown_and_removed() -> None:
+    assert "at every login" in run("service", "install").err
+    assert json.loads(run("service", "status", "--json").out)["running"] is True
+    assert run("service", "remove").code == 0
+    assert "no" in run("service", "status").out.splitlines()[1]

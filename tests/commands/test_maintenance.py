@@ -1,4 +1,4 @@
-"""Proving the books."""
+"""Proving the books, and that the program works on this machine."""
 
 import sys
 from pathlib import Path
@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from gateway.commands.exit_codes import Exit
 from gateway.domain.diagnosis import Verdict
+from tests.commands.program import tollkeeper
 from tests.commands.runner import run
 from tests.commands.samples import VERDICT
 
@@ -39,3 +40,11 @@ def test_an_executable_prints_what_it_carries(tmp_path: Path, monkeypatch: pytes
 
 def test_a_program_from_source_says_where_they_are() -> None:
     assert "pip show" in run("licences").out
+
+
+def test_everything_works_here_and_nothing_is_left_in_the_home(tmp_path: Path) -> None:
+    ran = tollkeeper(tmp_path, "selftest")
+    assert (ran.code, ran.out.splitlines()[-1]) == (0, "everything works"), ran.err
+    for proof in ("a real call works", "the books are right", "the console draws"):
+        assert f"ok  {proof}" in ran.out
+    assert list(tmp_path.iterdir()) == []

@@ -10,6 +10,7 @@ from gateway.domain.call import Record
 from gateway.store.calls import CallLog
 from gateway.store.line_format import TAIL
 from gateway.store.log import Log
+from tests.crash.damage import Specimen, examine
 from tests.house import amount
 from tests.store.samples import log_of, record, segments, stock, sums_of
 
@@ -78,3 +79,12 @@ def test_a_cut_log_keeps_whole_records(
             count += 1
     assert {number: text for number, text in found.items() if text} == {}
     assert count > 100
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_random_damage_is_found_or_harmless(scratch: Path, shard: int) -> None:
+    specimen, folder = Specimen(scratch / "whole"), scratch / "hurt"
+    folder.mkdir()
+    found = {case: examine(specimen, folder, case) for case in range(shard, amount(60, 3000), SHARDS)}
+    assert {case: text for case, text in found.items() if text} == {}

@@ -1,9 +1,11 @@
-"""JSON text is searched and counted the same, wherever it is cut into steps."""
+"""JSON text is searched and counted the same, wherever it is cut into steps; one walk finds every element."""
 
 import tracemalloc
+from typing import Any
 
 import pytest
 
+from gateway.domain.json_elements import elements_of
 from gateway.domain.json_text import as_utf8, plain_escapes, replace_lone_surrogates
 
 
@@ -49,3 +51,24 @@ def test_surrogates_of_a_large_text_may_be_anywhere(shift: int) -> None:
     before = b"x" * ((64 << 10) - shift)
     text = before + rb"\ud83d\ude00\\ud83d\ud83d\n\ude00" + before
     assert replace_lone_surrogates(text) == before + rb"\ud83d\ude00\\ud83d\ufffd\n\ufffd" + before
+
+
+INNER: dict[str, Any] = {"b": "x", "c": [1, 2.5, True, None, {}]}
+VALUE: list[Any] = ["text", INNER]
+
+
+def test_all_elements_are_found() -> None:
+    found = elements_of(VALUE)
+    assert (found.value, found.objects, found.texts, found.numbers) == (VALUE, [INNER, {}], ["text", "x"], [1, 2.5])
+
+
+@pytest.mark.parametrize(
+    ("value", "size", "depth"), [("x", 1, 1), ([], 2, 2), ([[], []], 5, 3), ({"a": 1, "b": 2}, 3, 2), (VALUE, 11, 5)]
+)
+def test_size_and_depth(value: object, size: int, depth: int) -> None:
+    found = elements_of(value)
+    assert (found.size, found.depth) == (size, depth)
+
+
+def test_the_walk_ends_after_too_many() -> None:
+    assert elements_of([[[]], [[]]], limit=2).depth == 2

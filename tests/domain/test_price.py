@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given, strategies as st
 from msgspec.structs import replace
 
-from gateway.domain.cost import cost, highest_cost
+from gateway.domain.call import Record
+from gateway.domain.cost import cost, highest_cost, price_gap
 from gateway.domain.price import Price, Rates, Tier, multiply, rates
-from gateway.domain.units import DOLLAR, MILLION, Nanos
+from gateway.domain.units import DOLLAR, MILLION, CallId, Millis, Nanos
 from gateway.domain.usage import Usage, canonical
 
 USAGES = st.builds(
@@ -157,3 +158,36 @@ def test_a_multiplied_price_is_what_a_call_costs() -> None:
     assert (found.input, found.output, found.cached_input, found.cache_write, found.per_call) == (5, 23, 2, None, 8)
     assert (found.tiers[0].above, found.tiers[0].input, found.tiers[0].output) == (100, 9, 11)
     assert multiply(price, MILLION) is price
+
+
+def record(cost: int, *marks: str, multiplier: int = 1_000_000, priced: bool = True) -> Record:
+    rates = Rates(1, 1, 1, 1, 0, multiplier) if priced else None
+    return Record(id=CallId("c"), ts=Millis(0), cost=Nanos(cost), rates=rates, marks=marks)
+
+
+@pytest.mark.parametrize(
+    ("cost", "marks", "gap"),
+    [
+        (260_000_000, ("upstream_cost=0.52",), (260_000_000, 520_000_000)),
+        (520_000_000, ("suspect", "upstream_cost=0.26"), (520_000_000, 260_000_000)),
+        (100_000_000, ("upstream_cost=0.109",), None),
+        (100_000_000, ("upstream_cost=0.112",), (100_000_000, 112_000_000)),
+        (100_000_000, ("upstream_cost=0",), (100_000_000, 0)),
+        (500, ("upstream_cost=0.000001",), None),
+        (100_000_000, (), None),
+        (100_000_000, ("upstream_cost=nan",), None),
+        (100_000_000, ("upstream_cost=-1",), None),
+        (100_000_000, ("upstream_cost=many",), None),
+    ],
+)
+def test_a_cost_a_tenth_apart_is_a_gap(cost: int, marks: tuple[str, ...], gap: tuple[int, int] | None) -> None:
+    assert price_gap(record(cost, *marks)) == gap
+
+
+def test_the_multiplier_of_a_group_is_not_a_gap() -> None:
+    assert price_gap(record(200_000_000, "upstream_cost=0.1", multiplier=2_000_000)) is None
+
+
+def test_a_call_without_a_price_or_charge_has_no_gap() -> None:
+    assert price_gap(record(0, "upstream_cost=0.1", priced=False)) is None
+    assert price_gap(record(0, "upstream_cost=0.1", multiplier=0)) is None

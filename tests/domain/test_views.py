@@ -3,9 +3,10 @@
 import msgspec
 import pytest
 
-from gateway.domain.call import Attempt, Outcome, Record
+from gateway.domain.call import Attempt, Outcome, Record, Running
 from gateway.domain.config_views import Difference, ExportView, FieldDifference, ImportView
 from gateway.domain.diagnosis import LimitView, Obstacle, PartyView, RouteView, Why
+from gateway.domain.events import AnyEvent, CallProgress, CallSettled, CallStarted, Heartbeat, Stopping
 from gateway.domain.units import CallId, Millis, Nanos
 from gateway.domain.upstream_views import ListingView, PresetView
 from gateway.domain.usage import UsageSource
@@ -60,3 +61,21 @@ def test_every_key_is_always_there() -> None:
 )
 def test_moments_are_reported_in_utc(ms: int, text: str) -> None:
     assert iso(Millis(ms)) == text
+
+
+RUNNING = Running(id=CallId("req_1"), ts=Millis(5))
+EVENTS: list[tuple[AnyEvent, bytes]] = [
+    (CallStarted(call=RUNNING), b"started"),
+    (CallProgress(call=RUNNING), b"progress"),
+    (CallSettled(call=call_view(Record(id=CallId("req_1"), ts=Millis(5)))), b"settled"),
+    (Heartbeat(time_ms=Millis(9)), b"beat"),
+    (Stopping(until_ms=Millis(9), running=[CallId("req_1")]), b"stopping"),
+]
+
+
+@pytest.mark.parametrize(("event", "tag"), EVENTS)
+def test_an_event_comes_back_as_it_was(event: AnyEvent, tag: bytes) -> None:
+    line = msgspec.json.encode(event)
+    assert line.startswith(b'{"type":"%b",' % tag)
+    assert b"\n" not in line
+    assert msgspec.json.decode(line, type=AnyEvent) == event

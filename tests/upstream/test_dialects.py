@@ -1,20 +1,26 @@
-"""Every dialect has an adapter that takes whatever comes, and a way to list models."""
+"""Every dialect reads every recorded stream as its case says, at every split, and takes whatever comes."""
 
 import tracemalloc
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings, strategies as st
 
 from gateway.domain.channel import Dialect
 from gateway.upstream import dialects
+from gateway.upstream.adapter import AnswerStream
+from gateway.upstream.anthropic.dialect import AnthropicDialect
 from gateway.upstream.dialects import new_adapter, shared_adapters
-from tests.cases.answers import chunks_in
+from gateway.upstream.gemini.dialect import GeminiDialect
+from tests.cases import streams as chat
+from tests.cases.answers import chunks_in, said_in
 from tests.cases.anthropic import streams as anthropic
 from tests.cases.gemini import streams as gemini
 from tests.cases.same import STREAMED
+from tests.cases.streams import Case
 from tests.fakes.replies import chunk, delta, event, story
 from tests.house import amount
-from tests.upstream.makers import as_chat, channel, order
+from tests.upstream.makers import TWO_CHOICES, as_chat, channel, native_stream, order, outcome, translated
 
 DIALECTS = st.sampled_from([Dialect.OPENAI, Dialect.ANTHROPIC, Dialect.GEMINI])
 
@@ -68,3 +74,43 @@ def test_the_demo_puts_nothing_back_into_requests() -> None:
         Dialect.ANTHROPIC,
         Dialect.GEMINI,
     }
+
+
+Start = Callable[[], AnswerStream]
+
+
+def _anthropic() -> AnswerStream:
+    return as_chat(AnthropicDialect()).stream(translated(), channel())
+
+
+def _gemini() -> AnswerStream:
+    return as_chat(GeminiDialect()).stream(translated(TWO_CHOICES), channel())
+
+
+RECORDED: list[tuple[str, Start, list[Case]]] = [
+    ("chat", native_stream, chat.STREAMS),
+    ("anthropic", _anthropic, anthropic.STREAMS),
+    ("gemini", _gemini, gemini.STREAMS),
+]
+CASES = [pytest.param(start, case, id=f"{name}-{case.name}") for name, start, cases in RECORDED for case in cases]
+
+
+@pytest.mark.parametrize(("start", "case"), CASES)
+def test_a_stream_means_what_it_says(start: Start, case: Case) -> None:
+    out, finished, error, reported, marks = outcome(start(), case.came)
+    assert said_in(out) == case.said
+    assert (finished, error, marks) == (not case.error, case.error, case.marks)
+    assert (reported and (reported.input, reported.output)) == case.usage
+
+
+@pytest.mark.sampled(12)
+@pytest.mark.parametrize(("start", "case"), CASES)
+def test_split_in_two_anywhere_it_is_the_same(start: Start, case: Case) -> None:
+    whole = outcome(start(), case.came)
+    assert all(outcome(start(), case.came, cut) == whole for cut in range(len(case.came)))
+
+
+@pytest.mark.parametrize(("start", "case"), CASES)
+def test_split_into_pieces_it_is_the_same(start: Start, case: Case) -> None:
+    whole, size = outcome(start(), case.came), len(case.came)
+    assert [outcome(start(), case.came, *[piece] * (size // piece)) for piece in (1, 2, 3, 7, 64)] == [whole] * 5

@@ -4,6 +4,7 @@ import json
 import tracemalloc
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
@@ -12,6 +13,7 @@ from gateway.domain.channel import Dialect
 from gateway.domain.failure import AttemptFailed
 from gateway.domain.json_text import TooManyElements, count_elements, refuse_many_elements
 from gateway.upstream.dialects import new_adapter
+from gateway.upstream.framing import pieces
 from tests.cases.anthropic import streams as anthropic
 from tests.cases.gemini import streams as gemini
 from tests.fakes.replies import choice, chunk, delta, dumps, event, story, usage, whole
@@ -158,3 +160,26 @@ def test_backslashes_in_front_of_a_quote_hide_no_elements(slashes: int, text: st
 @pytest.mark.parametrize("text", ["x" * 3 * MIB, ", " * 2 * MIB, '", ' * 2 * MIB, "\\" * 2 * MIB])
 def test_texts_of_any_kind_pass(text: str) -> None:
     refuse_many_elements(dumps(["a", text, "b", {"c": text}]))
+
+
+PIECE = 32 * 1024
+
+
+@pytest.mark.parametrize("escaped", [False, True])
+@pytest.mark.parametrize("sign", ["\\", '"', "\n", "é", "語", "😀"])
+@pytest.mark.parametrize("before", range(PIECE - 13, PIECE + 1))
+def test_a_long_text_in_pieces_is_the_same_text(before: int, sign: str, *, escaped: bool) -> None:
+    text = "x" * before + 3 * sign + "y" * PIECE
+    parts = [bytes(part) for part in pieces(msgspec.Raw(json.dumps(text, ensure_ascii=escaped).encode()))]
+    assert "".join(msgspec.json.decode(part, type=str) for part in parts) == text
+    assert len(parts) > 1
+    assert all(len(part) > PIECE - 12 for part in parts[:-1])
+
+
+@pytest.mark.parametrize("sign", ["é", "😀", "\\", "\ud83d"])
+def test_a_text_of_escapes_only_is_split_between_them(sign: str) -> None:
+    raw = json.dumps(sign * PIECE).encode()
+    parts = list(pieces(msgspec.Raw(raw)))
+    assert b"".join(part[1:-1] for part in parts) == raw[1:-1]
+    assert max(map(len, parts)) <= PIECE + 2
+    assert all(len(part[1:-1]) % (len(raw[1:-1]) // PIECE) == 0 for part in parts)

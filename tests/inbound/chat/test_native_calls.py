@@ -1,4 +1,4 @@
-"""Parts of tool calls are passed on, held for their arguments, left out or refused; see ``test_every_stream`` too."""
+"""Parts of tool calls are passed on, held for their arguments, left out or refused; see ``test_dialects`` too."""
 
 import time
 from typing import Any

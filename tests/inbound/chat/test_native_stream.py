@@ -1,4 +1,4 @@
-"""Streams of chat completions, damaged, with templates and without; see ``test_every_stream`` too."""
+"""Streams of chat completions, damaged, with templates and without; see ``test_dialects`` too."""
 
 import json
 import tracemalloc

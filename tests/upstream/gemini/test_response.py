@@ -1,4 +1,4 @@
-"""Whole answers become chat completions that are valid to the letter."""
+"""Answers become chat completions that are valid to the letter, whole and streamed."""
 
 import json
 from typing import Any
@@ -9,7 +9,7 @@ from gateway.domain.call import FailureKind
 from gateway.upstream.adapter import AnswerStream, WholeAnswer
 from gateway.upstream.gemini.dialect import GeminiDialect
 from gateway.upstream.gemini.reader import read_logprobs
-from tests.cases.gemini.streams import event, response, say
+from tests.cases.gemini.streams import TWO_CALLS, event, response, say
 from tests.conformance.shapes import completion_faults
 from tests.fakes.replies import dumps
 from tests.upstream.makers import as_chat, attempt_fails, body_of, channel, translated
@@ -132,3 +132,28 @@ def test_the_names_of_googles_python_library_are_read_and_arguments_stay() -> No
     assert call["function"] == {"name": "f", "arguments": '{"city_name":{"a_b":1}}'}
     assert answer.reported is not None
     assert (answer.reported.input, answer.reported.output, answer.finish) == (3, 2, "tool_calls")
+
+
+def _stream() -> AnswerStream:
+    return as_chat(GeminiDialect()).stream(translated(), channel())
+
+
+def test_words_are_not_held_back() -> None:
+    stream = _stream()
+    assert [bool(stream.feed(part + b"\r\n\r\n")) for part in TWO_CALLS.split(b"\r\n\r\n")[:-1]] == [True] * 4 + [False]
+
+
+@pytest.mark.parametrize(
+    ("model", "searches"), [("gemini-3-flash-preview", 3), ("gemini-2.5-flash", 1), ("gemini-pro", 1), ("", 3)]
+)
+def test_searches_of_a_grounded_answer_are_counted_as_they_are_billed(model: str, searches: int) -> None:
+    """Each query once, empty ones not at all; before Gemini 3 the answer, however many queries it took."""
+    spent = {"promptTokenCount": 10, "candidatesTokenCount": 3, "totalTokenCount": 13}
+    stream, chunks = _stream(), [response(say("a")), response(say("b"), finish="STOP")]
+    for doc, queries in zip(chunks, (["a", "", "b"], ["a", "b", "c"]), strict=True):
+        doc.update(usageMetadata=spent, **({"modelVersion": model} if model else {}))
+        doc["candidates"][0]["groundingMetadata"] = {"webSearchQueries": queries}
+        stream.feed(event(doc))
+    stream.end()
+    assert stream.state.reported is not None
+    assert (dict(stream.state.reported.parts), stream.state.reported.input) == ({"searches": searches}, 10)
