@@ -1,6 +1,7 @@
 """Why: explains how a call with one token for one model would be handled, without contacting an upstream."""
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 
 import msgspec
 from aiohttp import web
@@ -74,10 +75,8 @@ def _dry_run(engine: Engine, call: PlannedCall, now: Millis) -> DryRun:
         if engine.pipeline.closed is not None:
             raise engine.pipeline.closed
 
-    def usable(model: ModelEntry) -> ModelEntry:
-        return _without_unset(engine, model)
-
     books, chooser = engine.store.books, engine.pipeline.attempts.chooser
+    usable = partial(_without_unset, engine)
     return dry_run(call, engine.catalog, books, chooser, now, check_open=check_open, usable=usable)
 
 

@@ -41,8 +41,18 @@ class Worker:
         self._thread = ThreadPoolExecutor(1, "tollkeeper-large")
 
     async def run(self, work: Callable[[], Result]) -> Result:
-        """Returns the work's result or raises its exception. Work whose caller was cancelled is not begun."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        """Returns the work's result or raises its exception.
+
+        If the caller is cancelled, the work is not begun, or finished first: a call's usage may change until then.
+        """
+        future = self._thread.submit(work)
+        waiting = asyncio.wrap_future(future)
+        try:
+            return await asyncio.shield(waiting)
+        except asyncio.CancelledError:
+            if not future.cancel():
+                await asyncio.wait([waiting])
+            raise
 
     def close(self) -> None:
         self._thread.shutdown(wait=False, cancel_futures=True)

@@ -3,17 +3,20 @@
 import asyncio
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
+from gateway.domain.call import Outcome
 from gateway.domain.channel import Dialect, Overrides
 from gateway.domain.errors import BadRequest, NotFound, Unavailable, UpstreamError
 from gateway.inbound.api import LARGE, HttpRequest, InboundApi, InboundRequest, is_large, parse_large
 from gateway.upstream.http.connection import RequestHeads
 from gateway.upstream.http.dial import target_of
-from tests.core.ends import FakeReply, error_body, whole
+from tests.core.ends import FakeReply, error_body, event, says, whole
 from tests.core.rig import Rig, until
+from tests.fakes.replies import usage
 
 MIB = 1 << 20
 SHAPES = {
@@ -150,6 +153,32 @@ async def test_who_leaves_while_it_is_read_is_not_waited_for(up: Rig) -> None:
     assert (up.record.status, up.record.code, up.record.cost) == (499, "client_closed", 0)
     assert not up.books.running
     assert up.upstreams.asked == []
+
+
+async def test_a_call_that_is_cancelled_while_the_end_of_its_answer_is_read_pays_for_all_of_it(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rest = event(choices=[{"index": 0, "delta": {"content": "x" * 100_000}}], usage=usage(9, 30_000)).rstrip()
+    rig.channel(answer=lambda: FakeReply(says("Hello"), rest))
+    begun, go_on, run = threading.Event(), threading.Event(), rig.worker.run
+
+    async def run_late(work: Callable[[], Any]) -> Any:
+        def wait() -> Any:
+            begun.set()
+            go_on.wait(30)
+            return work()
+
+        return await run(wait)
+
+    monkeypatch.setattr(rig.worker, "run", run_late)
+    task = await rig.start_until(lambda: rig.client.body, stream=True)
+    await asyncio.to_thread(begun.wait, 30)
+    (call,) = rig.live.calls.values()
+    call.end(Outcome.CANCELLED)
+    await asyncio.sleep(0)
+    go_on.set()
+    await asyncio.wait([task])
+    assert (rig.record.outcome, rig.record.input, rig.record.output) == (Outcome.CANCELLED, 9, 30_000)
 
 
 async def test_a_gateway_that_stops_meanwhile_takes_it_no_more(up: Rig) -> None:
