@@ -1102,6 +1102,20 @@ CALLS = [
         calls=ONE_CALL,
         finish="length",
     ),
+    Row(
+        "arguments in parts",
+        GEMINI,
+        b"".join(
+            gemini.event(gemini.response({"functionCall": part}))
+            for part in (
+                {"name": "f", "id": "c1", "willContinue": True},
+                {"partialArgs": [{"jsonPath": "$.a", "numberValue": 1}], "willContinue": True},
+                {},
+            )
+        )
+        + gemini.event(gemini.response(finish="STOP")),
+        calls=ONE_CALL,
+    ),
     chat_row(
         "calls among the parts of the content",
         parts(TOOL, {"type": "function_call", "call_id": "2", "name": "g"}),

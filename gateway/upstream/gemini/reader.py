@@ -34,6 +34,7 @@ from gateway.upstream.answer_errors import failure_in
 from gateway.upstream.call_memory import CallMemory
 from gateway.upstream.failures import bad_response
 from gateway.upstream.finish_words import meaning_of
+from gateway.upstream.gemini.partial_call import PartialCall
 from gateway.upstream.gemini.request import TOOLS, camel
 from gateway.upstream.tool_call_tracker import made_id
 
@@ -53,6 +54,8 @@ class _Candidate(msgspec.Struct, eq=False):
     """What the upstream says about the finish reason."""
     produced: bool = False
     calls: int = 0
+    call: PartialCall | None = None
+    """The call whose arguments are not complete."""
     cited: set[str] = set()
 
 
@@ -166,20 +169,34 @@ class ResponseReader(AnswerReader):
             yield AnswerMark("block_dropped")
 
     def _read_call(self, candidate: _Candidate, call: dict[str, Any], signature: str) -> Iterator[AnswerPart]:
-        """Yields a call, and remembers its signature, because most clients drop it."""
-        if not any(call.values()):
+        """Yields a call when its arguments are complete."""
+        if candidate.call is None and not any(call.values()):
+            return  # the end of a call that has been sent
+        if candidate.call is None or call.get("name"):
+            yield from self._finish_call(candidate)
+            candidate.call = PartialCall(call, signature)
+        candidate.call.add_pieces(call)
+        if not call.get("willContinue"):
+            yield from self._finish_call(candidate)
+
+    def _finish_call(self, candidate: _Candidate) -> Iterator[AnswerPart]:
+        """Yields the open call, and remembers its signature, because most clients drop it."""
+        call, candidate.call = candidate.call, None
+        if call is None:
             return
         number, candidate.calls = candidate.calls, candidate.calls + 1
-        call_id = rawjson.text_at(call.get("id")) or made_id(f"{self._order.answer_id}/{candidate.index}", number)
-        if signature:
-            self._memory.remember(self._order.owner, call_id, signature.encode())
-        args = call.get("args") if isinstance(call.get("args"), dict | str) else {}
-        text = args if isinstance(args, str) and args else rawjson.encode(args or {}).decode()
-        name, piece = str(call.get("name", "")), rawjson.encode(text)
-        yield ToolCallPart(number, call_id, name, piece, signature=signature, choice=candidate.index)
+        call_id = call.id or made_id(f"{self._order.answer_id}/{candidate.index}", number)
+        if call.signature:
+            self._memory.remember(self._order.owner, call_id, call.signature.encode())
+        text = call.arguments if isinstance(call.arguments, str) else rawjson.encode(call.arguments).decode()
+        yield ToolCallPart(
+            number, call_id, call.name, rawjson.encode(text), signature=call.signature, choice=candidate.index
+        )
 
     def _finish_words(self) -> Iterator[AnswerPart]:
-        """Yields the finish reasons. The answer fails if the model failed before all else."""
+        """Yields the finish reasons, after open calls. The answer fails if the model failed before all else."""
+        for candidate in self._candidates.values():
+            yield from self._finish_call(candidate)
         for _, candidate in sorted(self._candidates.items()):
             if meaning_of(candidate.reason) != "broken":
                 yield StopWord(candidate.reason, candidate.index)
