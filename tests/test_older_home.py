@@ -21,7 +21,7 @@ from gateway.domain.units import Millis
 from gateway.domain.views import call_view
 from gateway.server import embedded_server
 from gateway.store.store import Store
-from gateway.store.verify import verify
+from tests.fakes.audit import verify
 
 OLDER = Path(__file__).parent / "cases" / "older_home"
 

@@ -13,7 +13,7 @@ from gateway.core.catalog import Catalog
 from gateway.core.channel_health import HealthState
 from gateway.core.engine import Engine
 from gateway.core.incident_watch import budget_use
-from gateway.core.model_entry import ModelEntry, alias_target, answering_model
+from gateway.core.model_entry import ModelEntry, answering_model
 from gateway.core.model_prices import different_prices
 from gateway.core.price_change import is_stale
 from gateway.domain.account import AccountFields
@@ -244,14 +244,15 @@ def _model_index(catalog: Catalog, token: Token | None) -> ModelIndex:
 def _model_view(engine: Engine, name: str, index: ModelIndex, sums: Counts, token: Token | None) -> ModelView:
     """Returns the view of a model. An alias has the channels and the price of the model that it stands for."""
     catalog, entry = engine.catalog, index.entries.get(name)
-    target = alias_target(entry) if entry is not None and name not in index.served else ""
+    answering = answering_model(entry) if entry is not None else None
+    target = answering.name if answering is not None and answering is not entry and name not in index.served else ""
     offers = index.served.get(target or name, ())
     if token is None or entry is None:
         payer, price = None, catalog.price(target or name)
     else:
         payer, price = catalog.registry.groups.get(token.group), catalog.price_for(entry, token)
     context = next((model.context for _, model in offers if model.context), None)
-    prices = answering_model(entry).effects.prices if entry is not None else ()
+    prices = answering.effects.prices if answering is not None else ()
     return ModelView(
         name=name,
         channels=[] if target else [channel.name for channel, _ in offers],

@@ -227,7 +227,7 @@ class Attempts:
         """Prepare the request, send it once, and return the answer. Raises AttemptFailed."""
         adapter, order = plan.adapter, plan.order
         if plan.native is not call.running.native and call.context.origin.api.name != CHAT_API:
-            call.note_native(native=plan.native)
+            call.running = msgspec.structs.replace(call.running, native=plan.native)
             self.progress.report_route(call)
         prepared = await self.preparer.prepare(call, plan, route, refused)
         dropped = order.removed + prepared.dropped

@@ -175,10 +175,6 @@ class Call:
             waits_for="",
         )
 
-    def note_native(self, *, native: bool) -> None:
-        """Note whether request and answer pass unchanged; see ``Record.native``."""
-        self.running = msgspec.structs.replace(self.running, native=native)
-
     def answer_headers(self) -> dict[str, str]:
         """Returns the ``x-gateway-*`` headers of an answer or an error whose values are known now."""
         attempt, limits = self.attempt, self.limits

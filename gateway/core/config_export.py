@@ -98,14 +98,10 @@ def notes(registry: Registry) -> list[str]:
 
 def entity_table(entity: msgspec.Struct, section: Section) -> dict[str, Value]:
     """Returns the fields of one entity as the text has them, without its title."""
-    shown = _without_secrets(entity) if isinstance(entity, Channel) else entity
-    return write_fields(shown, (section.title, *section.omit))
-
-
-def _without_secrets(channel: Channel) -> Channel:
-    """Returns a channel without secrets, and without the models selected by its patterns, which come with the list."""
-    named = tuple(model for model in channel.models if not model.live)
-    return hide_secrets(msgspec.structs.replace(channel, models=named))
+    if isinstance(entity, Channel):
+        named = tuple(model for model in entity.models if not model.live)  # the others come with the upstream's list
+        entity = hide_secrets(msgspec.structs.replace(entity, models=named))
+    return write_fields(entity, (section.title, *section.omit))
 
 
 def _tables(section: Section, registry: Registry) -> Iterator[tuple[list[str], dict[str, Value]]]:

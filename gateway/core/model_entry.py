@@ -81,12 +81,6 @@ def scopes_of_only_channel(routes: Sequence[Route]) -> tuple[RateScope, ...]:
     return (scope,) if scope is not None and scope.has_rates else ()
 
 
-def alias_target(entry: ModelEntry) -> str:
-    """Returns the name of the first model that answers for an alias of a group; empty for other models."""
-    target = answering_model(entry)
-    return "" if target is entry else target.name
-
-
 def answering_model(entry: ModelEntry) -> ModelEntry:
     """Returns the model itself, or, for an alias of a group, the first model that answers for it."""
     return entry.fallbacks[0] if entry.fallbacks and not entry.routes else entry

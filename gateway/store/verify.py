@@ -44,11 +44,6 @@ class BooksSnapshot(NamedTuple):
     """The newest document id that was ever assigned."""
 
 
-def verify(store: Store) -> Verdict:
-    """Returns whether the current numbers of a store are right."""
-    return check(take_snapshot(store))
-
-
 def take_snapshot(store: Store) -> BooksSnapshot:
     """Returns the current numbers of a store."""
     books = store.books

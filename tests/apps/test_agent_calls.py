@@ -6,11 +6,11 @@ import pytest
 
 from gateway.domain.call import REPEATED_MARK, Outcome
 from gateway.domain.channel import Dialect
-from gateway.store.verify import verify
 from tests.apps.installed import RUN_S, Driven, drive, driven, program
 from tests.apps.scripted_agent import INPUT, MODEL, OUTPUT, ScriptedAgent, ToolUse, serve
 from tests.apps.test_coding_agents import CODEX
 from tests.fakes.agents import GeminiAgent
+from tests.fakes.audit import verify
 from tests.fakes.gateway import GRANTED, Gateway, running
 from tests.fakes.provider import Exchange, Provider, Script
 from tests.fakes.replies import fail, reply, speak, speak_after

@@ -12,12 +12,12 @@ import pytest
 
 from gateway.domain.call import Outcome
 from gateway.domain.channel import Dialect
-from gateway.store.verify import verify
 from gateway.v1.call import HttpClient
 from gateway.v1.socket_client import SocketClient
 from tests.apps.installed import RUN_S, drive, driven, program
 from tests.apps.scripted_agent import INPUT, OUTPUT, SEALED, ScriptedAgent, ToolUse, serve, transports
 from tests.apps.test_coding_agents import CODEX, LINES, commands
+from tests.fakes.audit import verify
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Provider
 

@@ -7,9 +7,9 @@ import pytest
 
 from gateway.client.apps import UNKNOWN_PROGRAM
 from gateway.domain.channel import Dialect
-from gateway.store.verify import verify
 from tests.apps.installed import RUN_S, Driven, drive, driven, node_folder, target
 from tests.apps.scripted_agent import MODEL, UPSTREAM_MODELS, ScriptedAgent, ToolUse, serve
+from tests.fakes.audit import verify
 from tests.fakes.gateway import Gateway, running
 from tests.fakes.provider import Provider
 

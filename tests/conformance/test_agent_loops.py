@@ -8,10 +8,10 @@ from openai import APIError, AsyncOpenAI
 
 from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.units import ChannelId
-from gateway.store.verify import verify
 from tests.cases.conversations import function
 from tests.conformance.sdk import openai
 from tests.fakes.agents import Agent, ClaudeAgent, DeepSeekAgent, GeminiAgent
+from tests.fakes.audit import verify
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Exchange, Provider
 from tests.fakes.replies import Doc, reply

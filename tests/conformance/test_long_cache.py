@@ -15,8 +15,8 @@ from gateway.domain.price import Price, Rates, rates
 from gateway.domain.units import MILLION, Nanos
 from gateway.domain.usage import Usage, UsageSource, canonical
 from gateway.domain.views import call_view
-from gateway.store.verify import verify
 from gateway.upstream import usage_report
+from tests.fakes.audit import verify
 from tests.fakes.gateway import Gateway
 from tests.fakes.messages import message, speak_messages, text_block
 from tests.fakes.provider import Provider

@@ -38,12 +38,12 @@ from gateway.domain.units import DOLLAR, Millis, Nanos
 from gateway.inbound.api import HttpRequest
 from gateway.inbound.chat.api import CHAT
 from gateway.store.store import Store
-from gateway.store.verify import verify
 from gateway.upstream import dialects
 from gateway.upstream.learned_params import LearnedParams
 from tests.core import kit
 from tests.core.clocks import Watch
 from tests.core.ends import Answered, FakeClient, FakeUpstreams
+from tests.fakes.audit import verify
 
 QUICK = CallDeadlines(first_event=2.0, keep_alive=3.0, stall=5.0, tick=3600)
 """Judged by the clock in the test's hands, and looked at when the test says so."""

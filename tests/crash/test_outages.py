@@ -25,9 +25,9 @@ from gateway.store.line_format import TAIL
 from gateway.store.recorder import Backlog
 from gateway.store.store import Store
 from gateway.store.tail import Tail
-from gateway.store.verify import verify
 from tests.crash.judge import records_of
 from tests.crash.service import Fault, Shown, live
+from tests.fakes.audit import verify
 from tests.fakes.disk import REASONS, WRITES
 from tests.fakes.gateway import GRANTED
 from tests.house import FULL

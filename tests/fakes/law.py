@@ -13,7 +13,7 @@ from pathlib import Path
 from gateway.domain.call import Outcome, Record
 from gateway.domain.errors import GatewayError
 from gateway.domain.usage import UsageSource
-from gateway.store.verify import verify
+from tests.fakes.audit import verify
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Bill, Provider
 from tests.fakes.stored import opened

@@ -19,7 +19,7 @@ from gateway.store import files
 from gateway.store.books import Holds
 from gateway.store.inflight import withheld_error, withheld_record
 from gateway.store.store import Store
-from gateway.store.verify import verify
+from tests.fakes.audit import verify
 from tests.store.samples import T0, funded_store, grant, record, running, settle, store_of, token
 
 

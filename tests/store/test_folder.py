@@ -14,7 +14,7 @@ from gateway.domain.units import DOLLAR, Millis, Nanos
 from gateway.store.errors import StoreBusy
 from gateway.store.files import Folder
 from gateway.store.store import Store
-from gateway.store.verify import verify
+from tests.fakes.audit import verify
 from tests.store.samples import T0, funded_store, grant, record, running, settle, store_of
 
 pytestmark = pytest.mark.skipif(

@@ -15,7 +15,8 @@ from gateway.store.calls import CallLog
 from gateway.store.line_format import id_of
 from gateway.store.search import SearchDeadline
 from gateway.store.store import Store
-from gateway.store.verify import check, take_snapshot, verify
+from gateway.store.verify import check, take_snapshot
+from tests.fakes.audit import verify
 from tests.house import amount
 from tests.store.samples import T0, funded_store, log_of, record, running, seal, settle, where
 

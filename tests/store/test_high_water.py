@@ -10,7 +10,7 @@ from gateway.domain.units import DOLLAR
 from gateway.store import files
 from gateway.store.log import HighWater
 from gateway.store.store import Store
-from gateway.store.verify import verify
+from tests.fakes.audit import verify
 from tests.store.samples import funded_store, record, segments, settle, store_of
 
 Loss = Callable[[Path], None]

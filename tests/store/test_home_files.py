@@ -12,7 +12,7 @@ import pytest
 from gateway.store.disk_reserve import DiskReserve
 from gateway.store.errors import StoreError
 from gateway.store.store import Store
-from gateway.store.verify import verify
+from tests.fakes.audit import verify
 from tests.store.samples import T0, funded_store, grant, settle, store_of
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no modes, no pipes")

@@ -15,7 +15,7 @@ from gateway.domain.units import DOLLAR, Millis
 from gateway.store.errors import StoreBusy, StoreDamaged, StoreError, StoreTooNew, cannot_open
 from gateway.store.rollup import DAY
 from gateway.store.store import Store
-from gateway.store.verify import verify
+from tests.fakes.audit import verify
 from tests.fakes.stored import stored
 from tests.store.samples import T0, funded_store, grant, record, running, segments, settle, store_of
 

@@ -11,7 +11,8 @@ from gateway.domain.call import ACCOUNT
 from gateway.domain.units import Millis, Nanos
 from gateway.store.rollup import DAY, Rollup, SealedSegment
 from gateway.store.store import Store
-from gateway.store.verify import check, take_snapshot, verify
+from gateway.store.verify import check, take_snapshot
+from tests.fakes.audit import verify
 from tests.store.samples import HURTS, T0, busy, grant, log_of, record, running, segments, settle, store_of
 
 

@@ -17,10 +17,10 @@ from gateway.domain.group import Fallback
 from gateway.domain.units import DOLLAR, MILLION, Nanos
 from gateway.domain.usage import UsageSource
 from gateway.domain.views import call_view
-from gateway.store.verify import verify
 from gateway.v1.endpoints import APIS
 from tests.conformance.test_completions import writes
 from tests.conformance.test_embeddings import vectors
+from tests.fakes.audit import verify
 from tests.fakes.client import Answer, Client, Doc
 from tests.fakes.disk import REASONS, Disk
 from tests.fakes.gateway import GRANTED, Gateway

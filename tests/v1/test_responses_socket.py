@@ -8,7 +8,7 @@ import pytest
 
 from gateway.domain.call import Outcome
 from gateway.domain.limits import Limits
-from gateway.store.verify import verify
+from tests.fakes.audit import verify
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Provider, Script
 from tests.fakes.replies import (

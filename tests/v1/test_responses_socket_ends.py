@@ -14,10 +14,10 @@ from gateway.core.live_calls import CallDeadlines
 from gateway.core.memory import CHECK_S
 from gateway.domain.call import Outcome
 from gateway.domain.usage import UsageSource
-from gateway.store.verify import verify
 from gateway.v1.ports import PublicPort, open_public_port
 from gateway.v1.responses_socket import IDLE_S
 from gateway.v1.socket_client import SocketClient
+from tests.fakes.audit import verify
 from tests.fakes.client import Client
 from tests.fakes.clock import skip
 from tests.fakes.gateway import Gateway
