@@ -20,7 +20,7 @@ from gateway.control import machine, model_lists, tokens, validation
 from gateway.control.app import control_app, control_runner
 from gateway.core.admission import today_of
 from gateway.core.attempts import Attempts
-from gateway.core.auth import Passes, new_id, new_key
+from gateway.core.auth import new_id, new_key
 from gateway.core.channel_health import ChannelHealth
 from gateway.core.channel_limits import ChannelLimits
 from gateway.core.chooser import Chooser
@@ -34,6 +34,7 @@ from gateway.core.pipeline import Pipeline
 from gateway.core.preparation import Preparer, Worker, share_fairly
 from gateway.core.progress import ProgressReporter
 from gateway.core.ratelimit import Limiter
+from gateway.core.recent_items import RecentItems
 from gateway.core.retry import RetryBudget
 from gateway.core.settlement import Meter
 from gateway.core.tasks import Tasks
@@ -171,7 +172,7 @@ async def open_engine(
                 clock=clock,
                 tasks=tasks,
                 bus=bus,
-                passes=Passes(),
+                passes=RecentItems(clock.mono, keep_s=60.0, limit=1000),
                 health=ChannelHealth(
                     clock.mono, bus.publish_change, lambda channel: store.books.held(("channel", channel)).calls
                 ),

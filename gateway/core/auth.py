@@ -6,6 +6,7 @@ from functools import lru_cache
 from random import Random
 
 from gateway.core.catalog import Catalog
+from gateway.core.recent_items import RecentItems
 from gateway.domain.errors import InvalidToken
 from gateway.domain.human_values import zoned_time
 from gateway.domain.key_owners import digest, owner_of_retired
@@ -39,26 +40,7 @@ _cached_digest = lru_cache(maxsize=256)(digest)
 """Returns the digest of a key of our form. Recent ones are cached: nearly every call uses one of a few keys."""
 
 
-class Passes:
-    """Short-lived keys, kept in memory, that stand for a token: for the owner's test calls without the token's key."""
-
-    def __init__(self) -> None:
-        self._issued: dict[str, tuple[TokenId, Millis]] = {}
-
-    def issue(self, token: TokenId, now: Millis) -> str:
-        """Returns a key that /v1 accepts as this token's for a minute."""
-        self._issued = {d: entry for d, entry in self._issued.items() if entry[1] > now}
-        key = new_key()
-        self._issued[digest(key)] = (token, Millis(now + 60_000))
-        return key
-
-    def holder(self, key_digest: str, now: Millis) -> TokenId | None:
-        """Returns the token id of a valid pass."""
-        entry = self._issued.get(key_digest)
-        return entry[0] if entry is not None and entry[1] > now else None
-
-
-def identify(key: str, catalog: Catalog, passes: Passes, now: Millis) -> Token:
+def identify(key: str, catalog: Catalog, passes: RecentItems[TokenId], now: Millis) -> Token:
     """Returns the token of a key. Raises InvalidToken, with a code for each reason."""
     if not key:
         msg = (
@@ -66,18 +48,18 @@ def identify(key: str, catalog: Catalog, passes: Passes, now: Millis) -> Token:
             "(create one with 'tollkeeper token add NAME')"
         )
         raise InvalidToken(msg, code="missing_api_key")
-    token = token_of(key, catalog, passes, now)
+    token = token_of(key, catalog, passes)
     if token is None:
         raise _unknown_key(key, catalog, now)
     return token if token.enabled and token.expires is None else require_usable(token, now)
 
 
-def token_of(key: str, catalog: Catalog, passes: Passes, now: Millis) -> Token | None:
+def token_of(key: str, catalog: Catalog, passes: RecentItems[TokenId]) -> Token | None:
     """Returns the token of a key or pass in any state, or None. Digests are compared, so timing reveals nothing."""
     has_our_form = len(key) == KEY_LENGTH and key.startswith(PREFIX)
     key_digest = _cached_digest(key) if has_our_form else digest(key)  # a vendor's key, sent by mistake, is not kept
     token = catalog.token_by_digest(key_digest)
-    if token is None and (holder := passes.holder(key_digest, now)) is not None:
+    if token is None and (holder := passes.find(key_digest.encode())) is not None:
         token = catalog.registry.tokens.get(holder)
     return token
 

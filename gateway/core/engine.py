@@ -16,7 +16,6 @@ from functools import partial
 from gateway import __version__
 from gateway.config import Config
 from gateway.core.answer_memory import AnswerMemory, AnswerShare
-from gateway.core.auth import Passes
 from gateway.core.catalog import Catalog
 from gateway.core.channel_health import ChannelHealth, HealthState
 from gateway.core.clock import Clock
@@ -28,6 +27,7 @@ from gateway.core.open_files import OpenFiles
 from gateway.core.pipeline import Pipeline
 from gateway.core.preparation import Worker
 from gateway.core.ratelimit import Limiter
+from gateway.core.recent_items import RecentItems
 from gateway.core.response_memory import ResponseMemory
 from gateway.core.store_watch import StoreWatch
 from gateway.core.tasks import Tasks
@@ -57,7 +57,8 @@ class Engine:
     clock: Clock
     tasks: Tasks
     bus: EventBus
-    passes: Passes
+    passes: RecentItems[TokenId]
+    """The tokens of keys that work for a minute, for calls of the owner as a token, by the keys' digests."""
     health: ChannelHealth
     limiter: Limiter
     live: LiveCalls

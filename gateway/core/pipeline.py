@@ -21,7 +21,7 @@ import msgspec
 from gateway.core.admission import Admission, admit, entry_for, group_of, needs_by_model, visible_name
 from gateway.core.answer_memory import UNCOUNTED, AnswerMemory, AnswerShare
 from gateway.core.attempts import Attempts
-from gateway.core.auth import Passes, current_token, identify, keyless_token, token_named, token_of
+from gateway.core.auth import current_token, identify, keyless_token, token_named, token_of
 from gateway.core.call import Call, CallContext, CallOrigin, Client
 from gateway.core.catalog import Catalog
 from gateway.core.clock import Clock
@@ -32,7 +32,7 @@ from gateway.core.progress import BudgetExhausted
 from gateway.core.queueing import CallQueue, cancel_when_gone
 from gateway.core.quota_refusals import set_program_status
 from gateway.core.ratelimit import Limiter
-from gateway.core.recent_items import BrokenStreams, RecentFailures
+from gateway.core.recent_items import BrokenStreams, RecentFailures, RecentItems
 from gateway.core.refusal_log import Refusals
 from gateway.core.routing import RouteChoice
 from gateway.core.settlement import CLIENT_CLOSED, Meter, outcome_of, record_of
@@ -43,6 +43,7 @@ from gateway.domain.order import Order
 from gateway.domain.settings import Durability
 from gateway.domain.text import plain
 from gateway.domain.token import Token
+from gateway.domain.units import TokenId
 from gateway.domain.usage import COUNTED_HERE
 from gateway.inbound.api import HttpRequest, InboundRequest, is_large, parse_large
 from gateway.store.books import Books
@@ -58,7 +59,7 @@ class Pipeline:
 
     books: Books
     catalog: Callable[[], Catalog]
-    passes: Passes
+    passes: RecentItems[TokenId]
     limiter: Limiter
     attempts: Attempts
     meter: Meter
@@ -92,10 +93,7 @@ class Pipeline:
             return identify(origin.key, catalog, passes, origin.ts)
         except GatewayError as error:
             # the record names a token that exists but may not be used now
-            if origin.key:
-                token = token_of(origin.key, catalog, passes, origin.ts)
-            else:
-                token = token_named(origin.keyless_token, catalog)
+            token = token_of(origin.key, catalog, passes) if origin.key else token_named(origin.keyless_token, catalog)
             self.refusals.note(origin, error, token, None)
             raise
 

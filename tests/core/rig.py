@@ -12,7 +12,7 @@ from gateway.config import Config
 from gateway.core.admission import today_of
 from gateway.core.answer_memory import AnswerMemory
 from gateway.core.attempts import Attempts
-from gateway.core.auth import Passes, new_call_id
+from gateway.core.auth import new_call_id
 from gateway.core.call import CallOrigin
 from gateway.core.catalog import Catalog
 from gateway.core.channel_health import ChannelHealth
@@ -25,6 +25,7 @@ from gateway.core.pipeline import Pipeline
 from gateway.core.preparation import Preparer, Worker
 from gateway.core.progress import ProgressReporter
 from gateway.core.ratelimit import Limiter
+from gateway.core.recent_items import RecentItems
 from gateway.core.retry import RetryBudget
 from gateway.core.settlement import Meter
 from gateway.core.tasks import Tasks
@@ -69,7 +70,7 @@ class Rig:
         self.pipeline = Pipeline(
             books=self.books,
             catalog=lambda: Catalog(self.store.entities.registry),
-            passes=Passes(),
+            passes=RecentItems(clock.mono, keep_s=60.0, limit=100),
             limiter=self.limiter,
             attempts=self._attempts(clock),
             meter=self.meter,

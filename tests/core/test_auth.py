@@ -5,29 +5,37 @@ from typing import Any
 import pytest
 
 from gateway.core import auth
-from gateway.core.auth import Passes, identify, new_key
+from gateway.core.auth import identify, new_key
+from gateway.core.recent_items import RecentItems
 from gateway.domain.errors import InvalidToken
 from gateway.domain.key_owners import digest
 from gateway.domain.token import Token
 from gateway.domain.units import Millis, TokenId
-from tests.core.clocks import NOON
+from tests.core.clocks import NOON, Mono
 from tests.core.kit import catalog, token
 
 KEY = "sk-tk-" + "a" * 43
+PASS = "sk-tk-" + "p" * 43
 
 
 def known(**fields: Any) -> Token:
     return token(digest=digest(KEY), **fields)
 
 
+def passes(owner: str = "tok_laptop", mono: Mono | None = None) -> RecentItems[TokenId]:
+    found = RecentItems[TokenId](mono or Mono(), keep_s=60.0, limit=10)
+    found.note(digest(PASS).encode(), TokenId(owner))
+    return found
+
+
 def refusal(key: str, *tokens: Token, now: int = NOON) -> str:
     with pytest.raises(InvalidToken) as caught:
-        identify(key, catalog(tokens=tokens), Passes(), Millis(now))
+        identify(key, catalog(tokens=tokens), passes(), Millis(now))
     return caught.value.code
 
 
 def test_a_key_leads_to_its_token() -> None:
-    assert identify(KEY, catalog(tokens=(known(), token("other"))), Passes(), NOON) == known()
+    assert identify(KEY, catalog(tokens=(known(), token("other"))), passes(), NOON) == known()
 
 
 @pytest.mark.parametrize(
@@ -64,7 +72,7 @@ def test_a_token_that_may_not_be_used_now_says_why(fields: dict[str, object], co
 
 def test_a_token_is_good_until_it_expires() -> None:
     later = Millis(NOON + 1)
-    assert identify(KEY, catalog(tokens=(known(expires=later),)), Passes(), NOON).expires == later
+    assert identify(KEY, catalog(tokens=(known(expires=later),)), passes(), NOON).expires == later
 
 
 def test_only_keys_of_our_form_are_kept_in_memory() -> None:
@@ -75,35 +83,28 @@ def test_only_keys_of_our_form_are_kept_in_memory() -> None:
     assert recalled.cache_info().currsize == 0
     for _ in range(2):
         refusal(new_key())
-        identify(KEY, catalog(tokens=(known(),)), Passes(), NOON)
+        identify(KEY, catalog(tokens=(known(),)), passes(), NOON)
     assert recalled.cache_info().currsize == 3
 
 
 def test_no_refusal_contains_the_key() -> None:
     for tokens in ((), (known(enabled=False),), (known(expires=NOON),)):
         with pytest.raises(InvalidToken) as caught:
-            identify(KEY, catalog(tokens=tokens), Passes(), NOON)
+            identify(KEY, catalog(tokens=tokens), passes(), NOON)
         assert "aaaa" not in caught.value.message
 
 
 def test_a_pass_stands_for_its_token_for_a_minute() -> None:
-    passes, found = Passes(), catalog(tokens=(token(),))
-    key = passes.issue(TokenId("tok_laptop"), NOON)
-    assert identify(key, found, passes, Millis(NOON + 60_000 - 1)) == token()
+    mono, found = Mono(), catalog(tokens=(token(),))
+    known_passes = passes(mono=mono)
+    mono.now += 59.9
+    assert identify(PASS, found, known_passes, NOON) == token()
+    mono.now += 0.2
     with pytest.raises(InvalidToken, match="not a token"):
-        identify(key, found, passes, Millis(NOON + 60_000))
+        identify(PASS, found, known_passes, NOON)
 
 
 @pytest.mark.parametrize(("owner", "why"), [("tok_laptop", "disabled"), ("tok_gone", "not a token")])
 def test_a_pass_of_a_disabled_or_removed_token_is_refused(owner: str, why: str) -> None:
-    passes = Passes()
-    key = passes.issue(TokenId(owner), NOON)
     with pytest.raises(InvalidToken, match=why):
-        identify(key, catalog(tokens=(token(enabled=False),)), passes, NOON)
-
-
-def test_old_passes_are_dropped() -> None:
-    passes = Passes()
-    old = passes.issue(TokenId("tok_1"), NOON)
-    passes.issue(TokenId("tok_1"), Millis(NOON + 60_000))
-    assert passes.holder(digest(old), NOON) is None
+        identify(PASS, catalog(tokens=(token(enabled=False),)), passes(owner), NOON)
