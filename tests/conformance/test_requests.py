@@ -1,7 +1,6 @@
 """What of a request reaches the upstream."""
 
 import json
-from base64 import b64encode
 from typing import Any
 
 import pytest
@@ -207,16 +206,6 @@ CALLED: dict[str, Any] = {
     "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}],
 }
 RESULT, USER = {"role": "tool", "tool_call_id": "c1", "content": "x"}, {"role": "user", "content": "Hi"}
-
-
-def _called(arguments: str) -> dict[str, Any]:
-    return {**CALLED, "tool_calls": [{**CALLED["tool_calls"][0], "function": {"name": "f", "arguments": arguments}}]}
-
-
-EMPTY = {**RESULT, "content": ""}
-SAID = {"role": "assistant", "content": "Hello."}
-_SIGNATURE = {"google": {"thought_signature": b64encode(b"skip_thought_signature_validator").decode()}}
-SIGNED = {**CALLED, "tool_calls": [{**CALLED["tool_calls"][0], "extra_content": _SIGNATURE}]}
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
 SEEN = {"type": "text", "text": "[An image was here. This model reads text only.]"}
 
@@ -231,85 +220,17 @@ SEEN = {"type": "text", "text": "[An image was here. This model reads text only.
             [USER, CALLED, RESULT, {"role": "assistant", "content": "."}, USER],
         ),
         (
-            400,
-            "(insufficient tool messages following tool_calls message)",  # after interruptions
-            [USER, CALLED, USER],
-            [USER, CALLED, {**RESULT, "content": "[no output]"}, USER],
-        ),
-        (
-            400,
+            500,
             "System message must be at the beginning.",  # Qwen, for Claude Code
             [{"role": "system", "content": "A"}, USER, {"role": "developer", "content": "B"}, USER],
             [{"role": "system", "content": "A\n\nB"}, USER, USER],
         ),
         (
-            500,
-            "System message must be at the beginning.",
-            [
-                {"role": "system", "content": "A"},
-                USER,
-                {"role": "developer", "content": [{"type": "text", "text": "B"}]},
-            ],
-            [{"role": "system", "content": [{"type": "text", "text": text} for text in "AB"]}, USER],
-        ),
-        (
-            400,
-            "Failed to deserialize: messages[0]: unknown variant `image_url`, expected `text`",  # DeepSeek
-            [{"role": "user", "content": [{"type": "text", "text": "Look"}, IMAGE]}, USER],
-            [{"role": "user", "content": [{"type": "text", "text": "Look"}, SEEN]}, USER],
-        ),
-        (
-            500,
-            "image input is not supported - hint: you may need to provide the mmproj",  # llama.cpp
+            404,
+            "No endpoints found that support image input",
             [{"role": "user", "content": [IMAGE]}],
             [{"role": "user", "content": [SEEN]}],
         ),
-        (
-            400,
-            "messages: text content blocks must be non-empty",  # Copilot and Bedrock, for Claude
-            [{"role": "user", "content": [{"type": "text", "text": " "}, IMAGE]}, {**CALLED, "content": ""}, EMPTY],
-            [{"role": "user", "content": [IMAGE]}, CALLED, {**RESULT, "content": "."}],
-        ),
-        (
-            400,
-            "invalid params, invalid function arguments json string, tool_call_id: c1 (2013)",  # MiniMax
-            [USER, _called('{"command": "ls'), RESULT],
-            [USER, _called('{"invalid_arguments":"{\\"command\\": \\"ls"}'), RESULT],
-        ),
-        (
-            500,
-            "Failed to parse tool call arguments as JSON",
-            [_called(""), RESULT],
-            [_called("{}"), RESULT],
-        ),  # llama.cpp
-        (400, "Can only get item pairs from a mapping.", [_called("[]"), RESULT], [_called("{}"), RESULT]),
-        (
-            400,
-            "Function call is missing a thought_signature in functionCall parts.",
-            [USER, CALLED, RESULT],
-            [USER, SIGNED, RESULT],
-        ),
-        *(
-            (status, message, [USER, SAID], [USER, SAID, {"role": "user", "content": "Continue."}])
-            for status, message in (
-                (400, "Expected last role User or Tool (or Assistant with prefix True) for serving but got assistant"),
-                (500, "Assistant response prefill is incompatible with enable_thinking."),  # llama.cpp
-                (
-                    400,
-                    (
-                        "This model does not support assistant message prefill. "
-                        "The conversation must end with a user message."
-                    ),
-                ),
-            )
-        ),
-        (
-            400,
-            "Invalid content type. image_url is only supported by certain models.",  # OpenAI
-            [{"role": "user", "content": [IMAGE]}],
-            None,
-        ),
-        (404, "No endpoints found that support image input", [{"role": "user", "content": [IMAGE]}], None),
     ],
 )
 async def test_messages_keep_the_rules_that_an_upstream_has_named(
@@ -318,13 +239,13 @@ async def test_messages_keep_the_rules_that_an_upstream_has_named(
     status: int,
     message: str,
     turns: list[dict[str, Any]],
-    added: list[dict[str, Any]] | None,
+    added: list[dict[str, Any]],
 ) -> None:
     provider.on("m", fail(status, message), speak())
     for count in (2, 3):
         answer = await gateway.client.chat(messages=turns)
         assert (answer.status, len(provider.exchanges)) == (200, count)
-        assert provider.last.json["messages"] == (added or [{"role": "user", "content": [SEEN]}])
+        assert provider.last.json["messages"] == added
         dropped = "messages[].image" if "image" in message else ""
         assert answer.head.get("x-gateway-dropped-params") == dropped
 

@@ -1,5 +1,6 @@
 """Whatever API a request is of, the same rules change it, and lose no text."""
 
+from base64 import b64encode
 from typing import Any
 
 import pytest
@@ -326,9 +327,80 @@ def test_other_tools_stay(tools: Any) -> None:
     assert _fit([SCHEMAS], {"tools": tools}) == ({"tools": tools}, [])
 
 
+SEEN = _part("[An image was here. This model reads text only.]")
+RESULT = _said("tool", "r", tool_call_id="c1")
+
+
+def _called(arguments: str, **more: Any) -> Doc:
+    call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": arguments}, **more}
+    return _said("assistant", None, tool_calls=[call])
+
+
+def _used(given: Any = None, id: str = "t1") -> Doc:
+    return {"type": "tool_use", "id": id, "name": "f", "input": given or {}}
+
+
+def _result(*parts: Doc, **more: Any) -> Doc:
+    """In a turn of Messages."""
+    return _said("user", [{"type": "tool_result", "tool_use_id": "t1", "content": [*parts], **more}])
+
+
+SIGNED = {"google": {"thought_signature": b64encode(b"skip_thought_signature_validator").decode()}}
+
+
 @pytest.mark.parametrize(
     ("rule", "sent", "kept"),
     [
+        (
+            "messages[].role=assistant",
+            [_called("{}"), RESULT, USER],
+            [_called("{}"), RESULT, _said("assistant", "."), USER],
+        ),
+        (
+            "messages[].role=user",
+            [USER, _said("assistant", "a")],
+            [USER, _said("assistant", "a"), _said("user", "Continue.")],
+        ),
+        (
+            "messages[].role=system",
+            [_said("system", "a"), USER, _said("developer", "b"), USER],
+            [_said("system", "a\n\nb"), USER, USER],
+        ),
+        (
+            "messages[].role=system",
+            [_said("system", "a"), USER, _said("developer", [_part("b")])],
+            [_said("system", [_part("a"), _part("b")]), USER],
+        ),
+        (
+            "messages[].image",
+            [_said("user", [_part("a"), IMAGE]), _result(IMAGE)],
+            [_said("user", [_part("a"), SEEN]), _result(SEEN)],
+        ),
+        (
+            "messages[].text",
+            [_said("user", [_part(" "), IMAGE]), _called("{}") | {"content": ""}, RESULT | {"content": ""}],
+            [_said("user", [IMAGE]), _called("{}"), RESULT | {"content": "."}],
+        ),
+        (
+            "messages[].text",
+            [USER, _said("user", [_part("\n") | {"cache_control": {"type": "ephemeral"}}]), _result(_part(""))],
+            [USER, _result(content=".")],
+        ),
+        *(
+            ("messages[].arguments", [_called(given), RESULT], [_called(kept), RESULT])
+            for given, kept in (("", "{}"), ("[]", "{}"), ('{"a": "b', '{"invalid_arguments":"{\\"a\\": \\"b"}'))
+        ),
+        (
+            "messages[].input",
+            [_said("assistant", [_used(["a"])])],
+            [_said("assistant", [_used({"invalid_arguments": '["a"]'})])],
+        ),
+        ("messages[].thought_signature", [_called("{}")], [_called("{}", extra_content=SIGNED)]),
+        (
+            "messages[].tool_call_id=short",
+            [_said("assistant", [_used(id="functions.Read:0")]), _result(tool_use_id="functions.Read:0")],
+            [_said("assistant", [_used(id="9d4d98f9a")]), _result(tool_use_id="9d4d98f9a")],
+        ),
         (TEXTS, [_said("user", [_part("a"), _part("b")])], [_said("user", "a\n\nb")]),
         (TEXTS, [_said("user", [_part("a"), IMAGE])], None),
         (TEXTS, [_said("user", "a"), _said("user", []), _said("user", [{"type": "text", "text": 5}])], None),

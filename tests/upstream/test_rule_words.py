@@ -18,6 +18,9 @@ WORDS: dict[tuple[str, ...], list[str]] = {
         "The last message must have role `user`",
         "No user query found in messages.",
         "The input messages do not contain elements with the role of user",  # Qwen
+        "Expected last role User or Tool (or Assistant with prefix True) for serving but got assistant",  # Mistral
+        "Assistant response prefill is incompatible with enable_thinking.",  # llama.cpp
+        "This model does not support assistant message prefill. The conversation must end with a user message.",
     ],
     ("messages[].text",): [
         "Invalid request: the message at position 1 with role 'assistant' must not be empty",
@@ -26,6 +29,8 @@ WORDS: dict[tuple[str, ...], list[str]] = {
         "text content is empty",  # Moonshot
         "Invalid assistant message: content or tool_calls must be set",  # DeepSeek
         "Unable to submit request because it must have a text parameter.",  # Gemini
+        "messages: text content blocks must be non-empty",  # Copilot and Bedrock, for Claude
+        "messages.1.content.0.text: cache_control cannot be set for empty text blocks",
     ],
     ("messages[].content=some", "messages[].content=text"): [
         "Invalid 'content': 'content' field must be a string or an array of objects."  # LM Studio
@@ -77,12 +82,22 @@ WORDS: dict[tuple[str, ...], list[str]] = {
         "Image inputs are not supported by this model.",
         "Unsupported content type: image_url",
         "unknown variant `image`, expected one of `text`, `tool_use`",
+        "Failed to deserialize: messages[0]: unknown variant `image_url`, expected `text`",  # DeepSeek
+        "image input is not supported - hint: you may need to provide the mmproj",  # llama.cpp
+        "Invalid content type. image_url is only supported by certain models.",  # OpenAI
     ],
     ("messages[].input",): [
         "messages.1.content.0.tool_use.input: Input should be an object",
         "The format of the value at messages.1.content.0.toolUse.input is invalid.",  # Bedrock
         "[500]['ClaudeContentBlockToolResult' object has no attribute 'id'][2026]",  # Zhipu
     ],
+    ("messages[].arguments",): [
+        "invalid params, invalid function arguments json string, tool_call_id: c1 (2013)",  # MiniMax
+        "Failed to parse tool call arguments as JSON",  # llama.cpp
+        "Can only get item pairs from a mapping.",
+    ],
+    ("messages[].thought_signature",): ["Function call is missing a thought_signature in functionCall parts."],
+    ("reasoning_content=back",): ["The `content[].thinking` in the thinking mode must be passed back to the API."],
     ("messages[].image=base64",): ["图片输入格式/解析错误"],
     ("messages[].content=text",): [
         "messages[0].content must be a string",
