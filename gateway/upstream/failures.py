@@ -7,6 +7,7 @@ the upstream's status: the client's request was at fault, or it asks for an unkn
 
 import re
 from collections.abc import Mapping
+from typing import Any
 
 from gateway.domain.advice import REDIRECT_ADVICE, WRONG_PATH_ADVICE
 from gateway.domain.call import FailureKind
@@ -349,10 +350,9 @@ def unreachable(channel: Channel, reason: str, *, sent: bool, lasting: bool = Fa
 
 def too_slow(channel: Channel, deadline: str, seconds: float, *, sent: bool, where: str = "") -> Failure:
     """Returns the failure of an attempt that missed a deadline; ``deadline`` is its name, for example ``connect``."""
-    problem = f"the upstream took too long: {deadline} deadline of {seconds:g} s passed{where}"
-    text, timeout = UpstreamText(f"channel '{channel.name}': {problem}"), _TIMEOUTS.get(deadline, deadline)
-    kind = FailureKind.SLOW if sent else FailureKind.NETWORK
-    return Failure(kind=kind, code=TIMEOUT, text=text, origin=FailureOrigin(), sent=sent, details={"timeout": timeout})
+    problem = f"took too long: {deadline} deadline of {seconds:g} s passed{where}"
+    kind, details = FailureKind.SLOW if sent else FailureKind.NETWORK, {"timeout": _TIMEOUTS.get(deadline, deadline)}
+    return _failure(channel, kind, TIMEOUT, problem, sent=sent, details=details)
 
 
 def bad_response(channel: Channel, reason: str) -> Failure:
@@ -372,8 +372,6 @@ def truncation(channel: Channel, reason: str) -> Failure:
     return _failure(channel, FailureKind.SERVER, "upstream_stream_truncated", problem)
 
 
-def _failure(
-    channel: Channel, kind: FailureKind, code: str, problem: str, *, sent: bool = True, lasting: bool = False
-) -> Failure:
+def _failure(channel: Channel, kind: FailureKind, code: str, problem: str, **facts: Any) -> Failure:
     text = UpstreamText(f"channel '{channel.name}': the upstream {problem}")
-    return Failure(kind=kind, code=code, text=text, origin=FailureOrigin(), sent=sent, lasting=lasting)
+    return Failure(kind=kind, code=code, text=text, origin=FailureOrigin(), **facts)

@@ -129,14 +129,6 @@ class TrackedCall(msgspec.Struct, eq=False):
     """What the last piece added to the arguments, as a JSON string; empty if nothing."""
 
 
-class NamelessCall(msgspec.Struct, eq=False):
-    """The pieces of a call whose name has not come yet."""
-
-    id: str
-    index: int | None
-    pieces: list[bytes]
-
-
 class ToolCallTracker:
     """The tool calls of one choice so far."""
 
@@ -151,8 +143,8 @@ class ToolCallTracker:
         """The call of the last piece; None if its name has not come yet."""
         self._by_index: dict[int, TrackedCall] = {}
         self._by_id: dict[str, TrackedCall] = {}
-        self.nameless: list[NamelessCall] = []
-        """Calls whose name has not come yet."""
+        self.nameless: dict[tuple[str, int | None], list[bytes]] = {}
+        """The pieces of calls whose name has not come yet, by their ids and indexes."""
         self._held_bytes = 0
 
     @property
@@ -211,19 +203,20 @@ class ToolCallTracker:
 
     def _open(self, part: ToolCallPart) -> TrackedCall:
         """Open a call, with the pieces that were held for it."""
-        held = self._pop_nameless(part)
-        part = part if held.pieces else _unwrap(part)
-        upstream_id, number = part.id or held.id, len(self.calls)
+        held_id, held_index = self._nameless_at(part) or ("", None)
+        held = self.nameless.pop((held_id, held_index), [])
+        part = part if held else _unwrap(part)
+        upstream_id, number = part.id or held_id, len(self.calls)
         is_new = bool(upstream_id) and upstream_id not in self._by_id
         call_id = upstream_id if is_new else made_id(self._seed, number)
         call = TrackedCall(number, call_id, part.name, Arguments(), upstream_id)
         self.calls.append(call)
         if is_new:
             self._by_id[upstream_id] = call
-        for index in (part.index, held.index):
+        for index in (part.index, held_index):
             if index is not None:
                 self._by_index[index] = call
-        pieces = [piece for piece in (*held.pieces, part.piece) if piece not in (b"", _EMPTY)]
+        pieces = [piece for piece in (*held, part.piece) if piece not in (b"", _EMPTY)]
         if len(pieces) == 1 and self._is_empty_object(call, part):
             pieces = []
         for piece in pieces:
@@ -240,23 +233,20 @@ class ToolCallTracker:
         call.arguments.empty_object = True
         return True
 
-    def _pop_nameless(self, part: ToolCallPart) -> NamelessCall:
-        """Returns the nameless call that this name belongs to, or an empty one."""
-        for held in self.nameless:
-            if held.id == part.id or (part.index is not None and held.index == part.index) or not part.id:
-                self.nameless.remove(held)
-                return held
-        return NamelessCall(part.id, part.index, [])
+    def _nameless_at(self, part: ToolCallPart) -> tuple[str, int | None] | None:
+        """Returns the id and index of the nameless call that a name belongs to; None if there is no such call."""
+        for id, index in self.nameless:
+            if id == part.id or (part.index is not None and index == part.index) or not part.id:
+                return id, index
+        return None
 
     def _hold(self, part: ToolCallPart) -> None:
-        key = (part.id, part.index)
-        call = next((held for held in self.nameless if (held.id, held.index) == key or not part.id), None)
-        if call is None:
-            call = NamelessCall(part.id, part.index, [])
-            self.nameless.append(call)
+        """Hold a piece, which belongs to the first nameless call if it has no id."""
+        key = (part.id, part.index) if part.id else next(iter(self.nameless), ("", part.index))
+        pieces = self.nameless.setdefault(key, [])
         self._held_bytes += len(part.piece)
         if self._held_bytes <= 1 << 20:
-            call.pieces.append(part.piece)
+            pieces.append(part.piece)
 
 
 def _goes_on(arguments: Arguments, text: str) -> bool:

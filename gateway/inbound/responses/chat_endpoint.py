@@ -44,8 +44,8 @@ class ChatEndpoint(ChatCompletions):
             body, removed = _responses_to_chat(fields)
             parsed = super().parse(msgspec.structs.replace(request, body=body))
             return msgspec.structs.replace(parsed, removed=removed)
-        tools = parsed.fields.get("tools")
-        return _with_nested_tools(parsed) if tools is not None and _has_flat_tool(tools) else parsed
+        tools = rawjson.maybe_objects(parsed.fields.get("tools")) or ()
+        return _with_nested_tools(parsed) if any("name" in tool for tool in tools) else parsed
 
 
 CHAT_ENDPOINT = ChatEndpoint()
@@ -68,22 +68,6 @@ def _responses_to_chat(request: Fields) -> tuple[bytes, tuple[str, ...]]:
         chat_only.pop("stream_options", None)
     removed = tuple(name for name in chat.removed if name not in chat_only)
     return rawjson.encode({**chat_only, **chat.fields}), removed
-
-
-class _ToolShape(msgspec.Struct, gc=False):
-    type: Any = None
-    name: Any = None
-
-
-_SHAPES = msgspec.json.Decoder(list[_ToolShape])
-
-
-def _has_flat_tool(tools: msgspec.Raw) -> bool:
-    """Returns whether a tool is flat. Most requests have no flat tools, so only types and names are parsed."""
-    try:
-        return any(shape.type in _FLAT_TYPES and shape.name is not None for shape in _SHAPES.decode(tools))
-    except ValueError:  # not a list of objects: the upstream refuses it
-        return False
 
 
 def _with_nested_tools(request: InboundRequest) -> InboundRequest:

@@ -88,10 +88,6 @@ class _Item(msgspec.Struct, frozen=True, gc=False):
         return self.type == "reasoning" and rawjson.is_null(self.encrypted_content)
 
 
-class _Event(msgspec.Struct, frozen=True, gc=False):
-    response: msgspec.Raw = NULL
-
-
 class _Answer(msgspec.Struct, frozen=True, gc=False):
     id: str
     output: list[msgspec.Raw]
@@ -102,7 +98,6 @@ class _Answer(msgspec.Struct, frozen=True, gc=False):
 
 _HEAD = msgspec.json.Decoder(_Head)
 _ITEMS = msgspec.json.Decoder(list[_Item])
-_EVENT = msgspec.json.Decoder(_Event)
 _ITEM = msgspec.json.Decoder(_Item)
 _ANSWER = msgspec.json.Decoder(_Answer)
 
@@ -139,8 +134,8 @@ def kept_of(request: RecalledRequest, data: bytes, call: str) -> KeptResponse | 
     """
     try:
         text = _last_event(data)
-        event = _decode(_EVENT, text)
-        body = text if event.response == NULL else bytes(event.response)
+        response = rawjson.fields(text).get("response", NULL)
+        body = text if response == NULL else bytes(response)
         answer = _decode(_ANSWER, body)
         is_own = answer.id.endswith(call)
         items = _items_by_id(answer, seals=is_own)
