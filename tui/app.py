@@ -43,7 +43,7 @@ from tui.key_queue import DIALOG_WORKERS
 from tui.keymap import Keymap
 from tui.pages.base import page_class
 from tui.screens import PageScreen
-from tui.session import ConsoleSession, ServerLauncher
+from tui.session import AttachedServer, ConsoleSession, ServerLauncher
 from tui.text import safe
 from tui.widgets.dialogs import drop_oldest_toasts, toast
 from tui.widgets.footer import Footer
@@ -143,9 +143,9 @@ class Console(ConsoleApp):
     def on_console_feed_starting(self) -> None:
         self.session.link = "starting"
 
-    def on_console_feed_connected(self, event: ConsoleFeed.Connected) -> None:
-        event.attached.client.confirm = partial(global_actions.confirm, self)
-        self.session.attach(event.attached.client, started_here=event.attached.started_here)
+    def on_attached_server(self, server: AttachedServer) -> None:
+        server.client.confirm = partial(global_actions.confirm, self)
+        self.session.attach(server.client, started_here=server.started_here)
 
     def on_console_feed_events_ready(self) -> None:
         events, board = self.feed.take_events(), self.session.board

@@ -26,12 +26,6 @@ class ConsoleFeed:
     class Starting(Message):
         """Posted when no server runs here and one is being started."""
 
-    @dataclass
-    class Connected(Message):
-        """Posted when a server answered; its snapshot will follow."""
-
-        attached: AttachedServer
-
     class EventsReady(Message):
         """Posted when events are waiting: fetch them with ``take_events``."""
 
@@ -68,7 +62,7 @@ class ConsoleFeed:
             self._post(self.Disconnected(error.message, error))
             return
         while True:
-            self._post(self.Connected(attached))
+            self._post(attached)
             self._post(self.Disconnected(await self._listen(attached.client)))
             attached = await self._reconnect()
 

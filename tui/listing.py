@@ -166,6 +166,10 @@ class PageListing(Generic[R]):
         """Returns the command line that ``Y`` copies."""
         return "tollkeeper " + fmt.cli_command(self.noun, "show", safe(self.row_name(row)))
 
+    def list_state(self) -> Content:
+        """Returns what the line above the table begins with, such as whether it follows."""
+        return Content("")
+
     def lead(self, width: int) -> Content:
         """Returns the line above the table, in at most ``width`` cells."""
         raise NotImplementedError

@@ -6,10 +6,12 @@ A ``ServerLauncher`` finds the server of this home, or starts one.
 import os
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import urlsplit
 
 import msgspec
+from textual.message import Message
 
 from gateway.client import control, launch, request
 from gateway.config import DEFAULT_HOST, DEFAULT_PORT, Config
@@ -132,8 +134,9 @@ class ConsoleSession:
         self.board.mark_server_gone()
 
 
-class AttachedServer(msgspec.Struct, frozen=True):
-    """A server that answered."""
+@dataclass
+class AttachedServer(Message):
+    """A server that answered. The feed posts it, and its snapshot will follow."""
 
     client: control.ControlClient
     started_here: bool

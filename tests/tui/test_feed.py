@@ -9,6 +9,7 @@ from gateway.domain.errors import Unavailable
 from gateway.domain.events import AnyEvent, CallSettled, Snapshot
 from tests.tui.stage import FakeClient, FakeLink, call, calls
 from tui.feed import ConsoleFeed
+from tui.session import AttachedServer
 
 M = TypeVar("M", bound=Message)
 
@@ -38,7 +39,7 @@ async def running(link: FakeLink) -> AsyncIterator[tuple[ConsoleFeed, Inbox]]:
 
 async def test_it_attaches_and_gives_the_snapshot() -> None:
     async with running(FakeLink(FakeClient(calls(3)))) as (feed, inbox):
-        assert (await inbox.next(ConsoleFeed.Connected)).attached.started_here
+        assert (await inbox.next(AttachedServer)).started_here
         await inbox.next(ConsoleFeed.EventsReady)
         assert [type(event) for event in feed.take_events()] == [Snapshot]
 
@@ -50,8 +51,8 @@ async def test_a_server_that_runs_already_is_not_said_to_be_started() -> None:
     link.started = True
     async with running(link) as (_, inbox):
         joined = await inbox.next(Message)
-        assert isinstance(joined, ConsoleFeed.Connected)
-        assert not joined.attached.started_here
+        assert isinstance(joined, AttachedServer)
+        assert not joined.started_here
 
 
 async def test_many_events_are_one_message_until_they_are_taken() -> None:
@@ -74,7 +75,7 @@ async def test_a_server_that_goes_away_is_lost_and_found_again() -> None:
         client.end()
         lost = await inbox.next(ConsoleFeed.Disconnected)
         assert (lost.reason, lost.fatal) == ("it stopped", None)
-        assert not (await inbox.next(ConsoleFeed.Connected)).attached.started_here
+        assert not (await inbox.next(AttachedServer)).started_here
 
 
 async def test_a_server_is_started_again_when_asked() -> None:
@@ -86,7 +87,7 @@ async def test_a_server_is_started_again_when_asked() -> None:
         client.end()
         await inbox.next(ConsoleFeed.Disconnected)
         feed.start_server()
-        assert (await inbox.next(ConsoleFeed.Connected)).attached.started_here
+        assert (await inbox.next(AttachedServer)).started_here
 
 
 async def test_no_server_at_the_beginning_is_fatal() -> None:

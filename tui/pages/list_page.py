@@ -315,7 +315,8 @@ class ListPage(ConsolePage, PageListing[R], Generic[R]):
             hints = f": {self.session.key(action)} {effect}"
             hints += f", {self.session.key('list.marked')} shows all rows" if self.shows_marked else ""
             marked = f" {len(self.table.marks)} marked{hints}  " if self.table.marks else ""
-            lead = content((marked, "live"), self.lead(self.size.width - len(marked)))
+            start = content(self.list_state(), (marked, "live"))
+            lead = start + self.lead(self.size.width - start.cell_length)
         self.query_one(LeadLine).show(lead, whole=bool(self.complaint))
 
     def draw_detail(self) -> None:

@@ -30,7 +30,6 @@ from tui.pages.live_source import FOUND_LIMIT, LiveSource, count_unseen, load_fo
 from tui.receipt import has_no_price, mark_of, receipt, tone_of
 from tui.session import ConsoleSession
 from tui.text import LIMIT, Part, content, fit_groups, lines, safe
-from tui.widgets.text_block import LeadLine
 
 GUIDE = (
     "{2} your tokens: there {tokens.connect} shows what to paste and makes a test call",
@@ -261,16 +260,6 @@ class LivePage(LiveListing, ListPage[CallView]):
         if not self._fetching and self.session.link == "attached" and self._needs_more():  # one request at a time
             self._fetching = True
             self.run_worker(self._load(), group="history", exit_on_error=True)
-
-    def draw_lead(self) -> None:
-        if self.complaint:
-            super().draw_lead()
-            return
-        state = self.list_state()
-        if (marks := len(self.table.marks)) and not self.shows_marked:
-            state += content((f"  {marks} marked: {self.session.key('live.cancel')} ends those that run", "live"))
-        rates = self.lead(self.size.width - state.cell_length)
-        self.query_one(LeadLine).show(Content.assemble(state, rates))
 
     def list_state(self) -> Content:
         """Returns whether the list follows new calls, how many calls it has, and how many are out of sight."""
