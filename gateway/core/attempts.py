@@ -7,7 +7,7 @@ Long: a call's way through channels, repetitions and translation is read in one 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import formatdate
@@ -23,7 +23,7 @@ from gateway.core.chooser import Chooser, no_channel, unaffordable_text
 from gateway.core.clock import Clock
 from gateway.core.latency import LatencyStats
 from gateway.core.model_entry import ModelEntry, Route
-from gateway.core.preparation import Preparer, Result, Worker
+from gateway.core.preparation import Preparer
 from gateway.core.progress import ProgressReporter
 from gateway.core.retry import NextStep, RetryState, fault_of, is_refused, is_too_long
 from gateway.core.routing import RouteChoice
@@ -266,7 +266,7 @@ class Attempts:
             call.attempt.parts += 1
             call.attempt.reply_headers = order.screen.headers(reply.headers)
         body = b"[" + b",".join(bodies) + b"]"
-        whole = await _run(self.preparer.worker, len(body), partial(adapter.whole, body, order, channel))
+        whole = await self.preparer.worker.run_sized(len(body), partial(adapter.whole, body, order, channel))
         call.attempt.parts = 0
         call.share.set_size(len(whole.body))
         call.delivery.first_byte = self.clock.mono()
@@ -280,7 +280,7 @@ class Attempts:
             await _raise_failure(call, adapter, channel, reply, self.clock.wall())
         if not order.stream:
             body = await reply.read(call.context.origin.api.answer_limit, call.share)
-            whole = await _run(self.preparer.worker, len(body), partial(adapter.whole, body, order, channel))
+            whole = await self.preparer.worker.run_sized(len(body), partial(adapter.whole, body, order, channel))
             # a body that is still to be rendered takes at most what was read
             call.share.set_size(len(whole.body) or call.share.size)
             call.delivery.first_byte = self.clock.mono()
@@ -306,7 +306,7 @@ class Attempts:
             if stream.held > UNCOUNTED or call.share.counted:
                 await call.share.wait_to_read(SLICE, stream.held)
         else:
-            if content := await _run(self.preparer.worker, stream.held, stream.end):
+            if content := await self.preparer.worker.run_sized(stream.held, stream.end):
                 await _send_content(call, content, stream.held, self.clock)
         if stream.failure is not None:
             raise AttemptFailed(stream.failure)
@@ -353,11 +353,6 @@ class Attempts:
                 model=route.served.name if route.served.name != call.context.request.model else "",
             )
         )
-
-
-async def _run(worker: Worker, size: int, work: Callable[[], Result]) -> Result:
-    """Returns the result of work whose time grows with a body of this size: in the worker if that is large."""
-    return work() if size <= UNCOUNTED else await worker.run(work)
 
 
 async def _send_content(call: Call, content: bytes, held: int, clock: Clock) -> None:

@@ -44,7 +44,7 @@ from gateway.domain.settings import Durability
 from gateway.domain.text import plain
 from gateway.domain.token import Token
 from gateway.domain.units import TokenId
-from gateway.domain.usage import COUNTED_HERE
+from gateway.domain.usage import COUNTED_HERE, NOTHING
 from gateway.inbound.api import HttpRequest, InboundRequest, is_large, parse_large
 from gateway.store.books import Books
 from gateway.store.inflight import withheld_error
@@ -239,7 +239,8 @@ class Pipeline:
         if not isinstance(answer, WholeAnswer):
             await self._finish(call, status, _end_of_stream(call, answer))
             return
-        parts = answer.parts(call.result.usage)
+        write = partial(answer.parts, call.result.usage)
+        parts = await self.worker.run_sized(0 if answer.body else call.share.size, write)
         is_large = sum(map(len, parts)) > UNCOUNTED
         # the records and answers of several calls may be written together, in the loop's next turn
         syncs_each_call = context.catalog.registry.settings.durability is Durability.CALL
@@ -283,16 +284,15 @@ class Pipeline:
         """Settle a call that failed: the client is charged for what it got.
 
         A plain call whose client left is charged its prompt, because its upstream was at work. So is a call whose
-        answer was abandoned for lack of memory before any of it was sent.
+        answer was abandoned for lack of memory before any of it was sent. An answer that came whole is charged in full.
         """
         context, result, meter = call.context, call.result, self.meter
         result.outcome = outcome_of(call)
         has_left = result.ended_by is Outcome.CLIENT_CLOSED and not context.request.stream
         is_abandoned = isinstance(result.error, AnswerMemoryFull) and not call.delivery.content_sent
-        if (has_left or is_abandoned) and result.attempts:
-            result.usage = meter.prompt_usage(call)
-        else:
-            result.usage = meter.partial_usage(call)
+        if result.usage is NOTHING:  # otherwise the answer had come, and was being written
+            is_prompt_read = (has_left or is_abandoned) and result.attempts
+            result.usage = meter.prompt_usage(call) if is_prompt_read else meter.partial_usage(call)
         if (stream := call.attempt.stream) is not None:
             state = stream.state
             result.finish, result.upstream_id, result.marks = state.finish, state.upstream_id, state.marks

@@ -16,6 +16,7 @@ from typing import TypeVar
 
 import msgspec
 
+from gateway.core.answer_memory import UNCOUNTED
 from gateway.core.call import Call
 from gateway.core.model_entry import Route
 from gateway.core.quota import affordable_output, need_of
@@ -53,6 +54,10 @@ class Worker:
             if not future.cancel():
                 await asyncio.wait([waiting])
             raise
+
+    async def run_sized(self, size: int, work: Callable[[], Result]) -> Result:
+        """Returns the result of work whose time grows with an answer of this size: in the thread if that is large."""
+        return work() if size <= UNCOUNTED else await self.run(work)
 
     def close(self) -> None:
         self._thread.shutdown(wait=False, cancel_futures=True)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -248,6 +249,50 @@ async def test_no_identifier_from_it_is_passed_on(up: Rig, size: int) -> None:
     with pytest.raises(UpstreamError) as passed:
         await up.run(hiding(size))
     assert passed.value.code == plan
+
+
+EVENT = b'data: {"choices": [{"index": 0, "delta": {"content": "a piece"}, "finish_reason": null}]}\n\n'
+END = (
+    b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],'
+    b'"usage":{"prompt_tokens":9,"completion_tokens":7}}\n\n'
+)
+
+
+async def test_the_loop_turns_while_a_long_stream_becomes_a_whole_answer(up: Rig) -> None:
+    up.channel(answer=lambda: FakeReply(EVENT * 150_000 + END))
+    longest, running = 0.0, True
+
+    def turn(before: float) -> None:
+        nonlocal longest
+        longest = max(longest, time.thread_time() - before)
+        if running:
+            asyncio.get_running_loop().call_later(0.001, turn, time.thread_time())
+
+    turn(time.thread_time())
+    answered = await up.call()
+    await asyncio.sleep(0.01)
+    running = False
+    assert len(json.loads(answered.body)["choices"][0]["message"]["content"]) == 1_050_000
+    assert longest < 0.08  # it took 0.2 s
+
+
+async def test_an_answer_that_came_is_charged_when_its_call_ends_while_it_is_written(up: Rig) -> None:
+    reply = FakeReply(EVENT * 1000 + END)
+    up.channel(answer=lambda: reply)
+    task = up.start()
+    await until(lambda: reply.end)
+    held = Held(up)  # it waits until the answer is read, and then the answer until it goes on
+    (running,) = up.live.calls.values()
+    for _ in range(1000):
+        if running.result.attempts:
+            break
+        await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await held.end()
+    assert (up.record.status, up.record.input, up.record.output) == (499, 9, 7)
+    assert up.record.cost == 9 * 2_500 + 7 * 10_000
 
 
 async def test_an_attempt_is_noted_whose_client_leaves_while_its_error_is_read(up: Rig) -> None:
