@@ -174,9 +174,7 @@ class Attempts:
                     answer = await self._answer_as_response(call, order, route, need)
                     if answer is not None:
                         return answer
-                repaired = None
-                if plan.repair is not None:
-                    repaired = await self.preparer.run(call, partial(plan.repair, plan.order, failure))
+                repaired = await self.preparer.repair(call, plan, route.channel, failure)
                 if repaired is not None:
                     plan = msgspec.structs.replace(plan, order=repaired)
                 elif not await self.preparer.learn(call, plan.order, route, failure, used):

@@ -158,13 +158,18 @@ class Preparer:
         return self.learned.of(route.channel.id, route.served, self.wall()) if self.learned.refusals else NOTHING
 
     async def learn(self, call: Call, order: Order, route: Route, failure: Failure, used: LearnedRefusals) -> bool:
-        """Remember parameters that the upstream rejected by name, or forget the reasoning that it refused. Returns
-        whether to call again without them. The failed request was written with ``used``.
+        """Remember parameters that the upstream rejected by name. Returns whether to call again without them.
+
+        The failed request was written with ``used``.
         """
-        if self.responses.forget_reasoning(order, route.channel, failure):
-            return True
         lesson = await self.run(call, partial(lesson_in, order, route.channel, failure, used))
         return self.learned.learn(route.channel, route.served, lesson, self.wall(), used=used)
+
+    async def repair(self, call: Call, plan: AttemptPlan, channel: Channel, failure: Failure) -> Order | None:
+        """Returns the order as its API or its dialect repairs it after a failure; None if neither does."""
+        dialect = self.responses if channel.dialect is Dialect.OPENAI else self.adapter_of(channel.dialect)
+        repair = plan.repair or partial(dialect.repair, channel)
+        return await self.run(call, partial(repair, plan.order, failure))
 
     def learn_lack(self, call: Call, route: Route, failure: Failure) -> None:
         """Remember that the channel lacks the client's API, or kinds of content, so that such calls are translated."""

@@ -190,6 +190,17 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
         thoughts = [thought for turn in self.turns for thought in turn.thoughts]
         return list(dict.fromkeys(thought.name for thought in thoughts if not reads(thought)))
 
+    def without_signatures(self) -> "Conversation":
+        """Returns the conversation with thoughts that no vendor has signed."""
+
+        def without_signature(block: Block) -> Block:
+            return msgspec.structs.replace(block, signed=()) if isinstance(block, ThoughtPart) else block
+
+        turns = [
+            msgspec.structs.replace(turn, blocks=tuple(map(without_signature, turn.blocks))) for turn in self.turns
+        ]
+        return msgspec.structs.replace(self, turns=tuple(turns))
+
     @property
     def cached(self) -> bool:
         """Returns whether the client sets cache breakpoints."""

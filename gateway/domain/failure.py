@@ -102,6 +102,12 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     verbatim: UpstreamText = NO_TEXT
     """The body as received, for clients that act on the text of their vendor; see ``UpstreamError.verbatim``."""
 
+    @property
+    def words(self) -> str:
+        """Returns the upstream's code and words, which no client may see as they are."""
+        code = self.origin.code.apply(str) if self.origin is not None else ""
+        return f"{code} {self.verbatim.apply(str) or self.text.apply(str)}"
+
 
 class AttemptFailed(Exception):
     """An attempt failed. It has a Failure but no text; ``redaction`` converts it to an UpstreamError."""

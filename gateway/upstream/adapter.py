@@ -20,7 +20,7 @@ from gateway.domain.rawjson import Fields
 from gateway.domain.sse import SSEEvent
 from gateway.domain.usage import Usage, as_object
 from gateway.upstream.answer_state import AnswerState
-from gateway.upstream.call_memory import CallMemory
+from gateway.upstream.call_memory import THOUGHTS_REFUSED, CallMemory
 from gateway.upstream.error_body import excerpt, read_error
 from gateway.upstream.failures import bad_response, classify
 from gateway.upstream.translation import NameRules
@@ -193,6 +193,17 @@ class ChannelDialect(DialectAdapter):
         failure = classify(channel, status, read_error(body), headers)
         names = dict.fromkeys(self.own_names.get(name, name) for name in failure.parameters)
         return msgspec.structs.replace(failure, parameters=tuple(names))
+
+    def repair(self, channel: Channel, order: Order, failure: Failure) -> Order | None:
+        """Returns the order without the thoughts that the upstream refused, and forgets them; None if it has none."""
+        conversation = order.conversation
+        if conversation is None or not THOUGHTS_REFUSED.search(failure.words):
+            return None
+        known = self._memory.forget(order.owner, {call.id for turn in conversation.turns for call in turn.calls})
+        unsigned = conversation if channel.strict else conversation.without_signatures()
+        if unsigned == conversation and not known:
+            return None
+        return msgspec.structs.replace(order, conversation=unsigned)
 
     def output_limit(self, fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
         """Returns the maximum output that a request allows; ``fields`` include the owner's parameters."""

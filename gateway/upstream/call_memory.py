@@ -9,7 +9,7 @@ thread for large work add values, one at a time; they may recall one at any mome
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 
 import msgspec
@@ -22,6 +22,16 @@ _CALL_WORDS = (b'"tool_calls"', b'"tool_use"', b'"function_call"')
 _CALL_ID = re.compile(rb'"(?:call_)?id"\s*:\s*("(?:[^"\\]|\\.)*")')
 
 
+THOUGHTS_REFUSED = re.compile(
+    r"invalid `(?:signature|data)` in `|thinking\.signature: field required|thinking block must contain thinking"
+    r"|must start with a thinking block|first block must be `thinking`"
+    r"|assistant message cannot be (?:`thinking`|modified)"
+    r"|invalid_encrypted_content|encrypted.content\W.{0,200}?\b(?:not issued|not be (?:verified|decrypted|decoded))"
+    r"|was provided without its required",
+    re.IGNORECASE,
+)
+"""Matches refusals of thoughts by Anthropic and OpenAI: they are missing, not signed, another maker's or account's, or
+come after something else than before, such as a system prompt with another time."""
 Recall = Callable[[str], bytes]
 """Returns what is kept for a tool call, by its id, or empty bytes."""
 
@@ -69,6 +79,13 @@ class CallMemory:
         with suppress(KeyError):
             self._values.move_to_end(place)
         return value if len(value) <= self._longest.get(call_id, 0) else b""
+
+    def forget(self, owner: str, call_ids: Collection[str]) -> bool:
+        """Forget the values of calls. Returns whether there were any."""
+        places = [place for place in tuple(self._values) if place[0] == owner and place[1] in call_ids]
+        for _, call_id, key in places:
+            self.remember(owner, call_id, b"", key)
+        return bool(places)
 
     def tokens_for(self, fields: Mapping[str, msgspec.Raw]) -> int:
         """Returns the maximum input tokens that values of a request's tool calls add, counted once for each call."""

@@ -220,12 +220,7 @@ PRESETS = {
             heeds_tool_choice=False,
             responses=True,
         ),
-        _local(
-            "lmstudio",
-            1234,
-            rules=(ROLE, NO_JSON),
-            responses=True,
-        ),
+        _local("lmstudio", 1234, rules=(ROLE, NO_JSON), responses=True),
         _local("llamacpp", 8080, rules=(ROLE,)),
         _local("vllm", 8000, rules=(ROLE,), responses=True),
         _local("jan", 1337, rules=(ROLE,)),

@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from gateway.domain.channel import Dialect
+from gateway.upstream.openai.responses import ENCRYPTED
 from tests.fakes.gateway import Gateway
+from tests.fakes.messages import message, text_block
 from tests.fakes.obedient import obey
 from tests.fakes.provider import Provider
 from tests.fakes.replies import Doc, dumps, reply
@@ -364,6 +366,47 @@ async def test_thoughts_that_another_vendor_signed_are_left_out(
     answer = await gateway.client.ask("POST", "/v1/messages", dumps(body))
     assert (answer.status, answer.head.get("x-gateway-dropped-params")) == (200, "messages[].thinking,thinking")
     assert provider.last.json == {**PLAIN, "messages": [*asked, _assistant(call), result]}
+
+
+THOUGHT: Doc = {"type": "thinking", "thinking": "Hm.", "signature": "s"}
+TOOL_USE: Doc = {"type": "tool_use", "id": "t1", "name": "f", "input": {}}
+BOUND = (
+    "messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound to a different conversation. "
+    'Remove the block, or set `thinking.block_binding.prefix_mismatch_behavior` to "drop_block".'
+)
+"""What Claude says since Fable 5.1 if something before a thought has changed, such as the time in a system prompt."""
+
+
+@pytest.mark.parametrize("strict", [False, True])
+async def test_thoughts_that_a_chat_did_not_send_are_forgotten(
+    gateway: Gateway, provider: Provider, *, strict: bool
+) -> None:
+    gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC, strict=strict)
+    provider.on("m", reply(message(THOUGHT, TOOL_USE, stop="tool_use")), reply(refusal(BOUND), status=400), obey)
+    asked: Doc = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
+    first = await gateway.client.ask("POST", "/v1/chat/completions", dumps(asked))
+    said = {"role": "assistant", "tool_calls": json.loads(first.body)["choices"][0]["message"]["tool_calls"]}
+    asked["messages"] += [said, {"role": "tool", "tool_call_id": "t1", "content": "x"}]
+    for number in (3, 4):
+        answer = await gateway.client.ask("POST", "/v1/chat/completions", dumps(asked))
+        assert (answer.status, len(provider.exchanges)) == (200, number)
+        assert provider.last.json["messages"][1]["content"] == [TOOL_USE]
+
+
+@pytest.mark.parametrize("strict", [False, True])
+async def test_thoughts_that_a_response_sent_back_are_left_out(
+    gateway: Gateway, provider: Provider, *, strict: bool
+) -> None:
+    gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC, strict=strict)
+    provider.on("m", reply(message(THOUGHT, text_block())), reply(refusal(BOUND), status=400), obey)
+    asked: Doc = {"model": "m", "input": [{"role": "user", "content": "Hi"}], "store": False}
+    first = await gateway.client.ask("POST", "/v1/responses", dumps(asked | {"include": [ENCRYPTED]}))
+    asked["input"] += [*json.loads(first.body)["output"], {"role": "user", "content": "Go on."}]
+    answer = await gateway.client.ask("POST", "/v1/responses", dumps(asked))
+    assert (answer.status, len(provider.exchanges)) == ((400, 2) if strict else (200, 3))
+    sent = provider.last.json["messages"][1]["content"]
+    assert sent == [*([THOUGHT] if strict else []), {"type": "text", "text": "Hello"}]
+    assert answer.head.get("x-gateway-dropped-params") == ("" if strict else "input[].reasoning")
 
 
 @pytest.mark.parametrize(

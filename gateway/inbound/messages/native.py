@@ -39,6 +39,7 @@ from gateway.inbound.messages.tools import TOOL_CHANGE_TYPES, USUAL_BLOCKS, chan
 from gateway.inbound.relay import NativeStream, lower_cap, native_body, native_failure, native_headers
 from gateway.upstream.adapter import Adapter, DialectAdapter, WholeAnswer, failing_attempt
 from gateway.upstream.anthropic.dialect import request_headers, root
+from gateway.upstream.call_memory import THOUGHTS_REFUSED
 from gateway.upstream.efforts import EFFORT, FORMS_REFUSED, lower_budget
 from gateway.upstream.failures import REJECTED
 from gateway.upstream.message_rules import NO_SYSTEM_TURNS, SYSTEM_FIRST, THOUGHTS, with_each_part
@@ -237,13 +238,6 @@ some only the beta; Kimi names nothing."""
 _DEFERRED_BETA = re.compile(r"tool-search-tool-|advanced-tool-use-|mid-conversation-tool-changes-")
 """Matches the betas that allow deferred tools and changes of tools."""
 _DEFERRED_PARTS = re.compile(rb'"(?:defer_loading|tool_reference|tool_addition|tool_removal)"')
-_THOUGHT_REFUSED = re.compile(
-    r"invalid `(?:signature|data)` in `|thinking\.signature: field required|thinking block must contain thinking"
-    r"|must start with a thinking block|first block must be `thinking`"
-    r"|assistant message cannot be (?:`thinking`|modified)",
-    re.IGNORECASE,
-)
-"""Matches refusals of thoughts that are missing, are not signed, or are signed by another maker, such as Kimi."""
 _BLOCK_REFUSED = re.compile(
     r"content\S{0,40} (?:Input tag '(\w+)' found using 'type'|(?:unknown variant|.{0,60}invalid value:) [`'](\w+))"
     r"|'content'[^{}]{0,80}'type'\)[^{}]{0,300}'input': '(\w+)'|()invalid request error",
@@ -284,7 +278,7 @@ def _block_change(message: str) -> tuple[str, Callable[[Any], Any]]:
         return f"messages[].{refused or 'content'}", partial(_describe_if_refused, refused)
     if "media type" in message:
         return "messages[].media_type", _with_true_type
-    if _THOUGHT_REFUSED.search(message):
+    if THOUGHTS_REFUSED.search(message):
         return "messages[].thinking", _drop_thought
     raise ValueError("it is not about blocks")
 

@@ -27,13 +27,7 @@ from gateway.inbound.relay import NativeStream
 from gateway.inbound.rendering import RenderedStream, RenderingAdapter
 from gateway.inbound.responses.compaction import plan_compaction
 from gateway.inbound.responses.reader import ResponsesReader
-from gateway.inbound.responses.relay import (
-    KIND_FIELDS,
-    ResponsesRelay,
-    model_kind,
-    native_order,
-    repaired_order,
-)
+from gateway.inbound.responses.relay import KIND_FIELDS, ResponsesRelay, model_kind, native_order, repaired_order
 from gateway.inbound.responses.render import ResponseRenderer
 from gateway.inbound.responses.request import (
     ResponsesFields,

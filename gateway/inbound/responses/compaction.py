@@ -11,14 +11,7 @@ from http import HTTPStatus
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.domain.answer import (
-    AnswerBegan,
-    AnswerEvent,
-    AnswerFinished,
-    BlockKind,
-    Piece,
-    join_strings,
-)
+from gateway.domain.answer import AnswerBegan, AnswerEvent, AnswerFinished, BlockKind, Piece, join_strings
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.failure import Failure
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
@@ -112,12 +105,7 @@ class CompactRelay(ResponsesRelay):
 
 
 def plan_compaction(
-    order: Order,
-    channel: Channel,
-    chat: DialectAdapter,
-    *,
-    lacks_api: bool,
-    at_path: bool,
+    order: Order, channel: Channel, chat: DialectAdapter, *, lacks_api: bool, at_path: bool
 ) -> AttemptPlan:
     """Returns how a conversation is compacted at a channel. Raises BadRequest."""
     order, params = msgspec.structs.replace(order, marks=(COMPACTION,)), read_fields(order.fields)

@@ -28,11 +28,12 @@ from gateway.inbound.responses.native_events import items_in
 from gateway.inbound.responses.reader import ResponsesReader
 from gateway.inbound.responses.summary import COMPACTIONS, summary_in
 from gateway.upstream.adapter import Adapter, RequestWriter, WholeAnswer, failing_attempt, whole_answer
+from gateway.upstream.call_memory import THOUGHTS_REFUSED
 from gateway.upstream.error_body import ErrorBody, read_error
 from gateway.upstream.failures import REJECTED
 from gateway.upstream.null_values import NULLS
 from gateway.upstream.openai.dialect import MIN_LIMIT, endpoint
-from gateway.upstream.openai.responses import NOT_CONVERTED, PATH, refuses_reasoning
+from gateway.upstream.openai.responses import NOT_CONVERTED, PATH
 from gateway.upstream.openai.responses_reader import OutputReader
 from gateway.upstream.overrides import with_parameters
 from gateway.upstream.request_rules import fit_request, is_rule
@@ -117,11 +118,11 @@ def native_order(order: Order, overrides: Overrides | None) -> Order:
 
 def repaired_order(order: Order, failure: Failure) -> Order | None:
     """Returns the request without what the upstream refuses in its items; None if it would not help."""
-    message = failure.verbatim.apply(str) or failure.text.apply(str)
+    message = failure.words
     items = rawjson.maybe_objects(order.fields.get("input")) or []
     if (lone := _FOLLOWED_BY_NOTHING.search(message)) and any(_has_id(item, lone[1]) for item in items):
         name, kept = "reasoning_dropped", [item for item in items if not _has_id(item, lone[1])]
-    elif refuses_reasoning(failure):
+    elif THOUGHTS_REFUSED.search(message):
         others = [item for item in items if rawjson.maybe(item.get("type")) != "reasoning"]
         name, kept = "reasoning_dropped", [_without_field(item, "id") for item in others]
     elif field := _FIELD_REFUSED.search(message):
@@ -251,7 +252,7 @@ class ResponsesRelay(Adapter):
         error = read_error(body)
         if not failure.sent or NOT_CONVERTED.search(f"{error.message} {error.code}"):
             return msgspec.structs.replace(failure, may_lack_api=True, refused_kinds=(model_kind(self._sent),))
-        is_about_items = refuses_reasoning(failure) or _FIELD_REFUSED.search(error.message)
+        is_about_items = THOUGHTS_REFUSED.search(failure.words) or _FIELD_REFUSED.search(error.message)
         is_repairable = is_about_items or not {NULLS}.issuperset(failure.parameters)
         vendor = vendor_of(channel)
         if is_repairable or vendor.name in _MAKERS:

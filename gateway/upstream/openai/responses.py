@@ -47,11 +47,6 @@ from gateway.upstream.translation import NameRules, Parameters, refusal_of, sche
 PATH = "/responses"
 ENCRYPTED = "reasoning.encrypted_content"
 """What ``include`` asks for: reasoning that only its account can read."""
-_REASONING_REFUSED = re.compile(
-    r"encrypted.content\W.{0,200}?\b(?:not issued|not be (?:verified|decrypted|decoded))"
-    r"|was provided without its required"
-)
-"""Matches refusals of reasoning that another account encrypted, or that was separated from the item after it."""
 _CALL_IDS = NameRules(valid=re.compile(".{1,64}", re.DOTALL), invalid_character=re.compile("(?!)"), max_length=64)
 _SHARED_PARAMETERS = (
     *("temperature", "top_p", "top_logprobs", "service_tier", "metadata", "store", "user", "safety_identifier"),
@@ -100,23 +95,6 @@ class ResponsesDialect(ChannelDialect):
         error = read_error(body)
         is_lacking = lacks_path(failure) or not failure.sent or NOT_CONVERTED.search(f"{error.message} {error.code}")
         return msgspec.structs.replace(failure, needs_responses=ResponsesNeed.NOTHING) if is_lacking else failure
-
-    def forget_reasoning(self, order: Order, channel: Channel, failure: Failure) -> bool:
-        """Forget the reasoning before a conversation's calls if it is refused. Returns whether there was any."""
-        if order.conversation is None or not refuses_reasoning(failure):
-            return False
-        ids, key = [call.id for turn in order.conversation.turns for call in turn.calls], account_of(channel)
-        known = [id for id in ids if self._memory.recall(order.owner, id, key)]
-        for id in known:
-            self._memory.remember(order.owner, id, b"", key)
-        return bool(known)
-
-
-def refuses_reasoning(failure: Failure) -> bool:
-    """Returns whether an upstream refuses encrypted reasoning, for example because it is another account's."""
-    code = failure.origin.code.apply(str) if failure.origin is not None else ""
-    message = failure.verbatim.apply(str) or failure.text.apply(str)
-    return code == "invalid_encrypted_content" or _REASONING_REFUSED.search(message) is not None
 
 
 def _output_limit(cap: int | None, served: ServedModel, budget: int | None) -> int | None:
