@@ -4,6 +4,7 @@ import json
 from itertools import groupby
 from typing import Any
 
+import msgspec
 import pytest
 
 from gateway.domain.answer import SealKind, parse_seal
@@ -245,7 +246,9 @@ def test_the_answer_says_that_nothing_is_stored() -> None:
     assert answer(chat.HI, finish(), store=True).response["store"] is False
 
 
-def test_the_request_is_repeated_in_the_response() -> None:
+@pytest.mark.parametrize("indent", [None, 2])
+def test_the_request_is_repeated_in_the_response(indent: int | None) -> None:
+    """On one line, however it was written: langchain4j writes it on several."""
     given: dict[str, Any] = {
         "instructions": "be brief",
         "metadata": {"a": "b"},
@@ -257,7 +260,8 @@ def test_the_request_is_repeated_in_the_response() -> None:
         "tool_choice": "required",
         "parallel_tool_calls": False,
     }
-    response = answer(chat.HI, finish(), **given).response
+    sent = {name: msgspec.Raw(json.dumps(value, indent=indent).encode()) for name, value in given.items()}
+    response = answer(chat.HI, finish(), **sent).response
     assert {name: response[name] for name in given} == given
 
 
