@@ -66,9 +66,6 @@ class Client(Protocol):
     async def fail(self, error: GatewayError, before: bytes = b"", stream: AnswerStream | None = None) -> None:
         """End a begun stream with ``before`` and an error event, but no ``[DONE]``. ``stream`` is the begun answer."""
 
-    def cut(self) -> None:
-        """Close the connection immediately."""
-
 
 class CallOrigin(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Who made the call, when, and through what API."""
@@ -228,17 +225,17 @@ class Call:
     async def send(self, data: Buffer, now: float, *, last: bool = False) -> None:
         """Send bytes to the client, after the head if that was not sent. ``last``: they end the answer.
 
-        ``LiveCalls`` ends the call if the client stops reading. Raises ConnectionError if the client is gone.
+        Raises ConnectionError if the client is gone, or stops reading.
         """
         client, delivery = self.context.client, self.delivery
-        delivery.writing_since = delivery.last_write = now
+        delivery.writing, delivery.last_write = True, now
         if not client.begun:
             await client.begin(self.answer_headers(), more=True)
         if last:
             await client.finish(data)
         else:
             await client.write(data)
-        delivery.writing_since = None
+        delivery.writing = False
 
     def end(self, outcome: Outcome) -> None:
         """End the call from outside, with this outcome: its task is cancelled."""

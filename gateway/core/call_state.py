@@ -66,8 +66,8 @@ class Delivery(msgspec.Struct):
 
     last_write: float
     """When the last write began; before the first one, when the call began."""
-    writing_since: float | None = None
-    """Set while a write waits for the client."""
+    writing: bool = False
+    """Whether a write waits for the client."""
     deadline: float | None = None
     """When a plain call ends; None for a stream."""
     first_byte: float | None = None

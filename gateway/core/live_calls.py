@@ -1,8 +1,7 @@
 """LiveCalls: the running calls, and the timer that checks them.
 
 Once a second, and only while calls run, the timer sends keep-alives to silent streams and the heads of streams whose
-upstream is slow to begin. It ends calls that are past their deadline or whose client has stopped reading, and frees
-memory through ``on_tick``.
+upstream is slow to begin. It ends calls that are past their deadline, and frees memory through ``on_tick``.
 
 The head of a stream waits for the upstream's first event: until then another channel may answer, or none, and the
 status and the ``x-gateway-*`` headers say which. Clients wait for minutes; some proxies close silent connections.
@@ -21,19 +20,17 @@ from gateway.domain.units import CallId
 
 
 class CallDeadlines(msgspec.Struct, frozen=True, kw_only=True):
-    """How long a client waits for the parts of an answer, and we for the client, in seconds."""
+    """How long a client waits for the parts of an answer, in seconds."""
 
     first_event: float = 45.0
     """The time after which the head of a stream is sent even if the upstream has not begun."""
     keep_alive: float = 15.0
     """How long a stream that has begun may be silent before it gets a keep-alive comment."""
-    stall: float = 30.0
-    """How long one write may wait for a client that does not read."""
     tick: float = 1.0
 
 
 class LiveCalls:
-    """The running calls. One timer keeps their streams alive, and ends the calls whose clients do not read."""
+    """The running calls. One timer keeps their streams alive, and ends the calls that take too long."""
 
     def __init__(self, mono: Callable[[], float], tasks: Tasks, deadlines: CallDeadlines) -> None:
         self._mono = mono
@@ -110,11 +107,7 @@ class LiveCalls:
             self.report(call)  # otherwise this piece is reported with the next one, which may take long
         if delivery.deadline is not None and now >= delivery.deadline:
             call.end(Outcome.TIMEOUT)
-        elif delivery.writing_since is not None:
-            if now - delivery.writing_since >= self._deadlines.stall:
-                call.context.client.cut()
-                call.end(Outcome.CLIENT_CLOSED)
-        elif self._needs_keep_alive(call, now):
+        elif not delivery.writing and self._needs_keep_alive(call, now):
             self._tasks.spawn(self._keep_alive(call), f"keep-alive {call.context.origin.id}")
 
     def _needs_keep_alive(self, call: Call, now: float) -> bool:

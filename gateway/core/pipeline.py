@@ -219,7 +219,6 @@ class Pipeline:
                 await self.books.wait_until_synced()
         if not context.client.begun:
             raise call.take_error()
-        call.delivery.writing_since = self.clock.mono()
         await context.client.fail(result.error, call.late_facts(), call.attempt.stream)
 
     async def _answer_and_settle(self, call: Call, admission: Admission, first: RouteChoice) -> None:

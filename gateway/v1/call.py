@@ -47,10 +47,6 @@ class RequestClient(Client):
         except ConnectionError:
             self.gone = True
 
-    def cut(self) -> None:
-        if self._request.transport is not None:
-            self._request.transport.abort()
-
     def note_gone(self) -> None:
         """Note that the connection is lost, and tell the call."""
         if not self.gone:

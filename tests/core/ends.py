@@ -165,7 +165,6 @@ class FakeClient:
         self.body = b""
         self.error: GatewayError | None = None
         """The error event that ended the stream."""
-        self.was_cut = False
         self.may_wait = False
         self.due: Answered | None = None
         """The answer that goes out in the loop's next turn."""
@@ -215,10 +214,6 @@ class FakeClient:
             return
         self.body += before
         self.error = error
-
-    def cut(self) -> None:
-        self.was_cut = True
-        self.leave()
 
     def leave(self) -> None:
         self.gone = True

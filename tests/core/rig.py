@@ -46,7 +46,7 @@ from tests.core.clocks import Watch
 from tests.core.ends import Answered, FakeClient, FakeUpstreams
 from tests.fakes.audit import verify
 
-QUICK = CallDeadlines(first_event=2.0, keep_alive=3.0, stall=5.0, tick=3600)
+QUICK = CallDeadlines(first_event=2.0, keep_alive=3.0, tick=3600)
 """Judged by the clock in the test's hands, and looked at when the test says so."""
 
 

@@ -5,9 +5,9 @@ import asyncio
 import psutil
 import pytest
 
-from gateway.core.live_calls import CallDeadlines
 from gateway.domain.call import Outcome
 from gateway.domain.usage import UsageSource
+from gateway.web import connection
 from tests.fakes.client import read_answer
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Provider
@@ -64,9 +64,10 @@ async def test_gone_at_any_moment_settles_once(gateway: Gateway, provider: Provi
 class TestStall:
     """The write limit is cut from 30 s to 0.3 s."""
 
-    @pytest.fixture
-    def patience(self) -> CallDeadlines:
-        return CallDeadlines(stall=0.3, tick=0.02)
+    @pytest.fixture(autouse=True)
+    def _quick(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(connection, "WRITE_S", 0.3)
+        monkeypatch.setattr(connection, "WRITE_CHECK_S", 0.02)
 
     async def test_a_reader_that_stops_is_cut(self, gateway: Gateway, provider: Provider) -> None:
         provider.on("m", endless(event(chunk(delta("x" * 60_000))), first=event(story()[0])))

@@ -105,9 +105,9 @@ async def until_a_write_waits(gateway: Gateway) -> None:
     before = None
     for _ in range(200):
         await asyncio.sleep(0.1)
-        if before is not None and call.delivery.writing_since == before:
+        if call.delivery.writing and call.delivery.last_write == before:
             return
-        before = call.delivery.writing_since
+        before = call.delivery.last_write
     pytest.fail("the call never waits for its client")
 
 

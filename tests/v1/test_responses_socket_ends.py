@@ -17,6 +17,7 @@ from gateway.domain.usage import UsageSource
 from gateway.v1.ports import PublicPort, open_public_port
 from gateway.v1.responses_socket import IDLE_S
 from gateway.v1.socket_client import SocketClient
+from gateway.web import connection
 from tests.fakes.audit import verify
 from tests.fakes.client import Client
 from tests.fakes.clock import skip
@@ -108,9 +109,10 @@ class TestSilence:
 class TestStall:
     """The write limit is cut from 30 s to 0.3 s."""
 
-    @pytest.fixture
-    def patience(self) -> CallDeadlines:
-        return CallDeadlines(stall=0.3, tick=0.02)
+    @pytest.fixture(autouse=True)
+    def _quick(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(connection, "WRITE_S", 0.3)
+        monkeypatch.setattr(connection, "WRITE_CHECK_S", 0.02)
 
     async def test_a_client_that_does_not_read_is_cut(self, gateway: Gateway, provider: Provider) -> None:
         provider.on("m", FLOOD)

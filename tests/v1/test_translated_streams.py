@@ -67,7 +67,7 @@ async def test_the_first_piece_does_not_wait_for_the_second(gateway: Gateway, pr
 @pytest.mark.parametrize("api", ["messages", "responses", "chat"])
 async def test_a_long_stream_of_a_hundred_calls_ends_as_it_should(provider: Provider, home: Any, api: str) -> None:
     """It is silent so often that signs of life come between its calls."""
-    quick = CallDeadlines(first_event=0.05, keep_alive=0.02, stall=20, tick=0.01)
+    quick = CallDeadlines(first_event=0.05, keep_alive=0.02, tick=0.01)
     steps: list[Doc | float] = []
     for number in range(CALLS):
         begun = tool_call(number, f"call_{number}", "f", '{"number":')
