@@ -39,9 +39,10 @@ def patch_of(table: Table, values: Mapping[str, Any], before: msgspec.Struct) ->
         raise click.UsageError(error.message) from error
 
 
-def copy_of(table: Table, view: msgspec.Struct) -> Patch:
-    """Returns the request body that copies an entity, without its name."""
-    return {field.name: json_value(getattr(view, field.name)) for field in table if field.name != "name"}
+def body_of_new(table: Table, values: Mapping[str, Any], blank: Any, like: msgspec.Struct | None) -> Patch:
+    """Returns the request body of a new entity: with the name in ``blank``, and like another one except for options."""
+    copied = {} if like is None else {field.name: json_value(getattr(like, field.name)) for field in table}
+    return copied | patch_of(table, values, like or blank) | {"name": blank.name}
 
 
 def _click_option(option: Option) -> Callable[[F], F]:

@@ -8,7 +8,6 @@ import msgspec
 from gateway.client.control import ControlClient
 from gateway.client.receipt import lacked_price
 from gateway.commands.options import now
-from gateway.domain.channel import Dialect
 from gateway.domain.errors import GatewayError
 from gateway.domain.field_kinds import json_value
 from gateway.domain.forecast import balance_end, balance_forecast, forecast, pace_start
@@ -168,13 +167,10 @@ def price_notes(saved: SavedChannel) -> list[str]:
         sources = ", ".join(dict.fromkeys(source(view) for view in saved.new_prices))
         notes.append(f"Prices of {count_text(len(saved.new_prices), 'model')} set from {sources}: {some_prices}{more}")
         notes.append("Change one: tollkeeper price set MODEL; list all: tollkeeper price list; set none: --no-prices")
-    if saved.dialect is not Dialect.MOCK:
-        notes += unpriced_notes(saved.unpriced, refused=saved.refuses_unpriced)
-        if saved.unpriced and not saved.preset:
-            command = f"tollkeeper channel edit {word(saved.name)} --preset VENDOR"
-            notes.append(
-                f"If a vendor serves them: {command} (tollkeeper channel presets), then tollkeeper price import"
-            )
+    notes += unpriced_notes(saved.unpriced, refused=saved.refuses_unpriced)
+    if saved.unpriced and not saved.preset:
+        command = f"tollkeeper channel edit {word(saved.name)} --preset VENDOR"
+        notes.append(f"If a vendor serves them: {command} (tollkeeper channel presets), then tollkeeper price import")
     return notes
 
 

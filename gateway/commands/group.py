@@ -9,7 +9,7 @@ from gateway.client.control import ControlClient
 from gateway.commands import formatting, options
 from gateway.commands.base import Noun
 from gateway.commands.completion import GROUPS
-from gateway.commands.editing import add_rename, copy_of, field_options, patch_of
+from gateway.commands.editing import add_rename, body_of_new, field_options, patch_of
 from gateway.commands.options import TEXT, confirm, json_option, says_yes, yes_option
 from gateway.commands.output import ListColumn, notify, out_change, out_list, out_view
 from gateway.commands.session import run
@@ -69,12 +69,10 @@ def show_group(name: str, *, as_json: bool) -> None:
 @json_option
 def add_group(name: str, *, like: str | None, as_json: bool, **values: Any) -> None:
     """Create a group."""
-    body = {"name": name} | patch_of(GROUP, values, GroupFields(name=name))
 
     async def work(client: ControlClient) -> tuple[GroupView, list[ChannelView]]:
-        if like is not None:
-            other = await client.group(like)
-            body.update(copy_of(GROUP, other) | patch_of(GROUP, values, other) | {"name": name})
+        other = None if like is None else await client.group(like)
+        body = body_of_new(GROUP, values, GroupFields(name=name), other)
         return await client.add_group(body), await client.channels()
 
     view, channels = run(work, create=True)

@@ -12,8 +12,8 @@ from gateway.commands.base import Noun
 from gateway.commands.completion import TOKENS
 from gateway.commands.editing import (
     add_rename,
+    body_of_new,
     change_together,
-    copy_of,
     field_options,
     find_each,
     named_text,
@@ -109,13 +109,10 @@ def show_token(ref: str, *, as_json: bool) -> None:
 def add_token(name: str, *, like: str | None, as_json: bool, **values: Any) -> None:
     """Create a token. Its key is printed once and never stored."""
     require_stdout()
-    body = {"name": name} | patch_of(TOKEN, values, TokenFields(name=name, group=""))
 
     async def work(client: ControlClient) -> NewToken:
-        if like is None:
-            return await client.add_token(body)
-        other = await client.token(like)
-        return await client.add_token(copy_of(TOKEN, other) | patch_of(TOKEN, values, other) | {"name": name})
+        other = None if like is None else await client.token(like)
+        return await client.add_token(body_of_new(TOKEN, values, TokenFields(name=name, group=""), other))
 
     created = run(work, create=True)
     _print_key(created, f"Token '{created.token.name}' created in group '{created.token.group}'", as_json=as_json)

@@ -15,7 +15,7 @@ from gateway.control.usage import tallies
 from gateway.control.vendor_prices import new_prices, with_known_prices
 from gateway.control.views import channel_view, price_view
 from gateway.core.auth import new_id
-from gateway.core.model_prices import channel_price, set_by_owner
+from gateway.core.model_prices import set_by_owner
 from gateway.core.offered_models import chosen_by_hand, fix_models
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, ChannelFields, Check, Dialect, UpstreamModels
@@ -150,13 +150,13 @@ async def saved_view(
     edits: ConfigEdits, id_: ChannelId, old: Channel | None, *, unchanged: bool = False
 ) -> SavedChannel:
     """Returns the view of a channel that was added or edited."""
-    channel, registry = edits.registry.channels[id_], edits.registry
+    channel = edits.registry.channels[id_]
     view = await view_of(edits, channel)
     return SavedChannel(
         **{name: getattr(view, name) for name in view.__struct_fields__},
         new_prices=tuple(price_view(price, edits.now, channel=channel.name) for price in new_prices(channel, old)),
-        refuses_unpriced=registry.settings.refuse_unpriced,
-        unpriced=tuple(m.name for m in channel.models if channel_price(channel, m, registry.prices) is None),
+        refuses_unpriced=edits.registry.settings.refuse_unpriced,
+        unpriced=tuple(model_lists.models_without_price(channel, None, edits.engine.catalog)),
         unchanged=unchanged,
     )
 

@@ -89,7 +89,7 @@ async def refresh(edits: ConfigEdits, channel: Channel) -> None:
     engine.change(changes if channel == current else [*changes, Change("channels", channel.id, channel)])
     await _price_new_models(edits, channel, current)
     channel = engine.catalog.registry.channels.get(channel.id, channel)
-    if names := _models_without_price(channel, current, engine.catalog):
+    if names := models_without_price(channel, current, engine.catalog):
         models_text = first_of([plain(model, 80) for model in names], 5)
         name = plain(channel.name)
         _log.warning(
@@ -97,7 +97,7 @@ async def refresh(edits: ConfigEdits, channel: Channel) -> None:
         )
 
 
-def _models_without_price(channel: Channel, before: Channel | None, catalog: Catalog) -> list[str]:
+def models_without_price(channel: Channel, before: Channel | None, catalog: Catalog) -> list[str]:
     """Returns the models without a price that the channel did not have before. The demo's models need none."""
     if channel.dialect is Dialect.MOCK:
         return []
@@ -164,7 +164,7 @@ def listing_view(channel: Channel, catalog: Catalog, now: Millis) -> ListingView
         error=listed.error if listed else "",
         models=_rows(channel, listed, catalog) if listed else [],
         unnamed=listed.unnamed if listed else 0,
-        unpriced=_models_without_price(channel, None, catalog),
+        unpriced=models_without_price(channel, None, catalog),
     )
 
 

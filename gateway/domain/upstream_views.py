@@ -122,7 +122,7 @@ class SavedChannel(ChannelView, frozen=True, kw_only=True, omit_defaults=False):
     new_prices: tuple[PriceView, ...] = ()
     """The list prices that its new models got."""
     unpriced: tuple[str, ...] = ()
-    """Its models without a price, whose calls are refused or not charged."""
+    """Its models without a price, whose calls are refused or not charged. The demo's models need none."""
     refuses_unpriced: bool = False
     unchanged: bool = False
     """Whether nothing changed, not even what is not shown."""

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from functools import partial
 
 from gateway.client.cells import aligned_rows
-from gateway.domain.channel import Check, Dialect, ServedModel
+from gateway.domain.channel import Check, ServedModel
 from gateway.domain.errors import GatewayError
 from gateway.domain.human_values import brief_context, first_of, plural, state_word
 from gateway.domain.patterns import NOT, matches
@@ -265,7 +265,7 @@ def offering_with(view: ChannelView, listing: ListingView, chosen: Collection[st
 def price_news(*saved: SavedChannel) -> str:
     """Returns lines about the known prices that new models got, and about new models without a price."""
     priced = [price for channel in saved for price in channel.new_prices]
-    unpriced = [name for channel in saved if channel.dialect is not Dialect.MOCK for name in channel.unpriced]
+    unpriced = [name for channel in saved for name in channel.unpriced]
     text = ""
     if priced:
         sources = ", ".join(dict.fromkeys(safe(price.source, 40) for price in priced))
