@@ -14,7 +14,7 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.errors import BadRequest
-from gateway.domain.rawjson import NULL
+from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.sse import BLANK, Framer, parse, with_line_feeds
 from gateway.domain.units import CallId, Millis
 from gateway.domain.usage import Usage
@@ -63,18 +63,6 @@ class _Frame(msgspec.Struct, frozen=True, gc=False):
     stream_id: str | None = None
 
 
-class _Control(msgspec.Struct, frozen=True, gc=False):
-    """What is read of another frame, or of an event."""
-
-    type: str = ""
-    response_id: str = ""
-    previous_response_id: msgspec.Raw = NULL
-    input: msgspec.Raw = NULL
-
-
-_CONTROL = msgspec.json.Decoder(_Control)
-
-
 def read_turn(data: bytes) -> SocketTurn:
     """Returns the turn that a frame requests. Raises BadRequest."""
     sent = read_body(data)
@@ -95,26 +83,23 @@ def read_turn(data: bytes) -> SocketTurn:
 def steering_failed(data: bytes) -> bytes:
     """Returns the frame that rejects the user's input to a running response; empty if ``data`` is another event."""
     steer = _read_control(data, STEER)
-    if steer is None:
+    if not steer:
         return b""
     message = "no model can be steered here; send this input in the next response.create"
     error = {"type": "invalid_request_error", "code": "steering_not_supported", "message": message}
-    target = {"previous_response_id": steer.previous_response_id, "input": steer.input}
+    target = {name: steer.get(name) for name in ("previous_response_id", "input")}
     return rawjson.encode({"type": f"{STEER}.failed", "sequence_number": 0, "steer": target, "error": error})
 
 
 def interrupted_id(data: bytes) -> str:
     """Returns the id of the response that the client interrupts; empty if ``data`` is another event."""
-    control = _read_control(data, "response.interrupt")
-    return "" if control is None else control.response_id
+    return rawjson.text_at(_read_control(data, "response.interrupt").get("response_id"))
 
 
-def _read_control(data: bytes, kind: str) -> _Control | None:
-    try:
-        control = _CONTROL.decode(data) if kind.encode() in data else None
-    except (ValueError, RecursionError):
-        return None
-    return control if control is not None and control.type == kind else None
+def _read_control(data: bytes, kind: str) -> Fields:
+    """Returns the fields of an event of this type; nothing for another one."""
+    fields = rawjson.maybe_fields(data) if kind.encode() in data else {}
+    return fields if rawjson.text_at(fields.get("type")) == kind else {}
 
 
 def warm_up(body: bytes, repeats: Mapping[str, msgspec.Raw], call: CallId, ts: Millis) -> tuple[InboundRequest, bytes]:
@@ -226,9 +211,5 @@ def _read_event(block: bytes) -> tuple[bytes, bytes]:
     event = parse(block)
     if event is None or event.data == b"[DONE]":
         return b"", b""
-    if event.name:
-        return _NAME + event.name, event.data
-    try:
-        return _NAME + _CONTROL.decode(event.data).type.encode(), event.data
-    except (ValueError, RecursionError):
-        return b"", event.data
+    name = event.name or rawjson.text_at(rawjson.maybe_fields(event.data).get("type")).encode("utf-8", "replace")
+    return _NAME + name if name else b"", event.data
