@@ -172,12 +172,8 @@ def score_of(query: str, entry: PaletteEntry) -> float:
 
 def highlight(text: str, query: str) -> Content:
     """Returns a text with the words of the query marked. Textual's own function would read markup in the text."""
-    result, folded = Content(text), text.casefold()
-    for word in query.casefold().split():
-        start = folded.find(word)
-        if start >= 0 and len(folded) == len(text):
-            result = result.stylize("bold underline", start, start + len(word))
-    return result
+    words = re.compile("|".join(map(re.escape, query.split())), re.IGNORECASE)
+    return Content(text).highlight_regex(words, style="bold underline")
 
 
 def _has_in_order(letters: str, text: str) -> bool:

@@ -7,7 +7,7 @@ style; words and marks carry it too. A ``TextCard`` is the labelled lines of a p
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 
 from rich.cells import cell_len
@@ -59,18 +59,6 @@ def content(*parts: Part | str | Content) -> Content:
     """Returns safe texts, joined, in the styles of their tones. Nothing in them is read as markup."""
     styled = ((part[0], style_of(part[1])) if isinstance(part, tuple) else part for part in parts)
     return Content.assemble(*styled)
-
-
-def join_parts(parts: Sequence[Part]) -> Iterator[Part]:
-    """Yields the parts with neighbours of the same tone joined, because a chart has thousands of cells."""
-    text, tone = "", ""
-    for part in parts:
-        if part[1] != tone and text:
-            yield text, tone
-            text = ""
-        text, tone = text + part[0], part[1]
-    if text:
-        yield text, tone
 
 
 def link(text: Content, action: str, *params: object) -> Content:

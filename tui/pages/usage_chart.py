@@ -14,7 +14,7 @@ from gateway.domain.units import local_datetime
 from gateway.domain.views import SumRow
 from tui import charts, format as fmt, glyphs
 from tui.pages.usage_bars import ALL, AXIS, EDGE, END, MEASURES, OTHERS, SERIES, Bars, ChartPlan, Measure, is_known
-from tui.text import Part, content, join_parts
+from tui.text import Part, content
 from tui.trends import HOUR_MS
 
 LINE_TONES = ("chart1", "chart2", "chart3")
@@ -125,7 +125,7 @@ def with_value_axis(measure: Measure, rows: Sequence[Sequence[Part]], ticks: cha
         is_tick = number % ticks.rows == 0
         label = tick_text(measure, ticks, number // ticks.rows) if is_tick else ""
         axis = glyphs.AXIS[1 if is_tick else 0]
-        yield content((f"{cell(label, AXIS, right=True)} {axis}", "dim"), *join_parts(row))
+        yield content((f"{cell(label, AXIS, right=True)} {axis}", "dim"), *row).simplify()
 
 
 def tick_text(measure: Measure, ticks: charts.Ticks, number: int) -> str:
