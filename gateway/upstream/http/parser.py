@@ -95,17 +95,9 @@ class WireAnswer(msgspec.Struct, eq=False):
 
     async def receive(self) -> bytes:
         """Returns the next bytes of the body; empty at the end. Raises ConnectionBroken or ``fail``'s error."""
-        while not self._parts:
-            if self.complete:
-                return b""
+        while not (self._parts or self.complete):
             await self.wait()
-        if not self.full or len(self._parts) == 1:
-            return self.read_nowait()
-        part = self._parts.pop(0)
-        self._size -= len(part)
-        if self._connection is not None and self._size <= HIGH_WATER:
-            self._connection.resume_reading()
-        return part
+        return self.read_nowait()
 
     def fail(self, error: Exception) -> None:
         """Raise this error in the reader, and close the connection at once."""
