@@ -207,12 +207,16 @@ class Pool:
             self._total.count -= 1
             raise
         connection.closing_s = min(max(connection.closing_s, self._loop.time() - began), 1.0)
+        self._add(connection)
+        return connection
+
+    def _add(self, connection: UpstreamConnection) -> None:
+        """Add a new connection, unless it is lost by now, or the pool was closed."""
         self._open.add(connection)
         if not connection.alive:
             self._forget(connection)
         elif self._closed:
             connection.abort()
-        return connection
 
     def _add_idle(self, connection: UpstreamConnection) -> None:
         """Keep a connection for other calls. The connection calls it when it has served one."""
