@@ -305,10 +305,7 @@ def _pairs(view: ChannelView) -> list[tuple[str, str]]:
     return [
         ("name", view.name),
         ("id", view.id),
-        (
-            "state",
-            ": ".join(filter(None, [formatting.channel_state(view), view.reason or _untested_text(view)])),
-        ),
+        ("state", ": ".join(filter(None, [formatting.channel_state(view), view.reason or _untested_text(view)]))),
         ("missing", view.missing_text(options.now())),
         ("dialect", view.dialect.value),
         key,

@@ -490,9 +490,7 @@ SETTINGS: Table = (
         channel_calls=("Channel calls", "Calls of a channel at once unless it has its own limit; 0: no limit."),
     ),
     *_limits(
-        "Limits",
-        zero="none",
-        queue=("Waiting calls", "Calls that may wait for a free slot of one token or channel."),
+        "Limits", zero="none", queue=("Waiting calls", "Calls that may wait for a free slot of one token or channel.")
     ),
     Field(
         name="queue_s",

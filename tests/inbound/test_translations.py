@@ -258,3 +258,19 @@ def test_penalties_of_a_responses_request_are_those_of_a_chat() -> None:
     sent = RESPONSES.plan(order, channel(), new_adapter(Dialect.OPENAI), lacks_api=True).order
     assert (bytes(sent.fields["presence_penalty"]), bytes(sent.fields["frequency_penalty"])) == (b"0.5", b"0.25")
     assert sent.removed == ()
+
+
+@pytest.mark.parametrize(("api", "asked"), [(CHAT, {"messages": HELLO}), (RESPONSES, {"input": "Hi"})])
+@pytest.mark.parametrize(
+    ("dialect", "sent"), [(Dialect.GEMINI, {"store": False}), (Dialect.ANTHROPIC, {}), (Dialect.OPENAI, {})]
+)
+def test_only_gemini_is_told_not_to_keep_a_response(api: InboundApi, asked: Doc, dialect: Dialect, sent: Doc) -> None:
+    """Its new projects keep requests since October 2026. Others keep none, and strict servers refuse the field."""
+    body, made = dumps({"model": "m", **asked, "store": False}), channel(dialect=dialect)
+    request = api.parse(HttpRequest(body=body, target="/", headers={}))
+    order = api.order(request, CallId("req_0123456789abcdef01234567"), Millis(1000))
+    plan = api.plan(order, made, new_adapter(dialect), lacks_api=True)
+    prepared = plan.adapter.prepare(plan.order, made, ServedModel(name="m"), NOTHING)
+    found = {name: value for name, value in json.loads(prepared.body).items() if name == "store"}
+    assert found == ({"store": False} if plan.native else sent)
+    assert (plan.order.removed, prepared.dropped) == ((), ())

@@ -47,6 +47,7 @@ _PARAM_NAMES = {
     "verbosity": "text.verbosity",
     "cache_control": "input[].prompt_cache_breakpoint",
     "logprobs": "include",
+    "store": "store",
 }
 """The client's names of parameters, by their names in chat completions."""
 _TRANSLATED = frozenset(
@@ -280,6 +281,8 @@ def _parameters(params: ResponsesFields, request: Fields) -> Fields:
         fields["parallel_tool_calls"] = request["parallel_tool_calls"]
     if params.stream:
         fields["stream"] = msgspec.Raw(b"true")
+    if params.store is False:
+        fields["store"] = request["store"]
     fields |= _limit_fields(params, request)
     if "message.output_text.logprobs" in (params.include or ()) or params.top_logprobs:
         fields["logprobs"] = msgspec.Raw(b"true")

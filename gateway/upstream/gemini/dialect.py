@@ -113,6 +113,8 @@ def _body(
         body["generationConfig"] = config
     if parameters.take("parallel_tool_calls", bool) is False:
         parameters.drop("parallel_tool_calls")
+    if not rawjson.is_null(store := parameters.take_raw("store")):  # new projects keep requests unless it is false
+        body["store"] = store
     if conversation.cached:
         parameters.drop("cache_control")
     # its own thoughts are not lost: their signatures are sent with the calls

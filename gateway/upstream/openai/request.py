@@ -40,7 +40,7 @@ _SHORT_IDS = frozenset({OPENAI.name, "azure"})
 """The vendors that refuse longer ids."""
 MAX_STOPS = 4
 """OpenAI's limit of stop sequences."""
-_ONLY_OPENAI = ("safety_identifier", "service_tier")
+_ONLY_OPENAI = ("safety_identifier", "service_tier", "store")
 """Parameters that a client of another API means for OpenAI only, and that other vendors may refuse."""
 
 
