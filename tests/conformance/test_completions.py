@@ -5,16 +5,15 @@ from typing import Any
 
 import pytest
 
-from gateway.domain.account import Account
 from gateway.domain.channel import Dialect, Overrides
 from gateway.domain.usage import UsageSource
 from tests.conformance import nodejs
 from tests.conformance.sdk import openai
 from tests.fakes.client import Answer, Client, events
-from tests.fakes.gateway import GRANTED, Gateway
+from tests.fakes.gateway import Gateway
 from tests.fakes.messages import message, text_block
 from tests.fakes.provider import Exchange, Provider, Script
-from tests.fakes.replies import DONE, Doc, at_path, dumps, event, in_steps, reply, silence, stream_bytes, usage
+from tests.fakes.replies import DONE, Doc, at_path, dumps, event, reply, silence, stream_bytes, usage
 
 
 def said(text: str, *, index: int = 0, finish: str | None = "stop", **more: Any) -> Doc:
@@ -232,19 +231,3 @@ async def test_the_javascript_sdk_reads_a_stream(gateway: Gateway, provider: Pro
     provider.on("m", writes("upon", " a time"))
     (found,) = await nodejs.run(gateway, {"do": "complete", "model": "m"})
     assert found == {"text": "upon a time"}
-
-
-async def test_a_stream_whose_money_is_gone_ends_as_at_its_limit(gateway: Gateway, provider: Provider) -> None:
-    gateway.change("account", "", Account(stop_when_empty=True))
-    await spend_it_all(gateway, provider, event(answered(said("word " * 40_000, finish=None))))
-    answer = await complete(gateway.client, {"model": "m", "prompt": "p", "stream": True, "max_tokens": 500_000})
-    finishes = [choice["finish_reason"] for chunk in answer.chunks for choice in chunk["choices"]]
-    assert finishes[-1] == "length"
-    assert events(answer.body).count(b"[DONE]") == 1
-    assert "money_gone" in gateway.record.marks
-
-
-async def spend_it_all(gateway: Gateway, provider: Provider, piece: bytes) -> None:
-    """The upstream goes on writing while all the money is taken away."""
-    goes_on: list[bytes | float] = [0.25, piece]
-    provider.on("m", in_steps(piece, lambda: gateway.grant(-GRANTED), *goes_on * 4, hangs=True))

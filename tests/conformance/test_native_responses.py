@@ -4,13 +4,11 @@ Long: requests, answers, streams and failures of one API share its recorded upst
 """
 
 import json
-from contextlib import suppress
 from typing import Any
 
 import pytest
 from openai import APIError
 
-from gateway.domain.account import Account
 from gateway.domain.answer import PLAIN_SEAL, seal_text
 from gateway.domain.channel import Dialect, Overrides, ServedModel
 from gateway.domain.units import MILLION, Nanos
@@ -18,7 +16,7 @@ from gateway.domain.usage import UsageSource
 from tests.conformance.sdk import openai
 from tests.fakes.client import Answer, Client
 from tests.fakes.gateway import GRANTED, Gateway
-from tests.fakes.provider import Exchange, Provider, Script
+from tests.fakes.provider import Provider, Script
 from tests.fakes.replies import Doc, choice, chunk, cut, delta, dumps, fail, reply, slam, usage, whole
 from tests.fakes.responses import (
     either,
@@ -525,38 +523,6 @@ async def test_repeats_of_a_call_that_fails_do_not_reach_the_upstream(gateway: G
     assert len(provider.exchanges) <= 3
     provider.on("m", respond())
     assert (await call(gateway, input="something else")).status == 200
-
-
-async def test_money_that_is_gone_ends_the_stream(gateway: Gateway, provider: Provider) -> None:
-    gateway.price(output=Nanos(5_000_000_000_000))
-    gateway.change("account", "", Account(stop_when_empty=True))
-    many = [
-        event(
-            "response.output_text.delta",
-            4 + i,
-            item_id="msg_1",
-            output_index=0,
-            content_index=0,
-            delta="word " * 2000,
-            logprobs=[],
-        )
-        for i in range(9)
-    ]
-
-    async def script(exchange: Exchange) -> None:
-        await exchange.begin_stream()
-        for part in [*events_of(response(message("Hello")))[:4], *many]:
-            await exchange.piece(part)
-            with suppress(TimeoutError):
-                await exchange.left(0.25)
-                return
-
-    provider.on("m", script)
-    events = parsed((await call(gateway, stream=True, max_output_tokens=1500)).body)
-    assert events[-1]["type"] == "response.incomplete"
-    assert events[-1]["response"]["incomplete_details"] == {"reason": "max_output_tokens"}
-    assert sum(one["type"].startswith("response.") and "response" in one for one in events[2:]) == 1
-    assert "money_gone" in gateway.record.marks
 
 
 async def test_a_mock_channel_is_not_tried_for_the_api(gateway: Gateway) -> None:

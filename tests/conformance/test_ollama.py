@@ -15,13 +15,12 @@ import pytest
 from ollama import AsyncClient, ResponseError
 
 from gateway.core.live_calls import CallDeadlines
-from gateway.domain.account import Account
 from gateway.domain.call import Outcome
 from gateway.domain.channel import Dialect, ServedModel
 from gateway.domain.events import StatusChanged
 from gateway.domain.usage import UsageSource
 from gateway.v1.ports import open_ollama_port
-from tests.conformance.test_completions import answered, said, spend_it_all
+from tests.conformance.test_completions import answered, said
 from tests.conformance.test_embeddings import vectors
 from tests.fakes.client import HELLO, Answer, Client, Doc, read_answer
 from tests.fakes.gateway import Gateway
@@ -438,18 +437,6 @@ async def test_the_form_of_an_answer(gateway: Gateway, provider: Provider, given
 async def test_what_only_a_model_server_does_is_refused_in_its_form(gateway: Gateway, path: str) -> None:
     answer = await gateway.client.ask("POST", f"/api/{path}", b"{}")
     assert (answer.status, list(answer.json)) == (404, ["error"])
-
-
-@pytest.mark.parametrize("path", ["/api/chat", "/api/generate"])
-async def test_a_stream_whose_money_is_gone_ends_as_at_its_limit(
-    gateway: Gateway, provider: Provider, path: str
-) -> None:
-    gateway.change("account", "", Account(stop_when_empty=True))
-    await spend_it_all(gateway, provider, event(chunk(delta("word " * 40_000))))
-    found = lines(await post(gateway.client, path, {"model": "m", "messages": HELLO, "prompt": "p"}))
-    assert [line.get("done_reason") for line in found][-1] == "length"
-    assert sum(line["done"] for line in found) == 1
-    assert "money_gone" in gateway.record.marks
 
 
 @asynccontextmanager

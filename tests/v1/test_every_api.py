@@ -12,21 +12,30 @@ import pytest
 from gateway.client.connect_card import SAMPLES
 from gateway.client.test_call import TESTED
 from gateway.commands.usage_reports import FIELDS, csv_line
+from gateway.domain.account import Account
 from gateway.domain.channel import Dialect
 from gateway.domain.group import Fallback
 from gateway.domain.units import DOLLAR, MILLION, Nanos
 from gateway.domain.usage import UsageSource
 from gateway.domain.views import call_view
 from gateway.v1.endpoints import APIS
-from tests.conformance.test_completions import writes
+from tests.conformance.test_completions import answered, said, writes
 from tests.conformance.test_embeddings import vectors
 from tests.fakes.audit import verify
 from tests.fakes.client import Answer, Client, Doc
 from tests.fakes.disk import REASONS, Disk
 from tests.fakes.gateway import GRANTED, Gateway
-from tests.fakes.messages import grammar_faults, read_events
+from tests.fakes.messages import (
+    event as message_event,
+    grammar_faults,
+    message,
+    message_events,
+    read_events,
+    text_block,
+)
 from tests.fakes.provider import Exchange, Provider, Script
-from tests.fakes.replies import at_path, dumps, reply, speak, speak_after
+from tests.fakes.replies import at_path, chunk, delta, dumps, event, in_steps, reply, speak, speak_after
+from tests.fakes.responses import event as response_event, events_of, message as response_message, response
 from tests.inbound.responses.grammar import checked
 
 HELLO = "Say hello."
@@ -242,3 +251,45 @@ async def test_every_list_has_the_same_models(gateway: Gateway, provider: Provid
     assert openai == tags == ["a-1", "a-2"]
     assert {"a-1", "a-2"} <= {model["id"].removeprefix("anthropic/") for model in anthropic}
     assert not any("b-1" in model["id"] for model in anthropic)
+
+
+Ends = tuple[bytes, bytes]
+LONG = "word " * 40_000
+CHUNK = event(chunk(delta(LONG)))
+BLOCK = message_event("content_block_delta", index=0, delta={"type": "text_delta", "text": LONG})
+PLACE: Doc = {"item_id": "msg_1", "output_index": 0, "content_index": 0, "logprobs": []}
+PIECE = response_event("response.output_text.delta", 4, **PLACE, delta=LONG)
+
+
+@pytest.mark.parametrize(
+    ("path", "dialect", "begun", "piece", "ends"),
+    [
+        ("/v1/chat/completions", Dialect.OPENAI, [], CHUNK, (b'"finish_reason":"length"', b"[DONE]")),
+        (
+            *("/v1/completions", Dialect.OPENAI, [], event(answered(said(LONG, finish=None)))),
+            (b'"finish_reason":"length"', b"[DONE]"),
+        ),
+        ("/v1/messages", Dialect.OPENAI, [], CHUNK, (b'"stop_reason":"max_tokens"', b"event: message_stop")),
+        (
+            *("/v1/messages", Dialect.ANTHROPIC, message_events(message(text_block("Hi")))[:4], BLOCK),
+            (b'"stop_reason":"max_tokens"', b"event: message_stop"),
+        ),
+        (
+            *("/v1/responses", Dialect.OPENAI, events_of(response(response_message("Hello")))[:4], PIECE),
+            (b'"reason":"max_output_tokens"', b"event: response.incomplete"),
+        ),
+        ("/api/chat", Dialect.OPENAI, [], CHUNK, (b'"done_reason":"length"', b'"done":true')),
+        ("/api/generate", Dialect.OPENAI, [], CHUNK, (b'"done_reason":"length"', b'"done":true')),
+    ],
+)
+async def test_a_stream_whose_money_is_gone_ends_as_at_its_limit(
+    gateway: Gateway, provider: Provider, *, path: str, dialect: Dialect, begun: list[bytes], piece: bytes, ends: Ends
+) -> None:
+    gateway.channel(provider.base_url, dialect=dialect)
+    gateway.change("account", "", Account(stop_when_empty=True))
+    goes_on: list[bytes | float] = [0.25, piece]
+    provider.on("m", in_steps(b"".join(begun) or piece, lambda: gateway.grant(-GRANTED), *goes_on * 4, hangs=True))
+    asked = {"input": HELLO} if path.endswith("responses") else {"messages": MESSAGES, "prompt": HELLO}
+    answer = await gateway.client.ask("POST", path, dumps({"model": "m", "stream": True, "max_tokens": 99, **asked}))
+    assert [answer.body.count(end) for end in ends] == [1, 1]
+    assert "money_gone" in gateway.record.marks

@@ -5,18 +5,13 @@ from pathlib import Path
 import pytest
 
 from gateway.core.live_calls import CallDeadlines
-from gateway.domain.account import Account
 from gateway.domain.channel import Dialect
 from gateway.domain.usage import UsageSource
-from tests.fakes.gateway import GRANTED, Gateway, running
+from tests.fakes.gateway import Gateway, running
 from tests.fakes.messages import (
-    event as native_event,
     grammar_faults,
     joined_blocks as blocks,
-    message,
-    message_events,
     read_events,
-    text_block,
 )
 from tests.fakes.provider import Provider
 from tests.fakes.replies import (
@@ -26,7 +21,6 @@ from tests.fakes.replies import (
     cut,
     delta,
     event,
-    in_steps,
     reply,
     speak,
     speak_after,
@@ -151,19 +145,3 @@ class TestSilence:
         events = read_events((await post(gateway, STREAM)).body)
         assert grammar_faults(events) == []
         assert [doc["type"] for doc in events][:2] == ["ping", "ping"]
-
-
-@pytest.mark.parametrize("dialect", [Dialect.OPENAI, Dialect.ANTHROPIC])
-async def test_a_stream_whose_money_is_gone_ends_as_at_its_limit(
-    gateway: Gateway, provider: Provider, dialect: Dialect
-) -> None:
-    native = dialect is Dialect.ANTHROPIC
-    gateway.channel(provider.base_url, dialect=dialect)
-    gateway.change("account", "", Account(stop_when_empty=True))
-    long = "word " * 40_000
-    pieces = message_events(message(text_block("Hi")))[:4] if native else [event(chunk(delta("Hi")))]
-    said = native_event("content_block_delta", index=0, delta={"type": "text_delta", "text": long})
-    more: list[bytes | float] = [0.25, said if native else event(chunk(delta(long)))] * 4
-    provider.on("m", in_steps(b"".join(pieces), lambda: gateway.grant(-GRANTED), *more, hangs=True))
-    assert last(await streamed(gateway))["delta"]["stop_reason"] == "max_tokens"
-    assert "money_gone" in gateway.record.marks
