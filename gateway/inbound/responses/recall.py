@@ -5,7 +5,7 @@ every channel can go on from it, and the request is held and priced as what it i
 client wrote it, because an upstream may know it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -15,7 +15,7 @@ from gateway.domain.answer import PLAIN_SEAL, seal_text
 from gateway.domain.conversation import KeptResponse
 from gateway.domain.errors import BadRequest, TooLarge
 from gateway.domain.json_text import contains, replace_lone_surrogates
-from gateway.domain.rawjson import NULL
+from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.sse import BOM, parse
 from gateway.inbound.json_body import read_body
 from gateway.inbound.responses.summary import COMPACTIONS
@@ -61,33 +61,6 @@ class _Head(msgspec.Struct, frozen=True, gc=False):
     input: msgspec.Raw = NULL
 
 
-class _Item(msgspec.Struct, frozen=True, gc=False):
-    type: str | None = None
-    role: str | None = None
-    id: str | None = None
-    call_id: str | None = None
-    encrypted_content: msgspec.Raw = NULL
-    content: msgspec.Raw = NULL
-    result: msgspec.Raw = NULL
-
-    @property
-    def is_reference(self) -> bool:
-        """Returns whether it refers to another item: it has no type, or is a picture without its data."""
-        if self.type == "image_generation_call":
-            return rawjson.is_null(self.result)
-        return self.type == "item_reference" or (self.type is None and self.role is None)
-
-    @property
-    def is_result(self) -> bool:
-        """Returns whether it is a tool's result."""
-        return (self.type or "").endswith("_output")
-
-    @property
-    def is_unsealed_reasoning(self) -> bool:
-        """Returns whether it is reasoning without the content that upstreams want back."""
-        return self.type == "reasoning" and rawjson.is_null(self.encrypted_content)
-
-
 class _Answer(msgspec.Struct, frozen=True, gc=False):
     id: str
     output: list[msgspec.Raw]
@@ -97,8 +70,6 @@ class _Answer(msgspec.Struct, frozen=True, gc=False):
 
 
 _HEAD = msgspec.json.Decoder(_Head)
-_ITEMS = msgspec.json.Decoder(list[_Item])
-_ITEM = msgspec.json.Decoder(_Item)
 _ANSWER = msgspec.json.Decoder(_Answer)
 
 
@@ -112,7 +83,7 @@ def recall(body: bytes, remembered: ItemMemory, max_size: int) -> RecalledReques
     try:
         head = _decode(_HEAD, body)
         items = _input_items(head.input)
-        has_references = contains(items, b'"id"') and any(item.is_reference for item in _ITEMS.decode(b"[%b]" % items))
+        has_references = contains(items, b'"id"') and any(map(_is_reference, rawjson.objects(b"[%b]" % items)))
     except (ValueError, RecursionError):
         return RecalledRequest(body=body)
     previous = head.previous_response_id or ""
@@ -158,12 +129,27 @@ def _items_by_id(answer: _Answer, *, seals: bool) -> dict[str, msgspec.Raw]:
     """Returns the items of a response by their ids. ``seals``: reasoning that has no seal gets one."""
     items: dict[str, msgspec.Raw] = {}
     for number, raw in enumerate(answer.output):
-        item = _ITEM.decode(raw)
-        id = f"{answer.id}/{number}" if item.id is None or item.id in items else item.id
+        item = rawjson.fields(raw)
+        id = rawjson.text_at(item.get("id"))
+        id = f"{answer.id}/{number}" if not id or id in items else id
         items[id] = raw
-        if seals and item.is_unsealed_reasoning:
-            items[id] = rawjson.raw({**rawjson.fields(raw), "encrypted_content": seal_text(PLAIN_SEAL)})
+        if seals and _is_unsealed_reasoning(item):
+            items[id] = rawjson.raw({**item, "encrypted_content": seal_text(PLAIN_SEAL)})
     return items
+
+
+def _is_reference(item: Fields) -> bool:
+    """Returns whether an item refers to another one: it has no type, or is a picture without its data."""
+    kind = rawjson.text_at(item.get("type"))
+    if kind == "image_generation_call":
+        return rawjson.is_null(item.get("result"))
+    is_bare = rawjson.is_null(item.get("type")) and rawjson.is_null(item.get("role"))
+    return is_bare or kind == "item_reference"
+
+
+def _is_unsealed_reasoning(item: Fields) -> bool:
+    """Returns whether an item is reasoning without the content that upstreams want back."""
+    return rawjson.text_at(item.get("type")) == "reasoning" and rawjson.is_null(item.get("encrypted_content"))
 
 
 def input_items(responses: list[KeptResponse]) -> list[dict[str, Any]]:
@@ -207,20 +193,21 @@ def _earlier_items(responses: list[KeptResponse]) -> list[bytes]:
     for response in responses:
         earlier.append(response.input)
         for raw in response.items.values():
-            item = next(iter(_read_items(bytes(raw))), _Item())
-            if item.type in COMPACTIONS:
+            item = rawjson.fields(raw)
+            if rawjson.text_at(item.get("type")) in COMPACTIONS:
                 earlier.clear()
-            if not item.is_unsealed_reasoning or item.content != NULL:  # upstreams refuse reasoning without content
+            has_content = not rawjson.is_null(item.get("content"))
+            if has_content or not _is_unsealed_reasoning(item):  # upstreams refuse reasoning without content
                 earlier.append(bytes(raw))
     return earlier
 
 
 def _check_results(earlier: bytes, items: bytes) -> None:
     """Raises BadRequest if the new items have a result without a call."""
-    results = [item.call_id for item in _read_items(items) if item.call_id and item.is_result]
+    results = [call_id for is_result, call_id in _call_ids(items) if is_result and call_id]
     if not results:
         return
-    calls = {item.call_id for item in _read_items(_join((earlier, items))) if not item.is_result}
+    calls = {call_id for is_result, call_id in _call_ids(_join((earlier, items))) if not is_result}
     if calls and (lost := next((call_id for call_id in results if call_id not in calls), None)):
         raise BadRequest(f"input: a tool result has the call_id {lost[:80]!a}, but no tool call has it", param="input")
 
@@ -229,11 +216,11 @@ def _resolve_references(items: bytes, remembered: ItemMemory, max_size: int) -> 
     """Returns the items with those that they refer to. Raises TooLarge: an item may be referred to many times."""
     targets: dict[str, bytes | None] = {}
     resolved = []
-    for raw, item in zip(rawjson.items(b"[%b]" % items), _ITEMS.decode(b"[%b]" % items), strict=True):
-        if item.is_reference and item.id and item.id not in targets:
-            targets[item.id] = remembered.item(item.id)
-        target = targets.get(item.id or "") if item.is_reference else None
-        resolved.append(target or bytes(raw))
+    for raw, item in zip(rawjson.items(b"[%b]" % items), rawjson.objects(b"[%b]" % items), strict=True):
+        id = rawjson.text_at(item.get("id")) if _is_reference(item) else ""
+        if id and id not in targets:
+            targets[id] = remembered.item(id)
+        resolved.append(targets.get(id) or bytes(raw))
     _check_size(sum(map(len, resolved)), max_size)
     return _join(resolved)
 
@@ -243,12 +230,10 @@ def _check_size(size: int, max_size: int) -> None:
         raise TooLarge(f"the request is larger than {max_size >> 20} MiB with the responses that it continues")
 
 
-def _read_items(items: bytes) -> list[_Item]:
-    """Returns the items; empty if they are invalid, which is reported later."""
-    try:
-        return _decode(_ITEMS, b"[%b]" % items)
-    except (ValueError, RecursionError):
-        return []
+def _call_ids(items: bytes) -> Iterator[tuple[bool, str]]:
+    """Yields whether each item is a tool's result, and its ``call_id``; nothing for invalid items."""
+    for item in rawjson.maybe_objects(b"[%b]" % items) or ():
+        yield rawjson.text_at(item.get("type")).endswith("_output"), rawjson.text_at(item.get("call_id"))
 
 
 def _decode(decoder: "msgspec.json.Decoder[Value]", text: bytes) -> Value:

@@ -46,13 +46,7 @@ _PARAMETER_NAMES: Mapping[str, str | None] = {
     "reasoning_effort": "reasoning.effort",
     "verbosity": "text.verbosity",
     "user": "safety_identifier",
-    "stop": None,
-    "top_k": None,
-    "n": None,
-    "seed": None,
-    "presence_penalty": None,
-    "frequency_penalty": None,
-    "logit_bias": None,
+    **dict.fromkeys(("stop", "top_k", "n", "seed", "presence_penalty", "frequency_penalty", "logit_bias")),
 }
 """The names of chat completion parameters here."""
 _REQUIRED_FIELDS = frozenset({"input"})
