@@ -54,10 +54,7 @@ class ConsoleApp(KeyQueueApp[ExitStatus]):
         """Draw what changed; ages and countdowns every second, and more often while calls run."""
         session = self.session
         stamp = (session.board.version, session.now() // (200 if session.board.calls.running else 1000))
-        headers = self.query(Header)
-        if not headers:  # the console is closing
-            return
-        if stamp != self._drawn:
+        if stamp != self._drawn and (headers := self.query(Header)):  # it has none while it closes
             self._drawn = stamp
             headers.first().renew()
             self.page.renew()

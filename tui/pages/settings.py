@@ -125,7 +125,7 @@ class SettingsPage(SettingsListing, ListPage[SettingRow]):
     def renew(self) -> None:
         super().renew()
         # commands, other consoles and an undo change settings, too: the server reports a change of the tables then
-        self.fetch_if_due(self._fetch, (self.session.now() // 1_000, self.session.board.tables_version))
+        self.fetch_if_due(self._fetch, self.session.board.tables_version)
 
     def on_live_table_opened(self) -> None:
         self.do(_edit)
@@ -134,5 +134,6 @@ class SettingsPage(SettingsListing, ListPage[SettingRow]):
         try:
             self.settings = await self.session.client.settings()
         except GatewayError:
-            return  # the header shows that the server is gone
+            self.fetched = None  # it is asked again, unless it is gone, which the header shows
+            return
         super().renew()

@@ -39,6 +39,7 @@ class TextBlock(VerticalScroll):
         super().__init__(classes=classes)
         self._draw: Draw = lambda _: Content("")
         self._subject: Hashable = None
+        self._shown = Content("")
 
     def compose(self) -> ComposeResult:
         yield Static()
@@ -53,7 +54,10 @@ class TextBlock(VerticalScroll):
 
     def redraw(self) -> None:
         if width := self.scrollable_content_region.width:
-            self.query_one(Static).update(self._draw(width))
+            text = self._draw(width)
+            if not text.is_same(self._shown):  # an update lays out the whole screen
+                self._shown = text
+                self.query_one(Static).update(text)
 
     on_resize = redraw
 
@@ -70,11 +74,13 @@ class LeadLine(Static):
     def __init__(self, redraw: Callable[[], None]) -> None:
         super().__init__(classes="lead")
         self._redraw = redraw
+        self._shown = Content("")
 
     def show(self, text: Content, *, whole: bool = False) -> None:
         """Show a text in one line; ``whole``: in all its lines, once it is unchanged, so that typing moves nothing."""
-        if whole and text == self.content:
+        if text.is_same(self._shown):
             return
+        self._shown = text
         was_whole = self.has_class("whole")
         self.remove_class("whole")
         self.update(text, layout=was_whole)  # one line that follows another needs no new layout, which takes long
@@ -82,7 +88,7 @@ class LeadLine(Static):
             self.set_timer(0.6, partial(self._expand, text))  # until typing has paused
 
     def _expand(self, text: Content) -> None:
-        if self.content is text:
+        if self._shown is text:
             self.add_class("whole")
             self.refresh(layout=True)
 

@@ -4,8 +4,9 @@ from textual.widgets import Static
 from gateway.domain.events import IncidentChanged
 from gateway.domain.incidents import Incidents
 from tests.domain.test_incidents import moved
-from tests.tui.owner import press, screen, see, shown
+from tests.tui.owner import press, screen, see, settle, shown
 from tests.tui.widgets.stage import WidgetStage
+from tui.actions import PAGE_IDS
 from tui.text import content, lines
 from tui.widgets.text_block import Detail, IncidentList, TextBlock
 
@@ -19,6 +20,16 @@ async def test_it_is_drawn_for_its_width_and_again_when_that_changes(block: Text
         await pilot.resize_terminal(60, 20)
         await pilot.pause()
         assert (first, str(block.query_one(Static).visual)) == ("39 cells", "59 cells")
+
+
+@pytest.mark.parametrize("page", PAGE_IDS)
+async def test_a_page_on_which_nothing_changes_is_not_drawn_again(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with shown(page) as (app, pilot, _):
+        await settle(app, pilot)
+        drawn: list[Static] = []
+        monkeypatch.setattr(Static, "update", lambda static, *_, **_options: drawn.append(static))
+        await settle(app, pilot)
+        assert drawn == []
 
 
 async def test_it_scrolls_with_the_usual_keys() -> None:
