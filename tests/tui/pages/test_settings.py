@@ -59,7 +59,7 @@ async def test_the_server_is_asked_for_them_again_only_after_an_error_or_a_chang
     owner = Counting()
     async with shown("settings", owner) as (app, pilot, _):
         await settle(app, pilot)
-        app.session.now = lambda: Millis(NOW + 60_000)  # type: ignore[method-assign]
+        app.session.now = lambda: Millis(NOW + 60_000)
         await settle(app, pilot)
         assert owner.count == 2
         app.session.board.tables_version += 1
