@@ -26,12 +26,6 @@ class UpstreamText:
     def __bool__(self) -> bool:
         return bool(self._raw)
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, UpstreamText) and other._raw == self._raw
-
-    def __hash__(self) -> int:
-        return hash(self._raw)
-
     def __repr__(self) -> str:
         return "<text of an upstream>"
 

@@ -98,8 +98,6 @@ class TextCondition(msgspec.Struct, frozen=True):
 
     def matches(self, call: Any) -> bool:
         texts = (*_texts_of(call), str(call.status))
-        if _SEPARATOR in self.text:
-            return any(self.text in text.casefold() for text in texts)
         return self.text in _SEPARATOR.join(texts).casefold()
 
 

@@ -42,7 +42,7 @@ def encode(value: object) -> bytes:
     try:
         return msgspec.json.encode(value)
     except UnicodeEncodeError:  # a lone surrogate
-        return json.dumps(value, separators=(",", ":"), default=_load_raw).encode()
+        return json.dumps(value, separators=(",", ":"), default=_load).encode()
 
 
 def repeats_a_key(raw: msgspec.Raw, value: object) -> bool:
@@ -206,7 +206,7 @@ def _load_as(kind: type[Kind], data: bytes | msgspec.Raw) -> Kind:
 
 
 def _load(data: bytes | msgspec.Raw) -> Any:
-    """Returns a value that is decoded by the standard library. Raises ValueError."""
+    """Returns a value that is decoded by the standard library. Raises ValueError, and TypeError for other objects."""
     try:
         decoded = json.loads(bytes(data), parse_constant=lambda _: _INVALID, parse_float=_float, parse_int=_int)
         return (
@@ -240,9 +240,3 @@ def _replace_invalid(decoded: Any) -> Any:
 
 def _dump(item: Any) -> msgspec.Raw:
     return msgspec.Raw(json.dumps(item, separators=(",", ":")).encode())
-
-
-def _load_raw(value: object) -> Any:
-    if isinstance(value, msgspec.Raw):
-        return _load(value)
-    raise TypeError(f"{type(value).__name__} is not JSON")

@@ -26,8 +26,6 @@ class SocketClient(RequestClient):
 
     async def begin(self, headers: dict[str, str], *, more: bool = False) -> None:
         """See ``Client``. A WebSocket has no head to send."""
-        if self.gone:
-            raise ConnectionResetError("the client is gone")
         self.begun = True
 
     async def write(self, data: Buffer) -> None:

@@ -69,12 +69,6 @@ class _Discarder(asyncio.Protocol):
         self._finish()
         self._connection.connection_lost(exc)
 
-    def pause_writing(self) -> None:
-        self._connection.pause_writing()
-
-    def resume_writing(self) -> None:
-        self._connection.resume_writing()
-
     def _finish(self) -> None:
         if not self.ended.done():
             self.ended.set_result(None)

@@ -180,7 +180,7 @@ def test_a_channel_without_the_api_is_not_one_without_the_model(status: int, kin
 
 def test_only_the_clients_mistakes_are_reported_in_the_upstreams_words() -> None:
     body = b'{"error": {"message":"thinking.type"}}'
-    assert failed(400, FailureKind.CLIENT, body).verbatim == UpstreamText(body.decode())
+    assert failed(400, FailureKind.CLIENT, body).verbatim.apply(str) == body.decode()
     assert not failed(400, FailureKind.CLIENT, b"<html>").verbatim
     assert not failed(401, FailureKind.AUTH, body).verbatim
     assert failed(400, FailureKind.CLIENT).parameters == ("a.x", "b.x", "rule")

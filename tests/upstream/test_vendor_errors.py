@@ -231,7 +231,8 @@ def _inside(body: Any) -> Failure:
     """As it is found in an answer, and in bytes of which it is known to be an error."""
     found = failure_in(UP, rawjson.fields(_bytes(body)))
     assert found is not None
-    assert found == reported_failure(UP, _bytes(body))
+    reported = reported_failure(UP, _bytes(body))
+    assert (_told(found), found.words) == (_told(reported), reported.words)
     return found
 
 
