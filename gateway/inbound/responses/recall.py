@@ -6,7 +6,7 @@ client wrote it, because an upstream may know it.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import msgspec
 
@@ -20,7 +20,7 @@ from gateway.domain.sse import BOM, parse
 from gateway.inbound.json_body import read_body
 from gateway.inbound.responses.summary import COMPACTIONS
 
-Value = TypeVar("Value")
+_FIELDS = msgspec.json.Decoder(Fields)
 
 
 class ItemMemory(Protocol):
@@ -54,25 +54,6 @@ class RecalledRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return {**fields, "previous_response_id": rawjson.raw(self.previous)} if self.previous else fields
 
 
-class _Head(msgspec.Struct, frozen=True, gc=False):
-    store: bool | None = None
-    previous_response_id: str | None = None
-    conversation: msgspec.Raw = NULL
-    input: msgspec.Raw = NULL
-
-
-class _Answer(msgspec.Struct, frozen=True, gc=False):
-    id: str
-    output: list[msgspec.Raw]
-    object: str = ""
-    status: str = ""
-    store: bool | None = None
-
-
-_HEAD = msgspec.json.Decoder(_Head)
-_ANSWER = msgspec.json.Decoder(_Answer)
-
-
 def recall(body: bytes, remembered: ItemMemory, max_size: int) -> RecalledRequest:
     """Returns the request completed from memory. An invalid one is not changed: its errors are found later.
 
@@ -81,18 +62,18 @@ def recall(body: bytes, remembered: ItemMemory, max_size: int) -> RecalledReques
     """
     body = body.removeprefix(BOM)
     try:
-        head = _decode(_HEAD, body)
-        items = _input_items(head.input)
+        head = _fields(body)
+        items = _input_items(head.get("input", NULL))
         has_references = contains(items, b'"id"') and any(map(_is_reference, rawjson.objects(b"[%b]" % items)))
     except (ValueError, RecursionError):
         return RecalledRequest(body=body)
-    previous = head.previous_response_id or ""
+    previous = rawjson.text_at(head.get("previous_response_id"))
     responses = remembered.conversation(previous) if previous else []
     recalled = RecalledRequest(
         body=body,
-        stored=head.store is not False,
+        stored=rawjson.maybe(head.get("store")) is not False,
         previous=previous if responses else "",
-        partial=(bool(previous) and not responses) or not rawjson.is_null(head.conversation),
+        partial=(bool(previous) and not responses) or not rawjson.is_null(head.get("conversation")),
         input=_resolve_references(items, remembered, max_size) if has_references else items,
     )
     return _with_conversation(recalled, responses, max_size) if responses or has_references else recalled
@@ -105,33 +86,35 @@ def kept_of(request: RecalledRequest, data: bytes, call: str) -> KeptResponse | 
     """
     try:
         text = _last_event(data)
-        response = rawjson.fields(text).get("response", NULL)
+        response = _fields(text).get("response", NULL)
         body = text if response == NULL else bytes(response)
-        answer = _decode(_ANSWER, body)
-        is_own = answer.id.endswith(call)
-        items = _items_by_id(answer, seals=is_own)
+        answer = _fields(body)
+        id, store = rawjson.text_at(answer.get("id")), rawjson.maybe(answer.get("store"))
+        is_own = id.endswith(call)
+        items = _items_by_id(id, answer.get("output", NULL), seals=is_own)
     except (ValueError, RecursionError):
         return None
-    is_kept_elsewhere = answer.store and request.stored and not is_own
-    if answer.object != "response" or answer.status not in ("completed", "incomplete") or is_kept_elsewhere:
+    kind, status = (rawjson.text_at(answer.get(name)) for name in ("object", "status"))
+    is_kept_elsewhere = store and request.stored and not is_own
+    if not id or kind != "response" or status not in ("completed", "incomplete") or is_kept_elsewhere:
         return None
     return KeptResponse(
-        id=answer.id,
+        id=id,
         previous=request.previous,
         input=request.input,
-        elsewhere=request.partial or (answer.store is None and request.stored),
+        elsewhere=request.partial or (store is None and request.stored),
         body=body,
         items=items,
     )
 
 
-def _items_by_id(answer: _Answer, *, seals: bool) -> dict[str, msgspec.Raw]:
-    """Returns the items of a response by their ids. ``seals``: reasoning that has no seal gets one."""
+def _items_by_id(response: str, output: msgspec.Raw, *, seals: bool) -> dict[str, msgspec.Raw]:
+    """Returns the items in the output of a response by their ids. ``seals``: reasoning that has no seal gets one."""
     items: dict[str, msgspec.Raw] = {}
-    for number, raw in enumerate(answer.output):
+    for number, raw in enumerate(rawjson.items(output)):
         item = rawjson.fields(raw)
         id = rawjson.text_at(item.get("id"))
-        id = f"{answer.id}/{number}" if not id or id in items else id
+        id = f"{response}/{number}" if not id or id in items else id
         items[id] = raw
         if seals and _is_unsealed_reasoning(item):
             items[id] = rawjson.raw({**item, "encrypted_content": seal_text(PLAIN_SEAL)})
@@ -236,12 +219,12 @@ def _call_ids(items: bytes) -> Iterator[tuple[bool, str]]:
         yield rawjson.text_at(item.get("type")).endswith("_output"), rawjson.text_at(item.get("call_id"))
 
 
-def _decode(decoder: "msgspec.json.Decoder[Value]", text: bytes) -> Value:
-    """Returns what is read of a text. Lone surrogates are replaced. Raises ValueError."""
+def _fields(text: bytes) -> Fields:
+    """Returns the raw fields of an object, and never decodes all of it. Lone surrogates are replaced."""
     try:
-        return decoder.decode(text)
+        return _FIELDS.decode(text)
     except msgspec.DecodeError:
-        return decoder.decode(replace_lone_surrogates(text))
+        return _FIELDS.decode(replace_lone_surrogates(text))
 
 
 def _last_event(data: bytes) -> bytes:

@@ -14,6 +14,7 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.errors import BadRequest
+from gateway.domain.json_text import SMALL
 from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.sse import BLANK, Framer, parse, with_line_feeds
 from gateway.domain.units import CallId, Millis
@@ -97,8 +98,8 @@ def interrupted_id(data: bytes) -> str:
 
 
 def _read_control(data: bytes, kind: str) -> Fields:
-    """Returns the fields of an event of this type; nothing for another one."""
-    fields = rawjson.maybe_fields(data) if kind.encode() in data else {}
+    """Returns the fields of an event of this type; nothing for another one, or one too large to be decoded uncounted."""
+    fields = rawjson.maybe_fields(data) if len(data) <= SMALL and kind.encode() in data else {}
     return fields if rawjson.text_at(fields.get("type")) == kind else {}
 
 
