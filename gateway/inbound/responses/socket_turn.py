@@ -98,7 +98,7 @@ def interrupted_id(data: bytes) -> str:
 
 
 def _read_control(data: bytes, kind: str) -> Fields:
-    """Returns the fields of an event of this type; nothing for another one, or one too large to be decoded uncounted."""
+    """Returns the fields of an event of this type; nothing for others, and for one too large to be decoded."""
     fields = rawjson.maybe_fields(data) if len(data) <= SMALL and kind.encode() in data else {}
     return fields if rawjson.text_at(fields.get("type")) == kind else {}
 
