@@ -69,14 +69,6 @@ def test_every_call_of_the_span_is_counted_once(calls: CallLog, by: str, span: S
         assert found == expected(by, span)
 
 
-def test_steps_are_those_of_the_sums(calls: CallLog) -> None:
-    table = calls.latency("model", Millis(0), Millis(FOREVER), "day")
-    sums = calls.sums("model", Millis(0), Millis(FOREVER), "day")
-    assert {(start, key) for key, cells in table.items() for start in cells} <= {
-        (bucket.start, bucket.key) for bucket in sums.series
-    }
-
-
 def test_calls_that_come_later_are_added(calls: CallLog) -> None:
     before = calls.latency("token", Millis(0), Millis(FOREVER), "hour")
     more = [Record(id=f"req_{n:026x}", ts=Millis(T0 + 9 * DAY + n), token="late", ms=Millis(70)) for n in range(3)]  # type: ignore[arg-type]

@@ -18,7 +18,7 @@ from gateway.store.log import Log
 from gateway.store.rollup import DAY, DIMENSIONS, HOUR
 from gateway.store.segment import EMPTY
 from gateway.store.sums import FOREVER, Step, Sums
-from tests.store.samples import HURTS, T0, busy, log_of, record, seal, segments, stock, sums_of
+from tests.store.samples import HURTS, T0, log_of, record, seal, segments, stock, sums_of
 
 SMALL = 3000
 """Bytes: about ten calls."""
@@ -67,15 +67,6 @@ def test_syncing_seals_what_is_closed(tmp_path: Path) -> None:
     seal(calls)
     assert list(Ledger(tmp_path).sealed) == names(tmp_path)[:2]
     assert sum(one.count for one in Ledger(tmp_path).sealed.values()) + calls.log.segments[-1].count == 25
-
-
-def test_sealing_changes_no_sum(tmp_path: Path) -> None:
-    calls = log_of(tmp_path, limit=SMALL)
-    for call in busy(3, 80, days=4):
-        calls.log.append([call])
-    before = [sums_of(calls, by, "hour") for by in ("token", "token|model")]
-    seal(calls)
-    assert [sums_of(calls, by, "hour") for by in ("token", "token|model")] == before
 
 
 def test_opening_gives_the_same_calls_and_sums(tmp_path: Path) -> None:

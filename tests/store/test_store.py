@@ -7,16 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config import Config
 from gateway.domain.errors import GatewayError
 from gateway.domain.registry import Change
 from gateway.domain.settings import Settings
-from gateway.domain.units import DOLLAR, Millis
+from gateway.domain.units import DOLLAR
 from gateway.store.errors import StoreBusy, StoreDamaged, StoreError, StoreTooNew, cannot_open
 from gateway.store.rollup import DAY
-from gateway.store.store import Store
 from tests.fakes.audit import verify
-from tests.fakes.stored import stored
 from tests.store.samples import T0, funded_store, grant, record, running, segments, settle, store_of
 
 
@@ -47,14 +44,6 @@ def test_what_was_settled_is_there_after_the_next_start(home: Path) -> None:
     assert again.books.balance() == settled[-1].balance
     assert verify(again).equal
     again.close()
-
-
-def test_a_thread_syncs_unless_told_otherwise(home: Path) -> None:
-    store = Store.open(Config(home=home), now=lambda: Millis(T0))
-    settle(store, 1)
-    store.close()
-    with stored(home) as found:
-        assert found.calls.count == 1
 
 
 def test_a_second_writer_is_refused_until_the_first_is_done(home: Path) -> None:

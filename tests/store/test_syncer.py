@@ -85,15 +85,6 @@ async def test_one_that_no_longer_waits_does_no_harm(work: Work, syncer: Syncer)
     assert waiting.cancelled()
 
 
-def test_what_is_dirty_is_worked_on_after_the_interval() -> None:
-    work = Work()
-    syncer = Syncer(work, done, 0.001)
-    syncer.wake()
-    syncer.wake()
-    assert work.begun.wait(LONG)
-    syncer.close()
-
-
 def test_what_is_written_while_it_works_is_worked_on_in_another_round() -> None:
     rounds: list[bool] = []
     again = threading.Event()
