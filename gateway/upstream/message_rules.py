@@ -310,7 +310,7 @@ RULES: Mapping[str, MessageRule] = {
         _for_each_message(_with_objects),
         lazy_pattern(
             r"(?i)arguments.{0,60}\bjson|json.{0,60}arguments|\(char \d+\)|item pairs from a mapping"
-            r"|no attribute 'items'"
+            r"|no attribute 'items'|(?:tool|function) call arguments"
         ),
         sign=b'"arguments"',
     ),

@@ -95,6 +95,8 @@ WORDS: dict[tuple[str, ...], list[str]] = {
         "invalid params, invalid function arguments json string, tool_call_id: c1 (2013)",  # MiniMax
         "Failed to parse tool call arguments as JSON",  # llama.cpp
         "Can only get item pairs from a mapping.",
+        "invalid tool call arguments",  # Ollama
+        "failed to parse function call arguments: Value looks like object, but can't find closing '}' symbol",
     ],
     ("messages[].thought_signature",): ["Function call is missing a thought_signature in functionCall parts."],
     ("reasoning_content=back",): ["The `content[].thinking` in the thinking mode must be passed back to the API."],
