@@ -63,11 +63,11 @@ def _finding(table: str) -> Any:
 
 
 def _noting(name: str, table: str = "") -> Any:
-    """Returns a method that notes a change, and answers with an attribute, or with the first of a list."""
+    """Returns a method that notes a change, and answers with an attribute, the first of a list, or what was done."""
 
     async def answer(self: "Owner", *arguments: object) -> Any:
         self.note(name, *arguments)
-        value = getattr(self, table) if table else None
+        value = getattr(self, table) if table else {"done": name}
         return value[0] if isinstance(value, list) else value
 
     return answer

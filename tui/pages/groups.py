@@ -126,26 +126,22 @@ async def _delete(page: AnyPage, group: GroupView) -> None:
     if users and not other_groups:
         toast(page, f"{group.name} is used by {users}, and no other group exists to move them to", bad=True)
         return
-
-    async def remove(values: Mapping[str, str]) -> bool:
-        await session.client.remove_group(group.name, values["move"])
-        return True
-
     if users:
         plan = FormPlan(
             title=f"Delete group {group.name}?",
             intro=f"Used by {users}, which move to another group. History is kept.",
             fields=[FormField(id="move", label="Move them to", options=other_groups, value=other_groups[0])],
-            save=remove,
+            save=lambda values: session.client.remove_group(group.name, values["move"]),
             command=lambda values: fmt.cli_command("group", "remove", group.name, move=values["move"]),
             verb="Delete",
             confirms=False,
         )
-        is_removed = await page.ask(Form(plan))
+        confirmed = await page.ask(Form(plan))
     else:
-        question, consequences = f"Delete group {group.name}?", "Nothing uses it. History is kept."
-        is_removed = await page.confirm(question, consequences, "Delete") and await remove({"move": ""})
-    if is_removed:
+        confirmed = await page.confirm(f"Delete group {group.name}?", "Nothing uses it. History is kept.", "Delete")
+        if confirmed:
+            await session.client.remove_group(group.name, "")
+    if confirmed:
         page.report_change(f"Group {group.name} deleted.")
 
 
