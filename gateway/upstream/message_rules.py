@@ -106,11 +106,6 @@ def _without_nulls(message: JsonObject) -> JsonObject:
     return kept if "tool_calls" in kept else {"content": "", **kept}
 
 
-def _with_some_content(message: JsonObject) -> JsonObject:
-    """Returns a message with an empty text if it has no content, even if it has calls."""
-    return {"content": "", **_without_nulls(message)}
-
-
 def _assistant_after_tools(messages: list[JsonObject]) -> list[JsonObject]:
     fitting: list[JsonObject] = []
     for message in messages:
@@ -297,7 +292,7 @@ RULES: Mapping[str, MessageRule] = {
         ),
     ),
     MESSAGES + "content=some": MessageRule(
-        _for_each_message(_with_some_content),
+        _for_each_message(lambda message: {"content": "", **_without_nulls(message)}),  # even if it has calls
         lazy_pattern(
             r"(?i)missing.{1,11}\bcontent\b|'content'\), 'msg': 'field required|message content type: <nil>"
             r"|content field is a req|'content' field must be a string or an array|content', 'string' not in 'null'"

@@ -45,11 +45,6 @@ _ADAPTERS: dict[Dialect, Adapter] = {
 }
 
 
-def _no_output(*_: object) -> OutputLimit:
-    """Returns no output: vectors are not billed as output, however many there are."""
-    return OutputLimit()
-
-
 class Embeddings(ChatCompletions):
     """Embeddings as an ``InboundApi``. Errors look like those of chat completions."""
 
@@ -79,7 +74,7 @@ class Embeddings(ChatCompletions):
             input_bound=tokens + bound.tokens - (-repeated // BOUND_BYTES_PER_TOKEN),
             media=bound.media,
             content=frozenset({"model", "input"}),
-            output_rule=_no_output,
+            output_rule=lambda *_: OutputLimit(),  # vectors are not billed as output, however many there are
         )
 
     def obstacle(self, request: InboundRequest, channel: Channel) -> str:
