@@ -8,8 +8,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
+import msgspec
+
+from gateway.core.channel_effects import effects_of
 from gateway.core.group_models import GroupModels, VisibleModels
-from gateway.core.model_entry import ModelEntry, Route, answering_model, narrow_to_api
+from gateway.core.model_entry import ModelEntry, Route, answering_model, scopes_of_only_channel
 from gateway.core.model_prices import PricesNow, prices_by_model
 from gateway.core.rate_scopes import (
     CallScopes,
@@ -138,7 +141,15 @@ class Catalog:
         """Returns a model of this catalog as an API reaches it, by these of its routes and fallbacks."""
         key = (api, id(entry), *map(id, routes), *map(id, fallbacks))
         if (narrowed := self._narrowed.get(key)) is None:
-            narrowed = self._narrowed[key] = narrow_to_api(entry, api, routes, fallbacks)
+            of_api = tuple(route.for_api(api) for route in routes)
+            narrowed = self._narrowed[key] = msgspec.structs.replace(
+                entry,
+                routes=of_api,
+                fallbacks=tuple(fallbacks),
+                scopes=() if fallbacks else scopes_of_only_channel(of_api),
+                effects=effects_of((route.channel, route.served) for route in of_api),
+                total_s=max((route.channel.timeouts.total for route in of_api), default=entry.total_s),
+            )
         return narrowed
 
 

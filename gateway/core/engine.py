@@ -73,7 +73,7 @@ class Engine:
 
     def __post_init__(self) -> None:
         store, bus, live, upstreams = self.store, self.bus, self.live, self.upstreams
-        self.running_counts: dict[TokenId, int] = {}
+        self.running_counts = Counter[TokenId]()
         """How many requests each token has running that only count input tokens."""
         self.open_connections: Callable[[], int] = lambda: 0
         """Returns how many connections clients have open."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from gateway.core.channel_effects import NO_EFFECTS, ChannelEffects, effects_of
+from gateway.core.channel_effects import NO_EFFECTS, ChannelEffects
 from gateway.core.group_policy import Rank
 from gateway.core.rate_scopes import RateScope
 from gateway.domain.channel import Channel, ServedModel, UpstreamPrices
@@ -32,6 +32,9 @@ class Route(msgspec.Struct, frozen=True):
         """Returns the name that the upstream's lack is remembered by: the model's, or ``MODEL by API``."""
         return f"{self.served.name} by {self.api}" if self.api else self.served.name
 
+    def for_api(self, api: str) -> "Route":
+        return msgspec.structs.replace(self, api=api, keys=tuple(route.for_api(api) for route in self.keys))
+
 
 class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
     """A public model name as one group sees it."""
@@ -56,23 +59,6 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
     """The price at the first channel whose upstream publishes one."""
     max_output: int | None = None
     """The largest output limit of its channels; None if the limit of one is unknown."""
-
-
-def narrow_to_api(entry: ModelEntry, api: str, routes: Sequence[Route], fallbacks: Sequence[ModelEntry]) -> ModelEntry:
-    """Returns the model for one API, with only these routes, whose channels can answer."""
-    narrowed = tuple(_with_api(route, api) for route in routes)
-    return msgspec.structs.replace(
-        entry,
-        routes=narrowed,
-        fallbacks=tuple(fallbacks),
-        scopes=() if fallbacks else scopes_of_only_channel(narrowed),
-        effects=effects_of((route.channel, route.served) for route in narrowed),
-        total_s=max((route.channel.timeouts.total for route in narrowed), default=entry.total_s),
-    )
-
-
-def _with_api(route: Route, api: str) -> Route:
-    return msgspec.structs.replace(route, api=api, keys=tuple(_with_api(key_route, api) for key_route in route.keys))
 
 
 def scopes_of_only_channel(routes: Sequence[Route]) -> tuple[RateScope, ...]:

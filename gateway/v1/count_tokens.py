@@ -62,17 +62,15 @@ async def answer_count_tokens(engine: Engine, request: web.BaseRequest, origin: 
 @contextmanager
 def _count_slot(engine: Engine, token: Token) -> Iterator[None]:
     """Hold one of the token's slots for counts while the block runs. Raises RateLimited if all are in use."""
-    running = engine.running_counts.get(token.id, 0)
-    if running >= MAX_RUNNING_COUNTS:
+    running = engine.running_counts
+    if running[token.id] >= MAX_RUNNING_COUNTS:
         msg = f"token '{token.name}' is already counting the tokens of {MAX_RUNNING_COUNTS} requests"
         raise RateLimited(msg, retry_after_s=1)
-    engine.running_counts[token.id] = running + 1
+    running[token.id] += 1
     try:
         yield
     finally:
-        engine.running_counts[token.id] -= 1
-        if not engine.running_counts[token.id]:
-            del engine.running_counts[token.id]
+        running[token.id] -= 1
 
 
 async def _fetch_upstream_count(
