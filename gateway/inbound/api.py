@@ -247,7 +247,7 @@ def is_large(body: bytes) -> bool:
     """Returns whether a body is parsed off the event loop.
 
     Long texts take little time, and agents send many of them, but objects and short values take long. Objects are
-    counted, other short values only in samples.
+    counted, other short values and numbers only in samples.
     """
     if len(body) <= MAX_OBJECTS:
         return False
@@ -257,8 +257,8 @@ def is_large(body: bytes) -> bool:
         return False
     sample = b"".join([body[start : start + 256] for start in range(0, len(body), len(body) >> 5)])
     values = sum(map(sample.count, (b'",', b'{"', b"{},", b"],[", b"], [")))
-    in_texts = sample.count(b'\\",')  # as in JSON that a tool returned
-    return values - in_texts > len(sample) // 100
+    values -= sample.count(b'\\",')  # in texts, as in JSON that a tool returned
+    return values > len(sample) // 100 or len(sample.translate(None, b"0123456789,")) < len(sample) // 2
 
 
 def parse_large(api: InboundApi, request: HttpRequest) -> InboundRequest:

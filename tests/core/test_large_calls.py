@@ -119,6 +119,9 @@ async def test_errors_are_those_of_a_small_one(up: Rig) -> None:
         (b"[1], ", 60_000, True),
         (b'{"role":"tool"},', 10_000, False),
         (b"{}, ", 20_001, True),
+        (b"464, 1917, 13, ", 20_000, True),  # a text as tokens, as LangChain embeds it
+        (b'"50256":-100,', 30_000, True),
+        (b"        total += 17.5\\n", 20_000, False),
         (b"{}, ", 20_000, False),
         (b'{"role":"user","content":"%b"},' % (b"x" * 700), 1000, False),
         (b'if a:\\n    return {\\"b\\": [1, 2], \\"c\\": 3}\\n', 10_000, False),
