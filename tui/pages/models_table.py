@@ -147,13 +147,9 @@ class ModelsListing(PageListing[ModelRow]):
 def _columns() -> Iterator[Column[ModelRow]]:
     yield text_column("name", "Model", 20, lambda r: r.view.name, flex=True)
     yield number_column("context", "Ctx", 5, lambda r: r.view.context or None, fmt.brief_count, rank=4, dim=True)
-    rates: tuple[tuple[str, str, int, Rate], ...] = (
-        ("input", "In $/M", 0, lambda p: p.input_nanos),
-        ("cached", "Cached", 5, lambda p: p.cached_input_nanos),
-        ("output", "Out $/M", 0, lambda p: p.output_nanos),
-    )
-    for id_, title, rank, rate in rates:
-        yield _rate_column(id_, title, rank, rate)
+    yield _rate_column("input", "In $/M", 0, lambda p: p.input_nanos)
+    yield _rate_column("cached", "Cached", 5, lambda p: p.cached_input_nanos)
+    yield _rate_column("output", "Out $/M", 0, lambda p: p.output_nanos)
     yield Column(
         "source",
         "Price",
