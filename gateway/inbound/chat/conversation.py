@@ -214,20 +214,19 @@ def translate_chat(order: Order) -> Order:
     param_names = _move_effort(fields)
     if order.form.has_functions:  # the answer has a place for one call only
         fields["parallel_tool_calls"], param_names["parallel_tool_calls"] = rawjson.raw(False), ""
-    reader, raw_messages = _MessageReader(), order.fields["messages"]
+    transcript, raw_messages = Transcript(), order.fields["messages"]
     messages = read_typed(list[_Message], raw_messages, "messages")
     for number, message in enumerate(messages):
-        reader.read(message, f"messages[{number}]")
+        _add_message(transcript, message, f"messages[{number}]")
     tools, choice = read_tools(order.fields)
     conversation = Conversation(
-        turns=reader.transcript.turns,
+        turns=transcript.turns,
         tools=tools,
         choice=choice,
         param_names=param_names,
         extras=(*_unread_names(raw_messages), *_unread_in_tools(order.fields.get("tools", NULL))),
     )
-    marks = reader.transcript.marks
-    return msgspec.structs.replace(order, fields=fields, body=b"", conversation=conversation, marks=marks)
+    return msgspec.structs.replace(order, fields=fields, body=b"", conversation=conversation, marks=transcript.marks)
 
 
 def _move_effort(fields: Fields) -> dict[str, str]:
@@ -258,59 +257,55 @@ def _unread_in_tools(tools: msgspec.Raw) -> list[str]:
     return names + unread_members(functions, "tools[].function.", ("name", "description", "parameters", "strict"))
 
 
-class _MessageReader:
-    """Reads the messages of one request. The result is ``transcript``."""
+def _add_message(transcript: Transcript, message: _Message, where: str) -> None:
+    """Add a message. Raises BadRequest naming the place of what has no counterpart anywhere."""
+    role = message.role
+    read = read_result if role in _RESULT_ROLES else read_content
+    parts = read(message.content, f"{where}.content", transcript, message.cache_control)
+    parts += read_content(message.images, f"{where}.images", transcript)
+    if role in _RESULT_ROLES:  # in the legacy spelling a result has no id, but the function's name
+        has_failed = bytes(message.is_error) == b"true" or bytes(message.status) == b'"error"'
+        call_id, name = str(message.tool_call_id or ""), message.name or ""
+        result = ResultPart(call_id=call_id, name=name, parts=result_parts(parts), failed=has_failed)
+        transcript.add("tool", (result,))
+    elif role == "assistant":
+        transcript.add(role, _assistant_blocks(transcript, message, parts, where))
+    elif role in _ROLES:
+        transcript.add(_ROLES[role], parts)
+    else:
+        raise BadRequest(f"{where}.role: '{plain(role, 40)}' is not a role", param=f"{where}.role")
 
-    def __init__(self) -> None:
-        self.transcript = Transcript()
 
-    def read(self, message: _Message, where: str) -> None:
-        """Read a message. Raises BadRequest naming the place of what has no counterpart anywhere."""
-        role = message.role
-        read = read_result if role in _RESULT_ROLES else read_content
-        parts = read(message.content, f"{where}.content", self.transcript, message.cache_control)
-        parts += read_content(message.images, f"{where}.images", self.transcript)
-        if role in _RESULT_ROLES:  # in the legacy spelling a result has no id, but the function's name
-            has_failed = bytes(message.is_error) == b"true" or bytes(message.status) == b'"error"'
-            call_id, name = str(message.tool_call_id or ""), message.name or ""
-            result = ResultPart(call_id=call_id, name=name, parts=result_parts(parts), failed=has_failed)
-            self.transcript.add("tool", (result,))
-        elif role == "assistant":
-            self.transcript.add(role, self._assistant_blocks(message, parts, where))
-        elif role in _ROLES:
-            self.transcript.add(_ROLES[role], parts)
-        else:
-            raise BadRequest(f"{where}.role: '{plain(role, 40)}' is not a role", param=f"{where}.role")
+def _assistant_blocks(transcript: Transcript, message: _Message, parts: list[Block], where: str) -> list[Block]:
+    """Returns the thoughts, the content and the calls of a message, in this order."""
+    blocks: list[Block] = []
+    if message.thinking_blocks:
+        types = ("thinking", "redacted_thinking")
+        signed = tuple(block for block in message.thinking_blocks if rawjson.at(block, "type") in types)
+        blocks.append(ThoughtPart(signed=signed, maker=SealKind.ANTHROPIC, name="messages[].thinking_blocks"))
+    if not parts and not rawjson.is_null(message.refusal):
+        parts = [TextPart(raw=check_text(message.refusal, f"{where}.refusal"), is_refusal=True)]
+    blocks += parts
+    made = {part.id for part in parts if isinstance(part, CallPart)}
+    for number, call in enumerate(message.tool_calls or ()):
+        if call.id not in made:
+            blocks.append(call_part(transcript, call, f"{where}.tool_calls[{number}]"))
+    if (function := message.function_call) is not None:
+        blocks.append(call_part(transcript, ChatTool(function=function), f"{where}.function_call"))
+    return blocks
 
-    def _assistant_blocks(self, message: _Message, parts: list[Block], where: str) -> list[Block]:
-        """Returns the thoughts, the content and the calls of a message, in this order."""
-        blocks: list[Block] = []
-        if message.thinking_blocks:
-            types = ("thinking", "redacted_thinking")
-            signed = tuple(block for block in message.thinking_blocks if rawjson.at(block, "type") in types)
-            blocks.append(ThoughtPart(signed=signed, maker=SealKind.ANTHROPIC, name="messages[].thinking_blocks"))
-        if not parts and not rawjson.is_null(message.refusal):
-            parts = [TextPart(raw=check_text(message.refusal, f"{where}.refusal"), is_refusal=True)]
-        blocks += parts
-        made = {part.id for part in parts if isinstance(part, CallPart)}
-        for number, call in enumerate(message.tool_calls or ()):
-            if call.id not in made:
-                blocks.append(self._call_part(call, f"{where}.tool_calls[{number}]"))
-        if (function := message.function_call) is not None:
-            blocks.append(self._call_part(ChatTool(function=function), f"{where}.function_call"))
-        return blocks
 
-    def _call_part(self, call: ChatTool, where: str) -> CallPart:
-        """Returns a call. The input of a custom tool becomes an argument of this name."""
-        if (function := call.function) is not None:
-            name, arguments = function.name or "", call_arguments(bytes(function.arguments))
-        elif (custom := call.custom) is not None:
-            name, arguments = custom.name, b'{"input":%b}' % bytes(custom.input)
-        else:
-            raise BadRequest(f"{where}: only calls of functions can be translated", param=where)
-        return CallPart(
-            id=str(call.id or ""),
-            name=name,
-            arguments=self.transcript.arguments(arguments),
-            signature="" if call.extra_content is NULL else thought_signature(call.extra_content),
-        )
+def call_part(transcript: Transcript, call: ChatTool, where: str) -> CallPart:
+    """Returns a call. The input of a custom tool becomes an argument of this name."""
+    if (function := call.function) is not None:
+        name, arguments = function.name or "", call_arguments(bytes(function.arguments))
+    elif (custom := call.custom) is not None:
+        name, arguments = custom.name, b'{"input":%b}' % bytes(custom.input)
+    else:
+        raise BadRequest(f"{where}: only calls of functions can be translated", param=where)
+    return CallPart(
+        id=str(call.id or ""),
+        name=name,
+        arguments=transcript.arguments(arguments),
+        signature="" if call.extra_content is NULL else thought_signature(call.extra_content),
+    )

@@ -17,7 +17,7 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.answer import AnswerForm, SealKind
 from gateway.domain.channel import Channel
-from gateway.domain.conversation import CallPart, Conversation, MediaPart, ResultPart, TextPart, ThoughtPart
+from gateway.domain.conversation import Conversation, MediaPart, ResultPart, TextPart, ThoughtPart
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.json_text import read_optional, read_typed
 from gateway.domain.limits import DEFAULT_OUTPUT
@@ -28,8 +28,7 @@ from gateway.domain.text import plain
 from gateway.domain.transcript import Transcript
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundApi, InboundRequest
 from gateway.inbound.chat.api import read_chat
-from gateway.inbound.chat.contents import call_arguments
-from gateway.inbound.chat.conversation import ChatFunction, ChatTool, finish_translation, read_tools
+from gateway.inbound.chat.conversation import ChatTool, call_part, finish_translation, read_tools
 from gateway.inbound.completions.api import COMPLETIONS
 from gateway.inbound.embeddings.api import EMBEDDINGS
 from gateway.inbound.json_body import body_of, check_text, read_body, unread_members
@@ -278,7 +277,7 @@ def _transcript_of(raw_messages: msgspec.Raw) -> Transcript:
             case "system" | "user" as role:
                 transcript.add(role, contents)
             case "assistant":
-                calls = [_call_part(call, transcript) for call in message.tool_calls or ()]
+                calls = [call_part(transcript, call, "messages[].tool_calls") for call in message.tool_calls or ()]
                 ids.update(call.id for call in calls)
                 names.update(call.name for call in calls)
                 text = _text(message.thinking, "thinking")
@@ -293,12 +292,6 @@ def _transcript_of(raw_messages: msgspec.Raw) -> Transcript:
                 where = f"messages[{number}].role"
                 raise BadRequest(f"{where}: '{plain(message.role, 40)}' is not a role", param=where)
     return transcript
-
-
-def _call_part(call: ChatTool, transcript: Transcript) -> CallPart:
-    function = call.function or ChatFunction()
-    arguments = transcript.arguments(call_arguments(bytes(function.arguments)))
-    return CallPart(id=str(call.id or ""), name=function.name or "", arguments=arguments)
 
 
 def _content_parts(message: _Message) -> list[TextPart | MediaPart]:
