@@ -1,5 +1,6 @@
 """openai-python calls ``responses`` through channels of every dialect, and decodes what it gets strictly."""
 
+import json
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -14,10 +15,12 @@ from tests.cases.anthropic import streams as anthropic
 from tests.cases.gemini import streams as gemini
 from tests.cases.same import PLAIN, STREAMED
 from tests.conformance.sdk import openai
+from tests.fakes.client import Answer
 from tests.fakes.gateway import Gateway
 from tests.fakes.messages import message as anthropic_message, text_block
 from tests.fakes.provider import Provider, Script
-from tests.fakes.replies import choice, reply, stream_bytes, usage, whole
+from tests.fakes.replies import choice, dumps, reply, speak, stream_bytes, usage, whole
+from tests.fakes.responses import either, message, respond, spent
 
 MODEL = {Dialect.OPENAI: "gpt-4o", Dialect.ANTHROPIC: "claude-sonnet-4-5", Dialect.GEMINI: "gemini-3.8-flash"}
 DIALECTS = pytest.mark.parametrize("dialect", MODEL)
@@ -206,3 +209,42 @@ async def test_the_mock_answers_too(gateway: Gateway) -> None:
         made = await client.responses.create(model="demo-story", input="tell", max_output_tokens=20)
     assert made.status in ("completed", "incomplete")
     assert made.output_text
+
+
+SPOKEN = either(respond(message("Hello"), usage=spent(9, 12)), speak())
+
+
+@pytest.fixture(params=["vllm", "cerebras"], ids=["native", "translated"])
+def preset(request: pytest.FixtureRequest, gateway: Gateway, provider: Provider) -> str:
+    """Of a channel that speaks the API, or of one that does not."""
+    gateway.channel(provider.base_url, preset=request.param)
+    return str(request.param)
+
+
+async def call(gateway: Gateway, **fields: Any) -> Answer:
+    return await gateway.client.ask("POST", "/v1/responses", dumps({"model": "m", "input": "hi", **fields}))
+
+
+LONG = 'long text with \\ and " and \u00e9 \U0001f600 ' * 9000
+
+
+async def test_a_large_request_arrives_whole(gateway: Gateway, provider: Provider, preset: str) -> None:
+    provider.on("m", either(respond(), reply(whole("m", choice("Hi"), spent=usage(1_000_000, 5)))))
+    items = [
+        {"role": "user", "content": [{"type": "input_text", "text": LONG}]},
+        {"type": "function_call", "call_id": "a", "name": "f", "arguments": json.dumps({"text": LONG})},
+        {"type": "function_call_output", "call_id": "a", "output": LONG + "!"},
+        {"type": "custom_tool_call", "call_id": "b", "name": "patch", "input": LONG + "?"},
+        {"type": "custom_tool_call_output", "call_id": "b", "output": [{"type": "input_text", "text": "ok"}]},
+    ]
+    answer = await call(gateway, input=items, instructions=LONG)
+    assert answer.status == 200
+    sent = provider.last.json
+    if preset == "vllm":
+        assert (sent["input"], sent["instructions"]) == (items, LONG)
+        return
+    assert answer.json["instructions"] == LONG
+    system, user, first, result, second, _ = sent["messages"]
+    assert (system["content"], user["content"], result["content"]) == (LONG, LONG, LONG + "!")
+    assert json.loads(first["tool_calls"][0]["function"]["arguments"]) == {"text": LONG}
+    assert json.loads(second["tool_calls"][0]["function"]["arguments"]) == {"input": LONG + "?"}
