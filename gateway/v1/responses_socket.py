@@ -257,11 +257,9 @@ class SocketSession:
             if self._close_code is not None:
                 return None
             self._wake.clear()
-            timer = asyncio.get_running_loop().call_later(min(IDLE_S, remaining_s), self._wake.set)
-            try:
-                await self._wake.wait()
-            finally:
-                timer.cancel()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(min(IDLE_S, remaining_s)):
+                    await self._wake.wait()
             if not self._waiting_frames and remaining_s > IDLE_S:
                 return None
         return None
