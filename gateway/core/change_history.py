@@ -192,14 +192,10 @@ def _models_text(models: Sequence[tuple[str, str, object, object]]) -> str:
     return names_text(f"{name}={upstream}" if upstream else name for name, upstream, *_ in models) or NONE_WORD
 
 
-def _enabled_text(enabled: bool) -> str:  # noqa: FBT001 - the value itself
-    return "yes" if enabled else "no"
-
-
 _TEXTS: Mapping[tuple[Table, str], Callable[[Any], str]] = {
     ("tokens", "hint"): str,
-    ("tokens", "enabled"): _enabled_text,
-    ("channels", "enabled"): _enabled_text,
+    ("tokens", "enabled"): lambda is_enabled: "yes" if is_enabled else "no",
+    ("channels", "enabled"): lambda is_enabled: "yes" if is_enabled else "no",
     ("channels", "key"): _keys_text,
     ("channels", "headers"): _headers_text,
     ("channels", "proxy"): lambda proxy: HIDDEN if _is_secret(proxy) else proxy or NONE_WORD,
