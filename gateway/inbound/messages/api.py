@@ -17,7 +17,7 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.errors import BadRequest, GatewayError, InvalidToken, NotFound, QuotaExceeded, UpstreamError
-from gateway.domain.json_text import contains, nested_value, plain_escapes, read_optional
+from gateway.domain.json_text import contains, nested_value, plain_escapes
 from gateway.domain.order import Order
 from gateway.domain.output_limit import MAX_TOKEN_COUNT, OutputLimit, read_limit
 from gateway.domain.prompt_size import (
@@ -67,20 +67,12 @@ class _MessagesFields(msgspec.Struct, gc=False):
     stream: bool | None = None
 
 
-class _Thread(msgspec.Struct, gc=False):
-    """A conversation that the upstream keeps."""
-
-    previous_message_id: str | None = None
-    """The message that the request continues; None if everything is in the request."""
-
-
 def parse_messages_request(request: HttpRequest, *, only_counts: bool = False) -> InboundRequest:
     """Returns a checked request. If it ``only_counts`` tokens, it needs no ``max_tokens``. Raises BadRequest."""
     body = read_body(request.body)
     fields, typed = body.fields, body.read_as(_MessagesFields)
     model = check_model(typed.model)
-    thread = read_optional(_Thread, fields.get("thread", NULL), "thread")
-    continued_id = "" if thread is None else thread.previous_message_id or ""
+    continued_id = rawjson.text_at(fields.get("thread"), "previous_message_id")
     if typed.messages is msgspec.UNSET:
         raise missing_input(fields, "messages")
     if not (typed.messages or continued_id):

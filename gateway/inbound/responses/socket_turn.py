@@ -54,30 +54,19 @@ class SocketTurn(msgspec.Struct, frozen=True, kw_only=True):
     """The client's name of its sequence of turns, which all events repeat."""
 
 
-class _Frame(msgspec.Struct, frozen=True, gc=False):
-    """What is read of a request."""
-
-    type: str = ""
-    previous_response_id: str | None = None
-    store: bool | None = None
-    generate: bool | None = None
-    stream_id: str | None = None
-
-
 def read_turn(data: bytes) -> SocketTurn:
     """Returns the turn that a frame requests. Raises BadRequest."""
     sent = read_body(data)
     if sent.values.get("type") != CREATE:
         msg = f"only frames with the type {CREATE!r} are accepted here"
         raise BadRequest(msg, code="invalid_value", param="type")
-    frame = sent.read_as(_Frame)
     request = {name: raw for name, raw in sent.fields.items() if name not in _FRAME_FIELDS}
     return SocketTurn(
         body=rawjson.encode({**request, "stream": True}),
-        previous=frame.previous_response_id or "",
-        local=frame.store is False,
-        generate=frame.generate is not False,
-        stream_id=frame.stream_id or "",
+        previous=rawjson.text_at(sent.values, "previous_response_id"),
+        local=sent.values.get("store") is False,
+        generate=sent.values.get("generate") is not False,
+        stream_id=rawjson.text_at(sent.values, "stream_id"),
     )
 
 

@@ -105,16 +105,6 @@ class _ToolFields(msgspec.Struct, frozen=True):
     environment: msgspec.Raw = NULL
 
 
-class _Grammar(msgspec.Struct, frozen=True):
-    type: str = "text"
-    syntax: str = ""
-    definition: str = ""
-
-
-class _Environment(msgspec.Struct, frozen=True):
-    type: str = "local"
-
-
 TOOL_FIELDS = frozenset({*_ToolFields.__struct_fields__, "defer_loading"})
 """Fields of tools that are read, or change nothing."""
 _MODES = ("auto", "none", "required")
@@ -251,9 +241,9 @@ def _tool_offer(tool: _ToolFields, kind: ToolKind, name: str, where: str) -> Too
     description, parameters = tool.description or "", tool.parameters
     if kind is ToolKind.CUSTOM:
         parameters = rawjson.raw(_CUSTOM_PARAMETERS)
-        grammar = _Grammar() if rawjson.is_null(tool.format) else read_typed(_Grammar, tool.format, "tools[].format")
-        if grammar.type == "grammar":  # only OpenAI enforces it
-            rule = f"Input must match this {grammar.syntax} grammar:\n{grammar.definition}"
+        if rawjson.text_at(tool.format, "type") == "grammar":  # only OpenAI enforces it
+            syntax, definition = (rawjson.text_at(tool.format, name) for name in ("syntax", "definition"))
+            rule = f"Input must match this {syntax} grammar:\n{definition}"
             description = "\n\n".join(filter(None, (description, rule)))
     elif kind is not ToolKind.FUNCTION:
         own_description, own_parameters = _CLIENT_TOOLS[kind]
@@ -267,9 +257,7 @@ def _tool_offer(tool: _ToolFields, kind: ToolKind, name: str, where: str) -> Too
 def _runs_at_vendor(tool: _ToolFields) -> bool:
     if tool.type == ToolKind.TOOL_SEARCH:
         return tool.execution != "client"
-    if tool.type == ToolKind.SHELL and not rawjson.is_null(tool.environment):
-        return read_typed(_Environment, tool.environment, "tools[].environment").type != "local"
-    return False
+    return tool.type == ToolKind.SHELL and rawjson.text_at(tool.environment, "type") not in ("", "local")
 
 
 def _vendor_tool_error(kind: str) -> BadRequest:
