@@ -318,8 +318,8 @@ async def _watch_folder(folder: Folder, home: Path, stop_requests: _StopRequests
     while missing_checks < 2:
         await asyncio.sleep(1.0)
         missing_checks = missing_checks + 1 if folder.missing_reason else 0
-    where = ordinary_path(folder.path / "config.json").parent
-    now = f"it is {where} now" if where.is_dir() else "it is gone, and with it the records of its calls"
+    place = ordinary_path(folder.path / "config.json").parent
+    now = f"it is {place} now" if place.is_dir() else "it is gone, and with it the records of its calls"
     _log.error(
         "the data folder %s %s: %s. This server stops when its calls have ended", home, folder.missing_reason, now
     )

@@ -1,4 +1,4 @@
-"""Names: classes have unique ones, nothing is called by a past participle alone, and docstrings name what exists."""
+"""Names: unique classes, no past participles alone, no question words, and docstrings that name what exists."""
 
 import ast
 import builtins
@@ -45,6 +45,12 @@ def test_no_class_or_function_is_a_past_participle_alone(trees: dict[Path, ast.M
     assert found == []
 
 
+def test_no_name_begins_with_a_question_word(trees: dict[Path, ast.Module]) -> None:
+    question = re.compile(r"_*(?:what|who|where|when|how|which)(?:_|$)")
+    names = ((path, name) for path, tree in trees.items() for name in _own_names(tree))
+    assert [f"{path}: {name}" for path, name in names if question.match(name)] == []
+
+
 def test_nothing_is_called_by_an_underscore_alone(trees: dict[Path, ast.Module]) -> None:
     found = [
         f"{path}:{node.lineno}"
@@ -72,6 +78,16 @@ def _names_in(tree: ast.Module) -> Iterator[str]:
             yield node.id
         elif isinstance(node, ast.Attribute):
             yield node.attr
+
+
+def _own_names(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, Named):
+            yield node.name
+        elif isinstance(node, ast.arg):
+            yield node.arg
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
 
 
 def _classes_in_docstrings(tree: ast.Module) -> Iterator[str]:

@@ -135,7 +135,7 @@ class Console(ConsoleApp):
     def get_default_screen(self) -> PageScreen:
         return PageScreen(self)
 
-    action_help_quit = key_ctrl_c = global_actions.how_to_leave
+    action_help_quit = key_ctrl_c = global_actions.show_quit_keys
     """Ctrl+C: ``help_quit`` is Textual's name for it; ``key_ctrl_c`` handles it in dialogs, without bindings."""
 
     on_notify = drop_oldest_toasts

@@ -142,7 +142,7 @@ def detach(app: ConsoleApp) -> None:
     app.exit(exit_status.left_status(app.session.address, app.session.program))
 
 
-def how_to_leave(app: ConsoleApp) -> None:
+def show_quit_keys(app: ConsoleApp) -> None:
     """Show which keys quit. Ctrl+C does that here, instead of quitting."""
     leave, stop = app.session.key("app.leave"), app.session.key("app.stop")
     if app.screen.is_modal:

@@ -19,22 +19,22 @@ def timeline(incidents: Sequence[Incident], now: int, width: int) -> Content:
         mark = glyphs.WARNING if lasts else glyphs.OK
         place = "the store" if incident.channel == STORE else safe(incident.channel, 40)
         subject = f"{safe(incident.budget, 80)}:" if incident.budget else place
-        text = f" {what_failed(incident, now)}"
+        text = f" {failure_text(incident, now)}"
         card.row(fmt.moment(incident.began, now), (f"{mark} ", tone), (subject, "bold"), text)
         if incident.reason and not incident.budget:
             card.row("", (safe(reason_text(incident.reason)), "dim"))
-        if effect := where_calls_went(incident):
+        if effect := effect_part(incident):
             card.row("", effect)
     return card.content()
 
 
 def incident_line(incident: Incident, now: int) -> str:
     """Returns an incident in one line, without its channel."""
-    effect = where_calls_went(incident)
-    return f"{fmt.moment(incident.began, now).strip()} {what_failed(incident, now)}{f' {effect[0]}' if effect else ''}"
+    effect = effect_part(incident)
+    return f"{fmt.moment(incident.began, now).strip()} {failure_text(incident, now)}{f' {effect[0]}' if effect else ''}"
 
 
-def what_failed(incident: Incident, now: int) -> str:
+def failure_text(incident: Incident, now: int) -> str:
     """Returns ``rate-limited 30s``, ``errors, 4 failures, the last at 14:02:10; retry in 12s``."""
     if incident.budget:
         return _budget_text(incident, now)
@@ -69,7 +69,7 @@ def _budget_text(incident: Incident, now: int) -> str:
     return text
 
 
-def where_calls_went(incident: Incident) -> Part | None:
+def effect_part(incident: Incident) -> Part | None:
     """Returns ``→ 12 calls retried at b, 3 at c; 1 failed; 7 refused``; None if no call was affected."""
     if not (text := effects_text(incident)):
         return None

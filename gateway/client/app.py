@@ -70,7 +70,7 @@ class AppTarget(msgspec.Struct, frozen=True, kw_only=True):
 class Snippet(msgspec.Struct, frozen=True, kw_only=True):
     """One thing to paste: a text, or variables, which are written in the syntax of the user's shell."""
 
-    where: str
+    place: str
     """Where to paste it: a path, a menu, a shell."""
     text: str = ""
     variables: Mapping[str, str] = {}
@@ -140,14 +140,14 @@ class App(msgspec.Struct, frozen=True, kw_only=True):
         return Launch(variables={**generic, **variables}, defaults=NO_TRACES)
 
 
-def shell_part(variables: Mapping[str, str], where: str = "in the shell that starts it") -> Snippet:
+def shell_part(variables: Mapping[str, str], place: str = "in the shell that starts it") -> Snippet:
     """Returns a snippet with variables for a shell."""
-    return Snippet(where=where, variables=variables)
+    return Snippet(place=place, variables=variables)
 
 
-def file_part(where: str, text: str) -> Snippet:
+def file_part(place: str, text: str) -> Snippet:
     """Returns a snippet that is a file or a part of one."""
-    return Snippet(where=where, text=text, is_file=True)
+    return Snippet(place=place, text=text, is_file=True)
 
 
 def json_text(value: object) -> str:

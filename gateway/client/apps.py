@@ -36,11 +36,11 @@ def _llm(target: AppTarget) -> Setup:
         "  supports_schema: true\n  vision: true"
         for name in target.chat_models
     )
-    where = "extra-openai-models.yaml in the folder that 'dirname \"$(llm logs path)\"' prints"
+    place = "extra-openai-models.yaml in the folder that 'dirname \"$(llm logs path)\"' prints"
     guide = (
-        file_part(where, models),
-        Snippet(where="in a shell; it asks for the key", text="llm keys set tollkeeper"),
-        Snippet(where="then", text=f"llm -m {word(target.model)} 'Hello'"),
+        file_part(place, models),
+        Snippet(place="in a shell; it asks for the key", text="llm keys set tollkeeper"),
+        Snippet(place="then", text=f"llm -m {word(target.model)} 'Hello'"),
     )
     files = {
         "extra-openai-models.yaml": models + "\n",
@@ -58,7 +58,7 @@ def _open_webui(target: AppTarget) -> Setup:
     text = f"URL: {target.base_url}\nKey: {target.secret}"
     guide = (
         shell_part(variables, "in the environment of its first start; later starts read its database"),
-        Snippet(where="or in the browser: Admin Panel > Settings > Connections > OpenAI API > +", text=text),
+        Snippet(place="or in the browser: Admin Panel > Settings > Connections > OpenAI API > +", text=text),
     )
     launch = Launch(
         # else it stores the address and the key in its database at its first start, but the key ends with this run
@@ -72,16 +72,16 @@ def _open_webui(target: AppTarget) -> Setup:
 def _shell_gpt(target: AppTarget) -> Setup:
     variables = {"API_BASE_URL": target.base_url, "OPENAI_API_KEY": target.secret, "DEFAULT_MODEL": target.model}
     text = "\n".join(f"{name}={value}" for name, value in variables.items())
-    where = f"or, to keep it: these lines of ~/.config/shell_gpt/.sgptrc ({HOME_NOTE})"
-    return Setup((shell_part(variables), file_part(where, text)))
+    place = f"or, to keep it: these lines of ~/.config/shell_gpt/.sgptrc ({HOME_NOTE})"
+    return Setup((shell_part(variables), file_part(place, text)))
 
 
 def _ollama(target: AppTarget) -> Setup:
     url = f"{target.root}/k/{target.secret}"  # most of these programs cannot send a key
-    where = "in the shell that starts a program that speaks Ollama's API"
-    by_hand = Snippet(where="or in its settings, as Ollama's address", text=url)
+    place = "in the shell that starts a program that speaks Ollama's API"
+    by_hand = Snippet(place="or in its settings, as Ollama's address", text=url)
     # oterm puts http:// before OLLAMA_HOST, but not before OLLAMA_URL
-    return Setup((shell_part({"OLLAMA_HOST": url, "OLLAMA_URL": url}, where), by_hand))
+    return Setup((shell_part({"OLLAMA_HOST": url, "OLLAMA_URL": url}, place), by_hand))
 
 
 _CHAT_APPS: Mapping[str, App] = {
@@ -139,9 +139,9 @@ const tollkeeper = createOpenAICompatible({{
 }});
 const {{ text }} = await generateText({{ model: tollkeeper({quote(target.model)}), prompt: "Hello" }});
 console.log(text);"""
-    where = "openai() and anthropic() of @ai-sdk/openai and @ai-sdk/anthropic read these"
+    place = "openai() and anthropic() of @ai-sdk/openai and @ai-sdk/anthropic read these"
     anthropic = {"ANTHROPIC_BASE_URL": target.base_url, "ANTHROPIC_API_KEY": target.secret}
-    return Setup((shell_part({**openai_variables(target), **anthropic}, where), file_part("a module", text)))
+    return Setup((shell_part({**openai_variables(target), **anthropic}, place), file_part("a module", text)))
 
 
 def _pydantic_ai(target: AppTarget) -> Setup:
@@ -192,7 +192,7 @@ print(answer.choices[0].message.content)"""
 
 
 def _curl(target: AppTarget) -> Setup:
-    command = Snippet(where="then", text=curl(target.base_url, target.model))
+    command = Snippet(place="then", text=curl(target.base_url, target.model))
     return Setup((shell_part(openai_variables(target), "in a shell"), command))
 
 

@@ -54,7 +54,7 @@ def _claude(target: AppTarget) -> Setup:
         limits["CLAUDE_CODE_MAX_CONTEXT_TOKENS"] = str(context)
         limits["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] = str(min(32_000, context // 4))
     kept = {**variables, **defaults}
-    where = f"or, to keep it: ~/.claude/settings.json ({HOME_NOTE})"
+    place = f"or, to keep it: ~/.claude/settings.json ({HOME_NOTE})"
     replaced = f"Claude Code replaces the name '{target.model}' by one of Anthropic's models; give yours another name"
     forced = {**variables, **{f"CLAUDE_CODE_USE_{cloud}": "" for cloud in CLOUDS}}
     launch = Launch(
@@ -66,7 +66,7 @@ def _claude(target: AppTarget) -> Setup:
         warning=replaced if target.model in CLAUDE_NAMES else "",
         resume="claude --resume ID",
     )
-    return Setup((shell_part(kept), file_part(where, json_text({"env": kept}))), launch)
+    return Setup((shell_part(kept), file_part(place, json_text({"env": kept}))), launch)
 
 
 def _codex(target: AppTarget) -> Setup:
@@ -111,16 +111,16 @@ def _opencode(
     }
     model = f"tollkeeper/{target.model}"
     config = {"$schema": schema, "model": model, "small_model": model, "provider": {"tollkeeper": provider}}
-    where = f"~/.config/{name}/{name}.json, or {name}.json in a project ({HOME_NOTE})"
+    place = f"~/.config/{name}/{name}.json, or {name}.json in a project ({HOME_NOTE})"
     content = msgspec.json.encode(config).decode()
     variables = {KEY_VARIABLE: target.secret, f"{name.upper()}_CONFIG_CONTENT": content}
-    guide = (file_part(where, json_text(config)), key_part(target))
+    guide = (file_part(place, json_text(config)), key_part(target))
     return Setup(guide, Launch(variables=variables, defaults=defaults))
 
 
 def _qwen(target: AppTarget) -> Setup:
     variables = {**openai_variables(target), "OPENAI_MODEL": target.model}
-    where = "then, if it was used with another account or model before, start it with"
+    place = "then, if it was used with another account or model before, start it with"
     settings = {
         "security": {"auth": {"selectedType": "openai"}},
         "model": {"name": target.model},  # otherwise the one of the user's settings
@@ -131,7 +131,7 @@ def _qwen(target: AppTarget) -> Setup:
         files={"settings.json": json_text(settings)},
     )
     text = f"qwen --auth-type openai --model {word(target.model)}"
-    return Setup((shell_part(variables), Snippet(where=where, text=text)), launch)
+    return Setup((shell_part(variables), Snippet(place=place, text=text)), launch)
 
 
 def _aider(target: AppTarget) -> Setup:
@@ -178,7 +178,7 @@ def _cline(target: AppTarget) -> Setup:
     settings = {"provider": provider, "apiKey": target.secret, "model": target.model, "baseUrl": target.base_url}
     entry = {"settings": settings, "updatedAt": "2026-01-01T00:00:00.000Z", "tokenSource": "manual"}
     file = json_text({"version": 1, "lastUsedProvider": provider, "modes": {}, "providers": {provider: entry}})
-    where = f"for the command line: ~/.cline/data/settings/providers.json ({HOME_NOTE})"
+    place = f"for the command line: ~/.cline/data/settings/providers.json ({HOME_NOTE})"
     text = (
         f"API Provider: OpenAI Compatible\nBase URL: {target.base_url}\nAPI Key: {target.secret}\n"
         f"Model ID: {target.model}"
@@ -189,7 +189,7 @@ def _cline(target: AppTarget) -> Setup:
         "CLINE_HUB_DISCOVERY_PATH": f"{FOLDER}/hub.json",  # a Cline of your own does not use the hub of a run either
     }
     launch = Launch(variables=variables, files={"providers.json": file})
-    return Setup((Snippet(where="Cline's or Roo Code's panel > the gear", text=text), file_part(where, file)), launch)
+    return Setup((Snippet(place="Cline's or Roo Code's panel > the gear", text=text), file_part(place, file)), launch)
 
 
 def _pi_provider(target: AppTarget, key: str) -> Mapping[str, object]:
@@ -209,7 +209,7 @@ def _pi(target: AppTarget) -> Setup:
     guide = (
         file_part(f"~/.pi/agent/models.json ({HOME_NOTE})", json_text({"providers": {"tollkeeper": provider}})),
         key_part(target),
-        Snippet(where="then start it with", text=f"pi --model {word(model)}"),
+        Snippet(place="then start it with", text=f"pi --model {word(model)}"),
     )
     extension = f'export default (pi) => pi.registerProvider("tollkeeper", {json_text(provider)});\n'
     launch = Launch(
@@ -286,14 +286,14 @@ def _crush(target: AppTarget) -> Setup:
     text = json_text(
         {"$schema": "https://charm.land/crush.json", "models": defaults, "providers": {"tollkeeper": provider}}
     )
-    where = r"~/.config/crush/crush.json (Windows: %LOCALAPPDATA%\crush\crush.json)"
+    place = r"~/.config/crush/crush.json (Windows: %LOCALAPPDATA%\crush\crush.json)"
     launch = Launch(
         # the folder of its state, in which it keeps the model that was last chosen, wins over the user's settings
         variables={KEY_VARIABLE: target.secret, "CRUSH_GLOBAL_DATA": FOLDER},
         defaults={"CRUSH_DISABLE_METRICS": "1"},
         files={"crush.json": text},
     )
-    return Setup((file_part(where, text), key_part(target)), launch)
+    return Setup((file_part(place, text), key_part(target)), launch)
 
 
 def _goose(target: AppTarget) -> Setup:
@@ -342,7 +342,7 @@ def _grok(target: AppTarget) -> Setup:
 def _openhands(target: AppTarget) -> Setup:
     variables = {"LLM_BASE_URL": target.base_url, "LLM_API_KEY": target.secret, "LLM_MODEL": f"openai/{target.model}"}
     option = "--override-with-envs"  # else it ignores them
-    start = Snippet(where="then start it with", text=f"openhands {option}")
+    start = Snippet(place="then start it with", text=f"openhands {option}")
     return Setup((shell_part(variables), start), Launch(variables=variables, arguments=(option,)))
 
 
@@ -357,7 +357,7 @@ def _zed(target: AppTarget) -> Setup:
     text = json_text({"language_models": {"openai_compatible": {"Tollkeeper": provider}}, "agent": default})
     guide = (
         file_part(r"~/.config/zed/settings.json (Windows: %APPDATA%\Zed\settings.json)", text),
-        Snippet(where="the key: command palette > agent: open settings > LLM Providers", text=target.secret),
+        Snippet(place="the key: command palette > agent: open settings > LLM Providers", text=target.secret),
         shell_part({"TOLLKEEPER_API_KEY": target.secret}, "or, for the key, in the shell that starts it"),
     )
     return Setup(guide)
@@ -368,7 +368,7 @@ def _cursor(target: AppTarget) -> Setup:
         f"OpenAI API Key: {target.secret}\nOverride OpenAI Base URL: {target.base_url}\nAdd model: {target.model}\n"
         "Cursor's own servers make the calls, so this address must be reachable from the internet over https."
     )
-    return Setup((Snippet(where="Cursor Settings > Models", text=text),))
+    return Setup((Snippet(place="Cursor Settings > Models", text=text),))
 
 
 CODING_AGENTS: Mapping[str, App] = {

@@ -64,8 +64,8 @@ def spawn(config: Config) -> Child:
                 creationflags=_windows_flags(),
             )
     except OSError as exc:
-        where = f" ({exc.filename})" if exc.filename else ""
-        raise Unavailable(f"the server cannot be started: {exc.strerror}{where}", code="start_failed") from exc
+        place = f" ({exc.filename})" if exc.filename else ""
+        raise Unavailable(f"the server cannot be started: {exc.strerror}{place}", code="start_failed") from exc
 
 
 def kill(child: Child) -> None:

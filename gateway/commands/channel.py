@@ -41,7 +41,7 @@ COLUMNS = [
     ListColumn("State", formatting.channel_state, "state"),
     ListColumn("Dialect", lambda c: c.dialect, drop=4),
     ListColumn("Base URL", lambda c: c.base_url, drop=3),
-    ListColumn("Groups", lambda c: formatting.some(c.groups), drop=5),
+    ListColumn("Groups", lambda c: formatting.brief_names(c.groups), drop=5),
     ListColumn("Models", lambda c: str(len(c.models)), "number", drop=7),
     ListColumn("Priority", lambda c: str(c.priority), "number", drop=2),
     ListColumn("Weight", lambda c: str(c.weight), "number", drop=1),

@@ -121,7 +121,7 @@ def import_(file: str, origin: str, *, dry_run: bool, prune: bool, as_json: bool
         _print_differences(result.differences)
     if not dry_run:
         require_stdout()
-        if any(difference.what == "removed" for difference in result.differences):
+        if any(difference.action == "removed" for difference in result.differences):
             confirm("Remove what is marked with '-'?")
         if result.expiring.records:
             confirm(f"With keep_days as in the file, {result.expiring.text} are deleted for good. Import it?")
@@ -172,10 +172,10 @@ def _check_size(events: Iterable[Any]) -> None:
 
 def _print_differences(differences: Sequence[Difference]) -> None:
     for difference in differences:
-        if difference.what in MARKS:
-            line = f"{MARKS[difference.what]} {difference.noun} {plain(difference.name, 80)}".rstrip()
-            out(click.style(line, fg=COLOURS[difference.what]))
-            for field in difference.fields if difference.what != "removed" else ():
+        if difference.action in MARKS:
+            line = f"{MARKS[difference.action]} {difference.noun} {plain(difference.name, 80)}".rstrip()
+            out(click.style(line, fg=COLOURS[difference.action]))
+            for field in difference.fields if difference.action != "removed" else ():
                 before = f"{plain(field.before, 300)} → " if field.before else ""
                 out(f"    {plain(field.field, 80)} = {before}{plain(field.after, 300) or '(default)'}")
 
@@ -194,7 +194,7 @@ def _report(result: ImportView, *, as_json: bool) -> None:
         notify(f"note: {note}")
     if result.expiring.records and not result.applied:
         notify(f"note: with keep_days as in the file, {result.expiring.text} are deleted for good")
-    changes = sum(difference.what != "kept" for difference in result.differences)
+    changes = sum(difference.action != "kept" for difference in result.differences)
     unchanged = len(result.differences) - changes
     unchanged_text = f"; {unchanged} not in the file, left unchanged" if unchanged else ""
     notify(f"{count_text(changes, 'change')} {'made' if result.applied else 'to make'}{unchanged_text}")

@@ -23,7 +23,7 @@ COLUMNS = [
     ListColumn("Key", lambda o: o.key or "none needed", "whole"),
     ListColumn(
         "Models",
-        lambda o: formatting.some([model.name for model in o.models]) if o.models else "fetched when it is added",
+        lambda o: formatting.brief_names([model.name for model in o.models]) or "fetched when it is added",
     ),
 ]
 

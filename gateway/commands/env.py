@@ -167,13 +167,13 @@ def _print_variables(key: str, shell: Shell, *, as_json: bool) -> None:
 
 
 def _print_guide(snippets: Sequence[Snippet], shell: Shell, *, as_json: bool) -> None:
-    parts = [(snippet.where, snippet.lines(shell)) for snippet in snippets]
+    parts = [(snippet.place, snippet.lines(shell)) for snippet in snippets]
     if as_json:
-        out_json([{"where": where, "text": text} for where, text in parts])
+        out_json([{"where": place, "text": text} for place, text in parts])
         return
     for_eval = bool(snippets[0].variables) and not is_terminal()
-    for number, (where, text) in enumerate(parts):
-        notify(f"\N{RIGHTWARDS ARROW} {where}:")
+    for number, (place, text) in enumerate(parts):
+        notify(f"\N{RIGHTWARDS ARROW} {place}:")
         commented = for_eval and number > 0  # else eval "$(tollkeeper env …)" would run them
         out("\n".join(f"# {line}".rstrip() for line in text.splitlines()) if commented else text)
 

@@ -102,8 +102,8 @@ def _message_of(error: BaseException) -> str:
     if isinstance(error, GatewayError):
         return error.message
     if isinstance(error, OSError):
-        where = f" ({error.filename})" if error.filename else ""
-        return f"{error.strerror or error}{where}"
+        place = f" ({error.filename})" if error.filename else ""
+        return f"{error.strerror or error}{place}"
     if exit_of(error) is Exit.INTERRUPTED:
         return "interrupted"
     return f"{type(error).__name__}: {error}"

@@ -43,7 +43,7 @@ def files_note(view: Status) -> str:
     return f"; the system allows this server {view.open_files} open files" if view.open_files else ""
 
 
-def some(names: Sequence[str]) -> str:
+def brief_names(names: Sequence[str]) -> str:
     """Returns the first three names and the number of the others, for a cell of a table: ``a, b, c +2``."""
     shown = ", ".join(names[:3])
     return f"{shown} +{len(names) - 3}" if len(names) > 3 else shown
@@ -144,7 +144,7 @@ def price(view: PriceView | None) -> str:
     return "free" if view.free else ", ".join([rates, *counts])
 
 
-async def why_sees_none(client: ControlClient, token: TokenView) -> str:
+async def no_models_reason(client: ControlClient, token: TokenView) -> str:
     """Returns why a token sees no models, and the command that shows or changes that."""
     name, group = plain(token.name), await client.group(token.group)
     if not group.sees:
@@ -195,7 +195,7 @@ def status(call: CallView) -> str:
     return f"{call.status} {call.outcome}" if call.status else call.outcome
 
 
-def what(call: CallView) -> str:
+def subject(call: CallView) -> str:
     """Returns the model and its fallback, or else the request, the number of calls of the row, and the retry."""
     fallback = f" as {call.fallback}" if call.fallback else ""
     times = f" x{call.count:,}" if call.count > 1 else ""

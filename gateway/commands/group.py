@@ -25,9 +25,9 @@ from gateway.domain.views import ChannelView, GroupView, ModelView
 COLUMNS = [
     ListColumn("Name", lambda g: g.name, "name"),
     ListColumn("Price", lambda g: brief_multiplier(g.multiplier), "number"),
-    ListColumn("Tokens", lambda g: formatting.some(g.tokens)),
-    ListColumn("Channels", lambda g: formatting.some(g.channels), drop=2),
-    ListColumn("Models", lambda g: formatting.some(g.sees), drop=1),
+    ListColumn("Tokens", lambda g: formatting.brief_names(g.tokens)),
+    ListColumn("Channels", lambda g: formatting.brief_names(g.channels), drop=2),
+    ListColumn("Models", lambda g: formatting.brief_names(g.sees), drop=1),
     ListColumn("Calls", lambda g: f"{g.calls:,}", "number"),
     ListColumn("Spent", lambda g: brief_dollars(g.spent_nanos), "number"),
     ListColumn("Budget", lambda g: formatting.budgets(g.budgets)),

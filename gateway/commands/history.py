@@ -4,7 +4,7 @@ import click
 
 from gateway.commands.base import Command, Noun
 from gateway.commands.options import SINCE, UNTIL, WholeNumber, confirm, json_option, now, yes_option
-from gateway.commands.output import ListColumn, more_text, notify, out, out_json, out_list, out_view
+from gateway.commands.output import ListColumn, limit_note, notify, out, out_json, out_list, out_view
 from gateway.commands.session import run
 from gateway.domain.history import undo_text
 from gateway.domain.human_values import local_time
@@ -69,7 +69,7 @@ def list_history(
     entries = run(lambda client: client.history(kind=kinds, name=names, since=since, until=until, limit=limit))
     out_list(entries, _COLUMNS, as_json=as_json, empty="no changes")
     if len(entries) == limit == DEFAULT_LIMIT and not as_json:
-        notify(more_text(DEFAULT_LIMIT, "changes"))
+        notify(limit_note(DEFAULT_LIMIT, "changes"))
 
 
 @history.command(examples=["tollkeeper history show 12"])
@@ -87,10 +87,10 @@ def show(*, number: int, as_json: bool) -> None:
     ]
     out_view(entry, pairs, as_json=as_json)
     for difference in () if as_json else entry.differences:
-        out(plain(f"{difference.what} {difference.noun} {difference.name}".rstrip(), 400))
+        out(plain(f"{difference.action} {difference.noun} {difference.name}".rstrip(), 400))
         for field in difference.fields:
             value = field.after or field.before
-            if difference.what == "changed":
+            if difference.action == "changed":
                 value = f"{field.before or 'default'} -> {field.after or 'default'}"
             out(plain(f"  {field.field}: {value}", 400))
 

@@ -23,8 +23,8 @@ from gateway.domain.views import ModelView
 
 COLUMNS = [
     ListColumn("Model", lambda m: m.name, "name", min_width=16),
-    ListColumn("Channels", lambda m: f"as {m.stands_for}" if m.stands_for else formatting.some(m.channels)),
-    ListColumn("Groups", lambda m: formatting.some(m.groups), drop=3),
+    ListColumn("Channels", lambda m: f"as {m.stands_for}" if m.stands_for else formatting.brief_names(m.channels)),
+    ListColumn("Groups", lambda m: formatting.brief_names(m.groups), drop=3),
     ListColumn("Input / output", formatting.model_price, "whole"),
     ListColumn("Context", lambda m: brief_count(m.context) if m.context else "", "number", drop=1),
     ListColumn("Calls", lambda m: f"{m.calls:,}", "number"),
@@ -51,7 +51,7 @@ def list_models(token: str | None, *, as_json: bool) -> None:
     async def work(client: ControlClient) -> tuple[list[ModelView], str, str]:
         models, empty = await client.models(token), "no channel offers a model; see: tollkeeper channel add --help"
         if token and not models:
-            empty = await formatting.why_sees_none(client, await client.token(token))
+            empty = await formatting.no_models_reason(client, await client.token(token))
         return models, empty, (await client.account()).status
 
     models, empty, status = run(work)
@@ -102,8 +102,8 @@ def _pairs(detail: ModelDetail, *, refused: bool) -> Iterator[tuple[str, str]]:
     for group, models in detail.fallbacks.items():
         if models:
             has_routes = any(route.group == group for route in detail.routes)
-            when = "after it" if has_routes else "instead of it"
-            yield f"answers {when} in {plain(group, 30)}", ", ".join(models)
+            order = "after it" if has_routes else "instead of it"
+            yield f"answers {order} in {plain(group, 30)}", ", ".join(models)
     yield "tokens", ", ".join(detail.tokens) or "none: no token sees it"
     yield "calls", f"{detail.calls:,}"
     yield "spent", dollars(detail.spent_nanos)

@@ -164,9 +164,9 @@ def out_list(rows: Sequence[T], columns: Columns, *, as_json: bool, empty: str) 
         notify(empty)
 
 
-def more_text(count: int, things: str) -> str:
+def limit_note(count: int, noun: str) -> str:
     """Returns the note for a list that ends at its default limit."""
-    return f"these are the newest {count} {things}; there may be more: use --limit for more, --until for older ones"
+    return f"these are the newest {count} {noun}; there may be more: use --limit for more, --until for older ones"
 
 
 def out_pairs(pairs: Iterable[tuple[str, str]]) -> None:

@@ -143,7 +143,7 @@ ROUTE_COLUMNS = [
 
 UNPRICED_COLUMNS = [
     ListColumn("Model", lambda m: m.name, "name", min_width=16),
-    ListColumn("Channels", lambda m: formatting.some(m.channels)),
+    ListColumn("Channels", lambda m: formatting.brief_names(m.channels)),
     ListColumn("Upstream price", formatting.published_price),
     ListColumn("Calls", lambda m: f"{m.calls:,}", "number"),
 ]

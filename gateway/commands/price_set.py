@@ -134,8 +134,8 @@ def _report(results: Sequence[tuple[PriceView, list[str]]], *, several: bool, as
     if as_json:
         out_json([view for view, _ in results] if several else results[0][0])
     for view, notes in results:
-        where = f" at channel '{plain(view.channel)}'" if view.channel else ""
-        notify(f"Price of '{view.model}'{where}: {formatting.price(view)}")
+        place = f" at channel '{plain(view.channel)}'" if view.channel else ""
+        notify(f"Price of '{view.model}'{place}: {formatting.price(view)}")
         for rule in view.rules:
             notify(f"  {rule_text(rule)}")
         if view.cached_input_nanos is not None and view.cached_input_nanos > view.input_nanos:

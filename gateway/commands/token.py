@@ -200,7 +200,7 @@ def _change(refs: tuple[str, ...], patch: Callable[[TokenView], options.Patch], 
 def _note_if_no_models(view: TokenView) -> None:
     """Print a note if a token sees no models. That is allowed, because a channel may be added later."""
     if not view.sees:
-        notify(f"note: {run(lambda client: formatting.why_sees_none(client, view))}")
+        notify(f"note: {run(lambda client: formatting.no_models_reason(client, view))}")
 
 
 def _print_key(new: NewToken, message: str, *, as_json: bool) -> None:

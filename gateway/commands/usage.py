@@ -13,7 +13,7 @@ from gateway.commands.base import Noun
 from gateway.commands.call_filters import call_filters, filter_options, first_calls, newest_calls, no_match_note
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.options import WholeNumber, json_option
-from gateway.commands.output import ListColumn, ProgressLine, more_text, notify, out_json, out_list, out_pairs
+from gateway.commands.output import ListColumn, ProgressLine, limit_note, notify, out_json, out_list, out_pairs
 from gateway.commands.session import run
 from gateway.commands.usage_reports import export, summary
 from gateway.commands.usage_tail import tail
@@ -34,7 +34,7 @@ LAST = "last"
 COLUMNS = [
     ListColumn("Time", lambda c: formatting.moment(c.time_ms), "whole"),
     ListColumn("Token", lambda c: c.token, "name", drop=5),
-    ListColumn("Model", formatting.what, "name", min_width=16),
+    ListColumn("Model", formatting.subject, "name", min_width=16),
     ListColumn("API", lambda c: c.api, drop=1),
     ListColumn("Channel", lambda c: c.channel, "name", drop=4),
     ListColumn("Status", formatting.status, "state"),
@@ -99,7 +99,7 @@ def list_calls(limit: int, sort: str | None, *, as_json: bool, **values: Any) ->
     calls, note = run(work)
     out_list(calls, _columns(calls), as_json=as_json, empty=note)
     if len(calls) == limit == DEFAULT_LIMIT and not (as_json or sort):
-        notify(more_text(DEFAULT_LIMIT, "calls"))
+        notify(limit_note(DEFAULT_LIMIT, "calls"))
 
 
 def _columns(calls: Sequence[CallView]) -> list[ListColumn]:

@@ -131,7 +131,7 @@ class ImportPlan:
             if prune:
                 self._add_change(section, entity, None)
             else:
-                self._unchanged.append(Difference(what="kept", noun=NOUNS[section.name], name=title, fields=[]))
+                self._unchanged.append(Difference(action="kept", noun=NOUNS[section.name], name=title, fields=[]))
 
     def _belongs_to_program(self, entity: msgspec.Struct) -> bool:
         """Returns whether this is a program's token, which no file has. One that is left over goes with its group."""
@@ -297,7 +297,7 @@ async def _import_document(edits: ConfigEdits, document: Document, body: ImportB
         raise Conflict(msg, code="changed_meanwhile")
     expiring = edits.expiring_records(plan.registry.settings.keep_days)
     if body.apply and plan.changes:
-        change_count = count_text(sum(difference.what != "kept" for difference in differences), "change")
+        change_count = count_text(sum(difference.action != "kept" for difference in differences), "change")
         done = f"imported a configuration ({change_count})"
         await edits.commit(done, "what was imported is as before", *plan.changes)
     return ImportView(

@@ -34,15 +34,15 @@ def check_port(config: Config, address: str) -> Step:
     """Check that the gateway listens on its port, or could do so."""
     if address:
         return Step(name="the port", result="ok", text=f"this gateway listens at {address}")
-    where = f"{config.host}:{config.port}"
+    host_port = f"{config.host}:{config.port}"
     try:
         for sock in listening(config.host, config.port):
             sock.close()
     except OSError as exc:
-        text = f"cannot listen on {where}: {exc.strerror or exc}"
+        text = f"cannot listen on {host_port}: {exc.strerror or exc}"
         fix = "another program uses it: stop that program, or use another port: 'tollkeeper serve --port 8656'"
         return Step(name="the port", result="fail", text=text, fix=fix)
-    return Step(name="the port", result="ok", text=f"{where} is free")
+    return Step(name="the port", result="ok", text=f"{host_port} is free")
 
 
 def check_home(folder: Path) -> Step:

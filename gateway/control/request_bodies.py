@@ -19,7 +19,7 @@ from gateway.domain.units import MAX_NUMBER
 AnyStruct = TypeVar("AnyStruct", bound=msgspec.Struct)
 ParameterType = type | range | Collection[str]
 
-_DECODER_MESSAGE = re.compile(r"(?P<what>.*?)(?: - at `(?P<place>.*)`)?", re.DOTALL)
+_DECODER_MESSAGE = re.compile(r"(?P<reason>.*?)(?: - at `(?P<place>.*)`)?", re.DOTALL)
 """Matches a decoder's message such as ``Expected `int`, got `str` - at `$[0].nanos```."""
 
 
@@ -70,11 +70,11 @@ async def read_body(request: web.Request, struct: type[AnyStruct]) -> AnyStruct:
     return struct(**fields(await request.read(), struct, struct.__struct_fields__, required))
 
 
-def require_known(names: Mapping[str, object], allowed: Collection[str], where: str = "") -> None:
-    """Check that all names are allowed. ``where`` is the path of the object that has them. Raises BadRequest."""
+def require_known(names: Mapping[str, object], allowed: Collection[str], param: str = "") -> None:
+    """Check that all names are allowed. ``param`` is the path of the object that has them. Raises BadRequest."""
     for name in names:
         if name not in allowed:
-            path = f"{where}.{plain(name, 64)}" if where else plain(name, 64)
+            path = f"{param}.{plain(name, 64)}" if param else plain(name, 64)
             message = f"unknown field '{path}'; the known fields are: {', '.join(sorted(allowed)) or 'none'}"
             raise BadRequest(message, code="unknown_field", param=path)
 
@@ -118,7 +118,7 @@ def _decode(name: str, raw: msgspec.Raw, hint: Any) -> object:
         untyped = msgspec.json.decode(raw)  # has the unknown fields too, which typed decoding drops
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         match = _DECODER_MESSAGE.fullmatch(str(exc))
-        reason, path = (match["what"], match["place"] or "$") if match else (str(exc), "$")
+        reason, path = (match["reason"], match["place"] or "$") if match else (str(exc), "$")
         choices = "; known: " + ", ".join(_choices(hint)) if "enum" in reason.lower() and any(_choices(hint)) else ""
         raise BadRequest(f"{name}{path.removeprefix('$')}: {plain(reason)}{choices}", param=name) from exc
     _check_nested(name, untyped, hint)

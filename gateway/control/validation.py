@@ -340,5 +340,5 @@ def error_path(path: str) -> Iterator[None]:
     try:
         yield
     except BadRequest as error:
-        where = f"{path}.{error.param}" if error.param else path
-        raise bad_value(where, error.message.removeprefix(f"{error.param}: ")) from error
+        param = f"{path}.{error.param}" if error.param else path
+        raise bad_value(param, error.message.removeprefix(f"{error.param}: ")) from error

@@ -110,8 +110,8 @@ def require_usable(token: Token, now: Millis) -> Token:
         msg = f"token '{plain(token.name)}' is disabled; 'tollkeeper token enable {word(token.name)}' turns it on"
         raise InvalidToken(msg, code="token_disabled")
     if token.expires is not None and token.expires <= now:
-        when = zoned_time(token.expires)
+        expiry = zoned_time(token.expires)
         edit = f"'tollkeeper token edit {word(token.name)} --expires 30d'"
-        msg = f"token '{plain(token.name)}' expired at {when}; {edit} renews it"
+        msg = f"token '{plain(token.name)}' expired at {expiry}; {edit} renews it"
         raise InvalidToken(msg, code="token_expired")
     return token

@@ -85,7 +85,7 @@ def differences_of(changes: Sequence[EntityChange]) -> list[Difference]:
             fields = field_differences(change.table, old, new)
         except msgspec.ValidationError:  # another version of the program made it
             fields = []
-        differences.append(Difference(what=action, noun=NOUNS[change.table], name=change.name, fields=fields))
+        differences.append(Difference(action=action, noun=NOUNS[change.table], name=change.name, fields=fields))
     return differences
 
 

@@ -57,16 +57,16 @@ def _secrets(channel: Channel) -> Iterator[str]:
     yield channel.proxy
 
 
-def _reference_for(channel: str, value: str, which: int | str) -> str:
-    """Returns the reference for a secret: ``which`` is the number of a key, the name of a header, or ``proxy``."""
+def _reference_for(channel: str, value: str, part: int | str) -> str:
+    """Returns the reference for a secret: ``part`` is the number of a key, the name of a header, or ``proxy``."""
     if not value or value.startswith(REFERENCE):
         return value
-    number = "" if which == 1 else f"__{which}"
-    if re.fullmatch(r"(?=.{1,40}$)[a-z0-9]+(-[a-z0-9]+)*", channel) and isinstance(which, int):
+    number = "" if part == 1 else f"__{part}"
+    if re.fullmatch(r"(?=.{1,40}$)[a-z0-9]+(-[a-z0-9]+)*", channel) and isinstance(part, int):
         variable = channel.upper().replace("-", "_") + number
     else:  # the digest lets no two secrets share a variable
         cleaned = re.sub(r"[^A-Z0-9]", "_", f"{channel}{number}".upper())
-        variable = f"{cleaned[:40]}_{sha256(f'{channel}/{which}'.encode()).hexdigest()[:8].upper()}"
+        variable = f"{cleaned[:40]}_{sha256(f'{channel}/{part}'.encode()).hexdigest()[:8].upper()}"
     return f"{REFERENCE}TOLLKEEPER_KEY_{variable}"
 
 

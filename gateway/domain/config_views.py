@@ -36,7 +36,7 @@ class FieldDifference(msgspec.Struct, frozen=True, kw_only=True):
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
     """One entity that a text adds, changes or removes; or that is kept although the text does not have it."""
 
-    what: str
+    action: str
     """``added``, ``changed``, ``removed`` or ``kept``."""
     noun: str
     name: str

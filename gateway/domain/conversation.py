@@ -50,7 +50,7 @@ class MediaPart(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     detail: str = ""
     """How closely an image is examined, in OpenAI's words; empty if not set."""
     cache: msgspec.Raw = NULL
-    where: str
+    param: str
     """Its place in the client's request, for errors."""
 
 
@@ -127,7 +127,7 @@ class ToolOffer(msgspec.Struct, frozen=True, kw_only=True):
     """JSON Schema of its arguments, or null."""
     strict: bool | None = None
     cache: msgspec.Raw = NULL
-    where: str = "tools"
+    param: str = "tools"
     """The client's name of the parameters."""
 
 

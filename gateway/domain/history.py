@@ -144,13 +144,13 @@ class HistoryView(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def edit_text(self) -> str:
         """Returns what an edit changed, with the values of a single field; empty if no entity was edited."""
-        edits = [difference for difference in self.differences if difference.what == "changed"]
+        edits = [difference for difference in self.differences if difference.action == "changed"]
         if not edits:
             return ""
         others = [
-            f"{difference.what} {difference.noun} {difference.name}"
+            f"{difference.action} {difference.noun} {difference.name}"
             for difference in self.differences
-            if difference.what != "changed"
+            if difference.action != "changed"
         ]
         fields = edits[0].fields if len(edits) == 1 else []
         if len(fields) == 1 and fields[0].before + fields[0].after and self.kind == "change":
@@ -223,5 +223,5 @@ def undo_text(done: UndoView, now: int, reader: ChangeSource | None = None) -> s
     """Returns what was undone, when it had been done and by whom."""
     target = done.target
     target_text = "" if done.kind == "redo" else f"{plain(target.text)}, "
-    when = f"change {target.id}: {target_text}{ago(now - target.time_ms)}, by {plain(target.source.text(reader), 160)}"
-    return f"{'Redone' if done.kind == 'redo' else 'Undone'}: {plain(done.text)} ({when})"
+    note = f"change {target.id}: {target_text}{ago(now - target.time_ms)}, by {plain(target.source.text(reader), 160)}"
+    return f"{'Redone' if done.kind == 'redo' else 'Undone'}: {plain(done.text)} ({note})"

@@ -103,10 +103,10 @@ def unread_members(objects: Iterable[Fields], prefix: str, read_names: Collectio
     return [prefix + name for name in dict.fromkeys(names)]
 
 
-def check_text(raw: msgspec.Raw, where: str) -> msgspec.Raw:
+def check_text(raw: msgspec.Raw, param: str) -> msgspec.Raw:
     """Returns a JSON string of a request. Raises BadRequest for another value."""
     if not rawjson.is_text(raw):
-        raise BadRequest(f"{where}: must be a string", code="invalid_type", param=where)
+        raise BadRequest(f"{param}: must be a string", code="invalid_type", param=param)
     return raw
 
 

@@ -31,27 +31,27 @@ VIDEO, AUDIO = "video/*", "audio/*"
 
 
 def image_part(
-    url: str, where: str, *, detail: str = "", cache: msgspec.Raw = NULL, linked_type: str = ""
+    url: str, param: str, *, detail: str = "", cache: msgspec.Raw = NULL, linked_type: str = ""
 ) -> MediaPart:
     """Returns an image or a video, from its data or its address. Raises BadRequest without either.
 
     ``linked_type`` is the type to give media that are only linked to; images need none.
     """
-    media = _with_source(MediaPart(detail=detail, where=where, cache=cache), url, linked_type)
+    media = _with_source(MediaPart(detail=detail, param=param, cache=cache), url, linked_type)
     if media is None:
-        raise BadRequest(f"{where}: must be a base64 data: URL or an https: URL", param=where)
+        raise BadRequest(f"{param}: must be a base64 data: URL or an https: URL", param=param)
     return media
 
 
-def audio_part(data: str, audio_format: str, where: str) -> MediaPart:
+def audio_part(data: str, audio_format: str, param: str) -> MediaPart:
     """Returns a sound, from base64 or an address. Raises BadRequest if the format is not a name such as ``wav``.
 
     An empty format is read from the data.
     """
     audio_format = audio_format or _audio_format_of(data)
     if not _AUDIO_FORMAT.fullmatch(audio_format):
-        raise BadRequest(f"{where}.format: must be a format such as wav or mp3", param=f"{where}.format")
-    audio = MediaPart(type=f"audio/{audio_format}", where=where)
+        raise BadRequest(f"{param}.format: must be a format such as wav or mp3", param=f"{param}.format")
+    audio = MediaPart(type=f"audio/{audio_format}", param=param)
     if data.startswith(_WEB_SCHEMES):
         return msgspec.structs.replace(audio, url=data)
     match = _DATA_URL.match(data)
@@ -69,14 +69,14 @@ def _audio_format_of(data: str) -> str:
     return "mp3" if data.startswith(_MP3_BEGINNINGS) else "wav"
 
 
-def document_part(data: str, name: str, where: str, cache: msgspec.Raw = NULL) -> MediaPart:
+def document_part(data: str, name: str, param: str, cache: msgspec.Raw = NULL) -> MediaPart:
     """Returns a document, from its data or its address. Raises BadRequest without either, as for an uploaded file."""
-    document = MediaPart(name=name, where=where, cache=cache)
+    document = MediaPart(name=name, param=param, cache=cache)
     found = _with_source(document, data, PDF)
     if found is None and data and (name.lower().endswith(".pdf") or data.startswith(_PDF_BEGINNING)):
         found = msgspec.structs.replace(document, type=PDF, data=data)
     if found is None:
-        raise unsupported_param(where, "only documents sent as a base64 data: URL or an https: URL can be translated")
+        raise unsupported_param(param, "only documents sent as a base64 data: URL or an https: URL can be translated")
     return found
 
 

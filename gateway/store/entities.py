@@ -199,6 +199,6 @@ def _damaged_error(path: Path, reason: str) -> StoreDamaged:
         if old.exists()
         else f"restore {path.name} from a backup"
     )
-    where = files.ordinary_path(path)
-    message = f"{where} cannot be used: {plain(reason, 300)}. Nothing was changed; {fix}"
-    return StoreDamaged(message, details={"file": str(where)})
+    place = files.ordinary_path(path)
+    message = f"{place} cannot be used: {plain(reason, 300)}. Nothing was changed; {fix}"
+    return StoreDamaged(message, details={"file": str(place)})

@@ -48,7 +48,7 @@ def cannot_open(home: Path, exc: OSError) -> StoreError:
     """Returns the error for a store that the system does not let us open, with what the owner can do."""
     file = Path(os.fsdecode(exc.filename)) if isinstance(exc.filename, str | bytes | Path) else home
     is_inside = file.is_relative_to(home) or ordinary_path(file).is_relative_to(home.resolve())
-    where = f" ({plain(file.name)})" if is_inside and home not in (file, ordinary_path(file)) else ""
+    place = f" ({plain(file.name)})" if is_inside and home not in (file, ordinary_path(file)) else ""
     elsewhere = "or name another folder with --home"
     fix = ""
     if exc.errno in NO_SPACE:
@@ -57,7 +57,7 @@ def cannot_open(home: Path, exc: OSError) -> StoreError:
         fix = f"; mount its file system writable, {elsewhere}"
     elif exc.errno in (errno.EACCES, errno.EPERM):
         fix = f"; make it yours: sudo chown -R $(id -u) {word(str(home))}, {elsewhere}"
-    return StoreError(f"the store in {plain(str(home), 500)} cannot be opened: {reason(exc)}{where}{fix}")
+    return StoreError(f"the store in {plain(str(home), 500)} cannot be opened: {reason(exc)}{place}{fix}")
 
 
 class DiskErrors:

@@ -206,8 +206,8 @@ class Store:
     def _add_opening_notes(self, inflight: Inflight, lost: int) -> None:
         """Report what was found when the store was opened. ``lost``: the number of calls that a crash interrupted."""
         if inflight.saved_copy:
-            where = files.ordinary_path(inflight.path)
-            text = f"{where} had {inflight.unreadable} unreadable lines; the original is {inflight.saved_copy.name}"
+            place = files.ordinary_path(inflight.path)
+            text = f"{place} had {inflight.unreadable} unreadable lines; the original is {inflight.saved_copy.name}"
             self.notes.append(text)
         if lost:
             self.notes.append(f"calls that were running when the gateway died: {lost}, recorded as lost, at no cost")

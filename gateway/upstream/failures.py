@@ -348,9 +348,9 @@ def unreachable(channel: Channel, reason: str, *, sent: bool, lasting: bool = Fa
     return _failure(channel, FailureKind.NETWORK, "upstream_unreachable", problem, sent=sent, lasting=lasting)
 
 
-def too_slow(channel: Channel, deadline: str, seconds: float, *, sent: bool, where: str = "") -> Failure:
+def too_slow(channel: Channel, deadline: str, seconds: float, *, sent: bool, place: str = "") -> Failure:
     """Returns the failure of an attempt that missed a deadline; ``deadline`` is its name, for example ``connect``."""
-    problem = f"took too long: {deadline} deadline of {seconds:g} s passed{where}"
+    problem = f"took too long: {deadline} deadline of {seconds:g} s passed{place}"
     kind, details = FailureKind.SLOW if sent else FailureKind.NETWORK, {"timeout": _TIMEOUTS.get(deadline, deadline)}
     return _failure(channel, kind, TIMEOUT, problem, sent=sent, details=details)
 

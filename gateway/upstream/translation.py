@@ -114,7 +114,7 @@ def schema_fields(tool: ToolOffer) -> rawjson.Fields:
     try:
         fields = rawjson.fields(tool.parameters)
     except ValueError as error:
-        raise BadRequest(f"{tool.where}: must be a JSON schema", param=tool.where) from error
+        raise BadRequest(f"{tool.param}: must be a JSON schema", param=tool.param) from error
     if bytes(fields.get("properties", NULL)) == b"[]":
         del fields["properties"]
     return {name: raw for name, raw in fields.items() if not rawjson.is_null(raw)}
@@ -123,7 +123,7 @@ def schema_fields(tool: ToolOffer) -> rawjson.Fields:
 def check_address(media: MediaPart) -> None:
     """Raises BadRequest unless vendors fetch media from an address like this."""
     if not media.url.startswith("https://"):
-        raise BadRequest(f"{media.where}: must be a base64 data: URL or an https: URL", param=media.where)
+        raise BadRequest(f"{media.param}: must be a base64 data: URL or an https: URL", param=media.param)
 
 
 def read_caps(fields: Mapping[str, msgspec.Raw]) -> tuple[int | None, int]:

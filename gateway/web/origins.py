@@ -70,8 +70,8 @@ def split_host(header: str) -> tuple[str, str]:
 def check_origin(header: str, settings: Settings) -> None:
     """Raises RequestRefused (``origin_not_allowed``) if the owner does not permit the page or app with this origin."""
     if not _is_permitted(header, settings.origins, apps=settings.app_origins, pages=settings.loopback_origins):
-        who = "the app or extension" if APP_ORIGIN.fullmatch(header) else "the web page"
-        msg = f"{who} '{plain(header, 80)}' may not call this gateway; permit it with {_command_for(header)}"
+        caller = "the app or extension" if APP_ORIGIN.fullmatch(header) else "the web page"
+        msg = f"{caller} '{plain(header, 80)}' may not call this gateway; permit it with {_command_for(header)}"
         raise RequestRefused(msg, code="origin_not_allowed")
 
 

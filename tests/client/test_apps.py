@@ -36,7 +36,7 @@ def files(name: str, target: AppTarget = TARGET) -> Iterator[Snippet]:
 def test_every_app_gets_the_address_and_each_part_where_it_goes(name: str) -> None:
     snippets = APPS[name].guide(TARGET)
     assert TARGET.root in texts(name)
-    assert all(snippet.where and snippet.lines(shell) for snippet in snippets for shell in SHELLS)
+    assert all(snippet.place and snippet.lines(shell) for snippet in snippets for shell in SHELLS)
 
 
 @EVERY
@@ -117,7 +117,7 @@ def test_a_claude_model_keeps_its_own_sizes_and_header() -> None:
 @EVERY
 def test_programs_in_python_are_valid(name: str) -> None:
     for file in files(name, msgspec.structs.replace(TARGET, model=NASTY)):
-        if file.where.endswith("program") or "Python" in file.where:
+        if file.place.endswith("program") or "Python" in file.place:
             strings = [node.value for node in ast.walk(ast.parse(file.text)) if isinstance(node, ast.Constant)]
             assert any(NASTY in str(value) for value in strings)
 
@@ -372,7 +372,7 @@ def test_the_documents_page_shows_what_is_printed(name: str) -> None:
     page = (ROOT / "docs/apps.md").read_text(encoding="utf-8")
     target = AppTarget(base_url=URL, model="demo-echo", models={"demo-echo": None})
     assert f"\n## {APPS[name].title}\n" in page
-    assert [snippet.where for snippet in APPS[name].guide(target) if f"\n{snippet.lines('sh')}\n" not in page] == []
+    assert [snippet.place for snippet in APPS[name].guide(target) if f"\n{snippet.lines('sh')}\n" not in page] == []
 
 
 def test_a_key_in_the_environment_counts_if_it_is_one_of_ours() -> None:

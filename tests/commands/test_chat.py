@@ -97,7 +97,7 @@ async def test_the_model_that_answered_instead_is_named(capsys: pytest.CaptureFi
     async with Control({f"GET /calls/{CALL.id}": call}).reach(load()) as client:
         await print_receipt(client, CALL.id)
     assert f", spare for {CALL.model} from {CALL.channel} as {CALL.token}, " in capsys.readouterr().err
-    assert formatting.what(call) == f"{CALL.model} as spare"
+    assert formatting.subject(call) == f"{CALL.model} as spare"
 
 
 async def test_a_whole_answer_is_printed(provider: Provider, capsys: pytest.CaptureFixture[str]) -> None:

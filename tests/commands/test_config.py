@@ -16,9 +16,9 @@ TEXT = "format = 1\n\n[groups.home]\n"
 FOUND = ImportView(
     applied=False,
     differences=[
-        Difference(what="added", noun="group", name="work", fields=[]),
+        Difference(action="added", noun="group", name="work", fields=[]),
         Difference(
-            what="changed",
+            action="changed",
             noun="channel",
             name="up",
             fields=[
@@ -27,13 +27,13 @@ FOUND = ImportView(
                 FieldDifference(field="weight", before="", after="5"),
             ],
         ),
-        Difference(what="kept", noun="token", name="laptop", fields=[]),
+        Difference(action="kept", noun="token", name="laptop", fields=[]),
     ],
     notes=["set THIS"],
     expiring=ExpiringRecords(),
     keys={},
 )
-REMOVING = replace(FOUND, differences=[Difference(what="removed", noun="token", name="laptop", fields=[])])
+REMOVING = replace(FOUND, differences=[Difference(action="removed", noun="token", name="laptop", fields=[])])
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ def test_a_refusal_says_where(file: Path) -> None:
 def test_strangers_names_are_made_harmless(file: Path) -> None:
     field = FieldDifference(field=HOSTILE, before=HOSTILE, after=HOSTILE)
     bad = replace(
-        FOUND, differences=[Difference(what="added", noun="group", name=HOSTILE, fields=[field])], notes=[HOSTILE]
+        FOUND, differences=[Difference(action="added", noun="group", name=HOSTILE, fields=[field])], notes=[HOSTILE]
     )
     ran = run("config", "import", str(file), "--dry-run", answers={"POST /config": bad})
     assert not set("\x1b\x07\x9b\u202e") & set(ran.out + ran.err)

@@ -26,7 +26,7 @@ ENTRY = HistoryView(
     undoes=0,
     differences=[
         Difference(
-            what="changed",
+            action="changed",
             noun="token",
             name="ci",
             fields=[FieldDifference(field="limits", before="", after="{ rpm = 60 }")],
@@ -54,13 +54,13 @@ def entry(*differences: Difference) -> HistoryView:
     return replace(ENTRY, differences=[*differences])
 
 
-def change(what: Any, field: str, before: str, after: str) -> Difference:
+def change(action: Any, field: str, before: str, after: str) -> Difference:
     changed = FieldDifference(field=field, before=before, after=after)
-    return Difference(what=what, noun="token", name="ci", fields=[changed])
+    return Difference(action=action, noun="token", name="ci", fields=[changed])
 
 
 LIMITED = ENTRY.differences[0]
-GONE = Difference(what="removed", noun="price", name="gpt-4.1", fields=[])
+GONE = Difference(action="removed", noun="price", name="gpt-4.1", fields=[])
 """A mapping to another model removes the list price of the name."""
 LONG = change("changed", "hold_output", "what a call's limit allows, and more", "800")
 

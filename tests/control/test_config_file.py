@@ -28,7 +28,7 @@ async def test_it_is_shown_first_done_at_once_and_undone(owner: ControlClient, g
     text = 'format = 1\n[groups.work]\nmultiplier = "2"\n[tokens.phone]\ngroup = "work"\n'
     shown = await owner.import_config(text)
     assert (shown.applied, shown.keys) == (False, {})
-    assert [d.name for d in shown.differences if d.what == "added"] == ["work", "phone"]
+    assert [d.name for d in shown.differences if d.action == "added"] == ["work", "phone"]
     assert [token.name for token in await owner.tokens()] == ["laptop"]
     done = await owner.import_config(text, apply=True)
     assert done.applied
@@ -45,16 +45,16 @@ async def test_thousands_of_channels_are_imported_and_undone(owner: ControlClien
         for i in range(many)
     )
     done = await owner.import_config(text, apply=True)
-    assert sum(one.what == "added" for one in done.differences) == many
+    assert sum(one.action == "added" for one in done.differences) == many
     assert gateway.engine.catalog.channel(f"c{many - 1}").key == f"key-{many - 1}"
-    assert all(one.what == "kept" for one in (await owner.import_config(text, apply=True)).differences)
+    assert all(one.action == "kept" for one in (await owner.import_config(text, apply=True)).differences)
     await owner.undo()
     assert [channel.name for channel in gateway.engine.catalog.registry.channels.values()] == ["up"]
 
 
 async def test_a_byte_order_mark_is_left_out(owner: ControlClient) -> None:
     done = await owner.import_config("\ufeffformat = 1\n[groups.work]\n", apply=True)
-    assert [one.name for one in done.differences if one.what == "added"] == ["work"]
+    assert [one.name for one in done.differences if one.action == "added"] == ["work"]
     await owner.import_config("\ufeff[]", origin=ConfigOrigin.ONE_API)
 
 
@@ -63,7 +63,7 @@ async def test_the_history_counts_what_the_import_listed(owner: ControlClient, g
     gateway.engine.change([Change("lists", up, UpstreamModels(channel=up, time=Millis(5)))])
     text = 'format = 1\n[channels.up]\ndialect = "openai"\nbase_url = "http://127.0.0.1:9/v1"\n'
     done = await owner.import_config(text, apply=True)
-    assert [(d.what, d.name) for d in done.differences if d.what != "kept"] == [("changed", "up")]
+    assert [(d.action, d.name) for d in done.differences if d.action != "kept"] == [("changed", "up")]
     (newest, *_) = await owner.history()
     assert newest.text == "imported a configuration (1 change)"
 
@@ -161,7 +161,7 @@ async def test_litellm_s_models_and_fallbacks_are_added(owner: ControlClient, ga
     assert (group.note, {rule.model: rule.to for rule in group.fallbacks}) == ("mine", {"m": ("m3",), "m2": ("m",)})
     assert gateway.engine.catalog.channel("litellm-127.0.0.1-9").key == "sk-x"
     again = await owner.import_config(text, apply=True, origin=ConfigOrigin.LITELLM)
-    assert {difference.what for difference in again.differences} == {"kept"}
+    assert {difference.action for difference in again.differences} == {"kept"}
 
 
 async def test_models_of_another_gateway_get_known_prices_or_are_named(owner: ControlClient) -> None:
@@ -178,10 +178,10 @@ async def test_models_of_another_gateway_get_known_prices_or_are_named(owner: Co
     await owner.import_config(text, apply=True, origin=ConfigOrigin.LITELLM)
     assert "gpt-4.1" in [price.model for price in await owner.prices()]
     again = await owner.import_config(text, origin=ConfigOrigin.LITELLM)
-    assert {one.what for one in again.differences} == {"kept"}
+    assert {one.action for one in again.differences} == {"kept"}
     await owner.remove_price("gpt-4.1")
     again = await owner.import_config(text, origin=ConfigOrigin.LITELLM)
-    assert {one.what for one in again.differences} == {"kept"}
+    assert {one.action for one in again.differences} == {"kept"}
 
 
 async def test_a_model_that_leads_elsewhere_gets_the_price_of_its_new_upstream(owner: ControlClient) -> None:
@@ -202,7 +202,7 @@ async def test_what_the_owner_added_to_an_imported_channel_stays(owner: ControlC
     await owner.edit_channel("theirs", {"note": "mine", "limits": {"rpm": 5}})
     changed = text.replace("a,b", "a,c")
     done = await owner.import_config(changed, apply=True, origin=ConfigOrigin.NEW_API)
-    assert [field.field for d in done.differences if d.what == "changed" for field in d.fields] == ["models"]
+    assert [field.field for d in done.differences if d.action == "changed" for field in d.fields] == ["models"]
     found = gateway.engine.catalog.channel("theirs")
     assert (found.note, found.limits.rpm, found.all_keys) == ("mine", 5, ("sk-1", "sk-2"))
 

@@ -36,7 +36,7 @@ def followed(text: str, registry: Registry = OWN, *, prune: bool = False) -> Imp
 
 
 def told(plan: ImportPlan) -> list[tuple[str, str, str]]:
-    return [(d.what, d.noun, d.name) for d in plan.differences()]
+    return [(d.action, d.noun, d.name) for d in plan.differences()]
 
 
 @pytest.mark.parametrize("seed", range(amount(15, 60)))
@@ -51,7 +51,7 @@ def test_what_was_exported_is_imported_as_it_was(seed: int) -> None:
     assert followed(text, plan.registry, prune=True).changes == []
     merged = followed(text, other)
     assert followed(text, merged.registry).changes == []
-    assert all(d.what == "kept" for d in followed(text, merged.registry).differences())
+    assert all(d.action == "kept" for d in followed(text, merged.registry).differences())
 
 
 def test_ended_tokens_of_programs_are_removed_with_their_group_only() -> None:

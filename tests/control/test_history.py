@@ -62,7 +62,7 @@ async def test_the_history_has_who_from_where_what_and_when(console: ControlClie
     )
     assert edited.source == console.source
     (difference,) = edited.differences
-    assert (difference.what, difference.noun, difference.name) == ("changed", "token", "ci")
+    assert (difference.action, difference.noun, difference.name) == ("changed", "token", "ci")
     assert [(f.field, f.before, f.after) for f in difference.fields] == [
         ("limits", "5 requests a minute", "60 requests a minute")
     ]
@@ -110,11 +110,11 @@ async def test_a_renamed_group_is_changed_not_removed_and_added(console: Control
     await console.add_token({"name": "ci", "group": "friends"})
     await console.edit_group("friends", {"name": "family", "note": "x"})
     (entry,) = await console.history(limit=1)
-    found = [(row.what, row.noun, row.name, [field.field for field in row.fields]) for row in entry.differences]
+    found = [(row.action, row.noun, row.name, [field.field for field in row.fields]) for row in entry.differences]
     assert found == [("changed", "group", "family", ["note"]), ("changed", "token", "ci", ["group"])]
     await console.remove_group("family", move="default")
     (entry,) = await console.history(limit=1)
-    assert [row.what for row in entry.differences if row.noun == "group"] == ["removed"]
+    assert [row.action for row in entry.differences if row.noun == "group"] == ["removed"]
 
 
 async def test_an_edit_that_changes_nothing_is_not_in_the_history(console: ControlClient) -> None:
@@ -465,4 +465,4 @@ async def test_a_key_that_looks_alike_is_named_beside_other_changes(console: Con
 
 def test_a_change_whose_fields_another_version_wrote_is_shown_without_them() -> None:
     change = EntityChange(table="tokens", key="tok_1", name="ci", before={"limits": 5}, after={"limits": 6})
-    assert differences_of([change]) == [Difference(what="changed", noun="token", name="ci", fields=[])]
+    assert differences_of([change]) == [Difference(action="changed", noun="token", name="ci", fields=[])]

@@ -262,7 +262,7 @@ async def test_later_list_prices_are_in_the_history(owner: ControlClient, gatewa
     assert newest.text == "set the known prices of 1 new model of channel 'openai'"
     assert newest.source.text() == "the gateway itself"
     (difference,) = newest.differences
-    assert (difference.what, difference.noun, difference.name) == ("changed", "channel", "openai")
+    assert (difference.action, difference.noun, difference.name) == ("changed", "channel", "openai")
     (field,) = difference.fields
     assert (field.field, field.before, field.after[:13]) == ("price of gpt-4.1-nano", "none", "$0.10 / $0.40")
     with pytest.raises(Conflict, match="It was made by the gateway itself"):

@@ -141,7 +141,7 @@ def test_a_signed_thought_begins_a_turn_of_its_own() -> None:
 def test_a_result_keeps_its_images_and_whether_the_tool_failed() -> None:
     transcript = Transcript()
     transcript.add("assistant", [_call("a")])
-    image = MediaPart(type="image/png", data="AA", where="x")
+    image = MediaPart(type="image/png", data="AA", param="x")
     transcript.add("user", [ResultPart(call_id="a", parts=(image,), failed=True)])
     expected = ResultPart(call_id="a", name="f", parts=(image,), failed=True)
     assert transcript.turns[1] == Turn(role="tool", blocks=(expected,))

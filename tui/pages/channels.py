@@ -96,8 +96,8 @@ def _add_test(card: TextCard, channel: ChannelView, session: ConsoleSession) -> 
     if check.ok and check.failed_keys:
         mark, tone = glyphs.WARNING, "warn"
     age = fmt.ago(session.now(), check.time)
-    when = "just now" if age == "now" else f"{age} ago"
-    card.row("test", (mark, tone), f" {fmt.duration(check.ms)}, {when}: {safe(session.advice(check.text))}")
+    age_text = "just now" if age == "now" else f"{age} ago"
+    card.row("test", (mark, tone), f" {fmt.duration(check.ms)}, {age_text}: {safe(session.advice(check.text))}")
 
 
 def _add_keys(card: TextCard, channel: ChannelView, session: ConsoleSession) -> None:

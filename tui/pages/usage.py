@@ -117,7 +117,7 @@ def next_budget(page: AnyPage) -> None:
     page.refetch()
 
 
-def all_calls(page: AnyPage) -> None:
+def clear_filter(page: AnyPage) -> None:
     """Clear the filter, so that all calls are summed up again."""
     page.view.filter = page.complaint = ""
     page.query_one(FilterInput).close()
@@ -147,7 +147,7 @@ class UsagePage(ConsolePage):
         "by": partial(next_option, choice="by"),
         "budget": next_budget,
         "filter": edit_filter,
-        "all": all_calls,
+        "all": clear_filter,
         "open": usage_table.open_calls,
         "earlier": partial(usage_table.move_bar, step=1),
         "later": partial(usage_table.move_bar, step=-1),

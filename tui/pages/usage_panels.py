@@ -70,12 +70,12 @@ def _heat_legend(numbers: dict[tuple[int, int], float], highest: float, plan: Ch
     shades = len(glyphs.SHADES) - 1 if plan.patterns else SHADES
     steps = [_heat_cell(highest * (level / shades) ** 2, True, highest, plan, 2) for level in range(1, shades + 1)]
     busiest = max(numbers, key=lambda slot: numbers[slot], default=None)
-    when = "" if busiest is None else f"  {WEEKDAYS[busiest[0]]} {busiest[1]:02}:00"
+    moment = "" if busiest is None else f"  {WEEKDAYS[busiest[0]]} {busiest[1]:02}:00"
     indent, no_calls, little = " " * HEAT_NAME, f"{glyphs.NOTHING} no calls   ", "little "
     highest_text = f" most: {plan.measure.text(highest)}"
     texts = [
-        (f"{indent}{no_calls}{little}", f"{highest_text}{when}"),
-        (f"{indent}{little}", f"{highest_text}{when}"),
+        (f"{indent}{no_calls}{little}", f"{highest_text}{moment}"),
+        (f"{indent}{little}", f"{highest_text}{moment}"),
         (f"{indent}{little}", highest_text),
     ]
     legends = [content((start, "dim"), *steps, (end, "dim")) for start, end in texts]

@@ -310,7 +310,7 @@ class ConnectTexts:
 
     def about_part(self) -> Content:
         position, part = self._part()
-        return content((APPS[self.app_name].title, "bold"), ("   ", ""), (position, "dim"), (part.where, ""))
+        return content((APPS[self.app_name].title, "bold"), ("   ", ""), (position, "dim"), (part.place, ""))
 
     def _part(self) -> tuple[str, Snippet]:
         """Returns the chosen part, after a text that says which one it is, if there are several."""

@@ -160,18 +160,18 @@ def entry_text(entry: HistoryView, me: ChangeSource | None, now: int, width: int
     """Returns the details of a change: before and after, when and by whom, in lines of at most ``width`` cells."""
     card = TextCard(width)
     card.row("change", (f"{entry.id}: {safe(entry.text, 400)}", "bold"))
-    when = f"{fmt.moment(entry.time_ms, now)}, {ago(now - entry.time_ms)}, by {entry.source.text(me)}"
-    card.row("when", safe(when, 200))
+    origin = f"{fmt.moment(entry.time_ms, now)}, {ago(now - entry.time_ms)}, by {entry.source.text(me)}"
+    card.row("when", safe(origin, 200))
     if entry.undone_by:
         card.row("state", (f"undone by change {entry.undone_by}", "warn"))
     elif entry.kind == "undo":
         card.row("state", "u redoes what this undid")
     for difference in entry.differences:
-        card.row(difference.what, safe(f"{difference.noun} {difference.name}".rstrip(), 120))
+        card.row(difference.action, safe(f"{difference.noun} {difference.name}".rstrip(), 120))
         for field in difference.fields:
             after = (safe(field.after, 200), "ok") if field.after else ("default", "dim")
             before = (safe(field.before, 200), "") if field.before else ("default", "dim")
-            if difference.what == "changed":
+            if difference.action == "changed":
                 card.row("", (f"{safe(field.field)}: ", "dim"), before, " -> ", after)
             else:
                 card.row("", (f"{safe(field.field)}: ", "dim"), safe(field.after or field.before, 200))

@@ -32,39 +32,39 @@ class ImportedConfig:
     def notes(self) -> list[str]:
         """Returns what was not imported, each note with the places in the file."""
         return [
-            f"{message} ({first_of(list(where), 4)})" if any(where) else message
-            for message, where in self._notes.items()
+            f"{message} ({first_of(list(place), 4)})" if any(place) else message
+            for message, place in self._notes.items()
         ]
 
-    def note(self, message: str, where: str = "") -> None:
+    def note(self, message: str, place: str = "") -> None:
         """Note that something was not imported, or only approximately."""
-        self._notes.setdefault(plain(message, 300), {})[plain(where, 100)] = None
+        self._notes.setdefault(plain(message, 300), {})[plain(place, 100)] = None
 
-    def is_valid(self, check: Callable[[Any], object], value: object, where: str) -> bool:
+    def is_valid(self, check: Callable[[Any], object], value: object, place: str) -> bool:
         """Returns whether a check accepts the value. If not, notes what the check says."""
         try:
             check(value)
         except BadRequest as error:
-            self.note(f"not imported: {error.message}", where)
+            self.note(f"not imported: {error.message}", place)
             return False
         return True
 
     def overrides(
-        self, where: str, always: Mapping[str, Any], default: Mapping[str, Any] = {}, system: str = ""
+        self, place: str, always: Mapping[str, Any], default: Mapping[str, Any] = {}, system: str = ""
     ) -> dict[str, Any]:
         """Returns overrides with these parameters as our file has them. Notes parameters that we refuse."""
         always, default = (
-            {name: value for name, value in parameters.items() if self._may_override({name: value}, where)}
+            {name: value for name, value in parameters.items() if self._may_override({name: value}, place)}
             for parameters in (always, default)
         )
         return write_fields(Overrides(set=always, default=default, system=system))
 
-    def _may_override(self, parameters: dict[str, Any], where: str) -> bool:
-        return self.is_valid(check_overrides, Overrides(set=parameters), where)
+    def _may_override(self, parameters: dict[str, Any], place: str) -> bool:
+        return self.is_valid(check_overrides, Overrides(set=parameters), place)
 
-    def note_fields(self, names: object, where: str, prefix: str = "") -> None:
+    def note_fields(self, names: object, place: str, prefix: str = "") -> None:
         for name in sorted(map(str, names)) if isinstance(names, set | list | dict) else ():
-            self.note(f"not imported: {prefix}{plain(name, 80)}", where)
+            self.note(f"not imported: {prefix}{plain(name, 80)}", place)
 
     def channel_name(self, preferred: str) -> str:
         """Returns a valid, unused name for a channel: the preferred one, with a number if necessary."""
@@ -75,16 +75,16 @@ class ImportedConfig:
         self._numbers[base] = number
         return name
 
-    def add_price(self, model: str, rates: Mapping[str, object], where: str) -> None:
+    def add_price(self, model: str, rates: Mapping[str, object], place: str) -> None:
         """Add a price in dollars per token. If the model already has another price, that one stays."""
         dollars = {field: million for field, rate in rates.items() if (million := _per_million(rate)) is not None}
         if len(dollars) < sum(rate is not None for rate in rates.values()):
-            self.note(f"not imported: a price of '{plain(model, 80)}' that is not a number of dollars a token", where)
+            self.note(f"not imported: a price of '{plain(model, 80)}' that is not a number of dollars a token", place)
         if not dollars:
             return
         dollars = {"input": "0", "output": "0"} | dollars
         if self.prices.setdefault(model, dollars) != dollars:
-            self.note(f"not imported: another price of '{plain(model, 80)}'", where)
+            self.note(f"not imported: another price of '{plain(model, 80)}'", place)
 
 
 def model_name(value: object) -> str:

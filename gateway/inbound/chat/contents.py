@@ -124,25 +124,25 @@ _LINKED = {"image_url": "", "input_image": "", "video_url": VIDEO, "audio_url": 
 _CACHE_MARK = rawjson.raw({"type": "ephemeral"})
 
 
-def read_content(content: msgspec.Raw, where: str, transcript: Transcript, cache: msgspec.Raw = NULL) -> list[Block]:
+def read_content(content: msgspec.Raw, param: str, transcript: Transcript, cache: msgspec.Raw = NULL) -> list[Block]:
     """Returns the blocks of a content, which may be one text. Raises BadRequest. ``transcript`` repairs arguments."""
     if rawjson.is_text(content):
         return [TextPart(raw=content, cache=cache)]
     if rawjson.is_null(content):
         return []
     if not rawjson.is_list(content):
-        raise BadRequest(f"{where}: must be a string or an array", code="invalid_type", param=where)
-    parts = read_typed(list[_Part], content, where)
-    return [_read_block(part, f"{where}[{i}]", transcript) for i, part in enumerate(parts)]
+        raise BadRequest(f"{param}: must be a string or an array", code="invalid_type", param=param)
+    parts = read_typed(list[_Part], content, param)
+    return [_read_block(part, f"{param}[{i}]", transcript) for i, part in enumerate(parts)]
 
 
-def read_result(content: msgspec.Raw, where: str, transcript: Transcript, cache: msgspec.Raw = NULL) -> list[Block]:
+def read_result(content: msgspec.Raw, param: str, transcript: Transcript, cache: msgspec.Raw = NULL) -> list[Block]:
     """Returns the blocks of a tool's result. Codex writes images as JSON in a text; other such JSON stays a text."""
     if rawjson.is_text(content) and _IMAGE_IN_TEXT.search(bytes(content)):
         with suppress(BadRequest):
             parts = rawjson.text(content).encode("utf-8", "surrogatepass")
-            return read_content(msgspec.Raw(parts), where, transcript, cache)
-    return read_content(content, where, transcript, cache)
+            return read_content(msgspec.Raw(parts), param, transcript, cache)
+    return read_content(content, param, transcript, cache)
 
 
 def call_arguments(raw: bytes) -> bytes:
@@ -163,44 +163,44 @@ def result_parts(blocks: Iterable[Block]) -> tuple[TextPart | MediaPart, ...]:
     return tuple(parts)
 
 
-def _read_block(part: _Part, where: str, transcript: Transcript) -> Block:
+def _read_block(part: _Part, param: str, transcript: Transcript) -> Block:
     if part.type == "tool_use":
         arguments = transcript.arguments(call_arguments(bytes(part.input)))
         return CallPart(id=part.id or "", name=part.name or "", arguments=arguments)
     if part.type == "tool_result":
-        parts = result_parts(read_content(part.content, f"{where}.content", transcript))
+        parts = result_parts(read_content(part.content, f"{param}.content", transcript))
         return ResultPart(call_id=part.tool_use_id or "", parts=parts, failed=bool(part.is_error))
     if part.type in ("thinking", "redacted_thinking", "reasoning"):
         return ThoughtPart(name=f"messages[].content[].{part.type}")
-    return _read_part(part, where)
+    return _read_part(part, param)
 
 
-def _read_part(part: _Part, where: str) -> TextPart | MediaPart:
+def _read_part(part: _Part, param: str) -> TextPart | MediaPart:
     match part.type:
         case "text" | "input_text" | "output_text" | "summary_text" | "reasoning_text" | "refusal":
             is_refusal = part.type == "refusal"
             raw, name = (part.refusal, "refusal") if is_refusal else (part.text, "text")
-            return TextPart(raw=check_text(raw, f"{where}.{name}"), cache=part.cache, is_refusal=is_refusal)
+            return TextPart(raw=check_text(raw, f"{param}.{name}"), cache=part.cache, is_refusal=is_refusal)
         case kind if kind in _LINKED and (image := part.link) is not None:
             name = kind.removeprefix("input_").removesuffix("_url")
             return image_part(
                 image.url,
-                f"{where}.{name}_url",
+                f"{param}.{name}_url",
                 detail=image.detail or "",
                 cache=part.cache,
                 linked_type=_LINKED[kind],
             )
         case "input_audio" if (audio := part.sound) is not None:
-            return audio_part(audio.data, audio.format, f"{where}.input_audio")
+            return audio_part(audio.data, audio.format, f"{param}.input_audio")
         case "file" | "document_url" | "file_url" | "input_file" if (file := part.document) is not None:
             own_field = "file_url" if part.file_data is None else "file_data"
             field = own_field if part.type == "input_file" else part.type
-            return document_part(file.address, file.filename or "", f"{where}.{field}", part.cache)
+            return document_part(file.address, file.filename or "", f"{param}.{field}", part.cache)
         case "image" | "document" if (source := part.source) is not None:
             if part.type == "image":
-                return image_part(source.address, f"{where}.source", cache=part.cache)
-            return document_part(source.address, part.title or "", f"{where}.source", part.cache)
-    place, reason = where, f"a part of type '{plain(part.type, 40)}' cannot be translated"
+                return image_part(source.address, f"{param}.source", cache=part.cache)
+            return document_part(source.address, part.title or "", f"{param}.source", part.cache)
+    place, reason = param, f"a part of type '{plain(part.type, 40)}' cannot be translated"
     if part.file_id:
-        place, reason = f"{where}.file_id", "files are not kept here; send the data"
+        place, reason = f"{param}.file_id", "files are not kept here; send the data"
     raise unsupported_param(place, reason)

@@ -103,26 +103,26 @@ def read_tools(fields: Fields) -> tuple[tuple[ToolOffer, ...], ToolChoice]:
     return tuple(offers), _read_choice(read_optional(_CHOICE, fields.get(param, NULL), param), param)
 
 
-def _tool_offer(tool: ChatTool | None, raw: msgspec.Raw, where: str) -> ToolOffer:
+def _tool_offer(tool: ChatTool | None, raw: msgspec.Raw, param: str) -> ToolOffer:
     if tool is not None and tool.function is not None and tool.type in (None, "function"):
-        return _function_offer(tool.function, tool.cache_control, f"{where}.function")
+        return _function_offer(tool.function, tool.cache_control, f"{param}.function")
     fields = rawjson.maybe_fields(raw)
     kind = rawjson.text_at(fields.get("type")) or next(iter(fields), "")  # Google's tools have no type, but one field
     if kind in ("function", "custom"):
         reason = "only functions with a name can be translated"
     else:
         reason = f"'{plain(kind, 40)}' is a tool that its vendor runs, and this channel has no counterpart of it"
-    raise unsupported_param(where, f"{reason}; send tools of type 'function', or use a channel that takes it as it is")
+    raise unsupported_param(param, f"{reason}; send tools of type 'function', or use a channel that takes it as it is")
 
 
-def _function_offer(function: ChatFunction, cache: msgspec.Raw, where: str) -> ToolOffer:
+def _function_offer(function: ChatFunction, cache: msgspec.Raw, param: str) -> ToolOffer:
     return ToolOffer(
         name=function.name or "",
         description=function.description or "",
         parameters=function.parameters,
         strict=function.strict,
         cache=cache,
-        where=f"{where}.parameters",
+        param=f"{param}.parameters",
     )
 
 
@@ -257,26 +257,26 @@ def _unread_in_tools(tools: msgspec.Raw) -> list[str]:
     return names + unread_members(functions, "tools[].function.", ("name", "description", "parameters", "strict"))
 
 
-def _add_message(transcript: Transcript, message: _Message, where: str) -> None:
+def _add_message(transcript: Transcript, message: _Message, param: str) -> None:
     """Add a message. Raises BadRequest naming the place of what has no counterpart anywhere."""
     role = message.role
     read = read_result if role in _RESULT_ROLES else read_content
-    parts = read(message.content, f"{where}.content", transcript, message.cache_control)
-    parts += read_content(message.images, f"{where}.images", transcript)
+    parts = read(message.content, f"{param}.content", transcript, message.cache_control)
+    parts += read_content(message.images, f"{param}.images", transcript)
     if role in _RESULT_ROLES:  # in the legacy spelling a result has no id, but the function's name
         has_failed = bytes(message.is_error) == b"true" or bytes(message.status) == b'"error"'
         call_id, name = str(message.tool_call_id or ""), message.name or ""
         result = ResultPart(call_id=call_id, name=name, parts=result_parts(parts), failed=has_failed)
         transcript.add("tool", (result,))
     elif role == "assistant":
-        transcript.add(role, _assistant_blocks(transcript, message, parts, where))
+        transcript.add(role, _assistant_blocks(transcript, message, parts, param))
     elif role in _ROLES:
         transcript.add(_ROLES[role], parts)
     else:
-        raise BadRequest(f"{where}.role: '{plain(role, 40)}' is not a role", param=f"{where}.role")
+        raise BadRequest(f"{param}.role: '{plain(role, 40)}' is not a role", param=f"{param}.role")
 
 
-def _assistant_blocks(transcript: Transcript, message: _Message, parts: list[Block], where: str) -> list[Block]:
+def _assistant_blocks(transcript: Transcript, message: _Message, parts: list[Block], param: str) -> list[Block]:
     """Returns the thoughts, the content and the calls of a message, in this order."""
     blocks: list[Block] = []
     if message.thinking_blocks:
@@ -284,25 +284,25 @@ def _assistant_blocks(transcript: Transcript, message: _Message, parts: list[Blo
         signed = tuple(block for block in message.thinking_blocks if rawjson.at(block, "type") in types)
         blocks.append(ThoughtPart(signed=signed, maker=SealKind.ANTHROPIC, name="messages[].thinking_blocks"))
     if not parts and not rawjson.is_null(message.refusal):
-        parts = [TextPart(raw=check_text(message.refusal, f"{where}.refusal"), is_refusal=True)]
+        parts = [TextPart(raw=check_text(message.refusal, f"{param}.refusal"), is_refusal=True)]
     blocks += parts
     made = {part.id for part in parts if isinstance(part, CallPart)}
     for number, call in enumerate(message.tool_calls or ()):
         if call.id not in made:
-            blocks.append(call_part(transcript, call, f"{where}.tool_calls[{number}]"))
+            blocks.append(call_part(transcript, call, f"{param}.tool_calls[{number}]"))
     if (function := message.function_call) is not None:
-        blocks.append(call_part(transcript, ChatTool(function=function), f"{where}.function_call"))
+        blocks.append(call_part(transcript, ChatTool(function=function), f"{param}.function_call"))
     return blocks
 
 
-def call_part(transcript: Transcript, call: ChatTool, where: str) -> CallPart:
+def call_part(transcript: Transcript, call: ChatTool, param: str) -> CallPart:
     """Returns a call. The input of a custom tool becomes an argument of this name."""
     if (function := call.function) is not None:
         name, arguments = function.name or "", call_arguments(bytes(function.arguments))
     elif (custom := call.custom) is not None:
         name, arguments = custom.name, b'{"input":%b}' % bytes(custom.input)
     else:
-        raise BadRequest(f"{where}: only calls of functions can be translated", param=where)
+        raise BadRequest(f"{param}: only calls of functions can be translated", param=param)
     return CallPart(
         id=str(call.id or ""),
         name=name,

@@ -181,9 +181,9 @@ class _MessageReader:
             f"system[].{block.type}": None for block in blocks if block.type != "text" and not _has_text(block)
         }
 
-    def read(self, message: _Message, where: str, *, is_current: bool) -> None:
+    def read(self, message: _Message, param: str, *, is_current: bool) -> None:
         """Read a message; ``is_current``: the user has written nothing after it. Raises BadRequest."""
-        all_blocks = _read_blocks(message.content, f"{where}.content")
+        all_blocks = _read_blocks(message.content, f"{param}.content")
         blocks = [block for block in all_blocks if block.type not in TOOL_CHANGE_TYPES]
         for block in all_blocks:
             changes = [block] if block.type in TOOL_CHANGE_TYPES else block.tool_changes or []
@@ -194,21 +194,21 @@ class _MessageReader:
                 self.lost[f"messages[].{block.type}"] = None
         match message.role:
             case "user":
-                places = ((block, f"{where}.content.{i}") for i, block in enumerate(blocks))
+                places = ((block, f"{param}.content.{i}") for i, block in enumerate(blocks))
                 parts = [part for block, place in places for part in _user_parts(block, place)]
                 if blocks or not all_blocks:  # else the message only changes the tools
                     self.transcript.add("user", parts)
             case "assistant":
-                self.transcript.add("assistant", self._assistant_parts(blocks, where))
+                self.transcript.add("assistant", self._assistant_parts(blocks, param))
             case "system":
                 if is_current or message.clear_at != "next_user_message":
                     self._add_system(blocks)
                 effort = rawjson.text_at(rawjson.maybe(message.output_config), "effort") if is_current else ""
                 self.effort = effort or self.effort
             case _:
-                raise BadRequest(f"{where}.role must be user, assistant or system", param=f"{where}.role")
+                raise BadRequest(f"{param}.role must be user, assistant or system", param=f"{param}.role")
 
-    def _assistant_parts(self, blocks: list[_ContentBlock], where: str) -> list[Block]:
+    def _assistant_parts(self, blocks: list[_ContentBlock], param: str) -> list[Block]:
         parts: list[Block] = []
         signatures: dict[str, str] = {}
         for i, block in enumerate(blocks):
@@ -222,42 +222,42 @@ class _MessageReader:
                 if seal is not None and seal.kind is SealKind.GEMINI:
                     signatures |= _signatures_in(seal.content)
             else:
-                parts += _content_parts(block, f"{where}.content.{i}")
+                parts += _content_parts(block, f"{param}.content.{i}")
         return parts
 
 
-def _read_blocks(content: msgspec.Raw, where: str) -> list[_ContentBlock]:
+def _read_blocks(content: msgspec.Raw, param: str) -> list[_ContentBlock]:
     """Returns the blocks of a content, which may be one text. Raises BadRequest."""
     if rawjson.is_null(content):
         return []
     if rawjson.is_text(content):
         return [_ContentBlock("text", text=content)]
-    return read_typed(list[_ContentBlock], content, where)
+    return read_typed(list[_ContentBlock], content, param)
 
 
-def _user_parts(block: _ContentBlock, where: str) -> list[Block]:
+def _user_parts(block: _ContentBlock, param: str) -> list[Block]:
     """Returns the parts for a block. The cache mark of a tool's result goes to its last part."""
     if block.type != "tool_result":
-        return [*_content_parts(block, where)]
-    blocks = enumerate(_read_blocks(block.content, f"{where}.content"))
-    parts = [part for i, result_block in blocks for part in _content_parts(result_block, f"{where}.content.{i}")]
+        return [*_content_parts(block, param)]
+    blocks = enumerate(_read_blocks(block.content, f"{param}.content"))
+    parts = [part for i, result_block in blocks for part in _content_parts(result_block, f"{param}.content.{i}")]
     if parts and not rawjson.is_null(block.cache_control):
         parts[-1] = msgspec.structs.replace(parts[-1], cache=block.cache_control)
     return [ResultPart(call_id=str(block.tool_use_id or ""), parts=tuple(parts), failed=bool(block.is_error))]
 
 
-def _content_parts(block: _ContentBlock, where: str) -> list[TextPart | MediaPart]:
+def _content_parts(block: _ContentBlock, param: str) -> list[TextPart | MediaPart]:
     """Returns the parts for a block of a message. Raises BadRequest for what has no counterpart."""
     match block.type:
         case "text":
             return [TextPart(raw=block.text, cache=block.cache_control)] if _has_text(block) else []
         case "image":
-            return [_media_part(block, where)]
+            return [_media_part(block, param)]
         case "document":
-            return _document_parts(block, where)
+            return _document_parts(block, param)
         case "search_result":
             heading = [_text_or_empty(block.title), _text_or_empty(block.source)]
-            return _headed_parts(heading, _inner_parts(block.content, where), block.cache_control)
+            return _headed_parts(heading, _inner_parts(block.content, param), block.cache_control)
     return [_described_part(block)]
 
 
@@ -284,16 +284,16 @@ def _thought_part(block: _ContentBlock, seal: Seal | None) -> ThoughtPart:
     return ThoughtPart(text=_text_or_empty(block.thinking), maker=seal.kind, name=name)
 
 
-def _document_parts(block: _ContentBlock, where: str) -> list[TextPart | MediaPart]:
-    source = read_typed(_Source, block.source, f"{where}.source")
+def _document_parts(block: _ContentBlock, param: str) -> list[TextPart | MediaPart]:
+    source = read_typed(_Source, block.source, f"{param}.source")
     heading = [_text_or_empty(block.title), _text_or_empty(block.context)]
     if source.type == "text":
-        text = TextPart(raw=check_text(source.data, f"{where}.source.data"))
+        text = TextPart(raw=check_text(source.data, f"{param}.source.data"))
         return _headed_parts(heading, [text], block.cache_control)
     if source.type == "content":
-        return _headed_parts(heading, _inner_parts(source.content, where), block.cache_control)
+        return _headed_parts(heading, _inner_parts(source.content, param), block.cache_control)
     context = [] if is_nothing(heading[1]) else [TextPart(raw=heading[1])]
-    return [*context, _media_part(block, where, rawjson.text(heading[0]) or "document.pdf")]
+    return [*context, _media_part(block, param, rawjson.text(heading[0]) or "document.pdf")]
 
 
 def _headed_parts(
@@ -305,22 +305,22 @@ def _headed_parts(
     return [text, *(part for part in parts if isinstance(part, MediaPart))]
 
 
-def _inner_parts(content: msgspec.Raw, where: str) -> list[TextPart | MediaPart]:
-    return [part for block in _read_blocks(content, where) for part in _content_parts(block, where)]
+def _inner_parts(content: msgspec.Raw, param: str) -> list[TextPart | MediaPart]:
+    return [part for block in _read_blocks(content, param) for part in _content_parts(block, param)]
 
 
-def _media_part(block: _ContentBlock, where: str, name: str = "") -> MediaPart:
+def _media_part(block: _ContentBlock, param: str, name: str = "") -> MediaPart:
     """Returns an image, or a document with a name. Raises BadRequest for what only the vendor can open."""
-    source = read_typed(_Source, block.source, f"{where}.source")
+    source = read_typed(_Source, block.source, f"{param}.source")
     if source.type == "url":
-        place = f"{where}.source.url"
+        place = f"{param}.source.url"
         url, cache = rawjson.text(check_text(source.url, place)), block.cache_control
         return document_part(url, name, place, cache) if name else image_part(url, place, cache=cache)
     if source.type != "base64":
         kind = "a document" if name else "an image"
-        raise unsupported_param(f"{where}.source", f"{kind} of type '{source.type}' has no counterpart there")
-    data, kind = rawjson.text(check_text(source.data, f"{where}.source.data")), media_type_of(source.media_type)
-    return MediaPart(type=kind, data=data, name=name, cache=block.cache_control, where=where)
+        raise unsupported_param(f"{param}.source", f"{kind} of type '{source.type}' has no counterpart there")
+    data, kind = rawjson.text(check_text(source.data, f"{param}.source.data")), media_type_of(source.media_type)
+    return MediaPart(type=kind, data=data, name=name, cache=block.cache_control, param=param)
 
 
 def _has_text(block: _ContentBlock) -> bool:

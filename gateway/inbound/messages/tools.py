@@ -161,19 +161,19 @@ def _name_of(tool: msgspec.Raw) -> str:
     return read_typed(_ToolChange, tool, "tools").name
 
 
-def _offer(tool: _Tool, where: str) -> ToolOffer | None:
+def _offer(tool: _Tool, param: str) -> ToolOffer | None:
     """Returns the offer; None if the vendor runs the tool. Raises BadRequest for screen control, or without a name."""
     kind = tool.type or "custom"
     if kind.startswith(("computer", "browser")):
-        raise unsupported_param(where, f"a tool of type '{plain(kind, 40)}' has no counterpart there")
-    offer = ToolOffer(name=tool.name, cache=tool.cache_control, where=f"{where}.input_schema")
+        raise unsupported_param(param, f"a tool of type '{plain(kind, 40)}' has no counterpart there")
+    offer = ToolOffer(name=tool.name, cache=tool.cache_control, param=f"{param}.input_schema")
     for name, (description, schema) in _CLIENT_TOOLS.items():
         if kind.startswith(name + DATED_TYPE.decode()):  # only those are held for
             return msgspec.structs.replace(offer, description=description, parameters=rawjson.raw(schema))
     if kind not in ("custom", "function"):
         return None
     if not tool.name:
-        raise BadRequest(f"{where}.name: Field required", code="missing_required_parameter", param=f"{where}.name")
+        raise BadRequest(f"{param}.name: Field required", code="missing_required_parameter", param=f"{param}.name")
     parameters = rawjson.raw(_NO_ARGUMENTS) if rawjson.is_null(tool.input_schema) else tool.input_schema
     return msgspec.structs.replace(offer, description=tool.description or "", parameters=parameters, strict=tool.strict)
 

@@ -289,8 +289,8 @@ def _transcript_of(raw_messages: msgspec.Raw) -> Transcript:
                 name = name if name in names else ""
                 transcript.add("tool", [ResultPart(call_id=call_id, name=name, parts=tuple(contents))])
             case _:
-                where = f"messages[{number}].role"
-                raise BadRequest(f"{where}: '{plain(message.role, 40)}' is not a role", param=where)
+                param = f"messages[{number}].role"
+                raise BadRequest(f"{param}: '{plain(message.role, 40)}' is not a role", param=param)
     return transcript
 
 
@@ -309,4 +309,4 @@ def _image(image: str) -> MediaPart:
         media_type = image_type_of(image)
     except ValueError as error:
         raise BadRequest("images must be base64 texts", param="images") from error
-    return MediaPart(type=media_type or "image/png", data=image, where="images")
+    return MediaPart(type=media_type or "image/png", data=image, param="images")

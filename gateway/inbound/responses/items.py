@@ -83,54 +83,54 @@ class InputReader:
         self._signatures: dict[str, str] = {}
         """Gemini's signatures, by the ids of their calls."""
 
-    def read(self, content: msgspec.Raw, where: str = "input", role: str = "user") -> None:
+    def read(self, content: msgspec.Raw, param: str = "input", role: str = "user") -> None:
         """Read all items, or a text of this role. Raises BadRequest for items that only the vendor can read."""
         if rawjson.is_text(content):
             self.transcript.add(role, [TextPart(raw=content)])
             return
         for number, raw in enumerate(rawjson.items(content)):
-            place = f"{where}[{number}]"
+            place = f"{param}[{number}]"
             self._read_item(read_typed(_InputItem, raw, place), raw, place)
 
-    def _read_item(self, item: _InputItem, raw: msgspec.Raw, where: str) -> None:
+    def _read_item(self, item: _InputItem, raw: msgspec.Raw, param: str) -> None:
         kind = item.kind
         if kind == "message":
-            self._read_message(item, where)
+            self._read_message(item, param)
         elif kind in ("tool_search_call", "tool_search_output") and item.call_id is None:  # OpenAI's servers made it
-            self.tools.add(item.tools or (), f"{where}.tools")
-            self._describe(kind, raw, where)
+            self.tools.add(item.tools or (), f"{param}.tools")
+            self._describe(kind, raw, param)
         elif kind in _CALL_KINDS:
             self.transcript.add("assistant", [self._call_part(item, _CALL_KINDS[kind])])
         elif kind in _OUTPUT_TYPES:
-            parts = self._result_parts(item, where)
+            parts = self._result_parts(item, param)
             self.transcript.add("tool", [ResultPart(call_id=item.any_call_id, parts=tuple(parts))])
         elif kind == "reasoning":
             self.transcript.add("assistant", [self._thought_part(item)])
         elif kind in COMPACTIONS:
             summary = summary_in(rawjson.text_at(item.encrypted_content))
             if summary is None:
-                raise unsupported_param(where, "only its vendor can read this compacted conversation")
+                raise unsupported_param(param, "only its vendor can read this compacted conversation")
             self.transcript.add("user", [TextPart(raw=rawjson.raw(summary))])
         elif kind in ("additional_tools", "configuration_update"):
-            self.tools.add(item.tools or (), f"{where}.tools")
+            self.tools.add(item.tools or (), f"{param}.tools")
             settings = {"reasoning": item.reasoning, "text": item.text}
             self.updates |= {name: raw for name, raw in settings.items() if not rawjson.is_null(raw)}
         elif kind in _DESCRIBED_TYPES:
-            self._describe(kind, raw, where)
+            self._describe(kind, raw, param)
         else:
-            raise _unreadable_item(item, where)
+            raise _unreadable_item(item, param)
 
-    def _read_message(self, item: _InputItem, where: str) -> None:
+    def _read_message(self, item: _InputItem, param: str) -> None:
         role = _ROLES.get(item.role)
         if role is None:
-            raise BadRequest(f"{where}.role: must be user, assistant, system or developer", param=f"{where}.role")
+            raise BadRequest(f"{param}.role: must be user, assistant, system or developer", param=f"{param}.role")
         if item.role == "assistant" and b'_citation"' in bytes(item.content):
             self.lost["input[].annotations"] = None
         if not rawjson.is_nothing(item.tool_calls):  # a chat has them there
             self.lost["input[].tool_calls"] = None
-        self.transcript.add(role, read_content(item.content, f"{where}.content", self.transcript))
+        self.transcript.add(role, read_content(item.content, f"{param}.content", self.transcript))
 
-    def _describe(self, kind: str, raw: msgspec.Raw, where: str) -> None:
+    def _describe(self, kind: str, raw: msgspec.Raw, param: str) -> None:
         """Add what an item says to the transcript, as a text with its picture, and what they leave out to ``lost``."""
         item = rawjson.value(raw)
         picture, name = _picture_in(kind, item), _LOST_FIELDS.get(kind, "")
@@ -148,7 +148,7 @@ class InputReader:
             item.pop("result", None)
         lines += _texts([item], ("output", "result", "error", "reason"))
         role = "user" if kind == "agent_message" else "assistant"
-        shown = [image_part(picture, where)] if picture else []
+        shown = [image_part(picture, param)] if picture else []
         self.transcript.add(role, [TextPart(raw=rawjson.raw("\n".join(lines))), *shown])
 
     def _call_part(self, item: _InputItem, kind: ToolKind) -> CallPart:
@@ -176,11 +176,11 @@ class InputReader:
         texts = [block.raw for block in blocks if isinstance(block, TextPart)]
         return ThoughtPart(text=join_texts(texts), maker=seal.kind, name=REASONING)
 
-    def _result_parts(self, item: _InputItem, where: str) -> Sequence[TextPart | MediaPart]:
+    def _result_parts(self, item: _InputItem, param: str) -> Sequence[TextPart | MediaPart]:
         """Returns the result of a call. That of a search adds tools, which can be called from now on."""
         if item.kind == "tool_search_output":
             before = len(self.tools.offers)
-            self.tools.add(item.tools or (), f"{where}.tools")
+            self.tools.add(item.tools or (), f"{param}.tools")
             names = [tool.name for tool in self.tools.offers[before:]]
             return [TextPart(raw=rawjson.raw(rawjson.encode({"tools": names}).decode()))]
         if item.kind == "shell_call_output":
@@ -188,17 +188,17 @@ class InputReader:
         if item.kind == "apply_patch_call_output":
             texts = [raw for raw in (item.status, item.output) if rawjson.is_text(raw)]
             return [TextPart(raw=join_texts(texts, rb"\n"))]
-        return result_parts(read_result(item.output, f"{where}.output", self.transcript))
+        return result_parts(read_result(item.output, f"{param}.output", self.transcript))
 
 
-def _unreadable_item(item: _InputItem, where: str) -> BadRequest:
+def _unreadable_item(item: _InputItem, param: str) -> BadRequest:
     if item.kind == "item_reference":
-        msg = f"{where}: the item '{plain(item.id or '', 80)}' is not kept here; send the whole input"
-        return BadRequest(msg, code="previous_response_not_found", param=where)
+        msg = f"{param}: the item '{plain(item.id or '', 80)}' is not kept here; send the whole input"
+        return BadRequest(msg, code="previous_response_not_found", param=param)
     reason = "this kind of item has no counterpart at this channel"
     if item.kind == "compaction_trigger":
         reason = "it must be in the input of a request of its own"
-    return unsupported_param(where, f"an item of type '{plain(item.kind, 40)}': {reason}")
+    return unsupported_param(param, f"an item of type '{plain(item.kind, 40)}': {reason}")
 
 
 def _arguments(item: _InputItem, kind: ToolKind) -> bytes:

@@ -122,10 +122,10 @@ class ToolTable:
         self._names: dict[ClientTool, str] = {}
         """The same, the other way round."""
 
-    def add(self, tools: Iterable[msgspec.Raw], where: str = "tools") -> None:
+    def add(self, tools: Iterable[msgspec.Raw], param: str = "tools") -> None:
         """Add the tools of a list in the request. No tool is offered twice. Raises BadRequest."""
         for number, raw in enumerate(tools):
-            place = f"{where}[{number}]"
+            place = f"{param}[{number}]"
             tool = read_typed(_ToolFields, raw, place)
             if tool.type == "namespace":
                 self._add_namespace(tool, place)
@@ -152,8 +152,8 @@ class ToolTable:
         if choice.type in _MODES:
             return self._read_mode(choice.type)
         if choice.type == ToolKind.FUNCTION and not choice.name:
-            where = "tool_choice.name"
-            raise BadRequest(f"{where}: is required", code="missing_required_parameter", param=where)
+            param = "tool_choice.name"
+            raise BadRequest(f"{param}: is required", code="missing_required_parameter", param=param)
         name = self._chosen_name(choice)
         if name is None:
             raise _vendor_tool_error(choice.type)
@@ -185,28 +185,28 @@ class ToolTable:
         tool = ClientTool(kind, choice.name or kind.value, choice.namespace or "")
         return self._names.get(tool) or (choice.name if kind is ToolKind.FUNCTION else None)
 
-    def _add_namespace(self, namespace: _ToolFields, where: str) -> None:
+    def _add_namespace(self, namespace: _ToolFields, param: str) -> None:
         """Add the functions of a namespace. The first one gets its description, which is then billed once."""
         if len(namespace.name) > MAX_NAMESPACE:
-            msg = f"{where}.name has {len(namespace.name)} characters; the limit is {MAX_NAMESPACE}"
-            raise BadRequest(msg, param=f"{where}.name")
+            msg = f"{param}.name has {len(namespace.name)} characters; the limit is {MAX_NAMESPACE}"
+            raise BadRequest(msg, param=f"{param}.name")
         description = namespace.description
         for number, raw in enumerate(namespace.tools or ()):
-            place = f"{where}.tools[{number}]"
+            place = f"{param}.tools[{number}]"
             tool = read_typed(_ToolFields, raw, place)
             if description:
                 texts = filter(None, (description, tool.description))
                 tool, description = msgspec.structs.replace(tool, description="\n\n".join(texts)), None
             self._add_tool(tool, place, namespace.name)
 
-    def _add_tool(self, tool: _ToolFields, where: str, namespace: str = "") -> None:
+    def _add_tool(self, tool: _ToolFields, param: str, namespace: str = "") -> None:
         """Offer a tool as a function, or omit it if it has no counterpart."""
         if tool.type not in _KINDS or _runs_at_vendor(tool):
             self.omitted.append(plain(tool.type, 40))
             return
         kind = ToolKind(tool.type)
         if not tool.name and kind in (ToolKind.FUNCTION, ToolKind.CUSTOM):
-            raise BadRequest(f"{where}.name: is required", code="missing_required_parameter", param=f"{where}.name")
+            raise BadRequest(f"{param}.name: is required", code="missing_required_parameter", param=f"{param}.name")
         client_tool = ClientTool(kind, tool.name or kind.value, namespace)
         if client_tool in self._names:
             return
@@ -215,7 +215,7 @@ class ToolTable:
             name = f"{name}/{kind}/{namespace}"
         self._tools[name] = client_tool
         self._names[client_tool] = name
-        self.offers.append(_tool_offer(tool, kind, name, where))
+        self.offers.append(_tool_offer(tool, kind, name, param))
 
 
 def written_tools_bound(tools: msgspec.Raw, content: bytes) -> int:
@@ -237,7 +237,7 @@ def _function_name(tool: ClientTool) -> str:
     return f"{tool.namespace}__{tool.name}" if tool.namespace else tool.name
 
 
-def _tool_offer(tool: _ToolFields, kind: ToolKind, name: str, where: str) -> ToolOffer:
+def _tool_offer(tool: _ToolFields, kind: ToolKind, name: str, param: str) -> ToolOffer:
     description, parameters = tool.description or "", tool.parameters
     if kind is ToolKind.CUSTOM:
         parameters = rawjson.raw(_CUSTOM_PARAMETERS)
@@ -250,8 +250,8 @@ def _tool_offer(tool: _ToolFields, kind: ToolKind, name: str, where: str) -> Too
         description = description or own_description
         parameters = rawjson.raw(own_parameters) if rawjson.is_null(parameters) else parameters
     strict = tool.strict if kind is ToolKind.FUNCTION else None
-    place = f"{where}.parameters"
-    return ToolOffer(name=name, description=description, parameters=parameters, strict=strict, where=place)
+    place = f"{param}.parameters"
+    return ToolOffer(name=name, description=description, parameters=parameters, strict=strict, param=place)
 
 
 def _runs_at_vendor(tool: _ToolFields) -> bool:

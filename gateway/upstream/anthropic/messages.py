@@ -74,7 +74,7 @@ def _media_block(media: MediaPart) -> Block:
     is_image = media.type in IMAGES or (not media.type and bool(media.url))
     is_text = media.type in _TEXTS or media.type.startswith("text/")
     if not (is_image or is_text or media.type == "application/pdf") or (media.url and is_text):
-        raise unsupported_param(media.where, f"{media.type} is neither an image nor a document that Anthropic accepts")
+        raise unsupported_param(media.param, f"{media.type} is neither an image nor a document that Anthropic accepts")
     source = {"type": "base64", "media_type": media.type, "data": media.data}
     if media.url:
         check_address(media)
@@ -83,7 +83,7 @@ def _media_block(media: MediaPart) -> Block:
         try:
             text = base64.b64decode(media.data, validate=True).decode()
         except ValueError as error:
-            raise BadRequest(f"{media.where}: is not base64 of UTF-8 text", param=media.where) from error
+            raise BadRequest(f"{media.param}: is not base64 of UTF-8 text", param=media.param) from error
         source = {"type": "text", "media_type": "text/plain", "data": text}
     title = {"title": media.name} if media.name and not is_image else {}
     return _mark_cached({"type": "image" if is_image else "document", "source": source, **title}, media.cache)

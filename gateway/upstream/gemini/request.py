@@ -162,7 +162,7 @@ def _media_part(media: MediaPart, model: GeminiModel) -> Part:
     if not media.url:
         return {"inlineData": {"mimeType": media.type, "data": media.data}}
     if not model.fetches_urls:
-        raise unsupported_param(media.where, "this model does not fetch URLs; send a base64 data: URL")
+        raise unsupported_param(media.param, "this model does not fetch URLs; send a base64 data: URL")
     check_address(media)
     mime_type = _MEDIA_TYPES.get(urlsplit(media.url).path.rpartition(".")[2].lower())
     if mime_type is None and not media.type.endswith("*"):

@@ -214,8 +214,8 @@ class Parser:
             if self._body:
                 self._pass_on()
         if self._no_body > HEAD_LIMIT and self._answer is not None:
-            where = "between its parts" if self._answer.status else "in its head"
-            raise _malformed_error(f"it has more than {HEAD_LIMIT >> 10} KiB {where}")
+            place = "between its parts" if self._answer.status else "in its head"
+            raise _malformed_error(f"it has more than {HEAD_LIMIT >> 10} KiB {place}")
 
     def ends_at_close(self) -> bool:
         """Returns whether the answer ends when the connection closes, because it has neither a length nor chunks."""

@@ -180,7 +180,7 @@ class Pool:
 
     async def _dial(self, target: Target) -> UpstreamConnection:
         """Open a connection. Raises AttemptFailed, or Unavailable if no open file is left for it."""
-        seconds, where = self.channel.timeouts.connect, f" ({target.host}:{target.port})"
+        seconds, place = self.channel.timeouts.connect, f" ({target.host}:{target.port})"
         try:
             async with asyncio.timeout(seconds):
                 return await self._connect(target)
@@ -188,9 +188,9 @@ class Pool:
             if exc.errno in (errno.EMFILE, errno.ENFILE):
                 raise self._total.no_connection_error(f"the system allows no more open files: {exc.strerror}") from exc
             if isinstance(exc, TimeoutError) and not exc.strerror:  # the deadline, and not the system's own
-                slow = failures.too_slow(self.channel, "connect", seconds, sent=False, where=where)
+                slow = failures.too_slow(self.channel, "connect", seconds, sent=False, place=place)
                 raise AttemptFailed(slow) from exc
-            text, lasting = error_text(exc) + where, is_lasting(exc)
+            text, lasting = error_text(exc) + place, is_lasting(exc)
             raise AttemptFailed(failures.unreachable(self.channel, text, sent=False, lasting=lasting)) from exc
 
     async def _connect(self, target: Target) -> UpstreamConnection:

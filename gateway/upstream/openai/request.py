@@ -206,7 +206,7 @@ def _media(media: MediaPart, vendor: Vendor) -> JsonObject:
         image = {"url": media.url or f"data:{media.type};base64,{media.data}"}
         return {"type": "image_url", "image_url": {**image, **({"detail": media.detail} if media.detail else {})}}
     if media.url and vendor is not OPENROUTER:
-        raise unsupported_param(media.where, "this channel does not fetch files; send their data")
+        raise unsupported_param(media.param, "this channel does not fetch files; send their data")
     if media.type.startswith("audio/"):
         data, kind = media.url or media.data, media.type.partition("/")[2]
         return {"type": "input_audio", "input_audio": {"data": data, "format": kind}}

@@ -187,7 +187,7 @@ def test_a_text_of_white_space_is_blank(text: str, blank: bool) -> None:
     ],
 )
 def test_a_data_url_is_an_image_with_its_type(url: str, kind: str) -> None:
-    expected = MediaPart(type=kind, data="AA==", where="messages[0].content[0].image_url")
+    expected = MediaPart(type=kind, data="AA==", param="messages[0].content[0].image_url")
     assert _media({"type": "image_url", "image_url": url}) == expected
     assert _media({"type": "image_url", "image_url": {"url": url}}) == expected
 

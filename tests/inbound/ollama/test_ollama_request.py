@@ -110,7 +110,7 @@ def test_a_message_becomes_the_blocks_of_a_turn() -> None:
     _, user, assistant, _ = order.conversation.turns
     assert user.blocks == (
         TextPart(raw=msgspec.Raw(b'"What is it?"')),
-        MediaPart(type="image/png", data=PNG, where="images"),
+        MediaPart(type="image/png", data=PNG, param="images"),
     )
     assert assistant.blocks == (
         ThoughtPart(text=msgspec.Raw(b'"Hm"'), maker=SealKind.PLAIN, name="messages[].thinking"),

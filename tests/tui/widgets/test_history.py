@@ -20,7 +20,7 @@ FIELDS = [FieldDifference(field="limits", before="", after="{ rpm = 60 }")]
 
 def change(number: int, text: str = "changed token 'ci'", **fields: Any) -> HistoryView:
     """An entry, made by this console two minutes ago."""
-    difference = Difference(what="changed", noun="token", name="ci", fields=FIELDS)
+    difference = Difference(action="changed", noun="token", name="ci", fields=FIELDS)
     given: dict[str, Any] = {"kind": "change", "source": THIS, "undone_by": 0, "undoes": 0}
     given |= {"time_ms": Millis(NOW - 120_000), "differences": [difference]}
     return HistoryView(id=number, text=text, **(given | fields))
@@ -122,7 +122,7 @@ async def test_the_selected_change_shows_before_and_after() -> None:
 
 async def test_a_long_change_is_scrolled_by_keys() -> None:
     fields = [FieldDifference(field=f"field {number}", before="", after="x") for number in range(40)]
-    long = Difference(what="added", noun="channel", name="up", fields=fields)
+    long = Difference(action="added", noun="channel", name="up", fields=fields)
     async with shown("live", Keeper(entries=[change(13, differences=[long])])) as (app, pilot, _):
         await see(app, pilot, "field 0", "H")
         assert "tab details" in screen(app)
@@ -176,7 +176,7 @@ async def test_an_empty_history_says_so() -> None:
 
 
 async def test_what_was_added_shows_its_fields() -> None:
-    added = Difference(what="added", noun="token", name="ci", fields=FIELDS)
+    added = Difference(action="added", noun="token", name="ci", fields=FIELDS)
     async with shown("live", Keeper(entries=[change(1, differences=[added])])) as (app, pilot, _):
         await see(app, pilot, "limits: { rpm = 60 }", "H")
 

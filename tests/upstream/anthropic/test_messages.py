@@ -191,19 +191,19 @@ def test_texts_keep_their_breakpoint_and_blank_ones_are_left_out() -> None:
 @pytest.mark.parametrize("kind", ["image/jpeg", "image/png", "image/gif", "image/webp"])
 def test_an_image_becomes_a_block_with_its_type(kind: str) -> None:
     source = {"type": "base64", "media_type": kind, "data": "AA"}
-    assert _plain(blocks_of((MediaPart(type=kind, data="AA", where="x"),))) == [{"type": "image", "source": source}]
+    assert _plain(blocks_of((MediaPart(type=kind, data="AA", param="x"),))) == [{"type": "image", "source": source}]
 
 
 def test_an_image_on_the_web_is_fetched_by_anthropic() -> None:
-    found = _plain(blocks_of((MediaPart(url="https://h/i.png", where="x", cache=CACHE),)))
+    found = _plain(blocks_of((MediaPart(url="https://h/i.png", param="x", cache=CACHE),)))
     source = {"type": "url", "url": "https://h/i.png"}
     assert found == [{"type": "image", "source": source, "cache_control": {"type": "ephemeral"}}]
 
 
 def test_documents_become_blocks_by_data_text_or_url() -> None:
-    pdf, text = MediaPart(type="application/pdf", data="AA", where="x"), base64.b64encode("né".encode()).decode()
-    link = MediaPart(type="application/pdf", url="https://h/a.pdf", where="x")
-    found = _plain(blocks_of((pdf, MediaPart(type="text/markdown", data=text, where="x"), link)))
+    pdf, text = MediaPart(type="application/pdf", data="AA", param="x"), base64.b64encode("né".encode()).decode()
+    link = MediaPart(type="application/pdf", url="https://h/a.pdf", param="x")
+    found = _plain(blocks_of((pdf, MediaPart(type="text/markdown", data=text, param="x"), link)))
     assert found == [
         {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "AA"}},
         {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "né"}},
@@ -212,7 +212,7 @@ def test_documents_become_blocks_by_data_text_or_url() -> None:
 
 
 def test_what_the_assistant_showed_is_shown_by_the_user() -> None:
-    picture, source = MediaPart(type="image/png", data="AA", where="x"), {"type": "base64", "media_type": "image/png"}
+    picture, source = MediaPart(type="image/png", data="AA", param="x"), {"type": "base64", "media_type": "image/png"}
     shown = {"type": "image", "source": {**source, "data": "AA"}}
     made = Turn(role="assistant", blocks=(_block_text("a"), picture))
     asked = Turn(role="user", blocks=(_block_text("b"),))
@@ -228,11 +228,11 @@ def test_what_the_assistant_showed_is_shown_by_the_user() -> None:
 @pytest.mark.parametrize(
     ("media", "code"),
     [
-        (MediaPart(type="audio/wav", data="AA", where="messages[0].content[1]"), "unsupported_parameter"),
-        (MediaPart(type="image/bmp", data="AA", where="messages[0].content[1]"), "unsupported_parameter"),
-        (MediaPart(type="video/*", url="https://h/a", where="messages[0].content[1]"), "unsupported_parameter"),
-        (MediaPart(type="text/plain", data="/w==", where="messages[0].content[1]"), "invalid_value"),
-        (MediaPart(type="text/plain", data="é", where="messages[0].content[1]"), "invalid_value"),
+        (MediaPart(type="audio/wav", data="AA", param="messages[0].content[1]"), "unsupported_parameter"),
+        (MediaPart(type="image/bmp", data="AA", param="messages[0].content[1]"), "unsupported_parameter"),
+        (MediaPart(type="video/*", url="https://h/a", param="messages[0].content[1]"), "unsupported_parameter"),
+        (MediaPart(type="text/plain", data="/w==", param="messages[0].content[1]"), "invalid_value"),
+        (MediaPart(type="text/plain", data="é", param="messages[0].content[1]"), "invalid_value"),
     ],
 )
 def test_what_it_does_not_take_is_named(media: MediaPart, code: str) -> None:

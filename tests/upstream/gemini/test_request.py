@@ -271,7 +271,7 @@ def test_names_that_do_not_fit_are_changed() -> None:
 
 
 OLD_PARTS, NEW_PARTS = model_of("gemini-2.0-flash"), model_of("gemini-3.8-flash")
-IMAGE = MediaPart(type="image/png", data="AA", where="x")
+IMAGE = MediaPart(type="image/png", data="AA", param="x")
 INLINE = {"inlineData": {"mimeType": "image/png", "data": "AA"}}
 
 
@@ -284,7 +284,7 @@ def _result(*parts: TextPart | MediaPart, row: Any = NEW_PARTS) -> Any:
 
 
 def test_texts_and_data() -> None:
-    sound = MediaPart(type="audio/wav", data="BB", where="x")
+    sound = MediaPart(type="audio/wav", data="BB", param="x")
     found = json.loads(rawjson.encode(parts_of((_text("a"), _text(""), IMAGE, sound), OLD_PARTS)))
     assert found == [{"text": "a"}, INLINE, {"inlineData": {"mimeType": "audio/wav", "data": "BB"}}]
 
@@ -300,13 +300,13 @@ def test_texts_and_data() -> None:
     ],
 )
 def test_an_address_is_fetched_by_google(url: str, media_type: str, mime: dict[str, str]) -> None:
-    found = parts_of((MediaPart(url=url, type=media_type, where="x"),), NEW_PARTS)
+    found = parts_of((MediaPart(url=url, type=media_type, param="x"),), NEW_PARTS)
     assert found == [{"fileData": {**mime, "fileUri": url}}]
 
 
 def test_but_not_for_older_models() -> None:
     with pytest.raises(BadRequest) as caught:
-        parts_of((MediaPart(url="https://h/a.png", where="messages[0].content[0].image_url"),), OLD_PARTS)
+        parts_of((MediaPart(url="https://h/a.png", param="messages[0].content[0].image_url"),), OLD_PARTS)
     assert (caught.value.code, caught.value.param) == ("unsupported_parameter", "messages[0].content[0].image_url")
 
 
@@ -332,7 +332,7 @@ def test_the_result_of_a_failed_tool_is_an_error() -> None:
 def test_a_result_of_many_parts_is_one_text() -> None:
     assert _result(_text("a"), _text("b"))[0]["functionResponse"]["response"] == {"output": "a\n\nb"}
     assert _result()[0]["functionResponse"]["response"] == {"output": ""}
-    report = MediaPart(type="application/pdf", data="AA", name="q3.pdf", where="x")
+    report = MediaPart(type="application/pdf", data="AA", name="q3.pdf", param="x")
     assert _result(_text("a"), report, IMAGE)[0]["functionResponse"]["response"] == {"output": "a\n\nq3.pdf"}
 
 

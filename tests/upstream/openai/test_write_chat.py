@@ -48,16 +48,16 @@ CALL = CallPart(id="c", name="f", arguments=msgspec.Raw(b'{ "x": 1.0 }'), signat
     ("part", "written"),
     [
         (
-            MediaPart(type="image/png", data="AA", detail="low", where="x"),
+            MediaPart(type="image/png", data="AA", detail="low", param="x"),
             {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA", "detail": "low"}},
         ),
-        (MediaPart(url="http://h/a.png", where="x"), {"type": "image_url", "image_url": {"url": "http://h/a.png"}}),
+        (MediaPart(url="http://h/a.png", param="x"), {"type": "image_url", "image_url": {"url": "http://h/a.png"}}),
         (
-            MediaPart(type="audio/wav", data="AA", where="x"),
+            MediaPart(type="audio/wav", data="AA", param="x"),
             {"type": "input_audio", "input_audio": {"data": "AA", "format": "wav"}},
         ),
         (
-            MediaPart(type="application/pdf", data="AA", name="a.pdf", where="x"),
+            MediaPart(type="application/pdf", data="AA", name="a.pdf", param="x"),
             {"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,AA"}},
         ),
         (_text("No.", is_refusal=True), {"type": "refusal", "refusal": "No."}),
@@ -71,7 +71,7 @@ def test_parts_that_are_not_texts(part: Any, written: Any) -> None:
     ("vendor", "lengths"), [(OPENAI, [40] * 3), (PRESETS["azure"], [40] * 3), (PLAIN, [40, 41, 10_000])]
 )
 def test_a_long_id_of_a_call_is_one_that_openai_takes(vendor: Vendor, lengths: list[int]) -> None:
-    image = MediaPart(type="image/png", data="AA", where="x")
+    image = MediaPart(type="image/png", data="AA", param="x")
     ids = ["a" * 40, "b" * 41, "b" * 10_000]
     calls = tuple(CallPart(id=id, name="f", arguments=msgspec.Raw(b"{}")) for id in ids)
     results = tuple(ResultPart(call_id=id, parts=(image,)) for id in ids)
@@ -83,7 +83,7 @@ def test_a_long_id_of_a_call_is_one_that_openai_takes(vendor: Vendor, lengths: l
 
 
 def test_results_come_before_what_they_show() -> None:
-    image = MediaPart(type="image/png", data="AA", where="x")
+    image = MediaPart(type="image/png", data="AA", param="x")
     results = ResultPart(call_id="a", parts=(image,)), ResultPart(call_id="b", parts=(_text("no"),), failed=True)
     found = _messages(("tool", results), ("user", (_text("so"),)))
     assert [(one["role"], one["content"]) for one in found[:2]] == [
@@ -168,7 +168,7 @@ def test_what_a_vendor_has_no_place_for_is_named_in_the_clients_words() -> None:
 
 
 def test_only_openrouter_fetches_documents() -> None:
-    document = MediaPart(type="application/pdf", url="https://h/a.pdf", where="here")
+    document = MediaPart(type="application/pdf", url="https://h/a.pdf", param="here")
     (turn,) = _messages(("user", (document,)), vendor=OPENROUTER)
     assert turn["content"] == [{"type": "file", "file": {"file_data": "https://h/a.pdf"}}]
     with pytest.raises(BadRequest) as caught:
@@ -177,7 +177,7 @@ def test_only_openrouter_fetches_documents() -> None:
 
 
 def test_a_picture_of_the_assistant_alone_is_shown_by_the_user() -> None:
-    picture = MediaPart(type="image/png", data="AA", where="x")
+    picture = MediaPart(type="image/png", data="AA", param="x")
     shown = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}}
     assert _messages(("assistant", (picture,)), ("assistant", (_text("a"),))) == [
         {"role": "user", "content": [shown]},
@@ -198,7 +198,7 @@ def test_an_empty_system_message_is_left_out(vendor: Vendor) -> None:
 
 
 def test_a_local_server_gets_one_system_message_even_with_a_picture() -> None:
-    picture = MediaPart(type="image/png", data="AA", where="x")
+    picture = MediaPart(type="image/png", data="AA", param="x")
     turns: list[tuple[str, tuple[Block, ...]]] = [("system", (_text("a"), picture)), ("user", (_text("u"),))]
     first, second = _messages(*turns, ("system", (_text("b"),)), vendor=PRESETS["ollama"])
     shown = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}}
