@@ -208,10 +208,8 @@ def edit_calls(choice: ParsedChoice, calls: ReadCalls) -> bool:
     """Write the tool calls as clients rely on them, without empty ones. Returns whether one of them is new."""
     pairs = list(zip(choice.calls, calls, strict=False))
     edited = [each for raw, call in pairs if (each := _edited_call(raw, call, whole=choice.whole)) is not None]
-    if "tool_calls" in choice.message:
-        del choice.message["tool_calls"]
-        if edited:
-            choice.message["tool_calls"] = edited
+    if choice.message.pop("tool_calls", rawjson.NULL) != rawjson.NULL and edited:  # else it is an older function call
+        choice.message["tool_calls"] = edited
     return any(call is not None and call.is_new for _, call in pairs)
 
 

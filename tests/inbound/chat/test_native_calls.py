@@ -49,8 +49,8 @@ def test_an_empty_object_is_added_beside_a_part_of_another_kind(calls: NativeCha
 
 @pytest.mark.parametrize(("sent", "got"), [("{}", "{}"), ("", ""), ({"x": 1}, '{"x":1}'), ({}, "{}")])
 def test_the_arguments_of_an_older_function_call_are_a_text(calls: NativeChatStream, sent: object, got: str) -> None:
-    """GigaChat writes the object itself, which clients cannot parse."""
-    old = event(chunk(delta(function_call={"name": "f", "arguments": sent})))
+    """GigaChat writes the object itself, which clients cannot parse. LiteLLM writes ``tool_calls: null`` next to it."""
+    old = event(chunk(delta(function_call={"name": "f", "arguments": sent}, tool_calls=None)))
     docs = chunks_in(calls.feed(old + event(chunk(delta(finish="function_call")))))
     assert [doc["choices"][0]["delta"] for doc in docs] == [{"function_call": {"name": "f", "arguments": got}}, {}]
 
