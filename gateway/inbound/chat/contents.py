@@ -7,6 +7,7 @@ import base64
 import re
 from collections.abc import Iterable
 from contextlib import suppress
+from typing import Any
 
 import msgspec
 
@@ -31,33 +32,6 @@ class _Audio(msgspec.Struct, frozen=True):
     format: str = ""
 
 
-class _File(msgspec.Struct, frozen=True):
-    file_data: str | None = None
-    file_id: str | None = None
-    """The id of a file that was uploaded, but LiteLLM's clients put an address here."""
-    filename: str | None = None
-
-    @property
-    def address(self) -> str:
-        """Returns the data or the address; empty for a file that was uploaded."""
-        linked = self.file_id if self.file_id and ":" in self.file_id else ""
-        return self.file_data or linked
-
-
-class _Source(msgspec.Struct, frozen=True):
-    """Where Anthropic's API has the data of an image or a document, its text, or its address."""
-
-    type: str = ""
-    media_type: str = ""
-    data: str = ""
-    url: str = ""
-
-    @property
-    def address(self) -> str:
-        data = base64.b64encode(self.data.encode()).decode() if self.type == "text" else self.data
-        return self.url or f"data:{self.media_type};base64,{data}"
-
-
 class _Part(msgspec.Struct, frozen=True):
     """A part of a content. Those of the Responses API have the fields of an image or a file next to the type; the last
     fields are those of Anthropic's blocks.
@@ -72,7 +46,7 @@ class _Part(msgspec.Struct, frozen=True):
     document_url: _Image | str | None = None
     file_url: _Image | str | None = None
     input_audio: _Audio | str | None = None
-    file: _File | None = None
+    file: dict[str, Any] | None = None
     detail: str | None = None
     file_id: str | None = None
     file_data: str | None = None
@@ -81,7 +55,7 @@ class _Part(msgspec.Struct, frozen=True):
     file_name: str | None = None
     cache_control: msgspec.Raw = NULL
     prompt_cache_breakpoint: msgspec.Raw = NULL
-    source: _Source | None = None
+    source: dict[str, Any] | None = None
     title: str | None = None
     id: str | None = None
     name: str | None = None
@@ -109,19 +83,28 @@ class _Part(msgspec.Struct, frozen=True):
         return _Audio(self.input_audio) if isinstance(self.input_audio, str) else self.input_audio
 
     @property
-    def document(self) -> _File | None:
-        """Returns the document. Clients of Mistral and Perplexity link to it."""
-        name = self.filename or self.document_name or self.file_name
+    def document(self) -> tuple[str, str] | None:
+        """Returns the document's data or address, empty for an uploaded file, and its name; None for another part.
+
+        Clients of Mistral and Perplexity link to it, and LiteLLM's put an address in the place of the id.
+        """
+        name = self.filename or self.document_name or self.file_name or ""
         if self.file_data is not None:
-            return _File(file_data=self.file_data, filename=name)
-        link = self.link
-        return self.file if link is None else _File(file_data=link.url, filename=name)
+            return self.file_data, name
+        if self.link is not None:
+            return self.link.url, name
+        if self.file is None:
+            return None
+        data, id, name = (rawjson.text_at(self.file, field) for field in ("file_data", "file_id", "filename"))
+        return data or (id if ":" in id else ""), name
 
 
 _IMAGE_IN_TEXT = re.compile(rb'\A"\s*\[.*?\\"image_url\\":\s*\\"data:image/', re.DOTALL)
 _LINKED = {"image_url": "", "input_image": "", "video_url": VIDEO, "audio_url": AUDIO, "input_audio": AUDIO}
 """The types of what parts link to. Clients of vLLM and Codex link to sounds."""
 _CACHE_MARK = rawjson.raw({"type": "ephemeral"})
+_SOURCE_FIELDS = ("type", "media_type", "data", "url")
+"""Where Anthropic's API has the data of an image or a document, its text, or its address."""
 
 
 def read_content(content: msgspec.Raw, param: str, transcript: Transcript, cache: msgspec.Raw = NULL) -> list[Block]:
@@ -195,11 +178,14 @@ def _read_part(part: _Part, param: str) -> TextPart | MediaPart:
         case "file" | "document_url" | "file_url" | "input_file" if (file := part.document) is not None:
             own_field = "file_url" if part.file_data is None else "file_data"
             field = own_field if part.type == "input_file" else part.type
-            return document_part(file.address, file.filename or "", f"{param}.{field}", part.cache)
-        case "image" | "document" if (source := part.source) is not None:
+            return document_part(*file, f"{param}.{field}", part.cache)
+        case "image" | "document" if part.source is not None:
+            kind, media_type, data, url = (rawjson.text_at(part.source, field) for field in _SOURCE_FIELDS)
+            data = base64.b64encode(data.encode()).decode() if kind == "text" else data
+            address = url or f"data:{media_type};base64,{data}"
             if part.type == "image":
-                return image_part(source.address, f"{param}.source", cache=part.cache)
-            return document_part(source.address, part.title or "", f"{param}.source", part.cache)
+                return image_part(address, f"{param}.source", cache=part.cache)
+            return document_part(address, part.title or "", f"{param}.source", part.cache)
     place, reason = param, f"a part of type '{plain(part.type, 40)}' cannot be translated"
     if part.file_id:
         place, reason = f"{param}.file_id", "files are not kept here; send the data"
