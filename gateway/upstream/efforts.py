@@ -19,7 +19,7 @@ _NAMES = (EFFORT, "reasoning.effort", "output_config.effort")
 """Where the effort is in chats, in the Responses API and in Messages."""
 NO_EFFORT = EFFORT + "=none"
 """Stands for a model that accepts tools only without thinking, as OpenAI's newer ones do in chat completions."""
-NO_EFFORT_REFUSED = re.compile(r"\bset\s+\W?reasoning_effort\W?\s+to\s+\W?none\b")
+_NO_EFFORT_REFUSED = re.compile(r"\bset\s+\W?reasoning_effort\W?\s+to\s+\W?none\b")
 
 BUDGETS = {"minimal": 1024, "low": 1024, "medium": 2048, "high": 4096, "xhigh": 8192, "max": 16384}
 """Tokens for Claude's thinking. They count towards ``max_tokens`` and must be fewer."""
@@ -62,11 +62,15 @@ _LIST_END = lazy_pattern(r"(?i)\b(?:received|got|instead|input(?:_value)?)\b")
 
 
 def effort_rule(text: str) -> str:
-    """Returns the name of the rule for the levels that a refusal lists. It names the usual levels if the refusal only
-    says that the level is invalid; it is empty for other refusals.
+    """Returns the name of the rule that a refusal of an effort stands for, such as the levels that it lists, or the
+    usual ones if it only says that the level is invalid. It is empty for other refusals.
     """
     if MANDATORY.search(text):
         return EFFORTS + ",".join(level for level in _RANKS if level != "none")
+    if _NO_EFFORT_REFUSED.search(text):
+        return NO_EFFORT
+    if "does not support thinking" in text:  # Ollama
+        return EFFORTS + "none"
     if not _ABOUT_EFFORT.search(text):
         return ""
     lists = (_LIST_END.split(text[match.end() : match.end() + 200])[0] for match in _LIST_STARTS.finditer(text))

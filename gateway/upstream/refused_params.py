@@ -7,7 +7,7 @@ The names are only candidates: a parameter that was not sent is never left out. 
 import re
 
 from gateway.domain.lazy_pattern import lazy_pattern
-from gateway.upstream.efforts import EFFORT, FORCE_REFUSED, MANDATORY, NO_EFFORT, NO_EFFORT_REFUSED, effort_rule
+from gateway.upstream.efforts import EFFORT, FORCE_REFUSED, MANDATORY, effort_rule
 from gateway.upstream.error_body import ErrorBody
 from gateway.upstream.ranges import range_rules
 
@@ -92,7 +92,6 @@ _WORDS = {
         r"|prompt caching[^.]{0,40}\bnot\b|\bnot (?:support|allow)[^.]{0,40}\bprompt caching",
         re.IGNORECASE,
     ),
-    EFFORT: lazy_pattern(r"(?i)invalid (?:reasoning|think) value"),  # Ollama
     **dict.fromkeys(("presence_penalty", "frequency_penalty"), lazy_pattern(r"(?i)penalty is not enabled")),  # Gemini
     "user_id": lazy_pattern(r"(?i)metadata\.user_id: string should|'user_id': string does not"),
     MESSAGES + "reasoning_content": lazy_pattern(r"(?i)cannot pass both content and thinking"),  # gpt-oss
@@ -155,9 +154,6 @@ def refused_params(error: ErrorBody) -> tuple[str, ...]:
     if _BAD_ROLE.search(f"{message} {error.param}".lower()):
         paths.append(ROLE)
     names = dict.fromkeys(filter(None, (*map(_field_name, paths), *map(_nested_name, paths))))
-    if NO_EFFORT_REFUSED.search(message):
-        names.pop(EFFORT, None)
-        names[NO_EFFORT] = None
     if FORCE_REFUSED.search(message):
         names.pop("tool_choice", None)
     if rule := effort_rule(f"{message} {error.param}"):

@@ -112,6 +112,7 @@ def _names(error: Any, **outer: Any) -> tuple[str, ...]:
             'invalid reasoning value: \'xhigh\' (must be "high", "medium" or "low")',
             ("reasoning_effort in high,medium,low",),
         ),
+        ('"llama3.1:8b" does not support thinking', ("thinking", "reasoning_effort in none")),
         # OpenRouter
         (
             "Reasoning is mandatory for this endpoint and cannot be disabled.",
