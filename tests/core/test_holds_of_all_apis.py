@@ -206,6 +206,7 @@ LIMITED: Doc = {
 EXAMPLES: Doc = {"type": "object", "properties": {"p": {"type": "string", "examples": ["e"] * 3000}}}
 GEMINI = (Dialect.GEMINI, "", "gemini-2.5-pro")
 GPT = (Dialect.OPENAI, "ollama", "llama")
+TRANSLATED = (CLAUDE, GEMINI, GPT)
 MANY_TOOLS: Doc = {
     "messages": [{"role": "user", "content": "Hi"}],
     "tools": [{"function": {"name": "é"}}] * 900,
@@ -243,7 +244,11 @@ def with_tool(schema: Doc, *, strict: bool = True) -> Doc:
         (OLLAMA_CHAT, GPT, {"messages": [{"role": "tool", "content": "found" * 20}] * 9, "stream": False}),
         (OLLAMA_CHAT, GPT, {"messages": [{"role": "tool"}] * 90, "stream": False}),
         *((CHAT, place, calling({"custom": {}})) for place in (CLAUDE, GEMINI)),
-        *((OLLAMA_CHAT, place, calling(call)) for place in (CLAUDE, GEMINI, GPT) for call in ({}, {"id": "x" * 300})),
+        *(
+            (OLLAMA_CHAT, place, calling({"function": {}} | id))
+            for place in TRANSLATED
+            for id in ({}, {"id": "x" * 300})
+        ),
         *((RESPONSES, place, {"input": [LONG_CALL] * 90 + [STRAY] * 90}) for place in (CLAUDE, GEMINI, GPT)),
         *((MESSAGES, place, {"messages": [SAID_LONG]}) for place in (GEMINI, GPT)),
         (MESSAGES, GPT, MANY_TOOLS | {"tools": [{"name": "é"}] * 900}),
