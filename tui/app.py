@@ -81,12 +81,12 @@ class Console(ConsoleApp):
     action_command_palette = open_palette
 
     def __init__(
-        self, session: ConsoleSession, link: ServerLauncher, *, note: str = "", colour: bool = True, theme: str = ""
+        self, session: ConsoleSession, launcher: ServerLauncher, *, note: str = "", colour: bool = True, theme: str = ""
     ) -> None:
         """``note``: a message for the start; ``theme``: the theme to start with instead of the owner's."""
         super().__init__(ansi_color=None if colour else True)
         self.session = session
-        self.feed = ConsoleFeed(link, self.post_message)
+        self.feed = ConsoleFeed(launcher, self.post_message)
         self.colour = colour
         self.note = note
         self.failure: GatewayError | None = None
@@ -228,15 +228,15 @@ def has_few_colours(environ: Mapping[str, str]) -> bool:
     return console.color_system in (None, "standard")
 
 
-def run(config: Config, link: ServerLauncher | None = None) -> int:
-    """Run the console with a link or the home's server. Returns the exit code. Raises GatewayError without a server."""
+def run(config: Config, launcher: ServerLauncher | None = None) -> int:
+    """Run the console for a server, by default the home's. Returns the exit code. Raises GatewayError without a server."""
     state, note = saved_state.load(config.home)
     own_preferences = preferences.load(config.home, actions_by_page)
     note = "\n".join(filter(None, (note, preferences.problems_text(own_preferences.problems))))
     session = ConsoleSession(config, now, state, own_preferences, in_ascii=wants_ascii(os.environ, state.ascii))
     theme = themes.PLAIN if has_few_colours(os.environ) else ""
-    link = link or ServerLauncher(config)
-    app = Console(session, link, note=note, colour=not os.environ.get("NO_COLOR"), theme=theme)
+    launcher = launcher or ServerLauncher(config)
+    app = Console(session, launcher, note=note, colour=not os.environ.get("NO_COLOR"), theme=theme)
     gc.disable()  # until the first frame: the start creates no garbage
     status = app.run(mouse=state.mouse) or ExitStatus()
     global_actions.save_state(app)

@@ -36,8 +36,8 @@ class ConsoleFeed:
         reason: str
         fatal: GatewayError | None = None
 
-    def __init__(self, link: ServerLauncher, post: Callable[[Message], object]) -> None:
-        self._link = link
+    def __init__(self, launcher: ServerLauncher, post: Callable[[Message], object]) -> None:
+        self._launcher = launcher
         self._post = post
         self._events: list[AnyEvent] = []
         self._start_requested = asyncio.Event()
@@ -54,10 +54,10 @@ class ConsoleFeed:
     async def run(self) -> None:
         """Read the events of a server and attach again, without end. Returns only if no server runs at first."""
         try:
-            attached = await self._link.find()
+            attached = await self._launcher.find()
             if attached is None:
                 self._post(self.Starting())
-                attached = await self._link.ensure()
+                attached = await self._launcher.ensure()
         except GatewayError as error:
             self._post(self.Disconnected(error.message, error))
             return
@@ -86,8 +86,8 @@ class ConsoleFeed:
             if self._start_requested.is_set():
                 self._start_requested.clear()
                 try:
-                    return await self._link.ensure()
+                    return await self._launcher.ensure()
                 except GatewayError as error:
                     self._post(self.Disconnected(error.message))
-            elif (server := await self._link.find()) is not None:
+            elif (server := await self._launcher.find()) is not None:
                 return server

@@ -39,8 +39,8 @@ PARTS = " ▏▎▍▌▋▊▉█"
 """Blocks from empty to full, in eighths to the right."""
 EMPTY = "░"
 FILLS = "█░▓▞▒╬\N{BOX DRAWINGS LIGHT DIAGONAL CROSS}"
-"""The fills of the series of a chart without colours; the last one is for all others. None is the mirror image of
-another, because rows of both would look alike."""
+"""The fills of the series of a chart without colours; the last one is for all others. Two
+mirror images would look alike in a row, so one of each pair is left out."""
 SHADES = "·░▒▓█"
 """The shades of a heat map without colours, from no calls to the most."""
 LINES = "─╌┈"

@@ -42,9 +42,9 @@ def _run_and_print(query: Callable[[ControlClient], Awaitable[AccountView]], *, 
         return view, await formatting.find_balance_outlook(client, view)
 
     view, outlook = run(work, create=create)
-    available = outlook.text().replace(" available", "", 1) if outlook else dollars(view.available_nanos)
+    pace = f"; {outlook.pace}" if outlook and outlook.pace else ""
     pairs = [
-        ("available", available),
+        ("available", f"{dollars(view.available_nanos)}{pace}"),
         ("balance", dollars(view.balance_nanos)),
         ("held", f"{dollars(view.held_nanos)} for running calls"),
         ("granted", dollars(view.granted_nanos)),

@@ -39,7 +39,7 @@ def mean(ms: float | None) -> str:
 
 
 def files_note(view: Status) -> str:
-    """Returns why fewer connections are possible than the settings allow; empty if that is not so."""
+    """Returns why fewer connections are possible than the settings allow; else empty."""
     return f"; the system allows this server {view.open_files} open files" if view.open_files else ""
 
 
@@ -56,7 +56,7 @@ def budgets(views: Sequence[BudgetView]) -> str:
 
 def budget_outlooks(views: Sequence[BudgetView], since: Millis) -> list[tuple[str, str]]:
     """Returns how long budgets last at their current pace, one pair each. ``since`` is when their owner was created."""
-    forecasts = [(f"budget {view.window.value}", forecast(view, Millis(now()), since)) for view in views]
+    forecasts = [(f"budget {view.window.value}", forecast(view, now(), since)) for view in views]
     return [line for line in forecasts if line[1]]
 
 
@@ -78,16 +78,16 @@ class BalanceOutlook(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def find_balance_outlook(client: ControlClient, account: AccountView | None = None) -> BalanceOutlook | None:
-    """Returns the account with its forecast; None if the server has none, because the outlook is only additional."""
+    """Returns the account with its forecast; None if the account cannot be read."""
     try:
         account = account or await client.account()
     except GatewayError:
         return None
     try:
-        week = await client.summary(since=pace_start(Millis(now())))
+        week = await client.summary(since=pace_start(now()))
     except GatewayError:
         return BalanceOutlook(account=account, used_up_ms=None, pace="")
-    facts = account.available_nanos, week.total.cost_nanos, week.first_ms, Millis(now())
+    facts = account.available_nanos, week.total.cost_nanos, week.first_ms, now()
     return BalanceOutlook(account=account, used_up_ms=balance_end(*facts), pace=balance_forecast(*facts))
 
 
@@ -119,7 +119,7 @@ def source(view: PriceView) -> str:
 
 
 def model_price(model: ModelView) -> str:
-    """Returns a model's price, or the range at its channels; without one, also that which its upstream publishes."""
+    """Returns a model's price, or the range at its channels; without one, the price that its upstream publishes."""
     if (view := model.price) is None:
         published = published_price(model)
         return f"{UNPRICED} (listed at {published})" if published else UNPRICED

@@ -123,7 +123,7 @@ def says_yes() -> bool:
 
 
 def confirm(question: str) -> None:
-    """Ask before something is lost. Raises Quit unless the answer is yes; without a terminal, ``--yes`` must say so."""
+    """Ask before something is lost. Raises Quit unless the answer is yes; without a terminal, ``--yes`` is required."""
     if says_yes():
         return
     if not stdin.is_terminal():

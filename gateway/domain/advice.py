@@ -120,7 +120,7 @@ def _setting(error: GatewayError) -> str:
         "proxy": "'tollkeeper channel edit {channel} --proxy URL'",
     }.get(_detail(error, "setting"), "")
     if command and error.details.get("variable"):
-        return f"set {word(_detail(error, 'variable'))} where the server runs and restart that, or {command}"
+        return f"set {word(_detail(error, 'variable'))} where the server runs and restart the server, or {command}"
     return command
 
 

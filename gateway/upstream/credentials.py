@@ -70,8 +70,7 @@ def _resolve(channel: Channel, value: str, environ: Mapping[str, str], setting: 
         name = value.removeprefix(REFERENCE)
         value = environ.get(name, "")
         if not value:
-            reason = f"the environment variable {name} is not set where the server runs: set it there and start the "
-            reason += "server again"
+            reason = f"the environment variable {name} is not set where the server runs: set it and restart the server"
             if setting == "key":
                 reason += f", or give the key itself instead of {REFERENCE}{name}"
             raise _unusable(channel, reason, {"setting": setting, "variable": name}, FailureKind.UNSET)

@@ -161,7 +161,7 @@ async def test_a_key_that_is_nowhere_was_refused_by_nobody(owner: ControlClient,
     await owner.edit_channel("up", {"key": "env:TOLLKEEPER_NOPE"})
     step = await failure(owner, model="m")
     asked = "'tollkeeper channel edit up --key -'"
-    assert step.fix == f"set TOLLKEEPER_NOPE where the server runs and restart that, or {asked}"
+    assert step.fix == f"set TOLLKEEPER_NOPE where the server runs and restart the server, or {asked}"
     assert not any("chat/completions" in exchange.path for exchange in provider.exchanges)
 
 

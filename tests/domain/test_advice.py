@@ -108,7 +108,7 @@ def test_a_setting_that_cannot_be_used_refuses_nothing(setting: str, command: st
     )
     assert advice(errors.UpstreamError("m", code="upstream_auth_failed", details=details)) == change
     unset = errors.UpstreamError("m", code="upstream_auth_failed", details={**details, "variable": "NOPE"})
-    assert advice(unset) == f"set NOPE where the server runs and restart that, or {change}"
+    assert advice(unset) == f"set NOPE where the server runs and restart the server, or {change}"
 
 
 @pytest.mark.parametrize("status", [302, 404])

@@ -39,7 +39,7 @@ def test_files_that_others_could_read_are_closed_to_them(home: Path) -> None:
     store.close()
 
 
-def test_what_a_link_of_the_console_points_to_keeps_its_mode(home: Path, tmp_path: Path) -> None:
+def test_what_a_launcher_of_the_console_points_to_keeps_its_mode(home: Path, tmp_path: Path) -> None:
     home_with_calls(home)
     theirs = tmp_path / "dotfile.toml"
     theirs.write_text("", encoding="utf-8")

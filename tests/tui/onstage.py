@@ -5,12 +5,12 @@ from pathlib import Path
 
 from gateway.config import Config
 from tests.tui.hostile import owner, strings
-from tests.tui.stage import FakeClient, FakeLink, calls
+from tests.tui.stage import FakeClient, FakeLauncher, calls
 from tui.app import run
 from tui.session import AttachedServer
 
 
-class Broken(FakeLink):
+class Broken(FakeLauncher):
     """A bug of ours."""
 
     async def ensure(self) -> AttachedServer:
@@ -20,7 +20,7 @@ class Broken(FakeLink):
 
 def main(home: str, what: str = "") -> int:
     client = owner(strings()) if what == "hostile" else FakeClient(calls(400))
-    return run(Config(home=Path(home)), Broken(client) if what == "crash" else FakeLink(client))
+    return run(Config(home=Path(home)), Broken(client) if what == "crash" else FakeLauncher(client))
 
 
 if __name__ == "__main__":

@@ -544,7 +544,7 @@ class FakeClient(ControlClient):
         return self.grants_now
 
 
-class FakeLink(ServerLauncher):
+class FakeLauncher(ServerLauncher):
     """Finds the fake server once it was started, while it is there."""
 
     def __init__(self, client: FakeClient) -> None:
@@ -579,4 +579,4 @@ def console(
     colour: bool = True,
 ) -> Console:
     session = ConsoleSession(Config(home=home), lambda: NOW, state or SavedState(), preferences, in_ascii=in_ascii)
-    return Console(session, FakeLink(client or FakeClient(calls())), colour=colour)
+    return Console(session, FakeLauncher(client or FakeClient(calls())), colour=colour)

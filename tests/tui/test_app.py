@@ -15,7 +15,7 @@ from gateway.domain.incidents import Incident
 from gateway.domain.settings import Settings
 from gateway.domain.units import Millis
 from tests.tui.owner import Owner, screen, shown
-from tests.tui.stage import ADDRESS, NOW, FakeClient, FakeLink, call, calls, console, sums, words
+from tests.tui.stage import ADDRESS, NOW, FakeClient, FakeLauncher, call, calls, console, sums, words
 from tui.actions import PAGES
 from tui.app import Console
 from tui.console_app import available_actions
@@ -59,11 +59,11 @@ def farewell(app: Console) -> str:
     return app.return_value.sentence
 
 
-def link_of(app: Console) -> FakeLink:
+def launcher_of(app: Console) -> FakeLauncher:
     """By which its server can be made to hide or fail."""
-    link = app.feed._link  # noqa: SLF001 - the fake is switched
-    assert isinstance(link, FakeLink)
-    return link
+    launcher = app.feed._launcher  # noqa: SLF001 - the fake is switched
+    assert isinstance(launcher, FakeLauncher)
+    return launcher
 
 
 def warning(**changes: Any) -> IncidentChanged:
@@ -93,15 +93,15 @@ async def test_what_was_spent_today_is_counted_on() -> None:
 
 async def test_a_server_that_goes_away_is_reported_and_the_rows_stay() -> None:
     async with shown("live", Owner(30)) as (app, pilot, client):
-        (link := link_of(app)).findable = False
+        (launcher := launcher_of(app)).findable = False
         client.end()
         await until(app, pilot, lambda: app.session.link == "gone")
         assert "no server" in head(app)
         assert len(app.session.board.calls.order) == 32
-        link.there = False
+        launcher.there = False
         await pilot.press("r")
         await until(app, pilot, lambda: words(app) == ["the server ended with status 1 before it answered"])
-        link.there = True
+        launcher.there = True
         await pilot.press("r")
         await until(app, pilot, lambda: app.session.link == "attached")
         assert "no server" not in head(app)
@@ -109,7 +109,7 @@ async def test_a_server_that_goes_away_is_reported_and_the_rows_stay() -> None:
 
 async def test_without_a_server_it_ends_and_keeps_the_reason() -> None:
     app = console()
-    link_of(app).there = False
+    launcher_of(app).there = False
     async with app.run_test() as pilot:
         async with asyncio.timeout(30):
             while app.failure is None:
@@ -153,7 +153,7 @@ async def test_after_another_console_stopped_the_server_leaving_says_so() -> Non
     async with shown("live") as (app, pilot, client):
         client.tell(Stopping(until_ms=Millis(NOW + 30_000), running=[]))
         await until(app, pilot, lambda: app.session.board.stopping is not None)
-        link_of(app).findable = False
+        launcher_of(app).findable = False
         client.end()
         await until(app, pilot, lambda: app.session.link == "gone")
         await pilot.press("q")

@@ -7,7 +7,7 @@ from textual.message import Message
 
 from gateway.domain.errors import Unavailable
 from gateway.domain.events import AnyEvent, CallSettled, Snapshot
-from tests.tui.stage import FakeClient, FakeLink, call, calls
+from tests.tui.stage import FakeClient, FakeLauncher, call, calls
 from tui.feed import ConsoleFeed
 from tui.session import AttachedServer
 
@@ -28,9 +28,9 @@ class Inbox:
 
 
 @asynccontextmanager
-async def running(link: FakeLink) -> AsyncIterator[tuple[ConsoleFeed, Inbox]]:
+async def running(launcher: FakeLauncher) -> AsyncIterator[tuple[ConsoleFeed, Inbox]]:
     inbox = Inbox()
-    feed = ConsoleFeed(link, inbox.queue.put_nowait)
+    feed = ConsoleFeed(launcher, inbox.queue.put_nowait)
     async with asyncio.TaskGroup() as group:
         task = group.create_task(feed.run())
         yield feed, inbox
@@ -38,18 +38,18 @@ async def running(link: FakeLink) -> AsyncIterator[tuple[ConsoleFeed, Inbox]]:
 
 
 async def test_it_attaches_and_gives_the_snapshot() -> None:
-    async with running(FakeLink(FakeClient(calls(3)))) as (feed, inbox):
+    async with running(FakeLauncher(FakeClient(calls(3)))) as (feed, inbox):
         assert (await inbox.next(AttachedServer)).started_here
         await inbox.next(ConsoleFeed.EventsReady)
         assert [type(event) for event in feed.take_events()] == [Snapshot]
 
 
 async def test_a_server_that_runs_already_is_not_said_to_be_started() -> None:
-    link = FakeLink(FakeClient())
-    async with running(link) as (_, inbox):
+    launcher = FakeLauncher(FakeClient())
+    async with running(launcher) as (_, inbox):
         assert isinstance(await inbox.next(Message), ConsoleFeed.Starting)
-    link.started = True
-    async with running(link) as (_, inbox):
+    launcher.started = True
+    async with running(launcher) as (_, inbox):
         joined = await inbox.next(Message)
         assert isinstance(joined, AttachedServer)
         assert not joined.started_here
@@ -57,7 +57,7 @@ async def test_a_server_that_runs_already_is_not_said_to_be_started() -> None:
 
 async def test_many_events_are_one_message_until_they_are_taken() -> None:
     client = FakeClient()
-    async with running(FakeLink(client)) as (feed, inbox):
+    async with running(FakeLauncher(client)) as (feed, inbox):
         await inbox.next(ConsoleFeed.EventsReady)
         feed.take_events()
         client.tell(*(CallSettled(call=call(i)) for i in range(50)))
@@ -70,7 +70,7 @@ async def test_many_events_are_one_message_until_they_are_taken() -> None:
 
 async def test_a_server_that_goes_away_is_lost_and_found_again() -> None:
     client = FakeClient()
-    async with running(FakeLink(client)) as (_, inbox):
+    async with running(FakeLauncher(client)) as (_, inbox):
         await inbox.next(ConsoleFeed.EventsReady)
         client.end()
         lost = await inbox.next(ConsoleFeed.Disconnected)
@@ -80,10 +80,10 @@ async def test_a_server_that_goes_away_is_lost_and_found_again() -> None:
 
 async def test_a_server_is_started_again_when_asked() -> None:
     client = FakeClient()
-    link = FakeLink(client)
-    async with running(link) as (feed, inbox):
+    launcher = FakeLauncher(client)
+    async with running(launcher) as (feed, inbox):
         await inbox.next(ConsoleFeed.EventsReady)
-        link.findable = False
+        launcher.findable = False
         client.end()
         await inbox.next(ConsoleFeed.Disconnected)
         feed.start_server()
@@ -91,8 +91,8 @@ async def test_a_server_is_started_again_when_asked() -> None:
 
 
 async def test_no_server_at_the_beginning_is_fatal() -> None:
-    link = FakeLink(FakeClient())
-    link.there = False
+    launcher = FakeLauncher(FakeClient())
+    launcher.there = False
     inbox = Inbox()
-    await ConsoleFeed(link, inbox.queue.put_nowait).run()
+    await ConsoleFeed(launcher, inbox.queue.put_nowait).run()
     assert isinstance((await inbox.next(ConsoleFeed.Disconnected)).fatal, Unavailable)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.tui.owner import Owner, press, screen, shown
-from tests.tui.stage import FakeLink, console, words
+from tests.tui.stage import FakeLauncher, console, words
 from tui import app as console_app
 from tui.app import Console, actions_by_page
 from tui.preferences import NAME, Preferences, create, example, load, problems_text
@@ -129,7 +129,7 @@ async def test_a_console_starts_with_a_broken_file_and_says_so(tmp_path: Path, m
     (tmp_path / NAME).write_text('[keys]\nlive.puase = "p"\n[themes.x]\naccent = "bluish"')
     made: list[Console] = []
     monkeypatch.setattr(console_app.Console, "run", lambda app, **_: made.append(app))
-    console_app.run(console(home=tmp_path).session.config, FakeLink(Owner()))
+    console_app.run(console(home=tmp_path).session.config, FakeLauncher(Owner()))
     app = made[0]
     async with app.run_test(size=(100, 30)) as pilot:
         await press(app, pilot)

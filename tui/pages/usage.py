@@ -56,7 +56,7 @@ OPTIONS: Mapping[str, Sequence[str]] = {
 }
 
 
-class UsageSums(msgspec.Struct, frozen=True):
+class UsageSums(msgspec.Struct, frozen=True, kw_only=True):
     """The server's sums for one period and dimension."""
 
     trends: Trends
@@ -91,14 +91,14 @@ async def fetch_sums(
         rows = [(point.start_ms, point.row) for point in summary.series if point.key == budget.key]
         course = msgspec.structs.replace(new, used=[(start, new.value.number(row)) for start, row in rows])
     return UsageSums(
-        with_all(trends(main, starts), trends(overall, starts)),
-        overall.total,
-        trends(heat, heat_starts),
-        main.first_ms,
-        course,
-        now,
-        words,
-        main.incomplete,
+        trends=with_all(trends(main, starts), trends(overall, starts)),
+        total=overall.total,
+        hours=trends(heat, heat_starts),
+        first_ms=main.first_ms,
+        course=course,
+        fetched_ms=now,
+        words=words,
+        incomplete=main.incomplete,
     )
 
 

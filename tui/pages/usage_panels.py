@@ -54,7 +54,9 @@ def heat_map(hours: Trends, plan: ChartPlan, width: int) -> list[Content]:
     for day, name in enumerate(WEEKDAYS):
         parts: list[Part] = [(f" {name} ", "dim")]
         cells = ((day, hour) for hour in range(24))
-        parts += [_heat_cell(numbers.get(slot), slot in known_hours, highest, plan, hour_width) for slot in cells]
+        parts += [
+            _heat_cell(numbers.get(slot), highest, plan, hour_width, is_known=slot in known_hours) for slot in cells
+        ]
         rows = [row for hour in range(24) for row in by_hour.get((day, hour), ())]
         text = value.text(value.number(sum_rows(rows))) if rows else glyphs.NOTHING
         lines.append(content(*parts, (cell(text, HEAT_SUM, right=True), "dim")))
@@ -68,7 +70,7 @@ def heat_map(hours: Trends, plan: ChartPlan, width: int) -> list[Content]:
 def _heat_legend(numbers: dict[tuple[int, int], float], highest: float, plan: ChartPlan, width: int) -> Content:
     """Returns the shades, from no calls to the busiest, and when the busiest was if that fits."""
     shades = len(glyphs.SHADES) - 1 if plan.patterns else SHADES
-    steps = [_heat_cell(highest * (level / shades) ** 2, True, highest, plan, 2) for level in range(1, shades + 1)]
+    steps = [_heat_cell(highest * (level / shades) ** 2, highest, plan, 2) for level in range(1, shades + 1)]
     busiest = max(numbers, key=lambda slot: numbers[slot], default=None)
     moment = "" if busiest is None else f"  {WEEKDAYS[busiest[0]]} {busiest[1]:02}:00"
     indent, no_calls, little = " " * HEAT_NAME, f"{glyphs.NOTHING} no calls   ", "little "
@@ -99,10 +101,10 @@ def _by_weekday(
     return by_hour, known_hours
 
 
-def _heat_cell(number: float | None, known: bool, highest: float, plan: ChartPlan, width: int) -> Part:  # noqa: FBT001 - a cell's fact
+def _heat_cell(number: float | None, highest: float, plan: ChartPlan, width: int, *, is_known: bool = True) -> Part:
     """Returns a cell of the heat map. Shades follow the square root, so that one extreme does not level all others."""
     if number is None:
-        return (glyphs.NOTHING if known else " ").center(width), "dim"
+        return (glyphs.NOTHING if is_known else " ").center(width), "dim"
     shades = glyphs.SHADES
     max_shade = len(shades) - 1 if plan.patterns else SHADES  # in ASCII and without colours, shades are characters
     shade = max(1, charts.shade_of(math.sqrt(max(0.0, number)), math.sqrt(highest), max_shade))
@@ -128,7 +130,7 @@ class BudgetSource(msgspec.Struct, frozen=True):
 
     @property
     def identity(self) -> tuple[str, str, Window, bool]:
-        """Returns what tells the budget from others, however much of it is used."""
+        """Returns what identifies the budget, however much of it is used."""
         return self.kind, self.key, self.budget.window, self.budget.nanos is None
 
     @property

@@ -22,7 +22,7 @@ from gateway.domain.call import Attempt, FailureKind
 from gateway.domain.events import CallSettled
 from gateway.domain.units import Millis
 from tests.tui.owner import Owner, press, screen, see, settle, shown, until
-from tests.tui.stage import FakeClient, FakeLink, call, console, token, words
+from tests.tui.stage import FakeClient, FakeLauncher, call, console, token, words
 from tests.tui.widgets.stage import press_keys
 from tui.actions import bindings
 from tui.app import Console
@@ -409,7 +409,7 @@ async def test_a_message_does_not_cover_a_dialog() -> None:
         assert [one for one in app.screen.query(Toast) if one.region.overlaps(dialog)] == []
 
 
-class NeverFound(FakeLink):
+class NeverFound(FakeLauncher):
     """Waits for a server for ever."""
 
     async def find(self) -> AttachedServer | None:
@@ -421,7 +421,7 @@ class NeverFound(FakeLink):
 async def test_before_there_is_data_a_page_says_what_it_waits_for(page: str) -> None:
     """Otherwise it would say how to create the first token, although the home has some."""
     app = console(state=SavedState(page=page))
-    app.feed._link = NeverFound(FakeClient())  # noqa: SLF001 - the fake is switched
+    app.feed._launcher = NeverFound(FakeClient())  # noqa: SLF001 - the fake is switched
     async with app.run_test() as pilot:
         await until(app, pilot, "Connecting to the server ...")
         await see(app, pilot, "Connecting to the server ...", "slash", *"nope")
