@@ -229,7 +229,7 @@ def has_few_colours(environ: Mapping[str, str]) -> bool:
 
 
 def run(config: Config, launcher: ServerLauncher | None = None) -> int:
-    """Run the console for a server, by default the home's. Returns the exit code. Raises GatewayError without a server."""
+    """Run the console, by default with a launcher for the home. Returns the exit code. Raises GatewayError."""
     state, note = saved_state.load(config.home)
     own_preferences = preferences.load(config.home, actions_by_page)
     note = "\n".join(filter(None, (note, preferences.problems_text(own_preferences.problems))))
