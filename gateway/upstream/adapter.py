@@ -181,9 +181,9 @@ class ChannelDialect(DialectAdapter):
     own_names: Mapping[str, str] = {}
     """The client's names of fields that the vendor calls something else, by the vendor's name."""
 
-    def __init__(self, memory: CallMemory | None = None) -> None:
-        """``memory`` keeps what vendors want back with tool calls."""
-        self._memory = memory or CallMemory()
+    def __init__(self) -> None:
+        self._memory = CallMemory()
+        """What vendors want back with tool calls."""
 
     def recalled_tokens(self, fields: Mapping[str, msgspec.Raw]) -> int:
         """Returns the maximum input tokens that ``prepare`` may add from memory."""

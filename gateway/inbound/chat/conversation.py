@@ -34,7 +34,6 @@ from gateway.upstream.adapter import DialectAdapter
 from gateway.upstream.efforts import EFFORT, chat_effort
 from gateway.upstream.openai.dialect import OpenAIDialect
 from gateway.upstream.openai.request import write_chat
-from gateway.upstream.openai.tool_calls import thought_signature
 from gateway.upstream.overrides import apply_overrides
 from gateway.upstream.translation import conversation_of
 from gateway.upstream.vendors import vendor_of
@@ -54,20 +53,14 @@ class ChatFunction(msgspec.Struct, frozen=True):
     """The arguments of a call: JSON in a string, but some clients send the object itself."""
 
 
-class ChatCustomCall(msgspec.Struct, frozen=True):
-    """A call of a custom tool, whose input is a text."""
-
-    name: str = ""
-    input: msgspec.Raw = msgspec.Raw(b'""')
-
-
 class ChatTool(msgspec.Struct, frozen=True):
     """A tool that is offered, or a call of one."""
 
     type: str | None = None
     id: str | int | None = None
     function: ChatFunction | None = None
-    custom: ChatCustomCall | None = None
+    custom: Fields | None = None
+    """A call of a custom tool, whose input is a text."""
     cache_control: msgspec.Raw = NULL
     extra_content: msgspec.Raw = NULL
     """Where Google has the thought signature."""
@@ -300,12 +293,13 @@ def call_part(transcript: Transcript, call: ChatTool, param: str) -> CallPart:
     if (function := call.function) is not None:
         name, arguments = function.name or "", call_arguments(bytes(function.arguments))
     elif (custom := call.custom) is not None:
-        name, arguments = custom.name, b'{"input":%b}' % bytes(custom.input)
+        name = rawjson.text_at(custom.get("name"))
+        arguments = b'{"input":%b}' % bytes(custom.get("input", rawjson.EMPTY_TEXT))
     else:
         raise BadRequest(f"{param}: only calls of functions can be translated", param=param)
     return CallPart(
         id=str(call.id or ""),
         name=name,
         arguments=transcript.arguments(arguments),
-        signature="" if call.extra_content is NULL else thought_signature(call.extra_content),
+        signature=rawjson.text_at(call.extra_content, "google", "thought_signature"),
     )

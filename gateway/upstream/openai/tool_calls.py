@@ -34,7 +34,7 @@ def tool_call_part(call: rawjson.Fields, choice: int = 0, position: int | None =
         name=lenient_text(inner.get("name", call.get("name"))),
         piece=arguments_text(arguments),
         custom=kind == "custom",
-        signature=thought_signature(call.get("extra_content")),
+        signature=rawjson.text_at(call.get("extra_content"), "google", "thought_signature"),
         choice=choice,
     )
 
@@ -73,8 +73,3 @@ def arguments_text(value: msgspec.Raw | None) -> bytes:
         return b""
     data = bytes(value)
     return data if data[:1] == b'"' else rawjson.encode(data.decode("utf-8", "replace"))
-
-
-def thought_signature(extra: msgspec.Raw | None) -> str:
-    """Returns Google's thought signature from ``extra_content``, its place in Google's compatible API."""
-    return rawjson.text_at(extra, "google", "thought_signature")
