@@ -19,10 +19,7 @@ def limit_check(limiter: Limiter, tokens: int, held: tuple[str, str] | None = No
     """Returns the check of channels for a call of ``tokens`` that has a slot at the gate with the key ``held``."""
 
     def check(route: Route) -> SkippedRoute | None:
-        scope = route.scope
-        if scope is None:
-            return None
-        gate = scope.gate
+        scope, gate = route.scope, route.scope.gate
         if gate is not None and gate.key != held and not limiter.concurrency.has_room(gate):
             reason = f"at its limit of {gate.limit} {plural(gate.limit, 'call in flight')}"
             return SkippedRoute(route.channel.name, reason, "full", 1.0)  # when a slot comes free is unknown
@@ -50,13 +47,13 @@ class ChannelLimits:
         for counted in attempt.counted_calls:  # the previous attempt used no tokens
             counted.correct_tokens(0)
         attempt.counted_calls = ()
-        gate = scope.gate if scope is not None else None
+        gate = scope.gate
         if limits.channel_slot is None or gate is None or limits.channel_slot.key != gate.key:
             self.release_slot(call)
             if gate is not None:
                 self.limiter.concurrency.enter((gate,))
                 limits.channel_slot = gate
-        if scope is not None and scope.has_rates:
+        if scope.has_rates:
             attempt.counted_calls = self.limiter.take((scope,), call.need.rate_tokens)
 
     async def wait(self, call: Call, gates: tuple[ConcurrencyGate, ...]) -> bool:
@@ -72,7 +69,7 @@ class ChannelLimits:
     async def wait_for_room(self, call: Call, route: Route) -> bool:
         """Returns whether the channel's limits allow the call's next attempt. Waits for a slot if all are taken."""
         skip = self.check_for(call)(route)
-        gate = route.scope.gate if route.scope is not None else None
+        gate = route.scope.gate
         if skip is not None and skip.rule == "full" and gate is not None and await self.wait(call, (gate,)):
             skip = self.check_for(call)(route)
         if skip is not None:

@@ -157,8 +157,8 @@ class _ChannelRoute(NamedTuple):
 
 def _route(offer: Offer, rank: Rank, shared: _ChannelRoute) -> Route:
     channel, served = offer
-    keys = tuple(Route(single, served, rank, (), id, name, shared.scope) for single, id, name in shared.single_keys)
-    return Route(channel, served, rank, keys, scope=shared.scope)
+    keys = tuple(Route(single, served, shared.scope, rank, (), id, name) for single, id, name in shared.single_keys)
+    return Route(channel, served, shared.scope, rank, keys)
 
 
 def _with_one_key(channel: Channel) -> list[tuple[Channel, ChannelId, str]]:

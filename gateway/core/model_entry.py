@@ -16,6 +16,7 @@ class Route(msgspec.Struct, frozen=True):
 
     channel: Channel
     served: ServedModel
+    scope: RateScope
     rank: Rank = Rank()
     keys: tuple["Route", ...] = ()
     """This route once for each key, with a ``channel`` that has only that key; empty if the channel has one key."""
@@ -23,7 +24,6 @@ class Route(msgspec.Struct, frozen=True):
     """The id that the state of one of several keys is kept under."""
     key_name: str = ""
     """The key's number and mask, for records."""
-    scope: RateScope | None = None
     api: str = ""
     """The inbound API that the route is for, if not every channel offers that API."""
 
@@ -63,8 +63,7 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 def scopes_of_only_channel(routes: Sequence[Route]) -> tuple[RateScope, ...]:
     """Returns the limits of the only channel if it has rates; empty if not, or if there are several channels."""
-    scope = routes[0].scope if len(routes) == 1 else None
-    return (scope,) if scope is not None and scope.has_rates else ()
+    return (routes[0].scope,) if len(routes) == 1 and routes[0].scope.has_rates else ()
 
 
 def answering_model(entry: ModelEntry) -> ModelEntry:

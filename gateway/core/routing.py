@@ -91,7 +91,7 @@ def choose(
         skipped.append(skip)
         if skip.rule in LAST_RESORTS:
             paused.append((route, skip))
-        elif skip.rule == "full" and route.scope is not None and route.scope.gate is not None:
+        elif skip.rule == "full" and route.scope.gate is not None:
             gates.append(route.scope.gate)
     if free:
         return _draw_choice(free, tried, health, draw, tuple(skipped))

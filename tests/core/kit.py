@@ -8,6 +8,7 @@ import msgspec
 from gateway.core.catalog import Catalog
 from gateway.core.group_policy import Rank
 from gateway.core.model_entry import Route
+from gateway.core.rate_scopes import channel_scope
 from gateway.domain.account import Account, Grant
 from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.group import Group
@@ -34,7 +35,7 @@ def channel(name: str = "up", *models: str, **fields: Any) -> Channel:
 def route(name: str = "up", model: str = "m", **fields: Any) -> Route:
     made = channel(name, model, **fields)
     served = msgspec.structs.replace(made.models[0], price=PRICE)
-    return Route(made, served, Rank(-made.priority, f"priority {made.priority}"))
+    return Route(made, served, channel_scope(made, Settings()), Rank(-made.priority, f"priority {made.priority}"))
 
 
 def token(name: str = "laptop", **fields: Any) -> Token:
