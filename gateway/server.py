@@ -60,7 +60,7 @@ class Welcome(msgspec.Struct, frozen=True, kw_only=True):
     """The base URL of the public port."""
     home: str
     key: str
-    """The key of the first token, if that was just made; empty if the home had tokens."""
+    """The key of the first token, if it was just made; empty if the home had tokens."""
     token: str
     """The name of the first token."""
     models: list[str]
@@ -142,7 +142,7 @@ def machine_checks(config: Config) -> list[Step]:
 
 
 def _fill_home(engine: Engine) -> str:
-    """Fill an empty home. Returns the key of the first token, if that was made; else nothing."""
+    """Fill an empty home. Returns the key of the first token, if it was made; else nothing."""
     now = engine.now()
     registry = engine.catalog.registry
     changes, key = first_changes(registry, now), ""

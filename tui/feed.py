@@ -78,7 +78,7 @@ class ConsoleFeed:
         return STOPPED
 
     async def _reconnect(self) -> AttachedServer:
-        """Look for a server until one is back, or start one if that is requested. Returns it."""
+        """Look for a server until one is back, or start one if requested. Returns it."""
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(0.5):

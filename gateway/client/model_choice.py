@@ -66,7 +66,7 @@ class RecentCalls(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     async def fetch(cls, client: ControlClient, token: str = "", start: ProgramStart | None = None) -> "RecentCalls":
-        """Returns the last 20 of each. The program's own are of its former runs, or of the token with this id."""
+        """Returns the last 20 of each. The program's own are from its former runs, or of the token with this id."""
         own: list[CallView] = []
         if start is not None:
             calls = (await client.calls(words=f'tok:"{start.program}*"', limit=20)).calls

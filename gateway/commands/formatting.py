@@ -187,7 +187,7 @@ def unpriced_notes(names: Sequence[str], *, refused: bool) -> list[str]:
 
 
 def status(call: CallView) -> str:
-    """Returns the state of a running call, else the HTTP status, with the outcome if that says more."""
+    """Returns the state of a running call, else the HTTP status, with the outcome if it says more."""
     if call.state == "running":
         return "waiting" if call.waits_for else "running"
     if call.outcome in ("done", "refused", "error"):

@@ -113,7 +113,7 @@ def _with_matching_url(edited: Channel, old: Channel) -> Channel:
 
 async def _changes_to_save(edits: ConfigEdits, channel: Channel, old: Channel | None) -> list[Change]:
     """Returns the changes that save the channel, with known prices for its new models and for renamed ones, and its
-    list of models if that was fetched.
+    list of models if it was fetched.
 
     All models get known prices if the channel did not use them before, or if it may belong to another vendor now.
     """

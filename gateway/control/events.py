@@ -107,7 +107,7 @@ class WatcherStream:
         return entities
 
     async def lines(self, batch: Batch) -> bytes:
-        """Returns the lines for the events of a batch and for reports that are due; empty if nothing is to be sent."""
+        """Returns the lines for the events of a batch and for due reports; empty if there are neither."""
         if batch.behind:
             return await self.snapshot()
         now = self._clock()

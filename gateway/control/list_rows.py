@@ -275,7 +275,7 @@ def _same_amounts(amount: int) -> dict[str, Nanos]:
 
 
 def size_price(name: str) -> int | None:
-    """Returns Fireworks' price of a million tokens by the size in a name, in nano-dollars; None if that is unclear."""
+    """Returns Fireworks' price of a million tokens by the size in a name, in nano-dollars; None if unclear."""
     sizes = {(experts, billions or plain) for experts, billions, plain in _SIZE.findall(name)}
     if len(sizes) != 1:
         return None  # with several sizes, one may be that of a draft model

@@ -127,7 +127,7 @@ async def _set_known_prices(edits: ConfigEdits, known: Sequence[tuple[Channel, S
 
 
 def _names(channel: Channel) -> Sequence[str]:
-    """Returns the channel's name, and the name of its vendor if that is known."""
+    """Returns the channel's name, and the name of its vendor if known."""
     return [name for name in (channel.name, vendor_of(channel).name) if name]
 
 

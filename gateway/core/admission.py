@@ -189,7 +189,7 @@ def _hold_for(call: Call, model: ModelNeed, need: CallNeed, books: MoneyBooks) -
 
 
 def _can_limit(call: Call, effects: ChannelEffects, limit: int) -> bool:
-    """Returns whether no more output is held for if the client sets this output limit."""
+    """Returns whether an output limit that the client sets would bound the hold."""
     request, caps = call.context.request, call.context.origin.api.caps
     sent = [name for name in caps if name in request.fields] or caps[-1:]
     fields = {**request.fields, **dict.fromkeys(sent, rawjson.raw(limit))}

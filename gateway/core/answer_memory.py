@@ -40,7 +40,7 @@ class AnswerMemory:
         """Counted bytes."""
 
     def take(self, share: "AnswerShare", size: int) -> bool:
-        """Count more for a share if that is possible now. Returns whether it was."""
+        """Count more for a share if possible now. Returns whether it was."""
         if (self._waiting and share is not self._last_part_of) or not self._has_room(share, size):
             return False
         self.used += size

@@ -75,7 +75,7 @@ class CallOrigin(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     keyless_token: str = ""
     """The name of the token that pays for requests without a key; empty if a key is required."""
     path: str = ""
-    """The request's path, as the table of endpoints has it."""
+    """The request's path in the table of endpoints."""
     model: str = ""
     """The model named in the path, as in Azure's API; it overrides the body's."""
     request: str = ""
@@ -123,7 +123,7 @@ class Call:
     share: AnswerShare = field(init=False)
     """The memory that its answer uses. Set after admission."""
     conversation: bytes = b""
-    """The id of its conversation, if that should stay at its channel."""
+    """The id of its conversation, if it should stay at its channel."""
     task: asyncio.Task[object] | None = None
 
     def __post_init__(self) -> None:
@@ -223,7 +223,7 @@ class Call:
         return self.context.origin.api.comment(self.answer_headers())
 
     async def send(self, data: Buffer, now: float, *, last: bool = False) -> None:
-        """Send bytes to the client, after the head if that was not sent. ``last``: they end the answer.
+        """Send bytes to the client, after the head unless it was sent. ``last``: they end the answer.
 
         Raises ConnectionError if the client is gone, or stops reading.
         """

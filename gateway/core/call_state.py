@@ -23,7 +23,7 @@ class AttemptState(msgspec.Struct):
     """The current or last attempt."""
 
     price: Price | None = None
-    """The price of the model that is called: of a fallback, if that is called."""
+    """The price of the model that is called: of the fallback, if one is called."""
     route: Route | None = None
     route_reason: str = ""
     """Why this route was taken, for the answer's headers."""

@@ -70,7 +70,7 @@ class Catalog:
         return price if price is None or group is None else multiply(price, group.multiplier)
 
     def context(self, name: str, listed: int | None) -> int | None:
-        """Returns a model's context in tokens, as its upstream or else the price list has it."""
+        """Returns a model's context in tokens, from its upstream or else the price list."""
         price = None if listed else self.price(name)
         return price.context if price is not None else listed
 

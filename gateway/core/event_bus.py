@@ -43,7 +43,7 @@ class Watcher:
         self._behind = False
         self._awake = asyncio.Event()
         self.ended = asyncio.Event()
-        """Set when the bus is closed: there will be no more batches."""
+        """Set when the bus is closed: no batches follow."""
         self.on_end: Callable[[], None] | None = None
         """Called when the bus is closed, for a watcher that is busy sending."""
 

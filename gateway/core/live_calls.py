@@ -118,7 +118,7 @@ class LiveCalls:
         return now - call.delivery.last_write >= silence_s
 
     async def _keep_alive(self, call: Call) -> None:
-        """Send a keep-alive, after the head if that was not sent."""
+        """Send a keep-alive, after the head unless it was sent."""
         if call.result.settled:
             return
         call.delivery.last_write = self._mono()

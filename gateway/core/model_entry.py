@@ -52,7 +52,7 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
     fallbacks: tuple["ModelEntry", ...] = ()
     """Other models that may answer when no route can. They have no fallbacks of their own."""
     scopes: tuple[RateScope, ...] = ()
-    """The limits of its only channel, if that has rates. They are reported to clients like the token's."""
+    """The limits of its only channel, if it has rates. They are reported to clients like the token's."""
     effects: ChannelEffects = NO_EFFECTS
     """What its channels, without those of its fallbacks, do to a call's input, output and cost."""
     published_price: UpstreamPrices | None = None

@@ -23,7 +23,7 @@ class OpenFiles:
         self._connections = -1
         """The setting for which the limit was raised last."""
         self.limit = 0
-        """How many open files the system allows; 0 for any number, or if that is unknown."""
+        """How many open files the system allows; 0 for any number, or if unknown."""
 
     def clients(self) -> int:
         """Returns how many connections of clients may be open at once; 0 for any number."""

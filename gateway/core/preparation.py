@@ -56,7 +56,7 @@ class Worker:
             raise
 
     async def run_sized(self, size: int, work: Callable[[], Result]) -> Result:
-        """Returns the result of work whose time grows with an answer of this size: in the thread if that is large."""
+        """Returns the result of work whose time grows with an answer of this size: in the thread if large."""
         return work() if size <= UNCOUNTED else await self.run(work)
 
     def close(self) -> None:

@@ -228,7 +228,7 @@ def headers_of(readings: Readings) -> dict[str, str]:
 
 
 def duration(seconds: float) -> str:
-    """Returns a duration as ``x-ratelimit-reset-*`` has it: ``1.2s``, ``6m0s``, ``23h5m0s``."""
+    """Returns a duration in the form of ``x-ratelimit-reset-*``: ``1.2s``, ``6m0s``, ``23h5m0s``."""
     if seconds < MINUTE_S:
         return f"{max(0.0, seconds):.1f}s"
     minutes, whole_seconds = divmod(ceil(seconds), 60)

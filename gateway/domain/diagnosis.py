@@ -23,7 +23,7 @@ class LimitView(msgspec.Struct, frozen=True, kw_only=True):
     limit: int
     left: int
     whole_in_ms: Millis
-    """The milliseconds until all of it is available again; 0 if it is already, or if that is unknown."""
+    """The milliseconds until all of it is available again; 0 if it is already, or if unknown."""
 
 
 class PartyView(msgspec.Struct, frozen=True, kw_only=True):

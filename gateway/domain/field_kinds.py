@@ -190,7 +190,7 @@ class Text(Kind[str]):
 
 
 class Secret(Text):
-    """A text that may contain a password, or a reference to a variable. Views have it masked."""
+    """A text that may contain a password, or a reference to a variable. Views show it masked."""
 
     def read(self, text: str, now: Millis) -> str:
         if text.strip().lower() in NONE_WORDS:

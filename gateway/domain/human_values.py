@@ -94,7 +94,7 @@ def parse_future(text: str, now: Millis) -> Millis:
 
 
 def _iso_text(text: str, now: Millis, direction: int) -> str:
-    """Returns what a text means, as ISO 8601 has it: ``today``, ``week``, ``last-month``, ``monday 9:00``, ``25 Nov``.
+    """Returns the ISO 8601 form of a text such as ``today``, ``week``, ``last-month``, ``monday 9:00``, ``25 Nov``.
 
     A weekday or date is the next one, today included, or with the direction -1 the last one. Other texts are unchanged.
     """
@@ -157,7 +157,7 @@ def brief_count(number: int) -> str:
 
 
 def exact_count(number: int) -> str:
-    """Returns a count as it is typed, in the brief form if that is exact."""
+    """Returns a count as it is typed, in the brief form if it is exact."""
     brief = brief_count(number)
     return brief if parse_count(brief) == number else str(number)
 

@@ -38,7 +38,7 @@ class Order(msgspec.Struct, kw_only=True, gc=False):
     strict_events: bool = False
     """Whether an unreadable event fails the stream; otherwise one such event is skipped."""
     owner: str = ""
-    """The id of the client's token; empty if nothing is to be remembered of the answer."""
+    """The id of the client's token; empty if nothing of the answer is remembered."""
     screen: Screen = NO_SCREEN
     """The check of the answer for secrets. It is set when an answer has begun, because it depends on the channel."""
     forward: Mapping[str, str] = {}

@@ -10,7 +10,7 @@ from gateway.domain.views import CallView
 
 
 def repeated_calls(calls: Iterable[CallView]) -> Mapping[str, str]:
-    """Maps the id of each retry to the id of the call before it, if that is among these calls."""
+    """Maps the id of each retry to the id of the call before it, if it is among these calls."""
     repeated_ids: dict[str, str] = {}
     unrepeated: dict[tuple[object, ...], list[CallView]] = {}
     for call in sorted(calls, key=lambda call: call.id):

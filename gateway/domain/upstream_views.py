@@ -77,7 +77,7 @@ class ModelRoute(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits
     context: int | None
     max_output: int | None
-    """The maximum output tokens of one answer there; None if that is unknown."""
+    """The maximum output tokens of one answer there; None if unknown."""
     context_source: str = ""
     """See ``ModelView.context_source``."""
     price: PriceView | None = None

@@ -303,7 +303,7 @@ def _order(name: str) -> tuple[str, int]:
 
 
 def _next_name(segments: Sequence[Segment], ts: int) -> str:
-    """Returns the name of the next segment: of the call's day, or of the newest segment's day if that is later, so that
+    """Returns the name of the next segment: of the call's day, or of the newest segment's day if it is later, so that
     the files stay in order if the clock is set back.
     """
     year_end = 253_402_300_799_999  # of the year 9999

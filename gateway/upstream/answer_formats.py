@@ -111,7 +111,7 @@ def fit_format(fields: Fields, rules: Collection[str]) -> list[str]:
 
 
 def _with_lines(messages: list[Fields], form: ResponseFormat) -> list[Fields]:
-    """Returns the messages with the format at the end of the first one if that is a system message, else before it."""
+    """Returns the messages with the format at the end of the first one if it is a system message, else before it."""
     lines = [rawjson.raw(line) for line in format_lines(form)]
     first = messages[0] if messages else {}
     content = first.get("content", NULL)

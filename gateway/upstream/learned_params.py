@@ -47,7 +47,7 @@ class Lesson(msgspec.Struct, frozen=True):
 
 
 def lesson_in(order: Order, channel: Channel, failure: Failure, used: LearnedRefusals) -> Lesson:
-    """Returns what a refusal says about a request that was written with ``used``. It takes long if that is large."""
+    """Returns what a refusal says about a request that was written with ``used``. It takes long for a large one."""
     vendor = vendor_of(channel)
     client_names = {theirs: ours for ours, theirs in vendor.rename}
     named = [client_names.get(parameter, parameter) for parameter in failure.parameters]

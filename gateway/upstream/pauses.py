@@ -54,7 +54,7 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
 
 
 def reset_s(headers: Mapping[str, str]) -> float | None:
-    """Returns the seconds until the limit that was reached resets; None if that is unknown.
+    """Returns the seconds until the limit that was reached resets; None if unknown.
 
     Many vendors report several limits in every answer. A limit with nothing left was reached. Otherwise it is the one
     with the smallest share left, or, if the shares are unknown, the one that resets first.

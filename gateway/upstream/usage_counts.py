@@ -235,7 +235,7 @@ _OPENAI_REPORT = msgspec.json.Decoder(_OpenAIReport)
 def openai_usage(report: msgspec.Raw) -> Usage | None:
     """Returns the usage of a consistent report with only OpenAI's own counts; None for any other report.
 
-    Most reports are of this kind. The result is the same as of ``usage_report.read_report``, in a fifth of the time.
+    Most reports are of this kind. The result equals ``usage_report.read_report``'s, in a fifth of the time.
     """
     try:
         counts = _OPENAI_REPORT.decode(report)

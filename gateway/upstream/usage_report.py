@@ -329,7 +329,7 @@ class UsageReports(msgspec.Struct, eq=False):
     def _corrected_report(self) -> msgspec.Raw | None:
         """Returns the upstream's own object with its counts corrected; None if it is missing.
 
-        If they are suspect, what else it says remains, such as the cost.
+        If they are suspect, its other fields remain, such as the cost.
         """
         if self._report is None or self._reading is None or self._reading.usage.source is UsageSource.PARTIAL:
             return None

@@ -148,7 +148,7 @@ class SocketSession:
         self._client: SocketClient | None = None
         self._gone = False
         self._close_code: WSCloseCode | None = None
-        """Set if the connection is to be closed once no request waits."""
+        """Set if the connection will be closed once no request waits."""
         self._began = engine.clock.mono()
         self._memory = SocketMemory(engine, token)
 
@@ -245,7 +245,7 @@ class SocketSession:
             await self._send_error(error, origin.id)
 
     async def _next_frame(self) -> tuple[bytes, BodyShare] | None:
-        """Returns the next request; None if the connection is, or is to be, closed."""
+        """Returns the next request; None if the connection is closed or will be."""
         while not self._gone:
             remaining_s = self._began + LIFE_S - self._engine.clock.mono()
             if remaining_s <= 0:

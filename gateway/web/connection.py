@@ -30,7 +30,7 @@ WRITE_CHECK_S = 1.0
 """Seconds between two checks of a slow client."""
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 HALF_CLOSED_CHECK_S = 1.0
-"""Seconds between two checks of a client that sends no more."""
+"""Seconds between two checks of a client that has stopped sending."""
 MAX_LINE = (8 << 10) + 512
 """The maximum length of a header line, in bytes: 8 KiB for the value, and the name."""
 MAX_HEADERS = 100
@@ -107,7 +107,7 @@ class Connection(RequestHandler):
     comment: bytes
     """A comment that may be sent between two events of the current stream."""
     _half_closed: "HalfClosedClient | None"
-    """Set when the client sends no more."""
+    """Set when the client has stopped sending."""
     on_lost: Callable[[], None] | None
     """Called once when the connection is lost while a request is handled."""
     on_close: Callable[[], None] | None
@@ -184,7 +184,7 @@ class Connection(RequestHandler):
             callback()
 
     def eof_received(self) -> bool:  # type: ignore[override] # aiohttp's says None, and closes
-        """Returns whether the connection stays open for an answer, although the client sends no more; see asyncio.
+        """See asyncio. Returns whether the connection stays open for answers to a client that has stopped sending.
 
         Complete requests are answered; incomplete ones are not. The client of a WebSocket announces that it closes, so
         one that did not is gone.
@@ -277,7 +277,7 @@ class GatewayRequest(web.BaseRequest):
 
 
 class HalfClosedClient:
-    """Closes the connection of a client that sends no more, when it has left or has all its answers.
+    """Closes the connection of a client that has stopped sending, when it has left or has all its answers.
 
     Only sending shows whether the client has left: its system then answers with a reset. So after a moment, bytes that
     a client ignores are sent. Then the state of the socket is checked, because without reading nothing else reports the
@@ -291,7 +291,7 @@ class HalfClosedClient:
         self._timer = loop.call_later(0.25, self._check)
 
     def end(self) -> None:
-        """Check no more: the connection is closed."""
+        """Stop checking: the connection is closed."""
         self._timer.cancel()
 
     def _check(self) -> None:

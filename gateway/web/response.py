@@ -62,7 +62,7 @@ class _Discarder(asyncio.Protocol):
             self._finish()
 
     def eof_received(self) -> None:
-        """See asyncio: the client has read its answer, or will send no more."""
+        """See asyncio: the client has read its answer, or has stopped sending."""
         self._finish()
 
     def connection_lost(self, exc: Exception | None) -> None:

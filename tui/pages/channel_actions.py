@@ -174,7 +174,7 @@ async def _reorder(page: AnyPage, by: int) -> None:
 
 
 async def fetch_presets(session: ConsoleSession) -> list[PresetView]:
-    """Returns the known presets; none if the server is gone, because a form without presets is of use too."""
+    """Returns the known presets; none if the server is gone, because a form without presets is useful, too."""
     try:
         return list(await session.client.presets())
     except GatewayError:

@@ -357,7 +357,7 @@ class TrendPage(ListPage[R], Generic[R]):
     by: ClassVar[str] = ""
     """The dimension of the sums, such as ``token``."""
     hourly: ClassVar[bool] = False
-    """Whether the sums are of the last 24 hours instead."""
+    """Whether the sums cover the last 24 hours instead."""
 
     def renew(self) -> None:
         super().renew()

@@ -121,7 +121,7 @@ class ModelsListing(PageListing[ModelRow]):
         return safe(f"{m.name} {' '.join(m.channels)} {' '.join(m.groups)} {price}")
 
     def _state(self, channel: ChannelView | None, model: str) -> str:
-        """Returns a channel's state: ``cooling`` also if its upstream lately did not have the model."""
+        """Returns a channel's state: ``cooling`` also if its upstream recently did not have the model."""
         if channel is None:
             return "off"
         is_missing = channel.missing_models.get(model, 0) > self.session.now()

@@ -67,7 +67,7 @@ def _bar_rows(
 
 
 def _zero_marks(plan: ChartPlan, bars: Bars, bar: int) -> list[Part]:
-    """Returns what stands for a zero: a low block with calls, a dot without calls, nothing if that is not known."""
+    """Returns what stands for a zero: a low block with calls, a dot without calls, nothing if it is not known."""
     span = bars.spans[bar]
     if bar in bars.rows[ALL]:
         return [(glyphs.BLOCKS[1] * span.bar, "dim"), (" " * (span.whole - span.bar), "")]

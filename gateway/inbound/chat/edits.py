@@ -148,7 +148,7 @@ class ChunkEditor(Renderer):
         return b"".join((b"data: ", rawjson.encode(chunk), BLANK))
 
     def tail(self, usage: Usage) -> bytes:
-        """Returns the usage chunk and ``[DONE]``. The usage is the upstream's own report if that can be passed on."""
+        """Returns the usage chunk and ``[DONE]``. The usage is the upstream's own report if it can be passed on."""
         if not self._order.include_usage:
             return DONE
         report = self.state.reports.for_client(usage, self._order.screen)
@@ -179,7 +179,7 @@ class ChunkEditor(Renderer):
 
     def _deltas_of(self, index: int, message: JsonObject) -> Iterator[JsonObject]:
         """Yields the deltas of a whole message: its role, its texts, its calls, and all else. Copilot writes a choice
-        as several messages, of which the first one has the role.
+        as several messages, and only the first one has the role.
         """
         del message["role"]
         if index not in self._begun:
@@ -218,7 +218,7 @@ _CALL_FIELDS = frozenset({"index", "id", "type", "function", "custom"})
 
 
 def _edited_call(raw: Fields, call: TrackedCall | None, *, whole: bool) -> JsonObject | None:
-    """Returns what the client gets of a tool call or its delta; None if that is nothing."""
+    """Returns what the client gets of a tool call or its delta; None if it gets nothing."""
     if call is None or (whole and not call.is_new):
         return None
     extra_fields = {name: value for name, value in raw.items() if name not in _CALL_FIELDS}

@@ -106,7 +106,7 @@ def _ending_of(finish: AnswerFinished, *, refused: bool) -> _Ending:
 
 
 def _image(medium: Medium) -> dict[str, Any]:
-    """Returns an image block as requests have it; a link if the answer does not contain the image."""
+    """Returns an image block in the form of requests; a link if the answer does not contain the image."""
     if medium.url:
         return {"type": "image", "source": {"type": "url", "url": medium.url}}
     return {"type": "image", "source": {"type": "base64", "media_type": medium.type, "data": medium.data}}

@@ -41,7 +41,7 @@ class RecalledRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     stored: bool = False
     """Whether the client may continue the answer anywhere; otherwise only on the same connection, if at all."""
     previous: str = ""
-    """The response that it continues, if that is remembered."""
+    """The response that it continues, if remembered."""
     partial: bool = False
     """Whether it continues something that is not remembered: only its upstream knows the whole conversation."""
     input: bytes = b""
@@ -80,7 +80,7 @@ def recall(body: bytes, remembered: ItemMemory, max_size: int) -> RecalledReques
 
 
 def kept_of(request: RecalledRequest, data: bytes, call: str) -> KeptResponse | None:
-    """Returns what to remember of the last bytes that the client gets; None if that is nothing.
+    """Returns what to remember of the last bytes that the client gets; None if there is nothing.
 
     A response that its upstream keeps is not remembered. ``call`` is the end of the ids that responses get here.
     """

@@ -49,7 +49,7 @@ class SocketTurn(msgspec.Struct, frozen=True, kw_only=True):
     local: bool
     """Whether only this connection may have that response: ``store`` is false."""
     generate: bool = True
-    """Whether the request is to be answered; otherwise it is only to be remembered."""
+    """Whether the request is answered; otherwise it is only remembered."""
     stream_id: str = ""
     """The client's name of its sequence of turns, which all events repeat."""
 
@@ -113,7 +113,7 @@ def error_frame(status: int, headers: Mapping[str, str], body: bytes, stream_id:
 
 
 class TurnEvents:
-    """Turns the events of an answer into frames, and keeps what is to be remembered."""
+    """Turns the events of an answer into frames, and keeps what must be remembered."""
 
     def __init__(self, stream_id: str) -> None:
         self._prefix = b'{"stream_id":%b,' % rawjson.encode(stream_id) if stream_id else b""
@@ -151,7 +151,7 @@ class TurnEvents:
         return b"".join(frames)
 
     def _keep(self, names: list[bytes], texts: list[bytes]) -> list[bytes]:
-        """Keep what is to be remembered. Returns the data; the failure of an interrupted response becomes its end."""
+        """Keep what must be remembered. Returns the data; the failure of an interrupted response becomes its end."""
         if not _KEPT_EVENTS.isdisjoint(names):
             for name, text in zip(names, texts, strict=True):
                 if name == _CREATED:

@@ -43,7 +43,7 @@ REASONS = ("", "STOP", "MAX_TOKENS", "SAFETY", "RECITATION", "OTHER", "BLOCKLIST
 _BILLED_BY_ANSWER = re.compile(r"gemini-(?:pro|[12])(?:[.-]|$)")
 """Matches models with a price for each grounded answer, and not for each query."""
 _PARTS = frozenset({"text", "inlineData", "fileData", "executableCode", "codeExecutionResult", "thoughtSignature"})
-"""Fields that are read from parts without calls. Others are of the vendor's own tools, and not passed on."""
+"""Fields that are read from parts without calls. Others belong to the vendor's own tools, and are not passed on."""
 
 
 class _Candidate(msgspec.Struct, eq=False):

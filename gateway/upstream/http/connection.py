@@ -73,7 +73,7 @@ class UpstreamConnection(asyncio.BufferedProtocol):
         self._reading_paused = False
         self._unsent: memoryview[int] | bytes = b""
         self._writing_paused = False
-        """Whether the transport takes no more for now."""
+        """Whether the transport accepts nothing more for now."""
         self._piece_scheduled = False
         """Whether the next piece of a large body is sent in the loop's next turn."""
         self.may_be_stale = False

@@ -2,7 +2,7 @@
 read such parts, but they are not stored.
 
 A quote is a part of ``LONG`` characters or more that any string of the request has too, or a whole text of its messages
-if that is shorter (but has ``SHORT`` characters or more). Names of fields are not texts, nor is ``model``. Texts are
+if it is shorter (but has ``SHORT`` characters or more). Names of fields are not texts, nor is ``model``. Texts are
 compared in lower case, without blanks, quotation marks and backslashes, and with escapes decoded, because upstreams
 reflow and escape what they quote.
 
