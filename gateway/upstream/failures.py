@@ -159,11 +159,10 @@ _TOO_LONG = lazy_pattern(
 )
 _BLOCKED = lazy_pattern(r"cloudflare|just a moment|attention required|been blocked|captcha")
 _BAD_REQUEST = lazy_pattern(
-    r"unexpected message role|unknown variant|extra_forbidden|invalid params"
+    r"unexpected message role|roles are supported, got|unknown variant|extra_forbidden|invalid params"
     r"|system messages? must be|roles must alternate|system role not supported|no user query found"
     r"|prefill is incompatible|(?:image|audio|video) input is not|only '[^']*' content type|could not process image"
-    r"|tool call arguments as json"
-    r"|' object has no attribute|requires --jinja|cannot use both json_schema and grammar"
+    r"|tool call arguments as json|' object has no attribute|requires --jinja|cannot use both json_schema and grammar"
     r"|invalid_prompt|(?:bio|cyber)_policy|policy_violation|(?:empty|invalid|to_download|base64)_image"
     r"|unsupported_image_|image_(?:file_not_|file_too_|parse_error|too_(?:large|small))"
 )

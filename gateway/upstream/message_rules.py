@@ -323,7 +323,8 @@ RULES: Mapping[str, MessageRule] = {
         ),
     ),
     SYSTEM_FIRST: MessageRule(
-        with_system_first, lazy_pattern(r"(?i)system messages? must be (?:at the begin|(?:the )?first)|chat setting")
+        with_system_first,
+        lazy_pattern(r"(?i)system messages? must be (?:at the|(?:the )?first)|chat setting|got system"),
     ),
     NO_SYSTEM: MessageRule(without_system, SYSTEM_REFUSED),
     NO_SYSTEM_TURNS: MessageRule(_for_each_message(with_role("system", "user")), SYSTEM_TURN_REFUSED, sign=b'"system"'),

@@ -221,6 +221,12 @@ SEEN = {"type": "text", "text": "[An image was here. This model reads text only.
         ),
         (
             500,
+            "Only user, assistant and tool roles are supported, got system.",  # Ministral in llama.cpp, for opencode
+            [{"role": "system", "content": "A"}, {"role": "system", "content": "B"}, USER],
+            [{"role": "system", "content": "A\n\nB"}, USER],
+        ),
+        (
+            500,
             "System message must be at the beginning.",  # Qwen, for Claude Code
             [{"role": "system", "content": "A"}, USER, {"role": "developer", "content": "B"}, USER],
             [{"role": "system", "content": "A\n\nB"}, USER, USER],

@@ -12,6 +12,7 @@ WORDS: dict[tuple[str, ...], list[str]] = {
     ("messages[].role=system",): [
         "System message must be at the beginning.",
         "invalid params, invalid chat setting (2013)",  # MiniMax
+        "Only user, assistant and tool roles are supported, got system.",  # Ministral and Devstral, of later ones
     ],
     ("messages[].role=assistant",): ["Unexpected role 'user' after role 'tool'"],
     ("messages[].role=user",): [
