@@ -288,7 +288,7 @@ RULES: Mapping[str, MessageRule] = {
         lazy_pattern(
             r"(?i)text content (?:is empty|blocks must)|for empty text blocks|must have non-empty content"
             r"|contentblock object .* blank|with role '\w{4,9}' must not be empty|must have a text parameter"
-            r"|must have either content or tool_calls|content or tool_calls must be set|at least one content element"
+            r"|either .?content.? or .?tool_calls|content or tool_calls must be set|at least one content element"
         ),
     ),
     MESSAGES + "content=some": MessageRule(

@@ -26,6 +26,7 @@ WORDS: dict[tuple[str, ...], list[str]] = {
     ("messages[].text",): [
         "Invalid request: the message at position 1 with role 'assistant' must not be empty",
         "Assistant message must have either content or tool_calls, but not none.",  # Mistral
+        "Assistant message must contain either 'content' or 'tool_calls'!",  # llama.cpp, of thoughts alone
         "Each message must have at least one content element.",  # xAI
         "text content is empty",  # Moonshot
         "Invalid assistant message: content or tool_calls must be set",  # DeepSeek
