@@ -19,6 +19,7 @@ PHRASES = {
     r"\b(?:rests|rested|resting)\b": "paused",
     r"\btaken over\b|\btakes? over what\b": "imported, used",
     r"\b(?:there|where|here)(?:of|upon|with)\b": "of it, on it",
+    r"^test (?:of (?:an?|the|several|many|two)|those|who) ": "the subject first",
     r"\bwhat (?:becomes?|became) of\b|\bwhatever becomes of\b": "what happens to",
 }
 """Patterns, and what to write."""

@@ -150,7 +150,7 @@ async def test_what_a_channel_refuses_names_the_channel(owner: ControlClient, pr
     assert (await failure(owner)).fix.endswith("'tollkeeper channel edit up --key -'")
 
 
-async def test_of_several_keys_a_refused_one_is_named(owner: ControlClient, provider: Provider) -> None:
+async def test_the_refused_key_of_several_is_named(owner: ControlClient, provider: Provider) -> None:
     await owner.edit_channel("up", {"keys": ["sk-second"]})
     provider.on("m", fail(401), fail(401))
     fix = (await failure(owner, model="m")).fix

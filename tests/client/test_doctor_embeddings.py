@@ -28,7 +28,7 @@ async def apis(gateway: Gateway, number: int) -> set[tuple[str, str]]:
     return {(record.model, record.api or "chat") for record in await gateway.settled(number)}
 
 
-async def test_a_token_for_embeddings_is_tested_by_them(owner: ControlClient, gateway: Gateway) -> None:
+async def test_embedding_models_are_tested_by_embeddings(owner: ControlClient, gateway: Gateway) -> None:
     found = await steps(owner)
     assert {step.result for name, step in found.items() if name != "the quota is enough"} == {"ok"}
     text = found["a real call works"].text
@@ -37,7 +37,7 @@ async def test_a_token_for_embeddings_is_tested_by_them(owner: ControlClient, ga
     assert await apis(gateway, 1) == {(EMBEDDING, "embeddings")}
 
 
-async def test_another_model_is_taken_if_it_has_one(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
+async def test_chat_models_are_tested_first(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
     gateway.channel(provider.base_url, EMBEDDING, "z")
     provider.on("z", upstream())
     assert (await steps(owner))["the model is offered"].text.startswith("token 'laptop' sees 'z': ")
@@ -47,13 +47,13 @@ async def test_another_model_is_taken_if_it_has_one(owner: ControlClient, gatewa
     )
 
 
-async def test_an_upstream_name_of_a_model_tells_it(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
+async def test_the_upstream_name_decides_the_api(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
     gateway.channel(provider.base_url, f"vectors={EMBEDDING}")
     assert (await steps(owner, model="vectors"))["a real call works"].result == "ok"
     assert await apis(gateway, 1) == {("vectors", "embeddings")}
 
 
-async def test_what_is_wished_is_done(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
+async def test_a_chosen_api_or_model_is_tested(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
     step = await failure(owner, api="chat")
     assert (step.name, "does not support chat" in step.text) == ("a real call works", True)
     gateway.channel(provider.base_url, "z")

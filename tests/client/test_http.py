@@ -53,7 +53,7 @@ async def test_the_request_is_well_formed() -> None:
     ]
 
 
-async def test_a_unix_socket_will_do(tmp_path: Path) -> None:
+async def test_a_request_goes_over_a_unix_socket(tmp_path: Path) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 200 OK\r\n\r\n" + head.split(b"\r\n")[1])
@@ -111,7 +111,7 @@ async def test_an_answer_that_is_cut_off_or_makes_no_sense_is_an_error(answer: b
     assert caught.value.code == code
 
 
-async def test_nobody_there_is_an_error(tmp_path: Path) -> None:
+async def test_a_missing_server_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(Unavailable) as caught:
         await request(Address(socket=str(tmp_path / "nothing")), GET)
     assert caught.value.code == "server_gone"
@@ -140,13 +140,13 @@ async def test_an_endless_body_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> 
             await anext(stream.lines())
 
 
-async def test_headers_cannot_be_smuggled_in() -> None:
+async def test_a_header_with_a_line_break_is_refused() -> None:
     async with saying(b"") as place:
         with pytest.raises(BadRequest):
             await request(place, ClientRequest(method="GET", path="/", headers={"A": "b\r\nC: d"}))
 
 
-async def test_what_is_cut_off_is_reported_clearly() -> None:
+async def test_an_answer_that_is_cut_off_names_the_lost_connection() -> None:
     async with saying(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n") as place:
         with pytest.raises(Unavailable, match="is gone: the connection was lost"):
             await request(place, GET)
@@ -163,7 +163,7 @@ async def test_a_full_disk_of_the_caller_is_not_the_servers_fault() -> None:
             await printed(place)
 
 
-async def test_what_the_caller_raises_is_not_turned() -> None:
+async def test_errors_of_the_caller_are_not_translated() -> None:
     class Own(GatewayError):
         pass
 

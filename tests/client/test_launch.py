@@ -344,7 +344,7 @@ def test_the_status_of_a_failed_store_is_the_program_s() -> None:
 
 
 @pytest.mark.slow
-async def test_of_two_starters_one_is_beaten_and_attaches(config: Config) -> None:
+async def test_the_slower_of_two_starters_attaches_to_the_faster_ones_server(config: Config) -> None:
     one, other = await asyncio.gather(start(config), start(config))
     assert one.endpoint == other.endpoint
     starter, beaten = (one, other) if one.child is not None else (other, one)

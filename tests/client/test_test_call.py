@@ -107,7 +107,7 @@ def test_a_server_that_is_stopping_accepts_no_calls(running: int, text: str) -> 
         require_serving(replace(STATUS, state="draining", in_flight=running))
 
 
-def test_after_an_upgrade_the_versions_of_server_and_program_are_told() -> None:
+def test_after_an_upgrade_both_versions_are_reported() -> None:
     assert version_text(replace(STATUS, version=__version__)) == __version__
     assert version_text(replace(STATUS, version="0.0.9")) == (
         f"0.0.9; this program is {__version__}: stop and start the server to use it"

@@ -72,7 +72,7 @@ NO_KEY = "note: the channel has no key now; if it needs one: tollkeeper channel 
         ("key clear openai 1", {}, Exit.USAGE, "Did you mean 'tollkeeper channel key resume'?", True),
     ],
 )
-def test_what_is_said_of_a_key(line: str, answers: dict[str, object], code: Exit, err: str, noted: bool) -> None:
+def test_key_commands_print_notes(line: str, answers: dict[str, object], code: Exit, err: str, noted: bool) -> None:
     ran = run("channel", *line.split(), answers=answers)
     assert (ran.code, err in ran.err) == (code, noted), ran.err
 

@@ -40,7 +40,7 @@ def test_what_was_found_is_listed_and_nothing_is_made() -> None:
     assert (ran.code, "--add NAME" in ran.err, control.bodies) == (0, True, [])
 
 
-def test_those_named_are_added_with_what_is_known_of_them() -> None:
+def test_named_offers_are_added_with_their_known_facts() -> None:
     control = found(LOCAL, VENDOR)
     ran = run("discover", "--add", "groq", "--add", "groq", control=control)
     expected = {"name": "groq", "dialect": "openai", "preset": "groq", "base_url": VENDOR.base_url, "key": VENDOR.key}

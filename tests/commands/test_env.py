@@ -53,7 +53,7 @@ def test_without_data_there_is_no_key_that_was_shown(tmp_path: Path) -> None:
     assert (ran.code, "tollkeeper serve" in ran.err, "rotate" in ran.err) == (0, True, False)
 
 
-def test_the_token_tells_which_key_it_was() -> None:
+def test_the_token_shows_which_key_it_was() -> None:
     assert TOKEN.hint in run("env", "--token", "laptop", answers=CONTROL).err
     missing = run("env", "--token", "laptop", answers={"GET /tokens/laptop": NotFound("no token 'laptop'")})
     assert (missing.code, missing.out) == (Exit.NOT_FOUND, "")
@@ -93,7 +93,7 @@ def test_a_program_gets_all_it_needs_with_the_models_that_the_token_sees() -> No
     assert {"GET /models?token=tok_1", "GET /calls?token=tok_1&limit=20"} <= {asked for asked, _ in ran.asked}
 
 
-def test_the_key_tells_whose_models_they_are() -> None:
+def test_a_key_selects_the_models_of_its_token() -> None:
     control = Control({**APPS, "GET /tokens": [OTHER, TOKEN]})
     assert run("env", "--for", "aider", "--key", OWN_KEY, control=control).code == 0
     assert "GET /models?token=tok_1" in [asked for asked, _ in control.asked]
@@ -102,7 +102,7 @@ def test_the_key_tells_whose_models_they_are() -> None:
 
 
 @pytest.mark.parametrize(("name", "taken"), [("other", "tok_1"), ("aider", "tok_2")])
-def test_of_several_tokens_the_one_called_like_the_app_counts_else_the_one_used_last(name: str, taken: str) -> None:
+def test_the_token_named_like_the_app_is_used_else_the_one_used_last(name: str, taken: str) -> None:
     unused = msgspec.structs.replace(OTHER, name=name, last_used_ms=None)
     control = Control({**APPS, "GET /tokens": [unused, TOKEN]})
     assert run("env", "--for", "aider", control=control).code == 0

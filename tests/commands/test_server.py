@@ -20,7 +20,7 @@ from tests.commands.runner import Control, run
 from tests.commands.samples import ACCOUNT, STATUS, SUMMARY, sum_row
 
 
-def test_a_first_start_tells_all_that_is_needed(served: Served) -> None:
+def test_a_first_start_prints_the_address_the_key_and_a_curl_line(served: Served) -> None:
     address = re.search(r"http://127\.0\.0\.1:\d+/v1", served.greeting)
     assert address
     assert len(served.key) == 49
@@ -145,7 +145,7 @@ def test_a_second_server_on_the_same_home_is_refused(served: Served) -> None:
         assert "for a new one: tollkeeper token rotate first" in ran.err
 
 
-def test_the_key_that_is_spoken_of_is_that_of_the_token_used_last(served: Served) -> None:
+def test_a_second_start_names_the_token_used_last(served: Served) -> None:
     assert tollkeeper(served.home, "token", "add", "aider").code == 0
     assert tollkeeper(served.home, "chat", "--token", "first", "hi").code == 0
     ran = tollkeeper(served.home, "serve")

@@ -101,7 +101,7 @@ def test_a_whole_life_with_a_server(served: Served) -> None:
         (f"channel add keyless --base-url http://127.0.0.1:9/v1 --key env:{NOWHERE} --models k", "k", Exit.UPSTREAM),
     ],
 )
-def test_who_foretells_a_call_ends_as_the_call_does(served: Served, obstacle: str, model: str, code: Exit) -> None:
+def test_why_and_doctor_have_the_exit_code_of_the_call(served: Served, obstacle: str, model: str, code: Exit) -> None:
     assert here(served.home, "token add poor").code == 0
     try:
         assert here(served.home, obstacle).code == 0

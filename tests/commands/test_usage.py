@@ -51,7 +51,7 @@ LOST = {"status": 0, "outcome": "lost", "marks": ["repeated=1"], "duration_ms": 
         ({"id": CALL.id, "state": "running"}, "in at most 1,200"),
     ],
 )
-def test_what_a_call_tells(changes: dict[str, Any], told: str) -> None:
+def test_the_fields_of_a_call(changes: dict[str, Any], told: str) -> None:
     out = run("usage", "show", CALL.id, answers={URL: replace(CALL, **changes)}).out
     assert told in " ".join(out.split())
     assert ("passed=" in out, "repeated=" in out) == (False, False)
@@ -255,7 +255,7 @@ def test_what_is_said_on_stderr(line: str, calls: list[CallView], said: str) -> 
         (LOST, " - "),
     ],
 )
-def test_what_a_row_tells(changes: dict[str, Any], told: str) -> None:
+def test_the_cells_of_a_row(changes: dict[str, Any], told: str) -> None:
     out = run("usage", "list", answers={"GET /calls": CallPage(calls=[replace(CALL, **changes)])}).out
     assert (told in out, " 0ms" in out) == (True, False)
 

@@ -83,7 +83,7 @@ MARKED = replace(FOUND, routes=[replace(ROUTE, cache_marks=True)])
         (FOUND, "", "cache"),
     ],
 )
-def test_what_is_told_of_a_decision(found: Why, told: str, untold: str) -> None:
+def test_a_decision_is_explained(found: Why, told: str, untold: str) -> None:
     out = run("why", "laptop", "gpt-4o", control=asked(found)).out
     assert (told in out, bool(untold) and untold in out) == (True, False)
 

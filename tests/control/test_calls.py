@@ -129,7 +129,7 @@ async def test_what_was_removed_is_found_by_its_last_name(owner: ControlClient, 
     assert [renamed.index(call.id) for call in (await owner.calls(words="tok:jupyter")).calls] == [4]
 
 
-async def test_of_several_removed_ones_with_a_name_an_option_finds_none(owner: ControlClient, gateway: Gateway) -> None:
+async def test_a_name_of_two_removed_tokens_finds_neither(owner: ControlClient, gateway: Gateway) -> None:
     for number in (1, 2):
         gateway.token(f"ci{number}")
         await owner.edit_token(f"ci{number}", {"name": "ci"})

@@ -169,7 +169,7 @@ async def test_money_is_reported_at_most_four_times_a_second(feed: WatcherStream
     assert 3 <= told <= 4
 
 
-async def test_the_last_movement_of_money_is_told_in_time(feed: WatcherStream, gateway: Gateway, hand: Mono) -> None:
+async def test_the_last_change_of_a_balance_is_sent(feed: WatcherStream, gateway: Gateway, hand: Mono) -> None:
     await feed.snapshot()
     gateway.grant(5)
     first = said(await feed.lines(Batch(notices=[record()])))

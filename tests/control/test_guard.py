@@ -115,7 +115,7 @@ def test_the_user_at_the_other_end_of_a_unix_socket_is_known() -> None:
         assert peer_uid(one) == peer_uid(other) == own_user()
 
 
-def test_of_other_sockets_it_is_not() -> None:
+def test_other_sockets_have_no_user() -> None:
     with socket.socket(socket.AF_INET) as one:
         assert peer_uid(one) is None
 

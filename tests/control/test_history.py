@@ -367,7 +367,7 @@ async def test_after_a_restart_a_removed_channel_comes_back_with_its_key(tmp_pat
     assert all(text in stored for text in (UPSTREAM_KEY, "sk-other-1234567890", "sk-header-of-the-owner"))
 
 
-async def test_of_keys_the_history_says_which_were_added_and_removed(tmp_path: Path) -> None:
+async def test_the_history_says_which_keys_were_added_and_removed(tmp_path: Path) -> None:
     async with embedded_server(Config(home=tmp_path / "home")) as endpoint:
         owner = ControlClient(endpoint)
         body = {"name": "up", "dialect": "openai", "base_url": "http://127.0.0.1:9/v1", "models": [{"name": "m"}]}

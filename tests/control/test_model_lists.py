@@ -213,7 +213,7 @@ async def test_models_named_by_the_owner_are_shown_as_gone(owner: ControlClient,
     assert [(model.name, model.context) for model in channel.models] == [("gpt-5", 8), ("retired", None)]
 
 
-async def test_of_several_names_of_a_model_its_own_is_shown(owner: ControlClient, body: dict[str, object]) -> None:
+async def test_a_model_with_several_names_is_shown_under_its_own(owner: ControlClient, body: dict[str, object]) -> None:
     models = [{"name": "gpt-5"}, {"name": "fast", "upstream": "gpt-5"}, {"name": "quick", "upstream": "o3"}]
     await owner.add_channel(body | {"models": models})
     found = {row.name: row for row in (await owner.channel_listing("new")).models}

@@ -119,7 +119,7 @@ async def test_only_keys_that_were_refused_are_counted_as_refused(gateway: Gatew
 
 
 @pytest.mark.parametrize("script", [fail(401), fail(500), slam, reply(b"<html>"), reply({"choices": []})])
-async def test_a_failed_call_is_told(gateway: Gateway, provider: Provider, channel: Channel, script: object) -> None:
+async def test_a_failure_is_reported(gateway: Gateway, provider: Provider, channel: Channel, script: object) -> None:
     provider.on("m", script)  # type: ignore[arg-type]
     check = await probe(gateway.engine, channel, "m")
     assert not check.ok

@@ -74,7 +74,7 @@ async def test_a_token_that_stays_disabled_asks_nothing(owner: ControlClient) ->
     assert (await owner.undo()).text == "token 'ci' has its old key again"
 
 
-async def test_who_enables_a_token_means_just_that(owner: ControlClient) -> None:
+async def test_enabling_a_disabled_token_needs_no_confirmation(owner: ControlClient) -> None:
     await owner.add_token({"name": "ci"})
     await owner.edit_token("ci", {"enabled": False})
     assert (await owner.edit_token("ci", {"enabled": True})).enabled

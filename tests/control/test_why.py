@@ -174,7 +174,7 @@ async def test_a_call_of_every_api_can_be_explained(owner: ControlClient, gatewa
     assert [name for name, is_ok in works.items() if not is_ok] == []
 
 
-async def test_of_chat_completions_no_conversion_is_reported(owner: ControlClient) -> None:
+async def test_no_conversion_is_reported_for_chat_completions(owner: ControlClient) -> None:
     found = await owner.why("laptop", "m")
     assert (found.api, {route.conversion for route in found.routes}) == ("chat", {""})
 

@@ -157,7 +157,7 @@ def test_a_token_for_some_models_reaches_no_other_through_the_upstream(
     admit(call_of(some, catalog, models=["m", "up-m", "new"], tools=[{"type": "function"}]), limiter, Purse(10**12))
 
 
-def test_of_many_models_some_are_named() -> None:
+def test_an_error_names_only_some_of_many_models() -> None:
     names = [f"model-{n:02d}" for n in range(NAMED_MODELS + 1)]
     with pytest.raises(NotFound, match=f"… \\({NAMED_MODELS + 1} in all\\)") as caught:
         visible_entry("other", kit.token(), offered(*names))

@@ -207,7 +207,7 @@ def test_a_default_of_the_owner_is_a_cap() -> None:
     assert output(edited(default={"max_tokens": 70})) == capped(70)
 
 
-def test_of_several_channels_the_one_that_allows_most_counts() -> None:
+def test_the_channel_that_allows_most_decides() -> None:
     plain, free, long = (
         edited(),
         edited(remove=("max_tokens",)),

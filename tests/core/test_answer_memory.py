@@ -138,7 +138,7 @@ async def test_waiting_calls_are_served_in_order() -> None:
     assert done == [0, 1, 2, 3, 4]
 
 
-async def test_nobody_waits_for_ever() -> None:
+async def test_waiting_for_memory_ends() -> None:
     answers = Answers(mib=2, wait_s=0.05)
     async with answers.held(2 * MIB):
         with pytest.raises(
@@ -149,7 +149,7 @@ async def test_nobody_waits_for_ever() -> None:
         assert answers.memory.used == 2 * MIB - UNCOUNTED
 
 
-async def test_who_fails_makes_room_for_others() -> None:
+async def test_a_failed_answer_frees_its_memory_for_others() -> None:
     """Two that are gathered, and one that holds what both would need."""
     answers = Answers(mib=4, wait_s=0.3)
     async with answers.held(2 * MIB):
@@ -173,7 +173,7 @@ async def test_without_a_limit_nobody_waits() -> None:
     assert answers.most > 1024 * MIB
 
 
-async def test_who_leaves_while_waiting_takes_nothing_along() -> None:
+async def test_a_waiter_that_leaves_holds_no_memory() -> None:
     answers = Answers(mib=3)
     async with answers.held(2 * MIB):
         leaving = [asyncio.create_task(answers.answer(2 * MIB)) for _ in range(3)]
@@ -185,7 +185,7 @@ async def test_who_leaves_while_waiting_takes_nothing_along() -> None:
         await answers.answer(MIB)
 
 
-async def test_who_leaves_in_the_moment_it_is_served_gives_it_back() -> None:
+async def test_a_waiter_that_leaves_as_it_is_served_returns_its_memory() -> None:
     answers = Answers(mib=3)
     async with answers.held(2 * MIB) as share:
         leaving = asyncio.create_task(answers.answer(2 * MIB))

@@ -91,7 +91,7 @@ def test_an_id_that_a_console_still_shows_is_reported_as_gone() -> None:
         catalog(tokens=(token("here"),)).token("tok_0123456789abcdef")
 
 
-def test_of_many_names_the_near_ones_come_first_and_those_of_ended_programs_not_at_all() -> None:
+def test_similar_names_come_first_without_those_of_ended_programs() -> None:
     names = [f"bot-{number:02}" for number in range(25)]
     programs = [token(f"a-proj-{number}", temporary=True) for number in range(30)]
     found = catalog(tokens=(*map(token, (*names, "zz-laptop")), *programs))

@@ -263,7 +263,7 @@ def test_a_watcher_gets_only_changes(health: ChannelHealth, bell: Bell) -> None:
     assert bell.rung == 2
 
 
-def test_who_has_recovered_for_good_is_forgotten(health: ChannelHealth, mono: Mono) -> None:
+def test_a_channel_that_has_recovered_is_forgotten(health: ChannelHealth, mono: Mono) -> None:
     well = [not health.failing]
     fail(health, FailureKind.SERVER)
     health.note_success(UP.id)

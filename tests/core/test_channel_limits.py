@@ -143,7 +143,7 @@ async def test_streams_hold_their_place_until_their_end(rig: Rig) -> None:
     await task
 
 
-def test_who_has_a_place_already_needs_no_other(rig: Rig) -> None:
+def test_a_call_that_has_a_slot_needs_no_other(rig: Rig) -> None:
     rig.channel(limits=Limits(concurrent=1))
     (route,) = rig.catalog.visible(rig.token)["m"].routes
     assert route.scope is not None

@@ -72,7 +72,7 @@ async def test_places_go_to_who_came_first(lines: ConcurrencyLimiter) -> None:
     lines.leave([one])
 
 
-async def test_who_leaves_the_line_takes_nothing(lines: ConcurrencyLimiter) -> None:
+async def test_a_call_that_leaves_the_queue_takes_no_slot(lines: ConcurrencyLimiter) -> None:
     one = gate()
     lines.enter([one])
     first, second = waiters(lines, [one], [one])
@@ -85,7 +85,7 @@ async def test_who_leaves_the_line_takes_nothing(lines: ConcurrencyLimiter) -> N
     lines.leave([one])
 
 
-async def test_who_is_cancelled_in_the_moment_of_getting_a_place_hands_it_on(lines: ConcurrencyLimiter) -> None:
+async def test_a_call_that_is_cancelled_as_it_gets_a_slot_passes_it_on(lines: ConcurrencyLimiter) -> None:
     one = gate()
     lines.enter([one])
     first, second = waiters(lines, [one], [one])
@@ -169,7 +169,7 @@ async def test_a_limit_that_is_lowered_lets_nobody_in_before_its_time(lines: Con
     lines.leave([one])
 
 
-async def test_who_leaves_the_head_of_the_line_lets_in_who_may(lines: ConcurrencyLimiter) -> None:
+async def test_a_call_that_leaves_the_head_of_the_queue_lets_the_next_ones_in(lines: ConcurrencyLimiter) -> None:
     """The second came when the limit had been raised."""
     tight, wide = gate("a", limit=1), gate("a", limit=2)
     lines.enter([tight])

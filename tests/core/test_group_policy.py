@@ -154,7 +154,7 @@ def test_the_fastest_is_first_and_what_is_not_measured_is_tried() -> None:
     assert (house.first, house.choose().reason) == ("a", "fastest, 200 tokens in 5.0 s")
 
 
-def test_those_about_as_fast_share() -> None:
+def test_channels_of_about_the_same_speed_share_the_calls() -> None:
     house = House(Policy.FASTEST, up("a"), up("b"))
     for name, seconds in (("a", 1.0), ("b", 1.05)):
         house.health.latency.note(ChannelId(f"ch_{name}"), "m", first_s=None, whole_s=seconds, tokens=100)

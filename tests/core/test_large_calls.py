@@ -145,7 +145,7 @@ class Held:
         await self.busy
 
 
-async def test_who_leaves_while_it_is_read_is_not_waited_for(up: Rig) -> None:
+async def test_a_client_that_leaves_while_its_body_is_read_is_not_waited_for(up: Rig) -> None:
     up.channel()
     held = Held(up)
     task = asyncio.ensure_future(up.run(BODIES["an image"]))

@@ -91,7 +91,7 @@ async def test_an_expensive_fallback_that_fits_is_kept_and_held_for(rig: Rig) ->
     assert rig.record.held == 16 * 2500 + 900 * 15_000 >= rig.record.cost > 900 * 15_000
 
 
-async def test_of_an_alias_the_first_that_can_be_paid_answers(rig: Rig) -> None:
+async def test_the_first_model_of_an_alias_that_can_be_paid_answers(rig: Rig) -> None:
     three_models(rig, CENT)
     rig.put("groups", "home", Group(name="home", fallbacks=(Fallback(model="fast", to=("claude", "small")),)))
     await rig.call("fast", max_tokens=900)

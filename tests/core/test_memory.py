@@ -129,7 +129,7 @@ GLIBC = sys.platform == "linux" and hasattr(ctypes.CDLL(None), "malloc_trim")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells")
-def test_what_is_taken_is_seen() -> None:
+def test_memory_in_use_is_reported() -> None:
     memory.trim()  # what is free already would be taken first
     before = memory.resident()
     ballast = bytearray(b"x") * (64 << 20)

@@ -60,7 +60,7 @@ def test_what_the_owner_takes_away_stays_out() -> None:
     assert names(offered_models(after, LIST, NOW)) == ["gpt-5", "gpt-5-preview"]
 
 
-def test_who_takes_away_most_has_chosen() -> None:
+def test_removing_most_models_replaces_the_patterns_by_the_rest() -> None:
     before = offered_models(up("*"), LIST, NOW)
     after = chosen_by_hand(before, replace(before, models=before.models[:1]))
     assert (after.patterns, after.models) == ((), (replace(before.models[0], live=False),))

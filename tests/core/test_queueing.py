@@ -286,7 +286,7 @@ async def test_a_plain_call_that_waited_is_finished_without_its_client(ward: War
     assert (record.status, record.outcome, record.output) == (499, Outcome.CLIENT_CLOSED, 12)
 
 
-async def test_who_left_while_it_waited_after_a_failure_gives_its_place_back(ward: Ward) -> None:
+async def test_a_call_that_leaves_while_it_waits_to_retry_returns_its_slot(ward: Ward) -> None:
     ward.limit("channel", concurrent=1)
     first = ward.start()
     await until(lambda: ward.gates)

@@ -251,7 +251,7 @@ def test_the_running_calls_that_hold_the_most_are_named() -> None:
     assert "; running calls hold $0.00000011: req_2 (opus) $0.00000007, req_0 (opus) $0.00000004;" in found
 
 
-def test_who_holds_the_rest_of_a_budget_is_named() -> None:
+def test_the_call_that_holds_the_rest_of_a_budget_is_named() -> None:
     purse = Purse()
     purse.holds[GROUP] = Amounts(tokens=300)
     purse.running[CallId("a")] = holder(7, "tok_1", held_tokens=300)

@@ -256,7 +256,7 @@ def test_the_error_of_a_call_that_is_larger_than_a_limit_has_no_headers(limiter:
     assert refusal(limiter, bound(tpm=10), tokens=20).limit_headers == {}
 
 
-def test_of_several_limits_the_longest_wait_is_reported_and_never_is_longest(limiter: Limiter, days: Days) -> None:
+def test_the_longest_wait_of_several_limits_is_reported(limiter: Limiter, days: Days) -> None:
     one = bound(rpm=1, rpd=5, tpm=10)
     days[one.key] = UsedToday(5, 0, 900.0)
     spend(limiter, bound(rpm=1))

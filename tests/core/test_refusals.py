@@ -90,7 +90,7 @@ async def test_a_refusal_is_recorded_and_told(desk: Desk) -> None:
     assert told == [record]
 
 
-def test_who_is_not_known_has_no_name(desk: Desk) -> None:
+def test_an_unknown_caller_has_no_name(desk: Desk) -> None:
     desk.refuse(InvalidToken("no such key"))
     assert (desk.records[0].token, desk.records[0].group) == ("", "")
 
@@ -182,7 +182,7 @@ def test_what_is_left_out_is_counted_for_its_own_model(desk: Desk) -> None:
     assert len(desk.records) == 6
 
 
-def test_those_that_are_too_many_to_be_counted_apart_share_a_record_without_a_model(desk: Desk) -> None:
+def test_too_many_different_refusals_share_a_record_without_a_model(desk: Desk) -> None:
     for number in range(3 * BURST):
         desk.refuse(model=f"model-{number}")
     desk.advance(GAP_S)
@@ -245,7 +245,7 @@ def test_so_many_names_that_do_not_exist_are_kept(desk: Desk, count: int) -> Non
     assert names[-2:] == ["0", "a real one"]
 
 
-def test_of_a_call_that_met_only_paused_channels_those_are_recorded(desk: Desk) -> None:
+def test_a_call_that_met_only_paused_channels_records_them(desk: Desk) -> None:
     error = NoChannel("none is left")
     error.skipped = ("up", "other")
     for _ in range(2):

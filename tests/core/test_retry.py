@@ -33,7 +33,7 @@ def test_three_are_always_allowed() -> None:
     assert granted(RetryBudget(Mono(), Flight()), 10) == 3
 
 
-def test_of_a_hundred_calls_that_fail_at_once_twenty_are_tried_again() -> None:
+def test_twenty_of_a_hundred_calls_that_fail_at_once_are_tried_again() -> None:
     retries = RetryBudget(Mono(), Flight(100))
     retries.calls = 100
     assert granted(retries, 100) == 20

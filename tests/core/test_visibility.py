@@ -19,7 +19,7 @@ def test_what_is_visible_names_each_rule_that_let_it_through() -> None:
     assert (found.visible, found.fix) == (True, "")
 
 
-def test_of_many_channels_the_first_ones_are_named() -> None:
+def test_the_first_of_many_channels_are_named() -> None:
     channels = [channel(f"c{number}", groups=("home",)) for number in range(7)]
     assert seen(*channels).rule == "group 'home' has it from c0, c1, c2, c3, c4 and 2 more"
 

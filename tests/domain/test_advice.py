@@ -60,7 +60,7 @@ def test_the_grant_that_is_advised_suffices(missing: int, amount: int) -> None:
     assert advice(error) == f"top up: 'tollkeeper account grant {amount}'"
 
 
-def test_of_several_keys_the_one_that_fails_is_replaced() -> None:
+def test_the_advice_replaces_the_key_that_fails() -> None:
     refused = errors.UpstreamError("m", code="upstream_auth_failed")
     unset = errors.UpstreamError("m", code="upstream_auth_failed", details={"setting": "key", "variable": "K"})
     told = errors.UpstreamError("m", code="upstream_auth_failed", details={"channel": "up", "key": "2"})

@@ -239,7 +239,7 @@ def test_a_time_to_wait_is_not_to_be_divided_by_hand(seconds: float, text: str) 
     assert pause_text(seconds) == text
 
 
-def test_of_many_texts_the_first_are_named_and_the_others_counted() -> None:
+def test_the_first_of_many_texts_are_named_and_the_others_counted() -> None:
     texts = ["a", "b", "c"]
     assert [first_of(texts, most) for most in (1, 2, 3, 4)] == ["a and 2 more", "a, b and 1 more", "a, b, c", "a, b, c"]
     assert first_of([], 3) == ""

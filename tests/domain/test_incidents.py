@@ -360,7 +360,7 @@ def warn(found: Incidents, *budgets: BudgetView, at: int = NOW) -> list[Incident
     return found.update(spent, (), Millis(at))
 
 
-def test_of_a_budget_that_is_nearly_spent_there_is_one_warning_in_its_window(found: Incidents) -> None:
+def test_a_nearly_spent_budget_gives_one_warning_in_its_window(found: Incidents) -> None:
     (warning,) = warn(found, budget(80))
     assert (warning.budget, warning.reason) == ("daily budget of token 'ci'", "80% is spent")
     assert "daily budget of token 'ci': 80% is spent; resets" in timeline([warning], NOW, 120).plain

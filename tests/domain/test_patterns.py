@@ -80,7 +80,7 @@ def test_names_that_are_near_to_a_mistyped_one(name: str, meant: list[str]) -> N
     assert near_names(name, ["gpt-4o", "demo-echo", "claude-sonnet-4-5", "claude-haiku-4-5"]) == meant
 
 
-def test_of_many_names_those_are_near_that_have_the_same_letters() -> None:
+def test_similar_names_have_the_same_letters() -> None:
     many = [f"vendor-{number}/model" for number in range(3000)]
     assert near_names("gpt-4o-mimi", [*many, "gpt-4o-mini"], 1) == ["gpt-4o-mini"]
     assert near_names("gtp-4o-mini", [*many, "gpt-4o-mini"], 1) == ["gpt-4o-mini"]

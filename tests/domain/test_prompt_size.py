@@ -197,7 +197,7 @@ def test_names_that_come_twice_among_media_are_refused(content: bytes) -> None:
         chat_bound(fields)
 
 
-def test_of_texts_alone_both_are_bounded() -> None:
+def test_both_texts_of_a_repeated_field_are_bounded() -> None:
     fields = {"messages": msgspec.Raw(b'[{"role":"user","content":"%b","content":"x"}]' % (b"x" * 9000))}
     assert chat_bound(fields) > 3000
 

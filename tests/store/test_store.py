@@ -24,7 +24,7 @@ def test_a_fresh_home_works_at_once(home: Path) -> None:
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o777], ids=oct)
-def test_nobody_else_may_read_anything(home: Path, umask: int) -> None:
+def test_all_files_are_private(home: Path, umask: int) -> None:
     before = os.umask(umask)
     try:
         store = funded_store(home, 20, segment_bytes=2000)

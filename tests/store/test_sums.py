@@ -55,7 +55,7 @@ def test_sums_over_time_add_up_to_the_same(calls: CallLog, span: Span) -> None:
     assert {value: total(rows.values()) for value, rows in table.items()} == rows_of("token", span)
 
 
-def test_of_deleted_calls_an_hour_counts_where_it_begins(tmp_path: Path) -> None:
+def test_an_hour_of_deleted_calls_counts_if_it_begins_in_the_span(tmp_path: Path) -> None:
     calls = log_of(tmp_path, 20, limit=3000)
     seal(calls)
     calls.log.segments[0].deleted = True
@@ -115,7 +115,7 @@ def test_hours_begin_at_full_hours(calls: CallLog) -> None:
     assert set(latency[EVEN]) <= {bucket.start for bucket in sums.series}
 
 
-def test_who_left_is_not_searched_for(calls: CallLog) -> None:
+def test_a_cancelled_search_reads_no_further(calls: CallLog) -> None:
     deadline = SearchDeadline()
     deadline.cancel()
     assert filtered_sums_of(calls, EVERYTHING, "model", "", deadline)[0].total.calls < len(CALLS)

@@ -54,7 +54,7 @@ def test_sums_of_deleted_calls_are_believed(store: Store) -> None:
 
 
 @pytest.mark.parametrize("hurt", HURTS)
-def test_of_a_damaged_sealed_segment_the_sums_are_believed_and_the_damage_is_reported(home: Path, hurt: str) -> None:
+def test_the_sums_of_a_damaged_sealed_segment_count_and_the_damage_is_reported(home: Path, hurt: str) -> None:
     store = store_of(home, segment_bytes=8000)
     grant(store)
     for i in range(60):

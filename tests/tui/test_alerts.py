@@ -60,7 +60,7 @@ HELD = msgspec.structs.replace(budget(0.5, 5), held_nanos=Nanos(4 * DOLLAR))
         ({"status": status(0, version="9.9")}, [f"server 9.9, console {__version__}"]),
     ],
 )
-def test_what_needs_attention_is_told_the_worst_first(changes: dict[str, object], found: list[str]) -> None:
+def test_alerts_begin_with_the_worst(changes: dict[str, object], found: list[str]) -> None:
     assert texts(board(**changes)) == found
 
 

@@ -245,7 +245,7 @@ async def test_what_changes_below_a_dialog_is_drawn(monkeypatch: pytest.MonkeyPa
         assert drawn[-1:] == [app.session.board.version]
 
 
-async def test_what_is_drawn_while_it_closes_is_drawn_no_more() -> None:
+async def test_nothing_is_drawn_while_the_console_closes() -> None:
     async with shown("live") as (app, _, _):
         await app.query_one(Header).remove()
         app._drawn = (-1, -1)  # noqa: SLF001 - as if something had changed in the last moment

@@ -98,7 +98,7 @@ ENDED = {"attempts": [LEFT], "first_byte_ms": 590, "status": 499}
         ),
     ],
 )
-def test_what_a_call_tells(changes: dict[str, Any], told: str, untold: str) -> None:
+def test_the_fields_of_a_call(changes: dict[str, Any], told: str, untold: str) -> None:
     words = " ".join(text(**changes).split())
     assert told in words
     assert untold not in words

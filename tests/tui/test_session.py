@@ -23,7 +23,7 @@ def test_a_server_can_be_asked_once_it_is_attached() -> None:
     assert made.client is client
 
 
-def test_who_started_a_server_started_it_until_another_follows() -> None:
+def test_a_console_has_started_its_server_until_another_follows() -> None:
     made, other = console().session, FakeClient()
     for started_here in (True, False):
         made.attach(FakeClient(), started_here=started_here)

@@ -52,7 +52,7 @@ LARGE_EVENTS = {
 
 @pytest.mark.parametrize("dialect", LARGE_EVENTS)
 @pytest.mark.parametrize("size", [1 << 30, 60_000])
-def test_of_a_large_event_nothing_is_kept_once_it_was_passed_on(dialect: Dialect, size: int) -> None:
+def test_a_large_event_is_not_kept_once_it_was_passed_on(dialect: Dialect, size: int) -> None:
     """While a slow client reads it, no second copy waits beside it."""
     stream = as_chat(new_adapter(dialect)).stream(order(), channel(dialect=dialect))
     came = b"".join(LARGE_EVENTS[dialect])

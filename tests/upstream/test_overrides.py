@@ -55,7 +55,7 @@ def test_the_two_names_of_the_output_limit_are_one_parameter(
     assert found == sent
 
 
-def test_of_two_limits_with_one_name_the_newer_one_counts() -> None:
+def test_the_newer_of_two_limits_with_one_name_counts() -> None:
     names = dict.fromkeys((*OLD, *NEW), "limit")
     for limits in ({**NEW, **OLD}, {**OLD, **NEW}):
         found = with_parameters(order(), Overrides(set=limits), names)

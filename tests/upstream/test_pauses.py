@@ -96,7 +96,7 @@ def _limits(**found: tuple[str, str, str]) -> dict[str, str]:
         ({"x-ratelimit-reset-requests": "90", "x-ratelimit-reset-tokens": "4"}, 4),
     ],
 )
-def test_of_several_limits_the_one_that_was_reached_counts(headers: Mapping[str, str], seconds: float) -> None:
+def test_the_limit_that_was_reached_decides_the_pause(headers: Mapping[str, str], seconds: float) -> None:
     assert _pause(headers) == seconds
 
 

@@ -134,7 +134,7 @@ async def test_a_call_reaches_its_api_by_any_base_url(gateway: Gateway, provider
         ({}, 401),
     ],
 )
-async def test_of_several_keys_that_of_a_token_counts(gateway: Gateway, headers: dict[str, str], status: int) -> None:
+async def test_the_header_with_a_tokens_key_counts(gateway: Gateway, headers: dict[str, str], status: int) -> None:
     sent = {"authorization": None, **{name: value.format(key=gateway.client.key) for name, value in headers.items()}}
     answer = await ask(gateway, "GET", "/v1/models", **sent)
     assert (answer.status, answer.head.get("x-should-retry")) == (status, "" if status == 200 else "false")

@@ -58,7 +58,7 @@ async def test_half_a_body_is_not_kept_when_its_client_is_gone(
     assert (gateway.records, caplog.records) == ([], [])
 
 
-async def test_who_is_not_known_is_refused_before_the_body(gateway: Gateway) -> None:
+async def test_an_unknown_caller_is_refused_before_its_body(gateway: Gateway) -> None:
     peer = await gateway.client.connect()
     head = gateway.client.request(
         "POST", "/v1/chat/completions", b"{}", {"content-length": "1000", "authorization": "Bearer no"}

@@ -140,7 +140,7 @@ async def test_a_whole_answer_is_sent_at_once_and_once() -> None:
         (2, "1.0", "", False),
     ],
 )
-async def test_who_is_not_alone_and_stays_waits_a_turn(calls: int, version: str, wish: str, may_wait: bool) -> None:
+async def test_a_client_that_is_not_alone_waits_a_turn(calls: int, version: str, wish: str, may_wait: bool) -> None:
     async def handle(request: web.BaseRequest) -> Response:
         return Response(str(HttpClient(request, CallId("req_1"), CHAT, range(calls)).may_wait).encode())
 

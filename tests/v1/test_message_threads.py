@@ -56,7 +56,7 @@ async def test_a_null_thread_is_translated(gateway: Gateway, provider: Provider)
     assert (await post(gateway, {**BODY, "thread": None})).status == 200
 
 
-async def test_of_several_channels_one_that_can_keep_it_is_called(gateway: Gateway, provider: Provider) -> None:
+async def test_a_channel_that_can_keep_the_thread_is_called(gateway: Gateway, provider: Provider) -> None:
     gateway.channel(provider.base_url, "m=chat", name="translated", priority=9)
     native(gateway, provider, "native")
     provider.on("chat", speak("Hello"))

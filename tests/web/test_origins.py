@@ -49,7 +49,7 @@ def test_every_other_name_is_not(header: str) -> None:
     assert not accepted(header)
 
 
-def test_the_bound_address_is_heard() -> None:
+def test_the_bound_address_is_an_allowed_host() -> None:
     assert accepted("192.168.1.5:8655", bound="192.168.1.5")
     assert accepted("[fd00::5]:8655", bound="fd00::5")
     assert not accepted("192.168.1.6:8655", bound="192.168.1.5")
@@ -60,7 +60,7 @@ def test_the_bound_address_is_heard() -> None:
     ("header", "heard"),
     [("192.168.1.5:8655", True), ("[fe80::1]:8655", True), ("rebound.example:8655", False), ("127.1", False)],
 )
-def test_bound_to_all_any_address_is_heard_but_no_name(bound: str, header: str, heard: bool) -> None:
+def test_bound_to_all_every_address_is_allowed_but_no_name(bound: str, header: str, heard: bool) -> None:
     assert accepted(header, bound=bound) is heard
 
 

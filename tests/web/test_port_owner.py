@@ -39,12 +39,12 @@ def test_the_output_of_lsof_is_read() -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="a system without /proc")
-def test_of_a_command_line_only_the_program_is_shown() -> None:
+def test_only_the_program_of_a_command_line_is_shown() -> None:
     shown = port_owner.program_of(Path("/proc/self"))
     assert not {word for word in sys.orig_argv[3:] if word != "pytest"} & set(shown.split())
 
 
-def test_nobody_has_a_port_that_is_free(port: int) -> None:
+def test_a_free_port_has_no_owner(port: int) -> None:
     other = free_port("127.0.0.1", port)
     assert other is not None
     assert other > port

@@ -209,7 +209,7 @@ async def test_a_client_that_expects_a_continue_gets_it(client: Client) -> None:
         ({"expect": "the-spanish-inquisition"}, 417),
     ],
 )
-async def test_who_is_refused_is_not_told_to_continue(client: Client, headers: dict[str, str], status: int) -> None:
+async def test_a_refused_client_is_not_asked_to_continue(client: Client, headers: dict[str, str], status: int) -> None:
     peer = await client.send(client.request("POST", "/", b"{}", headers)[:-2])
     assert (await peer.read_head()).status == status
     peer.close()

@@ -295,7 +295,7 @@ async def test_a_short_body_that_nobody_wants_does_not_end_its_connection() -> N
             await peer.write(BLOCK)
 
 
-async def test_who_stops_sending_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_silent_client_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(response, "QUIET_S", 0.1)
     async with opened(refuse) as (client, listener):
         await sending(client)
@@ -304,7 +304,7 @@ async def test_who_stops_sending_is_left(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize(("bound", "value"), [("LINGER_BYTES", 1 << 20), ("LINGER_S", 0.3)])
-async def test_who_does_not_stop_sending_is_left(monkeypatch: pytest.MonkeyPatch, bound: str, value: float) -> None:
+async def test_endless_senders_are_cut_off(monkeypatch: pytest.MonkeyPatch, bound: str, value: float) -> None:
     monkeypatch.setattr(response, bound, value)
     async with opened(refuse) as (client, _):
         peer = await sending(client)

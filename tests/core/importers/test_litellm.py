@@ -78,7 +78,7 @@ def test_one_name_at_several_places_is_several_channels() -> None:
         ),
     ],
 )
-def test_who_answers_and_where(model: str, params: dict[str, Any], expected: dict[str, Any]) -> None:
+def test_a_deployment_becomes_a_channel(model: str, params: dict[str, Any], expected: dict[str, Any]) -> None:
     found = only(deployment(model=model, **params))
     assert {name: found.get(name) for name in expected} == expected
 

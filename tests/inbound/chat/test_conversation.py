@@ -51,7 +51,7 @@ def _media(part: Any) -> MediaPart:
         ({"role": "function", "name": "f", "content": "x"}, "user", ["[tool result]", "x"]),
     ],
 )
-def test_who_says_what(message: Any, role: str, texts: list[str]) -> None:
+def test_messages_have_roles_and_texts(message: Any, role: str, texts: list[str]) -> None:
     (turn,) = _turns(message)
     assert (turn.role, _texts(turn)) == (role, texts)
 

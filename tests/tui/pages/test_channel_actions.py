@@ -185,7 +185,7 @@ async def test_without_a_server_no_form_is_opened_and_one_that_is_open_keeps_wha
         assert "channel key add anthropic --key" in text
 
 
-async def test_of_a_key_that_is_not_set_it_says_at_once_what_is_missing() -> None:
+async def test_the_missing_variable_of_a_key_is_named_at_once() -> None:
     reason = "set NOPE_KEY where the server runs, then restart the server"
     made = owner(key="env:NOPE_KEY", state="unset", reason=reason, until_ms=None)
     async with shown("channels", made) as (app, pilot, _):

@@ -41,7 +41,7 @@ def test_a_named_model_that_a_pattern_would_select_again_is_excluded_but_not_one
     assert offering_with(view, seen, {"b"}) == Offering([], ["*", "!a"])
 
 
-def test_what_the_upstream_lists_no_more_can_stay() -> None:
+def test_a_model_that_its_upstream_delisted_can_stay() -> None:
     view = channel("x", models=[ServedModel(name="a")])
     seen = listing(listed("a", state="gone"))
     assert offering_text(offering_with(view, seen, {"a"})) == "a"

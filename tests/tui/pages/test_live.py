@@ -373,7 +373,7 @@ async def test_a_sort_covers_all_calls_and_a_list_at_its_top_stays_there_while_o
         assert row.cost_nanos == min(one.cost_nanos for one in client.records if one.status == 200)
 
 
-async def test_of_very_many_calls_the_first_are_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_first_of_very_many_calls_are_exact(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tui.pages.live_source.SORTED_LIMIT", 30)
     async with shown("live", Owner(900, recent=20)) as (app, pilot, client):
         live(app).sort_by("cost", reverse=False)

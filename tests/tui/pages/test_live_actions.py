@@ -150,7 +150,7 @@ async def test_marked_calls_that_run_are_ended_and_no_other() -> None:
         assert words(app)[-1] == "They have all finished."
 
 
-async def test_of_marked_calls_those_that_wait_are_ended_first() -> None:
+async def test_marked_calls_that_wait_are_ended_first() -> None:
     async with shown("live") as (app, pilot, client):
         calls = app.session.board.calls.running
         first = next(iter(calls))

@@ -190,7 +190,7 @@ async def test_enter_replaces_the_filter_of_a_page_that_was_open() -> None:
         assert app.page.view.sort == ""
 
 
-async def test_of_the_selected_bar_what_is_drawn_comes_first() -> None:
+async def test_the_measure_that_is_drawn_comes_first_in_the_sums_of_a_bar() -> None:
     async with shown("usage", busy(), size=(80, 24)) as (app, pilot, _):
         await press(app, pilot, "v", "v", "v")
         assert app.session.state.view("usage").choices["value"] == "errors"

@@ -170,7 +170,7 @@ def test_the_lines_are_those_of_the_selected_series() -> None:
     assert [drawn(drawing, 60, key=key)[0].split()[0] for key in (ALL, "slow")] == ["4s", "90s"]
 
 
-def test_of_several_days_in_a_bar_the_slowest_counts() -> None:
+def test_a_bar_of_several_days_shows_the_slowest() -> None:
     drawing = timed((0, TIMES), (1, {**TIMES, "duration_p95_ms": 9_000}))
     assert drawn(drawing, AXIS + EDGE + END + 2)[0].split()[0] == "10s"
     assert bars_of(drawing, AXIS + EDGE + END + 2).rows[ALL][0].duration_p95_ms == 9_000

@@ -128,7 +128,7 @@ async def test_below_the_first_row_all_keep_their_place_on_the_screen(down: int,
         assert app.table.current == 100 - down
 
 
-async def test_of_a_row_that_is_gone_no_other_takes_the_place() -> None:
+async def test_no_other_row_is_selected_instead_of_one_that_is_gone() -> None:
     async with shown(100) as (app, pilot):
         await pilot.press("j", "j")
         assert selected(app) == 98

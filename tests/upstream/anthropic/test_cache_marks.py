@@ -118,7 +118,7 @@ def test_a_client_that_sets_a_mark_is_left_alone(messages: list[Any], fields: di
 
 
 @pytest.mark.parametrize(("count", "kept"), [(4, [0, 1, 2, 3]), (5, [0, 1, 3, 4]), (9, [0, 1, 7, 8])])
-def test_of_more_marks_than_the_vendor_takes_the_first_and_the_last_are_kept(count: int, kept: list[int]) -> None:
+def test_the_first_and_last_of_too_many_marks_are_kept(count: int, kept: list[int]) -> None:
     parts = [{"type": "text", "text": f"{number}", "cache_control": EPHEMERAL} for number in range(count)]
     body = {"model": "m", "messages": [{"role": "user", "content": parts}]}
     served = ServedModel(name="m", upstream="claude-sonnet-4-5")

@@ -196,7 +196,7 @@ async def test_many_who_ask_for_one_name_share_a_look_up(monkeypatch: pytest.Mon
     assert len(asked) == 1
 
 
-async def test_who_leaves_takes_the_look_up_from_nobody(stuck: threading.Event) -> None:
+async def test_a_caller_that_leaves_does_not_cancel_the_look_up_of_others(stuck: threading.Event) -> None:
     mine, loop = Dialer(), asyncio.get_running_loop()
     first, second = (loop.create_task(mine.addresses("busy.test", 80)) for _ in range(2))
     await asyncio.sleep(0)

@@ -351,7 +351,7 @@ class TestTogether:
                 reply.abort()
         assert (first.busy, second.busy) == (0, 0)
 
-    async def test_who_leaves_while_one_is_closed_takes_no_place(self, pools: tuple[Pool, Pool]) -> None:
+    async def test_a_caller_that_leaves_while_a_connection_closes_takes_no_slot(self, pools: tuple[Pool, Pool]) -> None:
         first, second = pools
         async with listening(saying(EMPTY, EMPTY)) as port:
             await _together(first, port, 2)

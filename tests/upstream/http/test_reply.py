@@ -321,7 +321,7 @@ async def test_a_stream_has_an_end_even_if_nobody_says_so(ask: Asker, monkeypatc
     await ask.exchange.left()
 
 
-async def test_nobody_is_counted_after_the_end(ask: Asker) -> None:
+async def test_nothing_is_counted_after_the_end(ask: Asker) -> None:
     for script in (reply({}), stream(*story("Hi")), cut(), in_steps(HI, hangs=True)):
         answer = await ask(script)
         try:

@@ -87,7 +87,7 @@ def test_identifiers_do_not_quote_the_request() -> None:
     assert error(code="invalid_prompt", fields=fields).code == "invalid_prompt"
 
 
-def test_of_a_request_that_is_too_long_no_message_is_kept() -> None:
+def test_no_message_of_a_request_that_is_too_long_is_kept() -> None:
     fields = {"messages": msgspec.Raw(b'"' + b"x" * LIMIT + b'"')}
     found = error("some words", fields=fields, code="context_length_exceeded")
     assert "some words" in found.message
