@@ -4,7 +4,7 @@ The dialect's own reader reads everything around the content: beginning, usage, 
 from the content. Only the model's name is replaced.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import groupby
 from operator import itemgetter
 from typing import Generic, Literal, TypeVar
@@ -25,6 +25,7 @@ from gateway.inbound.messages.render import usage_object
 from gateway.inbound.relay import NativeTap
 from gateway.upstream.adapter import AnswerReader, WholeAnswer, whole_answer
 from gateway.upstream.answer_errors import failure_in
+from gateway.upstream.anthropic.reader import blocks_in
 
 _CONTENT = {
     "text_delta": "text",
@@ -255,9 +256,9 @@ class MessageTap(NativeTap):
         """Reads a whole answer. Raises as ``replay``."""
         message = self._read_message(body)
         if self.tally.empty and (self.reported is None or not self.reported.output):
-            for block in rawjson.list_at(message.get("content")):
-                self.tally.calls += rawjson.text_at(block, "type").endswith("tool_use")
-                self.tally.add("".join(_texts(block)))
+            for block in blocks_in(message.get("content", NULL)):
+                self._count(block)
+                self.tally.add(bytes(block.get("input", b"")).decode("utf-8", "replace"))
         edited = self._edit_message(message)
         sent = body if edited == message and not self._has_bare_text else rawjson.encode(edited)
         return whole_answer(self, sent, render=lambda _: sent)
@@ -311,13 +312,3 @@ def _clean_event(event: SSEEvent, fields: Fields, screen: Screen) -> bytes | Non
         content = _CONTENT.get(str(rawjson.maybe(part.get("type"))), "")
         cleaned[name] = rawjson.raw(screen.without_secrets(part, {"type", content}))
     return write_event(event.name or b"message", rawjson.encode(cleaned))
-
-
-def _texts(block: object) -> Iterator[str]:
-    """Yields the texts of a block of a whole answer, for an estimate. A block may be just a text."""
-    if isinstance(block, str):
-        yield block
-    if isinstance(block, dict):
-        yield from (block[name] for name in _OUTPUT_FIELDS if isinstance(block.get(name), str))
-        if "input" in block:
-            yield rawjson.encode(block["input"]).decode()
