@@ -108,9 +108,6 @@ class AccountPage(ConsolePage):
     def compose(self) -> ComposeResult:
         yield TextBlock()
 
-    def take_focus(self) -> None:
-        self.query_one(TextBlock).focus()
-
     def renew(self) -> None:
         account = self.session.board.account
         if account is None:

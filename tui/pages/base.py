@@ -21,6 +21,7 @@ from tui.key_queue import DIALOG_WORKERS
 from tui.keymap import Keymap
 from tui.session import ConsoleSession
 from tui.widgets.dialogs import UNCHANGED, Busy, Confirm, toast
+from tui.widgets.text_block import TextBlock
 
 AnyPage = Any
 """A page, as its verbs take it: they are defined before the class of the page, which lists them."""
@@ -112,8 +113,8 @@ class ConsolePage(Vertical):
         toast(self, error.message, bad=error.code != "declined")
 
     def take_focus(self) -> None:
-        """Focus the widget that handles the page's keys, after the page was opened."""
-        self.focus()
+        """Focus the widget that handles the page's keys, usually its text, after the page was opened."""
+        self.query_one(TextBlock).focus()
 
     def action_act(self, verb: str) -> None:
         self.do(self.verbs[verb])

@@ -65,10 +65,7 @@ class DoctorPage(ConsolePage):
         yield _name_row("model", "the first one visible")
         yield TextBlock()
 
-    def take_focus(self) -> None:
-        self.query_one(TextBlock).focus()
-
-    action_leave_field = take_focus
+    action_leave_field = ConsolePage.take_focus
 
     def renew(self) -> None:
         board = self.session.board

@@ -188,9 +188,6 @@ class UsagePage(ConsolePage):
         yield FilterInput(hint, self.view.filter, classes="filter")
         yield UsageBlock()
 
-    def take_focus(self) -> None:
-        self.query_one(UsageBlock).focus()
-
     def choice(self, name: str) -> str:
         """Returns the chosen option, or the first one if the saved choice is not valid."""
         chosen = self.view.choices.get(name, "")
