@@ -92,7 +92,7 @@ def test_commands_import_the_server_late() -> None:
     assert found == []
 
 
-def test_what_decides_has_no_effects() -> None:
+def test_pure_code_has_no_effects() -> None:
     assert [offence for source in _pure_sources() for offence in _effects_of(source)] == []
 
 

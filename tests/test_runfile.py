@@ -26,7 +26,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "run.json"
 
 
-def test_what_is_written_is_read(path: Path) -> None:
+def test_a_written_file_is_read(path: Path) -> None:
     write(path, ENDPOINT)
     assert read(path) == ENDPOINT
 

@@ -270,7 +270,7 @@ async def run_code(app: str, code: str, gateway: Gateway, folder: Path) -> Drive
 @pytest.mark.timeout(RUN_S + 60)
 @DIALECTS
 @pytest.mark.parametrize("app", PRINTED)
-async def test_what_env_prints_runs_as_it_is(
+async def test_printed_programs_run(
     gateway: Gateway, provider: Provider, tmp_path: Path, app: str, dialect: Dialect
 ) -> None:
     serve(gateway, provider, dialect, ScriptedAgent([], final="The answer is 42."))

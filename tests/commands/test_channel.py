@@ -127,7 +127,7 @@ FOUR_BOUGHT = {"POST /channels": replace(SAVED, new_prices=tuple(replace(PRICE, 
         ("edit x --map fast=none", LISTED | NO_MODELS, Exit.OK, "", "note: group 'default' has no models now, so its"),
     ],
 )
-def test_what_is_printed(line: str, answers: Mapping[str, object], code: Exit, out: str, err: str) -> None:
+def test_commands_print_results(line: str, answers: Mapping[str, object], code: Exit, out: str, err: str) -> None:
     ran = run("channel", *shlex.split(line), answers=answers)
     assert (ran.code, out in ran.out, err in ran.err) == (code, True, True), ran.out + ran.err
 

@@ -140,7 +140,7 @@ PAUSED = {"GET /channels/x": replace(CHANNEL, missing_models={"fast": Millis(now
         ("--remove", {}, Exit.USAGE, "^$", ""),
     ],
 )
-def test_what_is_printed_of_models(line: str, changes: dict[str, object], code: Exit, out: str, err: str) -> None:
+def test_models_are_printed(line: str, changes: dict[str, object], code: Exit, out: str, err: str) -> None:
     ran = run("channel", "models", "x", *line.split(), answers={**answers().answers, **changes})
     assert (ran.code, bool(re.search(out, ran.out)), bool(re.search(err, ran.err))) == (code, True, True), ran
     assert bool(ran.bodies) == (changes is ADDED)

@@ -51,7 +51,7 @@ BREAKS = " \t\n\"'@><=;|&(:"
         ("tk edit --group default,fr", "default,friends", "default,friends"),
     ],
 )
-def test_what_is_inserted(text: str, value: str, inserted: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inserted_text_is_escaped(text: str, value: str, inserted: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COMP_LINE", text)
     monkeypatch.setenv("COMP_WORDBREAKS", BREAKS)
     shell = BashComplete(click.Command("tk"), {}, "tk", "_TK_COMPLETE")

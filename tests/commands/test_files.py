@@ -52,7 +52,7 @@ def test_stdin_has_the_same_limit() -> None:
     assert "stdin is larger than 4 MiB" in ran.err
 
 
-def test_what_is_not_text_is_refused(tmp_path: Path) -> None:
+def test_binary_files_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "binary"
     file.write_bytes(b"\x7fELF\xff\xfe")
     ran, control = importing(file)

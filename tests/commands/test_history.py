@@ -103,7 +103,7 @@ def test_undo_says_what_it_undid_when_it_was_done_and_by_whom() -> None:
         (["history", "undo", "12"], {"id": 12}),
     ],
 )
-def test_what_is_undone(command: list[str], body: dict[str, object]) -> None:
+def test_undo_sends_a_change(command: list[str], body: dict[str, object]) -> None:
     ran = run(*command, answers={"POST /undo": DONE, "POST /redo": DONE})
     assert ran.asked == [(f"POST /{'redo' if 'redo' in command else 'undo'}", body)]
 

@@ -65,7 +65,7 @@ def test_all_settings_are_shown_also_those_that_are_as_usual() -> None:
         ("--ollama-port off", {"ollama_port": 0}),
     ],
 )
-def test_what_is_named_changes(line: str, body: dict[str, object]) -> None:
+def test_only_named_settings_change(line: str, body: dict[str, object]) -> None:
     control = Control({**CONTROL, "GET /settings": Settings(hosts=("c.lan",), origins=("https://a.example",))})
     assert run("settings", "set", *shlex.split(line), control=control).code == 0
     assert control.bodies == [body]

@@ -240,7 +240,7 @@ NEWEST = "these are the newest 50 calls; there may be more: use --limit for more
         ("export /tmp/Calls.JSONL", [], file_note("/tmp/Calls.JSONL")),
     ],
 )
-def test_what_is_said_on_stderr(line: str, calls: list[CallView], said: str) -> None:
+def test_notes_about_the_list(line: str, calls: list[CallView], said: str) -> None:
     control = Control({"GET /calls": CallPage(calls=calls), "GET /models": [MODEL]})
     assert run("usage", *shlex.split(line), control=control).err == said
 

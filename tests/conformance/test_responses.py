@@ -90,7 +90,7 @@ async def test_every_event_has_openais_type(gateway: Gateway, provider: Provider
 
 
 @DIALECTS
-async def test_what_stands_first_stays_first(gateway: Gateway, provider: Provider, dialect: Dialect) -> None:
+async def test_instructions_stay_first(gateway: Gateway, provider: Provider, dialect: Dialect) -> None:
     _at(gateway, provider, dialect, reply(PLAIN[dialect]))
     async with openai(gateway) as client:
         await client.responses.create(model="m", instructions="Be brief.", input=CONVERSATION)

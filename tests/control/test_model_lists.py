@@ -322,7 +322,7 @@ DAY = 24 * HOUR_MS
         ({}, {"time": 0, "tried": NOW - RETRY_MS, "error": "down"}, True),
     ],
 )
-def test_what_is_due(more: dict[str, Any], listed: dict[str, Any] | None, asked: bool) -> None:
+def test_channels_are_due(more: dict[str, Any], listed: dict[str, Any] | None, asked: bool) -> None:
     channel = msgspec.structs.replace(LIVE, **more)
     there = {} if listed is None else {channel.id: UpstreamModels(channel=channel.id, **listed)}
     registry = msgspec.structs.replace(kit.registry(channel), lists=there)

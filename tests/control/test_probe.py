@@ -176,7 +176,7 @@ async def test_a_channel_that_is_well(owner: ControlClient, provider: Provider) 
     ],
     ids=["a key that is refused", "no list, which may be well", "an upstream that fails"],
 )
-async def test_what_an_upstream_answers(
+async def test_answers_become_results(
     owner: ControlClient, provider: Provider, script: Script, result: str, told: str
 ) -> None:
     provider.on("/v1/models", script)

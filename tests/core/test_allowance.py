@@ -147,7 +147,7 @@ def test_what_vendors_take_for_a_cap_counts(fields: dict[str, Any], tokens: int)
         {"max_new_tokens": None, "num_predict": "many", "n_predict": float(5)},
     ],
 )
-def test_what_is_not_a_cap_does_not(fields: dict[str, Any]) -> None:
+def test_other_fields_do_not_bound(fields: dict[str, Any]) -> None:
     assert output(max_tokens=10, **fields) == capped(10)
 
 

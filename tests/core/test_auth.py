@@ -53,7 +53,7 @@ def test_a_key_leads_to_its_token() -> None:
     ],
     ids=["none", "short", "cut", "longer", "upper case", "foreign letters", "broken bytes", "huge", "digest"],
 )
-def test_what_is_not_a_key_is_refused(key: str, code: str) -> None:
+def test_other_texts_are_refused(key: str, code: str) -> None:
     assert refusal(key, known()) == code
 
 

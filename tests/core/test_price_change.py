@@ -71,7 +71,7 @@ def test_a_first_price_is_new() -> None:
         ({"per_call": DOLLAR}, "the call itself was free"),
     ],
 )
-def test_what_is_not_believed_at_once(more: dict[str, Any], why: str) -> None:
+def test_implausible_changes_are_found(more: dict[str, Any], why: str) -> None:
     assert implausibility(NOW, new(**more)).startswith(why)
     assert bool(implausibility(NOW, new(**more))) is bool(why)
 

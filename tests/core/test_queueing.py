@@ -97,7 +97,7 @@ async def test_a_call_over_the_limit_waits_for_its_place(ward: Ward, limits: dic
     assert [wait is not None and owner in wait.place for wait in waits] == [False, True, True, True]
 
 
-async def test_what_changed_meanwhile_counts(ward: Ward) -> None:
+async def test_changes_during_the_wait_count(ward: Ward) -> None:
     """Money, rates and the token itself are checked again after the wait."""
     first, second = await ward.queue("token")
     account = ward.rig.store.entities.registry.account

@@ -192,7 +192,7 @@ def test_too_many_different_refusals_share_a_record_without_a_model(desk: Desk) 
     ]
 
 
-def test_what_is_remembered_is_bounded(desk: Desk) -> None:
+def test_remembered_kinds_are_bounded(desk: Desk) -> None:
     for number in range(3 * KINDS_KEPT):
         desk.refuse(model=str(number))
         desk.refuse(RateLimited("x", code=str(number)))

@@ -57,7 +57,7 @@ def stream(*events: bytes) -> AnswerStream:
     return made
 
 
-def test_what_was_reported_counts() -> None:
+def test_reported_usage_counts() -> None:
     assert Meter().usage(call(), answer("Hello there.", REPORTED)) == REPORTED
 
 

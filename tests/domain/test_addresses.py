@@ -96,7 +96,7 @@ def test_a_models_tag_is_not_geminis_api(path: str) -> None:
         "/v1/model/info",
     ],
 )
-def test_what_needs_no_answer_is_known(path: str) -> None:
+def test_paths_that_need_no_answer(path: str) -> None:
     assert address_advice(path, BASE)[1]
 
 
@@ -115,5 +115,5 @@ def test_what_may_be_a_key_is_not_recorded(method: str, path: str, recorded: str
     assert request_text(method, path) == recorded
 
 
-def test_what_is_recorded_is_short() -> None:
+def test_recorded_requests_are_short() -> None:
     assert len(request_text("X" * 500, "/a" * 5000)) <= 120

@@ -42,7 +42,7 @@ def test_the_usage_of_a_call_is_one_value() -> None:
 @pytest.mark.parametrize(
     ("status", "failed"), [(200, False), (299, False), (0, True), (199, True), (300, True), (499, True)]
 )
-def test_what_counts_as_an_error(status: int, failed: bool) -> None:
+def test_statuses_of_failed_calls(status: int, failed: bool) -> None:
     assert Record(id=CallId("req_1"), ts=Millis(5), status=status).failed is failed
 
 

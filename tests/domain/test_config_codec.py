@@ -168,7 +168,7 @@ def test_every_table_of_the_registry_is_a_section_or_no_configuration() -> None:
     assert {section.name for section in SECTIONS} | NO_CONFIGURATION == set(Registry.__struct_fields__)
 
 
-def test_what_is_left_out_are_fields() -> None:
+def test_omitted_names_are_fields() -> None:
     for section in SECTIONS:
         assert {*section.omit, section.title} - {""} <= set(section.kind.__struct_fields__)
     for kind, names in INNER.items():

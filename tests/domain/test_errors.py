@@ -21,7 +21,7 @@ def test_codes_are_distinguished() -> None:
     assert len(set(codes)) == len(codes)
 
 
-def test_what_is_given_is_kept() -> None:
+def test_errors_keep_their_facts() -> None:
     error = BadRequest("bad", code="too_deep", param="messages", retry_after_s=5, details={"limit": 64})
     assert (error.code, error.param, error.retry_after_s, error.details) == ("too_deep", "messages", 5, {"limit": 64})
 

@@ -91,7 +91,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_cannot_be_read_says_why(name: str) -> None:
+def test_wrong_values_say_why(name: str) -> None:
     field = next(field for field in TOKEN if field.name == name)
     text, why = WRONG[name]
     with pytest.raises(BadRequest, match=why):

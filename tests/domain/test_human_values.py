@@ -78,7 +78,7 @@ def test_a_span_goes_back_for_the_past_and_ahead_for_the_future() -> None:
 
 
 @pytest.mark.parametrize("text", ["0s", "2020-01-01", "2025-11-18T00:00"])
-def test_what_is_past_is_not_to_come(text: str) -> None:
+def test_past_times_are_refused(text: str) -> None:
     with pytest.raises(BadRequest, match="is in the past"):
         parse_future(text, NOW)
 

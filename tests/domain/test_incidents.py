@@ -312,7 +312,7 @@ def test_a_pause_that_lasts_counts_down() -> None:
     )
 
 
-def test_what_nobody_ends_says_so() -> None:
+def test_an_endless_pause_says_so() -> None:
     assert incident_line(incident(kind=None, paused=True), NOW) == "14:12:20 paused until resumed"
 
 
@@ -398,7 +398,7 @@ def test_a_renamed_token_gets_no_second_warning_of_its_budget(found: Incidents) 
     assert (warning.budget, warning.ended) == ("daily budget of token 'build'", None)
 
 
-def test_what_a_budget_says_of_its_use() -> None:
+def test_spent_budgets_are_described() -> None:
     nothing = replace(budget(0), nanos=Nanos(0))
     assert [spent_text(one) for one in (budget(79, held=21), budget(80), budget(120), nothing)] == [
         "too little is left for a call; 79% is spent",

@@ -39,7 +39,7 @@ def test_names_and_patterns(name: str, patterns: tuple[str, ...], fits: bool) ->
 @pytest.mark.parametrize(
     ("text", "found"), [("a*", True), ("a?", True), ("!a", True), ("a/b:c", False), ("m[1]", False)]
 )
-def test_what_is_a_pattern(text: str, found: bool) -> None:
+def test_patterns_are_recognized(text: str, found: bool) -> None:
     assert is_pattern(text) is found
 
 

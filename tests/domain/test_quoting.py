@@ -8,7 +8,7 @@ from tests.domain.field_samples import ODD
 
 
 @pytest.mark.parametrize("first", ODD)
-def test_what_is_written_reads_back(first: str) -> None:
+def test_quoted_names_read_back(first: str) -> None:
     for second in ODD:
         names = list(dict.fromkeys([first, second, "last"]))
         assert quoting.parse_names(quoting.names_text(names)) == names

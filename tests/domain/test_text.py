@@ -20,7 +20,7 @@ def test_nothing_moves_a_cursor_or_turns_a_line(text: str, limit: int) -> None:
 
 
 @given(ANY)
-def test_what_is_plain_stays_as_it_is(text: str) -> None:
+def test_plain_text_stays(text: str) -> None:
     assert plain(plain(text)) == plain(text)
 
 

@@ -69,7 +69,7 @@ async def test_a_record_changed_on_disk_is_a_breach(lawless: Gateway, provider: 
     assert law.on_disk(home) != []
 
 
-async def test_what_stays_open_is_a_breach(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_open_resources_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(law, "MOMENT_S", 0.05)
     ajar = law.Ajar()
     await ajar.closed()

@@ -199,7 +199,7 @@ def test_an_incomplete_number_damages_no_other(tmp_path: Path, data: bytes) -> N
 
 
 @pytest.mark.parametrize("data", [b"", b"x", b"\x00" * 64, b"9" * 64, b"12", b"-3\n"])
-def test_what_is_not_a_number_is_none(tmp_path: Path, data: bytes) -> None:
+def test_other_contents_count_as_zero(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "high-water"
     path.write_bytes(data)
     assert HighWater(path).last == 0

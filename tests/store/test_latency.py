@@ -114,7 +114,7 @@ def test_a_damaged_line_is_left_out(tmp_path: Path) -> None:
     assert _durations(table[""].values()) == {0: 1, 2: 1}
 
 
-def test_what_is_kept_is_bounded(calls: CallLog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_is_bounded(calls: CallLog, monkeypatch: pytest.MonkeyPatch) -> None:
     assert CACHE_BYTES == 16 << 20
     monkeypatch.setattr("gateway.store.latency.CACHE_BYTES", 400)
     cache = LatencyCache()

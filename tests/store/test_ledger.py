@@ -24,7 +24,7 @@ def sealed(folder: Path, number: int = 0, *, latest: int = T0) -> SealedSegment:
     return msgspec.structs.replace(segment.seal(), name=name, first=first, last=first + 9, latest=latest)
 
 
-def test_what_is_put_is_found_again(tmp_path: Path) -> None:
+def test_a_stored_segment_is_found(tmp_path: Path) -> None:
     one = sealed(tmp_path)
     Ledger(tmp_path).put(one)
     found = Ledger(tmp_path)

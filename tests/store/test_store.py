@@ -106,7 +106,7 @@ def test_a_newer_format_of_any_file_is_refused_and_nothing_is_changed(home: Path
     assert {found: found.read_bytes() for found in home.rglob("*.json")} == before
 
 
-def test_what_was_repaired_is_reported(home: Path) -> None:
+def test_repairs_are_reported(home: Path) -> None:
     store = store_of(home)
     for i in range(3):
         settle(store, i)

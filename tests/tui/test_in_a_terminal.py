@@ -44,7 +44,7 @@ def test_at_80_by_24_columns_leave_and_meaning_stays(tmp_path: Path) -> None:
         assert shown.ended() == 0
 
 
-def test_what_was_chosen_is_remembered(tmp_path: Path) -> None:
+def test_the_sorting_is_remembered(tmp_path: Path) -> None:
     with console(tmp_path) as shown:
         shown.wait("following").keys("s").wait("sorted").keys("q")
         assert shown.ended() == 0

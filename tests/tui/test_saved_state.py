@@ -6,7 +6,7 @@ import pytest
 from tui.saved_state import NAME, PageState, SavedState, load, merge, save
 
 
-def test_what_is_saved_is_read_back(tmp_path: Path) -> None:
+def test_a_saved_state_is_read_back(tmp_path: Path) -> None:
     kept = SavedState(
         theme="light", page="live", views={"live": PageState(sort="cost", reverse=True, columns=["time"])}
     )

@@ -8,7 +8,7 @@ import msgspec
 from gateway.upstream.call_memory import CallMemory
 
 
-def test_what_is_kept_is_found() -> None:
+def test_the_newest_value_is_found() -> None:
     memory = CallMemory()
     memory.remember("t", "a", b"1")
     memory.remember("t", "a", b"2")

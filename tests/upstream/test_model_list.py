@@ -118,7 +118,7 @@ def test_an_endless_list_is_cut() -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"{}", b"null", b"5", b'{"data":{}}', b'{"error":"x"}'])
-def test_what_is_not_a_list_is_none(body: bytes) -> None:
+def test_other_bodies_have_no_list(body: bytes) -> None:
     assert read_models(body) is None
 
 

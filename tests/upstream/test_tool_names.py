@@ -18,12 +18,12 @@ SPELLING = NameRules(
 
 
 @pytest.mark.parametrize("name", ["f", "get_weather", "A1"])
-def test_what_fits_stays(name: str) -> None:
+def test_valid_names_stay(name: str) -> None:
     assert SPELLING.valid_name(name) == name
 
 
 @given(st.text(max_size=80))
-def test_what_is_sent_fits(name: str) -> None:
+def test_sent_names_are_valid(name: str) -> None:
     assert SPELLING.valid.fullmatch(SPELLING.valid_name(name))
 
 
@@ -40,7 +40,7 @@ def test_names_come_back() -> None:
 
 
 @pytest.mark.parametrize("name", ["f", "made_up", "ends_in_0123abcd"])
-def test_what_was_never_sent_stays(name: str) -> None:
+def test_unknown_names_stay(name: str) -> None:
     assert SPELLING.client_name(order(), {}, name) == name
 
 

@@ -130,7 +130,7 @@ def test_the_doctor_can_test_every_api_but_these() -> None:
 
 
 @EVERY
-async def test_what_was_reported_is_recorded(gateway: Gateway, provider: Provider, name: str, *, stream: bool) -> None:
+async def test_reported_usage_is_recorded(gateway: Gateway, provider: Provider, name: str, *, stream: bool) -> None:
     provider.on("m", upstream())
     stream = stream and CASES[name].streams
     answer = await call(gateway.client, name, stream=stream)

@@ -35,7 +35,7 @@ def test_an_address_waits_from_its_tenth_failure_a_minute_from_its_first(knocks:
         knocks.check(FAR)
 
 
-def test_what_is_long_ago_is_forgotten(knocks: AuthThrottle, time: Mono) -> None:
+def test_old_failures_are_forgotten(knocks: AuthThrottle, time: Mono) -> None:
     knocks.count_failure(FAR)
     time.now += 60
     knocks.check(FAR)

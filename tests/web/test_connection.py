@@ -145,7 +145,7 @@ def identified(answer: Answer) -> bool:
         b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: sk-tk-secret\r\n\r\n",
     ],
 )
-async def test_what_was_sent_is_not_repeated(head: bytes) -> None:
+async def test_errors_do_not_repeat_the_request(head: bytes) -> None:
     async with opened(hello) as (client, _):
         answer = await client.raw(head)
     assert answer.refusal == (400, "bad_http", None)

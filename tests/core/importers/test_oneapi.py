@@ -81,7 +81,7 @@ def test_the_list_is_found_however_it_is_wrapped(wrapped: Any) -> None:
 
 
 @pytest.mark.parametrize("source", [5, "x", {}, {"data": 5}, [5], [{"name": "x"}], {"data": {"total": 0}}])
-def test_what_holds_no_list_is_refused(source: Any) -> None:
+def test_a_file_without_channels_is_refused(source: Any) -> None:
     with pytest.raises(BadRequest, match="no list of channels"):
         convert(source, ONE_API)
 

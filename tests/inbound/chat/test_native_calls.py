@@ -79,7 +79,7 @@ def test_custom_tools_have_input(calls: NativeChatStream) -> None:
 
 
 @pytest.mark.parametrize("call", [{"index": 0, "function": 5}, {"index": 0, "function": []}])
-def test_what_is_not_a_call_is_refused(calls: NativeChatStream, call: Doc) -> None:
+def test_invalid_calls_are_refused(calls: NativeChatStream, call: Doc) -> None:
     assert (_take(calls, call), calls.state.marks) == ([], ("bad_chunks=1",))
 
 

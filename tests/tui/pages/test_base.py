@@ -43,7 +43,7 @@ class Stage(App[None]):
         await pilot.pause()
 
 
-async def test_what_a_verb_raises_is_shown() -> None:
+async def test_errors_of_verbs_are_shown() -> None:
     app = Stage()
     async with app.run_test() as pilot:
         for verb in ("fail", "fail_later"):

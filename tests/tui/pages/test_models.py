@@ -23,7 +23,7 @@ def test_prices_for_longer_inputs_are_offered_in_words() -> None:
     assert text == "new     my-finetune-7   no price > 1 / 5, above 200k 6 / 22.50   openai-main"
 
 
-def test_what_stays_is_counted() -> None:
+def test_kept_prices_are_counted() -> None:
     assert price_list_summary(Owner().proposals).startswith("2 would change, 1 already match; 1 set by you stays.")
 
 
@@ -95,7 +95,7 @@ async def test_where_calls_without_a_price_are_refused_the_page_says_so() -> Non
         await until(app, pilot, "1 without a price: counted, not charged")
 
 
-async def test_what_a_column_says_is_found() -> None:
+async def test_words_of_a_column_are_found() -> None:
     async with shown("models") as (app, pilot, _):
         await see(app, pilot, "my-finetune-7", "slash", *"no price", "enter")
         assert "1 of 7 models" in screen(app)

@@ -113,7 +113,7 @@ async def test_words_are_shown_without_reading_markup() -> None:
         assert not app.markup
 
 
-async def test_what_went_wrong_stays_longer() -> None:
+async def test_errors_stay_longer() -> None:
     app = WidgetStage()
     async with app.run_test():
         toast(app, "a")

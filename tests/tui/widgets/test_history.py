@@ -151,7 +151,7 @@ async def test_a_surprising_undo_of_an_old_change_is_confirmed() -> None:
         await until(app, pilot, lambda: client.undos() == ["undo 12", "undo 12 accepted"])
 
 
-async def test_what_contradicts_is_shown() -> None:
+async def test_a_refused_undo_is_shown() -> None:
     told = "token 'ci' was changed since, by change 14 (x); undo that one first"
     async with shown("live", Keeper(entries=SEVERAL, refusal=told)) as (app, pilot, _):
         await see(app, pilot, LISTED, "H")

@@ -23,7 +23,7 @@ from gateway.upstream.anthropic.models import UNKNOWN, AnthropicThinking, model_
         ("claude-opus-9", AnthropicThinking.ADAPTIVE, False, True, True, True),
     ],
 )
-def test_what_a_model_takes(
+def test_models_differ(
     model: str, thinking: AnthropicThinking, sampling: bool, structured: bool, forced_tools: bool, system_messages: bool
 ) -> None:
     row = model_of(model)

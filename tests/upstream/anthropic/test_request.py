@@ -195,7 +195,7 @@ def test_what_has_no_counterpart_is_named() -> None:
     assert _dropped(**fields) == ("seed", "logit_bias", "frequency_penalty", "x")
 
 
-def test_what_was_learned_is_left_out() -> None:
+def test_learned_refusals_are_left_out() -> None:
     prepared = _prepared(learned=LearnedRefusals(dropped=("top_k", "seed")), top_k=3)
     assert ("top_k" in json.loads(prepared.body), prepared.dropped) == (False, ("top_k",))
 
