@@ -67,17 +67,6 @@ def served(gateway: Gateway, provider: Provider) -> Gateway:
     return gateway
 
 
-async def test_an_alias_is_mapped_and_the_answer_names_it(gateway: Gateway, provider: Provider) -> None:
-    gateway.channel(provider.base_url, f"small={MODEL}")
-    gateway.price("small", output=type(INPUT)(0))
-    provider.on(MODEL, vectors())
-    answer = await embed(gateway.client, {"model": "small", "input": "hello"})
-    assert (answer.status, answer.json["model"]) == (200, "small")
-    assert provider.last.json == {"model": MODEL, "input": "hello"}
-    record = gateway.record
-    assert (record.model, record.input, record.output, record.cost) == ("small", 7, 0, 7 * 2_500)
-
-
 async def test_a_body_that_needs_no_change_goes_out_as_it_came(served: Gateway, provider: Provider) -> None:
     body = b'{ "input" : ["\\u00e9", "\\ud83d"],\n"odd":1.50, "model":"text-embedding-3-small"}'
     assert (await embed(served.client, body)).status == 200

@@ -97,14 +97,6 @@ def test_the_money_comes_last(limiter: Limiter) -> None:
     assert type(refusal(limiter, kit.token(limits=Limits(rpm=1)), offered(), purse=Purse(0))) is QuotaExceeded
 
 
-@pytest.mark.parametrize("owner", ["token", "group"])
-def test_limits_of_token_and_group_both_hold(limiter: Limiter, owner: str) -> None:
-    tight = Limits(rpm=0)
-    token = kit.token(limits=tight if owner == "token" else Limits())
-    catalog = offered(groups=(Group(name="home", limits=tight if owner == "group" else Limits()),))
-    assert owner in refusal(limiter, token, catalog).message
-
-
 def test_days_are_read_from_the_books(limiter: Limiter) -> None:
     purse, token = Purse(10**9), kit.token(limits=Limits(rpd=10, tpd=1000))
     purse.spendings[("token", "tok_laptop"), window_start(Window.DAY, NOON)] = Amounts(calls=7, tokens=900)

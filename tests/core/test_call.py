@@ -163,14 +163,6 @@ async def test_the_first_reason_to_end_stays() -> None:
     assert (made.result.ended_by, made.task.cancelling()) == (Outcome.TIMEOUT, 1)
 
 
-async def test_a_settled_call_cannot_be_ended() -> None:
-    made = call()
-    made.task = asyncio.current_task()
-    made.result.settled = True
-    made.end(Outcome.CANCELLED)
-    assert made.result.ended_by is None
-
-
 def test_a_call_without_a_task_cannot_be_ended() -> None:
     made = call()
     made.end(Outcome.CANCELLED)

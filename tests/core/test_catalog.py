@@ -65,11 +65,6 @@ def test_an_entry_knows_since_when_and_how_long_a_context() -> None:
     assert (entry.created, entry.context) == (40, 8192)
 
 
-def test_a_mapped_model_is_requested_by_the_upstreams_name() -> None:
-    entry = catalog(channel("a", "fast=gpt-4o-mini", groups=("home",))).visible(token())["fast"]
-    assert entry.routes[0].served.upstream_name == "gpt-4o-mini"
-
-
 def test_tokens_are_found_by_id_name_and_digest() -> None:
     one = token("laptop")
     found = catalog(tokens=(one, token("phone")))

@@ -30,18 +30,6 @@ async def test_without_a_channel_every_reason_is_reported(rig: Rig) -> None:
     assert caught.value.skipped == ("a",)
 
 
-async def test_a_full_channel_is_left_for_another(rig: Rig) -> None:
-    for name, most in (("a", 1), ("b", None)):
-        rig.channel(name, priority=1 if most else 0, limits=Limits(concurrent=most))
-        rig.upstreams.on(name, lambda: FakeReply(hold, whole()))
-    hold = asyncio.Event()
-    tasks = [rig.start() for _ in range(3)]
-    await rig.pass_time(0)
-    hold.set()
-    await asyncio.gather(*tasks)
-    assert rig.upstreams.order == ["a", "b", "b"]
-
-
 SYSTEM = {"role": "system", "content": "You are terse."}
 HERE = ChannelId("ch_a")
 

@@ -180,14 +180,6 @@ async def test_the_requested_model_itself_must_be_affordable(rig: Rig) -> None:
     assert rig.upstreams.order == []
 
 
-async def test_a_failure_says_which_fallback_was_left_out(rig: Rig) -> None:
-    three_models(rig, CENT, broken=("m", "small"))
-    with pytest.raises(UpstreamError) as caught:
-        await rig.call()
-    assert caught.value.message.endswith(f" [{LEFT_OUT}]")
-    assert "left for it" in rig.record.error
-
-
 async def test_a_mistake_of_the_client_does_not(rig: Rig) -> None:
     three_models(rig, CENT)
     rig.upstreams.on("m", lambda: FakeReply(error_body("an image is not valid"), status=400))
