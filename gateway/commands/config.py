@@ -182,14 +182,12 @@ def _print_differences(differences: Sequence[Difference]) -> None:
 
 def _report(result: ImportView, *, as_json: bool) -> None:
     if_lost = "the new tokens were created, but their keys are lost; for new ones: tollkeeper token rotate NAME"
-    if as_json and result.keys:
-        out_once(json_text(result), if_lost)
+    if result.keys:
+        lines = "\n".join(f"{plain(name, 80)}  {key}" for name, key in result.keys.items())
+        out_once(json_text(result) if as_json else lines, if_lost)
+        notify("Save these keys now: they are shown only this once.")
     elif as_json:
         out_json(result)
-    elif result.keys:
-        lines = "\n".join(f"{plain(name, 80)}  {key}" for name, key in result.keys.items())
-        out_once(lines, if_lost)
-        notify("Save these keys now: they are shown only this once.")
     for note in result.notes:
         notify(f"note: {note}")
     if result.expiring.records and not result.applied:

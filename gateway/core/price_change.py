@@ -75,12 +75,12 @@ def _pairs(now: Price, new: Price) -> Iterator[tuple[str, int, int]]:
     """Yields the name and the current and new amount of each rate, at each input length where either price changes."""
     for above in sorted({0, *(tier.above for tier in now.tiers), *(tier.above for tier in new.tiers)}):
         before, after = _rates_at(now, above), _rates_at(new, above)
-        place = f" above {above} tokens" if above else ""
+        length = f" above {above} tokens" if above else ""
         for name, label in _LABELS.items():
-            yield label + place, getattr(before, name), getattr(after, name)
-        yield _LONG_WRITE + place, before.long_write, after.long_write
+            yield label + length, getattr(before, name), getattr(after, name)
+        yield _LONG_WRITE + length, before.long_write, after.long_write
         for name in sorted(now.extras):  # a rate that is only new is not a jump
-            yield RATE_WORDS[name] + place, before.part(name), after.part(name)
+            yield RATE_WORDS[name] + length, before.part(name), after.part(name)
     yield "the call itself", now.per_call, new.per_call
 
 

@@ -82,7 +82,7 @@ class CallQueue:
         began = self.clock.mono()
         with self._waiting_call(call), cancel_when_gone(call.context.client):
             try:
-                admission, first = await self._take_places(call, admission)
+                admission, first = await self._take_slots(call, admission)
                 if call.running.waits_for:
                     waited_ms = Millis(round((self.clock.mono() - began) * 1000))
                     call.limits.marks += (Wait(waited_ms, plain(call.running.waits_for, 160)).mark(),)
@@ -110,7 +110,7 @@ class CallQueue:
         finally:
             self.calls.pop(call.running.id, None)
 
-    async def _take_places(self, call: Call, admission: Admission) -> tuple[Admission, RouteChoice]:
+    async def _take_slots(self, call: Call, admission: Admission) -> tuple[Admission, RouteChoice]:
         """Take slots at all gates, then at a channel. Returns the last admission and the first channel."""
         waited = False
         while True:

@@ -32,8 +32,8 @@ class ImportedConfig:
     def notes(self) -> list[str]:
         """Returns what was not imported, each note with the places in the file."""
         return [
-            f"{message} ({first_of(list(place), 4)})" if any(place) else message
-            for message, place in self._notes.items()
+            f"{message} ({first_of(list(places), 4)})" if any(places) else message
+            for message, places in self._notes.items()
         ]
 
     def note(self, message: str, place: str = "") -> None:
