@@ -292,4 +292,6 @@ async def test_a_stream_whose_money_is_gone_ends_as_at_its_limit(
     asked = {"input": HELLO} if path.endswith("responses") else {"messages": MESSAGES, "prompt": HELLO}
     answer = await gateway.client.ask("POST", path, dumps({"model": "m", "stream": True, "max_tokens": 99, **asked}))
     assert [answer.body.count(end) for end in ends] == [1, 1]
+    starts = (b"data: ", b"event: ", b": ", b"{")
+    assert [line for line in answer.body.splitlines() if line and not line.startswith(starts)] == []
     assert "money_gone" in gateway.record.marks
