@@ -260,14 +260,13 @@ def plan_hold(
 
 
 def _refusal(
-    books: MoneyBooks, shortages: Iterable[tuple[Headroom, Shortage]], left_nanos: int, left_tokens: int | None
+    books: MoneyBooks, shortages: Iterable[Shortage], left_nanos: int, left_tokens: int | None
 ) -> QuotaExceeded:
     """Returns the error about the budget that stays too small for longest.
 
     The caller raises it without a name for it: a frame that names its own error stays in memory with the request.
     """
-    errors = (quota_exceeded(room, short, books.running_in(room.scope, room.since)) for room, short in shortages)
-    error = max(errors, key=lasts_until)
+    error = max((quota_exceeded(shortage, books.running_in) for shortage in shortages), key=lasts_until)
     error.left_nanos, error.left_tokens = left_nanos, left_tokens
     return error
 
@@ -281,14 +280,15 @@ def money_until_stop(books: MoneyBooks, account: Account, token: Token, *, now: 
     return min(amounts_left, default=None)
 
 
-def _shortages(headrooms: list[Headroom], token: Token, need: CallNeed) -> Iterator[tuple[Headroom, Shortage]]:
-    """Yields what is too small for the least that a call needs, first in money, then in tokens."""
+def _shortages(headrooms: list[Headroom], token: Token, need: CallNeed) -> Iterator[Shortage]:
+    """Yields the budgets that are too small for the least that a call needs, first in money, then in tokens."""
     for in_tokens, needed in ((False, need.min_nanos), (True, need.input + need.minimum)):
-        shortage = Shortage(token=token, held_output=need.minimum, needs=needed, in_tokens=in_tokens)
         for headroom in headrooms if in_tokens or not need.free else ():
             left = headroom.tokens if in_tokens else headroom.nanos
             if left is not None and (left <= 0 or needed > left):
-                yield headroom, shortage
+                yield Shortage(
+                    headroom=headroom, left=left, needs=needed, in_tokens=in_tokens, token=token, output=need.minimum
+                )
 
 
 def _headrooms(books: MoneyBooks, account: Account, group: Group, token: Token, *, now: Millis) -> Iterator[Headroom]:

@@ -3,7 +3,7 @@
 A client learns the ids of all calls that hold the money, but only its own token's models.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -72,10 +72,12 @@ class Headroom(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Shortage(msgspec.Struct, frozen=True, kw_only=True):
-    """A call that the budget is too small for."""
+    """A budget that is too small for a call."""
 
+    headroom: Headroom
+    left: int
     token: Token
-    held_output: int
+    output: int
     """The output tokens that it must hold for."""
     needs: int
     """The least that it needs, in nano-dollars or tokens."""
@@ -88,9 +90,9 @@ class Shortage(msgspec.Struct, frozen=True, kw_only=True):
         return call.held_tokens if self.in_tokens else call.held
 
 
-def quota_exceeded(headroom: Headroom, shortage: Shortage, running: Iterable[Running]) -> QuotaExceeded:
-    """Returns the error of a call that this budget is too small for. ``running`` are the calls charged to it."""
-    left = (headroom.tokens if shortage.in_tokens else headroom.nanos) or 0
+def quota_exceeded(shortage: Shortage, running_in: Callable[[Scope, Millis], Iterable[Running]]) -> QuotaExceeded:
+    """Returns the error of a call that this budget is too small for. ``running_in`` returns the calls charged to it."""
+    headroom, left = shortage.headroom, shortage.left
     details: dict[str, object] = {} if headroom.resets is None else {"resets_at": iso(headroom.resets)}
     owner_kind = headroom.scope[0]
     code = f"{owner_kind}_quota_exceeded" if headroom.name else "insufficient_quota"
@@ -100,14 +102,15 @@ def quota_exceeded(headroom: Headroom, shortage: Shortage, running: Iterable[Run
     else:
         details["missing_nanos"] = shortage.needs - left
     remedy = advice(QuotaExceeded("", code=code, details=details), token=headroom.name, group=headroom.name)
+    running = running_in(headroom.scope, headroom.since)
     holders = sorted(filter(shortage.held_by, running), key=shortage.held_by, reverse=True)
     if shortage.needs <= left + sum(map(shortage.held_by, holders)):
         details[WHILE_HELD] = True
-    state = _state_text(headroom, shortage, left, holders)
+    state = _state_text(shortage, holders)
     parts = [state]
     if headroom.resets is not None:
         parts.append(f"it resets at {zoned_time(headroom.resets)}")
-    parts += [remedy, *_remedies_of_token(headroom, shortage)]
+    parts += [remedy, *_remedies_of_token(shortage)]
     error = QuotaExceeded("; ".join(parts), code=code, details=details)
     error.state = state
     return error
@@ -118,20 +121,20 @@ def lasts_until(error: QuotaExceeded) -> str:
     return "" if WHILE_HELD in error.details else str(error.details.get("resets_at", "never"))
 
 
-def _remedies_of_token(headroom: Headroom, shortage: Shortage) -> Iterator[str]:
+def _remedies_of_token(shortage: Shortage) -> Iterator[str]:
     token = shortage.token
     # programs ask for all they can get, and need far fewer; with fit_output the least was tried already
-    if shortage.held_output > 16_000 and not token.fit_output:
+    if shortage.output > 16_000 and not token.fit_output:
         edit = f"'tollkeeper token edit {word(token.name)} --hold-output {ADVISED_OUTPUT}'"
         if token.temporary:
             edit += f", or for the next program 'tollkeeper run --hold-output {ADVISED_OUTPUT} -- PROGRAM'"
-        yield f"or hold less for each call than the {shortage.held_output} output tokens that it allows: {edit}"
-    if token.temporary and headroom.scope[0] == "token":
+        yield f"or hold less for each call than the {shortage.output} output tokens that it allows: {edit}"
+    if token.temporary and shortage.headroom.scope[0] == "token":
         yield "once its program has ended, give the next one more: 'tollkeeper run --budget AMOUNT -- PROGRAM'"
 
 
-def _state_text(headroom: Headroom, shortage: Shortage, left: int, holders: Sequence[Running]) -> str:
-    held = sum(map(shortage.held_by, holders))
+def _state_text(shortage: Shortage, holders: Sequence[Running]) -> str:
+    headroom, left, held = shortage.headroom, shortage.left, sum(map(shortage.held_by, holders))
     names = _holder_names(shortage, holders)
     if not headroom.window or left > 0:
         needs = shortage.amount(shortage.needs)
