@@ -85,7 +85,7 @@ def test_a_failed_write_leaves_nothing_behind(path: Path) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"instance":1}', b"\xff\x00", b"{}" + b" " * 100_000, b"null"])
-def test_what_is_not_a_runfile_is_nothing(path: Path, data: bytes) -> None:
+def test_other_contents_are_no_runfile(path: Path, data: bytes) -> None:
     path.write_bytes(data)
     assert read(path) is None
 

@@ -10,7 +10,7 @@ def test_cells_have_their_width_exactly() -> None:
             assert cell_len(cell(text, width, right=True)) == width
 
 
-def test_what_is_cut_ends_in_an_ellipsis() -> None:
+def test_cut_texts_end_in_an_ellipsis() -> None:
     assert cut("abcdef", 4) == "abc…"
     assert cut("日本語", 4) == "日 …"
     assert cut("abcdef", 4, "~") == "abc~"

@@ -113,7 +113,7 @@ def test_a_home_that_cannot_be_created_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows ends processes otherwise")
-def test_what_a_child_started_ends_with_it(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_childs_processes_end_with_it(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
     program = "import os, time; os.fork(); os.write(2, b'up\\n'); time.sleep(600)"
     monkeypatch.setattr(launch, "command", lambda _: [sys.executable, "-c", program])
     started = spawn(config)

@@ -85,7 +85,7 @@ async def test_a_model_is_called_by_the_api_that_it_is_for(
     ],
     ids=["a stream without its end", "half a character in an error", "no choices"],
 )
-async def test_what_is_not_an_answer_is_an_error(body: bytes, streamed: bool, code: str) -> None:
+async def test_an_invalid_answer_is_an_error(body: bytes, streamed: bool, code: str) -> None:
     async with saying(b"HTTP/1.1 200 OK\r\n\r\n" + body) as place:
         api = PublicApi(address=place, base_path="/v1")
         with pytest.raises(UpstreamError) as caught:

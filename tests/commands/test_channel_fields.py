@@ -126,7 +126,7 @@ def test_an_empty_key_removes_none(command: tuple[str, ...], key: str) -> None:
         (("--group", "a", "--add-group", "b"), "--group and --no-groups replace all groups"),
     ],
 )
-def test_what_means_nothing_changes_nothing(args: tuple[str, ...], hint: str) -> None:
+def test_empty_edits_change_nothing(args: tuple[str, ...], hint: str) -> None:
     ran = run(*EDIT, *args, answers={"GET /channels/x": CHANNEL})
     assert (ran.code, ran.err.count("\n"), ran.bodies) == (Exit.USAGE, 1, [])
     assert hint in ran.err

@@ -179,7 +179,7 @@ def test_in_fish_a_value_may_hold_commas() -> None:
     ("words", "wanted"),
     [("tollkeeper to", {"token"}), ("tollkeeper token ro", {"rotate"}), ("tollkeeper usage list --er", {"--errors"})],
 )
-def test_what_a_shell_asks_is_completed(words: str, wanted: set[str]) -> None:
+def test_a_shells_words_are_completed(words: str, wanted: set[str]) -> None:
     asked = {"COMP_LINE": words, "COMP_WORDBREAKS": " :=", "_TOLLKEEPER_COMPLETE": "bash_complete"}
     env = {**os.environ, **asked}
     program = [sys.executable, "cli.py"]

@@ -156,7 +156,7 @@ NAMED = {**APPS, "GET /tokens": [msgspec.structs.replace(TOKEN, name="claude")]}
         ("--for emacs", APPS, Exit.NOT_FOUND, "", "the apps are: claude, codex"),
     ],
 )
-def test_what_is_printed(line: str, answers: Mapping[str, object], code: Exit, out: str, err: str) -> None:
+def test_env_is_printed(line: str, answers: Mapping[str, object], code: Exit, out: str, err: str) -> None:
     ran = run("env", *shlex.split(line), answers=answers, env={"SHELL": "/usr/bin/fish"})
     assert (ran.code, out in ran.out, err in ran.err) == (code, True, True), ran.out + ran.err
 

@@ -29,7 +29,7 @@ LISTED = replace(DETAIL, context_source="genai-prices 1.0")
         ("show x", replace(DETAIL, name="x", routes=[]), "answers instead of it in default  gpt-4o-mini\n"),
     ],
 )
-def test_what_is_printed(line: str, view: object, told: str) -> None:
+def test_models_are_shown(line: str, view: object, told: str) -> None:
     answers = {**ACTIVE, "GET /models": view, "GET /models/x": view}
     assert told in run("model", *line.split(), answers=answers).out
 

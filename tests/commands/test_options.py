@@ -39,7 +39,7 @@ def test_a_budget_without_a_window_is_answered_with_examples_that_work(text: str
         _window_amount(text, parse_dollars)
 
 
-def test_what_was_not_given_is_not_sent() -> None:
+def test_missing_options_are_not_sent() -> None:
     assert options.without_none(a=None, b="", c=0) == {"b": "", "c": 0}
 
 

@@ -108,7 +108,7 @@ CLAUDE = message(text_block("a chat"), stop="max_tokens", spent={"input_tokens":
         ("is one text", {"prompt": [1, 2]}),
     ],
 )
-async def test_what_chats_cannot_say_is_refused(gateway: Gateway, provider: Provider, beyond: str, more: Doc) -> None:
+async def test_fields_unknown_to_chats_fail(gateway: Gateway, provider: Provider, beyond: str, more: Doc) -> None:
     gateway.channel(f"http://127.0.0.1:{provider.port}", "c", dialect=Dialect.ANTHROPIC, name="claude")
     answer = await complete(gateway.client, {"model": "c", "prompt": "p", **more})
     assert answer.refusal == (400, "unsupported_parameter", "model")

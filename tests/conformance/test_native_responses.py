@@ -338,7 +338,7 @@ async def test_a_conversation_that_is_kept_goes_on_where_it_is(gateway: Gateway,
     assert "'up'" in answer.error["message"]
 
 
-async def test_what_is_kept_elsewhere_is_held_for(gateway: Gateway, provider: Provider) -> None:
+async def test_input_kept_by_the_vendor_is_held(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", respond())
     await call(gateway, max_output_tokens=10)
     await call(gateway, max_output_tokens=10, previous_response_id="resp_x")

@@ -95,7 +95,7 @@ def test_a_new_thing_without_a_word_has_no_fields_and_a_key_that_looks_the_same_
     assert plan.differences()[0].fields == [FieldDifference(field="keys", before="…", after="…")]
 
 
-def test_what_is_not_given_has_its_default() -> None:
+def test_missing_fields_get_their_default() -> None:
     registry = kit.registry(groups=(Group(name="home", multiplier=5, limits=Limits(rpm=5)),))
     plan = followed("format = 1\n[groups.home]", registry)
     assert plan.registry.groups["home"] == Group(name="home")

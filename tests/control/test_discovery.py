@@ -71,7 +71,7 @@ def test_a_token_of_our_own_is_not_the_vendor_s() -> None:
     assert key_offers({"OPENAI_API_KEY": "sk-tk-abc", "MISTRAL_API_KEY": " "}) == []
 
 
-def test_what_is_offered_would_be_accepted() -> None:
+def test_offers_are_acceptable() -> None:
     assert all(checked_base_url(url) == url for _, url in LOCAL)
     offered = key_offers(dict.fromkeys(VARIABLES, "secret"))
     assert [offer.name for offer in offered] == [*VARIABLES.values()]

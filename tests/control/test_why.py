@@ -105,7 +105,7 @@ async def test_a_model_that_no_channel_has(owner: ControlClient) -> None:
     assert "did you mean" not in found.message
 
 
-async def test_what_is_left_of_budgets_and_limits(owner: ControlClient, gateway: Gateway) -> None:
+async def test_the_rest_of_budgets_and_limits(owner: ControlClient, gateway: Gateway) -> None:
     budget = Budget(window=Window.DAY, nanos=Nanos(5_000))
     gateway.token(budgets=(budget,), limits=Limits(rpm=60, concurrent=2))
     found = await owner.why("laptop", "m")

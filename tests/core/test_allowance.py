@@ -129,7 +129,7 @@ def test_dialects_with_one_cap_send_the_newer_one(dialect: Dialect) -> None:
         ({"num_predict": 1e200}, MAX_TOKEN_COUNT),
     ],
 )
-def test_what_vendors_take_for_a_cap_counts(fields: dict[str, Any], tokens: int) -> None:
+def test_all_vendors_caps_count(fields: dict[str, Any], tokens: int) -> None:
     assert output(max_tokens=10, **fields) == capped(tokens)
 
 
@@ -199,7 +199,7 @@ def edited(**edits: Any) -> tuple[Channel, ServedModel]:
         ({"default": {"n": 2}}, capped(20)),
     ],
 )
-def test_what_the_owner_makes_of_the_output(edits: dict[str, Any], found: tuple[int, int]) -> None:
+def test_the_owners_edits_change_the_output(edits: dict[str, Any], found: tuple[int, int]) -> None:
     assert output(edited(**edits), max_tokens=10) == found
 
 
@@ -227,7 +227,7 @@ def test_the_channel_that_allows_most_decides() -> None:
         ({"default": {"documents": ["x" * 26]}, "set": {"temperature": 1}}, 10),
     ],
 )
-def test_what_the_owner_adds_to_the_input(edits: dict[str, Any], tokens: int) -> None:
+def test_the_owners_edits_add_input(edits: dict[str, Any], tokens: int) -> None:
     assert needed(edited(**edits)).input == kit.ask().input_bound + tokens
     assert needed(edited(**edits), edited()).input == kit.ask().input_bound + tokens
 

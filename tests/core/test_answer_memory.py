@@ -82,7 +82,7 @@ async def test_every_running_call_counts_for_its_pocket() -> None:
         assert not share.take(1)
 
 
-async def test_what_is_counted_is_what_is_held() -> None:
+async def test_used_memory_is_what_is_held() -> None:
     answers = Answers()
     with AnswerShare(answers.memory) as first, AnswerShare(answers.memory) as second:
         assert first.take(MIB)

@@ -58,7 +58,7 @@ def test_dates_and_results_are_this_home_s_own() -> None:
     assert "last_check" not in text
 
 
-def test_what_to_do_elsewhere_is_reported() -> None:
+def test_notes_say_what_another_home_needs() -> None:
     found = notes(kit.registry(kit.channel("up"), kit.channel("local", key=""), tokens=(kit.token(),)))
     assert found == [
         "channel 'up': set TOLLKEEPER_KEY_UP where another home reads this file",

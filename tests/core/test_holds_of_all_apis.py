@@ -258,7 +258,7 @@ def with_tool(schema: Doc, *, strict: bool = True) -> Doc:
         (RESPONSES, CLAUDE, {"input": [{"type": "tool_search_output", "call_id": "c", "tools": NAMED_TOOLS}]}),
     ],
 )
-def test_what_a_translation_adds_is_held_for(api: InboundApi, place: tuple[Dialect, str, str], request_: Doc) -> None:
+def test_additions_of_translations_are_held(api: InboundApi, place: tuple[Dialect, str, str], request_: Doc) -> None:
     cap = {"max_output_tokens": 16} if api is RESPONSES else {"max_tokens": 16, "options": {"num_predict": 16}}
     middle = StorelessGateway(configured([(place, None, None, None)], [PRICE, PRICE], MILLION), (0, 0))
     spent = asyncio.run(middle.spend({**request_, **cap}, api=api))

@@ -91,7 +91,7 @@ async def test_a_large_body_is_sent_whole_with_its_length(up: Rig, shape: str, o
     assert (up.record.status, up.record.input) == (200, 9)
 
 
-async def test_what_is_not_edited_is_not_copied(up: Rig) -> None:
+async def test_an_unedited_body_is_not_copied(up: Rig) -> None:
     up.channel()
     data = BODIES["an image"]
     await up.run(data)

@@ -28,7 +28,7 @@ def test_nothing_is_known_at_first(pace: LatencyStats) -> None:
     ],
     ids=["wait and rate of a stream", "all of a plain answer", "nothing of a short one", "nothing of another model"],
 )
-def test_what_an_answer_says_of_the_next(
+def test_an_answer_predicts_the_next(
     pace: LatencyStats, first_s: float | None, whole_s: float, tokens: int, model: str, expected: object
 ) -> None:
     pace.note(A, "m", first_s=first_s, whole_s=whole_s, tokens=tokens)

@@ -223,7 +223,7 @@ async def test_a_client_gone_unnoticed_is_noticed_by_a_breath(up: Rig) -> None:
     assert up.record.outcome is Outcome.CLIENT_CLOSED
 
 
-async def test_what_runs_is_known_until_it_ends(up: Rig, gate: asyncio.Event) -> None:
+async def test_a_running_call_is_listed_until_it_ends(up: Rig, gate: asyncio.Event) -> None:
     assert up.live.empty.is_set()
     task = await up.start_until(lambda: up.client.body, stream=True)
     assert (len(up.live), len(up.live.calls), up.live.empty.is_set()) == (1, 1, False)

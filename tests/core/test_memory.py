@@ -174,7 +174,7 @@ def _process(code: str) -> list[int]:
 
 
 @pytest.mark.skipif(not GLIBC, reason="this C library gives back by itself, or not at all")
-def test_what_was_freed_in_pieces_goes_back() -> None:
+def test_memory_freed_in_pieces_goes_back() -> None:
     before, freed, trimmed = _process(PIECES)
     assert before - trimmed > 40 * MIB
     assert freed - trimmed > 20 * MIB

@@ -63,7 +63,7 @@ async def test_an_error_reaches_the_waiting_call(worker: Worker) -> None:
         await worker.run(work)
 
 
-async def test_what_nobody_waits_for_is_not_begun(worker: Worker) -> None:
+async def test_abandoned_work_is_not_begun(worker: Worker) -> None:
     go_on, busy, begun = threading.Event(), threading.Event(), list[int]()
 
     def wait() -> None:

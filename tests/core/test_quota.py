@@ -144,7 +144,7 @@ def test_nothing_left_refuses_even_a_free_prompt(available: int) -> None:
 
 
 @pytest.mark.parametrize("price", [None, Price(model="m", input=Nanos(0), output=Nanos(0))], ids=["unpriced", "free"])
-def test_what_costs_nothing_needs_no_money(price: Price | None) -> None:
+def test_free_calls_need_no_money(price: Price | None) -> None:
     budget = Budget(nanos=Nanos(0))
     assert take(Purse(-10), need(price=price), account=budget, group=budget, token=budget) == HoldPlan(Nanos(0), 150)
 

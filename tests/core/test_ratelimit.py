@@ -212,7 +212,7 @@ def test_a_call_that_waits_as_long_as_requested_is_admitted_and_not_before(seed:
         mono.now += chance.choice((0, 1, 5))
 
 
-def test_what_binds_is_reported_in_headers() -> None:
+def test_the_limits_are_in_headers() -> None:
     assert headers_of((LimitUse("rpm", 60, 1, 1.25, None), None)) == {
         "x-ratelimit-limit-requests": "60",
         "x-ratelimit-remaining-requests": "59",

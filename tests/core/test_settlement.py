@@ -67,7 +67,7 @@ def test_reported_zeros_are_true_if_nothing_came() -> None:
 
 
 @pytest.mark.parametrize("reported", [None, Usage(source=UsageSource.REPORTED)])
-def test_what_was_not_reported_is_estimated(reported: Usage | None) -> None:
+def test_unreported_usage_is_estimated(reported: Usage | None) -> None:
     found = Meter().usage(call(), answer("Hello there.", reported))
     assert found.source is UsageSource.ESTIMATED
     assert (found.input, found.output) == (prompt_tokens(call().context.request.fields), SAID)

@@ -111,7 +111,7 @@ def test_paths_that_need_no_answer(path: str) -> None:
         ("GET", "/\x1b[2J\u202e", "GET /\ufffd[2J\ufffd"),
     ],
 )
-def test_what_may_be_a_key_is_not_recorded(method: str, path: str, recorded: str) -> None:
+def test_possible_keys_are_not_recorded(method: str, path: str, recorded: str) -> None:
     assert request_text(method, path) == recorded
 
 

@@ -31,7 +31,7 @@ FULL = Record(
 )
 
 
-def test_what_has_its_default_takes_no_room() -> None:
+def test_default_fields_are_not_written() -> None:
     assert msgspec.json.encode(Record(id=CallId("req_1"), ts=Millis(5))) == b'{"id":"req_1","ts":5}'
 
 

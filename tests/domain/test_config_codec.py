@@ -50,7 +50,7 @@ def test_lists_of_several_have_a_value_a_line() -> None:
 
 
 @pytest.mark.parametrize("text", ["\x1b]0;x\x07", "\u202e", "\x7f", "\ue000", "\U000e0001"])
-def test_what_cannot_be_shown_is_escaped(text: str) -> None:
+def test_control_characters_are_escaped(text: str) -> None:
     assert inline(text).isprintable()
     assert tomllib.loads(f"x = {inline(text)}") == {"x": text}
 

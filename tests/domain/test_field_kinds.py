@@ -77,7 +77,7 @@ def test_a_name_with_an_equals_sign_cannot_be_in_an_option() -> None:
         *(("parameters", text) for text in ("temperature", "=1", "?x", "'a=1")),
     ],
 )
-def test_what_cannot_be_read_is_refused(name: str, text: str) -> None:
+def test_wrong_texts_are_refused(name: str, text: str) -> None:
     with pytest.raises(BadRequest) as caught:
         (FIELDS | CHANNEL_FIELDS)[name].kind.read(text, Millis(0))
     assert "secret" not in caught.value.message

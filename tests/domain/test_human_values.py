@@ -216,7 +216,7 @@ def test_a_cache_write_price_brings_the_cached_one_with_it() -> None:
 
 
 @pytest.mark.parametrize("text", ["6/22", "200k=6", "200k=", "x=1/2", "200k=1/-2", "200k=1/2/3/4/5/6"])
-def test_what_makes_no_sense_is_refused(text: str) -> None:
+def test_wrong_tiers_are_refused(text: str) -> None:
     with pytest.raises(BadRequest):
         parse_tier(text)
 

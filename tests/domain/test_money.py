@@ -28,7 +28,7 @@ def test_an_amount_is_read_exactly(text: str, nanos: int) -> None:
 @pytest.mark.parametrize(
     "text", ["", "x", "1e3", "1,50", "0.0000000001", "nan", "--1", "1.", ".", "$.", "-", "٣", "1" * 41]
 )
-def test_what_is_not_an_amount_is_refused(text: str) -> None:
+def test_wrong_amounts_are_refused(text: str) -> None:
     with pytest.raises(BadRequest, match="not an amount of dollars"):
         parse_dollars(text)
 

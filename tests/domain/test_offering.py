@@ -30,12 +30,12 @@ URLS = ("https://host/v1", "a=https://host/v1", "a, http://host:8000/v1/", "!htt
         *((url, "is a URL, not the name of a model") for url in URLS),
     ],
 )
-def test_what_names_no_model_is_refused(text: str, told: str) -> None:
+def test_texts_without_a_model_fail(text: str, told: str) -> None:
     with pytest.raises(BadRequest, match=told):
         read_offering(text)
 
 
-def test_what_a_pattern_let_in_is_not_named() -> None:
+def test_models_of_a_pattern_are_not_named() -> None:
     models = (ServedModel(name="a"), ServedModel(name="gpt-5", live=True))
     found = offering_of(ChannelFields(name="x", models=models, patterns=("gpt-*",)))
     assert (found.models, found.patterns) == ([ServedModel(name="a")], ["gpt-*"])

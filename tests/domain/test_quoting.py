@@ -47,7 +47,7 @@ def test_half_a_pair_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "shown"), [("Authorization: Bearer sk-1", "'Authorization…'"), ("sk-secret", "'sk-s…'"), ("X", "'X'")]
 )
-def test_what_may_be_secret_is_not_repeated(text: str, shown: str) -> None:
+def test_possible_secrets_are_not_repeated(text: str, shown: str) -> None:
     with pytest.raises(BadRequest) as caught:
         quoting.option_pair(text)
     assert caught.value.message == f"{shown} is not of the form NAME=VALUE"

@@ -134,7 +134,7 @@ def test_only_an_object_whose_keys_are_there_once_and_that_is_not_deep_will_do(c
         *('{"a":1}'.encode("utf-16"), '{"a":1}'.encode("utf-32"), b'{"a":1}\x00', b"\xef\xbb\xbf\xef\xbb\xbf{}"),
     ],
 )
-def test_what_is_not_strict_json_is_refused(body: bytes) -> None:
+def test_only_strict_json_is_accepted(body: bytes) -> None:
     assert code_of(body) == "invalid_json"
 
 

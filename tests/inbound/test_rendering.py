@@ -124,7 +124,7 @@ def test_an_answer_that_is_nothing_but_an_image_fails_where_there_is_no_place_fo
         (b"", "an empty body"),
     ],
 )
-def test_what_is_not_an_answer_is_quoted(body: bytes, words: str) -> None:
+def test_invalid_answers_are_quoted(body: bytes, words: str) -> None:
     with pytest.raises(AttemptFailed) as failed, failing_attempt(body, channel()):
         raise ValueError("no answer")
     assert words in error_of(failed.value.failure).message

@@ -59,7 +59,7 @@ def test_a_record_comes_back_as_it_went_in(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text", ["", "req_", "req_" + "g" * 26, "req_" + "A" * 26, '"token":"tok_1"', "req_" + "0" * 27]
 )
-def test_what_is_not_an_id_is_not_searched(calls: CallLog, text: str) -> None:
+def test_wrong_ids_are_not_searched(calls: CallLog, text: str) -> None:
     assert calls.get(CallId(text)) is None
 
 

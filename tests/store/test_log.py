@@ -198,7 +198,7 @@ def test_old_segments_are_deleted_and_their_sums_stay(tmp_path: Path) -> None:
         old.log.close()
 
 
-def test_what_is_deleted_is_known_before(tmp_path: Path) -> None:
+def test_expiring_records_are_known(tmp_path: Path) -> None:
     log_of(tmp_path, 25, limit=SMALL).log.close()
     calls = CallLog(Log(tmp_path))
     assert expiring_records(calls, T0) == ExpiringRecords()

@@ -264,7 +264,7 @@ def test_an_altered_call_is_not_accepted_though_it_is_the_only_one(tmp_path: Pat
     assert damaged(alone) == [broken]
 
 
-def test_what_stock_tinydb_wrote_is_read(segment: Segment) -> None:
+def test_edits_by_stock_tinydb_are_read(segment: Segment) -> None:
     with TinyDB(segment.path) as tinydb:
         tinydb.table("calls").remove(doc_ids=[5])
         tinydb.table("calls").update({"cost": 7}, doc_ids=[7])

@@ -83,7 +83,7 @@ async def test_every_page_opens_at_every_size_and_lists_show_rows(size: tuple[in
             assert all(table.size.height > 1 for table in app.page.query(LiveTable)), page.id  # the titles are a line
 
 
-async def test_what_was_spent_today_is_counted_on() -> None:
+async def test_todays_cost_grows_with_calls() -> None:
     async with shown("live") as (app, pilot, client):
         client.tell(CallSettled(call=call(99, NOW)))
         total = sums("", client.records)

@@ -81,7 +81,7 @@ async def test_where_a_terminal_may_not_take_it_the_way_out_is_named(
 
 
 @pytest.mark.parametrize(("text", "why"), [("some text", "accept"), ("x" * OSC52_LIMIT + "y", "too long")])
-async def test_what_cannot_be_copied_is_shown(text: str, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_uncopied_text_is_shown(text: str, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with shown("live") as (app, pilot, _):
         environment(monkeypatch, TERM="linux")
         copy_text(app.page, text, "Copied")

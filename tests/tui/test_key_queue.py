@@ -85,7 +85,7 @@ async def test_all_lines_of_a_pasted_text_are_taken(pasted: str, value: str) -> 
         await until(pilot, lambda: app.query_one(Input).value == "x" + value)
 
 
-async def test_what_is_pasted_waits_its_turn_too() -> None:
+async def test_a_paste_waits_its_turn_too() -> None:
     app = Stage()
     async with app.run_test() as pilot:
         app.post_message(events.Key("slash", "/"))

@@ -71,7 +71,7 @@ def test_what_is_wrong_is_named_with_what_is_right(tmp_path: Path, text: str, pr
     assert (found.keymap.changed, found.themes) == ({}, ())
 
 
-def test_what_is_right_beside_it_is_used(tmp_path: Path) -> None:
+def test_valid_settings_beside_wrong_ones_count(tmp_path: Path) -> None:
     found = read(tmp_path, '[keys]\nlive.pause = "p"\nlive.errors = "spcae"\n[themes.a]\n[themes.b]\nx = 1')
     assert (found.keymap.changed, [theme.name for theme in found.themes]) == ({"live.pause": "p"}, ["a"])
 

@@ -34,7 +34,7 @@ def test_an_endless_body_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("data", "held"), [(b"  ", 2), (b" {", 2), (b"\n\n[1", 4), (b"<p>", 3), (b"data: x", 7)])
-def test_what_is_held_of_events_and_bodies(data: bytes, held: int) -> None:
+def test_incomplete_events_are_held(data: bytes, held: int) -> None:
     stream = native_stream()
     assert (stream.feed(data), stream.held, stream.failure) == (b"", held, None)
 

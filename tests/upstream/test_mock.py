@@ -137,7 +137,7 @@ async def test_the_mock_cuts_its_stream_after_so_many_words(sleep: Sleeper) -> N
 
 
 @pytest.mark.parametrize("text", ["!cut", "!cut=3", "!cut=99 one"])
-async def test_what_is_cut_off_has_no_good_end(sleep: Sleeper, text: str) -> None:
+async def test_a_cut_answer_fails(sleep: Sleeper, text: str) -> None:
     stream, _ = await _stream(sleep, text)
     assert (stream.failure and stream.failure.code) == "upstream_stream_truncated"
     with attempt_fails("was cut off"):

@@ -321,7 +321,7 @@ def test_the_list_of_models_is_requested_at_once() -> None:
     assert dialect.models_request(up, "b") is None
 
 
-def test_what_has_no_usable_name_is_counted() -> None:
+def test_unusable_names_are_counted() -> None:
     entries = [{"id": "a"}, {"id": "b\x1b[2J"}, {"id": "x" * 201}, {"name": "no id"}, {"id": "a"}]
     page = read_models(json.dumps({"data": entries}).encode())
     assert page == ModelPage(models=[ServedModel(name="a")], unreadable=3)

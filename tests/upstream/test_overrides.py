@@ -62,13 +62,13 @@ def test_the_newer_of_two_limits_with_one_name_counts() -> None:
         assert rawjson.value(found.fields["limit"]) == 9
 
 
-def test_what_the_client_loses_is_reported() -> None:
+def test_removed_fields_are_reported() -> None:
     asked = order({"model": "m", "messages": [USER], "user": "u"})
     assert apply_overrides(asked, Overrides(remove=("user", "seed"))).removed == ("user",)
     assert apply_overrides(asked, Overrides(remove=("user",), default={"user": "all"})).removed == ("user",)
 
 
-def test_what_is_not_named_stays_as_it_came() -> None:
+def test_other_fields_stay_as_they_came() -> None:
     asked = order('{"model":"m","messages":[{"role":"user","content":"\\u0041"}],"x":1.00}')
     found = apply_overrides(asked, Overrides(set={"seed": 1}))
     assert bytes(found.fields["x"]) == b"1.00"

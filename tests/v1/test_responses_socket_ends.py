@@ -338,7 +338,7 @@ async def test_without_memory_for_another_call_no_connection_begins(gateway: Gat
     assert sorted(record.code for record in records) == ["", "out_of_memory"]
 
 
-async def test_what_is_remembered_is_bounded(gateway: Gateway) -> None:
+async def test_a_socket_remembers_within_bounds(gateway: Gateway) -> None:
     """It counts as requests do, and there is none if it would take half of the memory for these."""
     gateway.grant(10**13)
     async with talk(gateway) as peer:

@@ -487,7 +487,7 @@ def test_the_clients_name_of_a_conversation(headers: dict[str, str], user_id: st
     assert session_of(headers, {"metadata": msgspec.Raw(dumps({"user_id": user_id}))}) == session
 
 
-def test_what_is_lost_is_named_or_refused() -> None:
+def test_lost_fields_are_named_or_refused() -> None:
     found = translation(context_management={"edits": []}, betas=["x"], speed="fast", container=None, metadata={"a": 1})
     assert found.removed == ("metadata", "context_management", "betas", "speed")
     for more in (

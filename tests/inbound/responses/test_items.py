@@ -292,7 +292,7 @@ def test_the_last_update_of_the_configuration_counts() -> None:
     assert json.loads(bytes(order.fields["response_format"]))["json_schema"]["schema"] == {"type": "object"}
 
 
-def test_what_cannot_be_sent_back_is_named() -> None:
+def test_unsendable_parts_are_named() -> None:
     cited = {"type": "file_citation", "file_id": "f", "filename": "a.pdf", "index": 0}
     said = {"role": "assistant", "content": [{"type": "output_text", "text": "a", "annotations": [cited]}]}
     screen = {"type": "computer_screenshot", "file_id": "file_1"}

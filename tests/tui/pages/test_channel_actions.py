@@ -247,7 +247,7 @@ def test_a_name_that_is_taken_becomes_another_and_where_it_is_and_what_it_has_is
     assert [offer_text(one).split("   ")[-1] for one in (LOCAL, VENDOR)] == ["qwen3:8b", "with env:G"]
 
 
-async def test_what_is_chosen_becomes_a_channel() -> None:
+async def test_a_chosen_offer_becomes_a_channel() -> None:
     async with shown("channels", offered=[LOCAL, VENDOR]) as (app, pilot, asked):
         await see(app, pilot, "Local servers that answer", "a")
         await press(app, pilot, "space", "enter")

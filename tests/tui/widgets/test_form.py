@@ -56,7 +56,7 @@ async def refuse(values: Values) -> str:
     return "made"
 
 
-async def test_what_is_typed_is_parsed_and_saved() -> None:
+async def test_typed_values_are_parsed_and_saved() -> None:
     async with thing() as (app, pilot, saved):
         await press_keys(pilot, *"box", "tab", "end", "k", "tab", "right", "tab", *"sk-1", "enter")
         assert saved == [{"name": "box", "limit": 60_000, "state": "off", "key": "sk-1"}]
@@ -310,7 +310,7 @@ async def test_what_is_left_as_it_is_is_saved_as_it_was_also_where_it_cannot_be_
         assert saved == [{"name": heart}]
 
 
-async def test_what_no_command_can_say_has_none() -> None:
+async def test_some_fields_have_no_command() -> None:
     def fail(_values: Values) -> str:
         raise BadRequest("no option takes this")
 

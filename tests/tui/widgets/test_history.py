@@ -175,7 +175,7 @@ async def test_an_empty_history_says_so() -> None:
         assert client.undos() == []
 
 
-async def test_what_was_added_shows_its_fields() -> None:
+async def test_an_added_entity_shows_its_fields() -> None:
     added = Difference(action="added", noun="token", name="ci", fields=FIELDS)
     async with shown("live", Keeper(entries=[change(1, differences=[added])])) as (app, pilot, _):
         await see(app, pilot, "limits: { rpm = 60 }", "H")

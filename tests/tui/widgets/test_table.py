@@ -211,7 +211,7 @@ async def test_only_lines_that_changed_are_painted_again() -> None:
 
 
 @pytest.mark.every_frame
-async def test_what_is_selected_can_be_copied() -> None:
+async def test_selected_text_can_be_copied() -> None:
     async with shown(100) as (app, pilot):
         app.screen.selections = {app.table: Selection(Offset(1, 1), Offset(7, 2))}
         await pilot.pause()

@@ -49,7 +49,7 @@ async def test_a_call_is_explained_with_its_api_and_its_size(changes: dict[str, 
         assert len(owner.why_requests[-1]) == options.count("--")
 
 
-async def test_what_the_server_refuses_is_shown() -> None:
+async def test_an_error_of_the_server_is_shown() -> None:
     class Refusing(Owner):
         async def why(self, token: str, model: str, **_: object) -> Why:
             raise NotFound(f"no token '{token}'")

@@ -235,7 +235,7 @@ def test_what_the_assistant_showed_is_shown_by_the_user() -> None:
         (MediaPart(type="text/plain", data="é", param="messages[0].content[1]"), "invalid_value"),
     ],
 )
-def test_what_it_does_not_take_is_named(media: MediaPart, code: str) -> None:
+def test_refused_media_are_named(media: MediaPart, code: str) -> None:
     with pytest.raises(BadRequest) as caught:
         blocks_of((media,))
     assert (caught.value.code, caught.value.param) == (code, "messages[0].content[1]")

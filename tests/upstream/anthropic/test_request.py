@@ -183,7 +183,7 @@ def test_what_would_be_another_answer_is_refused(fields: dict[str, Any], param: 
     assert (caught.value.kind, caught.value.sent) == (FailureKind.CLIENT, False)
 
 
-def test_what_has_no_counterpart_is_named() -> None:
+def test_dropped_parameters_are_named() -> None:
     fields: dict[str, Any] = {
         "seed": 1,
         "logit_bias": {"1": 1},

@@ -56,7 +56,7 @@ def test_the_sdk_would_send_it(body: dict[str, Any], model: str) -> None:
 
 
 @pytest.mark.parametrize("stream", [HELLO, TWO_TOOLS])
-def test_what_we_read_is_what_the_sdk_reads(stream: bytes) -> None:
+def test_we_read_what_the_sdk_reads(stream: bytes) -> None:
     from anthropic.types import RawMessageStreamEvent
 
     adapter: TypeAdapter[RawMessageStreamEvent] = TypeAdapter(RawMessageStreamEvent)

@@ -17,7 +17,7 @@ from gateway.upstream.gemini.models import LEVELS, UNKNOWN, GeminiThinking, mode
         ("gemini-9-ultra", GeminiThinking.LEVEL, False, True, True),
     ],
 )
-def test_what_a_model_takes(model: str, thinking: GeminiThinking, sampling: bool, signatures: bool, urls: bool) -> None:
+def test_models_differ(model: str, thinking: GeminiThinking, sampling: bool, signatures: bool, urls: bool) -> None:
     row = model_of(model)
     assert (row.thinking, row.sampling) == (thinking, sampling)
     assert (row.signatures, row.fetches_urls) == (signatures, urls)

@@ -87,7 +87,7 @@ def test_a_client_of_functions_is_not_told_about_parallel_calls_that_it_did_not_
     assert GeminiDialect().prepare(translate_chat(asked), channel("https://h"), served, NOTHING).dropped == ()
 
 
-def test_what_was_learned_is_left_out() -> None:
+def test_learned_refusals_are_left_out() -> None:
     prepared = _prepared(learned=LearnedRefusals(dropped=("seed", "top_k")), seed=3)
     assert (b"seed" in prepared.body, prepared.dropped) == (False, ("seed",))
 

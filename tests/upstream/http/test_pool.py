@@ -109,7 +109,7 @@ async def test_a_head_that_does_not_come_is_a_timeout(ask: Asker) -> None:
     await ask.exchange.left()
 
 
-async def test_what_is_not_http_is_a_bad_answer(ask: Asker) -> None:
+async def test_bytes_other_than_http_are_a_bad_answer(ask: Asker) -> None:
     async def script(exchange: Exchange) -> None:
         await exchange.write(b"SSH-2.0-OpenSSH_9.0\r\n")
         await exchange.left()

@@ -45,7 +45,7 @@ def test_a_message_without_quotes_is_kept_as_it_is() -> None:
     assert found.record_message.endswith("tokens [attempts: up: 400]")
 
 
-def test_what_is_added_is_added_to_both() -> None:
+def test_both_messages_get_an_addition() -> None:
     found = error(f"'{PROMPT}'")
     found.add("!")
     assert (found.message[-3:], found.record_message[-3:]) == ("l'!", "…'!")
