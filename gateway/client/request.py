@@ -36,7 +36,7 @@ class Caller:
         self, method: str, path: str, kind: type[Value], body: Body | None = None, *, timeout_s: float = 0
     ) -> Value:
         """Send a request. Returns its answer as this type. Raises what ``send`` raises."""
-        return self.decode(await self.send(method, path, body, timeout_s=timeout_s), kind)
+        return self.decode((await self.send(method, path, body, timeout_s=timeout_s)).body, kind)
 
     async def send(self, method: str, path: str, body: Body | None = None, *, timeout_s: float = 0) -> HttpAnswer:
         """Send one request, and again if the owner confirms what the server asks.
@@ -51,7 +51,7 @@ class Caller:
             except Conflict as error:
                 if error.code != "needs_confirmation" or self.confirm is None:
                     raise
-                question = msgspec.convert(error.details, Question)
+                question = self.decode(encode_body(error.details), Question)
                 if not await self.confirm(question):
                     raise Conflict(NOTHING_CHANGED, code="declined") from error
                 accepts = question.answer
@@ -75,10 +75,10 @@ class Caller:
         return ClientRequest(method=method, path="/control" + path, headers=headers, body=content)
 
     @staticmethod
-    def decode(answer: HttpAnswer, kind: type[Value]) -> Value:
+    def decode(answer: bytes, kind: type[Value]) -> Value:
         """Returns the decoded answer. Raises InternalError if the server's version does not match."""
         try:
-            return msgspec.json.decode(answer.body, type=kind)
+            return msgspec.json.decode(answer, type=kind)
         except (msgspec.DecodeError, UnicodeDecodeError) as exc:
             text = f"the server's answer cannot be decoded ({exc}); if the server has another version, restart it"
             raise InternalError(text, code="version_mismatch") from exc

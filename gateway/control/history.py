@@ -60,7 +60,9 @@ async def show_entry(edits: ConfigEdits, request: web.Request) -> HistoryView:
 async def revert(edits: ConfigEdits, request: web.Request) -> UndoView:
     """POST /undo or /redo {id?}: undo a change, or redo one that was undone. Raises Conflict if it is not confirmed."""
     body, verb = await read_body(request, UndoBody), request.match_info["verb"]
-    entry = edits.find_entry(body.id, redo=verb == "redo").entry
+    confirmed = edits.accepted.removeprefix(f"{verb} ")  # the next change may be another one by now
+    number = body.id or (int(confirmed) if confirmed.isdecimal() else 0)
+    entry = edits.find_entry(number, redo=verb == "redo").entry
     reasons = await _reasons_to_ask(edits, entry, undo_plan(entry, edits.history, edits.registry))
     text = f"{verb.capitalize()} change {entry.id} ({plain(entry.done)})?"
     edits.require_confirmed(text, reasons, verb.capitalize(), f"{verb} {entry.id}")

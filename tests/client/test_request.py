@@ -1,12 +1,13 @@
 import inspect
 from collections.abc import Awaitable, Callable
+from unittest.mock import AsyncMock
 
 import msgspec
 import pytest
 
 from gateway.client.request import Caller, ask, encode_body, error_of, segment
 from gateway.domain import errors
-from gateway.domain.errors import GatewayError, InternalError, error_class
+from gateway.domain.errors import Conflict, GatewayError, InternalError, error_class
 from gateway.domain.price_view import PriceView
 from gateway.runfile import Endpoint
 from gateway.web.error_responses import error_answer
@@ -87,6 +88,17 @@ async def test_an_answer_of_another_version_is_reported_as_such() -> None:
         with pytest.raises(InternalError) as caught:
             await Caller(Endpoint(instance="i", secret="s", port=place.port)).request("GET", "/prices", PriceView)
     assert caught.value.code == "version_mismatch"
+
+
+async def test_a_question_of_another_version_is_not_asked() -> None:
+    old = Conflict("it was made elsewhere", code="needs_confirmation", details={"entry": {}, "reasons": ["why"]})
+    _, _, body = error_answer(old)
+    async with saying(b"HTTP/1.1 409 Conflict\r\n\r\n" + body) as place:
+        caller = Caller(Endpoint(instance="i", secret="s", port=place.port))
+        caller.confirm = AsyncMock()
+        with pytest.raises(InternalError) as caught:
+            await caller.request("POST", "/undo", PriceView)
+    assert (caught.value.code, caller.confirm.called) == ("version_mismatch", False)
 
 
 @pytest.mark.parametrize(

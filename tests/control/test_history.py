@@ -4,6 +4,7 @@ Long: every kind of change goes the same way, there and back.
 """
 
 from collections.abc import Awaitable
+from copy import copy
 from pathlib import Path
 
 import msgspec
@@ -14,7 +15,7 @@ from gateway.config import Config
 from gateway.core.change_history import differences_of
 from gateway.domain.config_views import Difference
 from gateway.domain.errors import BadRequest, Conflict, NotFound
-from gateway.domain.history import NOTHING_CHANGED, ChangeSource, EntityChange
+from gateway.domain.history import NOTHING_CHANGED, ChangeSource, EntityChange, Question
 from gateway.domain.money import dollars
 from gateway.domain.units import DOLLAR
 from gateway.server import embedded_server
@@ -196,6 +197,20 @@ async def test_undo_asks_about_a_change_that_was_made_elsewhere(
     assert error.code == "needs_confirmation"
     assert str(error.details["text"]).endswith(" (added token 'ci')?")
     assert error.details["reasons"] == [f"It was made by {asks}, just now."]
+
+
+async def test_an_undo_that_was_confirmed_undoes_no_other(console: ControlClient, command: ControlClient) -> None:
+    await command.add_token({"name": "ci"})
+
+    async def confirm(_: Question) -> bool:
+        await console.edit_token("laptop", {"note": "made while the owner read the question"})
+        return True
+
+    owner = copy(console)
+    owner.confirm = confirm
+    assert (await owner.undo()).text == "token 'ci' is removed"
+    (token,) = await console.tokens()
+    assert (token.name, token.note) == ("laptop", "made while the owner read the question")
 
 
 async def test_two_commands_are_one_place(command: ControlClient, surface: Surface) -> None:
