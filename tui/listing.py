@@ -164,7 +164,7 @@ class PageListing(Generic[R]):
 
     def command(self, row: R) -> str:
         """Returns the command line that ``Y`` copies."""
-        return "tollkeeper " + fmt.cli_command(self.noun, "show", safe(self.row_name(row)))
+        return "tollkeeper " + fmt.cli_command(self.noun, "show", self.row_name(row))
 
     def list_state(self) -> Content:
         """Returns what the line above the table begins with, such as whether it follows."""

@@ -19,14 +19,14 @@ from gateway.domain.text import plain
 LIMIT = 300
 """The default length to which texts on the screen are cut, in characters."""
 
-_VARIATION_SELECTORS = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]")
-"""Terminals disagree about the width of the characters before them."""
+_VARIATIONS = re.compile("[\ufe00-\ufe0f\U0001f3fb-\U0001f3ff\U000e0100-\U000e01ef]")
+"""Variation selectors and skin tones. Terminals disagree about the width of the characters before them."""
 
 
 def safe(text: str, limit: int = LIMIT) -> str:
     """Returns the text on one line, made harmless, at most ``limit`` characters long."""
     line = plain(text, limit)
-    return line if text.isascii() else _VARIATION_SELECTORS.sub("", line)
+    return line if text.isascii() else _VARIATIONS.sub("", line)
 
 
 def safe_lines(text: str, limit: int = LIMIT, lines: int = 40) -> str:

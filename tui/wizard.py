@@ -300,7 +300,7 @@ class WizardSteps:
         if channel is None:
             return BACK
         names = [model.name for model in channel.models]
-        command = fmt.cli_command("channel", "edit", safe(channel.name), models="NAMES")
+        command = fmt.cli_command("channel", "edit", channel.name, models="NAMES")
         intro = models_intro(channel, refused=session.board.refuses_unpriced)
         about = f"{intro}\n\n$ tollkeeper {command}"
         options = model_options(session, channel)

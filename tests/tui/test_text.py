@@ -1,9 +1,9 @@
 from tui.text import TONES, TextCard, content, fit_groups, lines, safe, safe_lines, side_by_side
 
 
-def test_control_characters_and_variation_selectors_do_not_pass() -> None:
+def test_control_characters_variation_selectors_and_skin_tones_do_not_pass() -> None:
     assert safe("a\x1b]0;pwned\x07b\u202ec") == "a�]0;pwned�b�c"
-    assert safe("\u2764\ufe0f!") == "\u2764!"
+    assert safe("\u2764\ufe0f! \U0001f44d\U0001f3fd") == "\u2764! \U0001f44d"
     assert safe_lines("a\nb\x1b") == "a\nb�"
     assert safe_lines("\n".join("abc"), lines=2) == "a\nb\n…"
 

@@ -101,7 +101,7 @@ class DoctorPage(ConsolePage):
                 card.row(label, (glyphs.NOTHING, "dim"))
         if len(steps) < len(self._steps):
             card.line((f"{len(self._steps) - len(steps)} more; 'tollkeeper doctor' lists all", "dim"))
-        command = content((f" $ {self.command()}", "dim"))
+        command = content((f" $ {safe(self.command(), 1_000)}", "dim"))
         return lines(card.content(), content(""), self._verdict(), content(""), command)
 
     def _shown_steps(self) -> list[Step]:
@@ -113,7 +113,7 @@ class DoctorPage(ConsolePage):
 
     def command(self) -> str:
         token, model = self.subject()
-        return "tollkeeper " + fmt.cli_command("doctor", token=safe(token) or None, model=safe(model) or None)
+        return "tollkeeper " + fmt.cli_command("doctor", token=token or None, model=model or None)
 
     def subject(self) -> tuple[str, str]:
         """Returns the names of the token and the model to check; an empty one is chosen by the checks."""

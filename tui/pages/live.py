@@ -64,7 +64,7 @@ class LiveListing(PageListing[CallView]):
     def command(self, row: CallView) -> str:
         if row.request:
             return connect_card.request_curl(self.session.address, safe(row.request))
-        return connect_card.curl(self.session.address, safe(row.model) or "MODEL", api=row.api, stream=row.stream)
+        return connect_card.curl(self.session.address, row.model or "MODEL", api=row.api, stream=row.stream)
 
     def lead(self, width: int) -> Content:
         """Returns calls per minute, errors and times, whatever the filter. The page puts its state in front."""

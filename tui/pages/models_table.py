@@ -62,7 +62,7 @@ class ModelsListing(PageListing[ModelRow]):
         return [self._row(model, channels, places) for model in models]
 
     def command(self, row: ModelRow) -> str:
-        price, name = row.view.price, safe(row.view.name)
+        price, name = row.view.price, row.view.name
         if price is None:
             return "tollkeeper " + fmt.cli_command("price", "set", name, input="DOLLARS", output="DOLLARS")
         if price.free:

@@ -292,7 +292,7 @@ class ConnectTexts:
 
     def text(self) -> str:
         """Returns the chosen text, with the key in full."""
-        url, key, model = self._session.address, self._key, safe(self.model, 200) or "MODEL"
+        url, key, model = self._session.address, self._key, self.model or "MODEL"
         texts: Mapping[str, Callable[[], str]] = {
             "Shell": lambda: connect_card.environment(url, key, "sh"),
             "fish": lambda: connect_card.environment(url, key, "fish"),
@@ -314,8 +314,7 @@ class ConnectTexts:
 
     def _part(self) -> tuple[str, Snippet]:
         """Returns the chosen part, after a text that says which one it is, if there are several."""
-        model = safe(self.model, 200) or "MODEL"
-        target = AppTarget.of(self._session.address, self.models, model=model, key=self._key)
+        target = AppTarget.of(self._session.address, self.models, model=self.model or "MODEL", key=self._key)
         if not target.models:
             target = msgspec.structs.replace(target, models={target.model: None})
         parts = APPS[self.app_name].guide(target)

@@ -27,6 +27,7 @@ from textual.widgets import Button, Input, Static
 from gateway.client.cells import cell
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.field_kinds import NONE_WORDS
+from gateway.domain.text import plain
 from tui.clipboard import copy_text
 from tui.key_advice import advice_in
 from tui.screens import DialogScreen
@@ -196,7 +197,7 @@ class FormRow(Horizontal):
 
 
 def _input_for(field: FormField) -> HintInput | Picker:
-    name, initial = f"field-{field.id}", safe(field.value, 200_000)  # the names of thousands of models
+    name, initial = f"field-{field.id}", plain(field.value.replace("\t", "    "), 200_000)  # it is saved if edited
     if field.suggest or len(field.options) > MAX_PICKER_OPTIONS:
         choices = field.suggest or [Suggestion(option) for option in field.options]
         return ChoiceInput(

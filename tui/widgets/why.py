@@ -91,10 +91,10 @@ class WhyScreen(DialogScreen[None]):
             card = TextCard(width, label=11)
             card.row("request", (self._note, "warn" if ASSUMED in self._note else "dim"))
             text = lines(card.content(), text)
-        return lines(text, content(""), content((f" $ {self.command()}", "dim")))
+        return lines(text, content(""), content((f" $ {safe(self.command(), 1_000)}", "dim")))
 
     def command(self) -> str:
-        return "tollkeeper " + fmt.cli_command("why", safe(self._token), safe(self._model), *_options(self._request))
+        return "tollkeeper " + fmt.cli_command("why", self._token, self._model, *_options(self._request))
 
     @on(Picker.Picked)
     @on(Input.Changed)

@@ -10,7 +10,7 @@ from gateway.domain.channel import Overrides, ServedModel, Timeouts
 from gateway.domain.group import Fallback, Policy
 from gateway.domain.units import Millis
 from tests.domain.field_samples import ODD
-from tests.tui.owner import press, screen, shown, typed_form
+from tests.tui.owner import Owner, press, screen, shown, typed_form
 from tests.tui.stage import NOW, channel, group, token
 from tui.pages.channel_form import ChannelForm
 from tui.pages.groups import GroupForm
@@ -147,3 +147,13 @@ async def test_a_pasted_prompt_keeps_its_lines() -> None:
         app.screen.query_one("#field-system").focus()
         await press(app, pilot, "=Be brief.\nBe kind.\n")
         assert app.screen.query_one("#field-system", Input).value == r"Be brief.\nBe kind."
+
+
+async def test_an_edited_prompt_keeps_its_emoji_and_has_blanks_for_a_tab() -> None:
+    prompt = Overrides(system="\u26a0\ufe0f Rules:\n\tbe brief")
+    async with shown("channels", Owner(channels_now=[channel("x", overrides=prompt)])) as (app, pilot, owner):
+        await press(app, pilot, "e")
+        app.screen.query_one("#field-system").focus()
+        await press(app, pilot, "end", "!", "enter")
+        ((_, _, patch),) = owner.did
+        assert patch["overrides"]["system"] == "\u26a0\ufe0f Rules:\n    be brief!"

@@ -25,8 +25,8 @@ def test_a_group_without_anything_says_what_to_do() -> None:
 
 
 def test_the_command_shows_the_group() -> None:
-    made = listing(group("g"))
-    assert made.command(made.rows()[0]) == "tollkeeper group show g"
+    made = listing(group("g\u2764\ufe0f"))
+    assert made.command(made.rows()[0]) == "tollkeeper group show 'g\u2764\ufe0f'"
     assert "n creates one" in made.empty().plain
 
 

@@ -28,10 +28,11 @@ def test_an_example_has_the_rates_of_its_tier() -> None:
 
 
 def test_the_command_sets_the_price_there_is() -> None:
-    made = listing(model("claude-sonnet-4-5"), model("gpt-5-mini", price=None))
+    unpriced = msgspec.structs.replace(model("gpt-5-mini", price=None), name="m\u2764\ufe0f")
+    made = listing(model("claude-sonnet-4-5"), unpriced)
     assert [made.command(row) for row in made.rows()] == [
         "tollkeeper price set claude-sonnet-4-5 --input 3 --output 15 --cached 0.30",
-        "tollkeeper price set gpt-5-mini --input DOLLARS --output DOLLARS",
+        "tollkeeper price set 'm\u2764\ufe0f' --input DOLLARS --output DOLLARS",
     ]
     assert "no channel offers any" in made.empty().plain
 

@@ -182,3 +182,10 @@ async def test_a_new_key_stays_on_the_screen_when_the_receipt_of_a_test_call_is_
         await pilot.pause()
         assert KEY in screen(app)
         assert "The key is shown only this once" in screen(app)
+
+
+async def test_a_copied_text_has_the_model_as_clients_must_write_it() -> None:
+    owner = Owner()
+    owner.tokens_now[0] = msgspec.structs.replace(owner.tokens_now[0], sees=["m\u2764\ufe0f"])
+    async with card("tab", "tab", "tab", "y", client=owner) as (app, _, _):
+        assert 'model="m\u2764\ufe0f"' in app.clipboard

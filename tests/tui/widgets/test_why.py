@@ -173,3 +173,12 @@ async def test_a_model_is_searched_for_or_typed_although_there_is_none_of_that_n
         await press(app, pilot, "escape", "W", "tab", "ctrl+u", *"nosuch", "enter")
         assert owner.asked[-1] == "why ci nosuch"
         assert "$ tollkeeper why ci nosuch" in screen(app)
+
+
+async def test_the_command_has_the_names_as_they_are_and_the_screen_leaves_out_variation_selectors() -> None:
+    async with shown("tokens") as (app, pilot, _):
+        why = WhyScreen(app.session, "t\u2764\ufe0f", "m\u2764\ufe0f")
+        app.push_screen(why)
+        await press(app, pilot)
+        assert why.command() == "tollkeeper why 't\u2764\ufe0f' 'm\u2764\ufe0f'"
+        assert "$ tollkeeper why 't\u2764' 'm\u2764'" in screen(app)
