@@ -213,6 +213,16 @@ async def test_an_undo_that_was_confirmed_undoes_no_other(console: ControlClient
     assert (token.name, token.note) == ("laptop", "made while the owner read the question")
 
 
+async def test_the_answer_to_one_question_confirms_no_other(console: ControlClient, command: ControlClient) -> None:
+    await command.add_token({"name": "ci"})
+    entry, *_ = await console.history()
+    for answer in (f"redo {entry.id}", f"undo {entry.id + 1}", "revives_key"):
+        error = await refused(console.send_once("POST", "/undo", {"id": entry.id}, accepts=answer))
+        assert error.details["answer"] == f"undo {entry.id}"
+    await console.send_once("POST", "/undo", {"id": entry.id}, accepts=f"undo {entry.id}")
+    assert [token.name for token in await console.tokens()] == ["laptop"]
+
+
 async def test_two_commands_are_one_place(command: ControlClient, surface: Surface) -> None:
     await command.add_token({"name": "ci"})
     other = client(surface, via="command", command="undo", place="pts/9")

@@ -130,7 +130,8 @@ class HistoryScreen(DialogScreen[None]):
 
         async def undo(_page: object) -> None:
             await undo_change(app, number, redo=redo)
-            self.fetch()
+            if self.is_attached:  # it may have been closed meanwhile
+                self.fetch()
 
         if redo or entry is not None:
             app.page.do(undo)

@@ -1,5 +1,6 @@
 """Undo and redo in the console, with a question where they may surprise."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -7,7 +8,7 @@ from gateway.domain.config_views import Difference, FieldDifference
 from gateway.domain.errors import Conflict
 from gateway.domain.history import ChangeSource, HistoryView, UndoView
 from gateway.domain.units import Millis
-from tests.tui.owner import Owner, screen, see, shown
+from tests.tui.owner import Owner, screen, see, settle, shown
 from tests.tui.stage import NOW, console, words
 from tests.tui.test_app import until
 from tui.columns import fit_columns
@@ -140,6 +141,24 @@ async def test_enter_or_u_undoes_the_selected_change() -> None:
         await pilot.press("U")
         await until(app, pilot, lambda: client.undos()[-1] == "redo 0")
         assert isinstance(app.screen, HistoryScreen)
+
+
+async def test_the_history_may_be_closed_before_an_undo_is_done() -> None:
+    class Slow(Keeper):
+        done = asyncio.Event()
+
+        async def undo(self, number: int = 0) -> UndoView:
+            await self.done.wait()
+            return await super().undo(number)
+
+    async with shown("live", client := Slow(entries=SEVERAL)) as (app, pilot, _):
+        await see(app, pilot, LISTED, "H")
+        await pilot.press("u", "escape")
+        await until(app, pilot, lambda: not isinstance(app.screen, HistoryScreen))
+        client.done.set()
+        await until(app, pilot, lambda: len(words(app)) == 1)
+        await settle(app, pilot)
+        assert client.undos() == ["undo 14"]
 
 
 async def test_a_surprising_undo_of_an_old_change_is_confirmed() -> None:
