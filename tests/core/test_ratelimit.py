@@ -225,9 +225,9 @@ def test_the_limits_are_in_headers() -> None:
     ("limit", "headers"),
     [
         (
-            {"rpm": 1},
+            {"rpm": 2},
             {
-                "x-ratelimit-limit-requests": "1",
+                "x-ratelimit-limit-requests": "2",
                 "x-ratelimit-remaining-requests": "0",
                 "x-ratelimit-reset-requests": "45.0s",
             },
@@ -247,8 +247,9 @@ def test_the_error_of_a_reached_limit_has_its_headers(
 ) -> None:
     one = bound("laptop", **limit)
     days[one.key] = UsedToday(0, 40, 7.0)
-    limiter.take([one], 0)
-    mono.now += 15
+    for seconds in (10, 5):
+        limiter.take([one], 0)
+        mono.now += seconds
     assert refusal(limiter, one, tokens=20).limit_headers == headers
 
 
