@@ -268,7 +268,7 @@ class LivePage(LiveListing, ListPage[CallView]):
         if calls.paused:
             return content((f" {glyphs.PAUSE} paused", "warn"), f"  {count}{self.search_state()}{self.unseen_text()}")
         if self.shows_marked:
-            return content((f" {glyphs.MARKED} marked", "warn"), f"  {count}")
+            return content()  # the number of marked calls follows
         if self.view.sort:
             if calls.search.cut:
                 text = f"the first {count} of {self.search_state(of_all=True)}"
