@@ -99,6 +99,17 @@ def test_what_is_forgotten_of_one_token_is_not_held_for_and_not_put_back() -> No
     assert [len(memory.recall(owner, "c1")) // 3 <= held for owner in ("a", "b", "c")] == [True] * 3
 
 
+def test_the_values_of_some_calls_of_one_token_are_forgotten() -> None:
+    memory = CallMemory()
+    kept = [("t", "c", ""), ("other", "a", "")]
+    for owner, call_id, key in (*kept, ("t", "a", ""), ("t", "a", "account"), ("t", "b", "account")):
+        memory.remember(owner, call_id, b"1", key)
+    assert memory.forget("t", {"a", "b", "d"})
+    assert not memory.forget("t", {"a", "b", "d"})
+    places = [(owner, id, key) for owner in ("t", "other") for id in "abc" for key in ("", "account")]
+    assert [place for place in places if memory.recall(*place)] == kept
+
+
 def test_calls_of_one_id_are_kept_apart_by_their_key() -> None:
     memory = CallMemory()
     memory.remember("t", "f:0", b"A", "first")
