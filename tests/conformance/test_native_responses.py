@@ -10,7 +10,7 @@ import pytest
 from openai import APIError
 
 from gateway.domain.answer import PLAIN_SEAL, seal_text
-from gateway.domain.channel import Dialect, Overrides
+from gateway.domain.channel import Dialect, Overrides, ServedModel
 from gateway.domain.units import MILLION, Nanos
 from gateway.domain.usage import UsageSource
 from tests.conformance.sdk import openai
@@ -192,6 +192,15 @@ async def test_the_owners_overrides_have_the_words_of_this_api(gateway: Gateway,
         False,
     )
     assert (sent["instructions"], "safety_identifier" in sent, "stop" in sent) == ("Mine.\n\nOwn.", False, False)
+
+
+async def test_a_limit_above_the_models_own_is_lowered(gateway: Gateway, provider: Provider) -> None:
+    """The hold pays for no more."""
+    gateway.channel(provider.base_url, models=(ServedModel(name="m", max_output=100),))
+    provider.on("m", respond())
+    answer = await call(gateway, max_output_tokens=5000)
+    assert provider.last.json["max_output_tokens"] == 100
+    assert answer.head.get("x-gateway-output-limit") == "100"
 
 
 async def test_where_less_is_left_than_the_least_limit_costs_is_refused(gateway: Gateway, provider: Provider) -> None:

@@ -291,6 +291,17 @@ async def test_a_stream_whose_client_leaves_in_the_middle_is_charged_for_what_it
     assert up.upstreams.replies[0].end == "aborted"
 
 
+async def test_a_client_found_gone_while_writing_is_charged_for_what_it_got(up: Rig) -> None:
+    def silently() -> None:
+        up.client.gone = True
+
+    streams(up, says("Hello"), silently, says(" there."), ends(), DONE)
+    with pytest.raises(ConnectionError):
+        await up.call(stream=True)
+    assert (up.record.status, up.record.outcome) == (499, Outcome.CLIENT_CLOSED)
+    assert up.record.cost > 0
+
+
 async def test_a_client_gone_at_the_very_end_was_answered(up: Rig) -> None:
     """Everything had been sent but the end."""
     streams(up, says("Hello"), ends(), counts(9, 12), up.client.leave, DONE)
