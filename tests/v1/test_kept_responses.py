@@ -13,6 +13,7 @@ from gateway.core.response_memory import ResponseMemory, TokenMemory
 from gateway.domain.channel import Dialect
 from gateway.domain.conversation import KeptResponse
 from gateway.domain.units import TokenId
+from gateway.inbound.responses.recall import RecalledRequest, kept_of
 from tests.cases.gemini import streams as gemini
 from tests.conformance.open_responses import faults
 from tests.conformance.test_open_responses import KINDS, NATIVE, WEATHER, ask, at
@@ -277,6 +278,15 @@ def kept(id: str, previous: str = "", size: int = 1000) -> KeptResponse:
     body = json.dumps({"id": id, "filler": "x" * size}).encode()
     items = {f"msg_{id}": msgspec.Raw(b'{"id":1}')}
     return KeptResponse(id=id, previous=previous, input=b'"in"', body=body, items=items)
+
+
+def test_items_of_one_id_are_all_kept_and_a_response_without_an_id_is_not() -> None:
+    items = b'[{"type":"message","id":"a"},{"type":"message","id":"a"}]'
+    body = b'{"id":"resp_1","object":"response","status":"completed","output":%b}' % items
+    kept = kept_of(RecalledRequest(body=b"{}"), body, "call")
+    assert kept is not None
+    assert [*kept.items] == ["a", "resp_1/1"]
+    assert kept_of(RecalledRequest(body=b"{}"), body.replace(b'"resp_1"', b"null"), "call") is None
 
 
 def memory(limit: int, clock: Callable[[], float] = lambda: 0.0) -> ResponseMemory:
