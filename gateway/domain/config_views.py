@@ -33,8 +33,11 @@ class FieldDifference(msgspec.Struct, frozen=True, kw_only=True):
     after: str
 
 
-class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """One entity that a text adds, changes or removes; or that is kept although the text does not have it."""
+class Difference(msgspec.Struct, frozen=True, kw_only=True, rename={"action": "what"}):
+    """One entity that a text adds, changes or removes; or that is kept although the text does not have it.
+
+    In JSON, whose field names are stable, ``action`` is called ``what``.
+    """
 
     action: str
     """``added``, ``changed``, ``removed`` or ``kept``."""

@@ -106,6 +106,7 @@ def test_records_are_deleted_only_if_confirmed(file: Path) -> None:
 def test_json_is_one_value(file: Path) -> None:
     ran = run("config", "import", str(file), "--json", answers={"POST /config": FOUND})
     assert set(ran.json) == {"applied", "differences", "notes", "expiring", "keys"}
+    assert ran.json["differences"][0] == {"what": "added", "noun": "group", "name": "work", "fields": []}
 
 
 def test_a_text_from_stdin() -> None:
