@@ -234,7 +234,7 @@ class ToolCallTracker:
         return True
 
     def _nameless_at(self, part: ToolCallPart) -> tuple[str, int | None] | None:
-        """Returns the id and index of the nameless call that a name belongs to; None if there is no such call."""
+        """Returns the id and index of the nameless call that a name completes; None if the name begins a new call."""
         for id, index in self.nameless:
             if id == part.id or (part.index is not None and index == part.index) or not part.id:
                 return id, index

@@ -80,7 +80,7 @@ def recall(body: bytes, remembered: ItemMemory, max_size: int) -> RecalledReques
 
 
 def kept_of(request: RecalledRequest, data: bytes, call: str) -> KeptResponse | None:
-    """Returns what to remember of the last bytes that the client gets; None if there is nothing.
+    """Returns what to remember of the last bytes that the client gets; None if nothing is remembered.
 
     A response that its upstream keeps is not remembered. ``call`` is the end of the ids that responses get here.
     """
