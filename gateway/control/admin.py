@@ -2,12 +2,11 @@
 
 import asyncio
 
-import msgspec
 from aiohttp import web
 
 from gateway.control import validation
 from gateway.control.edits import ConfigEdits
-from gateway.control.request_bodies import fields, patch, query, read_body
+from gateway.control.request_bodies import fields, patch, query, types_of
 from gateway.control.views import account_view
 from gateway.core.auth import new_id
 from gateway.core.change_history import field_differences
@@ -19,22 +18,16 @@ from gateway.domain.incidents import Incident
 from gateway.domain.money import dollars
 from gateway.domain.registry import Change
 from gateway.domain.settings import Settings
+from gateway.domain.units import Nanos
 from gateway.domain.views import AccountView
 from gateway.store.verify import check, take_snapshot
 
 
-class StopBody(msgspec.Struct, frozen=True, kw_only=True):
-    """The body of a request to stop."""
-
-    now: bool = False
-    """Whether to stop without waiting for running calls."""
-
-
 async def stop(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
     """POST /stop {now}: answer at once, then stop, after the running calls unless ``now`` is set."""
-    body = await read_body(request, StopBody)
-    edits.engine.on_stop(body.now)
-    return {"done": "stopping now" if body.now else "stopping when the running calls have ended"}
+    at_once = fields(await request.read(), {"now": bool}).get("now", False)
+    edits.engine.on_stop(at_once)
+    return {"done": "stopping now" if at_once else "stopping when the running calls have ended"}
 
 
 async def verify_books(edits: ConfigEdits, _: web.Request) -> Verdict:
@@ -44,7 +37,7 @@ async def verify_books(edits: ConfigEdits, _: web.Request) -> Verdict:
 
 async def edit_settings(edits: ConfigEdits, request: web.Request) -> Settings:
     """PATCH /settings: edit the settings. Raises Conflict if that deletes records and is not confirmed."""
-    settings = patch(edits.registry.settings, await request.read(), Settings.__struct_fields__)
+    settings = patch(edits.registry.settings, await request.read(), types_of(Settings))
     validation.check_settings(settings)
     if settings.ollama_token != edits.registry.settings.ollama_token and settings.ollama_token:
         edits.engine.catalog.token(settings.ollama_token)  # raises NotFound
@@ -75,7 +68,7 @@ async def list_incidents(edits: ConfigEdits, request: web.Request) -> list[Incid
 
 async def edit_account(edits: ConfigEdits, request: web.Request) -> AccountView:
     """PATCH /account: edit the account."""
-    account = patch(edits.registry.account, await request.read(), AccountFields.__struct_fields__)
+    account = patch(edits.registry.account, await request.read(), types_of(AccountFields))
     validation.check_budgets(account.budgets)
     await edits.commit("changed the account", "the account is as before", Change("account", "", account))
     return account_view(edits.engine)
@@ -88,7 +81,7 @@ async def list_grants(edits: ConfigEdits, _: web.Request) -> list[Grant]:
 
 async def add_grant(edits: ConfigEdits, request: web.Request) -> AccountView:
     """POST /account/grants {nanos, note}: add money to the account; a negative amount subtracts it."""
-    values = fields(await request.read(), Grant, ("nanos", "note"), ("nanos",))
+    values = fields(await request.read(), {"nanos": Nanos, "note": str}, "nanos")
     grant = Grant(id=new_id("grant"), time=edits.now, **values)
     if grant.nanos == 0:
         raise BadRequest("the amount must not be 0", param="nanos")

@@ -9,7 +9,7 @@ from aiohttp import web
 from gateway.control import model_lists, validation
 from gateway.control.edits import ConfigEdits, EntityEdit
 from gateway.control.probe import probe, test_key
-from gateway.control.request_bodies import fields, members, missing, patch, read_body
+from gateway.control.request_bodies import fields, members, missing, patch, types_of
 from gateway.control.tokens import default_group
 from gateway.control.usage import tallies
 from gateway.control.vendor_prices import new_prices, with_known_prices
@@ -31,12 +31,6 @@ from gateway.upstream import mock
 from gateway.upstream.vendors import PRESETS
 
 
-class TestBody(msgspec.Struct, frozen=True, kw_only=True):
-    """The body of a test; without ``model`` no call is made."""
-
-    model: str = ""
-
-
 def default_base_url(dialect: Dialect, preset: str) -> str:
     """Returns the default address of an upstream; empty if it has none."""
     names = (preset, "" if dialect is Dialect.OPENAI else dialect)  # many vendors speak OpenAI's
@@ -50,8 +44,7 @@ async def add_channel(edits: ConfigEdits, request: web.Request) -> SavedChannel:
     ``patterns``, the channel offers all models that the upstream lists, and follows the list. Without ``groups``, it
     serves the group of a new token. Models without a price get a known one, unless ``known_prices`` is false.
     """
-    body = await request.read()
-    values = fields(body, Channel, (*ChannelFields.__struct_fields__, "dialect"), ("name",))
+    values = fields(await request.read(), types_of(ChannelFields) | {"dialect": Dialect}, "name")
     validation.check_preset(values.get("preset", ""))
     if values.get("preset") in PRESETS:
         values.setdefault("dialect", PRESETS[values["preset"]].dialect)
@@ -76,7 +69,7 @@ async def plan_edit(edits: ConfigEdits, edit: EntityEdit) -> tuple[str, Sequence
     old = edits.engine.catalog.channel(edit.ref)
     if edit.body is None:
         return old.name, [Change("channels", old.id, None)]
-    edited = patch(old, edit.body, (*ChannelFields.__struct_fields__, "dialect"))
+    edited = patch(old, edit.body, types_of(ChannelFields) | {"dialect": Dialect})
     if edited.preset != old.preset:
         validation.check_preset(edited.preset)
     sends_patterns = "patterns" in members(edit.body)
@@ -187,13 +180,13 @@ async def test_channel(edits: ConfigEdits, request: web.Request) -> Check:
     credit. A rejected key needs attention, as after a call.
     """
     channel = _channel_in(edits, request)
-    body = await read_body(request, TestBody)
-    check, health = await probe(edits.engine, channel, body.model), edits.engine.health
-    paused = check.ok and not body.model and health.state_of(channel.id).kind is FailureKind.QUOTA
+    called_model = fields(await request.read(), {"model": str}).get("model", "")
+    check, health = await probe(edits.engine, channel, called_model), edits.engine.health
+    paused = check.ok and not called_model and health.state_of(channel.id).kind is FailureKind.QUOTA
     if (current := edits.registry.channels.get(channel.id)) is not None:
         edits.change(Change("channels", current.id, msgspec.structs.replace(current, last_check=check)))
         if check.ok and not paused:
-            called = {model.upstream_name for model in channel.models if model.name == body.model}
+            called = {model.upstream_name for model in channel.models if model.name == called_model}
             names = [model.name for model in channel.models if model.upstream_name in called]
             # rejected keys stay out of use, and so do other models that the upstream did not have
             health.clear(current.id, keys=False, models=names)
@@ -241,7 +234,7 @@ async def resume_key(edits: ConfigEdits, request: web.Request) -> ChannelView:
 
 async def _new_key(request: web.Request) -> str:
     """Returns the key in the body. Raises BadRequest if it is empty."""
-    if key := fields(await request.read(), Channel, ("key",), ("key",))["key"]:
+    if key := fields(await request.read(), {"key": str}, "key")["key"]:
         return str(key)
     raise BadRequest("key: must not be empty; to delete a key, remove it instead", param="key")
 

@@ -7,7 +7,7 @@ from aiohttp import web
 
 from gateway.control import validation
 from gateway.control.edits import ConfigEdits, EntityEdit
-from gateway.control.request_bodies import fields, patch
+from gateway.control.request_bodies import fields, patch, types_of
 from gateway.control.views import group_view
 from gateway.core.auth import new_id
 from gateway.domain.errors import Conflict
@@ -18,7 +18,7 @@ from gateway.domain.views import GroupView
 
 async def add_group(edits: ConfigEdits, request: web.Request) -> GroupView:
     """POST /groups: add a group with these fields; ``name`` is required."""
-    values = fields(await request.read(), Group, GroupFields.__struct_fields__, ("name",))
+    values = fields(await request.read(), types_of(GroupFields), "name")
     group = Group(id=group_id(values["name"], edits.registry.groups), created=edits.now, **values)
     validation.check_group(group)
     _check_unused(group.name, edits.registry)
@@ -32,7 +32,7 @@ async def plan_edit(edits: ConfigEdits, edit: EntityEdit) -> tuple[str, Sequence
     old, registry = edits.engine.catalog.group(edit.ref), edits.registry
     if edit.body is None:
         return old.name, _removal_changes(edits, old, edit.move)
-    group = patch(old, edit.body, GroupFields.__struct_fields__)
+    group = patch(old, edit.body, types_of(GroupFields))
     validation.check_group(group)
     if group.name == old.name:
         return old.name, [Change("groups", group.name, group)]

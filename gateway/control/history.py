@@ -3,11 +3,10 @@
 import asyncio
 from collections.abc import Collection, Iterator
 
-import msgspec
 from aiohttp import web
 
 from gateway.control.edits import ConfigEdits
-from gateway.control.request_bodies import query, read_body
+from gateway.control.request_bodies import fields, query
 from gateway.core.change_history import entity_of, view_of
 from gateway.core.engine import Engine
 from gateway.core.undo import UndoPlan, undo_plan
@@ -26,13 +25,6 @@ from gateway.store.sums import FOREVER
 
 _DIMENSIONS: dict[Table, Dimension] = {"tokens": "token", "channels": "channel", "groups": "group", "prices": "model"}
 """The dimension that counts the calls of each table's entities."""
-
-
-class UndoBody(msgspec.Struct, frozen=True, kw_only=True):
-    """The body of an undo or redo."""
-
-    id: int = 0
-    """The number of the entry; 0 for the newest change that is in force, or for ``redo`` the newest undo."""
 
 
 async def list_history(edits: ConfigEdits, request: web.Request) -> list[HistoryView]:
@@ -58,10 +50,13 @@ async def show_entry(edits: ConfigEdits, request: web.Request) -> HistoryView:
 
 
 async def revert(edits: ConfigEdits, request: web.Request) -> UndoView:
-    """POST /undo or /redo {id?}: undo a change, or redo one that was undone. Raises Conflict if it is not confirmed."""
-    body, verb = await read_body(request, UndoBody), request.match_info["verb"]
+    """POST /undo or /redo {id?}: undo a change, or redo one that was undone. Raises Conflict if it is not confirmed.
+
+    ``id`` is the number of the entry, by default of the newest change that is in force, or for redo of the newest undo.
+    """
+    verb = request.match_info["verb"]
     confirmed = edits.accepted.removeprefix(f"{verb} ")  # the next change may be another one by now
-    number = body.id or (int(confirmed) if confirmed.isdecimal() else 0)
+    number = fields(await request.read(), {"id": int}).get("id", 0) or int(confirmed if confirmed.isdecimal() else 0)
     entry = edits.find_entry(number, redo=verb == "redo").entry
     reasons = await _reasons_to_ask(edits, entry, undo_plan(entry, edits.history, edits.registry))
     text = f"{verb.capitalize()} change {entry.id} ({plain(entry.done)})?"

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from gateway.control import validation
 from gateway.control.edits import ConfigEdits, EntityEdit, edit_conflict
-from gateway.control.request_bodies import fields, members, query, read_body
+from gateway.control.request_bodies import fields, members, query, read_body, types_of
 from gateway.control.vendor_prices import PriceList, known_prices, load_price_list
 from gateway.control.views import price_view
 from gateway.core.model_prices import channel_price, in_order, set_by_owner, with_price
@@ -41,15 +41,8 @@ class ImportPricesBody(msgspec.Struct, frozen=True, kw_only=True):
     """Whether to import steep rises too, and prices that look as if they were in another unit."""
 
 
-class LikeBody(msgspec.Struct, frozen=True, kw_only=True):
-    """The body that copies a price instead of naming amounts."""
-
-    like: str
-    """A model that has a price here or in the list, such as ``gpt-4o`` or ``groq/llama-3.1-8b-instant``."""
-
-
-EDITABLE = (*PriceDraft.__struct_fields__, "source")
-"""The fields of a price that a request may set."""
+EDITABLE = {name: types_of(Price)[name] for name in (*PriceDraft.__struct_fields__, "source")}
+"""The fields of a price that a request may set, with their types."""
 
 
 async def list_prices(edits: ConfigEdits, _: web.Request) -> list[PriceView]:
@@ -178,11 +171,11 @@ def saved_view(edits: ConfigEdits, model: str, change: Change) -> PriceView:
 
 
 async def _price_of(edits: ConfigEdits, model: str, body: bytes) -> Price:
-    """Returns the price that a body sets. Raises BadRequest or NotFound."""
+    """Returns the price that a body sets: one like another model's, or amounts. Raises BadRequest or NotFound."""
     if "like" in members(body):
-        price = await _price_like(edits, model, LikeBody(**fields(body, LikeBody, ("like",))).like)
+        price = await _price_like(edits, model, fields(body, {"like": str})["like"])
     else:
-        price = Price(model=model, updated=edits.now, **fields(body, Price, EDITABLE, ("input", "output")))
+        price = Price(model=model, updated=edits.now, **fields(body, EDITABLE, "input", "output"))
     validation.check_price(price)
     before = edits.engine.catalog.price(model)
     if before is None or before.context is None:

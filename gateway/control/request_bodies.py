@@ -5,7 +5,7 @@ Nothing is guessed or ignored: the error for an unknown name lists the known one
 
 import enum
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, TypeVar, get_args, get_type_hints
 
@@ -33,20 +33,17 @@ def members(data: bytes) -> dict[str, msgspec.Raw]:
         raise BadRequest(f"the body must be one JSON object: {exc}", code="invalid_json") from exc
 
 
-def fields(
-    data: bytes, struct: type[msgspec.Struct], allowed: Collection[str], required: Iterable[str] = ()
-) -> dict[str, Any]:
-    """Returns the values of a body by name, which must be ``allowed`` fields of the struct with their types.
+def fields(data: bytes, types: Mapping[str, Any], *required: str) -> dict[str, Any]:
+    """Returns the values of a body by name. ``types`` has the types of all fields that it may have.
 
     Raises BadRequest with ``param`` set to an unknown or wrong field, or to a missing ``required`` one.
     """
     raw = members(data)
-    require_known(raw, allowed)
+    require_known(raw, types)
     for name in required:
         if name not in raw:
             raise missing(name)
-    hints = _hints(struct)
-    return {name: _decode(name, value, hints[name]) for name, value in raw.items()}
+    return {name: _decode(name, value, types[name]) for name, value in raw.items()}
 
 
 def missing(name: str) -> BadRequest:
@@ -55,19 +52,20 @@ def missing(name: str) -> BadRequest:
 
 
 @lru_cache(maxsize=64)
-def _hints(struct: type[msgspec.Struct]) -> dict[str, Any]:
+def types_of(struct: type[msgspec.Struct]) -> dict[str, Any]:
+    """Returns the types of a struct's fields by name."""
     return get_type_hints(struct)
 
 
-def patch(entity: AnyStruct, data: bytes, allowed: Collection[str], *required: str) -> AnyStruct:
+def patch(entity: AnyStruct, data: bytes, types: Mapping[str, Any], *required: str) -> AnyStruct:
     """Returns the entity with the fields of a body. Raises BadRequest as ``fields`` does."""
-    return msgspec.structs.replace(entity, **fields(data, type(entity), allowed, required))
+    return msgspec.structs.replace(entity, **fields(data, types, *required))
 
 
 async def read_body(request: web.Request, struct: type[AnyStruct]) -> AnyStruct:
     """Returns a request's body as a struct. Raises BadRequest for an unknown, wrong or missing field."""
     required = [field.name for field in msgspec.structs.fields(struct) if field.required]
-    return struct(**fields(await request.read(), struct, struct.__struct_fields__, required))
+    return struct(**fields(await request.read(), types_of(struct), *required))
 
 
 def require_known(names: Mapping[str, object], allowed: Collection[str], param: str = "") -> None:
@@ -129,7 +127,7 @@ def _choices(hint: Any) -> Iterator[str]:
     if isinstance(hint, type) and issubclass(hint, enum.Enum):
         yield from (str(member.value) for member in hint)
     elif isinstance(hint, type) and issubclass(hint, msgspec.Struct):
-        for inner in get_type_hints(hint).values():
+        for inner in types_of(hint).values():
             yield from _choices(inner)
     for inner in get_args(hint):
         yield from _choices(inner)
@@ -145,7 +143,7 @@ def _check_nested(path: str, value: object, hint: Any) -> None:
         if inner is not None:
             require_known(value, inner.__struct_fields__, path)
         for name, item in value.items():
-            _check_nested(f"{path}.{name}", item, None if inner is None else _hints(inner)[name])
+            _check_nested(f"{path}.{name}", item, None if inner is None else types_of(inner)[name])
     elif isinstance(value, int | float) and not -MAX_NUMBER <= value <= MAX_NUMBER:
         message = f"{path}: must be from -{MAX_NUMBER} to {MAX_NUMBER}"
         raise BadRequest(message, param=path.partition(".")[0].partition("[")[0])

@@ -9,7 +9,7 @@ from aiohttp import web
 
 from gateway.control import validation
 from gateway.control.edits import ConfigEdits, EntityEdit
-from gateway.control.request_bodies import patch
+from gateway.control.request_bodies import patch, types_of
 from gateway.control.views import token_view
 from gateway.core.auth import new_id, new_key
 from gateway.core.engine import Engine
@@ -39,7 +39,7 @@ async def add_token(edits: ConfigEdits, request: web.Request) -> NewToken:
         created=edits.now,
         temporary=edits.source.runs_program,
     )
-    token = patch(blank, await request.read(), TokenFields.__struct_fields__, "name")
+    token = patch(blank, await request.read(), types_of(TokenFields), "name")
     _check(token, edits.registry)
     changes = [Change("tokens", token.id, token), *(_expired_removals(edits) if token.temporary else ())]
     await edits.commit(f"added token '{token.name}'", f"token '{token.name}' is removed", *changes)
@@ -51,7 +51,7 @@ async def plan_edit(edits: ConfigEdits, edit: EntityEdit) -> tuple[str, Sequence
     old = edits.engine.catalog.token(edit.ref)
     if edit.body is None:
         return old.name, _removal_changes(edits, old)
-    token = patch(old, edit.body, TokenFields.__struct_fields__)
+    token = patch(old, edit.body, types_of(TokenFields))
     _check(token, edits.registry)
     return old.name, [Change("tokens", token.id, token), *_keyless_changes(edits, old.name, token.name)]
 
