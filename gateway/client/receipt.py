@@ -6,7 +6,7 @@ The texts contain what clients and upstreams sent: make them safe before they ar
 from collections.abc import Iterator, Sequence
 
 from gateway.domain.call import BUDGET_MARK, EXPLAINED_MARKS, PASSED_MARK, Attempt, mark_values, request_size, wait_of
-from gateway.domain.cost import UNIT_WORDS, counts_billed
+from gateway.domain.cost import counts_billed
 from gateway.domain.human_values import brief_multiplier, call_duration, count_text, local_time, tier_text
 from gateway.domain.money import brief_dollars, dollars, typed_dollars
 from gateway.domain.price import RATE_WORDS, Rates
@@ -15,7 +15,7 @@ from gateway.domain.price_view import PriceView
 from gateway.domain.query import speed_of
 from gateway.domain.text import word
 from gateway.domain.units import MILLION
-from gateway.domain.usage import PART_WORDS
+from gateway.domain.usage import UNITS
 from gateway.domain.views import CallView, RunningView
 
 Part = tuple[str, str]
@@ -67,29 +67,36 @@ def _token_parts(call: CallView) -> Iterator[Part]:
     yield f"   out {call.output_tokens:,}", ""
     if call.reasoning_tokens:
         yield f" ({call.reasoning_tokens:,} reasoning)", ""
-    if parts := [f"{count:,} {PART_WORDS[name]}" for name, count in call.parts.items() if name in PART_WORDS]:
+    if parts := [_part_text(count, name) for name, count in call.parts.items() if name in RATE_WORDS]:
         yield f"   {', '.join(parts)}", ""
     if call.variant:
         yield f"   {call.variant}", ""
     yield f"   {call.usage_source}", "warn" if call.usage_source in ("estimated", "partial") else "dim"
 
 
-_PART_SUFFIXES = {
+_PART_WORDS = {
     "input": "",
     "output": "",
-    "cached input": " cached",
-    "cache write": " written to cache",
-    "long cache write": " written to the long cache",
+    "cached_input": "cached",
+    "cache_write": "written to cache",
+    "long_write": "written to the long cache",
+    **RATE_WORDS,
 }
-"""The words after the count of a billed part. Other parts are named there."""
+"""The words after the count of a part."""
+
+
+def _part_text(count: int, name: str) -> str:
+    """Returns ``529``, ``40 audio input``, ``2 web searches``."""
+    words = _PART_WORDS[name]
+    ending = ("es" if words.endswith("search") else "s") if name in UNITS and count != 1 else ""
+    return f"{count:,} {words}{ending}".rstrip()
 
 
 def cost_formula(call: CallView, rates: Rates) -> str:
     """Returns how the cost was computed: ``529 x $3/M + 89 x $15/M, group x1.5 = $0.00438``."""
     parts = [
-        f"{count:,}{_PART_SUFFIXES.get(part, f' {part}')} {TIMES} "
-        f"{dollars(rate).removesuffix('.00')}{'' if part in UNIT_WORDS else '/M'}"
-        for count, part, rate in counts_billed(call.usage, rates)
+        f"{_part_text(count, name)} {TIMES} {dollars(rate).removesuffix('.00')}{'' if name in UNITS else '/M'}"
+        for count, name, rate in counts_billed(call.usage, rates)
     ]
     if rates.per_call:
         parts.append(f"{dollars(rates.per_call)} a call")

@@ -16,7 +16,7 @@ from gateway.domain.call import FailureKind, Outcome, Record, shared_fields, usa
 from gateway.domain.cost import cost, highest_cost
 from gateway.domain.errors import UpstreamError, UpstreamTimeout
 from gateway.domain.estimate import Calibration
-from gateway.domain.price import Rates, rates
+from gateway.domain.price import WHOLES, Rates, rates
 from gateway.domain.text import plain
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.usage import NOTHING, OTHER_PARTS, PICTURES, Usage, UsageSource, canonical
@@ -168,8 +168,9 @@ def _with_other_model(own: Rates, usage: Usage, call: Call, input_tokens: int) -
     other_price = upstream_model_price(route.channel, usage.other_model, context.catalog.registry, context.origin.ts)
     if other_price is None:
         return own
-    text = rates(other_price, input_tokens, own.multiplier, usage.variant).text
-    return msgspec.structs.replace(own, extras={**(own.extras or {}), **dict(zip(OTHER_PARTS, text, strict=True))})
+    other = rates(other_price, input_tokens, own.multiplier, usage.variant)
+    other_extras = {name: getattr(other, WHOLES[name]) for name in OTHER_PARTS}
+    return msgspec.structs.replace(own, extras={**(own.extras or {}), **other_extras})
 
 
 def _possible_costs(call: Call, *, charged: bool) -> dict[str, Nanos]:

@@ -11,15 +11,13 @@ from typing import Any, Final
 import msgspec
 
 from gateway.domain.call import Record
-from gateway.domain.price import RATE_WORDS, REASONING, Price, Rates, Tier, as_rule, rates, variant_price
+from gateway.domain.price import REASONING, WHOLES, Price, Rates, Tier, as_rule, rates, variant_price
 from gateway.domain.units import DOLLAR, MILLION, Nanos
 from gateway.domain.usage import (
     CACHED_PARTS,
     CITATIONS,
     INPUT_PARTS,
     LONGEST_WRITE,
-    MODALITIES,
-    OTHER_PARTS,
     OUTPUT_PARTS,
     PICTURES,
     SEARCHES,
@@ -150,64 +148,41 @@ def parts_billed(usage: Usage, call_rates: Rates) -> Iterator[tuple[str, int, in
     No token is in two parts: ``input_audio`` is without its cached tokens. The counts of ``UNITS`` are multiplied by a
     million, because their rates are for one unit.
     """
-    parts, extras = usage.parts, call_rates.extras or {}
-    output_left = usage.output
-    if parts:
-        for kind in MODALITIES:
-            cached = parts.get(f"cached_{kind}", 0)
-            fresh = parts.get(f"input_{kind}", 0) - cached
-            yield f"input_{kind}", fresh, call_rates.part(f"input_{kind}"), call_rates.input
-            yield f"cached_{kind}", cached, call_rates.part(f"cached_{kind}"), call_rates.cached_input
-        yield LONGEST_WRITE, parts.get(LONGEST_WRITE, 0), call_rates.part(LONGEST_WRITE), call_rates.long_write
-        for name in (*OUTPUT_PARTS, CITATIONS):
-            count = parts.get(name, 0)
+    parts, output_left = usage.parts, usage.output
+    for name, whole in WHOLES.items():
+        count = min(usage.reasoning, output_left) if name == REASONING else parts.get(name, 0)
+        if name in INPUT_PARTS:
+            count -= parts.get(name.replace("input", "cached"), 0)
+        if whole == "output":
             output_left -= count
-            yield name, count, call_rates.part(name), call_rates.output
-        for name, text_rate in zip(OTHER_PARTS, call_rates.text, strict=True):
-            yield name, parts.get(name, 0), call_rates.part(name), text_rate
-        output_left -= parts.get("other_output", 0)
-        for name in UNITS:
-            yield name, parts.get(name, 0) * MILLION, call_rates.part(name), 0
-    if usage.reasoning and REASONING in extras:
-        yield REASONING, min(usage.reasoning, output_left), extras[REASONING], call_rates.output
+        yield name, count, call_rates.part(name), getattr(call_rates, whole)
+    for name in UNITS:
+        yield name, parts.get(name, 0) * MILLION, call_rates.part(name), 0
 
 
 def counts_billed(usage: Usage, call_rates: Rates) -> list[tuple[int, str, int]]:
-    """Returns the rows of a receipt, without overlaps and zeros. Rates are for a million tokens, or for one unit."""
+    """Returns the rows of a receipt: count, name and rate, without overlaps and zeros.
+
+    The names are those of ``TEXT_RATES`` and of parts. Rates are for a million tokens, or for one of ``UNITS``.
+    """
     counts = {
         "input": usage.input - usage.cached - usage.cache_write,
-        "cached input": usage.cached,
-        "cache write": usage.cache_write - usage.cache_write_long,
-        "long cache write": usage.cache_write_long,
+        "cached_input": usage.cached,
+        "cache_write": usage.cache_write - usage.cache_write_long,
+        "long_write": usage.cache_write_long,
         "output": usage.output,
     }
     part_rows: list[tuple[int, str, int]] = []
     for name, count, rate, text_rate in parts_billed(usage, call_rates) if call_rates.extras else ():
         if name in UNITS:
-            part_rows.append((count // MILLION, RATE_WORDS[name], rate))
+            part_rows.append((count // MILLION, name, rate))
         elif rate != text_rate:
-            counts[_WHOLES.get(name, "output")] -= count
-            part_rows.append((count, RATE_WORDS[name], rate))
-    rows = [
-        *((count, name, rate) for (name, count), rate in zip(counts.items(), call_rates.text, strict=True)),
-        *part_rows,
-    ]
+            counts[WHOLES[name]] -= count
+            part_rows.append((count, name, rate))
+    rows = [*((count, name, getattr(call_rates, name)) for name, count in counts.items()), *part_rows]
     return [row for row in rows if row[0]]
 
 
-_WHOLES = {
-    **dict.fromkeys(INPUT_PARTS, "input"),
-    **dict.fromkeys(CACHED_PARTS, "cached input"),
-    LONGEST_WRITE: "long cache write",
-    "other_input": "input",
-    "other_cached": "cached input",
-    "other_write": "cache write",
-    "other_write_long": "long cache write",
-}
-UNIT_WORDS: Final = {
-    RATE_WORDS[name]: f"{RATE_WORDS[name]}{'es' if name.endswith('searches') else 's'}" for name in UNITS
-}
-"""Maps the names of units to their plurals."""
 _SCALE = MILLION * MILLION
 
 

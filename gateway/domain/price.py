@@ -21,9 +21,9 @@ from gateway.domain.usage import (
     LONGEST_WRITE,
     MODALITIES,
     OTHER_PARTS,
+    OUTPUT_PARTS,
     PARTS,
     PICTURES,
-    UNITS,
 )
 
 REASONING: Final = "reasoning"
@@ -52,6 +52,17 @@ RATE_WORDS: Final[Mapping[str, str]] = {
     PICTURES: "picture",
 }
 """The names of these rates for people."""
+TEXT_RATES: Final = ("input", "cached_input", "cache_write", "long_write", "output")
+"""The attributes of ``Rates`` with the rates of text, in the order of ``OTHER_PARTS``."""
+WHOLES: Final[Mapping[str, str]] = {
+    **dict.fromkeys(INPUT_PARTS, "input"),
+    **dict.fromkeys(CACHED_PARTS, "cached_input"),
+    LONGEST_WRITE: "long_write",
+    **dict.fromkeys((*OUTPUT_PARTS, CITATIONS), "output"),
+    **dict(zip(OTHER_PARTS, TEXT_RATES, strict=True)),
+    REASONING: "output",
+}
+"""The rate of text, one of ``TEXT_RATES``, that each part of a usage has unless the price has another one for it."""
 UPSTREAM = "upstream"
 """The source of a context length that an upstream lists. Other sources are names of price lists."""
 MANUAL = "manual"
@@ -233,22 +244,9 @@ class Rates(msgspec.Struct, frozen=True, array_like=True, gc=False):
         Cached tokens of a kind with a rate but without a cached one cost the full rate: a discount is never guessed.
         """
         extras = self.extras or {}
-        if (rate := extras.get(name)) is not None:
-            return rate
-        if name in INPUT_PARTS:
-            return self.input
-        if name in CACHED_PARTS:
-            return extras.get(name.replace("cached", "input"), self.cached_input)
-        if name == LONGEST_WRITE:
-            return self.long_write
-        if name in OTHER_PARTS:
-            return self.text[OTHER_PARTS.index(name)]
-        return 0 if name in UNITS else self.output
-
-    @property
-    def text(self) -> tuple[int, int, int, int, int]:
-        """Returns the rates of text, in the order of ``OTHER_PARTS``."""
-        return self.input, self.cached_input, self.cache_write, self.long_write, self.output
+        kind = name.replace("cached", "input") if name in CACHED_PARTS else name
+        rate = extras.get(name, extras.get(kind))
+        return rate if rate is not None else getattr(self, WHOLES[name]) if name in WHOLES else 0
 
 
 def in_force(price: Price, moment: Millis) -> Price:

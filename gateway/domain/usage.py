@@ -45,23 +45,6 @@ writes, long cache writes, and output."""
 PARTS: Final = (*INPUT_PARTS, *CACHED_PARTS, LONGEST_WRITE, *OUTPUT_PARTS, CITATIONS, *UNITS)
 """The parts that a price may have a rate for."""
 
-PART_WORDS: Final[Mapping[str, str]] = {
-    **{f"input_{kind}": f"of the input {kind}" for kind in MODALITIES},
-    **{f"cached_{kind}": f"of the cached input {kind}" for kind in MODALITIES},
-    LONGEST_WRITE: "written to the cache for 12 hours",
-    **{f"output_{kind}": f"of the output {kind}" for kind in MODALITIES},
-    CITATIONS: "of the output citations",
-    "other_input": "of the input another model's",
-    "other_cached": "of the cached input another model's",
-    "other_write": "written to the cache by another model",
-    "other_write_long": "written to the cache for an hour by another model",
-    "other_output": "of the output another model's",
-    "searches": "web searches",
-    "file_searches": "file searches",
-    PICTURES: "pictures in the request",
-}
-"""The words after the count of each part."""
-
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """The token counts of one call, all >= 0.

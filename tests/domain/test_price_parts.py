@@ -161,7 +161,7 @@ def test_text_is_not_held_for_as_if_it_were_sound() -> None:
 @given(PRICES, USAGES)
 def test_a_receipt_adds_up_to_the_cost(price: Price, usage: Usage) -> None:
     at = rates(price, usage.input, MILLION)
-    searches = ("web search", "file search")
+    searches = ("searches", "file_searches")
     micro = sum(count * rate * (MILLION if name in searches else 1) for count, name, rate in counts_billed(usage, at))
     assert cost(usage, at) == (micro + at.per_call * MILLION + MILLION // 2) // MILLION
     assert all(count > 0 for count, _, _ in counts_billed(usage, at))

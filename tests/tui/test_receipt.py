@@ -29,6 +29,18 @@ def test_a_multiplier_and_a_price_a_call_are_reported() -> None:
     assert cost_formula(one, rates) == "$0.005 a call, group x0.5 = $0.0025"
 
 
+def test_parts_have_the_same_words_in_the_tokens_and_in_the_arithmetic() -> None:
+    parts = {"input_audio": 40, "searches": 1, "file_searches": 2, "images": 3}
+    extras = {"input_audio": 10 * DOLLAR, "searches": DOLLAR // 100, "images": DOLLAR // 1000}
+    rates = Rates(DOLLAR, DOLLAR, DOLLAR, DOLLAR, 0, 1_000_000, extras=extras)
+    one = call(3, input_tokens=100, cached_tokens=0, output_tokens=0, parts=parts)
+    assert cost_formula(one, rates).split(" = ")[0].replace(glyphs.TIMES, "*") == (
+        "60 * $1/M + 40 audio input * $10/M + 1 web search * $0.01 + 2 file searches * $0 + 3 pictures * $0.001"
+    )
+    shown = text(200, input_tokens=100, cached_tokens=0, output_tokens=0, parts=parts)
+    assert "40 audio input, 1 web search, 2 file searches, 3 pictures" in shown
+
+
 def test_the_numbers_of_the_arithmetic_add_up() -> None:
     one = call(3, status=200)
     assert f"= ${one.cost_nanos / DOLLAR:.9f}".rstrip("0") in text().replace(",", "")
