@@ -44,17 +44,15 @@ class Caller:
         ``timeout_s`` is the time for the whole answer in seconds; 0 means the client's own timeout. Raises the server's
         error, Conflict ``declined``, or Unavailable.
         """
-        accepts = ""
-        while True:
-            try:
-                return await self.send_once(method, path, body, timeout_s=timeout_s, accepts=accepts)
-            except Conflict as error:
-                if error.code != "needs_confirmation" or self.confirm is None:
-                    raise
-                question = self.decode(encode_body(error.details), Question)
-                if not await self.confirm(question):
-                    raise Conflict(NOTHING_CHANGED, code="declined") from error
-                accepts = question.answer
+        try:
+            return await self.send_once(method, path, body, timeout_s=timeout_s)
+        except Conflict as error:
+            if error.code != "needs_confirmation" or self.confirm is None:
+                raise
+            question = self.decode(encode_body(error.details), Question)
+            if not await self.confirm(question):
+                raise Conflict(NOTHING_CHANGED, code="declined") from error
+        return await self.send_once(method, path, body, timeout_s=timeout_s, accepts=question.answer)
 
     async def send_once(
         self, method: str, path: str, body: Body | None = None, *, timeout_s: float = 0, accepts: str = ""

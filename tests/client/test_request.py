@@ -1,3 +1,4 @@
+import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
 from unittest.mock import AsyncMock
@@ -8,6 +9,7 @@ import pytest
 from gateway.client.request import Caller, ask, encode_body, error_of, segment
 from gateway.domain import errors
 from gateway.domain.errors import Conflict, GatewayError, InternalError, error_class
+from gateway.domain.history import Question
 from gateway.domain.price_view import PriceView
 from gateway.runfile import Endpoint
 from gateway.web.error_responses import error_answer
@@ -99,6 +101,19 @@ async def test_a_question_of_another_version_is_not_asked() -> None:
         with pytest.raises(InternalError) as caught:
             await caller.request("POST", "/undo", PriceView)
     assert (caught.value.code, caller.confirm.called) == ("version_mismatch", False)
+
+
+async def test_a_confirmed_request_that_is_refused_again_fails() -> None:
+    question = Question(text="Delete?", reasons=["it is old"], verb="Delete", answer="yes")
+    _, _, body = error_answer(Conflict("Delete?", code="needs_confirmation", details=msgspec.to_builtins(question)))
+    seen: list[bytes] = []
+    async with saying(b"HTTP/1.1 409 Conflict\r\n\r\n" + body, seen=seen) as place:
+        caller = Caller(Endpoint(instance="i", secret="s", port=place.port))
+        caller.confirm = AsyncMock(return_value=True)
+        with pytest.raises(Conflict) as caught:
+            await asyncio.wait_for(caller.request("POST", "/undo", PriceView), 5)
+    assert (caught.value.code, caller.confirm.call_count) == ("needs_confirmation", 1)
+    assert [b"X-Tollkeeper-Accept: yes\r\n" in head for head in seen] == [False, True]
 
 
 @pytest.mark.parametrize(
