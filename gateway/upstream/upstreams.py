@@ -46,8 +46,6 @@ class Upstreams:
         self.redaction = Redaction(self._environ)
         self._pools: dict[ChannelId, list[Pool]] = {}
         """One pool for each channel, or for each of its keys."""
-        self._retired: list[Pool] = []
-        """Pools of channels that were changed or removed. They are closed when their last call has ended."""
         self.share: Callable[[], AbstractContextManager[Memory]] = lambda: nullcontext(UnlimitedMemory())
         """Returns a share of the memory for answers, for a list of models or the answer to a test call."""
         self.dates: dict[ChannelId, str] = {}
@@ -59,11 +57,6 @@ class Upstreams:
         """Send a request, and return the reply once its head has arrived. Raises AttemptFailed."""
         if channel.dialect is Dialect.MOCK:
             return await self._mock.answer(channel, prepared)
-        if self._retired:
-            idle = [pool for pool in self._retired if not pool.busy]
-            self._retired = [pool for pool in self._retired if pool.busy]
-            for pool in idle:
-                await pool.close()
         pools = self._pools.get(channel.id)
         pool = pools[0] if pools and pools[0].channel is channel else self._pool_for(channel)
         return await pool.send("POST", prepared, pool.head_s[stream])
@@ -116,17 +109,16 @@ class Upstreams:
 
     def forget(self, channel_id: ChannelId) -> None:
         """Forget a channel that was changed or removed. Running calls continue, new ones open new connections."""
-        self._retired += self._pools.pop(channel_id, ())
+        for pool in self._pools.pop(channel_id, ()):
+            pool.retire()
         self.dates.pop(channel_id, None)
         self.unnamed.pop(channel_id, None)
 
     async def close(self) -> None:
         """Close all connections, even those on which answers are arriving."""
-        for pools in [*self._pools.values(), self._retired]:
-            for pool in pools:
-                await pool.close()
+        for pool in list(self._open_connections.pools):
+            await pool.close()
         self._pools.clear()
-        self._retired.clear()
 
     @contextmanager
     def _memory_for(self, channel: Channel, reply: Reply, subject: str) -> Iterator[Memory]:

@@ -13,7 +13,7 @@ from gateway.domain.call import Outcome
 from gateway.domain.channel import Dialect, Overrides
 from gateway.domain.errors import BadRequest, NotFound, Unavailable, UpstreamError
 from gateway.inbound.api import LARGE, HttpRequest, InboundApi, InboundRequest, is_large, parse_large
-from gateway.upstream.http.connection import RequestHeads
+from gateway.upstream.http.connection import request_head
 from gateway.upstream.http.dial import target_of
 from tests.core.ends import FakeReply, error_body, event, says, whole
 from tests.core.rig import Rig, until
@@ -86,7 +86,7 @@ async def test_a_large_body_is_sent_whole_with_its_length(up: Rig, shape: str, o
     body = BODIES[shape] if overrides is None else BODIES[shape].replace(b"\\ud800", b"\\ufffd")  # when it is edited
     sent, wanted = json.loads(prepared.body), json.loads(body)
     assert sent == (wanted if overrides is None else {**wanted, "temperature": 0.5})
-    head = RequestHeads({}).head("POST", target_of(prepared.url), prepared)
+    head = request_head("POST", target_of(prepared.url), b"", prepared.body)
     assert f"Content-Length: {len(prepared.body)}\r\n".encode() in head
     assert (up.record.status, up.record.input) == (200, 9)
 

@@ -12,7 +12,7 @@ from gateway.upstream.http.pool import Pool
 from gateway.upstream.http.reply import HttpReply
 from gateway.upstream.upstreams import Upstreams
 from tests.fakes.provider import Provider
-from tests.fakes.replies import reply, silence
+from tests.fakes.replies import in_steps, reply, silence
 from tests.upstream.makers import channel
 
 ASKED = b'{"model":"m"}'
@@ -81,6 +81,17 @@ async def test_a_forgotten_channel_gives_its_connections_back(upstreams: Upstrea
     await (await _send(upstreams, up)).read(10_000, UnlimitedMemory())
     await provider.exchanges[0].left()
     assert not provider.exchanges[1].gone.is_set()
+
+
+async def test_a_forgotten_channel_finishes_its_calls_and_then_closes_their_connections(
+    upstreams: Upstreams, provider: Provider
+) -> None:
+    up = channel(provider.base_url)
+    provider.on("m", in_steps(b'{"id":', b'"x"}'))
+    answer = await _send(upstreams, up)
+    upstreams.forget(up.id)
+    assert await answer.read(10_000, UnlimitedMemory()) == b'{"id":"x"}'
+    await provider.exchanges[0].left()
 
 
 async def test_a_change_that_is_none_for_the_connection_keeps_it(upstreams: Upstreams, provider: Provider) -> None:

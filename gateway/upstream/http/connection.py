@@ -12,37 +12,26 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import cast
 
-from gateway.domain.order import PreparedRequest
 from gateway.upstream.http.dial import Target, error_text
 from gateway.upstream.http.parser import ConnectionBroken, Parser, WireAnswer
 
 
-class RequestHeads:
-    """Writes the request heads of one channel, with its own headers in them."""
+def header_lines(own: Mapping[str, str], added: tuple[tuple[str, str], ...]) -> bytes:
+    """Returns the lines of a channel's own headers and those of a request, which replace them. Raises ValueError for a
+    header that cannot be sent, without its value.
+    """
+    headers = {**own, **dict(added)}
+    for name, value in headers.items():
+        line = name + value
+        if "\r" in line or "\n" in line or "\0" in line or not line.isascii():
+            raise ValueError(f"the header '{name}' of the channel, or its key, has characters that cannot be sent")
+    return "".join(f"{name}: {value}\r\n" for name, value in headers.items()).encode()
 
-    def __init__(self, headers: Mapping[str, str]) -> None:
-        self._headers = dict(headers)
-        self._written: dict[tuple[tuple[str, str], ...], bytes] = {}
-        """The lines of each set of headers, which are few."""
 
-    def head(self, method: str, target: Target, prepared: PreparedRequest) -> bytes:
-        """Returns the head of a request. Raises ValueError for a header that cannot be sent, without its value."""
-        key = tuple(prepared.headers.items())
-        lines = self._written.get(key)
-        if lines is None:
-            if len(self._written) >= 64:
-                self._written.clear()
-            headers = {**self._headers, **prepared.headers}
-            for name, value in headers.items():
-                line = name + value
-                if "\r" in line or "\n" in line or "\0" in line or not line.isascii():
-                    raise ValueError(
-                        f"the header '{name}' of the channel, or its key, has characters that cannot be sent"
-                    )
-            lines = self._written[key] = "".join(f"{name}: {value}\r\n" for name, value in headers.items()).encode()
-        size = len(prepared.body)
-        length = b"Content-Length: %d\r\n" % size if size or method == "POST" else b""
-        return b"%b %b\r\n%b%b\r\n" % (method.encode(), target.line, lines, length)
+def request_head(method: str, target: Target, lines: bytes, body: bytes) -> bytes:
+    """Returns the head of a request with these lines of headers."""
+    length = b"Content-Length: %d\r\n" % len(body) if body or method == "POST" else b""
+    return b"%b %b\r\n%b%b\r\n" % (method.encode(), target.line, lines, length)
 
 
 PIECE_SIZE = 256 * 1024

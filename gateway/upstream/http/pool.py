@@ -10,7 +10,7 @@ import asyncio
 import errno
 import logging
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from time import monotonic
 from weakref import WeakSet
 
@@ -20,7 +20,7 @@ from gateway.domain.failure import AttemptFailed, Failure
 from gateway.domain.order import PreparedRequest
 from gateway.domain.urls import Proxy
 from gateway.upstream import failures
-from gateway.upstream.http.connection import READ_SIZE, RequestHeads, UpstreamConnection
+from gateway.upstream.http.connection import READ_SIZE, UpstreamConnection, header_lines, request_head
 from gateway.upstream.http.dial import Dialer, Target, error_text, is_lasting, target_of
 from gateway.upstream.http.parser import ConnectionBroken, WireAnswer
 from gateway.upstream.http.reply import HttpReply
@@ -75,7 +75,8 @@ class Pool:
         total: OpenConnections | None = None,
     ) -> None:
         self.channel = channel
-        self._heads = RequestHeads(headers)
+        self._header_lines = lru_cache(maxsize=64)(partial(header_lines, headers))
+        """Returns the lines of a request's headers, of which there are few sets."""
         self._dialer = Dialer(proxy)
         self._total = total or OpenConnections()
         self._total.pools.add(self)
@@ -83,18 +84,29 @@ class Pool:
         self._idle: list[UpstreamConnection] = []
         """Idle connections. The one that became idle last is used first."""
         self._sweeping: asyncio.TimerHandle | None = None
+        self._retired = False
+        """Whether connections are closed once they are idle."""
         self._closed = False
         self._buffer = memoryview(bytearray(READ_SIZE))
         self._loop = asyncio.get_running_loop()
         self.head_s = {stream: channel.timeouts.head_s(stream=stream) for stream in (False, True)}
         """The seconds that the head of an answer may take, by whether it is streamed."""
-        self.busy = 0
-        """The number of answers in progress."""
+
+    @property
+    def busy(self) -> int:
+        """Returns the number of connections that serve a call."""
+        return len(self._open) - len(self._idle)
 
     def can_serve(self, channel: Channel) -> bool:
         """Returns whether these connections can be used for a channel as it is now."""
         own = self.channel
         return own is channel or all(getattr(own, name) == getattr(channel, name) for name in _USED_FIELDS)
+
+    def retire(self) -> None:
+        """Close each connection as soon as it is idle, because the channel was changed or removed."""
+        self._retired = True
+        for connection in list(self._idle):
+            connection.abort()
 
     async def close(self) -> None:
         """Close all connections, even if they are in use."""
@@ -119,32 +131,23 @@ class Pool:
 
     async def send(self, method: str, prepared: PreparedRequest, head_s: float) -> HttpReply:
         """Send a request. Returns the answer once its head has arrived. Raises AttemptFailed."""
-        began = self._loop.time()
-        self.busy += 1
+        began, target = self._loop.time(), target_of(prepared.url)
         try:
-            target = target_of(prepared.url)
+            head = request_head(method, target, self._header_lines(tuple(prepared.headers.items())), prepared.body)
+        except ValueError as exc:
+            raise AttemptFailed(failures.unreachable(self.channel, str(exc), sent=False)) from exc
+        connection = self._take_idle()
+        while True:
+            if connection is None:
+                connection = await self._dial(target)
             try:
-                head = self._heads.head(method, target, prepared)
-            except ValueError as exc:
-                raise AttemptFailed(failures.unreachable(self.channel, str(exc), sent=False)) from exc
-            connection = self._take_idle()
-            while True:
-                if connection is None:
-                    connection = await self._dial(target)
-                try:
-                    answer = await self._exchange(connection, head, prepared.body, head_s)
-                except ConnectionBroken as exc:
-                    if not connection.may_be_stale or exc.answer_started:
-                        raise AttemptFailed(_exchange_failure(self.channel, exc)) from exc
-                    connection = None
-                else:
-                    return HttpReply(self.channel, answer, began, self._end_call)
-        except BaseException:
-            self._end_call()
-            raise
-
-    def _end_call(self) -> None:
-        self.busy -= 1
+                answer = await self._exchange(connection, head, prepared.body, head_s)
+            except ConnectionBroken as exc:
+                if not connection.may_be_stale or exc.answer_started:
+                    raise AttemptFailed(_exchange_failure(self.channel, exc)) from exc
+                connection = None
+            else:
+                return HttpReply(self.channel, answer, began)
 
     async def _exchange(self, connection: UpstreamConnection, head: bytes, body: bytes, head_s: float) -> WireAnswer:
         answer = connection.send(head, body, soon=self.busy > 1)
@@ -195,8 +198,6 @@ class Pool:
 
     async def _connect(self, target: Target) -> UpstreamConnection:
         """Open a connection and add it to the pool. Raises OSError and Unavailable."""
-        if self._closed:
-            raise OSError(None, "the channel's connections were closed")
         make = partial(UpstreamConnection, self._add_idle, self._forget, self._buffer)
         closed_another, began = self._total.add(), self._loop.time()
         try:
@@ -207,19 +208,18 @@ class Pool:
             self._total.count -= 1
             raise
         connection.closing_s = min(max(connection.closing_s, self._loop.time() - began), 1.0)
-        self._add(connection)
-        return connection
-
-    def _add(self, connection: UpstreamConnection) -> None:
-        """Add a new connection, unless it is lost by now, or the pool was closed."""
         self._open.add(connection)
-        if not connection.alive:
+        if not connection.alive:  # it is lost by now
             self._forget(connection)
         elif self._closed:
             connection.abort()
+        return connection
 
     def _add_idle(self, connection: UpstreamConnection) -> None:
         """Keep a connection for other calls. The connection calls it when it has served one."""
+        if self._retired:
+            connection.abort()
+            return
         connection.idle_since = monotonic()
         self._idle.append(connection)
         if self._sweeping is None:

@@ -8,7 +8,7 @@ the idle deadline, but not for ever. Fragments of an event that is never complet
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from io import BytesIO
 
 from gateway.domain.call import FailureKind
@@ -32,13 +32,9 @@ LINGER_S = 0.5
 class HttpReply:
     """An answer whose head has arrived. Implements ``adapter.Reply``."""
 
-    def __init__(self, channel: Channel, answer: WireAnswer, began: float, on_end: Callable[[], None]) -> None:
-        """``began``: the loop's time of the request. ``on_end`` is called once, when the reply ends. Raises
-        AttemptFailed for a compression that was not requested.
-        """
+    def __init__(self, channel: Channel, answer: WireAnswer, began: float) -> None:
+        """``began``: the loop's time of the request. Raises AttemptFailed for a compression that was not requested."""
         self.channel = channel
-        self._on_end = on_end
-        self._ended = False
         self.answer = answer
         self._began = began
         self.status = answer.status
@@ -57,7 +53,6 @@ class HttpReply:
         if self.answer.complete and self._inflater is None:  # most bodies arrive together with the head
             data = self.answer.read_nowait()
             if len(data) <= limit and memory.take(len(data)):
-                self._end()
                 return data
         gathered, loop = BytesIO(), asyncio.get_running_loop()
         seconds = self.channel.timeouts.total
@@ -101,22 +96,16 @@ class HttpReply:
     def expire(self, deadline: str, seconds: float) -> None:
         """End the reply because a deadline has passed, and raise an error in its reader that names the deadline."""
         self.answer.fail(AttemptFailed(failures.too_slow(self.channel, deadline, seconds, sent=True)))
-        self._end()
+        self.answer.disarm()
 
     def release(self) -> None:
-        self._end()
+        self.answer.disarm()
         if not self.answer.complete:
             self.answer.discard(LINGER_S)
 
     def abort(self) -> None:
-        self.answer.abort()
-        self._end()
-
-    def _end(self) -> None:
         self.answer.disarm()
-        if not self._ended:
-            self._ended = True
-            self._on_end()
+        self.answer.abort()
 
 
 class Incoming:
