@@ -181,7 +181,7 @@ def _hold_for(call: Call, model: ModelNeed, need: CallNeed, books: MoneyBooks) -
     except QuotaExceeded as error:
         nanos = need.nanos if error.left_nanos is None else error.left_nanos
         tokens = need.input + need.output if error.left_tokens is None else error.left_tokens
-        limit = affordable_output(need, nanos, tokens, model.price, group.multiplier)
+        limit = affordable_output(need, nanos, tokens, model.prices, group.multiplier)
         error.affordable_output = limit or 0
         if limit and context.request.choices == 1 and _can_limit(call, model.effects, limit):
             error.message += f"; or send it with an output limit of at most {count_text(limit, 'token')}"
@@ -206,16 +206,16 @@ def needs_by_model(call: Call, entry: ModelEntry, recall: Recall = lambda _: 0) 
 def _need_at(call: Call, model: ModelEntry, recall: Recall) -> ModelNeed:
     context, effects = call.context, model.effects
     multiplier, hold = context.group.multiplier, context.token.hold_output
-    price = context.catalog.prices_at(effects.prices, context.origin.ts)
+    prices = context.catalog.prices_at(effects.prices, context.origin.ts)
 
     def prices_of(name: str) -> list[Price]:
-        """Returns the prices of another model at these channels, or the requested model's where it has none."""
+        """Returns the prices of another model at these channels, and the requested model's if one lacks it."""
         registry, ts = context.catalog.registry, context.origin.ts
-        prices = [upstream_model_price(channel, name, registry, ts) or price for channel, _ in effects.offers]
-        return [other for other in prices if other is not None]
+        others = [upstream_model_price(channel, name, registry, ts) for channel, _ in effects.offers]
+        return [*filter(None, others), *(prices if None in others else ())]
 
-    need = need_of(context.request, effects, price, multiplier, recall, hold_output=hold, prices_of=prices_of)
-    return ModelNeed(model.name, need, price, effects)
+    need = need_of(context.request, effects, prices, multiplier, recall, hold_output=hold, prices_of=prices_of)
+    return ModelNeed(model.name, need, prices, effects)
 
 
 def entry_for(call: Call) -> ModelEntry:

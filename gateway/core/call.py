@@ -157,7 +157,7 @@ class Call:
         attempt.route, attempt.route_reason = route, reason
         model, price = route.served.name, route.served.price
         if price is not None and price.rules:
-            price = self.context.catalog.prices_at((price,), self.context.origin.ts)
+            (price,) = self.context.catalog.prices_at((price,), self.context.origin.ts)
         attempt.price = price
         self.running = msgspec.structs.replace(
             self.running,

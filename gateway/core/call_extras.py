@@ -23,10 +23,12 @@ _CLIENT_TOOLS = frozenset({"function", "custom"})
 """The types of tools that the client itself runs."""
 
 
-def call_extras(request: InboundRequest, offers: Iterable[tuple[Channel, ServedModel]], price: Price) -> CallExtras:
+def call_extras(
+    request: InboundRequest, offers: Iterable[tuple[Channel, ServedModel]], prices: Sequence[Price]
+) -> CallExtras:
     """Returns what a call may be billed for in addition to text, given its request and its channels' parameters."""
     media = request.media is not NO_MEDIA or request.remote_input
-    cached_12h = LONGEST_WRITE in price.extras and _may_cache_for_12h(request)
+    cached_12h = any(LONGEST_WRITE in price.extras for price in prices) and _may_cache_for_12h(request)
     variants: dict[str, None] = {}
     searches = _searches(request.fields)
     for channel, served in offers:

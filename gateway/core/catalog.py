@@ -49,7 +49,7 @@ class Catalog:
         """The price of each model: the owner's, else its first priced channel's."""
         self.price = self.prices.get
         self.prices_at = PricesNow().at
-        """Returns the price for calls that begin at a moment, from prices of this catalog."""
+        """Returns the prices for calls that begin at a moment, from prices of this catalog."""
         self._groups: dict[str, GroupModels] = {}
         """The models by group, filled on demand."""
         self._visible: dict[tuple[str, tuple[str, ...]], VisibleModels] = {}

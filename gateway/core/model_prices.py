@@ -8,11 +8,11 @@ lists; zero at a local server; any other price of the model's name, such as the 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from operator import attrgetter
 
 import msgspec
 
 from gateway.domain.channel import Channel, ServedModel
-from gateway.domain.cost import highest_price
 from gateway.domain.group import Group
 from gateway.domain.price import Price, in_force, is_set_by_owner, multiply
 from gateway.domain.registry import Registry
@@ -96,17 +96,17 @@ class PricesNow:
     """Caches the prices in force of one configuration for a minute each: no rule begins or ends within one."""
 
     def __init__(self) -> None:
-        self._cached: dict[tuple[int, ...], tuple[int, Price]] = {}
-        """The minute and the price, by the identities of the prices, which live as long as the configuration."""
+        self._cached: dict[tuple[int, ...], tuple[int, Sequence[Price]]] = {}
+        """The minute and the prices, by the identities of the prices, which live as long as the configuration."""
 
-    def at(self, prices: Sequence[Price], moment: Millis) -> Price | None:
-        """Returns the price for calls that begin then, with the highest amounts of several; None if none is known."""
-        if not prices or (len(prices) == 1 and not prices[0].rules):
-            return prices[0] if prices else None
+    def at(self, prices: Sequence[Price], moment: Millis) -> Sequence[Price]:
+        """Returns the prices for calls that begin then."""
+        if not any(map(attrgetter("rules"), prices)):
+            return prices
         key, minute = tuple(map(id, prices)), moment // 60_000
         cached = self._cached.get(key)
         if cached is None or cached[0] != minute:
-            cached = self._cached[key] = minute, highest_price([in_force(price, moment) for price in prices])
+            cached = self._cached[key] = minute, [in_force(price, moment) for price in prices]
         return cached[1]
 
 

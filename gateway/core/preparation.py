@@ -143,13 +143,14 @@ class Preparer:
         """Returns how many output tokens the hold pays for at this model; None if it pays for all that are needed."""
         context, price = call.context, call.attempt.price
         multiplier, token = context.group.multiplier, context.token
-        budget = affordable_output(call.need, call.held, call.held_tokens, price, multiplier)
+        prices = [] if price is None else [price]
+        budget = affordable_output(call.need, call.held, call.held_tokens, prices, multiplier)
         entry = context.catalog.visible(token).get(context.request.model)
         if budget is None or entry is None or not entry.fallbacks:
             return budget
         # the hold is for the most expensive of several models: this one may need less
         model = next((fallback for fallback in entry.fallbacks if fallback.name == route.served.name), entry)
-        work = partial(need_of, context.request, model.effects, price, multiplier, hold_output=token.hold_output)
+        work = partial(need_of, context.request, model.effects, prices, multiplier, hold_output=token.hold_output)
         need = await self.run(call, work)
         return None if budget >= need.output and not need.owner_limit else budget
 

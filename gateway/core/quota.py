@@ -77,7 +77,8 @@ class ModelNeed(msgspec.Struct, frozen=True, gc=False):
 
     model: str
     need: CallNeed
-    price: Price | None
+    prices: Sequence[Price]
+    """The prices of its channels; empty if it has none."""
     effects: ChannelEffects
 
 
@@ -91,7 +92,7 @@ Recall = Callable[[Mapping[str, msgspec.Raw]], int]
 def need_of(
     request: InboundRequest,
     effects: ChannelEffects,
-    price: Price | None,
+    prices: Sequence[Price],
     multiplier: int,
     recall: Recall = lambda _: 0,
     *,
@@ -105,16 +106,18 @@ def need_of(
     tokens = _input_need(request, effects, recall)
     output = effects.output_need(request)
     extras = PLAIN
-    if price is not None and (price.extras or price.rules):
-        extras = call_extras(request, effects.offers, price)
+    for price in prices:
+        if price.extras or price.rules:
+            extras = call_extras(request, effects.offers, prices)
+            break
     if "tools" in request.fields or "fallbacks" in request.fields:  # they may name models that are billed as well
         context = tokens + output.total
         advice = other_models_cost(request.fields, context, output.total, prices_of, extras.variants)
         extras = msgspec.structs.replace(extras, advisor_cost=advice) if advice else extras
     if not hold_output:
-        return _priced_need(tokens, output, price, multiplier, extras)
+        return _priced_need(tokens, output, prices, multiplier, extras)
     limited = _limit_to_hold(output, hold_output, request.choices, effects)
-    need = _priced_need(tokens, limited, price, multiplier, extras)
+    need = _priced_need(tokens, limited, prices, multiplier, extras)
     return need if need.capped or not need.output else msgspec.structs.replace(need, owner_limit=True)
 
 
@@ -133,17 +136,27 @@ def _input_need(request: InboundRequest, effects: ChannelEffects, recall: Recall
     return tokens
 
 
-def _priced_need(tokens: int, output: OutputNeed, price: Price | None, multiplier: int, extras: CallExtras) -> CallNeed:
+def _priced_need(
+    tokens: int, output: OutputNeed, prices: Sequence[Price], multiplier: int, extras: CallExtras
+) -> CallNeed:
     capped, minimum, total = output
-    if price is None or not multiplier or (not price.input and price.free and not extras.advisor_cost):
-        nothing = Nanos(0)
-        return CallNeed(
-            input=tokens, capped=capped, minimum=minimum, output=total, nanos=nothing, min_nanos=nothing, free=True
-        )
-    nanos = highest_cost(price, tokens, total, multiplier, extras)
-    min_nanos = nanos if minimum == total else highest_cost(price, tokens, minimum, multiplier, extras)
+    nanos = min_nanos = Nanos(0)
+    is_free = True
+    for price in prices if multiplier else ():
+        if price.input or extras.advisor_cost or not price.free:
+            is_free = False
+            nanos = max(nanos, highest_cost(price, tokens, total, multiplier, extras))
+            if minimum != total:
+                min_nanos = max(min_nanos, highest_cost(price, tokens, minimum, multiplier, extras))
     return CallNeed(
-        input=tokens, capped=capped, minimum=minimum, output=total, nanos=nanos, min_nanos=min_nanos, extras=extras
+        input=tokens,
+        capped=capped,
+        minimum=minimum,
+        output=total,
+        nanos=nanos,
+        min_nanos=nanos if minimum == total else min_nanos,
+        free=is_free,
+        extras=extras,
     )
 
 
@@ -161,17 +174,17 @@ def _limit_to_hold(output: OutputNeed, hold_output: int, choices: int, effects: 
 
 
 def affordable_output(
-    need: CallNeed, held_nanos: int, held_tokens: int, price: Price | None, multiplier: int
+    need: CallNeed, held_nanos: int, held_tokens: int, prices: Sequence[Price], multiplier: int
 ) -> int | None:
-    """Returns the output tokens that a hold pays for at a model of this price; None for all that the call may need."""
+    """Returns the output tokens that a hold pays for at any of these prices; None for all that the call may need."""
     if held_nanos >= need.nanos and held_tokens >= need.input + need.output and not need.owner_limit:
         return None
     limit = max(0, min(need.output, held_tokens - need.input))
-    if price is None or price.free or not multiplier:
+    if not multiplier or all(price.free for price in prices):
         return limit
 
     def cost_with(output: int) -> Nanos:
-        return highest_cost(price, need.input, output, multiplier, need.extras)
+        return max(highest_cost(price, need.input, output, multiplier, need.extras) for price in prices)
 
     return max(0, bisect_right(range(limit + 1), held_nanos, key=cost_with) - 1)
 
@@ -204,7 +217,7 @@ def _need_with_input(model: ModelNeed, tokens: int, multiplier: int) -> CallNeed
     if need.input == tokens:
         return need
     output = OutputNeed(need.capped, need.minimum, need.output)
-    return _priced_need(tokens, output, model.price, multiplier, need.extras)
+    return _priced_need(tokens, output, model.prices, multiplier, need.extras)
 
 
 class MoneyBooks(Protocol):

@@ -5,13 +5,13 @@ the upstream reports another cost, the price is wrong or outdated.
 """
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Final
 
 import msgspec
 
 from gateway.domain.call import Record
-from gateway.domain.price import REASONING, WHOLES, Price, Rates, Tier, as_rule, rates, variant_price
+from gateway.domain.price import REASONING, WHOLES, Price, Rates, Tier, variant_price
 from gateway.domain.units import DOLLAR, MILLION, Nanos
 from gateway.domain.usage import (
     CACHED_PARTS,
@@ -46,39 +46,6 @@ class CallExtras(msgspec.Struct, frozen=True, gc=False):
 
 
 PLAIN = CallExtras()
-
-
-def highest_price(prices: Sequence[Price]) -> Price:
-    """Returns a price with the highest amounts of several prices in force. No call costs more at any of them."""
-    if len(prices) == 1:
-        return prices[0]
-    starts = sorted({tier.above for price in prices for tier in price.tiers})
-    names = dict.fromkeys(rule.variant for price in prices for rule in price.rules)
-    rules = []
-    for name in names:
-        variants = [msgspec.structs.replace(variant_price(price, name) or price, rules=()) for price in prices]
-        rules.append(as_rule(highest_price(variants), variant=name))
-    return msgspec.structs.replace(
-        prices[0],
-        **_highest_amounts(prices, 0),
-        per_call=max(price.per_call for price in prices),
-        tiers=tuple(Tier(above=above, **_highest_amounts(prices, above + 1)) for above in starts),
-        rules=tuple(rules),
-    )
-
-
-def _highest_amounts(prices: Sequence[Price], tokens: int) -> dict[str, Any]:
-    """Returns the amounts of a price that are the highest of all these at this input length."""
-    all_rates = [rates(price, tokens, MILLION) for price in prices]
-    names = dict.fromkeys(name for rate in all_rates for name in rate.extras or ())
-    return {
-        "input": Nanos(max(rate.input for rate in all_rates)),
-        "output": Nanos(max(rate.output for rate in all_rates)),
-        "cached_input": Nanos(max(rate.cached_input for rate in all_rates)),
-        "cache_write": Nanos(max(rate.cache_write for rate in all_rates)),
-        "cache_write_long": Nanos(max(rate.long_write for rate in all_rates)),
-        "extras": {name: Nanos(max(rate.part(name) for rate in all_rates)) for name in names},
-    }
 
 
 def highest_cost(

@@ -5,6 +5,7 @@ Long: one promise about money, against every way in which a request may grow or 
 
 import asyncio
 import time
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -33,10 +34,10 @@ OPUS = ServedModel(name="m", upstream="claude-opus-5-5")
 OLD_OPUS = ServedModel(name="m", upstream="claude-3-opus")
 
 
-def needed(*offers: tuple[Channel, ServedModel], price: Price | None = kit.PRICE, **fields: Any) -> CallNeed:
+def needed(*offers: tuple[Channel, ServedModel], prices: Sequence[Price] = (kit.PRICE,), **fields: Any) -> CallNeed:
     """What a call needs at these channels, or at one of OpenAI's dialect."""
     found = offers or (edited(),)
-    return need_of(kit.ask(**fields), effects_of(found), price, MILLION)
+    return need_of(kit.ask(**fields), effects_of(found), prices, MILLION)
 
 
 def output(*offers: tuple[Channel, ServedModel], **fields: Any) -> tuple[int, int]:
@@ -266,7 +267,7 @@ def test_a_request_with_no_end_of_caps_is_refused() -> None:
     with pytest.raises(BadRequest, match="more than 10000 different names"):
         needed(options={f"max_tokens_{n}": n for n in range(10_001)})
     with pytest.raises(BadRequest, match="more than 10000 different names"):
-        needed(price=None, metadata={f"x{n}": n for n in range(10_001)})
+        needed(prices=(), metadata={f"x{n}": n for n in range(10_001)})
 
 
 def test_names_and_texts_made_of_words_for_limits_take_no_time() -> None:

@@ -35,7 +35,7 @@ PICTURE = {"role": "user", "content": [{"type": "image_url", "image_url": {"url"
 
 def held(at: Channel, name: str = "m", **fields: Any) -> Nanos:
     """What a call of a million tokens each way holds."""
-    extras = call_extras(ask(**fields), [(at, ServedModel(name="m", upstream=name))], PRICE)
+    extras = call_extras(ask(**fields), [(at, ServedModel(name="m", upstream=name))], [PRICE])
     return highest_cost(PRICE, MILLION, MILLION, MILLION, extras)
 
 
@@ -105,7 +105,7 @@ def test_a_service_tier_that_a_translation_leaves_out_rules_nothing_out(
     )
     body = msgspec.json.encode({"model": "m", "service_tier": tier, **said})
     request = api.parse(HttpRequest(body=body, target="/", headers={}))
-    extras = call_extras(request, [(channel(preset=preset), ServedModel(name="m"))], PRICE)
+    extras = call_extras(request, [(channel(preset=preset), ServedModel(name="m"))], [PRICE])
     assert highest_cost(PRICE, MILLION, MILLION, MILLION, extras) == dollars * DOLLAR
 
 
@@ -182,14 +182,14 @@ def test_writes_to_a_cache_for_12_hours_are_held_for_where_they_are_asked_for(
         cache_write=Nanos(5 * DOLLAR),
         extras={"cache_write_12h": Nanos(10 * DOLLAR)},
     )
-    extras = call_extras(ask(**sent), [(channel(overrides=overrides), ServedModel(name="m"))], price)
+    extras = call_extras(ask(**sent), [(channel(overrides=overrides), ServedModel(name="m"))], [price])
     assert highest_cost(price, MILLION, 0, MILLION, extras) == dollars * DOLLAR
 
 
 def test_an_escaped_time_to_live_is_seen() -> None:
     request = msgspec.structs.replace(ask(), body=b'{"prompt_cache_options":{"ttl":"\\u0031\\u0032h"}}')
     price = Price(model="m", input=Nanos(0), output=Nanos(0), extras={"cache_write_12h": Nanos(DOLLAR)})
-    assert call_extras(request, [], price).cached_12h
+    assert call_extras(request, [], [price]).cached_12h
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,12 @@ from msgspec.structs import replace
 
 from gateway.core.catalog import Catalog
 from gateway.core.model_prices import PricesNow, channel_price, prices_by_model, set_by_owner
+from gateway.core.quota import need_of
 from gateway.domain.channel import ServedModel
 from gateway.domain.group import Fallback, Group
 from gateway.domain.price import Price, PriceRule
 from gateway.domain.settings import Settings
-from gateway.domain.units import DOLLAR, Millis, Nanos
+from gateway.domain.units import DOLLAR, MILLION, Millis, Nanos
 from tests.core import kit
 from tests.core.kit import catalog, channel, registry
 
@@ -54,7 +55,6 @@ def test_a_local_server_is_known_by_its_port_on_this_machine(url: str, free: boo
 
 
 def test_the_hold_is_for_the_most_expensive_of_several_channels() -> None:
-    """Input at one of them, output at the other."""
     one = Price(model="m", input=Nanos(DOLLAR), output=Nanos(9 * DOLLAR))
     other = Price(model="m", input=Nanos(2 * DOLLAR), output=Nanos(3 * DOLLAR))
     channels = [
@@ -63,9 +63,10 @@ def test_the_hold_is_for_the_most_expensive_of_several_channels() -> None:
     ]
     catalog = Catalog(kit.registry(*channels, prices=()))
     entry = catalog.group_models("home")["m"]
-    found = catalog.prices_at(entry.effects.prices, Millis(0))
-    assert found is not None
-    assert (found.input, found.output) == (2 * DOLLAR, 9 * DOLLAR)
+    prices = catalog.prices_at(entry.effects.prices, Millis(0))
+    for cap, nanos in ((16, 100 * 2_000 + 16 * 3_000), (500, 100 * 1_000 + 500 * 9_000)):
+        request = replace(kit.ask(max_tokens=cap), input_bound=100)
+        assert need_of(request, entry.effects, prices, MILLION).nanos == nanos
     assert {route.channel.name: route.served.price for route in entry.routes} == {"a": one, "b": other}
 
 
@@ -85,9 +86,7 @@ def test_a_price_with_rules_is_found_out_once_a_minute() -> None:
     first = now.at((price,), Millis(59_999))
     assert first is now.at((price,), Millis(0))
     later = now.at((price,), Millis(60_000))
-    assert first is not None
-    assert later is not None
-    assert (first.input, later.input) == (1, 5)
+    assert [price.input for price in (*first, *later)] == [1, 5]
 
 
 LIST = "genai-prices 1"

@@ -83,7 +83,8 @@ def need(
 ) -> CallNeed:
     effects = effects_of([(kit.channel(), ServedModel(name="m"))])
     asked = msgspec.structs.replace(kit.ask(max_tokens=cap, n=choices), input_bound=input)
-    return need_of(asked, effects, price, multiplier, hold_output=hold_output)
+    prices = [] if price is None else [price]
+    return need_of(asked, effects, prices, multiplier, hold_output=hold_output)
 
 
 def refusal(purse: Purse, what: CallNeed, **budgets: Budget) -> QuotaExceeded:
@@ -159,7 +160,7 @@ def test_a_free_model_with_an_advisor_holds_what_the_advisor_may_cost() -> None:
     found = need_of(
         msgspec.structs.replace(kit.ask(max_tokens=50, tools=tools), input_bound=100),
         effects_of([(kit.channel(), ServedModel(name="m"))]),
-        free,
+        [free],
         MILLION,
         prices_of=lambda _: [PRICE],
     )
@@ -343,18 +344,18 @@ def test_what_is_held_of_a_cap_must_fit_whole(available: int, fits: bool) -> Non
 
 def test_a_cap_that_the_gateway_chooses_is_not_higher_than_what_the_owner_holds() -> None:
     effects = effects_of([(kit.channel(dialect=Dialect.ANTHROPIC), ServedModel(name="claude-opus-4-5"))])
-    what = need_of(kit.ask(), effects, PRICE, MILLION, hold_output=3000)
+    what = need_of(kit.ask(), effects, [PRICE], MILLION, hold_output=3000)
     plan = take(Purse(10**9), what)
     assert plan.tokens == what.input + 3000
-    assert affordable_output(what, plan.nanos, plan.tokens, PRICE, MILLION) == 3000
-    small = need_of(kit.ask(), effects, PRICE, MILLION, hold_output=10)
+    assert affordable_output(what, plan.nanos, plan.tokens, [PRICE], MILLION) == 3000
+    small = need_of(kit.ask(), effects, [PRICE], MILLION, hold_output=10)
     assert (small.output, small.minimum) == (MIN_OUTPUT, MIN_OUTPUT)
 
 
 def test_without_output_nothing_is_held_for_it() -> None:
     request = EMBEDDINGS.parse(HttpRequest(body=b'{"model":"m","input":"Hi"}', target="/", headers={}))
     effects = effects_of([(kit.channel(), ServedModel(name="m"))])
-    assert need_of(request, effects, PRICE, MILLION, hold_output=8000).output == 0
+    assert need_of(request, effects, [PRICE], MILLION, hold_output=8000).output == 0
 
 
 def test_each_request_needs_what_its_own_parameters_allow() -> None:

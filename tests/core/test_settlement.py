@@ -38,7 +38,7 @@ def call(prompt: str = "Say hello.", channel: Channel = UP, **fields: Any) -> Ca
     asked = kit.ask(messages=[{"role": "user", "content": prompt}], **fields)
     made = Call(CallContext(origin, asked, FakeClient(), kit.catalog(), kit.token(), Group(name="home")))
     made.begin_attempt(kit.route(channel.name), "")
-    made.need = need_of(asked, effects_of([(channel, channel.models[0])]), kit.PRICE, MILLION)
+    made.need = need_of(asked, effects_of([(channel, channel.models[0])]), [kit.PRICE], MILLION)
     return made
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from gateway.domain.cost import CallExtras, cost, counts_billed, highest_cost, highest_price
+from gateway.domain.cost import CallExtras, cost, counts_billed, highest_cost
 from gateway.domain.price import Price, PriceRule, Tier, in_force, rates
 from gateway.domain.units import DOLLAR, MILLION, Millis, Nanos
 from gateway.domain.usage import Usage, canonical
@@ -165,13 +165,3 @@ def test_a_receipt_adds_up_to_the_cost(price: Price, usage: Usage) -> None:
     micro = sum(count * rate * (MILLION if name in searches else 1) for count, name, rate in counts_billed(usage, at))
     assert cost(usage, at) == (micro + at.per_call * MILLION + MILLION // 2) // MILLION
     assert all(count > 0 for count, _, _ in counts_billed(usage, at))
-
-
-@given(st.lists(PRICES, min_size=1, max_size=3), USAGES, st.integers(0, 100))
-def test_no_call_costs_more_at_a_price_than_at_the_highest(prices: list[Price], usage: Usage, now: int) -> None:
-    forces = [in_force(price, Millis(now)) for price in prices]
-    searches = usage.parts.get("searches", 0) + usage.parts.get("file_searches", 0)
-    pictures = usage.parts.get("images", 0)
-    extras = CallExtras(True, True, searches, pictures, ("flex", "priority"))
-    most = highest_cost(highest_price(forces), usage.input, usage.output, MILLION, extras)
-    assert all(cost(usage, rates(price, usage.input, MILLION, usage.variant)) <= most for price in forces)
