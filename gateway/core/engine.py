@@ -99,8 +99,8 @@ class Engine:
         live.on_tick = self._on_tick
         bus.on_noteworthy = live.wake
         self.incident_watch = IncidentWatch(
-            incidents=Incidents(store.incidents.load()),
-            write=store.incidents.save,
+            incidents=Incidents(store.load_incidents()),
+            write=store.save_incidents,
             bus=bus,
             books=store.books,
             health=self.health,

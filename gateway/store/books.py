@@ -125,7 +125,6 @@ class Counters:
         """``backlog`` returns the records that are not in the log; while ``lock`` is held, no record moves there."""
         self._calls, self.backlog, self.lock = calls, backlog, lock
         self._spent: dict[Scope, dict[Span, Amounts]] = {}
-        self._last_used: dict[str, int] | None = None
         self.total: Amounts | None = None
         """The sum of all calls ever made, once ``grand_total`` has counted them."""
 
@@ -148,16 +147,12 @@ class Counters:
         return amounts
 
     def last_used(self, token: TokenId) -> Millis | None:
-        if self._last_used is None:
-            self._last_used = {}
-            with self.lock:
-                starts: list[tuple[str, int]] = [(record.token, int(record.ts)) for record in self.backlog()]
-                for segment in self._calls.log.segments:
-                    starts += segment.sums.last_used.items()
-            for token_id, start in starts:
-                self._last_used[token_id] = max(start, self._last_used.get(token_id, 0))
-        latest = self._last_used.get(token)
-        return None if latest is None else Millis(latest)
+        """Returns when the token's latest call began; None if it had none."""
+        with self.lock:
+            starts = [int(record.ts) for record in self.backlog() if record.token == token]
+            starts += [segment.sums.last_used.get(token, 0) for segment in self._calls.log.segments]
+        latest = max(starts, default=0)
+        return Millis(latest) if latest else None
 
     def replace(self, old: Record, new: Record) -> None:
         """Replace a call's record with a new one, and correct the totals by the difference."""
@@ -166,9 +161,6 @@ class Counters:
     def add(self, record: Record) -> None:
         """Count a call that has just ended and is in the log or in the backlog."""
         self._add(record, record.cost, record.input + record.output, record.outcome != Outcome.REFUSED)
-        last_used = self._last_used
-        if last_used is not None and record.ts > last_used.get(record.token, 0):
-            last_used[record.token] = record.ts
 
     def _add(self, record: Record, nanos: int, tokens: int, calls: int) -> None:
         if self.total is not None:

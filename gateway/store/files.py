@@ -9,7 +9,6 @@ import os
 import stat
 import sys
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -150,36 +149,24 @@ class ShortWrite(OSError):
         self.written = written
 
 
-def write_all(fd: int, data: bytes) -> None:
-    """Write all of the data at the file's position. Raises ShortWrite."""
-    _write_parts(data, lambda rest, _written: os.write(fd, rest))
+def write_all(fd: int, data: bytes, offset: int | None = None) -> None:
+    """Write all of the data at an offset, or at the file's position. Raises ShortWrite.
 
-
-def write_at(fd: int, data: bytes, offset: int) -> None:
-    """Write at an offset: one system call, unless the disk accepts only a part. Raises ShortWrite."""
-    if _HAS_PWRITE:
-        _write_parts(data, lambda rest, written: os.pwrite(fd, rest, offset + written))
-    else:
+    It takes one system call, unless the disk accepts only a part.
+    """
+    if offset is not None and not _HAS_PWRITE:
         os.lseek(fd, offset, os.SEEK_SET)
-        write_all(fd, data)
-
-
-def _write_parts(data: bytes, write: Callable[[bytes, int], int]) -> None:
-    """Call ``write`` with what is left of the data, and how much was written, until nothing is left."""
+        offset = None
     written = 0
-    try:
-        while written < len(data):
-            count = write(data[written:] if written else data, written)
-            if not count:
-                raise _full_disk_error()
-            written += count
-    except OSError as exc:
-        raise ShortWrite(exc, written) from exc
-
-
-def _full_disk_error() -> OSError:
-    """Returns the error of a full disk, which after a partial write may accept no bytes instead of raising one."""
-    return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    while written < len(data):
+        rest = data[written:] if written else data
+        try:
+            count = os.write(fd, rest) if offset is None else os.pwrite(fd, rest, offset + written)
+        except OSError as exc:
+            raise ShortWrite(exc, written) from exc
+        if not count:  # after a partial write a full disk may accept no bytes instead of raising an error
+            raise ShortWrite(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), written)
+        written += count
 
 
 def reason(exc: OSError) -> str:
@@ -193,6 +180,21 @@ def sync(fd: int) -> None:
         os.fdatasync(fd)
     else:
         os.fsync(fd)
+
+
+def identity(path: Path) -> tuple[int, int]:
+    """Returns what tells the file at the path from others; zeros if it was deleted or moved."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return 0, 0
+    return found.st_dev, found.st_ino
+
+
+def is_in_place(fd: int, path: Path) -> bool:
+    """Returns whether the open file is the one at the path."""
+    own = os.fstat(fd)
+    return (own.st_dev, own.st_ino) == identity(path)
 
 
 def sync_folder(path: Path) -> None:

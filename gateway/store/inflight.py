@@ -64,10 +64,12 @@ class Inflight:
         self._fd = files.open_file(path, _FLAGS | os.O_CREAT)
         self._size = os.fstat(self._fd).st_size
         self.compact()
+        self._has_identity = files.is_in_place(self._fd, path)
 
     @property
     def needs_compaction(self) -> bool:
-        return self._size > self._limit or self._stale
+        is_lost = self._has_identity and not files.is_in_place(self._fd, self.path)
+        return self._size > self._limit or self._stale or is_lost
 
     def begin(self, call: Running) -> None:
         """Write the state of a call before it starts, or a new state. Raises OSError; then nothing is written."""

@@ -70,7 +70,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Log:
-    """The call log in the folder ``usage``. Opening it repairs damage and reports that in ``notes``.
+    """The call log in the folder ``usage``. Opening it repairs and reports damage.
 
     Changes replace the tuple ``segments``, which is sorted oldest first. Raises OSError, StoreTooNew and StoreDamaged.
     """
@@ -83,17 +83,14 @@ class Log:
         now: Callable[[], int] = int,
         oldest: Callable[[int], int] = lambda _newest: 0,
         high_water: HighWater | None = None,
+        report: Callable[[str], None] = lambda _text: None,
     ) -> None:
         """``oldest`` returns the moment before which calls need not be kept, given when the newest sealed one began, in
-        milliseconds.
+        milliseconds. ``report`` is called with each repair, at once and later, from any thread.
         """
         self.folder, self._limit, self._oldest = folder, limit, oldest
         self._moment = now()
-        self._high_water = high_water
-        self.notes: list[str] = []
-        """What was repaired when the log was opened."""
-        self.report: Callable[[str], None] = self.notes.append
-        """Reports to the owner what happens to growing files."""
+        self._high_water, self.report = high_water, report
         self.damage: list[str] = []
         """The notes about calls whose cost may be missing from the sums."""
         self.lock = threading.Lock()
@@ -261,7 +258,7 @@ class Log:
             check_complete(self.ledger.path, self.segments)
         if self._high_water is not None and self._high_water.last > self.last:
             missing = missing_records(self.last + 1, self._high_water.last)
-            self.notes.append(
+            self.report(
                 f"{missing} from the end of {files.ordinary_path(self.folder)}: the newest call file was deleted or "
                 "truncated. The cost is missing from all sums. Restore the file from a backup if there is one"
             )
@@ -271,7 +268,7 @@ class Log:
         if self.ledger.damaged:
             copy = self.ledger.rebuild(self._moment)
             path = files.ordinary_path(self.ledger.path)
-            self.notes.append(f"{path} was damaged and has been rebuilt; the original is {copy.name}")
+            self.report(f"{path} was damaged and has been rebuilt; the original is {copy.name}")
         self._delete_old_files()
 
     def _open_segments(self) -> Iterator[Segment]:
@@ -287,7 +284,8 @@ class Log:
                 self._set_tail(Tail(segment))
             elif not segment.deleted:
                 segment, note = recheck_sealed(segment, self.ledger, self._moment)
-            self.notes += [note] if note else []
+            if note:
+                self.report(note)
             self.last = max(self.last, segment.last)
             yield segment
 

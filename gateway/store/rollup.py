@@ -213,10 +213,6 @@ class SealedSegment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         return _decode_totals(self.raw_totals[by])
 
 
-SegmentSums = Rollup | SealedSegment
-"""The sums of one segment, which may still grow."""
-
-
 def encode_sums(sums_by: Callable[[Dimension], Totals | Table]) -> dict[Dimension, msgspec.Raw]:
     """Returns the totals or tables of all dimensions, each encoded."""
     return {by: msgspec.Raw(msgspec.json.encode(sums_by(by))) for by in DIMENSIONS}

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
+from copy import copy
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -12,7 +13,7 @@ from gateway.domain.call import Record
 from gateway.domain.json_text import contains
 from gateway.store import files
 from gateway.store.line_format import TAIL, body_of, check_format, head, id_of, is_intact, pack, split_lines
-from gateway.store.rollup import Rollup, SealedSegment, SegmentSums, encode_sums
+from gateway.store.rollup import Rollup, SealedSegment, encode_sums
 
 HEAD = head("calls")
 EMPTY = HEAD + TAIL
@@ -43,7 +44,7 @@ class Segment:
 
     def __init__(self, path: Path, sealed: SealedSegment | None = None) -> None:
         self.path, self.name = path, path.name
-        self.sums: SegmentSums = sealed or Rollup()
+        self.sums: Rollup | SealedSegment = sealed or Rollup()
         self.deleted = False
         """Whether the file was deleted because of its age. Its sums remain."""
         self.incomplete = sealed is not None and sealed.remaining is not None
@@ -60,6 +61,12 @@ class Segment:
     @property
     def readable(self) -> bool:
         return self.count > 0 and not self.deleted
+
+    def copy(self) -> "Segment":
+        """Returns a copy, which calls that are added later do not change."""
+        copied = copy(self)
+        copied.sums = self.sums.copy() if isinstance(self.sums, Rollup) else self.sums
+        return copied
 
     def add_call(self, doc_id: int, call: Record) -> None:
         """Count one more call, whose line follows those counted so far."""

@@ -96,28 +96,6 @@ def _lock(fd: int) -> None:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-class IncidentFile:
-    """The file with the incidents, which keeps them across restarts. It is read once and written after each change.
-
-    It is not synced: a power cut loses the last seconds. A file that cannot be read counts as empty, because no money
-    is computed from incidents.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def load(self) -> list[Incident]:
-        """Returns the incidents, oldest first; none if the file is missing or damaged."""
-        with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError), files.open_to_read(self.path) as file:
-            return msgspec.json.decode(file.read(4 << 20), type=list[Incident])  # a larger file is not ours
-        return []
-
-    def save(self, incidents: Sequence[Incident]) -> None:
-        """Replace the file, if the disk allows it."""
-        with suppress(OSError):
-            files.replace(self.path, msgspec.json.format(msgspec.json.encode(incidents)) + b"\n", durable=False)
-
-
 class Store:
     """An open store, created by ``open``. Call ``close`` after use."""
 
@@ -130,7 +108,6 @@ class Store:
         self.on_note: Callable[[str], None] = lambda _text: None
         """Called with each later repair, from any thread."""
         self.entities: Entities
-        self.incidents: IncidentFile
         self.history: History
         self.folder: files.Folder
         self.calls: CallLog
@@ -166,6 +143,19 @@ class Store:
         except OSError as exc:
             raise StoreError(f"the last calls may not survive a power cut: {exc}") from exc
 
+    def load_incidents(self) -> list[Incident]:
+        """Returns the incidents, oldest first; none if their file is missing or damaged: they count no money."""
+        path = self._home / "incidents.json"
+        with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError), files.open_to_read(path) as file:
+            return msgspec.json.decode(file.read(4 << 20), type=list[Incident])  # a larger file is not ours
+        return []
+
+    def save_incidents(self, incidents: Sequence[Incident]) -> None:
+        """Write the incidents for the next start, if the disk allows it. A power cut loses the last seconds."""
+        data = msgspec.json.format(msgspec.json.encode(incidents)) + b"\n"
+        with suppress(OSError):
+            files.replace(self._home / "incidents.json", data, durable=False)
+
     def _open(self, now: Callable[[], Millis], *, sync_s: float, segment_bytes: int) -> None:
         """Open all parts in order; if one fails, close the earlier ones."""
         with ExitStack() as resources:
@@ -178,7 +168,6 @@ class Store:
             used, path = _has_been_used(self._home), self._home / "config.json"
             self.entities = Entities(path, expected=used, moment=now(), check=self._check)
             self.entities.report = self._note
-            self.incidents = IncidentFile(self._home / "incidents.json")
             self.history = History(self._home, lambda: self.entities.applied, now, self._note)
             log = Log(
                 self._home / "usage",
@@ -186,9 +175,8 @@ class Store:
                 now=now,
                 oldest=lambda newest: min(now(), newest) - self.entities.registry.settings.keep_days * DAY,
                 high_water=HighWater(self._home / "high-water"),
+                report=self._note,
             )
-            self.notes += log.notes
-            log.report = self._note
             resources.callback(log.close)
             self.calls = CallLog(log)
             inflight = Inflight(self._home / "inflight.log", moment=now())

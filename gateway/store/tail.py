@@ -44,7 +44,7 @@ class Tail:
     def __init__(self, segment: Segment) -> None:
         self.segment = segment
         self._fd = files.open_file(segment.path, os.O_RDWR)
-        self._has_identity = self._is_in_place()
+        self._has_identity = files.is_in_place(self._fd, self.segment.path)
         """Whether the file system tells files apart, so that the loss of this one can be noticed."""
         self._synced = segment.end
         """The offset before which everything is safe."""
@@ -78,7 +78,7 @@ class Tail:
         end = self.segment.end
         body = join_lines(lines, first=end == len(HEAD))
         try:
-            files.write_at(self._fd, body + TAIL, end)
+            files.write_all(self._fd, body + TAIL, end)
         except files.ShortWrite as exc:
             self._undo(exc, lines)
             raise
@@ -103,7 +103,7 @@ class Tail:
         except OSError as exc:
             self._failure = exc
             raise
-        if self._has_identity and not self._is_in_place():
+        if self._has_identity and not files.is_in_place(self._fd, self.segment.path):
             self._failure = OSError(errno.ENOENT, "the file was deleted, moved or replaced")
             raise self._failure
 
@@ -119,11 +119,13 @@ class Tail:
         lines = join_lines(self._unsynced, first=self._synced == len(HEAD)) if self._unsynced else b""
         if _CLOSE_BEFORE_REPLACE:
             self.close()
-        before = self._file_in_place()
+        before = files.identity(self.segment.path)
         try:
             files.replace(self.segment.path, safe + lines + TAIL)
         finally:
-            if self._file_in_place() != before:  # while nothing replaces a deleted file, only this one has its content
+            if (
+                files.identity(self.segment.path) != before
+            ):  # while nothing replaces a deleted file, only this one has its content
                 self.close()
             if self._fd < 0:
                 with suppress(OSError):  # the next append tries again
@@ -147,24 +149,11 @@ class Tail:
             raise OSError(errno.EIO, "the file is shorter than it was")
         return safe
 
-    def _file_in_place(self) -> tuple[int, int]:
-        """Returns the identity of the file at the path; zeros if it was deleted or moved."""
-        try:
-            found = os.lstat(self.segment.path)
-        except OSError:
-            return 0, 0
-        return found.st_dev, found.st_ino
-
-    def _is_in_place(self) -> bool:
-        """Returns whether the open file is the one at the path."""
-        own = os.fstat(self._fd)
-        return (own.st_dev, own.st_ino) == self._file_in_place()
-
     def _truncate(self) -> None:
         """End the file after its last line. It is truncated first, so that no complete line follows closing braces."""
         end = self.segment.end
         os.ftruncate(self._fd, end + len(TAIL))
-        files.write_at(self._fd, TAIL, end)  # needs no space: the bytes are allocated already
+        files.write_all(self._fd, TAIL, end)  # needs no space: the bytes are allocated already
         self._torn = False
 
     def _undo(self, exc: files.ShortWrite, lines: Sequence[bytes]) -> None:

@@ -12,27 +12,17 @@ from gateway.domain.diagnosis import Verdict
 from gateway.domain.units import Nanos
 from gateway.store.books import DIMENSION, scopes
 from gateway.store.log import missing_records
-from gateway.store.rollup import DIMENSIONS, Counts, Rollup, SegmentSums, daily_table
+from gateway.store.rollup import DIMENSIONS, Counts, Rollup, daily_table
 from gateway.store.segment import Segment, read_call
 from gateway.store.store import Store
 from gateway.store.sums import Span, total
 
 
-class SegmentView(NamedTuple):
-    """A segment as it was at one moment, unaffected by later writes."""
-
-    segment: Segment
-    calls: int
-    last: int
-    sums: SegmentSums
-    end: int
-    """The offset in the file before which no byte changes again."""
-
-
 class BooksSnapshot(NamedTuple):
     """The gateway's own numbers at one moment."""
 
-    segments: list[SegmentView]
+    segments: list[tuple[Segment, Segment]]
+    """Each segment, and a copy that later writes do not change."""
     backlog: list[Record]
     counters: list[tuple[Scope, Span, Amounts]]
     """What each scope has spent in a span of time."""
@@ -49,16 +39,7 @@ def take_snapshot(store: Store) -> BooksSnapshot:
     books = store.books
     balance = books.balance()
     with books.counters.lock, store.calls.log.lock:
-        segments = [
-            SegmentView(
-                segment,
-                calls=segment.count,
-                last=segment.last,
-                sums=segment.sums.copy() if isinstance(segment.sums, Rollup) else segment.sums,
-                end=segment.end,
-            )
-            for segment in store.calls.log.segments
-        ]
+        segments = [(segment, segment.copy()) for segment in store.calls.log.segments]
         backlog, last = books.counters.backlog(), store.calls.log.last
     counters, damage = books.counters.cached_totals(), list(store.calls.log.damage)
     return BooksSnapshot(segments, backlog, counters, store.entities.granted, balance, damage, last)
@@ -98,8 +79,8 @@ class _Audit:
 
     def differences(self) -> Iterator[str]:
         """Yields a text for each difference, and collects the damage."""
-        for view in self._snapshot.segments:
-            yield from self._check_segment(view)
+        for segment, then in self._snapshot.segments:
+            yield from self._check_segment(segment, then)
         missing_from, last = self._next, self._snapshot.last
         if missing_from <= last:
             self.damage.append(f"{missing_records(missing_from, last)} from the end; the cost is in no sum")
@@ -112,11 +93,14 @@ class _Audit:
         balance = self._snapshot.granted - self.cost
         yield from self._compare("the balance", self._snapshot.balance, balance)
 
-    def _check_segment(self, view: SegmentView) -> Iterator[str]:
-        """Compare the sums of a segment with its calls. Accept the sums if the file was deleted or is incomplete."""
-        segment, damaged = view.segment, False
+    def _check_segment(self, segment: Segment, then: Segment) -> Iterator[str]:
+        """Compare the sums of a segment, as it was ``then``, with its calls.
+
+        Accept the sums if the file was deleted, perhaps a moment ago, or is incomplete.
+        """
+        damaged = False
         counted, count, following, gaps = Rollup(), 0, 0, list[str]()
-        for line in () if segment.incomplete else segment.lines(end=view.end):
+        for line in () if segment.incomplete else then.lines():
             numbered_call = read_call(line)
             if numbered_call is None:
                 damaged = True
@@ -130,24 +114,24 @@ class _Audit:
             gaps += _gap(segment, doc_id + 1, following)
             following = doc_id
         gaps += _gap(segment, self._next, following or segment.first)
-        self._next = max(self._next, view.last + 1)
+        self._next = max(self._next, then.last + 1)
         if segment.incomplete or (segment.deleted and not count):
             self.damage += gaps
-            self._add_sums(view)
+            self._add_sums(segment, then)
             return
-        if count == view.calls:  # otherwise the missing calls are in the sums
+        if count == then.count:  # otherwise the missing calls are in the sums
             self.damage += reversed(gaps)
         if damaged:
             yield f"{segment.name}: its content differs from what was written; its sums stay as they were"
-        yield from self._compare(f"{segment.name}: number of calls", view.calls, count)
-        yield from self._compare_sums(view, counted)
+        yield from self._compare(f"{segment.name}: number of calls", then.count, count)
+        yield from self._compare_sums(then, counted)
 
-    def _compare_sums(self, view: SegmentView, counted: Rollup) -> Iterator[str]:
-        name = view.segment.name
+    def _compare_sums(self, segment: Segment, counted: Rollup) -> Iterator[str]:
+        name, sums = segment.name, segment.sums
         for by in DIMENSIONS:
-            yield from self._compare(f"{name}: totals by {by}", view.sums.totals(by), counted.totals(by))
-            table = counted.table(by) if view.sums.step(by) == counted.step(by) else daily_table(counted.table(by))
-            yield from self._compare(f"{name}: table by {by}", view.sums.table(by), table)
+            yield from self._compare(f"{name}: totals by {by}", sums.totals(by), counted.totals(by))
+            table = counted.table(by) if sums.step(by) == counted.step(by) else daily_table(counted.table(by))
+            yield from self._compare(f"{name}: table by {by}", sums.table(by), table)
 
     def _check_call(self, call: Record) -> Iterator[str]:
         """Check that the id of a call is unique, and charge the call to its scopes."""
@@ -162,19 +146,18 @@ class _Audit:
                 if span.since <= call.ts < span.until:
                     spent.add(call)
 
-    def _add_sums(self, view: SegmentView) -> None:
-        """Add the sums of a segment whose calls cannot be read."""
-        segment = view.segment
+    def _add_sums(self, segment: Segment, then: Segment) -> None:
+        """Add the sums of a segment whose calls cannot be read, as it was ``then``."""
         if segment.incomplete and not segment.deleted:
             self.damage.append(
-                f"{segment.name}: damage left it {view.calls} of its calls, and its sums stay as they were; "
+                f"{segment.name}: damage left it {then.count} of its calls, and its sums stay as they were; "
                 "restore it from a backup, or delete it"
             )
-        groups = total(view.sums.totals("group").values())
+        groups = total(then.sums.totals("group").values())
         self.calls += groups.calls
         self.cost += groups.cost
         for scope, spans in self._spent.items():
-            for value, rows in view.sums.table(DIMENSION[scope[0]]).items():
+            for value, rows in then.sums.table(DIMENSION[scope[0]]).items():
                 if scope == ACCOUNT or scope[1] == value:
                     for (since, until), spent in spans.items():
                         first = 0 if since <= segment.earliest else since

@@ -34,7 +34,7 @@ def no_undo(patch: Patch) -> None:
     def append(tail: Tail, new: list[bytes]) -> None:
         end = tail.segment.end
         body = join_lines(new, first=end == len(HEAD))
-        files.write_at(tail._fd, body + TAIL, end)  # noqa: SLF001
+        files.write_all(tail._fd, body + TAIL, end)  # noqa: SLF001
         tail.segment.end = end + len(body)
         tail._unsynced += new  # noqa: SLF001
 

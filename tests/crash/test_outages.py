@@ -219,7 +219,7 @@ def closed_before_cut(patch: pytest.MonkeyPatch) -> None:
 
     def cut(tail: Tail) -> None:
         end = tail.segment.end
-        files.write_at(tail._fd, TAIL, end)  # noqa: SLF001
+        files.write_all(tail._fd, TAIL, end)  # noqa: SLF001
         os.ftruncate(tail._fd, end + len(TAIL))  # noqa: SLF001
         tail._torn = False  # noqa: SLF001
 

@@ -19,6 +19,7 @@ from gateway.store import files
 from gateway.store.books import Holds
 from gateway.store.inflight import withheld_error, withheld_record
 from gateway.store.store import Store
+from gateway.store.tail import Tail
 from tests.fakes.audit import verify
 from tests.store.samples import T0, funded_store, grant, record, running, settle, store_of, token
 
@@ -31,9 +32,10 @@ def store(home: Path) -> Iterator[Store]:
     opened.close()
 
 
-def full(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
-    for name in names:
-        monkeypatch.setattr(files, name, lambda *_, **__: (_ for _ in ()).throw(OSError(28, "full")))
+def full(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No call file takes another line, and no new one can be made."""
+    for owner, name in ((Tail, "append"), (files, "create")):
+        monkeypatch.setattr(owner, name, lambda *_, **__: (_ for _ in ()).throw(OSError(28, "full")))
 
 
 def test_a_hold_is_not_available_and_not_spent(store: Store) -> None:
@@ -127,7 +129,7 @@ def test_a_full_disk_loses_no_settlement_and_admits_no_call(store: Store, monkey
     for i in range(3):
         store.books.open(running(i))
     with monkeypatch.context() as patch:
-        full(patch, "write_at", "create")
+        full(patch)
         settled = [store.books.settle(record(i)) for i in range(3)]
         assert (store.calls.count, store.books.healthy) == (0, False)
         assert store.books.spent(ACCOUNT).calls == 3
@@ -145,7 +147,7 @@ def test_a_good_answer_whose_record_is_refused_costs_nothing(store: Store, monke
         store.books.open(running(i, held=700))
     store.books.spent(("token", "tok_1"), Millis(T0 - 5))
     with monkeypatch.context() as patch:
-        full(patch, "write_at", "create")
+        full(patch)
         kept = store.books.settle(record(1, cost=500))
         failed = store.books.settle(record(2, cost=30, status=502))
         soon = store.books.settle(record(3, cost=800), deferred=True)
@@ -192,7 +194,7 @@ async def test_an_unsynced_record_stands_and_no_call_begins(
 
 def test_a_full_disk_does_not_fill_the_memory_with_refused_calls(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        full(patch, "write_at", "create")
+        full(patch)
         for i in range(1000 + 50):
             store.books.record_refusal(record(i, cost=0, status=429, outcome=Outcome.REFUSED))
         assert len(store.books.counters.backlog()) == 1000

@@ -74,11 +74,8 @@ def test_old_moments_are_forgotten_and_found_again(tmp_path: Path) -> None:
 
 
 def test_the_last_use_of_a_token(tmp_path: Path) -> None:
-    counters = counters_of(log_of(tmp_path, 7))
-    assert (counters.last_used(token(1)), counters.last_used(token(9))) == (T0 + 6, None)
-    counters.add(record(9))
-    counters.add(record(4))
-    assert counters.last_used(token(4)) == T0 + 9
+    counters = counters_of(log_of(tmp_path, 7), record(9), record(4))
+    assert [counters.last_used(token(i)) for i in (1, 4, 9)] == [T0 + 6, T0 + 9, None]
 
 
 @settings(max_examples=30, deadline=None)

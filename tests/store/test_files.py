@@ -103,7 +103,7 @@ def test_a_write_taken_in_parts_is_whole_in_the_end(tmp_path: Path, monkeypatch:
     real = getattr(os, name)
     monkeypatch.setattr(os, name, lambda fd, data, *at: real(fd, data[:3], *at))
     fd = files.open_file(tmp_path / "file", os.O_RDWR | os.O_CREAT)
-    files.write_at(fd, b"1234567", 2) if name == "pwrite" else files.write_all(fd, b"\0\x001234567")
+    files.write_all(fd, b"1234567", 2) if name == "pwrite" else files.write_all(fd, b"\0\x001234567")
     os.close(fd)
     assert (tmp_path / "file").read_bytes() == b"\0\x001234567"
 
@@ -123,7 +123,7 @@ def test_a_write_of_which_the_disk_takes_a_part_tells_how_much(
     monkeypatch.setattr(os, name, short)
     fd = files.open_file(tmp_path / "file", os.O_RDWR | os.O_CREAT)
     with pytest.raises(files.ShortWrite, match="No space left" if end == "nothing more" else "refused") as caught:
-        files.write_at(fd, b"12345", 0) if name == "pwrite" else files.write_all(fd, b"12345")
+        files.write_all(fd, b"12345", 0) if name == "pwrite" else files.write_all(fd, b"12345")
     os.close(fd)
     assert caught.value.written == 3
 

@@ -66,7 +66,7 @@ def everything(store: Store) -> None:
     entry = HistoryEntry(id=1, time=Millis(T0), source=ChangeSource(), done="a", undone="b", changes=[])
     store.history.append(entry)
     store.entities.apply([Change("grants", "g9", Grant(id="g9", nanos=Nanos(DOLLAR), time=Millis(T0)))])
-    store.incidents.save([])
+    store.save_incidents([])
     store.books.sync()
     store.books.settle(record(90))
     store.books.sync()

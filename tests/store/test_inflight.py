@@ -1,6 +1,7 @@
 """Running calls are known again after a crash."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,35 @@ def test_the_file_does_not_grow_for_ever(tmp_path: Path) -> None:
             inflight.compact()
     assert inflight.path.stat().st_size < 2500
     assert read(inflight.path) == [running(0).id]
+
+
+def _replace(path: Path) -> None:
+    path.with_name("other").write_bytes(b"\n")
+    path.with_name("other").replace(path)
+
+
+@pytest.mark.parametrize("lose", [Path.unlink, lambda path: path.rename(path.with_name("away")), _replace])
+def test_a_file_that_is_deleted_moved_or_replaced_is_written_again(
+    tmp_path: Path, lose: Callable[[Path], object]
+) -> None:
+    inflight = Inflight(tmp_path / "inflight.log")
+    needs = []
+    for i in range(3):
+        inflight.begin(running(i))
+        needs.append(inflight.needs_compaction)
+        inflight.compact() if needs[-1] else None
+        lose(inflight.path) if i == 0 else None
+    assert (needs, read(inflight.path)) == ([False, True, False], [running(i).id for i in range(3)])
+
+
+def test_a_file_system_that_does_not_tell_files_apart_needs_no_other_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers = iter(range(99))
+    monkeypatch.setattr(files, "identity", lambda _: (0, next(numbers)))
+    inflight = Inflight(tmp_path / "inflight.log")
+    inflight.begin(running(1))
+    assert not inflight.needs_compaction
 
 
 def test_calls_may_begin_while_the_file_is_rewritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

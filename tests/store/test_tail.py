@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tinydb import TinyDB
 
+from gateway.store import files
 from gateway.store.line_format import TAIL, pack
 from gateway.store.segment import EMPTY, HEAD, Segment
 from gateway.store.tail import PartlyWritten, Tail, repair
@@ -94,10 +95,7 @@ def test_a_file_system_that_does_not_tell_files_apart_is_not_asked_whether_this_
     """Some network drives give a file another number each time."""
     numbers = iter(range(99))
 
-    def in_place(_: Tail) -> tuple[int, int]:
-        return 0, next(numbers)
-
-    monkeypatch.setattr(Tail, "_file_in_place", in_place)
+    monkeypatch.setattr(files, "identity", lambda _: (0, next(numbers)))
     other = Tail(tail.segment)
     other.append(LINES[:1])
     other.sync()
