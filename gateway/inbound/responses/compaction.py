@@ -19,7 +19,7 @@ from gateway.domain.usage import Usage
 from gateway.inbound.api import AttemptPlan
 from gateway.inbound.chat.conversation import finish_translation
 from gateway.inbound.rendering import RenderingAdapter
-from gateway.inbound.responses.output import field
+from gateway.inbound.responses.output import item_events
 from gateway.inbound.responses.relay import ResponsesRelay, native_order
 from gateway.inbound.responses.render import ResponsePlan, ResponseRenderer, usage_object
 from gateway.inbound.responses.request import read_fields, response_plan, translate_responses
@@ -55,12 +55,10 @@ class CompactionRenderer(ResponseRenderer):
                 self.held += len(event.piece)
             case AnswerFinished() if not self._items:
                 seal = seal_summary(rawjson.text(join_strings(self._texts)))
-                item = rawjson.encode({"id": self._next_id("cmp"), "type": COMPACTION, "encrypted_content": seal})
-                item_field = field(b"item", item)
-                events = ((b"output_item.added", item_field), (b"output_item.done", item_field))
-                out = self._begin() + self._number_events(events)
+                item = rawjson.raw({"id": self._next_id("cmp"), "type": COMPACTION, "encrypted_content": seal})
+                out = self._begin() + self._number_events(item_events({}, item))
                 self._items.append(item)
-                self.held = len(item)
+                self.held = len(seal)
                 return out
         return b""
 
@@ -69,7 +67,7 @@ class CompactionRenderer(ResponseRenderer):
             return super().whole(usage)
         order = self._plan.order
         head = {"id": order.answer_id, "object": "response.compaction", "created_at": order.created}
-        return rawjson.encode({**head, "output": list(map(msgspec.Raw, self._items)), "usage": usage_object(usage)})
+        return rawjson.encode({**head, "output": self._items, "usage": usage_object(usage)})
 
 
 class CompactRelay(ResponsesRelay):

@@ -17,33 +17,17 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.sse import SMALL_NUMBER, PieceDecoder, event_heads
+from gateway.inbound.responses.output import INPUT_EVENTS, PART_LISTS, TEXT_EVENTS, TypedEvent, item_events
 
-TypedEvent = tuple[str, dict[str, Any]]
-"""The type without ``response.``, and the fields."""
-_TEXT_EVENTS = {
-    "output_text": ("output_text", "text"),
-    "refusal": ("refusal", "refusal"),
-    "reasoning_text": ("reasoning_text", "text"),
-    "summary_text": ("reasoning_summary_text", "text"),
-}
-"""The name of the events with a part's text, and the part's field with it, by the part's type."""
-_INPUT_EVENTS = {
-    "function_call": ("function_call_arguments", "arguments"),
-    "custom_tool_call": ("custom_tool_call_input", "input"),
-    "mcp_call": ("mcp_call_arguments", "arguments"),
-}
-"""The name of the events with a call's input, and the item's field with it, by the item's type."""
-_PART_LISTS = (("content", "content_part", "content_index"), ("summary", "reasoning_summary_part", "summary_index"))
-"""The fields of items with parts, the name of the parts' events, and the field with a part's number."""
 _NEEDED: Mapping[str, Fields] = {
     "message": {"content": rawjson.EMPTY_LIST},
     "reasoning": {"summary": rawjson.EMPTY_LIST},
-    **{kind: {field: rawjson.EMPTY_TEXT} for kind, (_, field) in _TEXT_EVENTS.items()},
+    **{kind: {field: rawjson.EMPTY_TEXT} for kind, (_, field) in TEXT_EVENTS.items()},
 }
 """The fields without which Codex ignores an item, and the pieces that follow, by the type of the item or part."""
 
 _TEXT_NAMES = (
-    *(event for event, _ in (*_TEXT_EVENTS.values(), *_INPUT_EVENTS.values())),
+    *(event for event, _ in (*TEXT_EVENTS.values(), *INPUT_EVENTS.values())),
     *("reasoning", "code_interpreter_call_code", "shell_call_command"),
 )
 PIECE_KINDS = frozenset(f"response.{name}.delta" for name in _TEXT_NAMES)
@@ -52,10 +36,10 @@ TEXT_KINDS = PIECE_KINDS | {f"response.{name}.done" for name in _TEXT_NAMES}
 _ITEM_PIECES = {
     "message": "response.output_text.delta",
     "reasoning": "response.reasoning_summary_text.delta",
-    **{kind: f"response.{event}.delta" for kind, (event, _) in _INPUT_EVENTS.items()},
+    **{kind: f"response.{event}.delta" for kind, (event, _) in INPUT_EVENTS.items()},
 }
 """The type of the events with the usual pieces of an item, by its type."""
-PART_KINDS = frozenset(f"response.{event}.{end}" for _, event, _ in _PART_LISTS for end in ("added", "done"))
+PART_KINDS = frozenset(f"response.{event}.{end}" for _, event, _ in PART_LISTS for end in ("added", "done"))
 """The types of events with a part of an item."""
 KINDS = (*TEXT_KINDS, *PART_KINDS)
 
@@ -106,50 +90,9 @@ def with_needed(fields: Fields, lists: Iterable[str] = ("content", "summary")) -
     return whole
 
 
-def _item_events(number: object, raw: msgspec.Raw) -> Iterator[TypedEvent]:
-    """Yields the events of the item at this place of the output. Raises ValueError unless it is an object."""
-    item = rawjson.fields(raw)
-    output_index = {"output_index": number}
-    place: dict[str, Any] = {"item_id": item.get("id", rawjson.EMPTY_TEXT), **output_index}
-    event, field = _INPUT_EVENTS.get(rawjson.text_at(item.get("type")), ("", ""))
-    empty = {**item, "status": rawjson.raw("in_progress")} if "status" in item else dict(item)
-    empty |= {name: rawjson.EMPTY_LIST for name, _, _ in _PART_LISTS if rawjson.maybe_items(item.get(name))}
-    if field:
-        empty[field] = rawjson.EMPTY_TEXT
-    yield "output_item.added", {**output_index, "item": empty}
-    for name, part_event, index in _PART_LISTS:
-        for i, part in enumerate(rawjson.maybe_items(item.get(name))):
-            yield from _part_events(part_event, {**place, index: i}, rawjson.maybe_fields(part))
-    if event:
-        text = item.get(field, rawjson.EMPTY_TEXT)
-        yield f"{event}.delta", {**place, "delta": text}
-        yield f"{event}.done", {**place, field: text} | ({"name": item["name"]} if "name" in item else {})
-    yield "output_item.done", {**output_index, "item": raw}
-
-
-def _part_events(event: str, place: dict[str, Any], part: Fields) -> Iterator[TypedEvent]:
-    """Yields the events of a part. A part with reasoning has only the events of its text."""
-    name, field = _TEXT_EVENTS.get(rawjson.text_at(part.get("type")), ("", ""))
-    has_frame = name != "reasoning_text"
-    if has_frame:
-        empty = {**part, field: rawjson.EMPTY_TEXT} if name else dict(part)
-        if "annotations" in part:
-            empty["annotations"] = rawjson.EMPTY_LIST
-        yield f"{event}.added", {**place, "part": empty}
-    if name:
-        logprobs = {"logprobs": part.get("logprobs", rawjson.EMPTY_LIST)} if name == "output_text" else {}
-        text = part.get(field, rawjson.EMPTY_TEXT)
-        yield f"{name}.delta", {**place, "delta": text, **logprobs}
-        for number, annotation in enumerate(rawjson.maybe_items(part.get("annotations"))):
-            yield "output_text.annotation.added", {**place, "annotation_index": number, "annotation": annotation}
-        yield f"{name}.done", {**place, field: text, **logprobs}
-    if has_frame:
-        yield f"{event}.done", {**place, "part": part}
-
-
 _ADDED, _DONE = "response.output_item.added", "response.output_item.done"
 _TEXT = frozenset({"response.output_text.delta", "response.output_text.done"})
-_ITEM_TEXTS = frozenset(f"response.{event}.done" for event, _ in (*_TEXT_EVENTS.values(), *_INPUT_EVENTS.values()))
+_ITEM_TEXTS = frozenset(f"response.{event}.done" for event, _ in (*TEXT_EVENTS.values(), *INPUT_EVENTS.values()))
 """The types of events with a whole text that the end of its item has too."""
 
 
@@ -177,7 +120,7 @@ class MissingEvents:
     def begin_item(self, item: Fields) -> None:
         """Note the beginning of an item. A call may begin with its whole input."""
         self._note(_ADDED)
-        event, field = _INPUT_EVENTS.get(rawjson.text_at(item.get("type")), ("", ""))
+        event, field = INPUT_EVENTS.get(rawjson.text_at(item.get("type")), ("", ""))
         if event and not rawjson.is_nothing(item.get(field, NULL)):
             self._note(f"response.{event}.delta", f"response.{event}.done")
 
@@ -206,7 +149,7 @@ class MissingEvents:
 
     def _events_of(self, place: object, item: msgspec.Raw) -> Iterator[TypedEvent]:
         """Yields the events of an item that did not come. If any of its pieces did, so did all of its content."""
-        events = [*_item_events(place, item)]
+        events = [*item_events({"output_index": place}, item)]
         pieces = PIECE_KINDS.intersection(f"response.{name}" for name, _ in events)
         has_content = not pieces.isdisjoint(self._types)
         for name, fields in events:

@@ -1,10 +1,10 @@
-"""Output items of a response while they grow: the events that a client gets of each, and the finished item.
+"""Output items of a response: the events that a client gets of each, and the finished item.
 
-An event is its type and its fields, without its number and its place in the output, which ``render`` adds. Texts stay
-JSON strings as they came.
+A whole item is written as the events of a stream (``item_events``). One that grows while it is rendered
+(``OutputItem``) has the same events, but its text comes in pieces. Texts stay JSON strings as they came.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -12,152 +12,180 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.answer import PLAIN_SEAL, Citation, Medium, Seal, join_strings, seal_text
 from gateway.domain.json_text import nested_value
+from gateway.domain.rawjson import EMPTY_LIST, EMPTY_TEXT, Fields, JsonObject
+from gateway.domain.sse import write_event
 from gateway.inbound.responses.tools import ClientTool, ToolKind
 
-Event = tuple[bytes, bytes]
-"""The type without ``response.``, and the fields, each with a comma before it."""
-
-EMPTY = b'""'
-NO_LOGPROBS = b"[]"
+TypedEvent = tuple[str, JsonObject]
+"""The type without ``response.``, and the fields."""
+TEXT_EVENTS = {
+    "output_text": ("output_text", "text"),
+    "refusal": ("refusal", "refusal"),
+    "reasoning_text": ("reasoning_text", "text"),
+    "summary_text": ("reasoning_summary_text", "text"),
+}
+"""The name of the events with a part's text, and the part's field with it, by the part's type."""
+INPUT_EVENTS = {
+    "function_call": ("function_call_arguments", "arguments"),
+    "custom_tool_call": ("custom_tool_call_input", "input"),
+    "mcp_call": ("mcp_call_arguments", "arguments"),
+}
+"""The name of the events with a call's input, and the item's field with it, by the item's type."""
+PART_LISTS = (("content", "content_part", "content_index"), ("summary", "reasoning_summary_part", "summary_index"))
+"""The fields of items with parts, the name of the parts' events, and the field with a part's number."""
 COMPLETED = "completed"
 IN_PROGRESS = "in_progress"
 
 
-def field(name: bytes, value: bytes) -> bytes:
-    """Returns ``,"name":value``, for an event that is joined from its fields."""
-    return b',"%b":%b' % (name, value)
+def encode_event(name: str, number: int, fields: JsonObject) -> bytes:
+    """Returns an event as it is sent. ``name`` is its type without ``response.``."""
+    kind = f"response.{name}"
+    return write_event(kind.encode(), rawjson.encode({"type": kind, "sequence_number": number, **fields}))
+
+
+def item_events(output_place: JsonObject, raw: msgspec.Raw) -> Iterator[TypedEvent]:
+    """Yields the events of a whole item. Raises ValueError unless it is an object."""
+    item = rawjson.fields(raw)
+    place: JsonObject = {"item_id": item.get("id", EMPTY_TEXT), **output_place}
+    event, field = INPUT_EVENTS.get(rawjson.text_at(item.get("type")), ("", ""))
+    empty = {**item, "status": rawjson.raw("in_progress")} if "status" in item else dict(item)
+    empty |= {name: EMPTY_LIST for name, _, _ in PART_LISTS if rawjson.maybe_items(item.get(name))}
+    if field:
+        empty[field] = EMPTY_TEXT
+    yield "output_item.added", {**output_place, "item": empty}
+    for name, part_event, index in PART_LISTS:
+        for i, part in enumerate(rawjson.maybe_items(item.get(name))):
+            yield from _part_events(part_event, {**place, index: i}, rawjson.maybe_fields(part))
+    if event:
+        text = item.get(field, EMPTY_TEXT)
+        yield f"{event}.delta", {**place, "delta": text}
+        named = {"name": item["name"]} if event == "function_call_arguments" and "name" in item else {}
+        yield f"{event}.done", {**place, field: text, **named}
+    yield "output_item.done", {**output_place, "item": raw}
+
+
+def _part_events(event: str, place: JsonObject, part: Fields) -> Iterator[TypedEvent]:
+    """Yields the events of a part. A part with reasoning has only the events of its text."""
+    name, field = TEXT_EVENTS.get(rawjson.text_at(part.get("type")), ("", ""))
+    has_frame = name != "reasoning_text"
+    if has_frame:
+        empty = {**part, field: EMPTY_TEXT} if name else dict(part)
+        if "annotations" in part:
+            empty["annotations"] = EMPTY_LIST
+        yield f"{event}.added", {**place, "part": empty}
+    if name:
+        logprobs = {"logprobs": part.get("logprobs", EMPTY_LIST)} if name == "output_text" else {}
+        text = part.get(field, EMPTY_TEXT)
+        yield f"{name}.delta", {**place, "delta": text, **logprobs}
+        for number, annotation in enumerate(rawjson.maybe_items(part.get("annotations"))):
+            yield "output_text.annotation.added", {**place, "annotation_index": number, "annotation": annotation}
+        yield f"{name}.done", {**place, field: text, **logprobs}
+    if has_frame:
+        yield f"{event}.done", {**place, "part": part}
 
 
 class OutputItem:
-    """An item of the response's ``output``. Its methods return the events that a stream has for it."""
+    """An item of the response's ``output`` that grows. Its methods return the events that a stream has for it, without
+    its place in the output.
+    """
+
+    text_event = ""
+    """The name of the events with its text, without ``.delta``; empty if the text is only in the finished item."""
 
     def __init__(self, id: str, kind: str, **head: object) -> None:
         self._head = {"id": id, "type": kind, **head}
-        self._place = field(b"item_id", rawjson.encode(id))
+        self._place: JsonObject = {"item_id": id}
         self._pieces: list[bytes] = []
 
     @property
-    def text(self) -> bytes:
+    def text(self) -> msgspec.Raw:
         """Returns all pieces as one JSON string."""
-        if len(self._pieces) != 1:
-            self._pieces = [join_strings(self._pieces)]
-        return self._pieces[0]
+        return msgspec.Raw(join_strings(self._pieces))
 
-    def begin_events(self) -> Iterable[Event]:
+    def begin_events(self) -> Iterable[TypedEvent]:
         """Returns the events that begin the item."""
-        return ((b"output_item.added", field(b"item", self.encode_item(IN_PROGRESS))),)
+        return (("output_item.added", {"item": self.fields(IN_PROGRESS)}),)
 
-    def add_piece(self, piece: bytes, logprobs: bytes = NO_LOGPROBS) -> Iterable[Event]:
+    def add_piece(self, piece: bytes, logprobs: bytes = b"") -> Iterable[TypedEvent]:
         """Add a piece of the text, a JSON string. Returns its events."""
         self._pieces.append(piece)
-        return ()
+        return ((f"{self.text_event}.delta", {**self._place, "delta": msgspec.Raw(piece)}),) if self.text_event else ()
 
-    def end_events(self, status: str) -> Iterable[Event]:
-        """Returns the events of the item's end, before the one with the finished item."""
-        return ()
+    def end_events(self, status: str) -> Iterable[TypedEvent]:
+        """Returns the events of the item's end. The last one has the finished item, as raw JSON."""
+        events = item_events({}, rawjson.raw(self.fields(status)))
+        return [event for event in events if event[0].endswith(".done") and event[0] != "reasoning_text.done"]
 
-    def encode_item(self, status: str) -> bytes:
-        """Returns the item as JSON: ``in_progress`` when it begins, with another status when it has ended."""
-        raise NotImplementedError
+    def fields(self, status: str) -> JsonObject:
+        """Returns the item: ``in_progress`` when it begins, with another status when it has ended."""
+        return {**self._head, "status": status}
 
 
 class PartItem(OutputItem):
     """An item with a text in one part. The part begins with the first piece: sealed reasoning may have no text."""
 
-    kind = "message"
-    part_type = text_event = b"output_text"
-    """The type of the part, and the name of the events of its text."""
-    part_event, holder, index = b"content_part", b"content", b"content_index"
-    """The name of the events of the part, and the fields with the part and with its number."""
-    text_field = b"text"
+    def __init__(self, id: str, kind: str, part_type: str, **head: object) -> None:
+        super().__init__(id, kind, **head)
+        self._part_type = part_type
+        self.text_event, self._field = TEXT_EVENTS[part_type]
+        self._holder, self._part_event, index = PART_LISTS[kind == "reasoning"]
+        self._place[index] = 0
 
-    def __init__(self, id: str, **head: object) -> None:
-        super().__init__(id, self.kind, **head)
-        self._place += field(self.index, b"0")
+    def add_piece(self, piece: bytes, logprobs: bytes = b"") -> Iterable[TypedEvent]:
+        return *self._begin_part(), *super().add_piece(piece)
 
-    def add_piece(self, piece: bytes, logprobs: bytes = NO_LOGPROBS) -> Iterable[Event]:
-        begun = self._begin_part()
-        super().add_piece(piece, logprobs)
-        return (*begun, (self.text_event + b".delta", self._place + field(b"delta", piece)))
+    def fields(self, status: str) -> JsonObject:
+        return {**self._head, "status": status, self._holder: [self._part(self.text)] if self._pieces else []}
 
-    def end_events(self, status: str) -> Iterable[Event]:
-        if not self._pieces:
-            return ()
-        text = self._place + field(self.text_field, self.text)
-        part = self._place + field(b"part", self._part(self.text))
-        return (self.text_event + b".done", text), (self.part_event + b".done", part)
-
-    def encode_item(self, status: str) -> bytes:
-        part = self._part(self.text) if self._pieces else b""
-        return b'%b,"%b":[%b]}' % (rawjson.encode({**self._head, "status": status})[:-1], self.holder, part)
-
-    def _begin_part(self) -> tuple[Event, ...]:
+    def _begin_part(self) -> tuple[TypedEvent, ...]:
         if self._pieces:
             return ()
-        return ((self.part_event + b".added", self._place + field(b"part", self._part(EMPTY))),)
+        return ((f"{self._part_event}.added", {**self._place, "part": self._part(EMPTY_TEXT)}),)
 
-    def _part(self, text: bytes) -> bytes:
-        return b'{"type":"%b","%b":%b}' % (self.part_type, self.text_field, text)
+    def _part(self, text: msgspec.Raw) -> JsonObject:
+        return {"type": self._part_type, self._field: text}
 
 
-def _with_lists(logprobs: bytes) -> bytes:
+def _with_lists(logprobs: bytes) -> list[Fields]:
     """Returns the probabilities with the lists that they always have in Responses, but not in chat completions."""
     tokens = rawjson.maybe_objects(logprobs) or []
     for token in tokens:
         others = rawjson.maybe_objects(token.get("top_logprobs")) or []
         for each in (token, *others):
             if rawjson.is_null(each.get("bytes")):
-                each["bytes"] = rawjson.EMPTY_LIST
+                each["bytes"] = EMPTY_LIST
         token["top_logprobs"] = rawjson.raw(others)
-    return rawjson.encode(tokens)
+    return tokens
 
 
 class MessageItem(PartItem):
     """The assistant's text, with its sources and probabilities."""
 
     def __init__(self, id: str) -> None:
-        super().__init__(id, role="assistant")
-        self._logprobs: list[bytes] = []
-        self._annotations: list[bytes] = []
+        super().__init__(id, "message", "output_text", role="assistant")
+        self._logprobs: list[Fields] = []
+        self._annotations: list[JsonObject] = []
 
-    def add_piece(self, piece: bytes, logprobs: bytes = NO_LOGPROBS) -> Iterable[Event]:
-        if logprobs != NO_LOGPROBS and (logprobs := _with_lists(logprobs)) != NO_LOGPROBS:
-            self._logprobs.append(logprobs[1:-1])
-        *begun, (name, fields) = super().add_piece(piece, logprobs)
-        return (*begun, (name, fields + field(b"logprobs", logprobs)))
+    def add_piece(self, piece: bytes, logprobs: bytes = b"") -> Iterable[TypedEvent]:
+        *begun, (name, fields) = super().add_piece(piece)
+        tokens = _with_lists(logprobs) if logprobs else []
+        self._logprobs += tokens
+        return (*begun, (name, {**fields, "logprobs": tokens}))
 
-    def cite(self, citation: Citation) -> Iterable[Event]:
+    def cite(self, citation: Citation) -> Iterable[TypedEvent]:
         """Add a source of the text. Returns its events."""
         start = citation.start or 0
         place = {"start_index": start, "end_index": citation.end or start}
-        annotation = rawjson.encode({"type": "url_citation", "url": citation.url, "title": citation.title, **place})
-        number = field(b"annotation_index", b"%d" % len(self._annotations))
+        annotation = {"type": "url_citation", "url": citation.url, "title": citation.title, **place}
+        number = {"annotation_index": len(self._annotations)}
         begun = self._begin_part()
         if begun:
-            self._pieces.append(EMPTY)
+            self._pieces.append(b'""')
         self._annotations.append(annotation)
-        return *begun, (b"output_text.annotation.added", self._place + number + field(b"annotation", annotation))
+        return *begun, ("output_text.annotation.added", {**self._place, **number, "annotation": annotation})
 
-    def end_events(self, status: str) -> Iterable[Event]:
-        for name, fields in super().end_events(status):
-            more = field(b"logprobs", self._all_logprobs()) if name == b"output_text.done" else b""
-            yield name, fields + more
-
-    def _all_logprobs(self) -> bytes:
-        return b"[%b]" % b",".join(self._logprobs)
-
-    def _part(self, text: bytes) -> bytes:
-        return b'%b,"annotations":[%b],"logprobs":%b}' % (
-            super()._part(text)[:-1],
-            b",".join(self._annotations) if self._pieces else b"",
-            self._all_logprobs() if self._pieces else b"[]",
-        )
-
-
-class RefusalItem(PartItem):
-    """The assistant's refusal."""
-
-    part_type = text_event = text_field = b"refusal"
+    def _part(self, text: msgspec.Raw) -> JsonObject:
+        return {**super()._part(text), "annotations": [*self._annotations], "logprobs": [*self._logprobs]}
 
 
 class ReasoningItem(PartItem):
@@ -165,12 +193,9 @@ class ReasoningItem(PartItem):
     gets the text as the content too.
     """
 
-    kind, part_type, text_event = "reasoning", b"summary_text", b"reasoning_summary_text"
-    part_event, holder, index = b"reasoning_summary_part", b"summary", b"summary_index"
-
     def __init__(self, id: str, *, summary: bool, sealed: bool) -> None:
         """See ``ResponsePlan`` for ``summary`` and ``sealed``."""
-        super().__init__(id)
+        super().__init__(id, "reasoning", "summary_text")
         self._summary = summary
         self._sealed = sealed
         self._seal = PLAIN_SEAL
@@ -179,12 +204,13 @@ class ReasoningItem(PartItem):
         """Keep what the vendor wants back."""
         self._seal = seal
 
-    def encode_item(self, status: str) -> bytes:
+    def fields(self, status: str) -> JsonObject:
+        item = super().fields(status)
         if not self._summary and self._pieces:
-            self._head["content"] = [{"type": "reasoning_text", "text": msgspec.Raw(self.text)}]
+            item["content"] = [{"type": "reasoning_text", "text": self.text}]
         if self._sealed and status != IN_PROGRESS:
-            self._head["encrypted_content"] = seal_text(self._seal)
-        return super().encode_item(status)
+            item["encrypted_content"] = seal_text(self._seal)
+        return item
 
 
 class CallItem(OutputItem):
@@ -192,35 +218,30 @@ class CallItem(OutputItem):
 
     def __init__(self, id: str, call_id: str, tool: ClientTool, *, bare: bool) -> None:
         """``bare``: the upstream has custom tools itself, so the pieces are the input."""
-        is_custom = tool.kind is ToolKind.CUSTOM
+        self._is_custom = tool.kind is ToolKind.CUSTOM
+        kind = "custom_tool_call" if self._is_custom else "function_call"
         names = {"name": tool.name, "namespace": tool.namespace} if tool.namespace else {"name": tool.name}
-        super().__init__(id, "custom_tool_call" if is_custom else "function_call", call_id=call_id, **names)
-        self._wrapped = is_custom and not bare
-        self._field = "input" if is_custom else "arguments"
-        self._events = b"custom_tool_call_input" if is_custom else b"function_call_arguments"
-        self._name = b"" if is_custom else field(b"name", rawjson.encode(tool.name))
+        super().__init__(id, kind, call_id=call_id, **names)
+        self._wrapped = self._is_custom and not bare
+        self.text_event, self._field = INPUT_EVENTS[kind]
 
-    def add_piece(self, piece: bytes, logprobs: bytes = NO_LOGPROBS) -> Iterable[Event]:
-        super().add_piece(piece)
-        return () if self._wrapped else self._delta(piece)
+    def add_piece(self, piece: bytes, logprobs: bytes = b"") -> Iterable[TypedEvent]:
+        events = super().add_piece(piece)
+        return () if self._wrapped else events
 
-    def end_events(self, status: str) -> Iterable[Event]:
+    def end_events(self, status: str) -> Iterable[TypedEvent]:
         """See ``OutputItem``. A call without arguments gets an empty object."""
-        more: Iterable[Event] = ()
+        more: Iterable[TypedEvent] = ()
         if self._wrapped:
-            self._pieces = [rawjson.encode(_unwrap_input(rawjson.text(self.text)))]
-            more = self._delta(self.text) if self.text != EMPTY else ()
-        elif not self._pieces and self._name and status == COMPLETED:
+            text = _unwrap_input(rawjson.text(self.text))
+            self._pieces.clear()
+            more = super().add_piece(rawjson.encode(text)) if text else ()
+        elif not (self._pieces or self._is_custom) and status == COMPLETED:
             more = self.add_piece(b'"{}"')
-        text = field(self._field.encode(), self.text)
-        return *more, (self._events + b".done", self._place + self._name + text)
+        return *more, *super().end_events(status)
 
-    def encode_item(self, status: str) -> bytes:
-        text = msgspec.Raw(self.text if self._pieces else EMPTY)  # ``text`` would count as a piece from then on
-        return rawjson.encode({**self._head, self._field: text, "status": status})
-
-    def _delta(self, piece: bytes) -> tuple[Event]:
-        return ((self._events + b".delta", self._place + field(b"delta", piece)),)
+    def fields(self, status: str) -> JsonObject:
+        return {**self._head, self._field: self.text, "status": status}
 
 
 def _unwrap_input(text: str) -> str:
@@ -239,17 +260,17 @@ class ClientToolItem(OutputItem):
         super().__init__(id, f"{tool.kind}_call", call_id=call_id)
         self._kind = tool.kind
 
-    def begin_events(self) -> Iterable[Event]:
+    def begin_events(self) -> Iterable[TypedEvent]:
         return ()
 
-    def end_events(self, status: str) -> Iterable[Event]:
-        return super().begin_events()
+    def end_events(self, status: str) -> Iterable[TypedEvent]:
+        return *super().begin_events(), *super().end_events(status)
 
-    def encode_item(self, status: str) -> bytes:
+    def fields(self, status: str) -> JsonObject:
         text = rawjson.text(self.text)
         value = nested_value(text)
         arguments = value if isinstance(value, dict) else {}
-        return rawjson.encode({**self._head, **_call_fields(self._kind, arguments, text), "status": status})
+        return {**self._head, **_call_fields(self._kind, arguments, text), "status": status}
 
 
 class ImageItem(OutputItem):
@@ -259,15 +280,15 @@ class ImageItem(OutputItem):
         super().__init__(id, "image_generation_call")
         self._medium = medium
 
-    def end_events(self, status: str) -> Iterable[Event]:
-        return ((b"image_generation_call.completed", self._place),)
+    def end_events(self, status: str) -> Iterable[TypedEvent]:
+        return ("image_generation_call.completed", self._place), *super().end_events(status)
 
-    def encode_item(self, status: str) -> bytes:
+    def fields(self, status: str) -> JsonObject:
         if status == IN_PROGRESS:
-            return rawjson.encode({**self._head, "status": status, "result": None})
+            return {**self._head, "status": status, "result": None}
         image_format = self._medium.type.partition("/")[2] or "png"
         result = self._medium.data or self._medium.url
-        return rawjson.encode({**self._head, "status": COMPLETED, "output_format": image_format, "result": result})
+        return {**self._head, "status": COMPLETED, "output_format": image_format, "result": result}
 
 
 _CALL_OPTIONS = {

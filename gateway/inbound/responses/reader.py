@@ -22,7 +22,8 @@ from gateway.domain.screen import Screen
 from gateway.domain.sse import SSEEvent, write_event
 from gateway.domain.usage import NOTHING, Usage
 from gateway.inbound.relay import NativeTap
-from gateway.inbound.responses.native_events import KINDS, PIECES, TEXT_KINDS, MissingEvents, TypedEvent, with_needed
+from gateway.inbound.responses.native_events import KINDS, PIECES, TEXT_KINDS, MissingEvents, with_needed
+from gateway.inbound.responses.output import TypedEvent, encode_event
 from gateway.inbound.responses.render import usage_object
 from gateway.inbound.responses.summary import COMPACTION
 from gateway.upstream.answer_errors import failure_in, reported_failure
@@ -255,9 +256,7 @@ class ResponsesReader(NativeTap):
         for name, fields in events:
             if len(out) >= _MAX_EVENTS:
                 raise TooManyElements(f"its items have more than {_MAX_EVENTS:,} parts")
-            kind = f"response.{name}"
-            data = rawjson.encode({"type": kind, "sequence_number": self._next_number, **fields})
-            out.append(write_event(kind.encode(), data))
+            out.append(encode_event(name, self._next_number, fields))
             self._next_number += 1
         return b"".join(out)
 

@@ -5,7 +5,7 @@ or ``response.failed``. One item is open at a time. An item begins with its firs
 content. The last event is written by ``tail``, once the call is recorded, or by ``broken_end``.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -23,26 +23,25 @@ from gateway.domain.answer import (
     ToolCallBegan,
 )
 from gateway.domain.order import Order
+from gateway.domain.rawjson import Fields, JsonObject
 from gateway.domain.usage import Usage, modality_counts
 from gateway.inbound.rendering import Renderer
 from gateway.inbound.responses.output import (
     COMPLETED,
     ID_PREFIXES,
     IN_PROGRESS,
-    NO_LOGPROBS,
     CallItem,
     ClientToolItem,
-    Event,
     ImageItem,
     MessageItem,
     OutputItem,
+    PartItem,
     ReasoningItem,
-    RefusalItem,
-    field,
+    TypedEvent,
+    encode_event,
 )
 from gateway.inbound.responses.tools import ClientTool, ToolKind
 
-_EVENT = b'event: response.%b\ndata: {"type":"response.%b","sequence_number":%d%b}\n\n'
 INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
 """Reasons of an incomplete response, by finish reason."""
 
@@ -52,8 +51,8 @@ class ResponsePlan(msgspec.Struct, frozen=True, kw_only=True):
 
     order: Order
     """The request as it is sent, perhaps for another model."""
-    echo: bytes
-    """Fields that every response repeats from the request, each with a comma before it."""
+    echo: Fields
+    """Fields that every response repeats from the request."""
     tool: Callable[[str], ClientTool]
     """Returns the client's tool by the name of the called function."""
     summary: bool
@@ -61,9 +60,9 @@ class ResponsePlan(msgspec.Struct, frozen=True, kw_only=True):
     sealed: bool
     """Whether the client wants what it needs to send the reasoning back."""
 
-    def response(self, status: str, items: Sequence[bytes], **facts: Mapping[str, Any] | None) -> bytes:
+    def response(self, status: str, items: Iterable[msgspec.Raw], **facts: Mapping[str, Any] | None) -> JsonObject:
         """Returns the response with these items. ``facts``: its ``error``, ``incomplete_details`` and ``usage``."""
-        fields = {
+        return {
             "id": self.order.answer_id,
             "object": "response",
             "created_at": self.order.created,
@@ -74,8 +73,9 @@ class ResponsePlan(msgspec.Struct, frozen=True, kw_only=True):
             "model": self.order.model,
             "usage": None,
             **facts,
+            "output": items,
+            **self.echo,
         }
-        return b'%b,"output":[%b]%b}' % (rawjson.encode(fields)[:-1], b",".join(items), self.echo)
 
 
 class ResponseRenderer(Renderer):
@@ -84,7 +84,7 @@ class ResponseRenderer(Renderer):
     def __init__(self, plan: ResponsePlan) -> None:
         self._plan = plan
         self._number = 0
-        self._items: list[bytes] = []
+        self._items: list[msgspec.Raw] = []
         self._open_item: OutputItem | None = None
         self._open_kind: object = None
         """What the open item accepts: the kind of pieces, or the number of a tool call."""
@@ -100,7 +100,7 @@ class ResponseRenderer(Renderer):
             case Piece():
                 self.held += len(event.piece) + len(event.logprobs)
                 item, out = self._open(event.number if event.kind is BlockKind.TOOL_CALL else event.kind)
-                out += self._number_events(item.add_piece(event.piece, event.logprobs or NO_LOGPROBS))
+                out += self._number_events(item.add_piece(event.piece, event.logprobs))
             case ToolCallBegan():
                 tool = self._plan.tool(event.name)
                 id = self._next_id(ID_PREFIXES[tool.kind])
@@ -127,8 +127,8 @@ class ResponseRenderer(Renderer):
         return out
 
     def tail(self, usage: Usage) -> bytes:
-        kind = b"incomplete" if self._finish in INCOMPLETE else b"completed"
-        out = self._begin() + self._event(kind, field(b"response", self.whole(usage)))
+        response = self._last_response(usage)
+        out = self._begin() + self._event(response["status"], {"response": response})
         self._number -= 1  # if the record cannot be written, ``broken_end`` replaces this event
         return out
 
@@ -137,7 +137,7 @@ class ResponseRenderer(Renderer):
         ``detail`` is the whole error, next to the response, for clients that look there.
         """
         response = self._plan.response("failed", self._items, error=error)
-        return self._begin() + self._event(b"failed", field(b"response", response) + field(b"error", detail))
+        return self._begin() + self._event("failed", {"response": response, "error": msgspec.Raw(detail)})
 
     def next_keep_alive(self) -> bytes:
         """Returns what is sent after some silence: a comment, and now and then an event that adds nothing.
@@ -147,9 +147,12 @@ class ResponseRenderer(Renderer):
         self._keep_alives += 1
         if self._keep_alives % 8:  # one is sent every 15 s
             return b": keep-alive\n\n"
-        return self._begin() or self._event(b"in_progress", field(b"response", self._plan.response(IN_PROGRESS, ())))
+        return self._begin() or self._event(IN_PROGRESS, {"response": self._plan.response(IN_PROGRESS, ())})
 
     def whole(self, usage: Usage) -> bytes:
+        return rawjson.encode(self._last_response(usage))
+
+    def _last_response(self, usage: Usage) -> JsonObject:
         reason = INCOMPLETE.get(self._finish)
         return self._plan.response(
             "incomplete" if reason else COMPLETED,
@@ -162,8 +165,8 @@ class ResponseRenderer(Renderer):
         if self._begun:
             return b""
         self._begun = True
-        response = field(b"response", self._plan.response(IN_PROGRESS, ()))
-        return self._event(b"created", response) + self._event(b"in_progress", response)
+        response = {"response": rawjson.raw(self._plan.response(IN_PROGRESS, ()))}
+        return self._event("created", response) + self._event(IN_PROGRESS, response)
 
     def _seal(self, event: ReasoningSeal) -> bytes:
         if not self._plan.sealed:
@@ -186,7 +189,7 @@ class ResponseRenderer(Renderer):
         if kind is BlockKind.REASONING:
             item = ReasoningItem(self._next_id("rs"), summary=self._plan.summary, sealed=self._plan.sealed)
         elif kind is BlockKind.REFUSAL:
-            item = RefusalItem(self._next_id("msg"), role="assistant")
+            item = PartItem(self._next_id("msg"), "message", "refusal", role="assistant")
         else:
             item = MessageItem(self._next_id("msg"))
         return item, self._begin_item(item, kind)
@@ -200,20 +203,19 @@ class ResponseRenderer(Renderer):
         item, self._open_item, self._open_kind = self._open_item, None, None
         if item is None:
             return b""
-        ended = self._number_events(item.end_events(status))
-        done = item.encode_item(status)
-        ended += self._number_events(((b"output_item.done", field(b"item", done)),))
-        self._items.append(done)
+        events = [*item.end_events(status)]
+        ended = self._number_events(events)
+        self._items.append(events[-1][1]["item"])
         return ended
 
-    def _number_events(self, events: Iterable[Event]) -> bytes:
+    def _number_events(self, events: Iterable[TypedEvent]) -> bytes:
         """Returns the bytes of events of the open item, with their numbers and the item's place in the output."""
-        place = field(b"output_index", b"%d" % len(self._items))
-        return b"".join([self._event(name, place + fields) for name, fields in events])
+        place = {"output_index": len(self._items)}
+        return b"".join([self._event(name, place | fields) for name, fields in events])
 
-    def _event(self, name: bytes, fields: bytes) -> bytes:
+    def _event(self, name: str, fields: JsonObject) -> bytes:
         number, self._number = self._number, self._number + 1
-        return _EVENT % (name, name, number, fields)
+        return encode_event(name, number, fields)
 
 
 def usage_object(usage: Usage) -> dict[str, Any]:

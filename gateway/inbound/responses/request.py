@@ -329,8 +329,8 @@ def response_plan(order: Order, params: ResponsesFields, tools: ToolTable, sent:
     )
 
 
-def _echo_of(order: Order, params: ResponsesFields) -> bytes:
-    """Returns the fields that every response repeats from its request, each with a comma before it, on one line."""
+def _echo_of(order: Order, params: ResponsesFields) -> Fields:
+    """Returns the fields that every response repeats from its request, each on one line."""
     request = {**order.fields, **order.form.repeats}
     echo: dict[str, Any] = {"store": "store" in order.form.repeats, "background": False, **_ECHOED}
     echo |= {name: request[name] for name in _ECHOED if not rawjson.is_null(request.get(name))}
@@ -349,7 +349,7 @@ def _echo_of(order: Order, params: ResponsesFields) -> bytes:
         echo["reasoning"] = {"effort": params.reasoning.effort, "summary": summary}
     if rawjson.maybe(request.get("service_tier")) == "auto":
         echo["service_tier"] = "default"
-    return b"," + rawjson.encode(echo)[1:-1].translate(None, b"\r\n")  # events are lines
+    return rawjson.fields(rawjson.encode(echo).translate(None, b"\r\n"))  # events are lines
 
 
 def _with_defaults(raw: msgspec.Raw, kind: str, defaults: Mapping[str, Any]) -> Any:
