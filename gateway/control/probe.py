@@ -188,45 +188,44 @@ async def check_channel(edits: ConfigEdits, request: web.Request) -> Checkup:
     """GET /channels/{ref}/checkup: check a channel step by step. Returns the first problem, or that all is well."""
     engine = edits.engine
     channel = engine.catalog.channel(request.match_info["ref"])
-    name = plain(channel.name)
+    engine.upstreams.dates.pop(channel.id, None)  # the time of an earlier response says nothing about the clocks now
+    step = await _checkup_step(engine, channel)
+    return Checkup(step=step, ahead_ms=_clock_ahead(engine, channel))
+
+
+async def _checkup_step(engine: Engine, channel: Channel) -> Step:
+    name, models = plain(channel.name), list[ServedModel]()
     if not channel.enabled:
-        return Checkup(step=Step(name=f"channel {name}", result="skipped", text="disabled"))
-    models: list[ServedModel] = []
+        return Step(name=f"channel {name}", result="skipped", text="disabled")
     for number, key in enumerate(channel.all_keys or ("",), start=1):
         try:
             models = await engine.upstreams.fetch_models(channel.with_only_key(key))
         except UpstreamError as error:
-            prefix = f"key {number}: " if channel.keys else ""
-            step = _unlisted_step(name, prefix, error, _key_number(channel, number))
-            return Checkup(step=step, ahead_ms=_clock_ahead(engine, channel))
+            return _unlisted_step(channel, number, error)
     listed = f"it lists {count_text(len(models), 'model')}"
     for number, state in enumerate(engine.key_states(channel), start=1):
         if state.name == "attention":
-            subject = f"key {number}" if channel.keys else "its key"
-            text = f"{listed}, but {subject} was refused before: {state.reason}"
-            step = _rejected_step(name, text, _key_number(channel, number))
-            return Checkup(step=step, ahead_ms=_clock_ahead(engine, channel))
+            return _rejected_step(channel, number, listed, state.reason)
     count = len(channel.all_keys)
     accepted = "" if not count else "its key is accepted; " if count == 1 else f"its {count} keys are accepted; "
-    step = Step(name=f"channel {name}", result="ok", text=f"{accepted}{listed}")
-    return Checkup(step=step, ahead_ms=_clock_ahead(engine, channel))
+    return Step(name=f"channel {name}", result="ok", text=f"{accepted}{listed}")
 
 
-def _key_number(channel: Channel, number: int) -> str:
-    """Returns the number as commands write it; empty if the channel has only one key."""
-    return str(number) if channel.keys else ""
-
-
-def _rejected_step(name: str, text: str, key: str) -> Step:
+def _rejected_step(channel: Channel, number: int, listed: str, reason: str) -> Step:
     """Returns the step for a key that lists models, but was rejected in an earlier request, perhaps a call."""
+    name = plain(channel.name)
+    subject, edit = "its key", f"channel edit {word(name)}"
+    if channel.keys:
+        subject, edit = f"key {number}", f"channel key rotate {word(name)} {number}"
+    text = plain(f"{listed}, but {subject} was refused before: {reason}", 400)
     test = f"'tollkeeper channel test {word(name)} --model M' makes a real call"
-    replace = f"channel key rotate {word(name)} {key} --key -" if key else f"channel edit {word(name)} --key -"
-    fix = f"{test}; 'tollkeeper {replace}' replaces the key"
-    return Step(name=f"channel {name}", result="warning", text=plain(text, 400), fix=fix)
+    fix = f"{test}; 'tollkeeper {edit} --key -' replaces the key"
+    return Step(name=f"channel {name}", result="warning", text=text, fix=fix)
 
 
-def _unlisted_step(name: str, prefix: str, error: UpstreamError, key: str) -> Step:
-    """Returns the step for a list that was not fetched. ``key`` is the key's number; empty if there is only one."""
+def _unlisted_step(channel: Channel, number: int, error: UpstreamError) -> Step:
+    """Returns the step for a list that was not fetched with the key of this number."""
+    name, prefix = plain(channel.name), f"key {number}: " if channel.keys else ""
     message = prefix + plain(error.record_message.removeprefix(f"channel '{name}': "), 400)
     if (status := error.status) in (404, 405, 501):  # the upstream may still accept calls
         text = (
@@ -236,7 +235,7 @@ def _unlisted_step(name: str, prefix: str, error: UpstreamError, key: str) -> St
         return Step(name=f"channel {name}", result="ok", text=text)
     fix = f"'tollkeeper channel test {word(name)}' tries it again"
     if error.kind in (FailureKind.AUTH, FailureKind.UNSET):
-        fix = advice(error, channel=name, key=key)
+        fix = advice(error, channel=name, key=str(number) if channel.keys else "")
     elif error.code == "upstream_unreachable":
         fix = _connection_fix(name, error)
     return Step(name=f"channel {name}", result="fail", text=message, fix=fix, code=error.code, status=error.http_status)

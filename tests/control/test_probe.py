@@ -273,3 +273,14 @@ async def test_how_far_the_clocks_are_apart(
     provider.on("/v1/models", dated)
     ahead = (await owner.checkup("up")).ahead_ms
     assert ahead == (None if ahead_s is None else pytest.approx(ahead_s * 1000, abs=2000))
+
+
+async def test_the_time_of_an_earlier_response_is_not_compared(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
+    provider.on("/v1/models", LIST, slam)
+    old = formatdate(gateway.engine.now() / 1000 - 3600, usegmt=True)
+    await owner.checkup("up")
+    gateway.engine.upstreams.dates[ChannelId("ch_up")] = old
+    found = await owner.checkup("up")
+    assert (found.step.result, found.ahead_ms) == ("fail", None)
