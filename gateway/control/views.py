@@ -4,16 +4,16 @@ Keys, digests and header values are masked or left out here, so no view contains
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import msgspec
 
 from gateway.control.usage import Tallies
-from gateway.core.catalog import Catalog
 from gateway.core.channel_health import HealthState
 from gateway.core.engine import Engine
 from gateway.core.incident_watch import budget_use
-from gateway.core.model_entry import ModelEntry, answering_model
+from gateway.core.model_entry import answering_model
 from gateway.core.model_prices import different_prices
 from gateway.core.price_change import is_stale
 from gateway.domain.account import AccountFields
@@ -48,8 +48,8 @@ def account_view(engine: Engine) -> AccountView:
     )
 
 
-def token_view(engine: Engine, token: Token, sees: list[str] | None = None) -> TokenView:
-    """Returns the view of a token. ``sees`` are the models that it sees, if the caller knows them already."""
+def token_view(engine: Engine, token: Token) -> TokenView:
+    """Returns the view of a token."""
     scope: Scope = ("token", token.id)
     spent = engine.store.books.spent(scope)
     return TokenView(
@@ -63,7 +63,7 @@ def token_view(engine: Engine, token: Token, sees: list[str] | None = None) -> T
         spent_nanos=spent.nanos,
         held_nanos=engine.store.books.held(scope).nanos,
         budgets=budget_views(engine, scope, token.budgets),
-        sees=list(engine.catalog.visible(token)) if sees is None else sees,
+        sees=list(engine.catalog.visible(token)),
         waiting=_waiting(engine, "token", token.id),
         temporary=token.temporary,
         keys=tuple(keys_of(token, engine.catalog.registry)),
@@ -72,14 +72,8 @@ def token_view(engine: Engine, token: Token, sees: list[str] | None = None) -> T
 
 def token_views(engine: Engine) -> list[TokenView]:
     """Returns the views of all tokens, by name."""
-    models_seen: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-    views = []
-    for token in sorted(engine.catalog.registry.tokens.values(), key=lambda t: t.name):
-        visibility = (token.group, token.models)  # tokens that agree in both see the same models
-        if visibility not in models_seen:
-            models_seen[visibility] = list(engine.catalog.visible(token))
-        views.append(token_view(engine, token, models_seen[visibility]))
-    return views
+    tokens = sorted(engine.catalog.registry.tokens.values(), key=lambda t: t.name)
+    return [token_view(engine, token) for token in tokens]
 
 
 def group_view(engine: Engine, group: Group) -> GroupView:
@@ -204,49 +198,43 @@ def price_view(price: Price, now: Millis, model: str = "", *, channel: str = "")
     )
 
 
-class ModelIndex(msgspec.Struct, frozen=True):
-    """What the catalog has about models, by name."""
-
-    entries: Mapping[str, ModelEntry]
-    """The models that a token sees, or that all groups see."""
-    served: Mapping[str, Sequence[tuple[Channel, ServedModel]]]
-    """The channels that serve a model, in the order they are tried, with their models."""
-    groups: Mapping[str, list[str]]
-
-
 def model_views(engine: Engine, tallies: Tallies, token: Token | None = None, *, only: str = "") -> list[ModelView]:
     """Returns the views of all models, by name: those that channels serve, and aliases in groups.
 
     With ``token`` these are only the models that it sees, at the prices that it pays; with ``only``, one model.
     """
-    index = _model_index(engine.catalog, token)
-    names = sorted({*index.entries, *index.served} if token is None else index.entries)
+    catalog, offers = engine.catalog, dict[str, list[tuple[Channel, ServedModel]]]()
+    for channel in sorted(catalog.registry.channels.values(), key=lambda c: (-c.priority, c.name)):
+        for model in channel.models:
+            offers.setdefault(model.name, []).append((channel, model))
+    if token is not None:
+        names = {*catalog.visible(token)}
+    else:
+        names = {*offers, *chain(*map(catalog.group_models, catalog.registry.groups))}
     return [
-        _model_view(engine, name, index, tallies.models.get(name, Counts()), token)
-        for name in ([only] if only else names)
+        _model_view(engine, name, offers, tallies.models.get(name, Counts()), token)
+        for name in ([only] if only else sorted(names))
     ]
 
 
-def _model_index(catalog: Catalog, token: Token | None) -> ModelIndex:
-    groups: dict[str, list[str]] = {}
-    entries: dict[str, ModelEntry] = {}
-    for group in sorted(catalog.registry.groups):
-        for name, entry in catalog.group_models(group).items():
-            groups.setdefault(name, []).append(group)
-            entries.setdefault(name, entry)
-    served: dict[str, list[tuple[Channel, ServedModel]]] = {}
-    for channel in sorted(catalog.registry.channels.values(), key=lambda c: (-c.priority, c.name)):
-        for model in channel.models:
-            served.setdefault(model.name, []).append((channel, model))
-    return ModelIndex(entries if token is None else catalog.visible(token), served, groups)
+def _model_view(
+    engine: Engine,
+    name: str,
+    all_offers: Mapping[str, Sequence[tuple[Channel, ServedModel]]],
+    sums: Counts,
+    token: Token | None,
+) -> ModelView:
+    """Returns the view of a model. An alias has the channels and the price of the model that it stands for.
 
-
-def _model_view(engine: Engine, name: str, index: ModelIndex, sums: Counts, token: Token | None) -> ModelView:
-    """Returns the view of a model. An alias has the channels and the price of the model that it stands for."""
-    catalog, entry = engine.catalog, index.entries.get(name)
+    ``all_offers`` are the channels that serve each model, in the order they are tried.
+    """
+    catalog = engine.catalog
+    groups = [group for group in sorted(catalog.registry.groups) if name in catalog.group_models(group)]
+    visible = catalog.visible(token) if token is not None else catalog.group_models(groups[0]) if groups else {}
+    entry = visible.get(name)
     answering = answering_model(entry) if entry is not None else None
-    target = answering.name if answering is not None and answering is not entry and name not in index.served else ""
-    offers = index.served.get(target or name, ())
+    target = answering.name if answering is not None and answering is not entry and name not in all_offers else ""
+    offers = all_offers.get(target or name, ())
     if token is None or entry is None:
         payer, price = None, catalog.price(target or name)
     else:
@@ -257,7 +245,7 @@ def _model_view(engine: Engine, name: str, index: ModelIndex, sums: Counts, toke
         name=name,
         channels=[] if target else [channel.name for channel, _ in offers],
         stands_for=target,
-        groups=index.groups.get(name, []),
+        groups=groups,
         context=catalog.context(target or name, context),
         context_source=catalog.context_source(target or name, context),
         published=next((model.published for _, model in offers if model.published), None),
