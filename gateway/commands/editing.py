@@ -81,9 +81,9 @@ async def find_each(find: Callable[[str], Awaitable[V]], refs: Iterable[str]) ->
     return [*{view.id: view for view in views}.values()]
 
 
-async def change_together(client: ControlClient, kind: str, patches: Mapping[str, object]) -> str:
+async def change_together(client: ControlClient, kind: str, patches: Mapping[str, object], channel: str = "") -> str:
     """Change entities by id in one step; the patch None removes. Returns what was done, as a sentence."""
-    message = await client.batch(kind, patches)
+    message = await client.batch(kind, patches, channel)
     return f"{message[:1].upper()}{message[1:]}."
 
 

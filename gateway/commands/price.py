@@ -9,6 +9,7 @@ from gateway.client.receipt import missing_price
 from gateway.commands import formatting
 from gateway.commands.base import Command, Noun
 from gateway.commands.completion import CHANNELS, MODELS, comma_separated
+from gateway.commands.editing import change_together
 from gateway.commands.options import TEXT, confirm, json_option, names_type, says_yes, yes_option
 from gateway.commands.output import ListColumn, notify, out_json, out_list, out_view
 from gateway.commands.price_set import extra_rows, set_price
@@ -258,31 +259,26 @@ def _details(view: PriceView | None, model: str, *, refused: bool) -> Iterator[t
 @yes_option()
 def remove_price(models: tuple[str, ...], *, channel: str) -> None:
     """Remove prices. Calls of the models are then counted but not charged, or refused."""
-    names, place = [*dict.fromkeys(models)], ""
-    if channel:
-        view = run(lambda client: client.channel(channel))
-        place = f" at channel '{plain(view.name)}'"
-        priced = {model.name for model in view.models if model.price is not None}
-        if missing := [model for model in names if model not in priced]:
-            raise NotFound(f"channel '{plain(view.name)}' has no price of its own for '{plain(missing[0])}'")
-    elif not says_yes():
-        priced = {view.model for view in run(lambda client: client.prices())}
-        if missing := [model for model in names if model not in priced]:
-            raise NotFound(f"model '{missing[0]}' has no price; 'tollkeeper price list' lists the prices")
+    names = [*dict.fromkeys(models)]
     if not says_yes():
-        listed = ", ".join(f"'{model}'" for model in names)
-        effect = f"{'Its' if len(names) == 1 else 'Their'} calls will {_unpriced_effect()}."
-        if channel:
-            effect = f"Calls there will then cost the general price; without one, they will {_unpriced_effect()}."
-        confirm(f"Remove the price of {listed}{place}? {effect}")
-    run(lambda client: client.batch("prices", dict.fromkeys(names), channel))
-    for model in names:
-        notify(f"Price of '{model}'{place} removed.")
+        confirm(run(lambda client: _removal_question(client, names, channel)))
+    notify(run(lambda client: change_together(client, "prices", dict.fromkeys(names), channel)))
 
 
-def _unpriced_effect() -> str:
-    refused = run(lambda client: client.settings()).refuse_unpriced
-    return "be refused" if refused else "cost nothing, and no dollar budget will limit them"
+async def _removal_question(client: ControlClient, names: Sequence[str], ref: str) -> str:
+    """Returns the question before prices are removed, at all channels or one. Raises NotFound if one does not exist."""
+    channel = (await client.channel(ref)).name if ref else ""
+    place = f" at channel '{plain(channel)}'" if channel else ""
+    priced = {view.model for view in await client.prices() if channel in ("", view.channel)}
+    if missing := [model for model in names if model not in priced]:
+        raise NotFound(f"model '{plain(missing[0])}' has no price{place}; 'tollkeeper price list' lists the prices")
+    calls = f"{'Its' if len(names) == 1 else 'Their'} calls"
+    if channel:
+        calls = "Calls there will then cost the general price; without one, they"
+    refused = (await client.settings()).refuse_unpriced
+    effect = "be refused" if refused else "cost nothing, and no dollar budget will limit them"
+    listed = ", ".join(f"'{model}'" for model in names)
+    return f"Remove the price of {listed}{place}? {calls} will {effect}."
 
 
 price.add_command(import_prices)

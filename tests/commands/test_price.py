@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from gateway.commands import output
 from gateway.commands.exit_codes import Exit
 from gateway.domain.channel import UpstreamPrices
-from gateway.domain.price import Price, Tier
+from gateway.domain.price import Tier
 from gateway.domain.price_view import PriceNews
 from gateway.domain.settings import Settings
 from gateway.domain.units import Millis, Nanos
@@ -272,15 +272,14 @@ def test_several_prices_are_removed_as_one_change() -> None:
     ran = run("price", "remove", "x", "y", "--yes", control=control)
     edits = [{"ref": "x", "patch": None}, {"ref": "y", "patch": None}]
     assert (ran.code, control.bodies) == (0, [{"kind": "prices", "edits": edits}])
-    assert ran.err == "Price of 'x' removed.\nPrice of 'y' removed.\n"
+    assert ran.err == "Removed 2 prices.\n"
 
 
 def test_prices_of_a_channel_are_removed_after_a_question() -> None:
-    own = Price(model="fast", input=Nanos(1), output=Nanos(2))
-    view = replace(CHANNEL, models=tuple(replace(model, price=own) for model in CHANNEL.models))
-    answers = {"GET /channels/openai": view, "POST /batch": {"done": "removed 2 prices at channel 'openai'"}}
-    line = ("price", "remove", "fast", "gpt-4o", "fast", "--channel", "openai")
-    control = Control({**answers, "GET /settings": Settings()})
+    prices = [replace(PRICE, model=model, channel="openai") for model in ("fast", "gpt-4o")]
+    answers = {"POST /batch": {"done": "removed 2 prices at channel 'openai'"}, "GET /settings": Settings()}
+    line = ("price", "remove", "fast", "gpt-4o", "fast", "--channel", CHANNEL.id)
+    control = Control({**answers, f"GET /channels/{CHANNEL.id}": CHANNEL, "GET /prices": prices})
     ran = run(*line, control=control)
     assert (ran.code, [asked for asked, _ in control.asked if asked == "POST /batch"]) == (Exit.USAGE, [])
     assert (
@@ -290,18 +289,17 @@ def test_prices_of_a_channel_are_removed_after_a_question() -> None:
     assert "without one, they will cost nothing" in ran.err
     control = Control(answers)
     ran = run(*line, "--yes", control=control)
-    assert ran.err == "Price of 'fast' at channel 'openai' removed.\nPrice of 'gpt-4o' at channel 'openai' removed.\n"
-    edits = [{"ref": model, "patch": None, "channel": "openai"} for model in ("fast", "gpt-4o")]
-    assert control.asked == [("GET /channels/openai", None), ("POST /batch", {"kind": "prices", "edits": edits})]
+    assert ran.err == "Removed 2 prices at channel 'openai'.\n"
+    edits = [{"ref": model, "patch": None, "channel": CHANNEL.id} for model in ("fast", "gpt-4o")]
+    assert control.asked == [("POST /batch", {"kind": "prices", "edits": edits})]
 
 
 def test_no_price_of_a_channel_is_removed_if_one_does_not_exist() -> None:
-    own = Price(model="fast", input=Nanos(1), output=Nanos(2))
-    view = replace(CHANNEL, models=(replace(CHANNEL.models[0], price=own), CHANNEL.models[1]))
-    control = Control({"GET /channels/openai": view, "POST /batch": {"done": ""}})
-    ran = run("price", "remove", "fast", "gpt-4o", "--channel", "openai", "--yes", control=control)
-    assert (ran.code, len(control.asked)) == (Exit.NOT_FOUND, 1)
-    assert "channel 'openai' has no price of its own for 'gpt-4o'" in ran.err
+    prices = [replace(PRICE, model="fast", channel="openai"), replace(PRICE, model="gpt-4o")]
+    control = Control({"GET /channels/openai": CHANNEL, "GET /prices": prices, "POST /batch": {"done": ""}})
+    ran = run("price", "remove", "fast", "gpt-4o", "--channel", "openai", control=control)
+    assert (ran.code, "POST /batch" in dict(control.asked)) == (Exit.NOT_FOUND, False)
+    assert "model 'gpt-4o' has no price at channel 'openai'" in ran.err
 
 
 def test_cached_input_that_costs_more_is_pointed_out() -> None:
