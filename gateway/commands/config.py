@@ -2,7 +2,8 @@
 
 import stat
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -133,41 +134,28 @@ def _yaml_as_json(text: str) -> str:
     """Returns YAML as JSON. Dates become texts; ``.nan`` and ``.inf``, which JSON does not have, become null."""
     import yaml  # only LiteLLM's files need it
 
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
     try:
-        _check_size(yaml.parse(text, Loader=loader))
-        return msgspec.json.encode(yaml.load(text, Loader=loader), enc_hook=str).decode()  # noqa: S506 - a safe one
+        root = loader.get_single_node()
+        if _count_values(root, {}) > 200_000:
+            raise click.BadParameter("the file contains more than 200,000 values")
+        document = None if root is None else loader.construct_document(root)  # an empty file has no node
+        return msgspec.json.encode(document, enc_hook=str).decode()
     except yaml.YAMLError as exc:
         raise click.BadParameter(f"the file is not valid YAML: {plain(' '.join(str(exc).split()), 300)}") from exc
     except (RecursionError, ValueError, TypeError, OverflowError) as exc:
-        msg = f"the file has a value that contains itself, or a key that is not text ({plain(str(exc), 100)})"
-        raise click.BadParameter(msg) from exc
+        problem = "contains itself or is nested too deeply, or a key that is not text"
+        raise click.BadParameter(f"the file has a value that {problem} ({plain(str(exc), 100)})") from exc
 
 
-def _check_size(events: Iterable[Any]) -> None:
-    """Raise BadParameter for a file that is nested too deeply, or too large once its aliases are expanded."""
-    anchor_sizes: dict[str | None, int] = {}
-    containers: list[tuple[str | None, int]] = [(None, 0)]  # the anchor and size of the file and all that is open in it
-    for event in events:
-        match type(event).__name__:
-            case "ScalarEvent":
-                anchor, size = event.anchor, 1
-            case "AliasEvent":
-                anchor, size = None, anchor_sizes.get(event.anchor, 1)
-            case "MappingEndEvent" | "SequenceEndEvent":
-                anchor, size = containers.pop()
-            case "MappingStartEvent" | "SequenceStartEvent" if len(containers) <= 100:
-                containers.append((event.anchor, 1))
-                continue
-            case "MappingStartEvent" | "SequenceStartEvent":
-                raise click.BadParameter("the file is nested more than 100 levels deep")
-            case _:  # no value
-                continue
-        anchor_sizes[anchor] = size
-        parent, size_before = containers[-1]
-        containers[-1] = parent, size_before + size
-        if size_before + size > 200_000:
-            raise click.BadParameter("the file contains more than 200,000 values")
+def _count_values(node: Any, counts: dict[int, int]) -> int:
+    """Returns the number of values in a YAML node once its aliases are expanded. ``counts`` are those known already."""
+    if id(node) not in counts:
+        counts[id(node)] = 1  # until it is known, for a node that contains itself
+        parts = node.value if isinstance(getattr(node, "value", ""), list) else ()
+        inner_nodes = chain.from_iterable(part if isinstance(part, tuple) else (part,) for part in parts)
+        counts[id(node)] = 1 + sum(_count_values(inner, counts) for inner in inner_nodes)
+    return counts[id(node)]
 
 
 def _print_differences(differences: Sequence[Difference]) -> None:

@@ -157,6 +157,12 @@ def test_numbers_that_json_lacks_go_out_as_null(file: Path) -> None:
     assert json.loads(ran.bodies[0]["text"]) == {"a": None, "b": [None, None, 1.5, {"c": None}]}
 
 
+def test_an_empty_yaml_file_goes_out_as_null(file: Path) -> None:
+    file.write_text("# nothing yet\n", encoding="utf-8")
+    ran = run("config", "import", str(file), "--from", "litellm", "--dry-run", answers={"POST /config": FOUND})
+    assert ran.bodies[0]["text"] == "null"
+
+
 @pytest.mark.parametrize("coding", ["utf-8-sig", "utf-16"])
 def test_a_byte_order_mark_is_not_part_of_the_text(file: Path, coding: str) -> None:
     file.write_text("format = 1\n", encoding=coding)
@@ -180,8 +186,8 @@ MIXED = "{a: [" * 40_000
         pytest.param(MERGED, "more than 200,000 values", id="merges"),
         pytest.param("- x\n" * 200_001, "more than 200,000 values", id="many"),
         pytest.param(DEEP, "nest", id="deep"),
-        pytest.param(STAIRS, "nested more than 100 levels deep", id="stairs"),
-        pytest.param(MIXED, "nested more than 100 levels deep", id="mixed"),
+        pytest.param(STAIRS, "nest", id="stairs"),
+        pytest.param(MIXED, "nest", id="mixed"),
         pytest.param("&a [*a]", "contains itself", id="loop"),
         pytest.param("&a {b: *a}", "contains itself", id="loop of tables"),
         pytest.param("? [a, b]\n: c", "not valid YAML", id="list as key"),
