@@ -1,6 +1,7 @@
 """Channel probe: the commands ``channel test`` and ``channel models``, which contact an upstream, and ``presets``."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import click
 import msgspec
@@ -19,53 +20,26 @@ from gateway.domain.human_values import brief_context, brief_span, count_text, f
 from gateway.domain.money import dollars
 from gateway.domain.patterns import NOT, matches
 from gateway.domain.text import plain, word
-from gateway.domain.units import Millis, Nanos
 from gateway.domain.upstream_views import ListedModel, ListingView, SavedChannel
 from gateway.domain.views import ChannelView
 
-
-class UpstreamModel(msgspec.Struct, frozen=True, kw_only=True):
-    """One model in the upstream's list."""
-
-    name: str
-    context: int | None
-    """The context length used here: the one in the upstream's list, else the one in the price list."""
-    context_source: str
-    """``upstream``, or the name of the price list; empty if the context is not known."""
-    served: bool
-    state: str
-    """``new``, ``gone``, ``offered`` or ``kept_out``."""
-    public: str
-    """The name that it is offered under; empty if it is not."""
-    more_names: list[str]
-    input_nanos: Nanos | None
-    """The price of a million tokens that the upstream publishes; None if it publishes none."""
-    output_nanos: Nanos | None
-    listed_ms: Millis | None
-    stale: bool
-    until_ms: Millis | None = None
-    """When the model will be tried again; None unless the upstream answered that it does not have it."""
-
-    @property
-    def offered(self) -> str:
-        """Returns the names that it is offered under, ``yes`` for its own name; or ``no``."""
-        if not self.served:
-            return "no"
-        return ", ".join(["yes" if self.public == self.name else self.public, *self.more_names])
-
-    @property
-    def state_text(self) -> str:
-        return state_word(self.state) + (f", paused until {moment(self.until_ms)}" if self.until_ms else "")
-
-
 COLUMNS = [
-    ListColumn("Model", lambda m: m.name, "name", min_width=16),
-    ListColumn("Offered", lambda m: m.offered),
-    ListColumn("State", lambda m: m.state_text, "state"),
-    ListColumn("Context", lambda m: brief_context(m.context, m.context_source), "number"),
+    ListColumn("Model", lambda m: m["name"], "name", min_width=16),
+    ListColumn(
+        "Offered",
+        lambda m: ", ".join(["yes" if m["public"] == m["name"] else m["public"], *m["more_names"]]) or "no",
+    ),
+    ListColumn(
+        "State",
+        lambda m: state_word(m["state"]) + (f", paused until {moment(m['until_ms'])}" if m["until_ms"] else ""),
+        "state",
+    ),
+    ListColumn("Context", lambda m: brief_context(m["context"], m["context_source"]), "number"),
     ListColumn(
         "Upstream price",
-        lambda m: "" if m.input_nanos is None else f"{dollars(m.input_nanos)} / {dollars(m.output_nanos or 0)}",
+        lambda m: (
+            "" if m["input_nanos"] is None else f"{dollars(m['input_nanos'])} / {dollars(m['output_nanos'] or 0)}"
+        ),
     ),
 ]
 
@@ -190,7 +164,7 @@ def models(
         raise Quit(f"channel '{ref}': the list could not be refreshed; the last good one stays in use", Exit.UPSTREAM)
 
 
-def _print_notes(listing: ListingView, rows: list[UpstreamModel], view: ChannelView) -> None:
+def _print_notes(listing: ListingView, rows: list[dict[str, Any]], view: ChannelView) -> None:
     if listing.unnamed:
         count = count_text(listing.unnamed, "model")
         notify(f"note: {count} left out, without a name or with one that is too long or has control characters")
@@ -200,7 +174,7 @@ def _print_notes(listing: ListingView, rows: list[UpstreamModel], view: ChannelV
     if isinstance(view, SavedChannel):
         notes = price_notes(view)
     else:
-        unpriced = [m.public for m in rows if m.state == "new" and m.served and m.public in listing.unpriced]
+        unpriced = [m["public"] for m in rows if m["state"] == "new" and m["public"] in listing.unpriced]
         refused = bool(unpriced) and run(lambda client: client.settings()).refuse_unpriced
         notes = unpriced_notes(unpriced, refused=refused)
     notify(*notes)
@@ -216,28 +190,31 @@ def _action(patterns: Sequence[str], **flags: bool) -> str:
     return "".join(names)
 
 
-def _rows(listing: ListingView, models: list[ListedModel], view: ChannelView, *, changed: bool) -> list[UpstreamModel]:
+def _rows(listing: ListingView, models: list[ListedModel], view: ChannelView, *, changed: bool) -> list[dict[str, Any]]:
     public_names: dict[str, list[str]] = {}
     for served in sorted(view.models, key=lambda model: model.name != model.upstream_name):
         public_names.setdefault(served.upstream_name, []).append(served.name)
     return [_row(model, public_names.get(model.name, []), listing, view, changed=changed) for model in models]
 
 
-def _row(m: ListedModel, names: list[str], listing: ListingView, view: ChannelView, *, changed: bool) -> UpstreamModel:
-    return UpstreamModel(
-        name=m.name,
-        context=m.known_context or m.context,
-        context_source=m.context_source,
-        served=bool(names),
-        state=_state(m, changed=changed, served=bool(names)),
-        public=names[0] if names else "",
-        more_names=names[1:],
-        input_nanos=m.published.input if m.published else None,
-        output_nanos=m.published.output if m.published else None,
-        listed_ms=listing.time_ms,
-        stale=listing.stale,
-        until_ms=next((until for name in names if (until := view.missing_models.get(name))), None),
-    )
+def _row(m: ListedModel, names: list[str], listing: ListingView, view: ChannelView, *, changed: bool) -> dict[str, Any]:
+    """Returns what ``--json`` says about a model: the names that it is offered under, the context that counts here, the
+    published price of a million tokens, and when it is tried again if the upstream answered that it does not have it.
+    """
+    return {
+        "name": m.name,
+        "context": m.known_context or m.context,
+        "context_source": m.context_source,
+        "served": bool(names),
+        "state": _state(m, changed=changed, served=bool(names)),
+        "public": names[0] if names else "",
+        "more_names": names[1:],
+        "input_nanos": m.published.input if m.published else None,
+        "output_nanos": m.published.output if m.published else None,
+        "listed_ms": listing.time_ms,
+        "stale": listing.stale,
+        "until_ms": next((until for name in names if (until := view.missing_models.get(name))), None),
+    }
 
 
 def _state(model: ListedModel, *, changed: bool, served: bool) -> str:
