@@ -124,8 +124,6 @@ class TurnEvents:
         """The data of the last event of a complete answer."""
         self._created = b""
         self._interrupted = False
-        self._frequent_start = b"\0"
-        """The start, up to the data, of the last event of a kind that is not kept; at first no event begins so."""
 
     def interrupt(self, response: str) -> bool:
         """Turn the failure that follows into the end of this response. Returns False if another response runs."""
@@ -137,35 +135,25 @@ class TurnEvents:
         blocks = with_line_feeds(self._framer.feed(data))
         if not blocks.isascii():  # a frame that is not UTF-8 would end the connection
             blocks = blocks.decode("utf-8", "replace").encode("utf-8", "replace")
-        start = len(self._frequent_start)
-        if blocks.find(b"\n", start) == len(blocks) - len(BLANK) and blocks.startswith(self._frequent_start + b"{"):
-            texts = [blocks[start : -len(BLANK)]]  # one more event of the same kind
-        else:
-            texts = self._keep(*_split_events(blocks))
+        events = map(_read_event, blocks.removesuffix(BLANK).split(BLANK))
+        texts = [self._keep(name, text) for name, text in events if text]
         if self._prefix:
             texts = [self._prefix + text[1:] if text.startswith(b'{"') else text for text in texts]
-        if len(texts) == 1:
-            return _frame_head(len(texts[0])) + texts[0]
-        frames = [b""] * (2 * len(texts))
-        frames[::2], frames[1::2] = map(_frame_head, map(len, texts)), texts
-        return b"".join(frames)
+        return b"".join([_frame_head(len(text)) + text for text in texts])
 
-    def _keep(self, names: list[bytes], texts: list[bytes]) -> list[bytes]:
+    def _keep(self, name: bytes, text: bytes) -> bytes:
         """Keep what must be remembered. Returns the data; the failure of an interrupted response becomes its end."""
-        if not _KEPT_EVENTS.isdisjoint(names):
-            for name, text in zip(names, texts, strict=True):
-                if name == _CREATED:
-                    self._created = text
-                elif name == _ITEM_DONE:
-                    self.items.append(text)
-                elif name in _FAILURES and self._interrupted:
-                    texts = [self._interrupted_end(text)]
-                    self.last = texts[0]
-                elif name in _KEPT_EVENTS:
-                    self.last = b"" if name in _FAILURES else text
-        elif names and names[-1]:
-            self._frequent_start = b"%b\n%b" % (names[-1], _DATA)
-        return texts
+        if name not in _KEPT_EVENTS:
+            return text
+        if name == _CREATED:
+            self._created = text
+        elif name == _ITEM_DONE:
+            self.items.append(text)
+        elif name in _FAILURES and self._interrupted:
+            self.last = text = self._interrupted_end(text)
+        else:
+            self.last = b"" if name in _FAILURES else text
+        return text
 
     def _interrupted_end(self, failed: bytes) -> bytes:
         """Returns the end of an interrupted response, with the finished items. ``failed`` is its failure."""
@@ -174,18 +162,6 @@ class TurnEvents:
         details = {"error": None, "incomplete_details": {"reason": "interrupted"}}
         response = {**rawjson.fields(fields["response"]), "status": "incomplete", **details, "output": items}
         return rawjson.encode({**fields, "type": "response.incomplete", "error": None, "response": response})
-
-
-def _split_events(blocks: bytes) -> tuple[list[bytes], list[bytes]]:
-    """Returns the first line and the data of each event. Nearly always, all events are of the same kind."""
-    head = blocks[: blocks.find(b"{", 0, 128)]
-    name, _, data_start = head.partition(b"\n")
-    if data_start == _DATA and name.startswith(_NAME):
-        texts = blocks[len(head) : -len(BLANK)].split(BLANK + head)
-        if b"\n" not in b"".join(texts) and all(text.startswith(b"{") for text in texts):
-            return [name] * len(texts), texts
-    events = [event for event in map(_read_event, blocks.split(BLANK)) if event[1]]
-    return [name for name, _ in events], [text for _, text in events]
 
 
 @lru_cache(maxsize=4096)
@@ -198,6 +174,9 @@ def _frame_head(size: int) -> bytes:
 
 def _read_event(block: bytes) -> tuple[bytes, bytes]:
     """Returns an event's first line and its data. The name may be only in the data. Both are empty without an event."""
+    head, _, data = block.partition(b"\n" + _DATA)
+    if head.startswith(_NAME) and data.startswith(b"{") and b"\n" not in head + data:  # as nearly all are written
+        return head, data
     event = parse(block)
     if event is None or event.data == b"[DONE]":
         return b"", b""
