@@ -308,7 +308,7 @@ def _git(*arguments: str) -> str:
 def private_files(launch: Launch, folder: Path) -> Iterator[None]:
     """Make ``folder`` the program's folder of settings: our files, and links to what is in the real folder.
 
-    Our files may contain the run's key, so they are never in the real folder. What the program writes goes there.
+    Our files may contain the run's key, so they are never in the real folder. What the program adds is saved there.
     """
     for name, text in launch.files.items():
         with create_private(folder / name) as file:
@@ -317,52 +317,36 @@ def private_files(launch: Launch, folder: Path) -> Iterator[None]:
         yield
         return
     real = Path(os.environ.get(launch.folder_variable) or click.get_app_dir(launch.folder_default))
-    linked_names = set()
     with suppress(OSError):  # the folder may not exist, and Windows may not allow links
         for entry in real.iterdir():
             if entry.name not in launch.files:
                 (folder / entry.name).symlink_to(entry)
-                linked_names.add(entry.name)
     try:
         yield
     finally:
-        written = [entry for entry in folder.iterdir() if entry.name not in launch.files and not entry.is_symlink()]
-        results = [_save(entry, real / entry.name, replace=entry.name in linked_names) for entry in written]
-        if not all(results):
-            _keep_folder(folder, launch)
+        for entry in folder.iterdir():
+            if entry.name not in launch.files and not entry.is_symlink():
+                _save(entry, real)
 
 
-def _save(entry: Path, target: Path, *, replace: bool) -> bool:
-    """Copy what the program wrote to ``target``, atomically, or to a new name if another program has written that.
-
-    Returns whether that succeeded.
-    """
-    is_taken = target.exists() and not replace
-    path = target.with_name(f"{target.name}-{secrets.token_hex(3)}") if is_taken else target
-    target = Path(os.path.realpath(path))
+def _save(entry: Path, real: Path) -> None:
+    """Copy what the program added to the real folder, or to a new name there if another program has added that too."""
+    name, place = plain(entry.name), plain(str(real), 1_000)
+    is_taken = (real / entry.name).exists()
+    target = real / (f"{entry.name}-{secrets.token_hex(3)}" if is_taken else entry.name)
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".tollkeeper-", dir=target.parent, ignore_cleanup_errors=True) as temp:
+        real.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".tollkeeper-", dir=real, ignore_cleanup_errors=True) as temp:
             copy = Path(temp, entry.name)
             if entry.is_dir():
                 shutil.copytree(entry, copy, symlinks=True)
             else:
                 shutil.copy2(entry, copy)
-            copy.replace(target)
+            copy.rename(target)
     except OSError as error:
+        kept = entry.rename(Path(tempfile.mkdtemp(prefix="tollkeeper-kept-"), entry.name))
         reason = plain(error.strerror or str(error), 1_000)
-        notify(f"{plain(entry.name)} could not be saved in {plain(str(target.parent), 1_000)}: {reason}")
-        return False
+        notify(f"{name} could not be saved in {place}: {reason}; it is {kept}; copy it before the system removes it")
+        return
     if is_taken:
-        name = plain(entry.name)
-        notify(f"note: another program has also written {name}; the version of this one is {plain(str(path), 1_000)}")
-    return True
-
-
-def _keep_folder(folder: Path, launch: Launch) -> None:
-    """Keep the temporary folder under another name, without our files, which contain the key."""
-    with suppress(OSError):
-        for name in launch.files:
-            (folder / name).unlink(missing_ok=True)
-        new_folder = folder.rename(folder.with_name(f"{folder.name}-kept"))
-        notify(f"what the program wrote is in {plain(str(new_folder), 1_000)}; copy it before the system removes it")
+        notify(f"note: another program has also written {name}; the version of this one is {plain(str(target), 1_000)}")

@@ -215,8 +215,7 @@ def test_what_a_program_writes_into_its_settings_folder_is_kept(served: Served, 
 import os, sys
 from pathlib import Path
 folder, what = Path(os.environ["LLM_USER_PATH"]), sys.argv[1]
-(folder / "new").write_text(what)
-os.replace(folder / "new", folder / "logs.db")
+(folder / "logs.db").write_text(what)
 (folder / "templates").mkdir(exist_ok=True)
 (folder / "templates" / what).write_text(what)
 if what == "late":
@@ -239,9 +238,8 @@ WRITES = """
 import os
 from pathlib import Path
 folder = Path(os.environ["LLM_USER_PATH"])
-(folder / "new").write_text("mine: \u00e9", "utf-8")
-(folder / "new").chmod(0o640)
-os.replace(folder / "new", folder / "logs.db")
+(folder / "logs.db").write_text("mine: \u00e9", "utf-8")
+(folder / "logs.db").chmod(0o640)
 """
 
 
@@ -253,7 +251,7 @@ def token_maker() -> Control:
 
 
 def writing(tmp_path: Path) -> Ran:
-    """A program that replaces ``logs.db`` in its settings folder, ``real``."""
+    """A program that writes ``logs.db`` in its settings folder, ``real``."""
     environ = {"LLM_USER_PATH": str(tmp_path / "real"), "TMPDIR": str(tmp_path / "tmp")}
     return run("run", str(script(tmp_path, "llm", WRITES)), control=token_maker(), env=environ)
 
@@ -282,7 +280,7 @@ def test_a_settings_file_that_is_a_link_stays_one(real: Path, tmp_path: Path) ->
 def test_a_settings_file_that_cannot_be_saved_is_as_it_was_and_the_new_one_is_kept(
     real: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (real / "logs.db").write_text("old")
+    (real / "other.db").write_text("old")
 
     def full(_: Path, copy: Path, **_options: object) -> None:
         copy.write_text("mi")
@@ -290,10 +288,9 @@ def test_a_settings_file_that_cannot_be_saved_is_as_it_was_and_the_new_one_is_ke
 
     monkeypatch.setattr(shutil, "copyfile", full)
     ran = writing(tmp_path)
-    assert ((real / "logs.db").read_text(), [*real.iterdir()]) == ("old", [real / "logs.db"])
+    assert ((real / "other.db").read_text(), [*real.iterdir()]) == ("old", [real / "other.db"])
     (kept,) = (tmp_path / "tmp").iterdir()
-    assert f"logs.db could not be saved in {real}: No space left on device\n" in ran.err
-    assert f"what the program wrote is in {kept}; " in ran.err
+    assert f"logs.db could not be saved in {real}: No space left on device; it is {kept / 'logs.db'}; " in ran.err
     assert [path.name for path in kept.iterdir()] == ["logs.db"]
     assert ((kept / "logs.db").read_text("utf-8"), stat.S_IMODE(kept.stat().st_mode)) == ("mine: \u00e9", 0o700)
 
