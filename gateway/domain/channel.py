@@ -9,7 +9,7 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.limits import Limits
 from gateway.domain.price import Price, PriceAmounts, PriceRule, Tier
 from gateway.domain.text import mask, plain
-from gateway.domain.units import MILLION, ChannelId, Millis, Nanos
+from gateway.domain.units import MILLION, ChannelId, Factor, Millis, Nanos
 
 OURS = frozenset({"model", "messages", "stream", "stream_options"})
 """Parameters that the gateway sets itself."""
@@ -230,8 +230,8 @@ class ChannelFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """Higher priorities are tried first."""
     weight: int = 1
     """Its share of the calls within one priority; 0 means none, unless all weights are 0."""
-    cost_factor: int = MILLION
-    """What its upstream charges, in parts per million of a model's price. Only ``cheapest`` uses it."""
+    cost_factor: Factor = MILLION
+    """What its upstream charges of a model's price. Only ``cheapest`` uses it."""
     enabled: bool = True
     """Whether it may get calls. Only the owner changes this."""
     preset: str = ""

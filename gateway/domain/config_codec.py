@@ -18,14 +18,13 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 import msgspec
 
 from gateway.domain.budget import Budget
-from gateway.domain.channel import Channel, ServedModel
+from gateway.domain.channel import ServedModel
 from gateway.domain.errors import BadRequest
-from gateway.domain.group import Group
 from gateway.domain.human_values import brief_multiplier, parse_multiplier
 from gateway.domain.money import number, parse_dollars
 from gateway.domain.registry import KINDS
 from gateway.domain.text import plain
-from gateway.domain.units import MAX_NUMBER, Millis, Nanos
+from gateway.domain.units import MAX_NUMBER, Factor, Millis, Nanos
 from gateway.domain.views import iso
 
 Value = str | int | float | bool | Sequence["Value"] | Mapping[str, "Value"]
@@ -80,13 +79,6 @@ AnyStruct = TypeVar("AnyStruct", bound=msgspec.Struct)
 _NAMES: dict[tuple[type, str], str] = {(Budget, "nanos"): "dollars"}
 """Fields that have another name in a file."""
 
-_FACTOR_SPELLING: tuple[Callable[[Any], Value], Callable[[str], Any]] = (
-    lambda parts: brief_multiplier(parts).removeprefix("x"),
-    parse_multiplier,
-)
-_SPELLINGS = {(Group, "multiplier"): _FACTOR_SPELLING, (Channel, "cost_factor"): _FACTOR_SPELLING}
-"""How to write and read fields with a spelling of their own."""
-
 
 def write_fields(value: msgspec.Struct, omit: Collection[str] = ()) -> dict[str, Value]:
     """Returns the fields that differ from their defaults, except for ``omit``, by their names in a file."""
@@ -97,9 +89,7 @@ def write_fields(value: msgspec.Struct, omit: Collection[str] = ()) -> dict[str,
         default = field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
         if field.name in omit or field_value is None or field_value == default:
             continue
-        spelling = _SPELLINGS.get((kind, field.name))
-        name = _NAMES.get((kind, field.name), field.name)
-        values[name] = spelling[0](field_value) if spelling else _write(field_value, hint)
+        values[_NAMES.get((kind, field.name), field.name)] = _write(field_value, hint)
     return values
 
 
@@ -121,11 +111,7 @@ def read(kind: type[AnyStruct], values: object, path: str, base: Mapping[str, An
         if name not in fields:
             raise bad_value(f"{path}.{plain(str(name), 64)}", f"is unknown; use one of: {', '.join(fields) or 'none'}")
         field, hint = fields[name]
-        place = f"{path}.{name}"
-        if (spelling := _SPELLINGS.get((kind, field.name))) is not None:
-            arguments[field.name] = _parse_text(spelling[1], value, place)
-        else:
-            arguments[field.name] = _read(value, hint, place)
+        arguments[field.name] = _read(value, hint, f"{path}.{name}")
     for name, (field, _) in fields.items():
         if field.required and field.name not in arguments:
             raise bad_value(f"{path}.{name}", "is missing")
@@ -135,7 +121,7 @@ def read(kind: type[AnyStruct], values: object, path: str, base: Mapping[str, An
 @cache
 def _fields(kind: type[msgspec.Struct]) -> tuple[tuple[msgspec.structs.FieldInfo, Any], ...]:
     """Returns the fields of a struct and their types. They are cached, because large files need them often."""
-    hints = get_type_hints(kind)
+    hints = get_type_hints(kind, include_extras=True)
     return tuple((field, hints[field.name]) for field in msgspec.structs.fields(kind))
 
 
@@ -256,6 +242,7 @@ def _moment(text: str) -> Millis:
 _UNITS: dict[Any, tuple[Callable[[Any], str], Callable[[str], Any]]] = {
     Nanos: (number, parse_dollars),
     Millis: (iso, _moment),
+    Factor: (lambda parts: brief_multiplier(parts).removeprefix("x"), parse_multiplier),
 }
 """How to write and read values of a unit."""
 

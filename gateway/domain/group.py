@@ -7,7 +7,7 @@ import msgspec
 from gateway.domain.budget import Budget
 from gateway.domain.limits import Limits
 from gateway.domain.patterns import is_pattern, matches
-from gateway.domain.units import MILLION, Millis
+from gateway.domain.units import MILLION, Factor, Millis
 
 
 class Policy(StrEnum):
@@ -37,8 +37,8 @@ class GroupFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     name: str
     models: tuple[str, ...] = ()
     """Patterns of public model names that its tokens may see; empty means all that its channels offer."""
-    multiplier: int = MILLION
-    """The multiplier of prices, in parts per million."""
+    multiplier: Factor = MILLION
+    """The multiplier of prices."""
     budgets: tuple[Budget, ...] = ()
     limits: Limits = Limits()
     policy: Policy = Policy.PRIORITY

@@ -14,6 +14,9 @@ Millis = NewType("Millis", Annotated[int, msgspec.Meta(ge=-62_135_596_800_000, l
 CallId = NewType("CallId", str)
 """``req_`` and 26 hex digits, the first 12 of them the call's start in milliseconds, so that ids sort by time."""
 
+Factor = Annotated[int, msgspec.Meta(title="factor")]
+"""A multiplier in parts per million."""
+
 TokenId = NewType("TokenId", str)
 ChannelId = NewType("ChannelId", str)
 
