@@ -17,7 +17,7 @@ from gateway.upstream.adapter import ChannelDialect
 from gateway.upstream.answer_formats import JSON_FORMATS, JSON_LINE
 from gateway.upstream.anthropic.cache_marks import CACHE_MARK, marks_cache, remove_marks, set_marks
 from gateway.upstream.anthropic.messages import Dialogue, tools_and_choice
-from gateway.upstream.anthropic.models import AnthropicModel, AnthropicThinking, model_of
+from gateway.upstream.anthropic.models import AnthropicModel, model_of
 from gateway.upstream.anthropic.reader import MessageReader
 from gateway.upstream.call_memory import Recall
 from gateway.upstream.efforts import BUDGETS, nearest_level
@@ -194,9 +194,9 @@ def plan_thinking(
         return {}
     if effort == "none":
         return {"thinking": {"type": model.thinking_off}} if model.thinking_off else {}
-    if effort not in BUDGETS or model.thinking is AnthropicThinking.NONE:
+    if effort not in BUDGETS or not (model.efforts or model.thinking_budget):
         return None
-    if model.thinking is AnthropicThinking.ADAPTIVE:
+    if model.efforts:
         thinking = {"type": "adaptive", "display": "summarized"}
         return {"thinking": thinking, "output_config": {"effort": nearest_level(effort, model.efforts)}}
     if not may_budget or max_tokens <= BUDGETS["minimal"]:

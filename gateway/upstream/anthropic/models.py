@@ -4,22 +4,11 @@ The facts are from the vendor's model pages and migration guides as of November 
 relays put a prefix before the vendor's names (``anthropic/claude-…``).
 """
 
-from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any
 
 import msgspec
-
-
-class AnthropicThinking(StrEnum):
-    """How a model is told to think."""
-
-    NONE = "none"
-    BUDGET = "budget"
-    """``thinking: {type: enabled, budget_tokens}``."""
-    ADAPTIVE = "adaptive"
-    """``thinking: {type: adaptive}`` and ``output_config.effort``."""
 
 
 class AnthropicModel(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,9 +20,10 @@ class AnthropicModel(msgspec.Struct, frozen=True, kw_only=True):
     """The output limit if the client sets none, because the API requires one."""
     max_output: int | None = 128_000
     """The highest output limit that the API accepts, including with betas; None if unknown."""
-    thinking: AnthropicThinking = AnthropicThinking.ADAPTIVE
     efforts: tuple[str, ...] = ("low", "medium", "high", "xhigh", "max")
-    """Values of ``output_config.effort``, weakest first."""
+    """Values of ``output_config.effort`` with ``thinking: {type: adaptive}``, weakest first."""
+    thinking_budget: bool = False
+    """Whether it has ``thinking: {type: enabled, budget_tokens}`` instead of efforts."""
     thinking_off: str = ""
     """The type of ``thinking`` that turns thinking off; empty unless it is on by default and can be turned off."""
     sampling: bool = False
@@ -53,12 +43,11 @@ class AnthropicModel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _older(*patterns: str, **facts: Any) -> AnthropicModel:
-    """Returns models that accept sampling parameters and prefill, and system messages only at the beginning."""
-    usual = {"sampling": True, "system_messages": False, "prefill": True, "forced_thinking": False}
+    """Returns models without efforts that accept sampling and prefill, and system messages only at the beginning."""
+    usual = {"efforts": (), "sampling": True, "system_messages": False, "prefill": True, "forced_thinking": False}
     return AnthropicModel(patterns=patterns, **usual | facts)
 
 
-_BUDGET, _NONE = AnthropicThinking.BUDGET, AnthropicThinking.NONE
 ROWS = (
     AnthropicModel(patterns=("*claude-opus-5-5*", "*claude-fable-5-*", "*claude-mythos-5-*"), forced_tools=False),
     AnthropicModel(patterns=("*claude-sonnet-5-5*",), forced_tools=False, thinking_off="between_tools"),
@@ -70,28 +59,22 @@ ROWS = (
     _older(
         *("*claude-opus-4-5*", "*claude-sonnet-4-5*", "*claude-haiku-4-5*"),
         max_output=64_000,
-        thinking=_BUDGET,
+        thinking_budget=True,
         one_sampler=True,
     ),
     _older(
         *("*claude-opus-4*", "*claude-sonnet-4*", "*claude-4-*", "*claude-3-7-*"),
-        thinking=_BUDGET,
+        thinking_budget=True,
         one_sampler=True,
         structured=False,
     ),
-    _older("*claude-3-5-*", max_tokens=8192, max_output=8192, thinking=_NONE, structured=False),
-    _older(
-        *("*claude-3-*", "*claude-2*", "*claude-instant*"),
-        max_tokens=4096,
-        max_output=4096,
-        thinking=_NONE,
-        structured=False,
-    ),
+    _older("*claude-3-5-*", max_tokens=8192, max_output=8192, structured=False),
+    _older("*claude-3-*", "*claude-2*", "*claude-instant*", max_tokens=4096, max_output=4096, structured=False),
     AnthropicModel(patterns=("*claude-*",), max_output=None),
 )
 """The first row that matches counts. An unknown Claude counts as a new one."""
 
-UNKNOWN = _older(max_tokens=8192, max_output=None, thinking=_NONE, structured=False)
+UNKNOWN = _older(max_tokens=8192, max_output=None, structured=False)
 """The row of models that are not Claude. It allows only what any model accepts."""
 
 

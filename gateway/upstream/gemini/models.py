@@ -3,7 +3,6 @@
 The facts are from the vendor's model pages and migration guides as of November 2026.
 """
 
-from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any
@@ -13,16 +12,6 @@ import msgspec
 LEVELS = ("minimal", "low", "medium", "high")
 
 
-class GeminiThinking(StrEnum):
-    """How a request says how much the model should think."""
-
-    NONE = "none"
-    BUDGET = "budget"
-    """``thinkingBudget``, in tokens."""
-    LEVEL = "level"
-    """``thinkingLevel``, a word. Both together are refused."""
-
-
 class GeminiModel(msgspec.Struct, frozen=True, kw_only=True):
     """What the models of one row accept. The defaults are right for the newest models."""
 
@@ -30,13 +19,14 @@ class GeminiModel(msgspec.Struct, frozen=True, kw_only=True):
     """Patterns of upstream names, in lower case."""
     max_output: int | None = 65_536
     """The highest ``maxOutputTokens`` that the API accepts for any of them; None if unknown."""
-    thinking: GeminiThinking = GeminiThinking.LEVEL
     levels: tuple[str, ...] = LEVELS[1:]
-    """The values of ``thinkingLevel``, weakest first. None of them turns thinking off."""
+    """The values of ``thinkingLevel``, weakest first. None of them turns thinking off. Models without levels may have a
+    ``thinkingBudget`` instead; both together are refused.
+    """
     budget_off: int = 0
     """The ``thinkingBudget`` for no thinking; the smallest one for models that always think."""
     budget_minimal: int = 128
-    """The smallest ``thinkingBudget`` with thinking."""
+    """The smallest ``thinkingBudget`` with thinking, in tokens; 0 for models that do not think."""
     sampling: bool = False
     """Whether they accept ``temperature``, ``topP``, ``topK`` and penalties; others ignore or refuse them."""
     logprobs: bool = False
@@ -53,7 +43,7 @@ class GeminiModel(msgspec.Struct, frozen=True, kw_only=True):
 def _older(*patterns: str, **facts: Any) -> GeminiModel:
     """Returns models that accept sampling, sign nothing, want media after results, and write JSON without functions."""
     known: dict[str, Any] = {
-        "thinking": GeminiThinking.BUDGET,
+        "levels": (),
         **dict.fromkeys(("sampling", "logprobs"), True),
         **dict.fromkeys(("signatures", "media_results", "json_with_tools"), False),
     }
@@ -67,12 +57,12 @@ ROWS = (
     _older("*gemini-2.5-pro*", budget_off=128),
     _older("*gemini-2.5-flash-lite*", budget_minimal=512),
     _older("*gemini-2.5-*"),
-    _older("*gemini-2.0-*", "*gemini-1*", thinking=GeminiThinking.NONE, fetches_urls=False),
+    _older("*gemini-2.0-*", "*gemini-1*", budget_minimal=0, fetches_urls=False),
     GeminiModel(patterns=("*gemini-*",), max_output=None),
 )
 """The first row that matches applies. An unknown Gemini is taken for a new one."""
 
-UNKNOWN = _older(max_output=None, thinking=GeminiThinking.NONE, logprobs=False, fetches_urls=False)
+UNKNOWN = _older(max_output=None, budget_minimal=0, logprobs=False, fetches_urls=False)
 """The row of models that are not Gemini: only what all of them accept."""
 
 

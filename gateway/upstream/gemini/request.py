@@ -26,7 +26,7 @@ from gateway.domain.rawjson import Fields
 from gateway.upstream.answer_formats import JSON_FORMATS, format_lines
 from gateway.upstream.call_memory import Recall
 from gateway.upstream.efforts import nearest_level
-from gateway.upstream.gemini.models import GeminiModel, GeminiThinking
+from gateway.upstream.gemini.models import GeminiModel
 from gateway.upstream.message_shapes import FILLER, UNSIGNED
 from gateway.upstream.translation import NameRules, Parameters, check_address, schema_fields
 
@@ -112,10 +112,10 @@ def take_format_lines(parameters: Parameters) -> list[Part]:
 
 def thinking_config(effort: str | None, model: GeminiModel) -> dict[str, Any] | None:
     """Returns the thinking config of an effort; None if it is not needed, or the effort cannot be expressed."""
-    if effort is None or model.thinking is GeminiThinking.NONE or effort not in {"none", "minimal", *_BUDGETS}:
+    if effort is None or effort not in {"none", "minimal", *_BUDGETS} or not (model.levels or model.budget_minimal):
         return None
     amount: dict[str, Any] = {"thinkingLevel": nearest_level(effort, model.levels)}
-    if model.thinking is GeminiThinking.BUDGET:
+    if not model.levels:
         default = model.budget_off if effort == "none" else model.budget_minimal
         amount = {"thinkingBudget": _BUDGETS.get(effort, default)}
     return amount if effort == "none" else {**amount, "includeThoughts": True}

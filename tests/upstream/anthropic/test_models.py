@@ -2,32 +2,33 @@
 
 import pytest
 
-from gateway.upstream.anthropic.models import UNKNOWN, AnthropicThinking, model_of
+from gateway.upstream.anthropic.models import UNKNOWN, model_of
 
 
 @pytest.mark.parametrize(
     ("model", "thinking", "sampling", "structured", "forced_tools", "system_messages"),
     [
-        ("claude-opus-5-5", AnthropicThinking.ADAPTIVE, False, True, False, True),
-        ("claude-fable-5-1", AnthropicThinking.ADAPTIVE, False, True, False, True),
-        ("claude-fable-5", AnthropicThinking.ADAPTIVE, False, True, True, True),
-        ("claude-haiku-5-5", AnthropicThinking.ADAPTIVE, False, True, True, True),
-        ("claude-opus-5", AnthropicThinking.ADAPTIVE, False, True, True, True),
-        ("claude-opus-4-8", AnthropicThinking.ADAPTIVE, False, True, True, True),
-        ("claude-opus-4-7", AnthropicThinking.ADAPTIVE, False, True, True, False),
-        ("claude-opus-4-6", AnthropicThinking.ADAPTIVE, True, True, True, False),
-        ("claude-sonnet-4-5-20250929", AnthropicThinking.BUDGET, True, True, True, False),
-        ("claude-opus-4-1-20250805", AnthropicThinking.BUDGET, True, False, True, False),
-        ("claude-3-5-haiku-20241022", AnthropicThinking.NONE, True, False, True, False),
-        ("claude-3-haiku-20240307", AnthropicThinking.NONE, True, False, True, False),
-        ("claude-opus-9", AnthropicThinking.ADAPTIVE, False, True, True, True),
+        ("claude-opus-5-5", "efforts", False, True, False, True),
+        ("claude-fable-5-1", "efforts", False, True, False, True),
+        ("claude-fable-5", "efforts", False, True, True, True),
+        ("claude-haiku-5-5", "efforts", False, True, True, True),
+        ("claude-opus-5", "efforts", False, True, True, True),
+        ("claude-opus-4-8", "efforts", False, True, True, True),
+        ("claude-opus-4-7", "efforts", False, True, True, False),
+        ("claude-opus-4-6", "efforts", True, True, True, False),
+        ("claude-sonnet-4-5-20250929", "budget", True, True, True, False),
+        ("claude-opus-4-1-20250805", "budget", True, False, True, False),
+        ("claude-3-5-haiku-20241022", "", True, False, True, False),
+        ("claude-3-haiku-20240307", "", True, False, True, False),
+        ("claude-opus-9", "efforts", False, True, True, True),
     ],
 )
 def test_models_differ(
-    model: str, thinking: AnthropicThinking, sampling: bool, structured: bool, forced_tools: bool, system_messages: bool
+    model: str, thinking: str, sampling: bool, structured: bool, forced_tools: bool, system_messages: bool
 ) -> None:
     row = model_of(model)
-    assert (row.thinking, row.sampling, row.structured) == (thinking, sampling, structured)
+    assert thinking == ("efforts" if row.efforts else "budget" if row.thinking_budget else "")
+    assert (row.sampling, row.structured) == (sampling, structured)
     assert (row.forced_tools, row.system_messages) == (forced_tools, system_messages)
 
 
