@@ -9,7 +9,6 @@ from typing import Any
 
 from gateway.domain import rawjson
 from gateway.domain.lazy_pattern import lazy_pattern
-from gateway.domain.rawjson import Fields
 
 SCHEMAS = "tools[].input_schema=2020-12"
 """Stands for a server that checks schemas against the draft of 2020."""
@@ -42,15 +41,10 @@ _VALUES = COMBINATIONS | {"type", "properties", "enum", "const", "$ref"}
 _FORMATS = frozenset({"date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"})
 
 
-def with_valid_schemas(tools: Any) -> Any:
-    """Returns tools of Anthropic's API, or of chats that a relay translates for it, with valid schemas."""
-    return list(map(_with_valid_schema, tools)) if isinstance(tools, list) else tools
-
-
-def fit_schemas(fields: Fields, refused: Collection[str]) -> None:
-    """Make the schemas of a request's tools valid, if the server refuses others."""
-    tools = rawjson.value(fields.get("tools")) if SCHEMAS in refused else None
-    if (valid := with_valid_schemas(tools)) != tools:
+def fit_schemas(fields: dict[str, Any], refused: Collection[str]) -> None:
+    """Make the schemas of a request's tools, raw or decoded, valid if the server refuses others."""
+    tools = rawjson.value(rawjson.encode(fields.get("tools"))) if SCHEMAS in refused else None
+    if isinstance(tools, list) and (valid := list(map(_with_valid_schema, tools))) != tools:
         fields["tools"] = rawjson.raw(valid)
 
 

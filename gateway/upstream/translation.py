@@ -154,21 +154,17 @@ _CHANGED = re.compile(r".*_[0-9a-f]{8}", re.DOTALL)
 class NameRules(msgspec.Struct, frozen=True):
     """The names that a vendor accepts."""
 
-    valid: "re.Pattern[str]"
-    """Matches a valid name."""
     invalid_character: "re.Pattern[str]"
+    """Matches a character that is not valid, or the place before one that is not valid as the first."""
     max_length: int
     """In characters."""
-    prefix: str = ""
-    """The first character of a changed name, if a name must not begin with every valid character."""
 
     def valid_name(self, name: str) -> str:
         """Returns the name if it is valid, else a valid one made of it."""
-        if self.valid.fullmatch(name):
+        if 0 < len(name) <= self.max_length and not self.invalid_character.search(name):
             return name
         digest = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:DIGEST]
-        replaced = self.prefix + self.invalid_character.sub("_", name)
-        return replaced[: self.max_length - DIGEST - 1] + "_" + digest
+        return self.invalid_character.sub("_", name)[: self.max_length - DIGEST - 1] + "_" + digest
 
     def client_name(self, order: Order, known: dict[str, str], name: str) -> str:
         """Returns the client's name for a valid one; the same if it was not changed, or not sent.

@@ -56,13 +56,8 @@ class UsageLimits(msgspec.Struct, frozen=True, gc=False):
     """The most that a request can have used. It decides between two readings of a report."""
 
     input: int = PLAUSIBLE
-    output: int | None = None
-    """None if the request has no output limit."""
-
-    @property
-    def max_output(self) -> int:
-        """Returns the maximum output tokens, with a guess of what a model thinks without a limit."""
-        return 200_000 if self.output is None else self.output
+    output: int = 200_000
+    """Without a limit in the request, a guess of what a model thinks."""
 
 
 LimitsOf = Callable[[], UsageLimits]
@@ -134,7 +129,7 @@ def _settle(report: Mapping[str, Any], counts: Mapping[str, int], limits: Limits
         suspect = suspect or reasoning > outputs
         outputs, reasoning, total = outputs + billed_apart, counts.get("reasoning_apart", reasoning), None
     if outputs is None and total is not None and total > inputs:
-        outputs = total - inputs if total - inputs <= limits().max_output else None
+        outputs = total - inputs if total - inputs <= limits().output else None
         suspect = suspect or outputs is None
     if outputs is not None and total is not None and total not in (inputs + outputs, reported_input + outputs):
         left_out, thoughts = _missing_counts(total - inputs - outputs, outputs, counts, limits)
@@ -164,7 +159,7 @@ def _missing_counts(gap: int, outputs: int, counts: Mapping[str, int], limits: L
     reasoning, cached = counts.get("reasoning", 0), counts.get("cached", 0) + counts.get("write", 0)
     if 0 < gap != reasoning and gap in (counts.get("input_audio"), cached):
         return gap, 0
-    is_thoughts = gap == reasoning if reasoning else 0 < gap <= limits().max_output - outputs
+    is_thoughts = gap == reasoning if reasoning else 0 < gap <= limits().output - outputs
     return 0, gap if is_thoughts else 0  # Gemini's compatible API, xAI
 
 
@@ -200,7 +195,7 @@ def _settle_gemini(counts: Mapping[str, int], limits: LimitsOf) -> _Totals | Non
         is_alone = total is None and bool(candidates + thoughts)
         return _Totals(None, candidates + thoughts, thoughts) if is_alone else None
     if "output" not in counts and total is not None and total > prompt + tools + thoughts:
-        candidates = min(total - prompt - tools - thoughts, limits().max_output)
+        candidates = min(total - prompt - tools - thoughts, limits().output)
         has_output = True
     inputs = prompt + tools
     outputs = candidates + (0 if inputs + candidates == total else thoughts)
@@ -302,7 +297,7 @@ class UsageReports(msgspec.Struct, eq=False):
             limit = read_limit(self._request, caps=caps)
         except BadRequest:
             return UsageLimits(size)
-        return UsageLimits(size, None if limit.expected else limit.capped_total)
+        return UsageLimits(size) if limit.expected else UsageLimits(size, limit.capped_total)
 
     def usage(self, tally: OutputCounter) -> Usage | None:
         """Returns the reported usage of an answer with this output; None if it has no report.

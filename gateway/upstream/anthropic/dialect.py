@@ -22,7 +22,7 @@ from gateway.upstream.anthropic.reader import MessageReader
 from gateway.upstream.call_memory import Recall
 from gateway.upstream.efforts import BUDGETS, nearest_level
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, endpoint
-from gateway.upstream.tool_schemas import SCHEMAS, STRICT, strict_schema, with_valid_schemas
+from gateway.upstream.tool_schemas import STRICT, fit_schemas, strict_schema
 from gateway.upstream.translation import Parameters, conversation_of, read_caps, refusal_of, with_limit
 
 VERSION = "2023-06-01"
@@ -59,12 +59,11 @@ class AnthropicDialect(ChannelDialect):
             raise refusal_of(channel, fault) from fault
         if order.stream:
             body["stream"] = True
-        if SCHEMAS in learned.dropped and "tools" in body:
-            body["tools"] = with_valid_schemas(rawjson.value(rawjson.encode(body["tools"])))
         if remove_marks(body, refused=CACHE_MARK in learned.dropped):
             parameters.drop(CACHE_MARK)
         elif marks_cache(channel, learned) and conversation_of(order).size >= 2048:  # bytes; less is never cached
             set_marks(body)
+        fit_schemas(body, learned.dropped)
         return PreparedRequest(
             url=endpoint(root(channel), "/v1/messages"),
             headers=request_headers(channel, stream=order.stream),

@@ -93,9 +93,7 @@ def _mark_cached(block: Block, cache: msgspec.Raw) -> Block:
     return block if rawjson.is_null(cache) else {**block, "cache_control": cache}
 
 
-TOOLS = NameRules(
-    valid=re.compile(r"[A-Za-z0-9_-]{1,128}"), invalid_character=re.compile(r"[^A-Za-z0-9_-]"), max_length=128
-)
+TOOLS = NameRules(invalid_character=re.compile(r"[^A-Za-z0-9_-]"), max_length=128)
 """Names of tools, and ids of their calls."""
 
 

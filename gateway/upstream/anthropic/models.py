@@ -44,7 +44,8 @@ class AnthropicModel(msgspec.Struct, frozen=True, kw_only=True):
 
 def _older(*patterns: str, **facts: Any) -> AnthropicModel:
     """Returns models without efforts that accept sampling and prefill, and system messages only at the beginning."""
-    usual = {"efforts": (), "sampling": True, "system_messages": False, "prefill": True, "forced_thinking": False}
+    usual: dict[str, Any] = {"efforts": (), **dict.fromkeys(("sampling", "prefill"), True)}
+    usual |= dict.fromkeys(("system_messages", "forced_thinking"), False)
     return AnthropicModel(patterns=patterns, **usual | facts)
 
 

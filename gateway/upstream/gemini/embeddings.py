@@ -59,8 +59,6 @@ class GeminiEmbeddings(EmbeddingsAdapter):
             if any("error" in answer for answer in answers):
                 raise AttemptFailed(reported_failure(channel, body))
             vectors = [Vector(_scale(item, order)) for answer in answers for item in _vectors(answer)]
-            for i, vector in enumerate(vectors):
-                vector.index = i
             in_order(vectors, text_count(order.fields["input"]))
             return write_answer(vectors, order, _usage_fields(answers))
         except ValueError as error:

@@ -170,12 +170,7 @@ def _media_part(media: MediaPart, model: GeminiModel) -> Part:
     return {"fileData": {**({"mimeType": mime_type} if mime_type else {}), "fileUri": media.url}}
 
 
-TOOLS = NameRules(
-    valid=re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,63}"),
-    invalid_character=re.compile(r"[^A-Za-z0-9_.:-]"),
-    max_length=64,
-    prefix="_",
-)
+TOOLS = NameRules(invalid_character=re.compile(r"\A(?![A-Za-z_])|[^A-Za-z0-9_.:-]"), max_length=64)
 """The names of functions."""
 
 

@@ -30,11 +30,9 @@ from gateway.domain.rawjson import NULL, Fields, JsonObject, is_nothing
 from gateway.upstream.translation import NameRules, conversation_of, schema_fields
 from gateway.upstream.vendors import LOCAL, OPENAI, OPENROUTER, PLAIN, Vendor
 
-OPENAI_TOOLS = NameRules(
-    valid=re.compile(r"[A-Za-z0-9_-]{1,64}"), invalid_character=re.compile(r"[^A-Za-z0-9_-]"), max_length=64
-)
+OPENAI_TOOLS = NameRules(invalid_character=re.compile(r"[^A-Za-z0-9_-]"), max_length=64)
 """Names of tools."""
-_CALL_IDS = NameRules(valid=re.compile(".{0,40}", re.DOTALL), invalid_character=re.compile("(?!)"), max_length=40)
+_CALL_IDS = NameRules(invalid_character=re.compile("(?!)"), max_length=40)
 """The ids of tool calls that OpenAI takes. Others take longer ones, and some gateways keep signatures in them."""
 _SHORT_IDS = frozenset({OPENAI.name, "azure"})
 """The vendors that refuse longer ids."""

@@ -41,13 +41,13 @@ from gateway.upstream.openai.dialect import MIN_LIMIT, PLAIN_HEADERS, STREAM_HEA
 from gateway.upstream.openai.request import OPENAI_TOOLS, error_text
 from gateway.upstream.openai.responses_reader import COMMENTARY, OutputReader, account_of
 from gateway.upstream.request_rules import STREAM
-from gateway.upstream.tool_schemas import SCHEMAS, with_valid_schemas
+from gateway.upstream.tool_schemas import fit_schemas
 from gateway.upstream.translation import NameRules, Parameters, refusal_of, schema_fields, with_limit
 
 PATH = "/responses"
 ENCRYPTED = "reasoning.encrypted_content"
 """What ``include`` asks for: reasoning that only its account can read."""
-_CALL_IDS = NameRules(valid=re.compile(".{1,64}", re.DOTALL), invalid_character=re.compile("(?!)"), max_length=64)
+_CALL_IDS = NameRules(invalid_character=re.compile("(?!)"), max_length=64)
 _SHARED_PARAMETERS = (
     *("temperature", "top_p", "top_logprobs", "service_tier", "metadata", "store", "user", "safety_identifier"),
     *("prompt_cache_key", "prompt_cache_retention"),
@@ -74,8 +74,7 @@ class ResponsesDialect(ChannelDialect):
             body = {"max_output_tokens": limit, "store": False, **_body(parameters, recall)}
         except BadRequest as fault:
             raise refusal_of(channel, fault) from fault
-        if SCHEMAS in learned.dropped and "tools" in body:
-            body["tools"] = with_valid_schemas(rawjson.value(rawjson.encode(body["tools"])))
+        fit_schemas(body, learned.dropped)
         refused = {INCLUDE}.intersection(learned.dropped)
         body = {name: value for name, value in body.items() if value is not None and name not in refused}
         return PreparedRequest(

@@ -289,9 +289,6 @@ def _identifiers(origin: FailureOrigin, secrets: Iterable[Needles], quotes: Quot
             return None
         return None if not _TERM.fullmatch(value) and quotes.contains(value) else value
 
-    return {
-        "type": identifier(origin.type, _IDENTIFIER),
-        "code": identifier(origin.code, _IDENTIFIER),
-        "request_id": identifier(origin.request_id, _ID),
-        "param": identifier(origin.param, _IDENTIFIER),
-    }
+    texts = {"type": origin.type, "code": origin.code, "param": origin.param}
+    identifiers = {name: identifier(text, _IDENTIFIER) for name, text in texts.items()}
+    return {**identifiers, "request_id": identifier(origin.request_id, _ID)}
