@@ -227,17 +227,7 @@ _DOLLAR_FIELDS = {field.name: field for field in PRICE} | {
     field.flags.removeprefix("--").replace("-", "_"): field for field in PRICE
 }
 """The fields in dollars, by their names and by the names of their options."""
-_NANOS = {f"{field.name}_nanos": field.name for field in PRICE} | {"tier_prices": "tiers"}
-"""Names of fields in ``price list --json``, and the names that the server takes."""
-_AS_IS = ("extras", "rules")
-"""Fields in ``price list --json`` that the server takes as they are."""
-_IGNORED = frozenset(
-    {
-        *("channel", "source", "updated_ms", "tiers", "as_of_ms", "stale", "inherited_from", "context", "free", "note"),
-        *_MODEL_FIELDS,
-    }
-)
-"""Other fields in ``price list --json``."""
+_OTHER_FIELDS = (*_MODEL_FIELDS, "channel", "free", "note", "source")
 
 
 def prices_in(text: str, file: str) -> dict[str, dict[str, Any]]:
@@ -305,23 +295,22 @@ def _document_entries(document: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
 def _body(entry: Mapping[str, Any], place: str) -> dict[str, Any]:
     if entry.get("like"):
         return {"like": str(entry["like"])}
-    body: dict[str, Any] = {ours: entry[theirs] for theirs, ours in _NANOS.items() if theirs in entry}
-    body |= {name: entry[name] for name in _AS_IS if entry.get(name) and not isinstance(entry[name], str)}
+    if "input_nanos" in entry:  # from ``price list --json``
+        amounts = {name.removesuffix("_nanos"): value for name, value in entry.items() if name.endswith("_nanos")}
+        more = {"tiers": "tier_prices", "extras": "extras", "rules": "rules"}
+        return amounts | {ours: entry[theirs] for ours, theirs in more.items() if entry.get(theirs)}
     values: dict[str, Any] = {}
-    is_view = bool(body)  # it is from ``price list --json``
     for name, value in entry.items():
-        field = _DOLLAR_FIELDS.get(name)
-        copied = (is_view and name == "tiers") or (name in _AS_IS and not isinstance(value, str))
-        if field is not None and not copied:
+        if (field := _DOLLAR_FIELDS.get(name)) is not None:
             text = " ".join(map(str, value)) if isinstance(value, list) else str(value).removeprefix("$")
             try:
                 values[field.name] = field.kind.read(text, now())
             except BadRequest as error:
                 raise click.BadParameter(f"{place}: {name}: {error.message}") from error
-        elif name not in _IGNORED and name not in _NANOS and name not in _AS_IS:
+        elif name not in _OTHER_FIELDS:
             names = ", ".join(["model", *_DOLLAR_FIELDS, "like", "free"])
             raise click.BadParameter(f"{place}: unknown field '{plain(name, 40)}'; the fields are: {names}")
-    body |= changed_fields(PRICE, values, PriceDraft())
+    body = changed_fields(PRICE, values, PriceDraft())
     is_free = str(entry.get("free", "")).lower() in ("true", "yes", "1")
     if not is_free and "per_call" not in body and not {"input", "output"} <= body.keys():
         raise click.BadParameter(f"{place}: give input and output, or like, or free")

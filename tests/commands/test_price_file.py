@@ -9,7 +9,9 @@ from msgspec.structs import replace
 
 from gateway.commands.exit_codes import Exit
 from gateway.commands.price_set import prices_in
+from gateway.domain.price import PriceRule, Tier
 from gateway.domain.price_view import PriceNews
+from gateway.domain.units import Nanos
 from tests.commands.runner import Control, run
 from tests.commands.samples import PRICE
 
@@ -43,9 +45,25 @@ def test_tiers_are_written_as_in_the_option() -> None:
 
 
 def test_the_list_of_prices_can_be_read_back() -> None:
-    shown = run("price", "list", "--json", answers={"GET /prices": [PRICE], "GET /prices/news": PriceNews()}).out
+    tier = Tier(above=200_000, input=Nanos(6), output=Nanos(7))
+    rule = PriceRule(variant="flex", input=Nanos(8), output=Nanos(9))
+    full = replace(PRICE, tier_prices=[tier], extras={"searches": Nanos(5)}, rules=[rule])
+    shown = run("price", "list", "--json", answers={"GET /prices": [full], "GET /prices/news": PriceNews()}).out
     (body,) = prices_in(shown, "-").values()
-    assert (body["input"], body["output"]) == (PRICE.input_nanos, PRICE.output_nanos)
+    assert {name: body[name] for name in ("input", "output", "cached_input", "per_call", "extras")} == {
+        "input": 2_500_000_000,
+        "output": 10_000_000_000,
+        "cached_input": 1_250_000_000,
+        "per_call": 0,
+        "extras": {"searches": 5},
+    }
+    assert [(entry["above"], entry["input"], entry["output"]) for entry in body["tiers"]] == [(200_000, 6, 7)]
+    assert [(entry["variant"], entry["input"], entry["output"]) for entry in body["rules"]] == [("flex", 8, 9)]
+
+
+def test_a_price_in_nano_dollars_has_the_amounts_that_it_names() -> None:
+    bodies = prices_in('[{"model":"m","input_nanos":3,"output_nanos":4}]', "p.json")
+    assert bodies == {"m": {"input": 3, "output": 4}}
 
 
 @pytest.mark.parametrize(
