@@ -136,7 +136,7 @@ def status(*, line: bool, as_json: bool) -> None:
     """
     if line:
         status_line = _fetch_bar_line()
-        out(json_line(status_line) if as_json else plain(status_line.text, limit=1_000))
+        out(json_line(status_line) if as_json else plain(status_line["text"], limit=1_000))
         return
 
     async def work(client: ControlClient) -> tuple[Status, formatting.BalanceOutlook | None, list[str], list[str]]:
@@ -235,16 +235,9 @@ def stop(wait: float, *, at_once: bool) -> None:
     notify("Server stopped." if asyncio.run(work()) else NO_SERVER.format(home=config.home))
 
 
-class BarLine(msgspec.Struct, frozen=True, kw_only=True):
-    """What a status bar shows, in waybar's format."""
+def _fetch_bar_line() -> dict[str, str]:
+    """Returns what a status bar shows, in waybar's format. The class is ``ok``, ``attention`` or ``off``."""
 
-    text: str
-    tooltip: str = ""
-    css_class: str = msgspec.field(name="class", default="ok")
-    """``ok``, ``attention`` or ``off``."""
-
-
-def _fetch_bar_line() -> BarLine:
     async def work(client: ControlClient) -> tuple[Status, AccountView, Summary, list[str]]:
         today = await client.summary(by="", since=parse_past("today", now()))
         return await client.status(), await client.account(), today, await _fetch_spent_budgets(client)
@@ -254,10 +247,10 @@ def _fetch_bar_line() -> BarLine:
     except Quit as error:
         if error.exit_code is not Exit.UNREACHABLE:
             raise
-        return BarLine(text="off", tooltip=error.message, css_class="off")
+        return {"text": "off", "tooltip": error.message, "class": "off"}
 
 
-def bar_line(view: Status, account: AccountView, today: Summary, spent: Sequence[str] = ()) -> BarLine:
+def bar_line(view: Status, account: AccountView, today: Summary, spent: Sequence[str] = ()) -> dict[str, str]:
     """Returns ``3 running, $1.24 today, $8.76 left`` and what needs attention. ``spent``: budgets that reject calls."""
     troubled = {state: count for state, count in view.channels.items() if state not in ("ok", "off")}
     problems = [_state_count("channel", state, count) for state, count in troubled.items()] + _key_problems(view)
@@ -274,7 +267,7 @@ def bar_line(view: Status, account: AccountView, today: Summary, spent: Sequence
     tooltip = (
         f"{view.address}: {count_text(today.total.calls, 'call')} today, {count_text(today.total.errors, 'error')}"
     )
-    return BarLine(text=", ".join(parts), tooltip=tooltip, css_class="attention" if problems else "ok")
+    return {"text": ", ".join(parts), "tooltip": tooltip, "class": "attention" if problems else "ok"}
 
 
 def _key_problems(view: Status) -> list[str]:

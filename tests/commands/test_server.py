@@ -200,16 +200,16 @@ def test_one_line_for_a_status_bar() -> None:
 
 def test_a_status_bar_counts_errors_as_the_summary_does() -> None:
     today = replace(SUMMARY, total=replace(SUMMARY.total, errors=3, aborts=2))
-    assert bar_line(STATUS, ACCOUNT, today).tooltip.endswith(": 5 calls today, 3 errors")
+    assert bar_line(STATUS, ACCOUNT, today)["tooltip"].endswith(": 5 calls today, 3 errors")
 
 
 def test_a_status_bar_shows_what_needs_attention() -> None:
     status = replace(STATUS, state="draining", queued=2, channels={"ok": 1, "attention": 1, "cooling": 2, "off": 1})
     found = bar_line(status, replace(ACCOUNT, status=AccountStatus.SUSPENDED), SUMMARY)
-    assert found.css_class == "attention"
-    assert f"{STATUS.in_flight} running, 2 waiting, " in found.text
-    assert found.text.endswith("1 channel needs attention, 2 channels paused, account suspended, draining")
-    assert bar_line(replace(STATUS, channels={"ok": 1}), ACCOUNT, SUMMARY).css_class == "ok"
+    assert found["class"] == "attention"
+    assert f"{STATUS.in_flight} running, 2 waiting, " in found["text"]
+    assert found["text"].endswith("1 channel needs attention, 2 channels paused, account suspended, draining")
+    assert bar_line(replace(STATUS, channels={"ok": 1}), ACCOUNT, SUMMARY)["class"] == "ok"
 
 
 def test_a_status_bar_without_a_server() -> None:
@@ -232,8 +232,8 @@ def test_a_server_may_print_its_calls(home: Path) -> None:
 
 def test_keys_that_need_attention_are_counted() -> None:
     view = replace(STATUS, keys={"attention": 1, "unset": 2}, channels={"attention": 2, "ok": 1})
-    assert bar_line(view, ACCOUNT, SUMMARY).text.endswith("1 key needs attention, 2 keys not set")
-    assert bar_line(replace(view, keys={"attention": 2}), ACCOUNT, SUMMARY).text.endswith("2 keys need attention")
+    assert bar_line(view, ACCOUNT, SUMMARY)["text"].endswith("1 key needs attention, 2 keys not set")
+    assert bar_line(replace(view, keys={"attention": 2}), ACCOUNT, SUMMARY)["text"].endswith("2 keys need attention")
     out = run("status", answers={"GET /status": view, "GET /account": ACCOUNT, "GET /usage": SUMMARY}).out
     assert "keys            1 key needs attention, 2 keys not set" in out
     assert "channels        2 need attention, 1 ok\n" in out
