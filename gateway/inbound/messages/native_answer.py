@@ -235,10 +235,9 @@ class MessageTap(NativeTap):
     def _edit_message(self, message: Fields) -> Fields:
         """Returns the message with the model's public name, with an id, and without secrets around its content."""
         screen = self.order.screen
-        edited = {name: value for name, value in message.items() if name != "content"}
-        screen.clean(edited)
-        if "usage" in edited and screen.value_has_secret(edited["usage"]):
-            edited["usage"] = rawjson.raw(screen.without_secrets(rawjson.maybe_fields(edited.get("usage")), ()))
+        edited = screen.without_secrets(message, ("content", "id", "model", "usage"))
+        if screen.value_has_secret(edited.get("usage", NULL)):
+            edited["usage"] = rawjson.raw(screen.without_secrets(rawjson.maybe_fields(edited["usage"]), ()))
         if "id" in message and not self.upstream_id:
             edited["id"] = rawjson.raw(self.order.answer_id)
         if self._model or screen.value_has_secret(edited.get("model", NULL)):
@@ -246,11 +245,7 @@ class MessageTap(NativeTap):
         if message and rawjson.is_null(edited.get("usage", NULL)):  # Anthropic's SDK and Claude Code fail without
             estimate = Usage(input=self.order.input_hint, output=self.tally.tokens())
             edited["usage"] = rawjson.raw(usage_object(self.reported or estimate))
-        return {
-            name: edited.get(name, raw)
-            for name, raw in (message | edited).items()
-            if name in edited or name == "content"
-        }
+        return edited
 
     def read_whole(self, body: bytes) -> WholeAnswer:
         """Reads a whole answer. Raises as ``replay``."""
