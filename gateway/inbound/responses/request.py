@@ -235,7 +235,10 @@ def translate_responses(order: Order, params: ResponsesFields) -> tuple[Order, T
         param_names=_PARAM_NAMES,
         extras=(*_names_left_out(order.fields, tools), *reader.lost),
     )
-    fields = _parameters(_with_updates(params, reader.updates), order.fields)
+    request = dict(order.fields)
+    for name, update in reader.updates.items():
+        request[name] = rawjson.raw(rawjson.maybe_fields(request.get(name)) | rawjson.maybe_fields(update))
+    fields = _parameters(read_fields(request) if reader.updates else params, request)
     marks = (*order.marks, *reader.transcript.marks)
     order = msgspec.structs.replace(order, fields=fields, body=b"", conversation=conversation, marks=marks, forward={})
     return order, tools
@@ -251,17 +254,6 @@ def _names_left_out(request: Fields, tools: ToolTable) -> list[str]:
     functions = [tool for tool in sent if rawjson.maybe(tool.get("type")) == ToolKind.FUNCTION]
     names += unread_members(functions, "tools[].", TOOL_FIELDS)
     return names + unread_names(request, _READ_MEMBERS)
-
-
-def _with_updates(params: ResponsesFields, updates: Mapping[str, msgspec.Raw]) -> ResponsesFields:
-    """Returns the fields with the effort and the format that items of the input set last."""
-    reasoning, text = params.reasoning or _Reasoning(), params.text or _TextOptions()
-    if "reasoning" in updates:
-        effort = read_typed(_Reasoning, updates["reasoning"], "input[].reasoning").effort
-        reasoning = msgspec.structs.replace(reasoning, effort=effort)
-    if "text" in updates:
-        text = msgspec.structs.replace(text, format=read_typed(_TextOptions, updates["text"], "input[].text").format)
-    return msgspec.structs.replace(params, reasoning=reasoning, text=text) if updates else params
 
 
 def _parameters(params: ResponsesFields, request: Fields) -> Fields:
