@@ -10,6 +10,7 @@ Errors have the bodies of chat completions. Their statuses keep Codex from usele
 
 import re
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -34,7 +35,6 @@ from gateway.inbound.responses.request import (
     parse_responses_request,
     prompt_tokens_of,
     read_fields,
-    response_plan,
     translate_responses,
 )
 from gateway.inbound.responses.summary import COMPACTION, PROMPT_BOUND
@@ -92,12 +92,9 @@ class Responses(InboundApi):
             return AttemptPlan(ResponsesRelay(chat), native, native=True, repair=repair)
         params = read_fields(order.fields)
         translated, tools = translate_responses(order, params)
-
-        def make_response(sent: Order) -> ResponseRenderer:
-            return ResponseRenderer(response_plan(order, params, tools, sent))
-
         translated = finish_translation(translated, channel, chat)
-        return AttemptPlan(RenderingAdapter(chat, make_response, make_response), translated, native=False)
+        renderer = partial(ResponseRenderer, order, params, tools)
+        return AttemptPlan(RenderingAdapter(chat, renderer, renderer), translated, native=False)
 
     def keep_alive_for(self, stream: AnswerStream | None) -> bytes:
         writer = _writer_of(stream)
@@ -127,7 +124,7 @@ class Responses(InboundApi):
         if error.transient:
             details["type"] = "server_error"  # so that Continue makes the call again
         blank = Order(fields={}, model="", answer_id="resp_" + call[-24:])
-        writer = _writer_of(stream) or ResponseRenderer(response_plan(blank, ResponsesFields(), ToolTable(), blank))
+        writer = _writer_of(stream) or ResponseRenderer(blank, ResponsesFields(), ToolTable(), blank)
         # after a code that it does not know, Codex makes the call again
         other = "invalid_prompt" if 400 <= error.http_status < 409 else "server_error"
         failure = {"code": _FAILED_CODES.get(_error_code(error), other), "message": details["message"]}

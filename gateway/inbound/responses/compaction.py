@@ -6,6 +6,7 @@ completions. Either way it is one call, held, priced and recorded like any other
 """
 
 from collections.abc import Mapping
+from functools import partial
 from http import HTTPStatus
 
 import msgspec
@@ -19,10 +20,10 @@ from gateway.domain.usage import Usage
 from gateway.inbound.api import AttemptPlan
 from gateway.inbound.chat.conversation import finish_translation
 from gateway.inbound.rendering import RenderingAdapter
-from gateway.inbound.responses.output import item_events
+from gateway.inbound.responses.output import item_events, usage_object
 from gateway.inbound.responses.relay import ResponsesRelay, native_order
-from gateway.inbound.responses.render import ResponsePlan, ResponseRenderer, usage_object
-from gateway.inbound.responses.request import read_fields, response_plan, translate_responses
+from gateway.inbound.responses.render import ResponseRenderer
+from gateway.inbound.responses.request import ResponsesFields, read_fields, translate_responses
 from gateway.inbound.responses.summary import COMPACTION, seal_summary, summary_order
 from gateway.inbound.responses.tools import ToolTable
 from gateway.upstream.adapter import DialectAdapter, WholeAnswer
@@ -35,9 +36,9 @@ _PATH_MISSING = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED, 
 class CompactionRenderer(ResponseRenderer):
     """Collects the summary, and writes it as one item when it is complete."""
 
-    def __init__(self, plan: ResponsePlan, *, at_path: bool) -> None:
+    def __init__(self, request: Order, params: ResponsesFields, order: Order, *, at_path: bool) -> None:
         """``at_path``: the client called ``PATH``, and wants its form of answer."""
-        super().__init__(plan)
+        super().__init__(request, params, ToolTable(), order)
         self._at_path = at_path
         self._texts: list[bytes] = []
 
@@ -65,8 +66,7 @@ class CompactionRenderer(ResponseRenderer):
     def whole(self, usage: Usage) -> bytes:
         if not self._at_path:
             return super().whole(usage)
-        order = self._plan.order
-        head = {"id": order.answer_id, "object": "response.compaction", "created_at": order.created}
+        head = {"id": self._order.answer_id, "object": "response.compaction", "created_at": self._order.created}
         return rawjson.encode({**head, "output": self._items, "usage": usage_object(usage)})
 
 
@@ -107,15 +107,12 @@ def plan_compaction(
 ) -> AttemptPlan:
     """Returns how a conversation is compacted at a channel. Raises BadRequest."""
     order, params = msgspec.structs.replace(order, marks=(COMPACTION,)), read_fields(order.fields)
-
-    def make_renderer(sent: Order) -> CompactionRenderer:
-        return CompactionRenderer(response_plan(order, params, ToolTable(), sent), at_path=at_path)
-
+    renderer = partial(CompactionRenderer, order, params, at_path=at_path)
     if not lacks_api and speaks_responses(channel):
         native = native_order(order, channel.overrides)
         if not at_path and vendor_of(channel).name in ("openai", "azure"):  # others may ignore the trigger
             return AttemptPlan(ResponsesRelay(chat), native, native=True)
-        summaries = RenderingAdapter(ResponsesRelay(chat), make_renderer, make_renderer)
+        summaries = RenderingAdapter(ResponsesRelay(chat), renderer, renderer)
         if not at_path:
             return AttemptPlan(summaries, summary_order(native), native=True)
         relay = CompactRelay(chat, summary_order(native), summaries)
@@ -123,4 +120,4 @@ def plan_compaction(
     summary = summary_order(order)
     translated, _ = translate_responses(summary, read_fields(summary.fields))
     translated = finish_translation(translated, channel, chat)
-    return AttemptPlan(RenderingAdapter(chat, make_renderer, make_renderer), translated, native=False)
+    return AttemptPlan(RenderingAdapter(chat, renderer, renderer), translated, native=False)

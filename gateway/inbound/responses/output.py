@@ -14,6 +14,7 @@ from gateway.domain.answer import PLAIN_SEAL, Citation, Medium, Seal, join_strin
 from gateway.domain.json_text import nested_value
 from gateway.domain.rawjson import EMPTY_LIST, EMPTY_TEXT, Fields, JsonObject
 from gateway.domain.sse import write_event
+from gateway.domain.usage import Usage, modality_counts
 from gateway.inbound.responses.tools import ClientTool, ToolKind
 
 TypedEvent = tuple[str, JsonObject]
@@ -41,6 +42,21 @@ def encode_event(name: str, number: int, fields: JsonObject) -> bytes:
     """Returns an event as it is sent. ``name`` is its type without ``response.``."""
     kind = f"response.{name}"
     return write_event(kind.encode(), rawjson.encode({"type": kind, "sequence_number": number, **fields}))
+
+
+def usage_object(usage: Usage) -> dict[str, Any]:
+    """Returns the usage as clients of this API read it."""
+    return {
+        "input_tokens": usage.input,
+        "input_tokens_details": {
+            "cached_tokens": usage.cached,
+            "cache_write_tokens": usage.cache_write,
+            **modality_counts(usage, "input"),
+        },
+        "output_tokens": usage.output,
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning, **modality_counts(usage, "output")},
+        "total_tokens": usage.total,
+    }
 
 
 def item_events(output_place: JsonObject, raw: msgspec.Raw) -> Iterator[TypedEvent]:
@@ -194,7 +210,7 @@ class ReasoningItem(PartItem):
     """
 
     def __init__(self, id: str, *, summary: bool, sealed: bool) -> None:
-        """See ``ResponsePlan`` for ``summary`` and ``sealed``."""
+        """``summary``: the client wants one; ``sealed``: it wants what it needs to send the reasoning back."""
         super().__init__(id, "reasoning", "summary_text")
         self._summary = summary
         self._sealed = sealed

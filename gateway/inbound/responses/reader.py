@@ -23,8 +23,7 @@ from gateway.domain.sse import SSEEvent, write_event
 from gateway.domain.usage import NOTHING, Usage
 from gateway.inbound.relay import NativeTap
 from gateway.inbound.responses.native_events import KINDS, PIECES, TEXT_KINDS, MissingEvents, with_needed
-from gateway.inbound.responses.output import TypedEvent, encode_event
-from gateway.inbound.responses.render import usage_object
+from gateway.inbound.responses.output import TypedEvent, encode_event, usage_object
 from gateway.inbound.responses.summary import COMPACTION
 from gateway.upstream.answer_errors import failure_in, reported_failure
 from gateway.upstream.openai.responses_reader import ENDS, ERROR_EVENTS, REPORTS, failure_of, stop_word

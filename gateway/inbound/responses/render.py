@@ -5,7 +5,7 @@ or ``response.failed``. One item is open at a time. An item begins with its firs
 content. The last event is written by ``tail``, once the call is recorded, or by ``broken_end``.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -23,8 +23,8 @@ from gateway.domain.answer import (
     ToolCallBegan,
 )
 from gateway.domain.order import Order
-from gateway.domain.rawjson import Fields, JsonObject
-from gateway.domain.usage import Usage, modality_counts
+from gateway.domain.rawjson import NULL, Fields, JsonObject
+from gateway.domain.usage import Usage
 from gateway.inbound.rendering import Renderer
 from gateway.inbound.responses.output import (
     COMPLETED,
@@ -39,50 +39,54 @@ from gateway.inbound.responses.output import (
     ReasoningItem,
     TypedEvent,
     encode_event,
+    usage_object,
 )
-from gateway.inbound.responses.tools import ClientTool, ToolKind
+from gateway.inbound.responses.request import ReasoningFields, ResponsesFields
+from gateway.inbound.responses.tools import ToolKind, ToolTable
+from gateway.upstream.openai.responses import ENCRYPTED
 
 INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
 """Reasons of an incomplete response, by finish reason."""
-
-
-class ResponsePlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What a response takes from its request."""
-
-    order: Order
-    """The request as it is sent, perhaps for another model."""
-    echo: Fields
-    """Fields that every response repeats from the request."""
-    tool: Callable[[str], ClientTool]
-    """Returns the client's tool by the name of the called function."""
-    summary: bool
-    """Whether the client wants a summary of the reasoning."""
-    sealed: bool
-    """Whether the client wants what it needs to send the reasoning back."""
-
-    def response(self, status: str, items: Iterable[msgspec.Raw], **facts: Mapping[str, Any] | None) -> JsonObject:
-        """Returns the response with these items. ``facts``: its ``error``, ``incomplete_details`` and ``usage``."""
-        return {
-            "id": self.order.answer_id,
-            "object": "response",
-            "created_at": self.order.created,
-            "status": status,
-            "completed_at": max(self.order.created, self.order.clock() // 1000) if status == COMPLETED else None,
-            "error": None,
-            "incomplete_details": None,
-            "model": self.order.model,
-            "usage": None,
-            **facts,
-            "output": items,
-            **self.echo,
-        }
+_ECHOED: Mapping[str, Any] = {
+    "frequency_penalty": 0.0,
+    "instructions": None,
+    "max_output_tokens": None,
+    "max_tool_calls": None,
+    "metadata": {},
+    "parallel_tool_calls": True,
+    "presence_penalty": 0.0,
+    "previous_response_id": None,
+    "prompt_cache_key": None,
+    "reasoning": {"effort": None, "summary": None},
+    "safety_identifier": None,
+    "service_tier": "default",
+    "temperature": 1.0,
+    "text": {"format": {"type": "text"}, "verbosity": "medium"},
+    "tool_choice": "auto",
+    "tools": [],
+    "top_logprobs": 0,
+    "top_p": 1.0,
+    "truncation": "disabled",
+    "user": None,
+}
+"""The fields that responses repeat from their request, and the default values."""
+_FUNCTION_FIELDS: Mapping[str, Any] = {"description": None, "parameters": None, "strict": False}
+_SCHEMA_FIELDS: Mapping[str, Any] = {"description": None, "strict": False}
+"""Fields that functions and schemas have in a response, and their values if the request omits them."""
 
 
 class ResponseRenderer(Renderer):
     """Writes the events of one response."""
 
-    def __init__(self, plan: ResponsePlan) -> None:
-        self._plan = plan
+    def __init__(self, request: Order, params: ResponsesFields, tools: ToolTable, order: Order) -> None:
+        """``order`` is the request as it is sent, perhaps for another model."""
+        reasoning = params.reasoning or ReasoningFields()
+        self._order = order
+        self._echo = _echo_of(request, params)
+        self._tools = tools
+        self._wants_summary = (reasoning.summary or reasoning.generate_summary) is not None
+        self._seals = ENCRYPTED in (params.include or ())
+        """Whether the client wants what it needs to send the reasoning back."""
         self._number = 0
         self._items: list[msgspec.Raw] = []
         self._open_item: OutputItem | None = None
@@ -102,7 +106,7 @@ class ResponseRenderer(Renderer):
                 item, out = self._open(event.number if event.kind is BlockKind.TOOL_CALL else event.kind)
                 out += self._number_events(item.add_piece(event.piece, event.logprobs))
             case ToolCallBegan():
-                tool = self._plan.tool(event.name)
+                tool = self._tools.client_tool(event.name)
                 id = self._next_id(ID_PREFIXES[tool.kind])
                 call: OutputItem = ClientToolItem(id, event.id, tool)
                 if tool.kind in (ToolKind.FUNCTION, ToolKind.CUSTOM):
@@ -127,8 +131,8 @@ class ResponseRenderer(Renderer):
         return out
 
     def tail(self, usage: Usage) -> bytes:
-        response = self._last_response(usage)
-        out = self._begin() + self._event(response["status"], {"response": response})
+        kind = "incomplete" if self._finish in INCOMPLETE else COMPLETED
+        out = self._begin() + self._event(kind, {"response": msgspec.Raw(self.whole(usage))})
         self._number -= 1  # if the record cannot be written, ``broken_end`` replaces this event
         return out
 
@@ -136,7 +140,7 @@ class ResponseRenderer(Renderer):
         """Returns the end of a broken stream. An open item is not closed. ``error`` is the code and the message;
         ``detail`` is the whole error, next to the response, for clients that look there.
         """
-        response = self._plan.response("failed", self._items, error=error)
+        response = self._response("failed", self._items, error=error)
         return self._begin() + self._event("failed", {"response": response, "error": msgspec.Raw(detail)})
 
     def next_keep_alive(self) -> bytes:
@@ -147,29 +151,42 @@ class ResponseRenderer(Renderer):
         self._keep_alives += 1
         if self._keep_alives % 8:  # one is sent every 15 s
             return b": keep-alive\n\n"
-        return self._begin() or self._event(IN_PROGRESS, {"response": self._plan.response(IN_PROGRESS, ())})
+        return self._begin() or self._event(IN_PROGRESS, {"response": self._response(IN_PROGRESS, ())})
 
     def whole(self, usage: Usage) -> bytes:
-        return rawjson.encode(self._last_response(usage))
-
-    def _last_response(self, usage: Usage) -> JsonObject:
         reason = INCOMPLETE.get(self._finish)
-        return self._plan.response(
-            "incomplete" if reason else COMPLETED,
-            self._items,
-            incomplete_details={"reason": reason} if reason else None,
-            usage=usage_object(usage),
-        )
+        details = {"reason": reason} if reason else None
+        status = "incomplete" if reason else COMPLETED
+        usage_fields = usage_object(usage)
+        return rawjson.encode(self._response(status, self._items, incomplete_details=details, usage=usage_fields))
+
+    def _response(self, status: str, items: Iterable[msgspec.Raw], **facts: Mapping[str, Any] | None) -> JsonObject:
+        """Returns the response with these items. ``facts``: its ``error``, ``incomplete_details`` and ``usage``."""
+        order = self._order
+        return {
+            "id": order.answer_id,
+            "object": "response",
+            "created_at": order.created,
+            "status": status,
+            "completed_at": max(order.created, order.clock() // 1000) if status == COMPLETED else None,
+            "error": None,
+            "incomplete_details": None,
+            "model": order.model,
+            "usage": None,
+            **facts,
+            "output": items,
+            **self._echo,
+        }
 
     def _begin(self) -> bytes:
         if self._begun:
             return b""
         self._begun = True
-        response = {"response": rawjson.raw(self._plan.response(IN_PROGRESS, ()))}
+        response = {"response": rawjson.raw(self._response(IN_PROGRESS, ()))}
         return self._event("created", response) + self._event(IN_PROGRESS, response)
 
     def _seal(self, event: ReasoningSeal) -> bytes:
-        if not self._plan.sealed:
+        if not self._seals:
             return self._end_item(COMPLETED) if self._open_kind is BlockKind.REASONING else b""
         item, begun = self._open(BlockKind.REASONING)
         if isinstance(item, ReasoningItem):
@@ -179,7 +196,7 @@ class ResponseRenderer(Renderer):
     def _next_id(self, prefix: str) -> str:
         """Returns the id of an item by its place in the output, so that it is the same in each rendering."""
         number = len(self._items) + (self._open_item is not None)
-        return f"{prefix}_{self._plan.order.answer_id.partition('_')[2]}{number:04x}"
+        return f"{prefix}_{self._order.answer_id.partition('_')[2]}{number:04x}"
 
     def _open(self, kind: object) -> tuple[OutputItem, bytes]:
         """Returns the open item for pieces of this kind, and the events of its beginning; empty if it was open."""
@@ -187,7 +204,7 @@ class ResponseRenderer(Renderer):
         if item is not None and kind == self._open_kind:
             return item, b""
         if kind is BlockKind.REASONING:
-            item = ReasoningItem(self._next_id("rs"), summary=self._plan.summary, sealed=self._plan.sealed)
+            item = ReasoningItem(self._next_id("rs"), summary=self._wants_summary, sealed=self._seals)
         elif kind is BlockKind.REFUSAL:
             item = PartItem(self._next_id("msg"), "message", "refusal", role="assistant")
         else:
@@ -218,16 +235,30 @@ class ResponseRenderer(Renderer):
         return encode_event(name, number, fields)
 
 
-def usage_object(usage: Usage) -> dict[str, Any]:
-    """Returns the usage as clients of this API read it."""
-    return {
-        "input_tokens": usage.input,
-        "input_tokens_details": {
-            "cached_tokens": usage.cached,
-            "cache_write_tokens": usage.cache_write,
-            **modality_counts(usage, "input"),
-        },
-        "output_tokens": usage.output,
-        "output_tokens_details": {"reasoning_tokens": usage.reasoning, **modality_counts(usage, "output")},
-        "total_tokens": usage.total,
-    }
+def _echo_of(order: Order, params: ResponsesFields) -> Fields:
+    """Returns the fields that every response repeats from its request, each on one line."""
+    request = {**order.fields, **order.form.repeats}
+    echo: dict[str, Any] = {"store": "store" in order.form.repeats, "background": False, **_ECHOED}
+    echo |= {name: request[name] for name in _ECHOED if not rawjson.is_null(request.get(name))}
+    if params.text is not None:
+        form, verbosity = params.text.format, params.text.verbosity
+        echo["text"] = {
+            "format": _with_defaults(form, "json_schema", _SCHEMA_FIELDS) if form != NULL else {"type": "text"},
+            "verbosity": verbosity if verbosity != NULL else "medium",
+        }
+    if params.tools:
+        echo["tools"] = [_with_defaults(tool, "function", _FUNCTION_FIELDS) for tool in params.tools]
+    if b'"allowed_tools"' in bytes(request.get("tool_choice", NULL)):
+        echo["tool_choice"] = _with_defaults(request["tool_choice"], "allowed_tools", {"mode": "auto"})
+    if params.reasoning is not None:
+        summary = params.reasoning.summary or params.reasoning.generate_summary
+        echo["reasoning"] = {"effort": params.reasoning.effort, "summary": summary}
+    if rawjson.maybe(request.get("service_tier")) == "auto":
+        echo["service_tier"] = "default"
+    return rawjson.fields(rawjson.encode(echo).translate(None, b"\r\n"))  # events are lines
+
+
+def _with_defaults(raw: msgspec.Raw, kind: str, defaults: Mapping[str, Any]) -> Any:
+    """Returns an object with the defaults of the fields that it lacks, if it is of this type; else unchanged."""
+    fields = rawjson.fields(raw)
+    return {**defaults, **fields} if rawjson.text_at(fields.get("type")) == kind else raw

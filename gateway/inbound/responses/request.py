@@ -6,7 +6,6 @@ For other channels they become fields of a chat completion, or are left out and 
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
@@ -27,12 +26,10 @@ from gateway.inbound.json_body import check_text, read_body, unread_members, unr
 from gateway.inbound.relay import forwarded_headers, lower_cap
 from gateway.inbound.responses.items import InputReader
 from gateway.inbound.responses.relay import CONTENT_FIELDS, native_order
-from gateway.inbound.responses.render import ResponsePlan
 from gateway.inbound.responses.summary import PROMPT_BOUND, TRIGGER
 from gateway.inbound.responses.tools import TOOL_FIELDS, ToolKind, ToolTable, written_tools_bound
 from gateway.upstream.dialects import chat_limit
 from gateway.upstream.openai.dialect import MIN_LIMIT
-from gateway.upstream.openai.responses import ENCRYPTED
 from gateway.upstream.vendors import speaks_responses
 
 _SHARED_NAMES = (
@@ -75,7 +72,9 @@ _BETA = "openai-beta"
 _FORWARDED = re.compile(_BETA)
 
 
-class _Reasoning(msgspec.Struct, frozen=True, gc=False):
+class ReasoningFields(msgspec.Struct, frozen=True, gc=False):
+    """The fields of ``reasoning``."""
+
     effort: str | None = None
     summary: str | None = None
     generate_summary: str | None = None
@@ -105,7 +104,7 @@ class ResponsesFields(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     tools: list[msgspec.Raw] | None = None
     tool_choice: msgspec.Raw = NULL
     parallel_tool_calls: bool | None = None
-    reasoning: _Reasoning | None = None
+    reasoning: ReasoningFields | None = None
     include: list[str] | None = None
     text: _TextOptions | None = None
     background: bool | None = None
@@ -279,72 +278,3 @@ def _parameters(params: ResponsesFields, request: Fields) -> Fields:
     if "message.output_text.logprobs" in (params.include or ()) or params.top_logprobs:
         fields["logprobs"] = msgspec.Raw(b"true")
     return fields
-
-
-_ECHOED: Mapping[str, Any] = {
-    "frequency_penalty": 0.0,
-    "instructions": None,
-    "max_output_tokens": None,
-    "max_tool_calls": None,
-    "metadata": {},
-    "parallel_tool_calls": True,
-    "presence_penalty": 0.0,
-    "previous_response_id": None,
-    "prompt_cache_key": None,
-    "reasoning": {"effort": None, "summary": None},
-    "safety_identifier": None,
-    "service_tier": "default",
-    "temperature": 1.0,
-    "text": {"format": {"type": "text"}, "verbosity": "medium"},
-    "tool_choice": "auto",
-    "tools": [],
-    "top_logprobs": 0,
-    "top_p": 1.0,
-    "truncation": "disabled",
-    "user": None,
-}
-"""The fields that responses repeat from their request, and the default values."""
-_FUNCTION_FIELDS: Mapping[str, Any] = {"description": None, "parameters": None, "strict": False}
-_SCHEMA_FIELDS: Mapping[str, Any] = {"description": None, "strict": False}
-"""Fields that functions and schemas have in a response, and their values if the request omits them."""
-
-
-def response_plan(order: Order, params: ResponsesFields, tools: ToolTable, sent: Order) -> ResponsePlan:
-    """Returns how a response is written. ``sent``: the order as the upstream got it."""
-    reasoning = params.reasoning or _Reasoning()
-    return ResponsePlan(
-        order=sent,
-        echo=_echo_of(order, params),
-        tool=tools.client_tool,
-        summary=(reasoning.summary or reasoning.generate_summary) is not None,
-        sealed=ENCRYPTED in (params.include or ()),
-    )
-
-
-def _echo_of(order: Order, params: ResponsesFields) -> Fields:
-    """Returns the fields that every response repeats from its request, each on one line."""
-    request = {**order.fields, **order.form.repeats}
-    echo: dict[str, Any] = {"store": "store" in order.form.repeats, "background": False, **_ECHOED}
-    echo |= {name: request[name] for name in _ECHOED if not rawjson.is_null(request.get(name))}
-    if params.text is not None:
-        form, verbosity = params.text.format, params.text.verbosity
-        echo["text"] = {
-            "format": _with_defaults(form, "json_schema", _SCHEMA_FIELDS) if form != NULL else {"type": "text"},
-            "verbosity": verbosity if verbosity != NULL else "medium",
-        }
-    if params.tools:
-        echo["tools"] = [_with_defaults(tool, "function", _FUNCTION_FIELDS) for tool in params.tools]
-    if b'"allowed_tools"' in bytes(request.get("tool_choice", NULL)):
-        echo["tool_choice"] = _with_defaults(request["tool_choice"], "allowed_tools", {"mode": "auto"})
-    if params.reasoning is not None:
-        summary = params.reasoning.summary or params.reasoning.generate_summary
-        echo["reasoning"] = {"effort": params.reasoning.effort, "summary": summary}
-    if rawjson.maybe(request.get("service_tier")) == "auto":
-        echo["service_tier"] = "default"
-    return rawjson.fields(rawjson.encode(echo).translate(None, b"\r\n"))  # events are lines
-
-
-def _with_defaults(raw: msgspec.Raw, kind: str, defaults: Mapping[str, Any]) -> Any:
-    """Returns an object with the defaults of the fields that it lacks, if it is of this type; else unchanged."""
-    fields = rawjson.fields(raw)
-    return {**defaults, **fields} if rawjson.text_at(fields.get("type")) == kind else raw
