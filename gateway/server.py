@@ -162,7 +162,7 @@ async def open_engine(
     clock, tasks = clock or Clock(), Tasks()
     store = Store.open(config, now=clock.wall, check=validation.check_registry)
     files = OpenFiles(lambda: store.entities.registry.settings)
-    upstreams, worker = Upstreams(max_connections=files.upstreams), Worker()
+    upstreams = Upstreams(max_connections=files.upstreams)
     with clean_logs(upstreams.redaction):
         try:
             bus = EventBus()
@@ -181,7 +181,7 @@ async def open_engine(
                 learned=LearnedParams(),
                 upstreams=upstreams,
                 files=files,
-                worker=worker,
+                worker=Worker(),
                 apis=APIS,
             )
             engine.pipeline = _make_pipeline(engine)
@@ -194,7 +194,6 @@ async def open_engine(
         finally:
             await tasks.close()
             await upstreams.close()
-            worker.close()
             store.close()
 
 

@@ -9,9 +9,10 @@ for the largest request. Otherwise ``share_fairly`` lets the loop run at once.
 import asyncio
 import sys
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
+from threading import Thread
 from typing import TypeVar
 
 import msgspec
@@ -36,31 +37,40 @@ Result = TypeVar("Result")
 
 
 class Worker:
-    """The worker thread for large requests and answers. It starts with its first work."""
+    """Does the work of large requests and answers in threads, one after another. The process ends without waiting for
+    them.
+    """
 
     def __init__(self) -> None:
-        self._thread = ThreadPoolExecutor(1, "tollkeeper-large")
+        self._turn = asyncio.Lock()
 
     async def run(self, work: Callable[[], Result]) -> Result:
         """Returns the work's result or raises its exception.
 
-        If the caller is cancelled, the work is not begun, or finished first: a call's usage may change until then.
+        If the caller is cancelled, the work is not begun, or finished first: a call's usage may change until then. A
+        caller that is cancelled again does not wait.
         """
-        future = self._thread.submit(work)
-        waiting = asyncio.wrap_future(future)
-        try:
-            return await asyncio.shield(waiting)
-        except asyncio.CancelledError:
-            if not future.cancel():
+        async with self._turn:
+            future = Future[Result]()
+            Thread(target=_fulfil, args=(future, work), name="tollkeeper-large", daemon=True).start()
+            waiting = asyncio.wrap_future(future)
+            try:
+                return await asyncio.shield(waiting)
+            except asyncio.CancelledError:
                 await asyncio.wait([waiting])
-            raise
+                raise
 
     async def run_sized(self, size: int, work: Callable[[], Result]) -> Result:
         """Returns the result of work whose time grows with an answer of this size: in the thread if large."""
         return work() if size <= UNCOUNTED else await self.run(work)
 
-    def close(self) -> None:
-        self._thread.shutdown(wait=False, cancel_futures=True)
+
+def _fulfil(future: "Future[Result]", work: Callable[[], Result]) -> None:
+    try:
+        future.set_result(work())
+    except BaseException as error:  # noqa: BLE001 - the thread's outermost frame: the caller gets it
+        future.set_exception(error)
+        del future  # the error refers to this frame
 
 
 def share_fairly() -> None:

@@ -4,7 +4,7 @@ import asyncio
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -57,11 +57,10 @@ class Turns:
 
 
 @pytest.fixture
-def up(rig: Rig) -> Iterator[Rig]:
+def up(rig: Rig) -> Rig:
     rig.grant(10**15)
     rig.upstreams.on("up", lambda: FakeReply(whole()))
-    yield rig
-    rig.worker.close()
+    return rig
 
 
 @pytest.mark.sampled(7)  # every shape and every dialect

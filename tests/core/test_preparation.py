@@ -2,9 +2,11 @@
 
 import asyncio
 import json
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,12 +21,12 @@ from gateway.upstream import dialects
 from tests.core import kit
 from tests.web.door import until
 
+ROOT = Path(__file__).parents[2]
+
 
 @pytest.fixture
-def worker() -> Iterator[Worker]:
-    made = Worker()
-    yield made
-    made.close()
+def worker() -> Worker:
+    return Worker()
 
 
 async def test_it_is_done_in_another_thread_while_the_loop_goes_on(worker: Worker) -> None:
@@ -79,6 +81,25 @@ async def test_abandoned_work_is_not_begun(worker: Worker) -> None:
     await first
     await worker.run(lambda: begun.append(3))
     assert begun == [3]
+
+
+STOPPED = """
+import asyncio, time
+from gateway.core.preparation import Worker
+
+async def main():
+    call = asyncio.ensure_future(Worker().run(lambda: time.sleep(50)))
+    for _ in range(2):
+        await asyncio.sleep(0.05)
+        call.cancel()
+    await asyncio.wait([call])
+
+asyncio.run(main())
+"""
+
+
+def test_a_process_that_is_stopped_does_not_wait_for_what_the_thread_reads() -> None:
+    assert subprocess.run([sys.executable, "-c", STOPPED], cwd=ROOT, timeout=30, check=False).returncode == 0
 
 
 SYSTEM = Overrides(system="Be brief.", set={"temperature": 1})
