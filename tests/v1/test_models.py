@@ -12,7 +12,7 @@ from gateway.domain.errors import NotFound
 from gateway.domain.group import Group
 from gateway.domain.price import Price, PriceHours, PriceRule
 from gateway.domain.units import DOLLAR, Millis, Nanos
-from gateway.v1.models import ModelListPage, list_json, model_json
+from gateway.v1.models import list_json, model_json
 from tests.core import kit
 from tests.fakes.client import Client
 from tests.fakes.gateway import Gateway
@@ -92,17 +92,17 @@ def test_limits_are_those_that_the_upstream_lists(served: ServedModel, expected:
 
 
 @pytest.mark.parametrize(
-    ("page", "names", "more"),
+    ("query", "names", "more"),
     [
-        (ModelListPage(2), ["a", "b"], True),
-        (ModelListPage(2, after="b"), ["c", "d"], False),
-        (ModelListPage(after="d"), [], False),
-        (ModelListPage(1, before="c"), ["b"], True),
-        (ModelListPage(9, before="c"), ["a", "b"], False),
+        ({"limit": "2"}, ["a", "b"], True),
+        ({"limit": "2", "after_id": "b"}, ["c", "d"], False),
+        ({"after_id": "d"}, [], False),
+        ({"limit": "1", "before_id": "c"}, ["b"], True),
+        ({"limit": "9", "before_id": "c"}, ["a", "b"], False),
     ],
 )
-def test_a_page_of_the_list(page: ModelListPage, names: list[str], more: bool) -> None:
-    doc = json.loads(list_json(TOKEN, offered(up("a", "b", "c", "d")), NOW, page))
+def test_a_page_of_the_list(query: dict[str, str], names: list[str], more: bool) -> None:
+    doc = json.loads(list_json(TOKEN, offered(up("a", "b", "c", "d")), NOW, query))
     assert ([model["id"] for model in doc["data"]], doc["has_more"]) == (names, more)
     assert (doc["first_id"], doc["last_id"]) == ((names[0], names[-1]) if names else (None, None))
 
@@ -126,7 +126,7 @@ def test_claude_code_finds_every_model_by_a_name_that_it_offers() -> None:
     catalog = offered(up("claude-x", "anthropic/y", "gpt", "qwen", "claude/qwen"))
     ids = [model["id"] for model in json.loads(list_json(TOKEN, catalog, NOW, aliases=True))["data"]]
     assert ids == ["anthropic/y", "claude-x", "claude/gpt", "claude/qwen", "gpt", "qwen"]
-    page = json.loads(list_json(TOKEN, catalog, NOW, ModelListPage(2, after="claude-x"), aliases=True))
+    page = json.loads(list_json(TOKEN, catalog, NOW, {"limit": "2", "after_id": "claude-x"}, aliases=True))
     assert ([model["id"] for model in page["data"]], page["has_more"]) == (["claude/gpt", "claude/qwen"], True)
     entry, alias = (json.loads(model_json(name, TOKEN, catalog, NOW, aliases=True)) for name in ("gpt", "claude/gpt"))
     assert alias == {**entry, "id": "claude/gpt"}
