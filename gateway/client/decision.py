@@ -6,7 +6,8 @@ The texts contain names from outside: make them safe before they are drawn.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from gateway.client.receipt import DOT, FAILED, OK, WARNING, Part, ReceiptRow, price_parts
-from gateway.domain.diagnosis import Obstacle, PartyView, Why, size_text
+from gateway.domain.call import RequestSize
+from gateway.domain.diagnosis import Obstacle, PartyView, Why
 from gateway.domain.human_values import brief_multiplier, pause_text
 from gateway.domain.money import dollars
 from gateway.domain.price_view import price_range
@@ -81,7 +82,7 @@ def _cost_rows(answer: Why) -> Iterator[ReceiptRow]:
         highest = "; the highest of the model and its fallbacks" if answer.fallbacks else ""
         yield "held", [(f"{dollars(answer.hold_nanos)} for {answer.hold_text}{highest}", "")]
     elif answer.visible:
-        yield "size", [(size_text(answer), "")]
+        yield "size", [(RequestSize(input=answer.prompt_tokens, max_output=answer.max_tokens).text(), "")]
 
 
 def _party_rows(answer: Why, party: PartyView, budget_lines: BudgetLines) -> Iterator[ReceiptRow]:

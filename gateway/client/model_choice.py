@@ -19,13 +19,10 @@ _NUMBER = re.compile(r"(?<!\d)\d{1,2}(?!\d)")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
-class ModelChoice(msgspec.Struct, frozen=True, kw_only=True):
-    """A model, and why it was chosen."""
-
-    model: str
-    """The name of the model; empty if the token sees none."""
-    reason: str = ""
-    """Why, as the end of a sentence: ``which it called last``. Empty if the user named the model."""
+ModelChoice = tuple[str, str]
+"""A model, empty if the token sees none; and why it was chosen, as the end of a sentence: ``which it called last``."""
+RecentCalls = tuple[Sequence[CallView], Sequence[CallView]]
+"""The newest calls of a program, and of all programs."""
 
 
 class ProgramStart(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,42 +51,36 @@ async def find_model(
     token: str = "",
     start: ProgramStart | None = None,
 ) -> ModelChoice:
-    """Returns the model to start with. ``family`` is an ``App``'s; for ``token`` and ``start`` see ``fetch``."""
-    return choose_model(names, await RecentCalls.fetch(client, token, start), family)
+    """Returns the model to start with. ``family`` is an ``App``'s; for ``token`` and ``start`` see ``recent_calls``."""
+    return choose_model(names, await recent_calls(client, token, start), family)
 
 
-class RecentCalls(msgspec.Struct, frozen=True, kw_only=True):
-    """The newest calls of a program, and of all programs."""
-
-    own: Sequence[CallView] = ()
-    all: Sequence[CallView] = ()
-
-    @classmethod
-    async def fetch(cls, client: ControlClient, token: str = "", start: ProgramStart | None = None) -> "RecentCalls":
-        """Returns the last 20 of each. The program's own are from its former runs, or of the token with this id."""
-        own: list[CallView] = []
-        if start is not None:
-            calls = (await client.calls(words=f'tok:"{start.program}*"', limit=20)).calls
-            own = [call for call in calls if f"{call.token}-".startswith(f"{start.program}-")]
-            prefix = f"{start.program}-{start.folder}-"
-            own.sort(key=lambda call: not call.token.startswith(prefix))  # runs in the same folder come first
-        elif token:
-            own = (await client.calls(token=token, limit=20)).calls
-        return cls(own=own, all=(await client.calls(limit=20)).calls)
+async def recent_calls(client: ControlClient, token: str = "", start: ProgramStart | None = None) -> RecentCalls:
+    """Returns the last 20 of each. The program's own are from its former runs, or of the token with this id."""
+    own: list[CallView] = []
+    if start is not None:
+        calls = (await client.calls(words=f'tok:"{start.program}*"', limit=20)).calls
+        own = [call for call in calls if f"{call.token}-".startswith(f"{start.program}-")]
+        prefix = f"{start.program}-{start.folder}-"
+        own.sort(key=lambda call: not call.token.startswith(prefix))  # runs in the same folder come first
+    elif token:
+        own = (await client.calls(token=token, limit=20)).calls
+    return own, (await client.calls(limit=20)).calls
 
 
 def choose_model(names: Sequence[str], calls: RecentCalls, family: Sequence[str] = ()) -> ModelChoice:
     """Returns the model to start with, and why."""
-    if last := _last_model(calls.own, names):
-        return ModelChoice(model=last, reason="which it called last")
+    own_calls, all_calls = calls
+    if last := _last_model(own_calls, names):
+        return last, "which it called last"
     chat_models = [name for name in names if not is_embedding_model(name)]
     by_pattern = [[name for name in chat_models if re.search(pattern, name, re.IGNORECASE)] for pattern in family]
     if suitable := next(filter(None, by_pattern), []):
-        last = _last_model(calls.all, [name for matching in by_pattern for name in matching])
-        return ModelChoice(model=last or max(suitable, key=_rank), reason="because it has called none yet")
-    if last := _last_model(calls.all, names):
-        return ModelChoice(model=last, reason="the one called last")
-    return ModelChoice(model=best_model(names), reason="because none has been called yet")
+        last = _last_model(all_calls, [name for matching in by_pattern for name in matching])
+        return last or max(suitable, key=_rank), "because it has called none yet"
+    if last := _last_model(all_calls, names):
+        return last, "the one called last"
+    return best_model(names), "because none has been called yet"
 
 
 def best_model(names: Iterable[str]) -> str:

@@ -42,13 +42,13 @@ def lacked_price(call: CallView) -> bool:
 
 def timing_facts(call: CallView) -> Iterator[str]:
     """Yields what the duration of a call consists of, and its speed."""
-    wait = wait_of(call.marks)
-    if wait:
-        yield f"waited {call_duration(wait.ms)} of it for {wait.place}"
+    waited_ms, place = wait_of(call.marks)
+    if place:
+        yield f"waited {call_duration(waited_ms)} of it for {place}"
     if between := call.between_tries_ms:
         yield f"waited {call_duration(between)} of it after {count_text(call.failed_tries, 'try')} that failed"
     if call.overhead_us:
-        overhead_ms = max(0.0, call.overhead_us / 1000 - (wait.ms if wait else 0))
+        overhead_ms = max(0.0, call.overhead_us / 1000 - waited_ms)
         yield f"{overhead_ms:.1f}ms in the gateway before the upstream call"
     if (rate := speed_of(call)) is not None:
         yield f"{rate:.0f} tok/s"

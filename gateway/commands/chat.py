@@ -132,7 +132,7 @@ async def default_model(client: ControlClient, api: PublicApi) -> str:
         examples = ", ".join(plain(name) for name in names[:5])
         text = f"the token sees only models for embeddings ({examples}); choose another --token, or a --model"
         raise Quit(text, Exit.NOT_FOUND)
-    return (await find_model(client, names)).model
+    return (await find_model(client, names))[0]
 
 
 async def print_answer(api: PublicApi, body: dict[str, Any]) -> str:

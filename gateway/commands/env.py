@@ -125,7 +125,7 @@ def _snippets(app: str, key: str, token: str | None, model: str | None, only: st
         if model:
             return models, model
         choice = await find_model(client, [view.name for view in models], family=program.family, token=token_id)
-        return models, choice.model
+        return models, choice[0]
 
     models, first_model = run(fetch_models)
     snippets = program.guide(target_of(models, base_url=_address(), key=key, model=first_model))

@@ -23,7 +23,7 @@ from gateway.client.app import KEY_VARIABLE, App, Launch
 from gateway.client.apps import UNKNOWN_PROGRAM, app_of_program, find_app, names_program, program_stem, require_api
 from gateway.client.control import ControlClient
 from gateway.client.exports import create_private
-from gateway.client.model_choice import ModelChoice, ProgramStart, find_model
+from gateway.client.model_choice import ProgramStart, find_model
 from gateway.client.test_call import require_serving
 from gateway.commands import stdin
 from gateway.commands.base import Command
@@ -180,13 +180,13 @@ async def _prepare(
     models = await client.models(created.token.id)
     names = [view.name for view in models]
     wanted = start.model or next((name for name in start.model_arguments if name in names), "")
-    choice = ModelChoice(model=wanted) if wanted else await find_model(client, names, family=app.family, start=start)
-    target = target_of(models, base_url=(await client.status()).address, key=created.key, model=choice.model)
+    model, reason = (wanted, "") if wanted else await find_model(client, names, family=app.family, start=start)
+    target = target_of(models, base_url=(await client.status()).address, key=created.key, model=model)
     launch = app.launch_for(target, folder)
     is_model_used = launch != app.launch_for(msgspec.structs.replace(target, model=""), folder)
     if is_model_used:
-        if choice.reason:
-            chosen = f"{start.program} starts with {plain(choice.model)}, {choice.reason}"
+        if reason:
+            chosen = f"{start.program} starts with {plain(model)}, {reason}"
             notify(f"{chosen}; --model chooses another one")
     elif start.model:
         decides = f"a program like this one ({app.title}), which decides itself which model it calls"

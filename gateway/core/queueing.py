@@ -23,11 +23,11 @@ from gateway.core.quota import MoneyBooks
 from gateway.core.rate_scopes import ConcurrencyGate
 from gateway.core.ratelimit import Limiter
 from gateway.core.routing import RouteChoice
-from gateway.domain.call import Running, Wait
+from gateway.domain.call import WAITED_MARK, Running
 from gateway.domain.errors import RateLimited, Unavailable
 from gateway.domain.events import CallLeft, CallWaiting
 from gateway.domain.text import plain
-from gateway.domain.units import CallId, Millis
+from gateway.domain.units import CallId
 
 Commit = Callable[[Call, Admission, RouteChoice], None]
 
@@ -84,8 +84,8 @@ class CallQueue:
             try:
                 admission, first = await self._take_slots(call, admission)
                 if call.running.waits_for:
-                    waited_ms = Millis(round((self.clock.mono() - began) * 1000))
-                    call.limits.marks += (Wait(waited_ms, plain(call.running.waits_for, 160)).mark(),)
+                    waited_ms = round((self.clock.mono() - began) * 1000)
+                    call.limits.marks += (f"{WAITED_MARK}{waited_ms}:{plain(call.running.waits_for, 160)}",)
                 commit(call, admission, first)
             except BaseException:
                 self.attempts.channel_limits.release_slot(call)

@@ -245,7 +245,7 @@ EXCEEDED_MARK = "exceeded="
 SIZE_MARK = "request="
 """Prefix of a refusal's mark with the size of the request."""
 WAITED_MARK = "waited="
-"""Prefix of a mark with how long the call waited, and for what."""
+"""Prefix of a mark with how long the call waited, and for what: ``120:channel 'lan' (1 call at once)``."""
 STAYED_MARK = "conversation_stayed"
 """The mark of a call that stayed at its conversation's channel although others rank higher."""
 PASSED_MARK = "passed="
@@ -264,24 +264,13 @@ def mark_total(marks: Iterable[str], prefix: str) -> int:
     return sum(int(number) for number in mark_values(marks, prefix) if number.isdecimal())
 
 
-class Wait(msgspec.Struct, frozen=True):
-    """How long a call waited before it was admitted, and for what."""
-
-    ms: Millis
-    place: str
-    """What it waited for, such as ``channel 'lan' (1 call at once)``."""
-
-    def mark(self) -> str:
-        return f"{WAITED_MARK}{self.ms}:{self.place}"
-
-
-def wait_of(marks: Iterable[str]) -> Wait | None:
-    """Returns the wait of a call; None if its record has none."""
+def wait_of(marks: Iterable[str]) -> tuple[Millis, str]:
+    """Returns how long a call waited before it was admitted, and for what; zero and nothing if it did not wait."""
     for value in mark_values(marks, WAITED_MARK):
         ms, _, place = value.partition(":")
         if ms.isdecimal():
-            return Wait(Millis(int(ms)), place)
-    return None
+            return Millis(int(ms)), place
+    return Millis(0), ""
 
 
 class RequestSize(msgspec.Struct, frozen=True, kw_only=True):
@@ -298,8 +287,8 @@ class RequestSize(msgspec.Struct, frozen=True, kw_only=True):
 
     def text(self) -> str:
         """Returns ``1,200 input tokens, at most 60,000 output tokens``."""
-        output = "no limit of" if self.max_output is None else f"at most {self.max_output:,}"
-        return f"{self.input:,} input tokens, {output} output tokens"
+        output = "no limit of output" if self.max_output is None else f"at most {self.max_output:,} output tokens"
+        return f"{self.input:,} input tokens, {output}"
 
 
 def request_size(marks: Iterable[str]) -> RequestSize | None:

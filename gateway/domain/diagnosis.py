@@ -151,12 +151,6 @@ ASSUMED = "assumed:"
 """The word before what the call's record does not contain."""
 
 
-def size_text(why: Why) -> str:
-    """Returns the size of a call that would not be admitted: ``1,000 input tokens, no limit of output``."""
-    limit = "no limit of output" if why.max_tokens is None else f"at most {why.max_tokens:,} output tokens"
-    return f"{why.prompt_tokens:,} input tokens, {limit}"
-
-
 def request_like(call: CallView) -> tuple[dict[str, Any], str]:
     """Returns the parameters of ``why`` for a request like a call's, and a text that explains them."""
     params: dict[str, Any] = {"stream": True} if call.stream else {}

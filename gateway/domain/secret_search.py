@@ -35,7 +35,7 @@ _JSON = (
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\x[0-9a-fA-F]{2}|\\[\\/\"'bfnrt]"
 )
 _PERCENT = r"%[0-9a-fA-F]{2}"
-_HTML = r"&(?:amp|lt|gt|quot|apos|#[0-9]{1,6}|#[xX][0-9a-fA-F]{1,5});"
+_HTML = r"&(?:amp|lt|gt|quot|apos|#[0-9]{1,6}|#[xX][0-9a-fA-F]{1,5});"  # larger codes could be no characters
 _UNSEEN = (
     r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f"
     r"\ufe00-\ufe0f\ufeff\ufffd]"
@@ -107,7 +107,7 @@ def _char(escape: str) -> str:
     if kind == "%":
         return chr(int(escape[1:], 16))
     if kind == "&":
-        return _NAMED.get(escape) or _code_char(int(escape[3:-1], 16) if escape[2] in "xX" else int(escape[2:-1]))
+        return _NAMED.get(escape) or chr(int(escape[3:-1], 16) if escape[2] in "xX" else int(escape[2:-1]))
     if kind != "\\":
         return ""
     if len(escape) == 12:
@@ -116,10 +116,6 @@ def _char(escape: str) -> str:
         digits = escape[2:]
         return chr(int(digits, 16))
     return "\n" if escape[1] in _CONTROLS else escape[1]
-
-
-def _code_char(code: int) -> str:
-    return chr(code) if code <= 0x10FFFF else ""
 
 
 def fold_case(text: str) -> str:

@@ -81,8 +81,8 @@ class Counts(msgspec.Struct, array_like=True, gc=False):
         if call.ttft is not None:
             self.ttft += call.ttft
             self.firsts += 1
-            if call.marks and (wait := wait_of(call.marks)) is not None:
-                self.waited += min(wait.ms, call.ttft)
+            if call.marks:
+                self.waited += min(wait_of(call.marks)[0], call.ttft)
 
     def merge(self, other: "Counts") -> None:
         """Add the sums of other calls. A loop over the fields would take twice as long."""

@@ -45,7 +45,7 @@ class Calls(ControlClient):
 
 
 def chosen(*calls: CallView, names: Sequence[str] = MODELS, **options: Any) -> str:
-    return asyncio.run(find_model(Calls(*calls), names, **options)).model
+    return asyncio.run(find_model(Calls(*calls), names, **options))[0]
 
 
 def test_a_program_goes_on_with_the_model_of_its_own_runs() -> None:

@@ -19,7 +19,7 @@ from gateway.client import connect_card
 from gateway.client.app import AppTarget, Snippet
 from gateway.client.apps import APPS
 from gateway.client.connect_card import Shell
-from gateway.client.model_choice import RecentCalls, best_model, choose_model
+from gateway.client.model_choice import RecentCalls, best_model, choose_model, recent_calls
 from gateway.client.test_call import public_api
 from gateway.domain.errors import GatewayError
 from gateway.domain.text import mask
@@ -181,7 +181,7 @@ class Connect(DialogScreen[str]):
         with suppress(GatewayError):  # the texts are also valid for the chosen model alone
             client = self._session.client
             self._texts.models = await client.models(self._token.id)
-            self._texts.calls = await RecentCalls.fetch(client, self._token.id)
+            self._texts.calls = await recent_calls(client, self._token.id)
         self.draw_text()
 
 
@@ -265,7 +265,7 @@ class ConnectTexts:
         self._key = key
         self.shows_key = False
         self.models: Sequence[ModelView] = ()
-        self.calls = RecentCalls()
+        self.calls: RecentCalls = ((), ())
         self.chosen_model = model if model in token.sees else ""
         """The chosen model; empty: the default."""
         self.kind = 0
@@ -288,7 +288,7 @@ class ConnectTexts:
         """Returns the chosen model, otherwise the best one for the program; empty if the token sees none."""
         if self.chosen_model or not self.is_of_app:
             return self.chosen_model or best_model(self._token.sees)
-        return choose_model(self._token.sees, self.calls, APPS[self.app_name].family).model
+        return choose_model(self._token.sees, self.calls, APPS[self.app_name].family)[0]
 
     def text(self) -> str:
         """Returns the chosen text, with the key in full."""

@@ -30,7 +30,7 @@ UNKNOWN = "its size is not known; assumed: 1,000 input tokens, no limit of outpu
         (
             {"marks": ["request=1200/none"], "stream": False},
             "--prompt-tokens 1200",
-            "like that call: 1,200 input tokens, no limit of output tokens",
+            "like that call: 1,200 input tokens, no limit of output",
         ),
         (
             {"input_tokens": 700, "stream": False},
