@@ -205,7 +205,7 @@ def _repeats_a_key(body: bytes, fields: Fields) -> bool:
 def _differs_in_case(fields: Fields) -> bool:
     """Returns whether a key is another one, or a field of ``_COST_FIELDS``, in other letters.
 
-    Servers written in Go read both as the same field: after ``model``, a ``Model`` would choose another model.
+    Servers written in Go read both as the same field: after ``"model"``, a ``"Model"`` would choose another model.
     """
     letters = "".join(fields)
     if letters.isascii() and letters.islower():  # the usual case
