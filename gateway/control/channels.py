@@ -112,11 +112,8 @@ async def _changes_to_save(edits: ConfigEdits, channel: Channel, old: Channel | 
     """
     changes = await model_lists.changes_to_save(edits, _date_models(edits, _check(edits, channel), old), old)
     channel = cast("Channel", changes[0].value)
-    offered = {(model.name, model.upstream_name) for model in channel.models}
-    if old is not None and old.known_prices and not _may_change_vendor(channel, old):
-        offered -= {(model.name, model.upstream_name) for model in old.models}
-    if channel.known_prices:
-        channel = await with_known_prices(channel, {name for name, _ in offered}, edits.registry, edits.now)
+    keeps_prices = old is not None and old.known_prices and not _may_change_vendor(channel, old)
+    channel = await with_known_prices(channel, old if keeps_prices else None, edits.registry, edits.now)
     channel = _check(edits, channel)  # another channel may have got its name in the meantime
     return [Change("channels", channel.id, channel), *changes[1:]]
 
@@ -149,7 +146,7 @@ async def saved_view(
         **{name: getattr(view, name) for name in view.__struct_fields__},
         new_prices=tuple(price_view(price, edits.now, channel=channel.name) for price in new_prices(channel, old)),
         refuses_unpriced=edits.registry.settings.refuse_unpriced,
-        unpriced=tuple(model_lists.models_without_price(channel, None, edits.engine.catalog)),
+        unpriced=tuple(model_lists.models_without_price(channel, None, edits.registry)),
         unchanged=unchanged,
     )
 

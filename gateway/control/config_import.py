@@ -9,7 +9,7 @@ import asyncio
 import os
 import re
 import tomllib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
 import msgspec
@@ -19,7 +19,7 @@ from gateway.control import validation
 from gateway.control.channels import default_base_url
 from gateway.control.edits import ConfigEdits
 from gateway.control.groups import group_id
-from gateway.control.model_lists import separate_patterns
+from gateway.control.model_lists import models_without_price, separate_patterns
 from gateway.control.request_bodies import read_body
 from gateway.control.tokens import default_group
 from gateway.control.vendor_prices import new_prices, with_known_prices
@@ -28,7 +28,6 @@ from gateway.core.change_history import changes_of, differences_of
 from gateway.core.config_export import entity_table, export_text, notes, restore_secrets
 from gateway.core.importers import litellm, oneapi
 from gateway.core.importers.base import ImportedConfig
-from gateway.core.model_prices import channel_price
 from gateway.core.offered_models import offered_models
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.config_codec import FORMAT, SECTIONS, Section, bad_value, read
@@ -101,17 +100,12 @@ class ImportPlan:
         """Give known prices to new models of the channels. Returns notes about these and about missing prices."""
         notes: list[tuple[str, str]] = []
         for number, change in enumerate(self.changes):
-            if not isinstance(channel := change.value, Channel):
-                continue
-            old = self._before.channels.get(channel.id)
-            present = {(model.name, model.upstream_name) for model in (old.models if old else ())}
-            names = {model.name for model in channel.models if (model.name, model.upstream_name) not in present}
-            priced = channel
-            if channel.known_prices:
-                priced = await with_known_prices(channel, names, self.registry, self._now)
+            if isinstance(channel := change.value, Channel):
+                old = self._before.channels.get(channel.id)
+                priced = await with_known_prices(channel, old, self.registry, self._now)
                 self.changes[number] = Change("channels", channel.id, priced)
                 self.registry = with_changes(self.registry, [self.changes[number]])
-            notes += _price_notes(channel, priced, names, self.registry)
+                notes += _price_notes(channel, priced, old, self.registry)
         return notes
 
     def _plan_entities(self, section: Section, tables: Mapping[str, Any], *, prune: bool) -> None:
@@ -210,12 +204,11 @@ def _by_channel(notes: ChannelNotes) -> Iterator[str]:
         yield f"channel{'s' if len(names) > 1 else ''} {first_of(names, 4)}: {note}"
 
 
-def _price_notes(channel: Channel, priced: Channel, names: Collection[str], registry: Registry) -> ChannelNotes:
-    """Yields how many prices were added to a channel, and which of the models with these names have none."""
+def _price_notes(channel: Channel, priced: Channel, old: Channel | None, registry: Registry) -> ChannelNotes:
+    """Yields how many prices were added to a channel, and which models that ``old`` did not have lack one."""
     if added_prices := new_prices(priced, channel):
         yield channel.name, f"{count_text(len(added_prices), 'price')} known to the program"
-    new_models = [model for model in priced.models if model.name in names]
-    if missing := [plain(m.name, 60) for m in new_models if channel_price(priced, m, registry.prices) is None]:
+    if missing := [plain(name, 60) for name in models_without_price(priced, old, registry)]:
         effect = "their calls are refused" if registry.settings.refuse_unpriced else UNPRICED
         advice = "'tollkeeper price set MODEL' sets one"
         yield channel.name, f"no price is known for {first_of(sorted(missing), 5)}: {effect}; {advice}"

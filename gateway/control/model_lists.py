@@ -12,7 +12,7 @@ import msgspec
 
 from gateway.control import validation
 from gateway.control.edits import ConfigEdits
-from gateway.control.vendor_prices import new_prices, with_known_prices
+from gateway.control.vendor_prices import new_models, new_prices, with_known_prices
 from gateway.core.catalog import Catalog
 from gateway.core.engine import Engine
 from gateway.core.model_prices import channel_price, with_price
@@ -89,7 +89,7 @@ async def refresh(edits: ConfigEdits, channel: Channel) -> None:
     engine.change(changes if channel == current else [*changes, Change("channels", channel.id, channel)])
     await _price_new_models(edits, channel, current)
     channel = engine.catalog.registry.channels.get(channel.id, channel)
-    if names := models_without_price(channel, current, engine.catalog):
+    if names := models_without_price(channel, current, engine.catalog.registry):
         models_text = first_of([plain(model, 80) for model in names], 5)
         name = plain(channel.name)
         _log.warning(
@@ -97,21 +97,15 @@ async def refresh(edits: ConfigEdits, channel: Channel) -> None:
         )
 
 
-def models_without_price(channel: Channel, before: Channel | None, catalog: Catalog) -> list[str]:
+def models_without_price(channel: Channel, before: Channel | None, registry: Registry) -> list[str]:
     """Returns the models without a price that the channel did not have before. The demo's models need none."""
-    if channel.dialect is Dialect.MOCK:
-        return []
-    old_names = {model.name for model in before.models} if before is not None else ()
-    new_models = [model for model in channel.models if model.name not in old_names]
-    return [model.name for model in new_models if channel_price(channel, model, catalog.registry.prices) is None]
+    models = () if channel.dialect is Dialect.MOCK else new_models(channel, before)
+    return [model.name for model in models if channel_price(channel, model, registry.prices) is None]
 
 
 async def _price_new_models(edits: ConfigEdits, channel: Channel, before: Channel) -> None:
     """Set the known prices of a channel's new models that have none, as a change in the history."""
-    names = {model.name for model in channel.models} - {model.name for model in before.models}
-    if not names or not channel.known_prices:
-        return
-    priced = new_prices(await with_known_prices(channel, names, edits.registry, edits.now), channel)
+    priced = new_prices(await with_known_prices(channel, before, edits.registry, edits.now), channel)
     current = edits.registry.channels.get(channel.id)
     if priced and current is not None:
         name, count = plain(channel.name), len(priced)
@@ -164,7 +158,7 @@ def listing_view(channel: Channel, catalog: Catalog, now: Millis) -> ListingView
         error=listed.error if listed else "",
         models=_rows(channel, listed, catalog) if listed else [],
         unnamed=listed.unnamed if listed else 0,
-        unpriced=models_without_price(channel, None, catalog),
+        unpriced=models_without_price(channel, None, catalog.registry),
     )
 
 

@@ -5,7 +5,7 @@ model by the vendor's name for it. The package loads slowly, so it is loaded onl
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -74,19 +74,17 @@ def _price_at_other_channel(
     return None
 
 
-async def with_known_prices(channel: Channel, names: Collection[str], registry: Registry, now: Millis) -> Channel:
-    """Returns the channel with known prices for its models in ``names`` without one. Implausible prices are left out.
+async def with_known_prices(channel: Channel, old: Channel | None, registry: Registry, now: Millis) -> Channel:
+    """Returns the channel with known prices, if it uses them, for the models without a price that ``old`` did not have.
 
-    If the price list cannot be loaded, only prices that the upstream publishes are known.
+    Implausible prices are left out. Without the price list, only prices that the upstream publishes are known.
     """
     unpriced = [
         served
-        for served in channel.models
-        if served.name in names
-        and served.price is None
-        and not set_by_owner(channel_price(channel, served, registry.prices))
+        for served in new_models(channel, old)
+        if served.price is None and not set_by_owner(channel_price(channel, served, registry.prices))
     ]
-    if not unpriced:
+    if not unpriced or not channel.known_prices:
         return channel
     try:
         price_list = await load_price_list()
@@ -95,6 +93,12 @@ async def with_known_prices(channel: Channel, names: Collection[str], registry: 
     part = msgspec.structs.replace(channel, models=tuple(unpriced))
     priced = await asyncio.to_thread(lambda: list(known_prices([part], registry, price_list, now)))
     return with_price(channel, {served.name: price for _, served, price in priced if not implausibility(None, price)})
+
+
+def new_models(channel: Channel, old: Channel | None) -> list[ServedModel]:
+    """Returns the models that a channel did not have before, or had under another name of the upstream."""
+    present = {(served.name, served.upstream_name) for served in old.models} if old is not None else set()
+    return [served for served in channel.models if (served.name, served.upstream_name) not in present]
 
 
 def new_prices(channel: Channel, old: Channel | None) -> list[Price]:
