@@ -51,11 +51,6 @@ class AppTarget(msgspec.Struct, frozen=True, kw_only=True):
             name: context for name, context in self.models.items() if name == self.model or not is_embedding_model(name)
         }
 
-    @property
-    def embedding_model(self) -> str:
-        """Returns the first embedding model, or an empty string."""
-        return next(filter(is_embedding_model, (self.model, *self.models)), "")
-
     @classmethod
     def of(cls, base_url: str, models: Iterable[ModelView], *, model: str = "", key: str = "") -> "AppTarget":
         """Returns the target without control characters. Without ``model``, it starts with the best one."""

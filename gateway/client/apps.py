@@ -24,6 +24,7 @@ from gateway.client.app import (
 from gateway.client.coding_agents import CODING_AGENTS
 from gateway.client.connect_card import curl, node, python, quote
 from gateway.domain.errors import NotFound
+from gateway.domain.patterns import is_embedding_model
 from gateway.domain.text import plain, word
 from gateway.domain.token import PREFIX
 from gateway.domain.views import TokenView
@@ -52,7 +53,7 @@ def _llm(target: AppTarget) -> Setup:
 
 def _open_webui(target: AppTarget) -> Setup:
     variables = {"OPENAI_API_BASE_URL": target.base_url, "OPENAI_API_KEY": target.secret}
-    if embedding := target.embedding_model:
+    if embedding := next(filter(is_embedding_model, (target.model, *target.models)), ""):
         variables |= {"RAG_EMBEDDING_ENGINE": "openai", "RAG_EMBEDDING_MODEL": embedding}
         variables |= {"RAG_OPENAI_API_BASE_URL": target.base_url, "RAG_OPENAI_API_KEY": target.secret}
     text = f"URL: {target.base_url}\nKey: {target.secret}"

@@ -189,20 +189,9 @@ def _window_amount(text: str, parse: Callable[[str], int], none_words: Sequence[
         window = Window(name)
     except ValueError:
         *others, last = Window
-        windows = f"{', '.join(others)} or {last}"
-        if equals:
-            raise BadRequest(f"unknown budget window {name!r}; use {windows}, as in day=5") from None
-        raise BadRequest(f"a budget needs a window: {windows}, as in {_example(amount)}") from None
+        problem = f"unknown budget window {name!r}; use" if equals else "a budget needs a window:"
+        raise BadRequest(f"{problem} {', '.join(others)} or {last}, as in day=5") from None
     return window, None if amount in none_words else parse(amount)
-
-
-def _example(amount: str) -> str:
-    """Returns how a budget that was typed without a window is typed with one."""
-    number, _, window = amount.partition("/")  # as in 5/day
-    if window in [*Window]:
-        return f"{window}={number}"
-    number = amount if amount.replace(".", "").isdecimal() else "5"
-    return f"day={number} or ever={number}"
 
 
 def _limit(name: str, text: str, _now: Millis | None = None) -> int | None:

@@ -73,9 +73,8 @@ def _seconds(name: str, text: str) -> float:
 
 
 def _brief(seconds: float) -> str:
-    """Returns seconds in the short form ``2.5`` or ``60``, or in full if the short form would be inexact."""
-    short = f"{seconds:g}"
-    return short if float(short) == seconds else str(seconds)
+    """Returns seconds as ``2.5`` or ``60``."""
+    return str(seconds).removesuffix(".0")
 
 
 class Headers(Pairs[dict[str, str]]):

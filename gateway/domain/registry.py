@@ -69,13 +69,8 @@ KINDS: Mapping[Table, tuple[type[Entity], str]] = {
 
 
 NOUNS: Mapping[str, str] = {
-    "account": "account",
-    "settings": "settings",
-    "tokens": "token",
-    "groups": "group",
-    "channels": "channel",
-    "prices": "price",
-    "grants": "grant",
+    **{name: name for name in ("account", "settings")},
+    **{f"{noun}s": noun for noun in ("token", "group", "channel", "price", "grant")},
 }
 """The noun for an entity of each table that only the owner changes."""
 

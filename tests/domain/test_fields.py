@@ -135,7 +135,7 @@ def test_one_option_may_hold_several_budgets(text: str) -> None:
     [
         ("day=5 month=1,000", "'1,000' is not a"),
         (" ", "a budget needs a window"),
-        ("5/month", r"day, week, month or ever, as in month=5$"),
+        ("5/month", r"day, week, month or ever, as in day=5$"),
     ],
     ids=["an amount with a comma", "an empty budget", "a budget in other words"],
 )
@@ -148,7 +148,7 @@ def test_what_is_not_a_budget_is_an_error_that_says_why(text: str, told: str) ->
 @pytest.mark.parametrize("text", ["5", "2.50"])
 def test_a_budget_names_its_window(text: str) -> None:
     for read in budget_readers():
-        with pytest.raises(BadRequest, match=f"week, month or ever, as in day={text} or ever={text}"):
+        with pytest.raises(BadRequest, match="day, week, month or ever, as in day=5"):
             read(text, NOW)
     field = next(field for field in TOKEN if field.name == "budgets")
     with pytest.raises(BadRequest, match="a budget needs a window: "):
