@@ -30,7 +30,7 @@ from gateway.core.routing import RouteChoice
 from gateway.core.settlement import may_be_billed
 from gateway.domain.call import CHAT_API, Attempt, FailureKind
 from gateway.domain.channel import Channel
-from gateway.domain.errors import AnswerMemoryFull, BadRequest, Unavailable, UpstreamError
+from gateway.domain.errors import AnswerMemoryFull, Unavailable, UpstreamError
 from gateway.domain.failure import AttemptFailed, ResponsesNeed
 from gateway.domain.incidents import reason_text
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
@@ -122,7 +122,7 @@ class Attempts:
             except UpstreamError:  # already noted
                 raise
             except BaseException as error:
-                is_unsent = isinstance(error, BadRequest | Unavailable) and not isinstance(error, AnswerMemoryFull)
+                is_unsent = isinstance(error, Unavailable) and not isinstance(error, AnswerMemoryFull)
                 self._note_attempt(call, route, began, reason="abandoned", billed=not is_unsent)
                 raise
             finally:

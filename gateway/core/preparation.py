@@ -141,13 +141,16 @@ class Preparer:
         return await self.worker.run(work) if call.context.request.input_estimate is not None else work()
 
     async def prepare(self, call: Call, plan: AttemptPlan, route: Route, refused: LearnedRefusals) -> PreparedRequest:
-        """Returns the request as this channel gets it. Raises AttemptFailed or BadRequest if it cannot be prepared."""
+        """Returns the request as this channel gets it. Raises AttemptFailed if it cannot be written."""
         need, order = call.need, plan.order
         if call.held < need.nanos or call.held_tokens < need.input + need.output:
             order = msgspec.structs.replace(order, output_budget=await self._output_budget(call, route))
-        if call.context.request.input_estimate is None:
-            return plan.adapter.prepare(order, route.channel, route.served, refused)
-        return await self.worker.run(partial(plan.adapter.prepare, order, route.channel, route.served, refused))
+        try:
+            if call.context.request.input_estimate is None:
+                return plan.adapter.prepare(order, route.channel, route.served, refused)
+            return await self.worker.run(partial(plan.adapter.prepare, order, route.channel, route.served, refused))
+        except BadRequest as error:
+            raise refusal_of(route.channel, error) from error
 
     async def _output_budget(self, call: Call, route: Route) -> int | None:
         """Returns how many output tokens the hold pays for at this model; None if it pays for all that are needed."""

@@ -36,7 +36,6 @@ NO_TEXT = UpstreamText()
 class FailureOrigin(msgspec.Struct, frozen=True, kw_only=True):
     """The upstream's own identifiers of a failure, which are as untrusted as its messages."""
 
-    status: int | None = None
     type: UpstreamText = NO_TEXT
     code: UpstreamText = NO_TEXT
     param: UpstreamText = NO_TEXT

@@ -117,7 +117,7 @@ class RequestWriter(Protocol):
     """Writes requests, and reads errors about them. Pure."""
 
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
-        """Returns the request for this channel. Raises AttemptFailed (``client``, not sent) if it cannot be written."""
+        """Returns the request for this channel. Raises BadRequest if it cannot be written."""
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         """Returns what an answer with an error status means. Header names are lower-case."""

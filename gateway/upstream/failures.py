@@ -238,7 +238,6 @@ def classify(channel: Channel, status: int, error: ErrorBody, headers: Mapping[s
         status=status,
         param="model" if kind is FailureKind.MISSING and not error.param else None,
         origin=FailureOrigin(
-            status=status,
             type=UpstreamText(error.type),
             code=UpstreamText(error.code),
             param=UpstreamText(error.param),

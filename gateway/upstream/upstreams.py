@@ -59,7 +59,7 @@ class Upstreams:
             return await self._mock.answer(channel, prepared)
         pools = self._pools.get(channel.id)
         pool = pools[0] if pools and pools[0].channel is channel else self._pool_for(channel)
-        return await pool.send("POST", prepared, pool.head_s[stream])
+        return await pool.send("POST", prepared, channel.timeouts.head_s(stream=stream))
 
     async def complete(
         self,

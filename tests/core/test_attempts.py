@@ -288,7 +288,7 @@ async def test_what_a_dialect_cannot_say_was_never_sent(rig: Rig, monkeypatch: p
 
     channels(rig, good)
     monkeypatch.setattr(dialects.new_adapter(rig.channel("a").dialect).__class__, "prepare", refuse)
-    with pytest.raises(BadRequest):
+    with pytest.raises(UpstreamError, match="channel 'a' cannot take this request: no audio here"):
         await rig.call()
     assert (rig.record.status, rig.record.possible, rig.upstreams.order) == (400, 0, [])
     assert not rig.record.attempts[0].billed

@@ -9,7 +9,6 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.channel import Channel, ServedModel
-from gateway.domain.errors import BadRequest
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.output_limit import MIN_OUTPUT, OutputLimit, limit_of, read_limit
 from gateway.domain.rawjson import Fields, is_nothing
@@ -23,7 +22,7 @@ from gateway.upstream.call_memory import Recall
 from gateway.upstream.efforts import BUDGETS, nearest_level
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, endpoint
 from gateway.upstream.tool_schemas import STRICT, fit_schemas, strict_schema
-from gateway.upstream.translation import Parameters, conversation_of, read_caps, refusal_of, with_limit
+from gateway.upstream.translation import Parameters, conversation_of, read_caps, with_limit
 
 VERSION = "2023-06-01"
 """The version of the API. 2026-10-21 differs only by refusing sampling parameters, which older models accept."""
@@ -48,15 +47,12 @@ class AnthropicDialect(ChannelDialect):
         served = with_limit(served, learned)
         if STRICT in learned.dropped:
             model = msgspec.structs.replace(model, structured=False)
-        try:
-            cap = parameters.take_output_cap()
-            max_tokens = _max_tokens(cap, model, served, order.output_budget)
-            # a limit that the gateway chose leaves half of it to the answer
-            max_thinking = max_tokens if cap or order.output_budget is None else max_tokens // 2
-            recall = partial(self._memory.recall, order.owner)
-            body = {"max_tokens": max_tokens, **_body(parameters, model, max_thinking, recall)}
-        except BadRequest as fault:
-            raise refusal_of(channel, fault) from fault
+        cap = parameters.take_output_cap()
+        max_tokens = _max_tokens(cap, model, served, order.output_budget)
+        # a limit that the gateway chose leaves half of it to the answer
+        max_thinking = max_tokens if cap or order.output_budget is None else max_tokens // 2
+        recall = partial(self._memory.recall, order.owner)
+        body = {"max_tokens": max_tokens, **_body(parameters, model, max_thinking, recall)}
         if order.stream:
             body["stream"] = True
         if remove_marks(body, refused=CACHE_MARK in learned.dropped):

@@ -8,7 +8,6 @@ from urllib.parse import quote
 from gateway.domain import rawjson
 from gateway.domain.answer import SealKind
 from gateway.domain.channel import Channel, ServedModel
-from gateway.domain.errors import BadRequest
 from gateway.domain.limits import DEFAULT_OUTPUT
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.output_limit import MIN_OUTPUT, OutputLimit, limit_of
@@ -21,7 +20,7 @@ from gateway.upstream.gemini.reader import ResponseReader
 from gateway.upstream.gemini.request import config_of, take_format_lines, thinking_config, tools_of, write_contents
 from gateway.upstream.model_list import LIST_HEADERS
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, endpoint
-from gateway.upstream.translation import Parameters, read_caps, refusal_of, with_limit
+from gateway.upstream.translation import Parameters, read_caps, with_limit
 
 _OWN_NAMES = {
     **dict.fromkeys(("thinking_config", "thinking_level", "thinking_budget"), "reasoning_effort"),
@@ -42,15 +41,12 @@ class GeminiDialect(ChannelDialect):
         parameters = Parameters(order, learned)
         served = with_limit(served, learned)
         model = model_of(served.upstream_name)
-        try:
-            client_cap = cap = parameters.take_output_cap()
-            if cap is None and order.output_budget is not None:  # what the hold pays for, else a typical answer
-                cap = max(1, order.output_budget // max(1, read_caps(order.fields)[1]))
-            cap = _lower_cap(cap, served)
-            recall = partial(self._memory.recall, order.owner)
-            body = _body(parameters, model, cap, recall, own_cap=client_cap is None)
-        except BadRequest as fault:
-            raise refusal_of(channel, fault) from fault
+        client_cap = cap = parameters.take_output_cap()
+        if cap is None and order.output_budget is not None:  # what the hold pays for, else a typical answer
+            cap = max(1, order.output_budget // max(1, read_caps(order.fields)[1]))
+        cap = _lower_cap(cap, served)
+        recall = partial(self._memory.recall, order.owner)
+        body = _body(parameters, model, cap, recall, own_cap=client_cap is None)
         return PreparedRequest(
             url=root(channel) + _path(served.upstream_name, stream=order.stream),
             headers=STREAM_HEADERS if order.stream else PLAIN_HEADERS,

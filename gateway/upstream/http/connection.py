@@ -58,7 +58,6 @@ class UpstreamConnection(asyncio.BufferedProtocol):
         self._buffer = memoryview(bytearray(READ_SIZE)) if buffer is None else buffer
         self._transport: asyncio.Transport | None = None
         self._parser = Parser()
-        self._answer: WireAnswer | None = None
         self._reading_paused = False
         self._unsent: memoryview[int] | bytes = b""
         self._writing_paused = False
@@ -84,7 +83,7 @@ class UpstreamConnection(asyncio.BufferedProtocol):
         """
         if self._transport is None or self._transport.is_closing():
             raise ConnectionBroken("it closed the connection", sent=False)
-        answer = self._answer = WireAnswer(self)
+        answer = WireAnswer(self)
         self._parser.begin(answer)
         self._unsent = b""
         if len(body) > PIECE_SIZE:
@@ -116,14 +115,13 @@ class UpstreamConnection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Unexpected bytes close the connection."""
-        answer = self._answer
+        answer = self._parser.answer
         if answer is None:
             self.abort()
             return
         try:
             self._parser.feed(self._buffer[:nbytes])
         except ConnectionBroken as broken:
-            self._answer = None
             answer.connection_lost(broken)
             self.abort()
             return
@@ -142,7 +140,7 @@ class UpstreamConnection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """A body of unknown length ends with its connection. A body of known length is incomplete."""
         self._transport, self._unsent = None, b""
-        answer, self._answer = self._answer, None
+        answer = self._parser.answer
         if answer is not None:
             if exc is None and self._parser.ends_at_close():
                 answer.finish()
@@ -183,7 +181,6 @@ class UpstreamConnection(asyncio.BufferedProtocol):
 
     def _finish_exchange(self) -> None:
         """Offer the connection for other calls, or close it if the upstream asked for that or answered too early."""
-        self._answer = None
         if self._reading_paused:
             self.resume_reading()
         transport, sent_all = self._transport, not self._unsent

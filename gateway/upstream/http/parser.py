@@ -176,7 +176,8 @@ class Parser:
         self.on_body = self._body.append
         """Called for every chunk, hundreds of times in one read: a built-in method costs a fraction of a Python one."""
         self._http = httptools.HttpResponseParser(self)
-        self._answer: WireAnswer | None = None
+        self.answer: WireAnswer | None = None
+        """The answer that is being received."""
         self._headers: dict[str, str] = {}
         self._no_body = 0
         """The number of bytes received since the last byte of a body."""
@@ -189,14 +190,14 @@ class Parser:
 
     def begin(self, answer: WireAnswer) -> None:
         """Begin the next answer."""
-        self._answer = answer
+        self.answer = answer
         self._headers, self._no_body, self._informational = {}, 0, 0
         self.answer_started = self.reusable = False
 
     def close(self) -> None:
         """Release httptools' parser: the cycle with it would keep an unread answer until the garbage collector runs."""
         del self._http
-        self._answer = None
+        self.answer = None
         self._body.clear()
 
     def feed(self, data: bytes | memoryview) -> None:
@@ -213,18 +214,18 @@ class Parser:
         finally:
             if self._body:
                 self._pass_on()
-        if self._no_body > HEAD_LIMIT and self._answer is not None:
-            place = "between its parts" if self._answer.status else "in its head"
+        if self._no_body > HEAD_LIMIT and self.answer is not None:
+            place = "between its parts" if self.answer.status else "in its head"
             raise _malformed_error(f"it has more than {HEAD_LIMIT >> 10} KiB {place}")
 
     def ends_at_close(self) -> bool:
         """Returns whether the answer ends when the connection closes, because it has neither a length nor chunks."""
-        if self._answer is None or not self._answer.status:
+        if self.answer is None or not self.answer.status:
             return False
-        return self._answer.headers.keys().isdisjoint(("content-length", "transfer-encoding"))
+        return self.answer.headers.keys().isdisjoint(("content-length", "transfer-encoding"))
 
     def on_message_begin(self) -> None:
-        if self._answer is None:
+        if self.answer is None:
             raise ValueError("it sent more than one answer")
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -250,27 +251,27 @@ class Parser:
             self._informational += 1
             if self._informational > 10:
                 raise ValueError("it sends only 1xx responses")
-        elif self._answer is not None:
+        elif self.answer is not None:
             coding = headers.get("transfer-encoding", "chunked")
             if coding.lower() not in ("chunked", "chunked, chunked"):  # some proxies say it twice
                 raise ValueError(f"its transfer coding is '{coding[:20]}', which was not requested")
-            self._answer.status, self._answer.headers = status, headers
+            self.answer.status, self.answer.headers = status, headers
 
     def on_message_complete(self) -> None:
         """Finish the answer. A 1xx response before it is a message too."""
-        if self._answer is not None and self._answer.status:
+        if self.answer is not None and self.answer.status:
             self.reusable = self._http.should_keep_alive()
             if self._body:
                 self._pass_on()
-            self._answer.finish()
-            self._answer = None
+            self.answer.finish()
+            self.answer = None
 
     def _pass_on(self) -> None:
         """Pass the body in the bytes of this read to the answer, as one piece."""
         self._no_body = 0
         body = self._body
-        if self._answer is not None:
-            self._answer.feed_body(body[0] if len(body) == 1 else b"".join(body))
+        if self.answer is not None:
+            self.answer.feed_body(body[0] if len(body) == 1 else b"".join(body))
         body.clear()
 
 

@@ -89,8 +89,6 @@ class Pool:
         self._closed = False
         self._buffer = memoryview(bytearray(READ_SIZE))
         self._loop = asyncio.get_running_loop()
-        self.head_s = {stream: channel.timeouts.head_s(stream=stream) for stream in (False, True)}
-        """The seconds that the head of an answer may take, by whether it is streamed."""
 
     @property
     def busy(self) -> int:

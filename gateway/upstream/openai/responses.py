@@ -26,7 +26,6 @@ from gateway.domain.conversation import (
     Turn,
     join_texts,
 )
-from gateway.domain.errors import BadRequest
 from gateway.domain.failure import Failure, ResponsesNeed
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.rawjson import JsonObject
@@ -42,7 +41,7 @@ from gateway.upstream.openai.request import OPENAI_TOOLS, error_text
 from gateway.upstream.openai.responses_reader import COMMENTARY, OutputReader, account_of
 from gateway.upstream.request_rules import STREAM
 from gateway.upstream.tool_schemas import fit_schemas
-from gateway.upstream.translation import NameRules, Parameters, refusal_of, schema_fields, with_limit
+from gateway.upstream.translation import NameRules, Parameters, schema_fields, with_limit
 
 PATH = "/responses"
 ENCRYPTED = "reasoning.encrypted_content"
@@ -67,13 +66,10 @@ class ResponsesDialect(ChannelDialect):
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
         parameters, served = Parameters(order, learned), with_limit(served, learned)
         streams = order.stream or STREAM in learned.dropped
-        try:
-            cap = parameters.take_output_cap()
-            limit = _output_limit(cap, served, order.output_budget)
-            recall = partial(self._memory.recall, order.owner, key=account_of(channel))
-            body = {"max_output_tokens": limit, "store": False, **_body(parameters, recall)}
-        except BadRequest as fault:
-            raise refusal_of(channel, fault) from fault
+        cap = parameters.take_output_cap()
+        limit = _output_limit(cap, served, order.output_budget)
+        recall = partial(self._memory.recall, order.owner, key=account_of(channel))
+        body = {"max_output_tokens": limit, "store": False, **_body(parameters, recall)}
         fit_schemas(body, learned.dropped)
         refused = {INCLUDE}.intersection(learned.dropped)
         body = {name: value for name, value in body.items() if value is not None and name not in refused}

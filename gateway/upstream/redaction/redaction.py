@@ -33,6 +33,7 @@ from gateway.domain.units import ChannelId
 from gateway.domain.urls import parse_proxy
 from gateway.upstream.failures import BAD_RESPONSE, REJECTED, TIMEOUT
 from gateway.upstream.redaction.quotes import Fields, Quotes
+from gateway.upstream.translation import refusal_of
 
 PLACEHOLDERS = frozenset(
     {
@@ -160,11 +161,13 @@ class Redaction:
 
     @contextmanager
     def errors_of(self, channel: Channel) -> Iterator[None]:
-        """Raise UpstreamError in place of an AttemptFailed of this channel in the block."""
+        """Raise UpstreamError in place of an AttemptFailed or a BadRequest of this channel in the block."""
         try:
             yield
         except AttemptFailed as failed:
             raise self.error(failed.failure, channel) from failed
+        except BadRequest as fault:
+            raise self.error(refusal_of(channel, fault).failure, channel) from fault
 
     def without_secrets(self, text: str, channel: Channel | None = None) -> str:
         """Returns the text, with its secrets blanked."""
@@ -238,8 +241,7 @@ def _error(failure: Failure, channel: Channel, fields: Fields, secrets: Sequence
     )
     error.status, error.unquoted = failure.status, stored if stored != message else None
     if failure.origin is not None:
-        status = failure.origin.status
-        error.details["upstream"] = {"name": channel.name, "status": status, **identifiers}
+        error.details["upstream"] = {"name": channel.name, "status": failure.status or None, **identifiers}
     error.kind, error.sent, error.lasting = failure.kind, failure.sent, failure.lasting
     error.may_be_response = failure.needs_responses not in (None, ResponsesNeed.NOTHING)
     error.verbatim = _redact(failure.verbatim, channel, secrets)
