@@ -25,8 +25,11 @@ from gateway.domain.views import ChannelView
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-NO_KEY = "without --key a new channel has none; 'tollkeeper channel key remove NAME 1' removes one"
-NO_PROXY = f"for no proxy use --proxy {NONE}"
+_WITHOUT = {
+    "key": "without --key a new channel has none; 'tollkeeper channel key remove NAME 1' removes one",
+    "proxy": f"for no proxy use --proxy {NONE}",
+}
+"""How to do without a value, by the option."""
 
 _OPTIONS: Sequence[Callable[[Any], Any]] = (
     click.option(
@@ -101,7 +104,9 @@ def channel_options(*omit: str) -> Callable[[F], F]:
 
 def with_secrets(values: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the options' values with checked keys and proxy, which are read from stdin for ``-``."""
-    proxy = None if values["proxy"] is None else _read_proxy(values["proxy"])
+    proxy = values["proxy"]
+    if proxy is not None:
+        proxy = "" if proxy == NONE else read_key(proxy, "proxy")
     return {**values, "proxy": proxy, "keys": tuple(map(read_key, values["keys"]))}
 
 
@@ -138,29 +143,20 @@ def _models_patch(models: Sequence[str], maps: Sequence[tuple[str, str]], before
     return Offering([*by_name.values()], offered.patterns).patch()
 
 
-def read_key(text: str) -> str:
+def read_key(text: str, option: str = "key") -> str:
     """Returns the key or reference in ``--key``; for ``-``, the key on stdin. Raises BadParameter if it is empty.
 
-    An empty value comes from an unset variable or a failed command, and must not remove the current key.
+    An empty value comes from an unset variable or a failed command, and must not remove the current key. ``option`` may
+    be ``proxy``: one with a password is a secret like a key.
     """
     if text == "-":
-        return stdin.read_secret("key", NO_KEY)
+        return stdin.read_secret(option, _WITHOUT[option])
     if not text.strip():
-        raise click.BadParameter(f"the key is empty; nothing was changed; {NO_KEY}", param_hint="--key")
-    if not text.startswith(REFERENCE):
+        message = f"the {option} is empty; nothing was changed; {_WITHOUT[option]}"
+        raise click.BadParameter(message, param_hint=f"--{option}")
+    if not text.startswith(REFERENCE) and (option == "key" or "@" in text):
         notify("note: other programs on this machine can see command lines; better use - and stdin, or env:NAME")
     return text
-
-
-def _read_proxy(text: str) -> str:
-    """Returns ``--proxy``; for ``-``, the proxy on stdin; empty for ``none``. Raises BadParameter if it is empty."""
-    if text == NONE:
-        return ""
-    if text == "-":
-        return stdin.read_secret("proxy", NO_PROXY)
-    if not text.strip():
-        raise click.BadParameter(f"the proxy is empty; nothing was changed; {NO_PROXY}", param_hint="--proxy")
-    return read_key(text) if "@" in text else text  # a proxy with a password is a secret like a key
 
 
 def warn_about_unset_variables(view: ChannelView) -> None:
