@@ -45,17 +45,6 @@ class BatchBody(msgspec.Struct, frozen=True, kw_only=True):
     edits: list[EntityEdit]
 
 
-class BatchPlan:
-    """What the edits so far will change."""
-
-    def __init__(self, edits: ConfigEdits) -> None:
-        self.edits = edits
-        """The edits as if the changes so far had been made."""
-        self.names: list[str] = []
-        self.channels_with_new_keys: list[ChannelId] = []
-        self.changes: dict[tuple[str, str], Change] = {}
-
-
 async def list_entities(edits: ConfigEdits, request: web.Request) -> Sequence[TokenView | GroupView | ChannelView]:
     """GET /tokens, /groups or /channels: all of them, by name."""
     if (kind := request.match_info["kind"]) == "tokens":
@@ -112,41 +101,45 @@ async def _commit(
 
     Raises Conflict ``changed_meanwhile`` if the configuration changes while they are planned.
     """
-    before, plan = edits.registry, BatchPlan(edits)
-    for number, edit in enumerate(entity_edits, start=1):
-        await _plan_edit(kind, edit, plan, is_only=len(entity_edits) == 1)
-        if number % 20 == 0:
-            await asyncio.sleep(0)  # calls can proceed
-    changes = [*plan.changes.values()]
+    before = edits.registry
+    names, planned, channels_with_new_keys = await _plan(edits, kind, entity_edits)
+    changes = [*planned.values()]
     if _is_outdated(changes, kind, before, edits.registry):
         raise edit_conflict()
     refs = {edit.channel for edit in entity_edits}
     place = f" at channel '{edits.engine.catalog.channel(*refs).name}'" if len(refs) == 1 and any(refs) else ""
-    done, undone = _sentences(kind, entity_edits, plan.names, place)
+    done, undone = _sentences(kind, entity_edits, names, place)
     with_prices, without_prices = channels.price_texts(changes, before) if kind == "channels" else ("", "")
     note = tokens.closed_port_note(changes, before.settings)
     if kind == "tokens":
         edits.accepted = REVIVES_KEY  # enabling a token, or a later expiry, is meant to make its key work again
     done = "; ".join(filter(None, [f"{done}{with_prices}", note]))
     result = await edits.commit(done, f"{undone}{without_prices}", *changes)
-    for id_ in plan.channels_with_new_keys:
-        channels.accept_key(edits, id_, plan.changes.get(("lists", id_)))
+    for id_ in channels_with_new_keys:
+        channels.accept_key(edits, id_, planned.get(("lists", id_)))
     return {**result, "note": note}, changes
 
 
-async def _plan_edit(kind: str, edit: EntityEdit, plan: BatchPlan, *, is_only: bool) -> None:
-    """Add an edit to the plan. It may depend on the edits before it."""
-    if edit.body is not None and not is_only and "name" in members(edit.body):
-        raise BadRequest("name: cannot be changed for several at once", param="name")
-    name, changes = await _PLANNERS[kind](plan.edits, edit)
-    plan.names.append(name)
-    if kind == "channels" and edit.body is not None and not {"key", "keys"}.isdisjoint(members(edit.body)):
-        plan.channels_with_new_keys.append(ChannelId(changes[0].key))
-    for change in changes:
-        if change.table == kind and (change.table, change.key) in plan.changes:
+async def _plan(
+    edits: ConfigEdits, kind: str, entity_edits: Sequence[EntityEdit]
+) -> tuple[list[str], dict[tuple[str, str], Change], list[ChannelId]]:
+    """Returns the entities' names, the changes, and the channels with new keys. An edit may depend on earlier ones."""
+    names, changes, new_keys = list[str](), dict[tuple[str, str], Change](), list[ChannelId]()
+    for number, edit in enumerate(entity_edits, start=1):
+        sent = {} if edit.body is None else members(edit.body)
+        if "name" in sent and len(entity_edits) > 1:
+            raise BadRequest("name: cannot be changed for several at once", param="name")
+        name, planned = await _PLANNERS[kind](edits, edit)
+        if any((kind, change.key) in changes for change in planned if change.table == kind):
             raise BadRequest(f"edits: '{plain(name)}' is edited twice", param="edits")
-        plan.changes[change.table, change.key] = change
-    plan.edits = plan.edits.with_planned(changes)
+        names.append(name)
+        changes |= {(change.table, change.key): change for change in planned}
+        if kind == "channels" and not {"key", "keys"}.isdisjoint(sent):
+            new_keys.append(ChannelId(planned[0].key))
+        edits = edits.with_planned(planned)
+        if number % 20 == 0:
+            await asyncio.sleep(0)  # calls can proceed
+    return names, changes, new_keys
 
 
 def _is_outdated(changes: Sequence[Change], kind: str, before: Registry, now: Registry) -> bool:
