@@ -1,7 +1,7 @@
 """``usage summary`` sums up calls, by what they have in common or over time; ``usage export`` writes them out."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from operator import attrgetter
@@ -73,17 +73,6 @@ NamedRow = tuple[list[str], SumRow]
 """A row with its name in each dimension."""
 
 
-class Grouping(msgspec.Struct, frozen=True):
-    """How calls are summed up."""
-
-    names: tuple[str, ...]
-    """The dimensions in the order of the columns, the time first."""
-    by: str
-    """The server's name of the dimension, or of both; empty if calls are summed up by time only."""
-    step: str
-    """The time span of a row; empty if calls are not divided by time."""
-
-
 @click.command(
     cls=Command,
     examples=[
@@ -118,35 +107,36 @@ def summary(by: tuple[tuple[str, ...], ...], *, as_csv: bool, as_json: bool, **v
     Words and options select calls, as in 'usage list'; then calls whose records were deleted are left out. With --by
     month, day or hour, the first one is always complete, even if --since is in the middle of it.
     """
-    grouping = _grouping_of(tuple(chain.from_iterable(by)) or ("model",))
+    dimensions = _in_order(tuple(chain.from_iterable(by)) or ("model",))
     if as_csv and as_json:
         raise click.UsageError("--csv and --json cannot be combined")
     filters = call_filters(values)
-    view, note = run(lambda client: _fetch(client, filters, grouping))
-    named = named_rows(view, grouping)
+    view, note = run(lambda client: _fetch(client, filters, dimensions))
+    named = named_rows(view, dimensions)
     if as_csv:
-        out(csv_text([*grouping.names, *SUM_FIELDS, "cost_dollars"]), end="")
+        out(csv_text([*dimensions, *SUM_FIELDS, "cost_dollars"]), end="")
         for names, row in named:
             counts = [getattr(row, name) for name in SUM_FIELDS]
             out(csv_text([*names, *counts, number(row.cost_nanos)]), end="")
     elif as_json:
         rows = [msgspec.structs.replace(row, name="|".join(names)) for names, row in named]
-        out_json(msgspec.structs.replace(view, by=",".join(grouping.names), rows=rows))
+        out_json(msgspec.structs.replace(view, by=",".join(dimensions), rows=rows))
         return
     else:
-        total = ["total", *[""] * (len(grouping.names) - 1)]
-        out_list([*named, (total, view.total)], _columns(grouping), as_json=False, empty="")
+        total = ["total", *[""] * (len(dimensions) - 1)]
+        out_list([*named, (total, view.total)], _columns(dimensions), as_json=False, empty="")
     _print_notes(view, note)
 
 
-async def _fetch(client: ControlClient, filters: CallFilters, grouping: Grouping) -> tuple[Summary, str]:
-    default_days = 365 if grouping.step == "month" else 30
+async def _fetch(client: ControlClient, filters: CallFilters, dimensions: Sequence[str]) -> tuple[Summary, str]:
+    step = _step_of(dimensions)
+    default_days = 365 if step == "month" else 30
     start = filters.get("since", now() - default_days * DAY_MS)
-    if grouping.step in ("day", "month"):  # from its beginning on, so that the first row is complete
-        start = window_start(Window(grouping.step), Millis(start))
-    elif grouping.step == "hour":
+    if step in ("day", "month"):  # from its beginning on, so that the first row is complete
+        start = window_start(Window(step), Millis(start))
+    elif step == "hour":
         start = Millis(start // HOUR_MS * HOUR_MS)
-    span = {"by": grouping.by, "since": start, "step": grouping.step}
+    span = {"by": "|".join(dimensions[1:] if step else dimensions), "since": start, "step": step}
     view = await client.summary(**filters | span, percentiles=True)
     no_match = not view.total.calls and filters.keys() - {"since", "until"}
     return view, await no_match_note(client, filters) if no_match else ""
@@ -161,19 +151,23 @@ def _print_notes(view: Summary, note: str) -> None:
     notify(f"from {local_time(view.since_ms)} to {local_time(view.until_ms)}{left_out}")
 
 
-def _grouping_of(names: tuple[str, ...]) -> Grouping:
-    """Returns the grouping. Raises UsageError for names that cannot be combined."""
+def _in_order(names: Sequence[str]) -> list[str]:
+    """Returns the dimensions in the order of the columns. Raises UsageError for those that cannot be combined."""
     times = [name for name in names if name in STEPS]
     others = [name for name in names if name not in STEPS]
     if len(set(names)) == len(names) and len(times) <= 1 and (len(others) <= 1 or (not times and set(others) == PAIR)):
-        step, by = "".join(times), "|".join(sorted(others, reverse=True))
-        return Grouping((*times, *sorted(others, reverse=True)), by, step)
+        return [*times, *sorted(others, reverse=True)]
     text = f"--by {','.join(names)}: only token,model can be combined, or month, day or hour with one of the others"
     raise click.UsageError(f"{text}; 'tollkeeper usage export' has every call")
 
 
-def _columns(grouping: Grouping) -> list[ListColumn]:
-    titles = ["API" if name == "api" else name.capitalize() for name in grouping.names]
+def _step_of(dimensions: Sequence[str]) -> str:
+    """Returns the time span of a row; empty if calls are not divided by time."""
+    return dimensions[0] if dimensions[0] in STEPS else ""
+
+
+def _columns(dimensions: Sequence[str]) -> list[ListColumn]:
+    titles = ["API" if name == "api" else name.capitalize() for name in dimensions]
     return [*map(_name_column, range(len(titles)), titles), *map(_sum_column, COLUMNS)]
 
 
@@ -185,17 +179,17 @@ def _sum_column(column: ListColumn) -> ListColumn:
     return ListColumn(column.heading, lambda named: column.cell(named[1]), "number", drop=column.drop)
 
 
-def named_rows(view: Summary, grouping: Grouping) -> list[NamedRow]:
+def named_rows(view: Summary, dimensions: Sequence[str]) -> list[NamedRow]:
     """Returns the rows with their names, the most expensive first; with a time span, the oldest first."""
-    if not grouping.step:
-        return [(_names_of(row, grouping), row) for row in view.rows]
-    length = len(STEPS[grouping.step])
+    if not (step := _step_of(dimensions)):
+        return [(_names_of(row, dimensions), row) for row in view.rows]
+    length = len(STEPS[step])
     # noon at the server has the same date in our time zone, if that is less than 12 hours away
-    noon_ms = 0 if grouping.step == "hour" else DAY_MS // 2
+    noon_ms = 0 if step == "hour" else DAY_MS // 2
     points = sorted(view.series, key=lambda point: (point.start_ms, -point.row.cost_nanos))
     return [
         (
-            [local_time(point.start_ms + noon_ms)[:length], *([point.row.name] if grouping.by else [])],
+            [local_time(point.start_ms + noon_ms)[:length], *([point.row.name] if len(dimensions) > 1 else [])],
             msgspec.structs.replace(point.row, key="|".join(filter(None, (str(point.start_ms), point.row.key)))),
         )
         for point in points
@@ -203,8 +197,8 @@ def named_rows(view: Summary, grouping: Grouping) -> list[NamedRow]:
     ]
 
 
-def _names_of(row: SumRow, grouping: Grouping) -> list[str]:
-    if len(grouping.names) == 1:
+def _names_of(row: SumRow, dimensions: Sequence[str]) -> list[str]:
+    if len(dimensions) == 1:
         return [row.name]
     model = row.key.partition("|")[2]
     return [row.name.removesuffix(f"|{model}"), model]
