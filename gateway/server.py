@@ -29,7 +29,7 @@ from gateway.core.engine import Engine
 from gateway.core.event_bus import EventBus
 from gateway.core.first_run import first_changes, first_token, is_fresh
 from gateway.core.live_calls import CallDeadlines, LiveCalls
-from gateway.core.open_files import OpenFiles
+from gateway.core.open_files import OpenFiles, raise_file_limit
 from gateway.core.pipeline import Pipeline
 from gateway.core.preparation import Preparer, Worker, share_fairly
 from gateway.core.progress import ProgressReporter
@@ -161,7 +161,7 @@ async def open_engine(
     """Open all parts except for the two APIs, in order. They are closed in the reverse order."""
     clock, tasks = clock or Clock(), Tasks()
     store = Store.open(config, now=clock.wall, check=validation.check_registry)
-    files = OpenFiles(lambda: store.entities.registry.settings)
+    files = OpenFiles(lambda: store.entities.registry.settings, raise_file_limit())
     upstreams = Upstreams(max_connections=files.upstreams)
     with clean_logs(upstreams.redaction):
         try:

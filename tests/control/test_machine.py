@@ -74,6 +74,6 @@ def test_room_on_the_disk(tmp_path: Path, free: int, result: str) -> None:
     ],
 )
 def test_too_few_open_files_are_a_warning_with_two_remedies(limit: int, result: str, text: str) -> None:
-    step = machine.check_open_files(OpenFiles(Settings, lambda _: limit), 2048)
+    step = machine.check_open_files(OpenFiles(Settings, limit), 2048)
     assert (step.result, step.text) == (result, text)
     assert ("LimitNOFILE=8320" in step.fix, "--connections 96" in step.fix) == (limit == 256, limit == 256)

@@ -11,7 +11,7 @@ from tests.house import ROOT
 
 
 def _files(limit: int, connections: int) -> OpenFiles:
-    return OpenFiles(lambda: Settings(connections=connections), lambda _: limit)
+    return OpenFiles(lambda: Settings(connections=connections), limit)
 
 
 @pytest.mark.parametrize(
@@ -44,33 +44,25 @@ def test_as_many_as_are_wanted_are_enough() -> None:
     assert _files(needed_files(2048), 2048).clients() == 2048
 
 
-def test_a_setting_that_changes_raises_the_limit_again() -> None:
-    settings, goals = [Settings(connections=10)], []
-
-    def raised(goal: int) -> int:
-        goals.append(goal)
-        return min(goal, 1024)
-
-    files = OpenFiles(lambda: settings[0], raised)
-    assert [(files.clients(), files.limited_by_system) for _ in range(2)] == [(10, False)] * 2
+def test_a_setting_that_changes_counts_at_once() -> None:
+    settings = [Settings(connections=10)]
+    files = OpenFiles(lambda: settings[0], 1024)
+    assert (files.clients(), files.upstreams(), files.limited_by_system) == (10, 886, False)
     settings[0] = Settings(connections=2048)
-    assert (files.clients(), files.upstreams(), files.limited_by_system, files.limit) == (448, 448, True, 1024)
-    assert goals == [needed_files(10), needed_files(2048)]
+    assert (files.clients(), files.upstreams(), files.limited_by_system) == (448, 448, True)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no such limit")
-@pytest.mark.parametrize(
-    ("soft", "hard", "goal", "limit"), [(128, 512, 8320, 512), (128, 512, 300, 300), (256, 512, 200, 256)]
-)
-def test_the_soft_limit_is_raised_towards_the_hard_one(soft: int, hard: int, goal: int, limit: int) -> None:
+@pytest.mark.parametrize(("soft", "hard"), [(128, 512), (512, 512)])
+def test_the_soft_limit_is_raised_to_the_hard_one(soft: int, hard: int) -> None:
     """In a process of its own: a hard limit cannot be raised again."""
     code = (
         "import resource; from gateway.core.open_files import raise_file_limit;"
         f"resource.setrlimit(resource.RLIMIT_NOFILE, ({soft}, {hard}));"
-        f"print(raise_file_limit({goal}), *resource.getrlimit(resource.RLIMIT_NOFILE))"
+        f"print(raise_file_limit(), *resource.getrlimit(resource.RLIMIT_NOFILE))"
     )
     ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert ran.stdout.split() == [str(limit), str(limit), str(hard)]
+    assert ran.stdout.split() == [str(hard)] * 3
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no such limit")
@@ -89,4 +81,4 @@ def test_a_goal_that_the_system_does_not_take_is_lowered(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(resource, "setrlimit", set_limit)
     monkeypatch.setattr(resource, "getrlimit", lambda _: (now[0], resource.RLIM_INFINITY))
-    assert raise_file_limit(20_000) == 10_240
+    assert raise_file_limit() == 10_240
