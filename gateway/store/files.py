@@ -82,7 +82,7 @@ def replace(path: Path, data: bytes, *, durable: bool = True) -> None:
     """Replace a file atomically: readers get either the old or the new content; if durable, also after a power cut."""
     new = path.with_name(path.name + ".tmp")
     try:
-        write_new(new, data, durable=durable)
+        write_file(new, data, durable=durable)
         rename(new, path)
     except OSError:
         new.unlink(missing_ok=True)
@@ -91,18 +91,9 @@ def replace(path: Path, data: bytes, *, durable: bool = True) -> None:
         sync_folder(path.parent)
 
 
-def append(path: Path, data: bytes) -> None:
-    """Append to a file, which need not exist."""
-    fd = open_file(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    try:
-        write_all(fd, data)
-    finally:
-        os.close(fd)
-
-
-def write_new(path: Path, data: bytes, *, durable: bool = True) -> None:
-    """Write a new file over whatever was there. If durable, its content is on the disk afterwards."""
-    fd = open_file(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+def write_file(path: Path, data: bytes, flag: int = os.O_TRUNC, *, durable: bool = True) -> None:
+    """Write a file over whatever was there, or with ``os.O_APPEND`` to its end. If durable, it is on the disk then."""
+    fd = open_file(path, os.O_WRONLY | os.O_CREAT | flag)
     try:
         write_all(fd, data)
         if durable:

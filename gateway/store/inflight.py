@@ -101,7 +101,7 @@ class Inflight:
         with self._lock:
             self._truncate()
             size, data = self._size, b"".join(b"\n%s\n" % _encode(call) for call in self.running.values())
-        files.write_new(new, data)
+        files.write_file(new, data)
         with self._lock:
             os.lseek(self._fd, size, os.SEEK_SET)
             self._install(new, os.read(self._fd, self._size - size))

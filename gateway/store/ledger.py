@@ -32,13 +32,12 @@ class Ledger:
     def __init__(self, folder: Path) -> None:
         self.path = folder / "ledger.json"
         self._old = folder / "ledger.old.json"
-        current = _read(self.path)
-        former = {} if current.exists and not current.damaged else _read(self._old).sealed
-        self.exists = current.exists
+        self.exists, is_damaged, current = _read(self.path)
         """Whether the file exists. It has no segments if none was ever sealed."""
-        self.damaged = current.damaged or bool(former)
+        former = {} if self.exists and not is_damaged else _read(self._old)[2]
+        self.damaged = is_damaged or bool(former)
         """Whether something was lost. Then the former version, which must replace it, is not overwritten."""
-        sealed = {**former, **current.sealed}
+        sealed = {**former, **current}
         self.sealed = dict(sorted(sealed.items(), key=lambda item: item[1].first))
 
     def put(self, *sealed: SealedSegment) -> None:
@@ -64,38 +63,31 @@ class Ledger:
         return copy
 
 
-class _Content(msgspec.Struct):
-    """What can be read of a ledger's file."""
+def _read(path: Path) -> tuple[bool, bool, dict[str, SealedSegment]]:
+    """Returns whether a file has any bytes, whether it is damaged, and the segments that can be read.
 
-    exists: bool = False
-    """Whether the file has any bytes."""
-    damaged: bool = False
+    It is read line by line, so that memory never holds it twice.
+    """
     sealed: dict[str, SealedSegment] = {}
-
-
-def _read(path: Path) -> _Content:
-    """Read a file line by line, so that memory never holds it twice."""
-    content = _Content()
     try:
         file = files.open_to_read(path)
     except FileNotFoundError:
-        return content
+        return False, False, sealed
     with file:
         first = raw = file.readline()
         check_format(path, first[:100])
-        for raw in chain([first] if first != HEAD + b"\n" else [], file):
+        is_damaged = first != HEAD + b"\n"
+        for raw in chain([first] if is_damaged else [], file):
             line = raw.rstrip(b"\n").removeprefix(b",")
             try:
                 segment = _decode(body_of(line)) if is_intact(line) else None
             except (ValueError, RecursionError):  # a field of another type
                 segment = None
             if segment is not None:
-                content.sealed[segment.name] = segment
+                sealed[segment.name] = segment
             elif line and raw != END:
-                content.damaged = True
-    content.exists = bool(first)
-    content.damaged |= content.exists and (first != HEAD + b"\n" or raw != END)
-    return content
+                is_damaged = True
+    return bool(first), bool(first) and (is_damaged or raw != END), sealed
 
 
 def check_complete(path: Path, segments: Iterable[Segment]) -> None:

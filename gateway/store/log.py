@@ -10,6 +10,7 @@ synced: after a power cut the number may be too small, but never too large.
 """
 
 import calendar
+import os
 import re
 import threading
 import time
@@ -49,7 +50,7 @@ class HighWater:
         line = b"\n%d\n" % last
         with suppress(OSError):
             if self._size < 4096:
-                files.append(self._path, line)
+                files.write_file(self._path, line, os.O_APPEND, durable=False)
             else:
                 files.replace(self._path, line, durable=False)
                 self._size = 0

@@ -42,48 +42,46 @@ else:
     import fcntl
 
 
-class Lock:
-    """Allows one writer for each store, from construction to ``close``, or until the process ends, however it ends.
+_HELD = frozenset({errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK})
+"""The system's errors when another process has a lock. Any other error is a failure of the system itself."""
 
-    Raises StoreBusy, which names the holder, and OSError for other failures.
+
+def lock_store(path: Path, folder: int = -1) -> int:
+    """Lock a store for one writer. Returns the descriptor, which holds the lock until it is closed, or until the
+    process ends, however it ends. Raises StoreBusy, which names the holder, and OSError for other failures.
+
+    ``folder``: the store's open folder, or -1. It is locked too where that is possible, as the file could be replaced.
     """
+    fd = files.open_file(path, os.O_RDWR | os.O_CREAT)
+    try:
+        _lock(fd)
+        if sys.platform != "win32" and folder >= 0:
+            _lock_folder(folder)
+        os.ftruncate(fd, 0)
+        os.lseek(fd, 0, os.SEEK_SET)
+        os.write(fd, str(os.getpid()).encode())
+    except OSError as exc:
+        failure = _busy(fd, path) if exc.errno in _HELD else exc
+        os.close(fd)
+        raise failure from None
+    return fd
 
-    _HELD = frozenset({errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK})
-    """The system's errors when another process has the lock. Any other error is a failure of the system itself."""
 
-    def __init__(self, path: Path, folder: int = -1) -> None:
-        """``folder``: the store's open folder, or -1. It is locked too, as its file could be replaced."""
-        self._fd = files.open_file(path, os.O_RDWR | os.O_CREAT)
-        try:
-            _lock(self._fd)
-            self._lock_folder(folder)
-            os.ftruncate(self._fd, 0)
-            os.lseek(self._fd, 0, os.SEEK_SET)
-            os.write(self._fd, str(os.getpid()).encode())
-        except OSError as exc:
-            failure = self._busy(path) if exc.errno in self._HELD else exc
-            self.close()
-            raise failure from None
+def _busy(fd: int, path: Path) -> StoreBusy:
+    holder = os.read(fd, 20).decode("ascii", "replace").strip() or "unknown"
+    return StoreBusy(
+        f"another process (pid {holder}) is using the store in {files.ordinary_path(path).parent}; "
+        "stop it, or give this one a home of its own with --home",
+        details={"pid": holder},
+    )
 
-    def close(self) -> None:
-        os.close(self._fd)
 
-    def _lock_folder(self, fd: int) -> None:
-        """Lock the folder where the system can lock folders."""
-        if sys.platform != "win32" and fd >= 0:
-            try:
-                _lock(fd)
-            except OSError as exc:
-                if exc.errno in self._HELD:
-                    raise
-
-    def _busy(self, path: Path) -> StoreBusy:
-        holder = os.read(self._fd, 20).decode("ascii", "replace").strip() or "unknown"
-        return StoreBusy(
-            f"another process (pid {holder}) is using the store in {files.ordinary_path(path).parent}; "
-            "stop it, or give this one a home of its own with --home",
-            details={"pid": holder},
-        )
+def _lock_folder(fd: int) -> None:
+    try:
+        _lock(fd)
+    except OSError as exc:
+        if exc.errno in _HELD:
+            raise
 
 
 def _lock(fd: int) -> None:
@@ -99,19 +97,47 @@ def _lock(fd: int) -> None:
 class Store:
     """An open store, created by ``open``. Call ``close`` after use."""
 
-    def __init__(self, home: Path, check: Callable[[Registry], None] | None = None) -> None:
-        self._home = home
-        self._check = check
-        self._resources = ExitStack()
+    def __init__(
+        self,
+        home: Path,
+        now: Callable[[], Millis],
+        check: Callable[[Registry], None] | None,
+        *,
+        sync_s: float,
+        segment_bytes: int,
+    ) -> None:
+        """Open all parts in order; if one fails, close the earlier ones. See ``open``. Raises OSError too."""
         self.notes: list[str] = []
         """What was repaired, when the store was opened or later, for the owner."""
         self.on_note: Callable[[str], None] = lambda _text: None
         """Called with each later repair, from any thread."""
-        self.entities: Entities
-        self.history: History
-        self.folder: files.Folder
-        self.calls: CallLog
-        self.books: Books
+        with ExitStack() as resources:
+            make_home(home)
+            _check_files(home)
+            self.folder = files.Folder(home)
+            resources.callback(self.folder.close)
+            self._home = home = self.folder.path
+            resources.callback(os.close, lock_store(home / "lock", self.folder.fd))
+            used = _has_been_used(home)
+            self.entities = Entities(home / "config.json", expected=used, moment=now(), check=check)
+            self.entities.report = self._note
+            self.history = History(home, lambda: self.entities.applied, now, self._note)
+            log = Log(
+                home / "usage",
+                limit=segment_bytes,
+                now=now,
+                oldest=lambda newest: min(now(), newest) - self.entities.registry.settings.keep_days * DAY,
+                high_water=HighWater(home / "high-water"),
+                report=self._note,
+            )
+            resources.callback(log.close)
+            self.calls = CallLog(log)
+            inflight = Inflight(home / "inflight.log", moment=now())
+            recorder = Recorder(log, inflight, DiskReserve(log.folder / "reserve"), sync_s=sync_s)
+            resources.callback(recorder.close)
+            self.books = Books(self.entities, self.calls, recorder)
+            self._add_opening_notes(inflight, self.books.recover(dict(inflight.running)))
+            self._resources = resources.pop_all()
 
     @classmethod
     def open(
@@ -129,12 +155,10 @@ class Store:
         invalid. If ``sync_s`` is 0, no thread syncs, and the caller must call ``books.sync``.
         Raises StoreBusy, StoreTooNew, StoreDamaged, and StoreError if the system refuses something.
         """
-        store = cls(config.home, check)
         try:
-            store._open(now, sync_s=sync_s, segment_bytes=segment_bytes)
+            return cls(config.home, now, check, sync_s=sync_s, segment_bytes=segment_bytes)
         except OSError as exc:
             raise cannot_open(config.home, exc) from exc
-        return store
 
     def close(self) -> None:
         """End the syncing thread, sync, and release the lock. Raises StoreError if the last sync failed."""
@@ -155,36 +179,6 @@ class Store:
         data = msgspec.json.format(msgspec.json.encode(incidents)) + b"\n"
         with suppress(OSError):
             files.replace(self._home / "incidents.json", data, durable=False)
-
-    def _open(self, now: Callable[[], Millis], *, sync_s: float, segment_bytes: int) -> None:
-        """Open all parts in order; if one fails, close the earlier ones."""
-        with ExitStack() as resources:
-            make_home(self._home)
-            _check_files(self._home)
-            folder = files.Folder(self._home)
-            resources.callback(folder.close)
-            self.folder, self._home = folder, folder.path
-            resources.callback(Lock(self._home / "lock", folder.fd).close)
-            used, path = _has_been_used(self._home), self._home / "config.json"
-            self.entities = Entities(path, expected=used, moment=now(), check=self._check)
-            self.entities.report = self._note
-            self.history = History(self._home, lambda: self.entities.applied, now, self._note)
-            log = Log(
-                self._home / "usage",
-                limit=segment_bytes,
-                now=now,
-                oldest=lambda newest: min(now(), newest) - self.entities.registry.settings.keep_days * DAY,
-                high_water=HighWater(self._home / "high-water"),
-                report=self._note,
-            )
-            resources.callback(log.close)
-            self.calls = CallLog(log)
-            inflight = Inflight(self._home / "inflight.log", moment=now())
-            recorder = Recorder(log, inflight, DiskReserve(log.folder / "reserve"), sync_s=sync_s)
-            resources.callback(recorder.close)
-            self.books = Books(self.entities, self.calls, recorder)
-            self._add_opening_notes(inflight, self.books.recover(dict(inflight.running)))
-            self._resources = resources.pop_all()
 
     def _note(self, text: str) -> None:
         if text not in self.notes and len(self.notes) < 100:  # a disk may fail for days

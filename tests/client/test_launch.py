@@ -36,7 +36,7 @@ from gateway.config import Config
 from gateway.domain.errors import Unavailable
 from gateway.domain.token import PREFIX
 from gateway.runfile import Endpoint
-from gateway.store.store import Lock
+from gateway.store.store import lock_store
 from tests.client.scripted import talking
 from tests.control.conftest import Surface
 
@@ -315,12 +315,12 @@ async def test_a_server_nobody_reads_makes_no_token(server: Server, config: Conf
 @pytest.mark.slow
 async def test_a_home_that_is_just_in_use_is_waited_for(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is in use while the first child starts, and free when the second one does."""
-    locks = [Lock(config.home / "lock")]
+    locks = [lock_store(config.home / "lock")]
     spawn = launch.spawn
 
     def spawn_again(config: Config) -> launch.Child:
         if log_size(config.log):
-            locks.pop().close()
+            os.close(locks.pop())
         return spawn(config)
 
     monkeypatch.setattr(launch, "BUSY_S", 60)

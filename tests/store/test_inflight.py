@@ -94,13 +94,13 @@ def test_calls_may_begin_while_the_file_is_rewritten(tmp_path: Path, monkeypatch
     for i in range(5):
         inflight.begin(running(i))
     inflight.end([running(i).id for i in range(3)])
-    real = files.write_new
+    real = files.write_file
 
     def slow(path: Path, data: bytes) -> None:
         real(path, data)
         inflight.begin(running(7))
 
-    monkeypatch.setattr(files, "write_new", slow)
+    monkeypatch.setattr(files, "write_file", slow)
     inflight.compact()
     inflight.begin(running(8))
     assert read(inflight.path) == [running(i).id for i in (3, 4, 7, 8)]

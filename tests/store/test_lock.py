@@ -10,24 +10,24 @@ from pathlib import Path
 import pytest
 
 from gateway.store.errors import StoreBusy
-from gateway.store.store import Lock
+from gateway.store.store import lock_store
 
 HOLDER = """
 import sys, time
 from pathlib import Path
-from gateway.store.store import Lock
-Lock(Path(sys.argv[1]))
+from gateway.store.store import lock_store
+lock_store(Path(sys.argv[1]))
 print("held", flush=True)
 sys.stdin.read()
 """
 
 
 def test_a_second_lock_is_refused_and_names_the_holder(tmp_path: Path) -> None:
-    lock = Lock(tmp_path / "lock")
+    lock = lock_store(tmp_path / "lock")
     with pytest.raises(StoreBusy, match=f"pid {os.getpid()}"):
-        Lock(tmp_path / "lock")
-    lock.close()
-    Lock(tmp_path / "lock").close()
+        lock_store(tmp_path / "lock")
+    os.close(lock)
+    os.close(lock_store(tmp_path / "lock"))
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has another lock")
@@ -38,7 +38,7 @@ def test_another_error_of_the_system_is_raised_and_nothing_stays_open(
     monkeypatch.setattr(fcntl, "flock", lambda *_: (_ for _ in ()).throw(OSError(number, os.strerror(number))))
     before = len(list(Path("/proc/self/fd").iterdir()))
     with pytest.raises(OSError, match=os.strerror(number)):
-        Lock(tmp_path / "lock")
+        lock_store(tmp_path / "lock")
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
@@ -50,8 +50,8 @@ def test_a_process_that_was_killed_holds_nothing(tmp_path: Path) -> None:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"
         with pytest.raises(StoreBusy, match=f"pid {holder.pid}"):
-            Lock(path)
+            lock_store(path)
         holder.kill()
         holder.wait()
-    Lock(path).close()
+    os.close(lock_store(path))
     assert path.read_text() == str(os.getpid())
