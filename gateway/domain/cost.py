@@ -4,13 +4,12 @@ Both are exact integers that are rounded once. No usage within the limits of a c
 the upstream reports another cost, the price is wrong or outdated.
 """
 
-import math
 from collections.abc import Iterator
 from typing import Final
 
 import msgspec
 
-from gateway.domain.call import Record
+from gateway.domain.call import Record, mark_values
 from gateway.domain.price import REASONING, WHOLES, Price, Rates, Tier, variant_price
 from gateway.domain.units import DOLLAR, MILLION, Nanos
 from gateway.domain.usage import (
@@ -158,20 +157,15 @@ def _round_half_up(millionths: int, multiplier: int) -> Nanos:
 
 
 COST_MARK = "upstream_cost="
+"""Prefix of a mark with the cost in dollars that the upstream reports."""
 
 
 def price_gap(record: Record) -> tuple[Nanos, Nanos] | None:
     """Returns a call's cost by its price, unmultiplied, and by its upstream; None if unknown or within a tenth."""
-    text = next((mark.removeprefix(COST_MARK) for mark in record.marks if mark.startswith(COST_MARK)), "")
-    if not text or record.rates is None or not record.rates.multiplier:
+    costs = mark_values(record.marks, COST_MARK)
+    if not costs or record.rates is None or not record.rates.multiplier:
         return None
-    try:
-        dollars = float(text)
-    except ValueError:
-        return None
-    if not math.isfinite(dollars) or dollars < 0:
-        return None
-    charged, reported = Nanos(record.cost * MILLION // record.rates.multiplier), Nanos(round(dollars * DOLLAR))
+    charged, reported = Nanos(record.cost * MILLION // record.rates.multiplier), Nanos(round(float(costs[0]) * DOLLAR))
     gap = abs(charged - reported)
     tolerance = max(1_000, 0.1 * max(charged, reported))  # rounding may make a difference of a thousand nano-dollars
     return (charged, reported) if gap > tolerance else None

@@ -3,7 +3,6 @@ of a channel's overrides. ``field_kinds.Kind`` describes their methods.
 """
 
 import json
-import math
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,6 +13,7 @@ from gateway.domain.channel import Overrides, Timeouts
 from gateway.domain.errors import BadRequest
 from gateway.domain.field_kinds import NONE_WORD, Field, Flag, Kind, Option, Text
 from gateway.domain.group import Fallback
+from gateway.domain.human_values import parse_seconds
 from gateway.domain.list_kinds import Pairs, shell_words, unique_pairs
 from gateway.domain.quoting import option_names, option_pair, option_text
 from gateway.domain.text import REFERENCE
@@ -42,10 +42,10 @@ class Deadlines(Pairs[Timeouts]):
     removal: str = "default"
 
     def value(self, pairs: Mapping[str, str], before: Timeouts | None) -> Timeouts:
-        changes = {name: _seconds(name, text) for name, text in pairs.items()}
-        names = Timeouts.__struct_fields__
-        if unknown := next((name for name in changes if name not in names), None):
-            raise BadRequest(f"unknown deadline {unknown!r}; use {', '.join(names)}, as in head=60")
+        defaults = msgspec.structs.asdict(Timeouts())
+        if unknown := next((name for name in pairs if name not in defaults), None):
+            raise BadRequest(f"unknown deadline {unknown!r}; use {', '.join(defaults)}, as in head=60")
+        changes = {name: defaults[name] if text == "default" else parse_seconds(text) for name, text in pairs.items()}
         return msgspec.structs.replace(before or Timeouts(), **changes)
 
     def pairs(self, value: Timeouts) -> Mapping[str, str]:
@@ -55,21 +55,6 @@ class Deadlines(Pairs[Timeouts]):
 
     def show(self, value: Timeouts) -> str:
         return ", ".join(f"{name} {_brief(seconds)}s" for name, seconds in msgspec.structs.asdict(value).items())
-
-
-def _seconds(name: str, text: str) -> float:
-    """Returns the seconds of a deadline. Raises BadRequest."""
-    default: float | None = msgspec.structs.asdict(Timeouts()).get(name)
-    if text == "default" and default is not None:
-        return default
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = math.nan
-    if not 0 < seconds <= 86_400:
-        default_hint = f"; {name}=default is {_brief(default)}" if default is not None else ""
-        raise BadRequest(f"{name}: {text!r} is not a number of seconds up to 86400, as in head=60{default_hint}")
-    return seconds
 
 
 def _brief(seconds: float) -> str:

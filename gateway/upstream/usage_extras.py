@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
+from gateway.domain.cost import COST_MARK
 from gateway.domain.price import Price, Rates, variant_price
 from gateway.domain.rawjson import at, list_at, text_at
 from gateway.domain.text import plain
@@ -51,7 +52,7 @@ def marks_of(report: Mapping[str, Any], *, suspect: bool) -> tuple[str, ...]:
     if extras:
         marks = (*marks, f"{EXTRA_MARK}={extras[:120]}")  # characters
     cost = reported_cost(report)
-    return marks if cost is None else (*marks, f"upstream_cost={cost:.12g}")
+    return marks if cost is None else (*marks, f"{COST_MARK}{cost:.12g}")
 
 
 def without_charged(marks: tuple[str, ...], usage: Usage, price: Price, rates: Rates) -> tuple[str, ...]:

@@ -115,7 +115,7 @@ def test_an_empty_key_removes_none(command: tuple[str, ...], key: str) -> None:
         (("--map", "m=a", "--map", "m=b"), "given twice"),
         (("--models", "m=a", "--map", "m=b"), "given twice"),
         (("--models", "m="), "name=upstream"),
-        (("--timeout", "idle=nan"), "head=60"),
+        (("--timeout", "idle=nan"), "is not a number of seconds from 0 to 86400"),
         (("--timeout", "60"), "NAME=VALUE"),
         (("--map", "x"), "NAME=VALUE"),
         (("--weight", "-1"), "at least 0"),

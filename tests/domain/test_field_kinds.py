@@ -63,7 +63,6 @@ def test_a_name_with_an_equals_sign_cannot_be_in_an_option() -> None:
     [
         ("priority", "-x"),
         ("timeouts", "head"),
-        ("timeouts", "head=0"),
         ("timeouts", "hat=3"),
         ("timeouts", "head=x"),
         ("proxy", "http://proxy"),
@@ -109,10 +108,10 @@ def test_one_timeout_is_set_back_to_its_default() -> None:
     kind = FIELDS["timeouts"].kind
     given = {"timeouts": (("head", "default"),)}
     assert kind.change(FIELDS["timeouts"], given, Timeouts(head=300, idle=5)) == Timeouts(idle=5)
-    with pytest.raises(BadRequest, match=r"head: 'none' is not .* as in head=60; head=default is 120"):
+    with pytest.raises(BadRequest, match=r"'none' is not a number of seconds from 0 to 86400"):
         read("timeouts", "head=none")
     for name in ("hat", "head_s", "__class__"):
-        with pytest.raises(BadRequest, match=f"{name}: 'default' is not .* head=60$"):
+        with pytest.raises(BadRequest, match=f"unknown deadline '{name}'; use connect, .* head=60$"):
             read("timeouts", f"{name}=default")
 
 
