@@ -4,6 +4,7 @@ Each part is of the types that the SDK declares, strictly, and the SDK puts a st
 """
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
@@ -17,7 +18,7 @@ from gateway.upstream.openai.dialect import OpenAIDialect
 from tests.cases.vendor_answers import ROWS, Row
 from tests.conformance.test_strict_types import APIS, strict
 from tests.fakes.replies import Doc, dumps
-from tests.fakes.responses import events_of, message, response
+from tests.fakes.responses import events_of, function_call, message, response
 from tests.inbound.test_vendor_answers import SPENT, fed, planned
 from tests.upstream.makers import body_of, channel, order
 
@@ -180,3 +181,14 @@ def test_the_sdk_reads_a_native_response_that_lacks_pieces_and_parts() -> None:
     out = stream.feed(created + begun + end + last) + stream.tail(SPENT)
     assert b'"delta":"Hello"' in out
     put_together_response([*map(json.loads, parts(out))])
+
+
+def test_the_sdk_reads_a_native_response_without_numbers() -> None:
+    """As llama.cpp and Lemonade send it."""
+    sent = b"".join(events_of(response(message("Hello"), function_call("f", '{"a":1}'))))
+    bare = re.sub(rb'"(?:sequence_number|output_index|content_index)":\d,', b"", sent)
+    stream = ResponsesRelay(OpenAIDialect()).stream(order(), channel())
+    out = stream.feed(bare) + stream.tail(SPENT)
+    docs = [json.loads(data) for data in parts(out)]
+    put_together_response(docs)
+    assert docs == [json.loads(data) for data in parts(sent)]

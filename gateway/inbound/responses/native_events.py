@@ -42,6 +42,17 @@ _ITEM_PIECES = {
 PART_KINDS = frozenset(f"response.{event}.{end}" for _, event, _ in PART_LISTS for end in ("added", "done"))
 """The types of events with a part of an item."""
 KINDS = (*TEXT_KINDS, *PART_KINDS)
+_ADDED, _DONE = "response.output_item.added", "response.output_item.done"
+_PART_EVENTS = PART_KINDS | {f"response.{name}.{end}" for name, _ in TEXT_EVENTS.values() for end in ("delta", "done")}
+_NUMBERS: Mapping[str, tuple[str, ...]] = {
+    **{f"response.{state}": ("sequence_number",) for state in ("created", "in_progress", "completed", "incomplete")},
+    **dict.fromkeys((*KINDS, _ADDED, _DONE), ("sequence_number", "output_index")),
+    **{
+        kind: ("sequence_number", "output_index", "summary_index" if "summary" in kind else "content_index")
+        for kind in _PART_EVENTS
+    },
+}
+"""The numbers that an event must have, by its type: its own, its item's and its part's."""
 
 
 class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
@@ -63,7 +74,6 @@ class _Piece(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     output_index: SMALL_NUMBER = 0
     content_index: SMALL_NUMBER = 0
     summary_index: SMALL_NUMBER = 0
-    command_index: SMALL_NUMBER = 0
     logprobs: msgspec.Raw = NULL
     obfuscation: str = ""
     text: msgspec.Raw = NULL
@@ -71,8 +81,6 @@ class _Piece(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     name: msgspec.Raw = NULL
     arguments: msgspec.Raw = NULL
     input: msgspec.Raw = NULL
-    code: msgspec.Raw = NULL
-    command: msgspec.Raw = NULL
     part: _Part | None = None
 
 
@@ -80,8 +88,12 @@ PIECES = PieceDecoder(KINDS, _Piece)
 
 
 def with_needed(fields: Fields, lists: Iterable[str] = ("content", "summary")) -> Fields:
-    """Returns an item or a part with the lists and texts that it must have. Some relays leave out empty ones."""
-    needed = _NEEDED.get(rawjson.text_at(fields.get("type")), {})
+    """Returns an item or a part with the lists and texts that it must have. Some relays leave out empty ones.
+
+    A call without an id has that of its result, as with llama.cpp.
+    """
+    kind = rawjson.text_at(fields.get("type"))
+    needed = {"id": fields["call_id"]} if kind == "function_call" and "call_id" in fields else _NEEDED.get(kind, {})
     whole = fields | {name: empty for name, empty in needed.items() if rawjson.is_null(fields.get(name))}
     for name in fields.keys() & lists:
         parts = rawjson.maybe_objects(fields[name]) or []
@@ -90,7 +102,6 @@ def with_needed(fields: Fields, lists: Iterable[str] = ("content", "summary")) -
     return whole
 
 
-_ADDED, _DONE = "response.output_item.added", "response.output_item.done"
 _TEXT = frozenset({"response.output_text.delta", "response.output_text.done"})
 _ITEM_TEXTS = frozenset(f"response.{event}.done" for event, _ in (*TEXT_EVENTS.values(), *INPUT_EVENTS.values()))
 """The types of events with a whole text that the end of its item has too."""
@@ -103,9 +114,30 @@ class MissingEvents:
         self._types = frozenset[str]()
         """The types of events that came, and the whole texts that may follow pieces."""
         self.regular_heads = event_heads(self._types)
+        self._places: dict[bytes, int] = {}
+        """The places of items whose events have none, by their ids."""
+        self._newest = -1
         self._held: list[Fields] = []
         """The events from which the output is made if the last event has none: ends of items, and texts that came
         whole, without pieces before them."""
+
+    def with_numbers(self, kind: str, fields: Fields, item: Fields, number: int) -> Fields:
+        """Returns an event with all its numbers. llama.cpp leaves them out, on which SDKs fail, or ignore the event."""
+        lacking = [name for name in _NUMBERS.get(kind, ()) if fields.get(name, NULL) == NULL]
+        if not lacking:
+            return fields
+        numbers = {"sequence_number": number, "output_index": 0, "content_index": 0, "summary_index": 0}
+        if "output_index" in lacking:
+            numbers["output_index"] = self._place_of(kind, {**item, **fields})
+        return {**fields, **{name: rawjson.raw(numbers[name]) for name in lacking}}
+
+    def _place_of(self, kind: str, fields: Fields) -> int:
+        """Returns the place of an item, by its id; that of the newest item for another id."""
+        id = bytes(fields.get("item_id", fields.get("id", fields.get("call_id", NULL))))
+        if kind == _ADDED or (kind == _DONE and id not in self._places):
+            self._newest += 1
+            self._places[id] = self._newest
+        return self._places.get(id, max(self._newest, 0))
 
     def can_pass(self, kind: str, fields: Fields) -> bool:
         """Returns whether a part or a text can pass. A whole text without pieces waits for the end of its item."""
@@ -127,10 +159,9 @@ class MissingEvents:
     def end_item(self, fields: Fields, item: Fields) -> list[TypedEvent]:
         """Returns the events that must precede the end of an item."""
         self._held.append(fields)
-        place = fields.get("output_index", len(self._held) - 1)
         if _ITEM_PIECES.get(rawjson.text_at(item.get("type"))) in self._types:  # most items need not be read
             return []
-        return [*self._events_of(place, fields["item"])][:-1]
+        return [*self._events_of(fields["output_index"], fields["item"])][:-1]
 
     def events_of_items(self, output: msgspec.Raw) -> Iterator[TypedEvent]:
         """Yields the events of items that only the last event has, as LiteLLM writes it: Codex ignores such calls."""

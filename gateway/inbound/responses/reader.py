@@ -58,18 +58,18 @@ class ResponsesReader(NativeTap):
         self._has_call = False
         self._clean_ids: set[str] = set()
         """The item ids of the last pieces, which contain no secret."""
-        self._has_secret = False
-        """Whether a piece had a secret outside of its content."""
+        self._reads_each = False
+        """Whether each event is decoded by itself, because one had a secret outside of its content, or no number."""
 
     def take_pieces(self, events: bytes, start: int) -> tuple[int, int]:
         """See ``NativeTap``. If a piece has a secret outside of its content, all later events are decoded."""
-        pieces, end = ([], start) if self._has_secret else PIECES.read(events, start, self._missing.regular_heads)
+        pieces, end = ([], start) if self._reads_each else PIECES.read(events, start, self._missing.regular_heads)
         if not pieces:
             return 0, start
         screen, ids = self.order.screen, {piece.item_id for piece in pieces}
         paddings = [piece.obfuscation for piece in pieces if len(piece.obfuscation) >= screen.shortest]
-        self._has_secret = any(map(screen.has_secret, (",".join(paddings), *(ids - self._clean_ids))))
-        if self._has_secret:
+        self._reads_each = any(map(screen.has_secret, (",".join(paddings), *(ids - self._clean_ids))))
+        if self._reads_each:
             return 0, start
         self._clean_ids = ids
         number = pieces[-1].sequence_number
@@ -79,20 +79,16 @@ class ResponsesReader(NativeTap):
         return len(pieces), end
 
     def take(self, event: SSEEvent) -> bytes | None:
-        fields = rawjson.fields(event.data)
-        if "type" not in fields and event.name.startswith(b"response."):  # some relays write it only as the name
-            is_bare = rawjson.maybe(fields.get("object")) == "response"
-            typed = {"response": fields} if is_bare else fields
-            data = rawjson.encode({"type": event.name.decode("utf-8", "replace"), **typed})
-            written = self.take(SSEEvent(data, event.name))
-            return write_event(event.name, data) if written is None else written
-        kind = rawjson.text(fields["type"]) if "type" in fields else event.name.decode("utf-8", "replace")
+        sent = rawjson.fields(event.data)
+        kind, fields = _with_type(sent, event.name)
         holders = {name: rawjson.fields(fields[name]) for name in _HOLDERS if not rawjson.is_null(fields.get(name))}
         cleaned = _cleaned_event(kind, fields, holders, self.order.screen, self._response)
-        if cleaned == fields:
-            return self._read_event(kind, fields, holders, event.data)
-        data = rawjson.encode(cleaned)
-        written = self._read_event(kind, cleaned, holders, data)
+        numbered = self._missing.with_numbers(kind, cleaned, holders.get("item", {}), self._next_number)
+        self._reads_each = self._reads_each or numbered is not cleaned
+        if numbered == sent:
+            return self._read_event(kind, sent, holders, event.data)
+        data = rawjson.encode(numbered)
+        written = self._read_event(kind, numbered, holders, data)
         return write_event(event.name or b"message", data) if written is None else written
 
     def _read_event(self, kind: str, fields: Fields, holders: Mapping[str, Fields], data: bytes) -> bytes | None:
@@ -179,6 +175,9 @@ class ResponsesReader(NativeTap):
         if is_last and rawjson.is_nothing(response.get("output", EMPTY_LIST)):
             items = self._missing.items()
             response = {**response, "output": rawjson.raw(items)} if items else response
+        if "model" not in response:  # llama.cpp begins without all this, on which SDKs fail
+            created = rawjson.raw(self.order.created)
+            response = {"created_at": created, "model": rawjson.raw(self.order.model), "output": EMPTY_LIST, **response}
         self._keep_response(response)
         if is_renamed:
             status = rawjson.text_at(response.get("status"))
@@ -260,6 +259,15 @@ class ResponsesReader(NativeTap):
         return b"".join(out)
 
 
+def _with_type(fields: Fields, name: bytes) -> tuple[str, Fields]:
+    """Returns the type of an event, and the event with it. Some relays write it only as the event's name."""
+    if "type" in fields:
+        return rawjson.text(fields["type"]), fields
+    kind, is_bare = name.decode("utf-8", "replace"), rawjson.maybe(fields.get("object")) == "response"
+    typed = {"response": rawjson.raw(fields)} if is_bare else fields
+    return kind, {"type": rawjson.raw(kind), **typed} if kind.startswith("response.") else fields
+
+
 def _cleaned_event(kind: str, fields: Fields, holders: dict[str, Fields], screen: Screen, known: Fields) -> Fields:
     """Returns an event without the secrets around its content. Removes them from its objects with content too, and adds
     the fields that these lack.
@@ -288,7 +296,8 @@ def _cleaned_response(fields: Fields, screen: Screen, known: Fields) -> Fields:
     response = screen.without_secrets(fields, _CONTENT_OR_OUTPUT | searched)
     if rawjson.is_list(fields.get("output", NULL)):
         items = rawjson.objects(fields["output"])
-        cleaned = [screen.without_secrets(item, _CONTENT) for item in items]
+        whole = [item if "id" in item else with_needed(item) for item in items]
+        cleaned = [screen.without_secrets(item, _CONTENT) for item in whole]
         response["output"] = fields["output"] if cleaned == items else rawjson.raw(cleaned)
     return response
 

@@ -26,7 +26,7 @@ from tests.upstream.makers import body_of, channel, error_of
 KEY = "sk-upstream-canary-0123456789"
 TEXT = "response.output_text.delta"
 DELTAS = sorted(PIECE_KINDS)
-PLACE = {"item_id": "msg_1", "output_index": 0, "content_index": 0}
+PLACE = {"item_id": "msg_1", "output_index": 0, "content_index": 0, "summary_index": 0}
 
 
 def stream() -> NativeStream:
@@ -136,8 +136,7 @@ def test_events_with_their_type_only_as_their_name_get_it(*, bare: bool) -> None
     sent = [json.loads(event.partition(b"data: ")[2]) for event in events_of(response(message("Hello")))]
     made, data = stream(), b""
     for doc in sent:
-        doc.pop("sequence_number")
-        fields = {name: value for name, value in doc.items() if name != "type"}
+        fields = {name: value for name, value in doc.items() if name not in ("type", "sequence_number")}
         fields = fields.get("response", fields) if bare else fields
         data += f"event: {doc['type']}\ndata: {json.dumps(fields)}\n\n".encode()
     out = made.feed(data) + made.end() + made.tail(NOTHING)
@@ -166,6 +165,42 @@ def test_items_and_parts_get_the_lists_and_texts_that_they_lack(holder: str, sen
     kinds = {"item": "response.output_item.added", "part": "response.content_part.added"}
     out = stream().feed(b"".join(event(kinds[holder], number, **{holder: sent}) for number in range(2)))
     assert [doc[holder] for doc in parsed(out)] == [{**sent, **added}] * 2
+
+
+def test_events_without_numbers_get_these() -> None:
+    """llama.cpp leaves them out, and ends no item before the last one's pieces. SDKs fail, or ignore such events."""
+    sent = events_of(response(message("Hello"), function_call("f", "{}")))
+    ends = [each for each in sent if b"output_item.done" in each]
+    docs = parsed(b"".join([*(each for each in sent if each not in (*ends, sent[-1])), *ends, sent[-1]]))
+    for number, doc in enumerate(docs):
+        doc["sequence_number"] = number
+    bare = [{name: value for name, value in doc.items() if "_index" not in name and name[0] != "s"} for doc in docs]
+    data = b"".join(f"event: {doc['type']}\ndata: {json.dumps(doc)}\n\n".encode() for doc in bare)
+    for cuts in ([], [*range(0, len(data), 7)]):
+        assert parsed(fed(data, cuts)[0]) == docs
+
+
+@pytest.mark.parametrize("index", ["output_index", "content_index"])
+def test_one_of_the_numbers_may_be_there(index: str) -> None:
+    sent = parsed(delta(0) + delta(1, "b"))
+    bare = [{name: value for name, value in doc.items() if name != index} for doc in sent]
+    assert parsed(stream().feed(b"".join(f"data: {json.dumps(doc)}\n\n".encode() for doc in bare))) == sent
+
+
+def test_a_call_without_an_id_has_that_of_its_result() -> None:
+    """Vercel's AI SDK ignores a call without an id, as llama.cpp sends it."""
+    call = function_call("f", "{}")
+    bare = {name: value for name, value in call.items() if name != "id"}
+    began = {"id": "resp_1", "object": "response", "status": "in_progress"}
+    events = event("response.created", 0, response=began)
+    events += event("response.output_item.added", 1, output_index=0, item=bare)
+    events += event("response.function_call_arguments.delta", 2, output_index=0, item_id="call_1", delta="{}")
+    events += event("response.output_item.done", 3, output_index=0, item=bare)
+    docs = parsed(fed(events + event("response.completed", 4, response=response(bare)), [])[0])
+    assert docs[0]["response"] == {**began, "created_at": 1, "model": "m", "output": []}
+    whole = {**bare, "id": "call_1"}
+    assert [doc["item"] for doc in docs if "item" in doc] == [whole, whole]
+    assert docs[-1]["response"]["output"] == [whole]
 
 
 def test_the_number_after_the_last_piece_is_known() -> None:
@@ -357,7 +392,8 @@ def test_items_that_the_last_event_leaves_out_are_those_of_the_stream(
     bare = {name: value for name, value in response().items() if name != "output"}
     made = stream()
     sent = made.feed(BEGUN + b"".join(ends) + event(kind, 4, response={**bare, **left_out}))
-    assert [end for end in sent.split(b"\n\n") if b'"response.output_item.done"' in end] == [end[:-2] for end in ends]
+    placed = [end.replace(b"null", b"%d" % number)[:-2] for number, end in enumerate(ends)]  # places that are left out
+    assert [end for end in sent.split(b"\n\n") if b'"response.output_item.done"' in end] == placed
     last = json.loads(made.tail(NOTHING).partition(b"data: ")[2])
     assert [item["type"] for item in last["response"]["output"]] == ["web_search_call", "message"]
     assert made.reader.reported is not None
