@@ -103,17 +103,10 @@ class ControlClient(Caller):
     edit_group = ask("PATCH", "/groups/{}", GroupView)
     remove_group = ask("DELETE", "/groups/{}", Done, "move")
     """Removes a group, and moves its users to ``move``. Raises Conflict if it is in use and that is empty."""
-
-    async def remove_token(self, ref: str) -> str:
-        """Remove a token. Returns what stops working for programs without a key; empty if nothing does."""
-        answer = await self.request("DELETE", f"/tokens/{segment(ref)}", Done)
-        return answer.get("note", "")
-
-    async def token_pass(self, ref: str) -> str:
-        """Returns a key that works as this token for one minute."""
-        answer = await self.request("POST", f"/tokens/{segment(ref)}/pass", Done)
-        return answer["key"]
-
+    remove_token = ask("DELETE", "/tokens/{}", Done)
+    """Removes a token. The answer has as ``note`` what stops working for programs without a key."""
+    token_pass = ask("POST", "/tokens/{}/pass", Done)
+    """Returns as ``key`` a key that works as this token for one minute."""
     channels = ask("GET", "/channels", list[ChannelView])
     channel = ask("GET", "/channels/{}", ChannelView)
     add_channel = ask("POST", "/channels", SavedChannel, timeout_s=PROBE_S)
@@ -190,6 +183,8 @@ class ControlClient(Caller):
     """Returns ``limit`` ended calls from number ``at`` down. The oldest is number 1, the newest ``status.records``."""
     cancel = ask("POST", "/calls/{}/cancel", Done)
     """Cancels a running call. Raises NotFound if it is not running."""
+    incidents = ask("GET", "/incidents", list[Incident], "channel")
+    """Returns incidents, newest first; if channels are named, only theirs."""
     verify = ask("GET", "/verify", Verdict, timeout_s=600.0)
     """Recomputes every balance and sum from the call log, which may have millions of calls."""
     machine = ask("GET", "/machine", list[Step])
@@ -225,7 +220,3 @@ class ControlClient(Caller):
         filters = [value for name, value in parameters.items() if name not in _SUM_PARAMETERS]
         timeout_s = 600.0 if any(filters) else 0  # reading millions of records takes long
         return await self.request("GET", f"/usage{query_text(parameters)}", Summary, timeout_s=timeout_s)
-
-    async def incidents(self, *channels: str) -> list[Incident]:
-        """Returns incidents, newest first; if channels are named, only theirs."""
-        return await self.request("GET", f"/incidents{query_text({'channel': channels})}", list[Incident])

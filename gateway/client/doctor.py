@@ -138,7 +138,7 @@ async def check_token(case: Case) -> str:
         case.token = next((t for t in await case.client.tokens() if t.hint == hint(case.key)), None)
     else:
         case.token = await _choose_token(case)
-        case.key = await case.client.token_pass(case.token.id)
+        case.key = (await case.client.token_pass(case.token.id))["key"]
     case.public = msgspec.structs.replace(case.public, key=case.key)
     case.sees = await case.public.models()
     subject = f"token '{plain(case.token.name)}'" if case.token else "the key"

@@ -120,7 +120,7 @@ async def _fetch_key(client: ControlClient, token: str | None) -> str:
         if not usable:
             raise Quit("no active token; create one: tollkeeper token add NAME", Exit.NOT_FOUND)
         key_or_name = min(usable, key=lambda token: token.created_ms).name
-    return await client.token_pass(key_or_name)
+    return (await client.token_pass(key_or_name))["key"]
 
 
 async def default_model(client: ControlClient, api: PublicApi) -> str:

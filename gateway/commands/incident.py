@@ -47,7 +47,7 @@ def list_incidents(channels: tuple[str, ...], since: Millis | None, limit: int |
     answered the calls that failed here first, and how many calls failed or were refused. Calls that went to another
     channel because this one was paused are not counted.
     """
-    incidents = run(lambda client: client.incidents(*channels))
+    incidents = run(lambda client: client.incidents(channels))
     recent = [
         incident
         for incident in incidents

@@ -34,7 +34,7 @@ async def test_each_cause_is_an_incident_of_its_own(owner: ControlClient, gatewa
     assert {(one.channel, one.status, one.failures) for one in found} == {("up", 500, 2), ("up", 429, 1)}
     assert [one.id for one in await owner.incidents("up")] == [one.id for one in found]
     await owner.add_channel({"name": "well", "dialect": "mock"})
-    assert (await owner.incidents("well"), await owner.incidents("well", "up")) == ([], found)
+    assert (await owner.incidents("well"), await owner.incidents(("well", "up"))) == ([], found)
     with pytest.raises(NotFound):
         await owner.incidents("nope")
 

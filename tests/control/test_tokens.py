@@ -69,7 +69,7 @@ async def test_a_removed_token_is_gone(owner: ControlClient, gateway: Gateway) -
 
 
 async def test_a_pass_works_as_the_token(owner: ControlClient, gateway: Gateway) -> None:
-    key = await owner.token_pass("laptop")
+    key = (await owner.token_pass("laptop"))["key"]
     await Client(gateway.port, key).chat()
     (record,) = await gateway.settled()
     assert record.token_name == "laptop"
@@ -99,7 +99,7 @@ async def test_the_token_for_programs_without_a_key_is_followed(owner: ControlCl
     assert (await Client(gateway.port).get("/api/tags")).status == 200
     await owner.edit_token("apps", {"name": "programs"})
     assert (await owner.settings()).ollama_token == "programs"
-    note = await owner.remove_token("programs")
+    note = (await owner.remove_token("programs"))["note"]
     assert note == "requests to /api/... without a key, which used it, are rejected"
     assert (await owner.settings()).ollama_token == ""
     assert (await Client(gateway.port).get("/api/tags")).status == 401
@@ -109,8 +109,8 @@ async def test_removing_the_token_of_ollama_s_port_says_that_the_port_is_closed(
     for name in ("apps", "laptop2"):
         await owner.add_token({"name": name})
     await owner.set_settings({"ollama_token": "apps", "ollama_port": 27_998})
-    assert await owner.remove_token("laptop2") == ""
-    assert await owner.remove_token("apps") == "port 27998 for Ollama, which used it, is closed"
+    assert (await owner.remove_token("laptop2"))["note"] == ""
+    assert (await owner.remove_token("apps"))["note"] == "port 27998 for Ollama, which used it, is closed"
     (newest,) = await owner.history(limit=1)
     assert newest.text == "removed token 'apps'; port 27998 for Ollama, which used it, is closed"
     assert (await owner.settings()).ollama_port == 0

@@ -95,7 +95,7 @@ class Owner(FakeClient):
         self.single_prices: list[PriceView] = []
         """Those of models at single channels."""
         self.unpriced: tuple[str, ...] = ()
-        self.passed_key = "sk-tk-pass"
+        self.passed_key = {"key": "sk-tk-pass"}
         self.removal_note = ""
         """What ends with the token that is removed next."""
         self.answer = refused()
@@ -149,11 +149,11 @@ class Owner(FakeClient):
         self.changed()
         return NewToken(key=KEY, token=made)
 
-    async def remove_token(self, ref: str) -> str:
+    async def remove_token(self, ref: str) -> dict[str, str]:
         self.note("remove_token", ref)
         self.tokens_now = [one for one in self.tokens_now if one.id != ref]
         self.changed()
-        return self.removal_note
+        return {"note": self.removal_note}
 
     async def rotate_token(self, ref: str) -> NewToken:
         self.note("rotate_token", ref)

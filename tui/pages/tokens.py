@@ -158,7 +158,7 @@ async def _delete(page: AnyPage, token: TokenView) -> None:
     """Delete the token, after confirmation."""
     consequences = f"{_usage_warning(page, token)} Its clients get 401 immediately. History is kept."
     if await page.confirm(f"Delete {token.name}?", consequences, "Delete"):
-        note = await page.session.client.remove_token(token.id)
+        note = (await page.session.client.remove_token(token.id))["note"]
         page.report_change(f"Token {token.name} deleted.{f' Also, {note}.' if note else ''}")
 
 

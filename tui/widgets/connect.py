@@ -251,7 +251,7 @@ class TokenTest(Static):
 async def make_test_call(session: ConsoleSession, token: TokenView, model: str, key: str = "") -> CallView:
     """Make a test call with the key, or a pass from the server. Returns the finished call. Raises GatewayError."""
     client = session.client
-    call_id = await public_api(session.address, key or await client.token_pass(token.id)).test_call(model)
+    call_id = await public_api(session.address, key or (await client.token_pass(token.id))["key"]).test_call(model)
     return await client.call(call_id)
 
 
