@@ -142,7 +142,7 @@ def check_price(value: Price) -> None:
     for rule in value.rules:
         _check_amounts(rule)
         _demand(not rule.variant or rule.variant in VARIANTS, "variant", f"must be one of {', '.join(VARIANTS)}")
-        _demand(rule.since or rule.during or rule.variant, "rules", "must have a day, hours or a variant")
+        _demand(rule.since or rule.during or rule.variant, "rules", "must have hours, a first day or a variant")
         _demand(rule.since % 60_000 == 0, "since", "must be a whole minute")
         for hours in rule.during:
             within_day = 0 <= hours.start < DAY_MINUTES and 0 <= hours.end <= DAY_MINUTES and hours.days

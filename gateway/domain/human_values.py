@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 from gateway.domain.errors import BadRequest
-from gateway.domain.money import parse_price, typed_dollars
+from gateway.domain.money import parse_dollars, typed_dollars
 from gateway.domain.price import DAY_MINUTES, DAYS, RATE_AMOUNTS, UPSTREAM, Day, Price, PriceHours, Tier, rates, zone_of
 from gateway.domain.units import MAX_MULTIPLIER, MAX_NUMBER, MILLION, Millis, local_datetime
 
@@ -256,7 +256,7 @@ def parse_tier(text: str) -> Tier:
     amounts = amounts_text.split("/")
     if not sign or not 2 <= len(amounts) <= 5:
         raise BadRequest(f"{text!r} is not a price for longer inputs such as 200k=6/22.50, which is input/output")
-    nanos: dict[str, Any] = dict(zip(RATE_AMOUNTS, map(parse_price, amounts), strict=False))
+    nanos: dict[str, Any] = dict(zip(RATE_AMOUNTS, map(parse_dollars, amounts), strict=False))
     return Tier(above=parse_count(above), **nanos)
 
 
@@ -282,8 +282,6 @@ def parse_price_hours(text: str) -> PriceHours:
     if match is None:
         raise BadRequest(f"{text!r} is not a time range such as 'mon-fri 01:00-04:00 UTC'")
     start, end, zone = _minute_of(match["start"]), _minute_of(match["end"]), match["zone"] or "UTC"
-    if start == DAY_MINUTES:
-        raise BadRequest(f"{text!r}: hours begin before 24:00")
     try:
         zone_of(zone)
     except (KeyError, ValueError, OSError):

@@ -21,14 +21,6 @@ def parse_dollars(text: str) -> Nanos:
     return Nanos(-nanos if sign else nanos)
 
 
-def parse_price(text: str) -> Nanos:
-    """Returns a price in nano-dollars. Raises BadRequest for what is not an amount, or negative."""
-    nanos = parse_dollars(text)
-    if nanos < 0:
-        raise BadRequest("a price cannot be negative")
-    return nanos
-
-
 def dollars(nanos: int) -> str:
     """Returns the exact amount with at least two digits after the point: ``$0.00438``, ``$1,200.00``, ``-$0.50``."""
     whole, rest = divmod(abs(nanos), DOLLAR)

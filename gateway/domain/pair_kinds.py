@@ -68,11 +68,6 @@ class Headers(Pairs[dict[str, str]]):
     clear_option: tuple[str, str] = ("--no-headers", "Remove all additional headers.")
 
     def value(self, pairs: Mapping[str, str], before: dict[str, str] | None) -> dict[str, str]:
-        seen: set[str] = set()
-        for name in pairs:
-            if name.lower() in seen:
-                raise BadRequest(f"{name} is given twice; header names ignore case")
-            seen.add(name.lower())
         return dict(pairs)
 
     def pairs(self, value: dict[str, str]) -> Mapping[str, str]:

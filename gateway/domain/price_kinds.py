@@ -13,7 +13,7 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.field_kinds import NONE_WORDS, Field, Kind
 from gateway.domain.human_values import parse_price_hours, parse_tier, tier_text
 from gateway.domain.list_kinds import ListKind
-from gateway.domain.money import dollars, parse_price, typed_dollars
+from gateway.domain.money import dollars, parse_dollars, typed_dollars
 from gateway.domain.price import RATE_NAMES, VARIANTS, PriceHours, PriceRule, Tier
 from gateway.domain.units import Millis, Nanos
 
@@ -31,7 +31,7 @@ def parse_rate(text: str) -> tuple[str, Nanos]:
     name, equals, amount = text.partition("=")
     if not equals or name.strip() not in RATE_NAMES:
         raise BadRequest(f"{text!r} is not a rate such as {RATE_NAMES[0]}=1.50; the names are: {', '.join(RATE_NAMES)}")
-    return name.strip(), parse_price(amount)
+    return name.strip(), parse_dollars(amount)
 
 
 def rates_text(rates: Mapping[str, Nanos]) -> str:
@@ -48,13 +48,13 @@ def parse_rule(text: str) -> PriceRule:
         raise BadRequest(
             f"{text.strip()!r} is not a rule such as 'mon-fri 01:00-04:00 UTC = 5/20', which is input/output"
         )
-    amounts: dict[str, Any] = {"input": parse_price(input_amount), "output": parse_price(output_amount)}
+    amounts: dict[str, Any] = {"input": parse_dollars(input_amount), "output": parse_dollars(output_amount)}
     tiers: list[Tier] = []
     extras: dict[str, Nanos] = {}
     for word in words:
         name, _, value = word.partition("=")
         if name in _AMOUNTS:
-            amounts[_AMOUNTS[name]] = parse_price(value)
+            amounts[_AMOUNTS[name]] = parse_dollars(value)
         elif "/" in value:
             tiers.append(parse_tier(word))
         else:
@@ -103,11 +103,6 @@ def _parse_conditions(text: str) -> dict[str, Any]:
             conditions["since"] = parse_moment(part[len("from ") :].removesuffix(" UTC"))
         else:
             hours.append(parse_price_hours(part))
-    if not conditions and not hours:
-        raise BadRequest(
-            "a rule needs hours such as 'mon-fri 01:00-04:00 UTC', a day such as 'from 2026-12-01', or "
-            f"one of {', '.join(VARIANTS)}, before its '='"
-        )
     return {**conditions, "during": tuple(hours)}
 
 
@@ -122,7 +117,7 @@ class Dollars(Kind[Nanos | None]):
     def read(self, text: str, now: Millis) -> Nanos | None:
         if not self.required and text.strip().lower() in NONE_WORDS:
             return None
-        return parse_price(text)
+        return parse_dollars(text)
 
     def arguments(self, field: Field, before: Nanos | None, after: Nanos | None) -> Sequence[str]:
         """Returns the option with the amount; nothing for None, because each command sets the whole price."""

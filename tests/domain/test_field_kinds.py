@@ -67,10 +67,7 @@ def test_a_name_with_an_equals_sign_cannot_be_in_an_option() -> None:
         ("timeouts", "head=x"),
         ("proxy", "http://proxy"),
         *(("limits", text) for text in ("rps=3", "60", "rpm", "rpm=0", "rpm=many", "streams=3")),
-        *(
-            ("headers", text)
-            for text in ("x", "sk-secret", "=x", "x=", "a=b c", "a='b", 'a="', "X-A=1 X-A=2", "X-A=1 x-a=2")
-        ),
+        *(("headers", text) for text in ("x", "sk-secret", "=x", "x=", "a=b c", "a='b", 'a="', "X-A=1 X-A=2")),
         *(("options", text) for text in ("latency", "=2", "latency=", 'latency="2')),
         *(("fallbacks", text) for text in ("gpt", "=a", "gpt=", "gpt=,", "gpt=gpt")),
         *(("parameters", text) for text in ("temperature", "=1", "?x", "'a=1")),

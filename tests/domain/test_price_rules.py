@@ -69,9 +69,7 @@ def test_hours_are_written_as_they_are_read(text: str) -> None:
     assert str(parse_price_hours(text)) == text
 
 
-@pytest.mark.parametrize(
-    "text", ["", "mon-fri", "25:00-26:00", "mo 01:00-02:00", "24:00-02:00", "01:00-02:00 Mars/Base"]
-)
+@pytest.mark.parametrize("text", ["", "mon-fri", "25:00-26:00", "mo 01:00-02:00", "01:00-02:00 Mars/Base"])
 def test_wrong_hours_are_refused(text: str) -> None:
     with pytest.raises(BadRequest):
         parse_price_hours(text)

@@ -55,12 +55,10 @@ def test_a_rule_is_read_as_it_is_written(text: str, rule: PriceRule) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("= 5/20", "a rule needs hours"),
         ("flex", "is not a rule such as"),
         ("flex = 5", "is not a rule such as"),
         ("cheap = 5/20", "is not a time range"),
         ("from soon = 5/20", "is not a day"),
-        ("flex = -5/20", "cannot be negative"),
         ("flex = 5/20 discount=1", "is not a rate"),
         ("flex = 5/20 cached=much", "is not an amount"),
     ],
@@ -73,7 +71,7 @@ def test_other_texts_are_refused(text: str, message: str) -> None:
 def test_rates_have_the_names_of_parts() -> None:
     assert parse_rate("input_audio=32") == ("input_audio", 32 * DOLLAR)
     assert rates_text({"input_audio": Nanos(32 * DOLLAR), "searches": Nanos(0)}) == "input_audio=32 searches=0"
-    for text in ("audio=1", "input_audio", "input_audio=much", "searches=-1"):
+    for text in ("audio=1", "input_audio", "input_audio=much"):
         with pytest.raises(BadRequest):
             parse_rate(text)
 
