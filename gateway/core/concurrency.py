@@ -56,14 +56,9 @@ class ConcurrencyLimiter:
 
     def enter(self, gates: Iterable[ConcurrencyGate], held: Collection[ConcurrencyGate] = ()) -> None:
         """Take a slot at each gate, except those ``held``."""
-        lines = self._lines
         for gate in gates:
-            if held and _is_among(held, gate):
-                continue
-            line = lines.get(gate.key)
-            if line is None:
-                line = lines[gate.key] = _Line()
-            line.taken += 1
+            if not _is_among(held, gate):
+                self._lines.setdefault(gate.key, _Line()).taken += 1
 
     def leave(self, gates: Iterable[ConcurrencyGate]) -> None:
         for gate in gates:
@@ -104,7 +99,7 @@ class ConcurrencyLimiter:
             self._hand_over(line)
         try:
             return await waiter.granted
-        except BaseException:
+        except asyncio.CancelledError:
             granted = waiter.granted
             if granted.done() and not granted.cancelled() and granted.exception() is None:
                 self.leave((granted.result(),))  # cancelled in the moment it got a slot
@@ -112,6 +107,7 @@ class ConcurrencyLimiter:
         finally:
             timer.cancel()
             self._remove(waiter)
+            del waiter  # it keeps the error, which would keep this frame and the whole call
 
     def close(self, error: GatewayError) -> None:
         """Let no more calls wait: those that wait, and later ones, get this error."""

@@ -59,6 +59,8 @@ class Worker:
             except asyncio.CancelledError:
                 await asyncio.wait([waiting])
                 raise
+            finally:
+                del future, waiting  # they keep the exception, which would keep this frame and the whole request
 
     async def run_sized(self, size: int, work: Callable[[], Result]) -> Result:
         """Returns the result of work whose time grows with an answer of this size: in the thread if large."""

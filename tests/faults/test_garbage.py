@@ -14,6 +14,7 @@ import pytest
 from gateway.core.call import Call
 from gateway.domain.channel import Dialect, Timeouts
 from gateway.domain.errors import UpstreamError
+from gateway.domain.limits import Limits
 from gateway.inbound.chat.native import NativeChatStream
 from gateway.inbound.rendering import RenderedStream
 from gateway.upstream.http.parser import WireAnswer
@@ -127,12 +128,29 @@ async def test_a_reset_while_a_stream_waits_leaves_no_garbage(gateway: Gateway, 
     assert garbage() == {}
 
 
+@pytest.mark.parametrize("spaces", [0, 3_000_000], ids=["small", "large"])
 @pytest.mark.parametrize("body", [b'{"model":"unknown","messages":[]}', b"{no", b'{"model":"m"}'])
 @pytest.mark.usefixtures("uncollected")
-async def test_a_call_that_is_refused_leaves_no_garbage(gateway: Gateway, body: bytes) -> None:
-    assert (await gateway.client.post(body)).status in {400, 404}
-    await asyncio.sleep(0)
+async def test_a_call_that_is_refused_leaves_no_garbage(gateway: Gateway, body: bytes, spaces: int) -> None:
+    """A large body is read in the worker thread."""
+    assert (await gateway.client.post(body + b" " * spaces)).status in {400, 404}
+    await asyncio.sleep(0.05)  # the handler of the request may still be returning
     assert garbage() == {}
+
+
+@pytest.mark.usefixtures("uncollected")
+async def test_a_call_that_waited_in_vain_for_a_slot_leaves_no_garbage(gateway: Gateway, provider: Provider) -> None:
+    gateway.channel(provider.base_url)
+    provider.on("m", silence)
+    client = gateway.token("queue", limits=Limits(concurrent=1, queue=1, queue_s=1))
+    peer = await client.send(client.chat_bytes(stream=True, max_tokens=10))
+    await gateway.until(lambda: len(gateway.engine.live) == 1)
+    gc.collect()  # of connections
+    assert (await client.chat(max_tokens=10)).status == 429
+    await asyncio.sleep(0.05)
+    found = garbage()
+    peer.reset()
+    assert found == {}
 
 
 def remains() -> Counter[str]:
