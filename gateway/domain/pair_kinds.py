@@ -92,17 +92,9 @@ class MockOptions(Pairs[dict[str, Any]]):
     removal: str = NONE_WORD
 
     def value(self, pairs: Mapping[str, str], before: dict[str, Any] | None) -> dict[str, Any]:
-        """Returns the options. In a command, names may have hyphens: ``no-usage`` is ``no_usage``."""
-        if before is None:
-            return {name: json_or_text(text) for name, text in pairs.items()}
-        changes = unique_pairs([(name.replace("-", "_"), text) for name, text in pairs.items()], "--option")
-        options = {name.replace("-", "_"): value for name, value in before.items()}
-        for name, text in changes.items():
-            options.pop(name, None)
-            if text != NONE_WORD:
-                value = json_or_text(text)
-                options[name] = value if isinstance(value, str | int | float | bool) else text
-        return options
+        """Returns the options. Names may have hyphens: ``no-usage`` is ``no_usage``."""
+        typed = {name.replace("-", "_"): json_or_text(text) for name, text in pairs.items()}
+        return {name: option for name, option in {**(before or {}), **typed}.items() if option != NONE_WORD}
 
     def pairs(self, value: dict[str, Any]) -> Mapping[str, str]:
         return {name: json_text(item) for name, item in value.items()}

@@ -64,8 +64,8 @@ def test_they_can_be_dropped_all_or_some() -> None:
         ("--option x=200", {"options": {"x": 200}}),
         ("--option x=0.5", {"options": {"x": 0.5}}),
         ("--option x=true", {"options": {"x": True}}),
-        # What does not look like a number of JSON is a text.
-        *((f"--option x={text}", {"options": {"x": text}}) for text in ("text", "[1]", "null", "", "NaN", "1e999")),
+        # What is not JSON is a text.
+        *((f"--option x={text}", {"options": {"x": text}}) for text in ("text", "", "NaN", "1e999")),
     ],
 )
 def test_an_edit_sends_what_is_named(options: str, body: dict[str, object]) -> None:
@@ -188,9 +188,8 @@ def test_limits_of_a_channel_include_its_queue() -> None:
 
 
 def test_an_option_is_the_same_in_both_spellings() -> None:
-    mock = replace(CHANNEL, options={"no-usage": True, "retry-after": 2})
+    mock = replace(CHANNEL, options={"no_usage": True, "retry_after": 2})
     control = Control({"GET /channels/x": mock, "PATCH /channels/ch_1": mock})
-    run(*EDIT, "--option", "no_usage=none", control=control)
-    assert control.bodies == [{"options": {"retry_after": 2}}]
-    twice = run(*EDIT, "--option", "no_usage=true", "--option", "no-usage=false", control=control)
-    assert (twice.code, "given twice" in twice.err, len(control.bodies)) == (Exit.USAGE, True, 1)
+    for name in ("no_usage", "no-usage"):
+        run(*EDIT, "--option", f"{name}=none", control=control)
+    assert control.bodies == [{"options": {"retry_after": 2}}] * 2
