@@ -53,6 +53,7 @@ _NUMBERS: Mapping[str, tuple[str, ...]] = {
     },
 }
 """The numbers that an event must have, by its type: its own, its item's and its part's."""
+_ZERO = rawjson.raw(0)
 
 
 class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
@@ -115,29 +116,38 @@ class MissingEvents:
         """The types of events that came, and the whole texts that may follow pieces."""
         self.regular_heads = event_heads(self._types)
         self._places: dict[bytes, int] = {}
-        """The places of items whose events have none, by their ids."""
+        """The places of items by their ids."""
         self._newest = -1
+        """The last one of them."""
+        self._has_moved = False
+        """Whether an event had another place, or none."""
         self._held: list[Fields] = []
         """The events from which the output is made if the last event has none: ends of items, and texts that came
         whole, without pieces before them."""
 
     def with_numbers(self, kind: str, fields: Fields, item: Fields, number: int) -> Fields:
-        """Returns an event with all its numbers. llama.cpp leaves them out, on which SDKs fail, or ignore the event."""
-        lacking = [name for name in _NUMBERS.get(kind, ()) if fields.get(name, NULL) == NULL]
-        if not lacking:
-            return fields
-        numbers = {"sequence_number": number, "output_index": 0, "content_index": 0, "summary_index": 0}
-        if "output_index" in lacking:
-            numbers["output_index"] = self._place_of(kind, {**item, **fields})
-        return {**fields, **{name: rawjson.raw(numbers[name]) for name in lacking}}
+        """Returns an event with all its numbers. llama.cpp leaves them out, on which SDKs fail, or ignore the event.
+
+        9router gives all items one place, on which Codex ignores a call.
+        """
+        names = _NUMBERS.get(kind, ())
+        numbers = {name: _ZERO for name in names if fields.get(name, NULL) == NULL}
+        if "sequence_number" in numbers:
+            numbers["sequence_number"] = rawjson.raw(number)
+        if "output_index" in names and (kind == _ADDED or numbers or self._has_moved):
+            place = rawjson.raw(self._place_of(kind, {**item, **fields}))
+            if place != fields.get("output_index"):
+                self._has_moved, numbers["output_index"] = True, place
+        return {**fields, **numbers} if numbers else fields
 
     def _place_of(self, kind: str, fields: Fields) -> int:
-        """Returns the place of an item, by its id; that of the newest item for another id."""
+        """Returns the place of an item, by its id. An event of another id is where it says, or in the last item."""
         id = bytes(fields.get("item_id", fields.get("id", fields.get("call_id", NULL))))
-        if kind == _ADDED or (kind == _DONE and id not in self._places):
-            self._newest += 1
+        place = rawjson.whole_number(rawjson.maybe(fields.get("output_index")))
+        if kind == _ADDED or (kind == _DONE and place is None and id not in self._places):
+            self._newest = place if place is not None and place > self._newest else self._newest + 1
             self._places[id] = self._newest
-        return self._places.get(id, max(self._newest, 0))
+        return self._places.get(id, max(self._newest, 0) if place is None else place)
 
     def can_pass(self, kind: str, fields: Fields) -> bool:
         """Returns whether a part or a text can pass. A whole text without pieces waits for the end of its item."""

@@ -180,6 +180,11 @@ def test_events_without_numbers_get_these() -> None:
         assert parsed(fed(data, cuts)[0]) == docs
 
 
+def test_items_with_one_place_get_their_own() -> None:
+    sent = b"".join(events_of(response(message("Hello"), function_call("f", "{}"))))
+    assert parsed(fed(sent.replace(b'"output_index":1', b'"output_index":0'), [])[0]) == parsed(sent)
+
+
 @pytest.mark.parametrize("index", ["output_index", "content_index"])
 def test_one_of_the_numbers_may_be_there(index: str) -> None:
     sent = parsed(delta(0) + delta(1, "b"))
