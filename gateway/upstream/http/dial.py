@@ -7,7 +7,6 @@ socket that nothing else reads yet. If it fails, nothing was sent to the upstrea
 """
 
 import asyncio
-import ipaddress
 import os
 import re
 import socket
@@ -15,25 +14,21 @@ import ssl
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import suppress
 from functools import lru_cache
 from typing import TypeVar
 
-import aiohappyeyeballs
 import msgspec
 import yarl
+from aiohappyeyeballs import AddrInfoType, start_connection
 
 from gateway.domain.urls import Proxy
 
 LOOK_UP_S = 5.0
 
-Address = tuple[socket.AddressFamily, int, str, int]
-"""Family, protocol, address and port."""
 
-
-async def look_up(host: str, port: int) -> list[Address]:
+async def look_up(host: str, port: int) -> list[AddrInfoType]:
     """Returns the addresses of a name, looked up in a thread of its own. Raises OSError with a text for people."""
-    future: Future[list[Address]] = Future()
+    future: Future[list[AddrInfoType]] = Future()
     future.set_running_or_notify_cancel()  # then it cannot be cancelled, which the thread would not expect
     threading.Thread(target=_resolve, args=(future, host, port), name=f"name of {host}", daemon=True).start()
     try:
@@ -47,14 +42,12 @@ async def look_up(host: str, port: int) -> list[Address]:
         raise OSError(None, "the name is not a host name") from exc
 
 
-def _resolve(future: Future[list[Address]], host: str, port: int) -> None:
+def _resolve(future: Future[list[AddrInfoType]], host: str, port: int) -> None:
     """Set the future's result to the addresses. Runs in the thread."""
     try:
-        infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        future.set_result([*socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)])
     except (OSError, UnicodeError) as exc:
         future.set_exception(exc)
-    else:
-        future.set_result([(info[0], info[2], str(info[4][0]), int(info[4][1])) for info in infos])
 
 
 _STATUS = re.compile(rb"HTTP/1\.[01] (\d{3})(?: [^\r\n]*)?\r\n")
@@ -140,7 +133,7 @@ class Dialer:
     def __init__(self, proxy: Proxy | None = None) -> None:
         self._proxy = proxy
         self._look_up_lock = asyncio.Lock()
-        self._cache: dict[tuple[str, int], tuple[float, list[Address]]] = {}
+        self._cache: dict[tuple[str, int], tuple[float, list[AddrInfoType]]] = {}
         """The addresses of each name, and until when they count, by the loop's clock."""
 
     async def dial(self, target: Target, make: Callable[[], AnyProtocol]) -> tuple[asyncio.Transport, AnyProtocol]:
@@ -163,18 +156,14 @@ class Dialer:
 
     async def _connect(self, host: str, port: int) -> socket.socket:
         addresses = await self.addresses(host, port)
-        infos = [(family, socket.SOCK_STREAM, proto, "", (host, port)) for family, proto, host, port in addresses]
         try:  # each address gets a quarter of a second before the next one is tried in parallel (RFC 8305)
-            return await aiohappyeyeballs.start_connection(infos, happy_eyeballs_delay=0.25)
+            return await start_connection(addresses, happy_eyeballs_delay=0.25)
         except BaseException:  # the host may have moved
             self._cache.pop((host, port), None)
             raise
 
-    async def addresses(self, host: str, port: int) -> list[Address]:
+    async def addresses(self, host: str, port: int) -> list[AddrInfoType]:
         """Returns the addresses of a host. Calls that need the same name share one look-up. Raises OSError."""
-        with suppress(ValueError):
-            family = socket.AF_INET6 if ipaddress.ip_address(host).version == 6 else socket.AF_INET
-            return [(family, socket.IPPROTO_TCP, host, port)]
         async with self._look_up_lock:
             now = asyncio.get_running_loop().time()
             until, addresses = self._cache.get((host, port), (0.0, []))

@@ -9,14 +9,17 @@ from typing import Any
 
 import pytest
 import trustme
+from aiohappyeyeballs import AddrInfoType
 
 from gateway.domain.urls import Proxy
 from gateway.upstream.http import dial
-from gateway.upstream.http.dial import Address, Dialer, Target, look_up
+from gateway.upstream.http.dial import Dialer, Target, look_up
 from tests.fakes.wire import Socket
 from tests.upstream.http.makers import OPEN, Talk, certified, hang, listening, proxying
 
-FOUR: Address = (socket.AF_INET, socket.IPPROTO_TCP, "127.0.0.1", 0)
+
+def _at(address: str, family: int = socket.AF_INET) -> AddrInfoType:
+    return family, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (address, 0)
 
 
 @pytest.fixture(scope="module")
@@ -104,20 +107,20 @@ async def test_a_handshake_that_hangs_can_be_left(trusting: ssl.SSLContext) -> N
 
 
 @pytest.fixture
-def looked_up(monkeypatch: pytest.MonkeyPatch) -> list[list[Address]]:
+def looked_up(monkeypatch: pytest.MonkeyPatch) -> list[list[AddrInfoType]]:
     """What look-ups find, one after the other; the last one stays."""
-    answers: list[list[Address]] = []
+    answers: list[list[AddrInfoType]] = []
 
-    async def look_up(host: str, port: int) -> list[Address]:
+    async def look_up(host: str, port: int) -> list[AddrInfoType]:
         found = answers.pop(0) if len(answers) > 1 else answers[0]
-        return [(family, proto, address, port) for family, proto, address, _ in found]
+        return [(info[0], info[1], info[2], info[3], (info[4][0], port)) for info in found]
 
     monkeypatch.setattr(dial, "look_up", look_up)
     return answers
 
 
-async def test_an_address_that_refuses_gives_way_to_the_next(looked_up: list[list[Address]]) -> None:
-    looked_up.append([(socket.AF_INET6, socket.IPPROTO_TCP, "::1", 0), FOUR])
+async def test_an_address_that_refuses_gives_way_to_the_next(looked_up: list[list[AddrInfoType]]) -> None:
+    looked_up.append([_at("::1", socket.AF_INET6), _at("127.0.0.1")])
     async with listening(hang) as port:
         await _dial(port, host="both.test")
 
@@ -127,8 +130,8 @@ async def test_the_system_finds_localhost() -> None:
         await _dial(port, host="localhost")
 
 
-async def test_addresses_are_remembered_until_they_fail(looked_up: list[list[Address]]) -> None:
-    old, new = [(socket.AF_INET, socket.IPPROTO_TCP, "127.0.0.2", 0)], [FOUR]
+async def test_addresses_are_remembered_until_they_fail(looked_up: list[list[AddrInfoType]]) -> None:
+    old, new = [_at("127.0.0.2")], [_at("127.0.0.1")]
     looked_up += [new, old, new]
     async with listening(hang) as port:
         dialer = Dialer()
@@ -145,7 +148,7 @@ async def test_addresses_are_remembered_until_they_fail(looked_up: list[list[Add
 
 async def test_a_name_is_found() -> None:
     found = await look_up("localhost", 80)
-    assert ("127.0.0.1", 80) in [(host, port) for _, _, host, port in found]
+    assert ("127.0.0.1", 80) in [place for *_, place in found]
 
 
 @pytest.mark.parametrize("name", ["no-such-host.invalid", "bad..name", "x" * 300])
