@@ -153,7 +153,7 @@ class NativeTap(AnswerState):
 
 
 class NativeStream(FramedStream):
-    """A streamed answer that passes unchanged. Implements ``adapter.AnswerStream``."""
+    """A streamed answer that passes unchanged."""
 
     def __init__(self, channel: Channel, reader: NativeTap) -> None:
         super().__init__(channel)

@@ -170,7 +170,7 @@ class WholeRenderer(Renderer):
 
 
 class RenderedStream(EventStream):
-    """A streamed answer of any dialect in the form of an API. Implements ``adapter.AnswerStream``."""
+    """A streamed answer of any dialect in the form of an API."""
 
     def __init__(self, reader: AnswerReader, order: Order, channel: Channel, renderer: Renderer) -> None:
         state = AnswerState(

@@ -82,7 +82,10 @@ def effort_rule(text: str) -> str:
 
 def fit_effort(fields: Fields, rules: Collection[str]) -> list[str]:
     """Replace an effort that the server does not take. Returns the name of what was replaced or left out."""
-    replaced = _switch_off(fields) if NO_EFFORT in rules and {"messages", "tools"} <= fields.keys() else []
+    replaced = []
+    if NO_EFFORT in rules and {"messages", "tools"} <= fields.keys():
+        replaced = [EFFORT] if fields.get(EFFORT, _NONE) != _NONE else []
+        fields[EFFORT] = _NONE
     levels = [rule.removeprefix(EFFORTS).split(",") for rule in rules if rule.startswith(EFFORTS)]
     for name in _NAMES if levels else ():
         holder, _, member = name.rpartition(".")
@@ -98,12 +101,6 @@ def fit_effort(fields: Fields, rules: Collection[str]) -> list[str]:
             fields[holder] = rawjson.raw(members)
         replaced.append(name)
     return replaced
-
-
-def _switch_off(fields: Fields) -> list[str]:
-    sent = fields.get(EFFORT, _NONE)
-    fields[EFFORT] = _NONE
-    return [] if sent == _NONE else [EFFORT]
 
 
 def nearest_level(sent: str, accepted: Collection[str]) -> str:

@@ -4,7 +4,7 @@ A whole JSON answer may come although a stream was requested. The first byte sho
 A long JSON string is split into several, so that no event is very long.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator
 from io import SEEK_END, BytesIO
 
@@ -14,7 +14,7 @@ from gateway.domain.channel import Channel
 from gateway.domain.failure import Failure
 from gateway.domain.json_text import as_utf8, uncut_length
 from gateway.domain.sse import BLANK, BOM, Framer, stream_in, with_line_feeds
-from gateway.upstream.answer_state import AnswerState
+from gateway.upstream.adapter import AnswerStream
 from gateway.upstream.failures import bad_response
 
 BODY_LIMIT = 64 * 1024 * 1024
@@ -40,10 +40,8 @@ def on_one_line(body: bytes) -> bytes:
         return body
 
 
-class FramedStream(ABC):
-    """One streamed answer: the part of ``adapter.AnswerStream`` that does not depend on the meaning of its events."""
-
-    state: AnswerState
+class FramedStream(AnswerStream):
+    """One streamed answer: the part that does not depend on the meaning of its events."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel

@@ -37,7 +37,7 @@ from gateway.upstream.usage_report import UsageReports
 
 
 class NativeChatStream(RenderedStream):
-    """One streamed answer. Implements ``adapter.AnswerStream``."""
+    """One streamed answer."""
 
     feed = FramedStream.feed  # the editor keeps nothing for the end
 

@@ -232,10 +232,10 @@ def tools_of(conversation: Conversation) -> dict[str, Any]:
     return fields
 
 
-_KEYWORDS_WITHOUT_ARGUMENTS = frozenset(
-    {"type", "title", "description", "required", "additionalProperties", "$schema", "$id"}
-)
-"""Keywords that a schema without arguments may have, in addition to empty ``properties``."""
+_KEYWORDS_WITHOUT_ARGUMENTS = frozenset({"type", "title", "description", "required", "$schema", "$id"})
+"""Keywords that a schema without arguments may have."""
+_NO_ARGUMENTS = frozenset({b"{}", b"[]", b"true", b"false"})
+"""Values of other keywords, such as ``properties``, that name no argument."""
 
 
 def _declaration(offer: ToolOffer) -> dict[str, Any]:
@@ -254,8 +254,5 @@ def _declaration(offer: ToolOffer) -> dict[str, Any]:
 
 
 def _has_arguments(schema: Fields) -> bool:
-    if bytes(schema.get("properties", b"{}")) != b"{}":
-        return True
-    if bytes(schema.get("additionalProperties", b"")).startswith(b"{"):
-        return True
-    return not _KEYWORDS_WITHOUT_ARGUMENTS.issuperset(name for name in schema if name != "properties")
+    others = (bytes(raw) for name, raw in schema.items() if name not in _KEYWORDS_WITHOUT_ARGUMENTS)
+    return not _NO_ARGUMENTS.issuperset(others)
