@@ -7,7 +7,6 @@ import pytest
 
 from gateway.domain.channel import Dialect, ServedModel
 from gateway.domain.errors import BadRequest
-from gateway.domain.failure import AttemptFailed
 from gateway.domain.units import CallId, Millis
 from gateway.inbound.api import HttpRequest, InboundApi
 from gateway.inbound.chat.api import CHAT
@@ -182,7 +181,7 @@ def outcome(api: InboundApi, fields: Doc, dialect: Dialect, shows: str) -> str:
         order = api.plan(order, made, new_adapter(dialect), lacks_api=True).order
         served = ServedModel(name="m", upstream=MODELS[dialect])
         prepared = new_adapter(dialect).prepare(order, made, served, NOTHING)
-    except (BadRequest, AttemptFailed):
+    except BadRequest:
         return "400"
     body, left_out = prepared.body.decode(), (*order.removed, *prepared.dropped)
     if any(sign in body for sign in shows.split("|")):
@@ -222,9 +221,9 @@ def test_what_is_refused_is_named_in_the_clients_words(api: InboundApi, body: Do
     request = HttpRequest(body=dumps({"model": "m", **body}), target="/", headers={})
     order = api.order(api.parse(request), CallId("req_0123456789abcdef01234567"), Millis(0))
     plan = api.plan(order, made, new_adapter(made.dialect), lacks_api=True)
-    with pytest.raises(AttemptFailed) as caught:
+    with pytest.raises(BadRequest) as caught:
         plan.adapter.prepare(plan.order, made, ServedModel(name="m"), NOTHING)
-    assert caught.value.failure.param == param
+    assert caught.value.param == param
 
 
 @pytest.mark.parametrize("dialect", [Dialect.ANTHROPIC, Dialect.GEMINI, Dialect.OPENAI])
