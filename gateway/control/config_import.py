@@ -36,7 +36,7 @@ from gateway.domain.errors import BadRequest, Conflict
 from gateway.domain.group import Group
 from gateway.domain.human_values import count_text, first_of
 from gateway.domain.key_owners import digest, hint
-from gateway.domain.registry import NOUNS, Change, Entity, Registry, with_changes
+from gateway.domain.registry import KINDS, NOUNS, Change, Entity, Registry, with_changes
 from gateway.domain.text import plain, word
 from gateway.domain.token import Token
 from gateway.domain.units import ChannelId, Millis, TokenId
@@ -186,13 +186,10 @@ class ImportPlan:
 
     def _add_change(self, section: Section, old: msgspec.Struct | None, new: msgspec.Struct | None) -> None:
         """Plan the change from ``old`` to ``new``, unless they are equal. None means that the entity does not exist."""
-        if new == old:
-            return
-        entity: Any = old if new is None else new
-        key = ""
-        if section.title:
-            key = str(entity.id if isinstance(entity, Token | Channel) else getattr(entity, section.title))
-        self.changes.append(Change(section.name, key, cast("Entity | None", new)))
+        if new != old:
+            key_field = KINDS[section.name][1]
+            key = str(getattr(old if new is None else new, key_field)) if key_field else ""
+            self.changes.append(Change(section.name, key, cast("Entity | None", new)))
 
 
 def _by_channel(notes: ChannelNotes) -> Iterator[str]:
