@@ -28,14 +28,9 @@ def moment(ms: int | None) -> str:
     return local_time(ms) if ms is not None else ""
 
 
-def span(ms: int | None) -> str:
+def span(ms: float | None) -> str:
     """Returns a length of time; empty for None."""
-    return brief_span(ms) if ms is not None else ""
-
-
-def mean(ms: float | None) -> str:
-    """Returns an average length of time; empty for None."""
-    return span(None if ms is None else round(ms))
+    return brief_span(round(ms)) if ms is not None else ""
 
 
 def files_note(view: Status) -> str:

@@ -18,7 +18,7 @@ from gateway.commands import formatting, stdin
 from gateway.commands.base import Command
 from gateway.commands.completion import CHANNELS, MODELS
 from gateway.commands.editing import change_together, field_options, patch_of
-from gateway.commands.options import TEXT, json_option, now, with_options
+from gateway.commands.options import TEXT, json_option, now
 from gateway.commands.output import notify, out_change, out_json
 from gateway.commands.session import run
 from gateway.domain.errors import BadRequest, NotFound
@@ -31,26 +31,6 @@ from gateway.domain.price_kinds import PRICE, parse_moment, rule_text
 from gateway.domain.price_view import PriceView, draft_of
 from gateway.domain.text import plain, word
 from gateway.domain.usage import UNITS
-
-rule_options = with_options(
-    click.option("--channel", shell_complete=CHANNELS, help="Only for calls that this channel answers."),
-    click.option(
-        "--during",
-        multiple=True,
-        metavar="HOURS",
-        help="Only for calls that begin in these hours: 'mon-fri 01:00-04:00 UTC'. May be repeated. "
-        "The price at other times stays.",
-    ),
-    click.option(
-        "--since", metavar="DATE", help="Only from this day on (UTC): 2026-12-01. The price until then stays."
-    ),
-    click.option(
-        "--variant",
-        type=click.Choice(VARIANTS),
-        help="Only for calls that the upstream reports as processed in this way. The usual price stays.",
-    ),
-)
-"""Adds the options that say where and when a price applies."""
 
 
 @click.command(
@@ -68,7 +48,20 @@ rule_options = with_options(
 )
 @click.argument("models", metavar="MODEL...", nargs=-1, shell_complete=MODELS)
 @field_options(PRICE)
-@rule_options
+@click.option("--channel", shell_complete=CHANNELS, help="Only for calls that this channel answers.")
+@click.option(
+    "--during",
+    multiple=True,
+    metavar="HOURS",
+    help="Only for calls that begin in these hours: 'mon-fri 01:00-04:00 UTC'. May be repeated. "
+    "The price at other times stays.",
+)
+@click.option("--since", metavar="DATE", help="Only from this day on (UTC): 2026-12-01. The price until then stays.")
+@click.option(
+    "--variant",
+    type=click.Choice(VARIANTS),
+    help="Only for calls that the upstream reports as processed in this way. The usual price stays.",
+)
 @click.option("--free", is_flag=True, help="Free of charge.")
 @click.option(
     "--like",
