@@ -21,10 +21,12 @@ from gateway.upstream.adapter import Adapter, DialectAdapter
 from gateway.upstream.gemini.embeddings import GeminiEmbeddings
 from gateway.upstream.openai.dialect import OpenAIDialect
 from gateway.upstream.openai.embeddings import OpenAIEmbeddings, has_contents
-from gateway.upstream.overrides import with_parameters
+from gateway.upstream.overrides import ParameterNames, with_parameters
 
 REPEATED = ("title", "task_type", "taskType")
 """Fields that a translated request repeats for each of its texts."""
+_PARAMETER_NAMES: ParameterNames = dict.fromkeys(STANDARD_FIELDS - {"model", "user"})
+"""The parameters of chats, which have no counterpart here."""
 _CHECKED = frozenset({"model", "input", "dimensions", "encoding_format", *REPEATED})
 
 
@@ -87,15 +89,8 @@ class Embeddings(ChatCompletions):
         return ""
 
     def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacks_api: bool) -> AttemptPlan:
-        """Returns the plan. The owner's parameters for chats and the owner's system prompt do not apply."""
-        if (overrides := channel.overrides) is not None:
-            chat_names = STANDARD_FIELDS - {"model", "user"}
-            own = msgspec.structs.replace(
-                overrides,
-                set={name: value for name, value in overrides.set.items() if name not in chat_names},
-                default={name: value for name, value in overrides.default.items() if name not in chat_names},
-            )
-            order = with_parameters(order, own)
+        """Returns the plan. The owner's system prompt does not apply."""
+        order = with_parameters(order, channel.overrides, _PARAMETER_NAMES)
         return AttemptPlan(_ADAPTERS[channel.dialect], order, native=isinstance(chat, OpenAIDialect))
 
 
