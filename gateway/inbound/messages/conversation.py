@@ -126,17 +126,18 @@ def translate_messages(order: Order) -> Order:
         config = rawjson.maybe_fields(request.get("output_config")) | {"effort": rawjson.raw(reader.effort)}
         request = {**request, "output_config": rawjson.raw(config)}
     parameters, param_names, dropped = _translate_parameters(request)
-    tools = read_tools({**request, "tools": changed_tools(request.get("tools", NULL), reader.tool_changes)})
+    all_tools = changed_tools(request.get("tools", NULL), reader.tool_changes)
+    tools, choice, lost_tools = read_tools({**request, "tools": all_tools})
     unread = [name for name, raw in request.items() if name not in _READ_FIELDS and not is_nothing(raw)]
     conversation = Conversation(
         turns=reader.transcript.turns,
-        tools=tools.offers,
-        choice=tools.choice,
+        tools=tools,
+        choice=choice,
         param_names=param_names,
-        extras=(*tools.dropped, *dropped, *reader.lost, *unread),
+        extras=(*lost_tools, *dropped, *reader.lost, *unread),
     )
     fields = {"model": request["model"], **parameters}
-    if tools.forbids_parallel:
+    if tools and rawjson.at(request.get("tool_choice"), "disable_parallel_tool_use"):
         fields["parallel_tool_calls"] = msgspec.Raw(b"false")
     if order.stream:
         fields["stream"] = request["stream"]

@@ -87,7 +87,6 @@ _READ_FIELDS = frozenset({*_Tool.__struct_fields__, "defer_loading", "eager_inpu
 class _Choice(msgspec.Struct, gc=False):
     type: str = "auto"
     name: str = ""
-    disable_parallel_tool_use: bool | None = None
 
 
 class _ToolChange(msgspec.Struct, gc=False):
@@ -100,18 +99,10 @@ class _ToolChange(msgspec.Struct, gc=False):
 _MODES = {"auto": "auto", "none": "none", "any": "required", "tool": "named"}
 
 
-class ReadTools(msgspec.Struct, frozen=True):
-    """What a request says about tools."""
-
-    offers: tuple[ToolOffer, ...] = ()
-    choice: ToolChoice = ToolChoice()
-    forbids_parallel: bool = False
-    dropped: tuple[str, ...] = ()
-    """The paths of what is left out: tools that the vendor runs, and fields of others."""
-
-
-def read_tools(fields: Fields) -> ReadTools:
-    """Returns the tools and the choice among them. Raises BadRequest for a tool that cannot be left out."""
+def read_tools(fields: Fields) -> tuple[tuple[ToolOffer, ...], ToolChoice, list[str]]:
+    """Returns the tools, the choice among them, and the paths of what is left out: tools that the vendor runs, and
+    fields of others. Raises BadRequest for a tool that cannot be left out.
+    """
     tools = read_optional(list[_Tool], fields.get("tools", NULL), "tools") or []
     choice = read_optional(_Choice, fields.get("tool_choice", NULL), "tool_choice")
     found = [_offer(tool, f"tools.{position}") for position, tool in enumerate(tools)]
@@ -125,18 +116,14 @@ def read_tools(fields: Fields) -> ReadTools:
         )
     raw_tools = rawjson.objects(fields["tools"]) if tools else []
     offered = [raw for raw, offer in zip(raw_tools, found, strict=True) if offer is not None]
-    server_names = (f"tools.{tool.name or tool.type}" for tool in server_tools)
-    dropped = (*server_names, *unread_members(offered, "tools[].", _READ_FIELDS))
+    dropped = [f"tools.{tool.name or tool.type}" for tool in server_tools]
+    dropped += unread_members(offered, "tools[].", _READ_FIELDS)
     if not offers or choice is None:
-        return ReadTools(offers, dropped=dropped)
+        return offers, ToolChoice(), dropped
     if choice.type not in _MODES:
         raise BadRequest("tool_choice.type must be auto, any, tool or none", param="tool_choice.type")
-    return ReadTools(
-        offers,
-        ToolChoice(mode=_MODES[choice.type], name=choice.name if choice.type == "tool" else ""),
-        forbids_parallel=bool(choice.disable_parallel_tool_use),
-        dropped=dropped,
-    )
+    name = choice.name if choice.type == "tool" else ""
+    return offers, ToolChoice(mode=_MODES[choice.type], name=name), dropped
 
 
 def changed_tools(tools: msgspec.Raw, changes: list[tuple[str, msgspec.Raw]]) -> msgspec.Raw:
