@@ -4,8 +4,7 @@ It keeps the items and the response of the last event, so that it can end a stre
 upstreams, such as relays of ChatGPT's plans, leave these out of the last event, where many clients read them.
 """
 
-from collections.abc import Iterable, Mapping
-from itertools import islice
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -106,7 +105,7 @@ class ResponsesReader(NativeTap):
         elif kind == "response.output_item.done" and "item" in holders:
             self.began = True
             if missing := self._missing.end_item(fields, holders["item"]):
-                return self._write_missing(missing) + write_event(kind.encode(), data)
+                return self._write_events(self._count_each(missing)) + write_event(kind.encode(), data)
         elif kind in ERROR_EVENTS:  # as the first event, it comes instead of an answer
             failure = reported_failure(self._channel, data)
             self.failure, self.reported_error = (None, failure) if self.began else (failure, None)
@@ -190,7 +189,7 @@ class ResponsesReader(NativeTap):
                 return None
             output = response.get("output", EMPTY_LIST)
             self._next_number -= 1  # this event waits, and may be replaced
-            missing = self._write_missing(self._missing.events_of_items(output))
+            missing = self._write_events(self._count_each(self._missing.events_of_items(output)))
             self.add(StopWord(stop_word(response, ENDS[kind], has_call=self._has_call)))
             self.done = True
         requested = self._as_requested(response)
@@ -239,14 +238,13 @@ class ResponsesReader(NativeTap):
         if is_whole:
             self.tally.add(_texts_in(item))
 
-    def _write_missing(self, events: Iterable[TypedEvent]) -> bytes:
-        """Returns events that the upstream left out as they are sent. Their content is counted."""
-        missing = [*islice(events, _MAX_EVENTS + 1)]
-        for name, fields in missing:
+    def _count_each(self, events: Iterable[TypedEvent]) -> Iterator[TypedEvent]:
+        """Yields events that the upstream left out. Their content is counted."""
+        for name, fields in events:
             if name == "output_item.added":
                 self._count_item(fields["item"])
             self.tally.add(rawjson.text_at(fields.get("delta")))
-        return self._write_events(missing)
+            yield name, fields
 
     def _write_events(self, events: Iterable[TypedEvent]) -> bytes:
         """Returns events as they are sent. Raises TooManyElements for more than items of real answers have."""
