@@ -62,25 +62,17 @@ _DELTAS = {
 
 def usage_object(usage: Usage) -> dict[str, Any]:
     """Returns the usage in the vendor's words: cached tokens are not among the input tokens."""
+    long = usage.cache_write_long
+    thinking = {"output_tokens_details": {"thinking_tokens": usage.reasoning}} if usage.reasoning else {}
     return {
         "input_tokens": max(0, usage.input - usage.cached - usage.cache_write),
         "cache_creation_input_tokens": usage.cache_write,
+        "cache_creation": {"ephemeral_5m_input_tokens": usage.cache_write - long, "ephemeral_1h_input_tokens": long},
         "cache_read_input_tokens": usage.cached,
         "output_tokens": usage.output,
+        **thinking,
+        "service_tier": "standard",
     }
-
-
-def _opening_usage(usage: Usage) -> dict[str, Any]:
-    """Returns the usage with the fields that only ``message_start`` and whole messages have."""
-    long = usage.cache_write_long
-    split = {"ephemeral_5m_input_tokens": usage.cache_write - long, "ephemeral_1h_input_tokens": long}
-    return {**usage_object(usage), "cache_creation": split, "service_tier": "standard"}
-
-
-def _final_usage(usage: Usage) -> dict[str, Any]:
-    """Returns the usage with the fields that only ``message_delta`` and whole messages have."""
-    thinking = {"output_tokens_details": {"thinking_tokens": usage.reasoning}} if usage.reasoning else {}
-    return {**usage_object(usage), **thinking}
 
 
 def _message(order: Order, content: list[Any], usage: dict[str, Any], reason: str | None, stop: str | None) -> Any:
@@ -143,7 +135,7 @@ class MessagesRenderer(Renderer):
             return self._delta("text", event.piece)
         if isinstance(event, AnswerBegan):
             usage = event.usage or Usage(input=max(1, self._order.input_hint))
-            report = _opening_usage(msgspec.structs.replace(usage, output=0))
+            report = usage_object(msgspec.structs.replace(usage, output=0, reasoning=0))
             start = {"type": "message_start", "message": _message(self._order, [], report, None, None)}
             return write_event(b"message_start", rawjson.encode(start)) + _PING
         return b"" if self._order.form.muted else self._render(event)
@@ -180,7 +172,7 @@ class MessagesRenderer(Renderer):
         empty_block = b"" if has_blocks else self._begin_unless_open("text") + self._end()
         reason, sequence = self._ending
         delta = {"stop_reason": reason, "stop_sequence": sequence}
-        totals = {"type": "message_delta", "delta": delta, "usage": _final_usage(usage)}
+        totals = {"type": "message_delta", "delta": delta, "usage": usage_object(usage)}
         return empty_block + write_event(b"message_delta", rawjson.encode(totals)) + _STOP
 
     def _begin_unless_open(self, kind: str) -> bytes:
@@ -217,7 +209,7 @@ class WholeMessageRenderer(WholeRenderer):
     """Writes a whole message. Consecutive content of one kind is one block."""
 
     def tail(self, usage: Usage) -> bytes:
-        report = {**_opening_usage(usage), **_final_usage(usage)}
+        report = usage_object(usage)
         if self._order.form.muted:
             return rawjson.encode(_message(self._order, [], report, *_MUTED_ENDING))
         has_refusal = any(block.kind is BlockKind.REFUSAL for block in self.blocks)
