@@ -25,7 +25,7 @@ from gateway.domain.conversation import (
 from gateway.domain.errors import BadRequest, unsupported_param
 from gateway.domain.json_text import read_optional, read_typed
 from gateway.domain.order import Order
-from gateway.domain.rawjson import NULL, Fields, is_nothing
+from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.text import plain
 from gateway.domain.transcript import Transcript
 from gateway.inbound.chat.contents import call_arguments, read_content, read_result, result_parts
@@ -233,14 +233,12 @@ def _move_effort(fields: Fields) -> dict[str, str]:
     return {EFFORT: "reasoning"}
 
 
-def _unread_names(messages: msgspec.Raw) -> tuple[str, ...]:
-    unread: dict[str, None] = {}
-    for message in rawjson.objects(messages):
-        for name, raw in message.items():
-            is_read = name in _MESSAGE_FIELDS and (name != "name" or rawjson.text(message["role"]) in _RESULT_ROLES)
-            if not (is_read or is_nothing(raw)):
-                unread[f"messages[].{name}"] = None
-    return tuple(unread)
+def _unread_names(raw_messages: msgspec.Raw) -> list[str]:
+    messages = rawjson.objects(raw_messages)
+    for message in messages:
+        if rawjson.text(message["role"]) in _RESULT_ROLES:
+            message.pop("name", None)
+    return unread_members(messages, "messages[].", _MESSAGE_FIELDS - {"name"})
 
 
 def _unread_in_tools(tools: msgspec.Raw) -> list[str]:
