@@ -51,12 +51,12 @@ def _verdict_rows(answer: Why) -> Iterator[ReceiptRow]:
         )
         yield from [("", [(answer.message, "dim")])] if answer.message else ()
         return
-    first = Obstacle(status=answer.status, code=answer.code, message=answer.message, fix=answer.fix)
+    first, *others = answer.obstacles
     yield from _obstacle_rows("verdict", first)
     if answer.retry_after_s is not None:
         yield "", [(f"retry in {pause_text(answer.retry_after_s)}", "warn")]
-    if answer.then is not None:
-        yield from _obstacle_rows("after that", answer.then)
+    for other in others:
+        yield from _obstacle_rows("after that", other)
 
 
 def _obstacle_rows(label: str, obstacle: Obstacle) -> Iterator[ReceiptRow]:

@@ -37,14 +37,6 @@ from gateway.domain.units import MILLION, Nanos
 from gateway.domain.views import Step, TokenView
 
 
-class CheckFailed(Exception):
-    """A check failed: what is wrong, what to do, and the code and status of a call that is rejected for it."""
-
-    def __init__(self, text: str, fix: str, *, code: str, status: int) -> None:
-        super().__init__(text)
-        self.step = Step(name="", result="fail", text=text.removesuffix(f"; {fix}"), fix=fix, code=code, status=status)
-
-
 class Case:
     """The call to examine. Each check fills in what later checks need; the first failure skips those.
 
@@ -72,7 +64,7 @@ class Case:
 
 
 Check = Callable[[Case], Awaitable[str | Step]]
-"""Returns the text of a check that succeeds, or a Step. Raises CheckFailed or GatewayError."""
+"""Returns the text of a check that succeeds, or a Step. Raises GatewayError."""
 
 
 async def examine(case: Case, *, one_call: bool = False) -> AsyncIterator[Step]:
@@ -102,12 +94,8 @@ async def _run_check(name: str, check: Check, case: Case) -> Step:
     try:
         result = await check(case)
         step = result if isinstance(result, Step) else Step(name=name, result="ok", text=result)
-    except CheckFailed as failed:
-        step = failed.step
     except GatewayError as error:
-        fix = _fix(error, case)
-        text, status = error.message.removesuffix(f"; {fix}"), error.http_status
-        step = Step(name=name, result="fail", text=text, fix=fix, code=error.code, status=status)
+        step = _failure(error.message, _fix(error, case), error.code, error.http_status)
     return msgspec.structs.replace(step, name=name, text=step.text if step.result == "ok" else plain(step.text, 500))
 
 
@@ -122,22 +110,25 @@ def _fix(error: GatewayError, case: Case) -> str:
     return advice(error, **{noun: name for noun, name in names.items() if name}) or default
 
 
-async def check_gateway(case: Case) -> str:
+async def check_gateway(case: Case) -> str | Step:
     """Check that the gateway answers at the address for clients."""
     status = require_serving(await case.client.status())
     if not status.address:
-        raise CheckFailed("no server is running", START_ADVICE, code=NO_SERVER, status=503)
+        return _failure("no server is running", START_ADVICE, NO_SERVER, 503)
     case.public = public_api(status.address, app="tollkeeper-doctor")
     await case.public.send("GET", "/health")
     return f"{status.address} answers ({status.state}, version {version_text(status)})"
 
 
-async def check_token(case: Case) -> str:
+async def check_token(case: Case) -> str | Step:
     """Check that the key is accepted, and find out which models it sees."""
     if case.key:
         case.token = next((t for t in await case.client.tokens() if t.hint == hint(case.key)), None)
     else:
-        case.token = await _choose_token(case)
+        chosen = await _choose_token(case)
+        if isinstance(chosen, Step):
+            return chosen
+        case.token = chosen
         case.key = (await case.client.token_pass(case.token.id))["key"]
     case.public = msgspec.structs.replace(case.public, key=case.key)
     case.sees = await case.public.models()
@@ -145,21 +136,21 @@ async def check_token(case: Case) -> str:
     return f"{subject} is accepted; it sees {count_text(len(case.sees), 'model')}"
 
 
-async def check_model(case: Case) -> str:
+async def check_model(case: Case) -> str | Step:
     """Check that the token sees the model."""
     if not case.model:
         offered = [model.name for model in await case.client.models() if model.channels]
         names, embeds = case.sees or offered, case.api == EMBEDDINGS
         suitable = [name for name in names if is_embedding_model(name) == embeds]
         if embeds and names and not suitable:
-            raise _missing_model("no model looks like an embedding model", "name the model to test: --model NAME")
+            return _missing_model("no model looks like an embedding model", "name the model to test: --model NAME")
         case.model = next(iter(suitable or names), "")
     if not case.model:
         fix = "add a channel: 'tollkeeper channel add NAME --base-url URL --key -'"
-        raise _missing_model("no channel offers a model", fix)
+        return _missing_model("no channel offers a model", fix)
     case.why = await _why(case, case.api or CHAT_API)
     if not case.why.visible:
-        raise _missing_model(case.why.rule, case.why.fix)
+        return _missing_model(case.why.rule, case.why.fix)
     if not case.api:
         case.api = api_for(case.model, *(route.upstream_model for route in case.why.routes if route.place))
         case.why = case.why if case.api == CHAT_API else await _why(case, case.api)
@@ -173,19 +164,19 @@ async def _why(case: Case, api: str) -> Why:
     return await case.client.why(token, case.model, stream=can_stream, api=api if api != CHAT_API else None, **size)
 
 
-def _missing_model(text: str, fix: str) -> CheckFailed:
-    return CheckFailed(text, fix, code="model_not_found", status=404)
+def _missing_model(text: str, fix: str) -> Step:
+    return _failure(text, fix, "model_not_found", 404)
 
 
-async def _choose_token(case: Case) -> TokenView:
-    """Returns the named token, else the active one used last. Raises CheckFailed if neither exists."""
+async def _choose_token(case: Case) -> TokenView | Step:
+    """Returns the named token, else the active one used last; a failure if there is no active one."""
     if case.token_ref:
         return await case.client.token(case.token_ref)
     tokens = await case.client.tokens()
     usable = [token for token in tokens if token.state == "active" and not token.temporary]
     if not usable:
         reason = "all tokens are disabled or expired" if tokens else "no tokens yet"
-        raise CheckFailed(reason, "'tollkeeper token add NAME' creates one", code="not_found", status=404)
+        return _failure(reason, "'tollkeeper token add NAME' creates one", "not_found", 404)
     return last_used_token(usable)
 
 
@@ -194,10 +185,10 @@ _LIMIT_NOUNS = {"concurrent": "calls at once", "streams": "streams at once"}
 
 async def check_quota(case: Case) -> str | Step:
     """Check that the account, the group and the token can pay for the call."""
-    for obstacle in _obstacles(case.why):
+    for obstacle in case.why.obstacles:
         is_quota = issubclass(error_class(obstacle.status, obstacle.code), QuotaExceeded)
         if is_quota or obstacle.code == "model_price_missing":
-            raise _obstacle_error(obstacle)
+            return _obstacle_failure(obstacle)
     if (price := case.why.price) is None:
         text = f"'{plain(case.model)}' has no price: calls are counted but not charged, and no dollar budget stops them"
         fix = f"'tollkeeper price set {word(case.model)} --like OTHER', or give it amounts of its own"
@@ -222,11 +213,11 @@ def _cost_text(why: Why, price: PriceView) -> str:
     return ", ".join(texts)
 
 
-async def check_limits(case: Case) -> str:
+async def check_limits(case: Case) -> str | Step:
     """Check that no limit of the token or its group is reached."""
-    for obstacle in _obstacles(case.why):
+    for obstacle in case.why.obstacles:
         if issubclass(error_class(obstacle.status, obstacle.code), RateLimited):
-            raise _obstacle_error(obstacle)
+            return _obstacle_failure(obstacle)
     remaining = [
         f"{party.kind} '{plain(party.name)}' has {', '.join(map(_remaining_text, party.limits))}"
         for party in case.why.parties
@@ -235,10 +226,10 @@ async def check_limits(case: Case) -> str:
     return "; ".join(remaining) or "no limits are set"
 
 
-async def check_channels(case: Case) -> str:
+async def check_channels(case: Case) -> str | Step:
     """Check that a channel can take the call."""
     if not case.why.works:
-        raise _obstacle_error(_obstacles(case.why)[0])
+        return _obstacle_failure(case.why.obstacles[0])
     routes = [route for route in case.why.routes if route.place]
     ready = list(dict.fromkeys(route.channel for route in routes if not route.passed))
     if not ready:
@@ -269,14 +260,13 @@ async def check_calls(case: Case) -> str:
     return f"{both}, by channel '{streamed.channel}', for {cost} together"
 
 
-def _obstacles(why: Why) -> list[Obstacle]:
-    """Returns the errors that reject the call: the first one, and the one that would follow if it were fixed."""
-    first = Obstacle(status=why.status, code=why.code, message=why.message, fix=why.fix)
-    return ([] if why.works else [first]) + ([why.then] if why.then is not None else [])
+def _obstacle_failure(obstacle: Obstacle) -> Step:
+    return _failure(obstacle.message, obstacle.fix, obstacle.code, obstacle.status)
 
 
-def _obstacle_error(obstacle: Obstacle) -> CheckFailed:
-    return CheckFailed(obstacle.message, obstacle.fix, code=obstacle.code, status=obstacle.status)
+def _failure(text: str, fix: str, code: str, status: int) -> Step:
+    """Returns a failed check: what is wrong, what to do, and the code and status of a call that is rejected for it."""
+    return Step(name="", result="fail", text=text.removesuffix(f"; {fix}"), fix=fix, code=code, status=status)
 
 
 def _remaining_text(limit: LimitView) -> str:

@@ -132,6 +132,12 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     refuses_unpriced: bool
 
     @property
+    def obstacles(self) -> list[Obstacle]:
+        """Returns why the call is refused, and why it would still be refused after that is fixed."""
+        first = Obstacle(status=self.status, code=self.code, message=self.message, fix=self.fix)
+        return ([] if self.works else [first]) + ([] if self.then is None else [self.then])
+
+    @property
     def hold_text(self) -> str:
         """Returns what is held: ``1,000 input and 4,096 output tokens, as the request sets no limit``."""
         output = max(0, (self.hold_tokens or 0) - self.prompt_tokens)
