@@ -5,7 +5,6 @@ It opens a connection for each request, and talks only to our own server: no red
 
 import asyncio
 import errno
-import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 
@@ -163,23 +162,8 @@ def too_many_files(exc: OSError) -> Unavailable:
 async def _connect(address: Address) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     async with asyncio.timeout(5.0):
         if address.socket:
-            return await _connect_unix(address.socket)
+            return await asyncio.open_unix_connection(address.socket, limit=HEAD_LIMIT)
         return await asyncio.open_connection(address.host, address.port, limit=HEAD_LIMIT)
-
-
-async def _connect_unix(path: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Connect directly if that succeeds at once, as it usually does: the event loop's method would import TLS."""
-    connection = socket.socket(socket.AF_UNIX)
-    try:
-        connection.setblocking(False)
-        try:
-            connection.connect(path)
-        except BlockingIOError:
-            await asyncio.get_running_loop().sock_connect(connection, path)
-        return await asyncio.open_unix_connection(sock=connection, limit=HEAD_LIMIT)
-    except BaseException:
-        connection.close()
-        raise
 
 
 async def _read_head(reader: asyncio.StreamReader) -> tuple[int, dict[str, str]]:
@@ -198,27 +182,14 @@ async def _body(reader: asyncio.StreamReader, headers: Mapping[str, str]) -> Asy
     """Yields the body as it arrives. Raises ValueError, and EOFError if it is incomplete."""
     if headers.get("transfer-encoding", "").lower() == "chunked":
         while size := int((await reader.readuntil(b"\r\n")).partition(b";")[0], 16):
-            async for part in _exactly(reader, size):
-                yield part
-            await reader.readexactly(2)
+            yield (await reader.readexactly(size + 2))[:-2]
         while await reader.readuntil(b"\r\n") != b"\r\n":
             pass  # skip a trailer
     elif "content-length" in headers:
-        async for part in _exactly(reader, int(headers["content-length"])):
-            yield part
+        yield await reader.readexactly(int(headers["content-length"]))
     else:
         while part := await reader.read(HEAD_LIMIT):
             yield part
-
-
-async def _exactly(reader: asyncio.StreamReader, size: int) -> AsyncIterator[bytes]:
-    """Yields the next ``size`` bytes as they arrive. Raises EOFError."""
-    while size > 0:
-        part = await reader.read(min(size, HEAD_LIMIT))
-        if not part:
-            raise EOFError
-        size -= len(part)
-        yield part
 
 
 def _head_of(address: Address, message: ClientRequest) -> bytes:

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from gateway import runfile
-from gateway.client import http, launch
+from gateway.client import launch
 from gateway.client.control import ControlClient
 from gateway.client.launch import (
     Server,
@@ -221,7 +221,7 @@ async def test_a_full_table_of_files_of_our_own_says_nothing_of_a_server(
         raise OSError(number, os.strerror(number))
 
     runfile.write(config.runfile, Endpoint(instance="x", secret="s", socket=str(config.home / "s"), pid=4711))
-    monkeypatch.setattr(http, "_connect_unix", refuse)
+    monkeypatch.setattr(asyncio, "open_unix_connection", refuse)
     with pytest.raises(Unavailable, match="this process cannot open another file") as caught:
         await find(config)
     assert caught.value.code == "too_many_files"
