@@ -19,11 +19,6 @@ _MAGIC_BYTES = (
     (b"RIFF", "image/webp"),
     (b"BM", "image/bmp"),
 )
-_MP3_BEGINNINGS = ("SUQz", "//")
-"""The first characters of an MP3 file in base64: of an ID3 tag, or of a frame."""
-_PDF_BEGINNING = "JVBERi"
-"""``%PDF-`` in base64."""
-_AUDIO_FORMAT = re.compile(r"[a-z0-9]{2,8}")
 _WEB_SCHEMES = ("https://", "http://")
 PDF = "application/pdf"
 VIDEO, AUDIO = "video/*", "audio/*"
@@ -49,7 +44,7 @@ def audio_part(data: str, audio_format: str, param: str) -> MediaPart:
     An empty format is read from the data.
     """
     audio_format = audio_format or _audio_format_of(data)
-    if not _AUDIO_FORMAT.fullmatch(audio_format):
+    if not re.fullmatch(r"[a-z0-9]{2,8}", audio_format):
         raise BadRequest(f"{param}.format: must be a format such as wav or mp3", param=f"{param}.format")
     audio = MediaPart(type=f"audio/{audio_format}", param=param)
     if data.startswith(_WEB_SCHEMES):
@@ -66,14 +61,14 @@ def _audio_format_of(data: str) -> str:
         if kind == "audio":
             return name.removeprefix("x-")
         data = data[match.end() :]
-    return "mp3" if data.startswith(_MP3_BEGINNINGS) else "wav"
+    return "mp3" if data.startswith(("SUQz", "//")) else "wav"  # an ID3 tag or a frame, in base64
 
 
 def document_part(data: str, name: str, param: str, cache: msgspec.Raw = NULL) -> MediaPart:
     """Returns a document, from its data or its address. Raises BadRequest without either, as for an uploaded file."""
     document = MediaPart(name=name, param=param, cache=cache)
     found = _with_source(document, data, PDF)
-    if found is None and data and (name.lower().endswith(".pdf") or data.startswith(_PDF_BEGINNING)):
+    if found is None and data and (name.lower().endswith(".pdf") or data.startswith("JVBERi")):  # %PDF- in base64
         found = msgspec.structs.replace(document, type=PDF, data=data)
     if found is None:
         raise unsupported_param(param, "only documents sent as a base64 data: URL or an https: URL can be translated")

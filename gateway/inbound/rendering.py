@@ -44,8 +44,6 @@ from gateway.upstream.failures import bad_response, truncation
 from gateway.upstream.framing import PIECE, pieces
 from gateway.upstream.openai.template import Run
 
-_PLACED = (Medium, Citation)
-"""Events that not every API has a place for."""
 _MAX_PARTS = 20_000
 """More parts than any real whole answer has. Each takes some 15 µs to read."""
 _MAX_EVENT_PARTS = 4_000
@@ -292,7 +290,7 @@ class RenderedStream(EventStream):
         for event in events:
             if self._reader.watches:
                 self._reader.watch(event)
-            if isinstance(event, _PLACED) and not self.renderer.shows(event):
+            if isinstance(event, Medium | Citation) and not self.renderer.shows(event):
                 is_medium = isinstance(event, Medium)
                 self._lost_medium = self._lost_medium or is_medium
                 self.state.add_mark("medium_dropped" if is_medium else "citation_dropped")

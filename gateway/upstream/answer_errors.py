@@ -29,10 +29,7 @@ _COMMON = frozenset(
 """Fields of nearly every event. Only ``choices`` and ``object`` can report an error."""
 _ERROR_HOLDERS = ("choices", "response")
 """Fields of answers that may contain an error object."""
-_ERROR = msgspec.Raw(b'"error"')
 _MESSAGES = frozenset({"message", "msg", "error_msg", "error_message", "errmsg", "detail", "Message"})
-_ERROR_TEXTS = ("detail", "error_message", "error_msg", "errmsg", "errorMessage")
-"""Names of texts that only errors have."""
 _CODES = ("code", "Code", "error_code", "errcode", "statusCode")
 _SUCCESS_CODES = frozenset({"", "0", "200", "ok", "success", "none", "20000"})
 """In lower case."""
@@ -85,7 +82,7 @@ def failure_named(channel: Channel, word: str) -> Failure:
 def _error_in(body: Mapping[str, msgspec.Raw], event: bytes) -> ErrorBody | None:
     if event == b"error":
         return read_object({name: rawjson.maybe(value) for name, value in body.items()})
-    is_usual = _COMMON.issuperset(body) and body.get("object") != _ERROR
+    is_usual = _COMMON.issuperset(body) and rawjson.text_at(body.get("object")) != "error"
     if is_usual and b'"error"' not in bytes(body.get("choices", rawjson.NULL)):
         return None
     decoded = {name: _decode(name, value) for name, value in body.items()}
@@ -111,7 +108,7 @@ def _is_error(body: Mapping[str, Any]) -> bool:
     codes = [body[name] for name in _CODES if body.get(name) is not None]
     if codes:
         return has_message and str(codes[0]).lower() not in _SUCCESS_CODES
-    return any(body.get(name) for name in _ERROR_TEXTS)
+    return any(body.get(name) for name in ("detail", "error_message", "error_msg", "errmsg", "errorMessage"))
 
 
 def _classify(channel: Channel, error: ErrorBody) -> Failure:

@@ -42,7 +42,6 @@ from gateway.upstream.usage_report import UsageReports
 
 BlockKey = tuple[BlockKind, int]
 _FIRST_TEXT: BlockKey = (BlockKind.TEXT, 0)
-_TEXT_KINDS = (BlockKind.TEXT, BlockKind.REASONING)
 
 
 class _HeldBlock(msgspec.Struct):
@@ -127,7 +126,7 @@ class BlockSequence:
             return True
         if self._arguments is not None:
             return self._arguments.complete
-        return not (self._ends_blocks and self._open[0] in _TEXT_KINDS)
+        return not (self._ends_blocks and self._open[0] in (BlockKind.TEXT, BlockKind.REASONING))
 
     def _hold(self, key: BlockKey, event: AnswerEvent, arguments: Arguments | None) -> None:
         """Hold an event. Without block ends, texts with another block between them are different blocks."""

@@ -26,9 +26,6 @@ EVENT_LIMIT = 16 * 1024 * 1024
 LATE_LIMIT = 64 << 10
 """The maximum size of an event after the end of the answer, in bytes."""
 
-BODY_STARTS = frozenset({b"{", b"[", b"<"})
-"""First bytes of a body. No line of an event stream begins with one of them."""
-
 
 def on_one_line(body: bytes) -> bytes:
     """Returns JSON without line breaks, because parts of it become events unchanged; anything else as it is."""
@@ -82,7 +79,7 @@ class FramedStream(AnswerStream):
             self._body.write(data)
         elif not self._recognized:
             first = data.removeprefix(BOM).lstrip()[:1]
-            if first in BODY_STARTS:  # a body that comes at once is not copied
+            if first in (b"{", b"[", b"<"):  # as no line of a stream; a body that comes at once is not copied
                 self._body = BytesIO(data)
                 self._body.seek(0, SEEK_END)
             self._recognized = bool(first)

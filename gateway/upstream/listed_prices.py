@@ -57,7 +57,6 @@ _EXTRAS = {
     "internal_reasoning": "reasoning",
 }
 """Our names of other rates per token, by OpenRouter's."""
-_UNIT_FIELDS = ("unit", "units", "price_unit", "pricing_unit", "per", "price_per")
 _UNITS = {
     **dict.fromkeys(("", "1"), MILLION),
     **dict.fromkeys(("k", "1k", "1000", "thousand"), 1000),
@@ -153,7 +152,7 @@ def _unit_of(pricing: Mapping[str, Any], default: Unit, dollars: Sequence[Decima
     currency = pricing.get("currency")
     if currency is not None and str(currency).strip().upper() not in ("USD", "US$", "$", "DOLLAR", "DOLLARS"):
         return None
-    unit = pricing.get(_used_name(pricing, _UNIT_FIELDS))
+    unit = pricing.get(_used_name(pricing, ("unit", "units", "price_unit", "pricing_unit", "per", "price_per")))
     if unit is not None:
         return _UNITS.get(re.sub(r"usd|us\$|dollars?|[\s_$/,.-]|per|tok(?:ens?)?", "", str(unit).lower()))
     if default is not INFERRED:

@@ -32,8 +32,6 @@ has the output limit in ``top_provider``, with the context of that provider alon
 
 _NAMES = ("id", "model", "name")
 """Fields with a model's name at OpenAI and most others, at Perplexity, at Ollama and Google."""
-_METHODS = frozenset({"generateContent", "embedContent"})
-"""Google's methods. A model must have one of them to be useful here."""
 
 
 class ModelPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,7 +71,7 @@ def read_models(body: bytes) -> ModelPage | None:
 def _is_offered(entry: Any) -> bool:
     """Returns whether the model is neither retired nor of another kind, such as one for speech."""
     methods = rawjson.at(entry, "supportedGenerationMethods")
-    is_usable = not isinstance(methods, list) or any(name in _METHODS for name in methods if isinstance(name, str))
+    is_usable = not isinstance(methods, list) or "generateContent" in methods or "embedContent" in methods
     return is_usable and rawjson.at(entry, "lifecycle") != "retired"
 
 

@@ -27,7 +27,6 @@ _OPTIONAL_LISTS = frozenset({*_TOOLS, "tool_calls", "stop", "stop_sequences", "r
 """Lists that mean the same when empty as when left out."""
 _DATA = frozenset({"arguments", "input", "enum", "const", "default", "examples"})
 """Members whose nulls are data: what a model wrote, and values in a schema."""
-_ABOUT_TOOLS = ("tool_choice", "function_call", "parallel_tool_calls")
 
 
 def without_nulls(request: Fields) -> Fields:
@@ -38,7 +37,8 @@ def without_nulls(request: Fields) -> Fields:
     kept = {name: _clean_raw(raw) for name, raw in request.items() if not _is_left_out(name, raw)}
     has_lost_tools = any(name in request and name not in kept for name in _TOOLS)
     if has_lost_tools and not any(name in kept for name in _TOOLS):
-        kept = {name: raw for name, raw in kept.items() if name not in _ABOUT_TOOLS}
+        about_tools = ("tool_choice", "function_call", "parallel_tool_calls")
+        kept = {name: raw for name, raw in kept.items() if name not in about_tools}
     return kept
 
 

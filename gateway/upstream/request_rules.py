@@ -50,8 +50,6 @@ _REFUSED: dict[str, re.Pattern[str] | None] = {
     **FORMATS_REFUSED,
 }
 """What a refusal says, by the name of the rule."""
-_UNNOTICED = ("stream_options", "usage")
-"""The fields that clients do not miss: the gateway writes the usage that they ask for."""
 
 
 def rules_in(message: str) -> list[str]:
@@ -74,7 +72,8 @@ def fit_request(request: Fields, rules: Collection[str]) -> tuple[Fields, list[s
         fields["stream"] = rawjson.raw(STREAM in others)
     if "reasoning" in paths and "messages" in fields and (effort := chat_effort(fields)) is not None:
         fields[EFFORT] = rawjson.raw(effort)  # OpenRouter's clients have it in the refused field
-    lost = [name for name in paths if leave_out(fields, name) and name not in _UNNOTICED]
+    # the gateway writes the usage that clients ask for
+    lost = [name for name in paths if leave_out(fields, name) and name not in ("stream_options", "usage")]
     if others:
         lost += fit_effort(fields, others) + fit_thinking(fields, others) + fit_choice(fields, others)
         lost += fit_format(fields, others) + fit_ranges(fields, others)

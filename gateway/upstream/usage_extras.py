@@ -41,7 +41,6 @@ CITATION_TOKENS = "citation_tokens"
 OTHER_STEPS = ("advisor", "fallback")
 """The prefixes of the types of Anthropic's ``iterations`` that another model made."""
 _FILE_SEARCHES = ("file_search", "document_search", "collections_search", "storage_search")
-_VARIANTS = ("flex", "priority", "fast", "ultrafast", "batch", "offpeak")
 
 
 def marks_of(report: Mapping[str, Any], *, suspect: bool) -> tuple[str, ...]:
@@ -189,4 +188,4 @@ def variant_of(report: Mapping[str, Any]) -> str:
 def named_variant(name: object) -> str:
     """Returns the variant for a service tier's name: ``flex``, Gemini's ``ON_DEMAND_FLEX``; empty if unknown."""
     last = text_at(name).lower().rsplit("_", 1)[-1]
-    return last if last in _VARIANTS else ""
+    return last if last in ("flex", "priority", "fast", "ultrafast", "batch", "offpeak") else ""

@@ -66,8 +66,6 @@ class _ChatFields(msgspec.Struct, gc=False):
 _LIMITS = ("max_completion_tokens", "max_tokens")
 _COUNTED = frozenset(_ChatFields.__struct_fields__) - CHAT_CONTENT | {"model", "messages"}
 """The messages, and the fields that the model does not read."""
-_TEXT_STARTS = (b'"', b"[", b"{")
-"""The first bytes of values that may contain text."""
 _TEXTS_OR_TOKENS: Any = str | list[str | int | list[int]]
 
 
@@ -121,7 +119,7 @@ def _input_bound(body: Body) -> InputBound:
         return bound_of(messages, elements=body.elements)
     schemas = [fields[name] for name in SCHEMAS if name in fields]
     uncounted = fields.keys() - _COUNTED - set(SCHEMAS)
-    others = {name: fields[name] for name in uncounted if bytes(fields[name]).startswith(_TEXT_STARTS)}
+    others = {name: fields[name] for name in uncounted if bytes(fields[name]).startswith((b'"', b"[", b"{"))}
     return bound_of(messages, schemas, others, elements=body.elements)
 
 

@@ -213,15 +213,12 @@ def edit_calls(choice: ParsedChoice, calls: ReadCalls) -> bool:
     return any(call is not None and call.is_new for _, call in pairs)
 
 
-_CALL_FIELDS = frozenset({"index", "id", "type", "function", "custom"})
-"""The fields of a call itself."""
-
-
 def _edited_call(raw: Fields, call: TrackedCall | None, *, whole: bool) -> JsonObject | None:
     """Returns what the client gets of a tool call or its delta; None if it gets nothing."""
     if call is None or (whole and not call.is_new):
         return None
-    extra_fields = {name: value for name, value in raw.items() if name not in _CALL_FIELDS}
+    own_fields = ("index", "id", "type", "function", "custom")
+    extra_fields = {name: value for name, value in raw.items() if name not in own_fields}
     if not (call.is_new or call.added_name or call.added_arguments or extra_fields):
         return None
     kind = tool_kind(raw)

@@ -71,7 +71,6 @@ _PIECES: Mapping[str, _Pieces] = {
 }
 """Decodes the usual pieces of a block, by the type of the block."""
 _TEXT_BLOCKS = {"text_delta": "text", "thinking_delta": "thinking"}
-_BLOCK_EVENTS = ("content_block_start", "content_block_delta", "content_block_stop")
 
 
 class MessageTap(NativeTap):
@@ -117,7 +116,7 @@ class MessageTap(NativeTap):
     def take(self, event: SSEEvent) -> bytes | None:
         fields = rawjson.fields(event.data)
         kind = rawjson.text_at(fields.get("type"))
-        if kind in _BLOCK_EVENTS:
+        if kind.startswith("content_block_"):
             self.began = True
             return self._take_block_event(kind, event, fields)
         self.take_parts(self._reader.read(event), self._reader)

@@ -21,8 +21,6 @@ _ENDING: Fields = {"stop_reason": rawjson.raw("end_turn"), "stop_sequence": NULL
 """The ending of a message that reports none."""
 _DELTA_FIELDS = (*_ENDING, "stop_details", "container")
 """The fields of a message that its ``message_delta`` has in ``delta``."""
-_REPORT_FIELDS = ("usage", "context_management")
-"""The fields that it has next to ``delta``."""
 
 
 def message_event(kind: str, **fields: object) -> bytes:
@@ -45,9 +43,8 @@ def message_events(message: Fields) -> Iterator[bytes]:
             yield message_event("content_block_delta", index=index, delta=delta)
         yield message_event("content_block_stop", index=index)
     ended = {**_ENDING, **{name: message[name] for name in _DELTA_FIELDS if not rawjson.is_null(message.get(name))}}
-    yield message_event(
-        "message_delta", delta=ended, **{name: message[name] for name in _REPORT_FIELDS if name in message}
-    )
+    reports = {name: message[name] for name in ("usage", "context_management") if name in message}
+    yield message_event("message_delta", delta=ended, **reports)
 
 
 def empty_fields(kind: str, block: Fields) -> Fields:

@@ -45,7 +45,6 @@ _Ending = tuple[str, str | None]
 """Why an answer ended, in the vendor's words, and the stop sequence that was hit."""
 _MUTED_ENDING: _Ending = ("max_tokens", None)
 """The ending of an answer that the client does not read."""
-_PING = b'event: ping\ndata: {"type": "ping"}\n\n'
 _STOP = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
 _EMPTY_BLOCKS = {
     "text": b'{"type":"text","text":""}',
@@ -137,7 +136,7 @@ class MessagesRenderer(Renderer):
             usage = event.usage or Usage(input=max(1, self._order.input_hint))
             report = usage_object(msgspec.structs.replace(usage, output=0, reasoning=0))
             start = {"type": "message_start", "message": _message(self._order, [], report, None, None)}
-            return write_event(b"message_start", rawjson.encode(start)) + _PING
+            return write_event(b"message_start", rawjson.encode(start)) + write_event(b"ping", b'{"type": "ping"}')
         return b"" if self._order.form.muted else self._render(event)
 
     def _render(self, event: AnswerEvent) -> bytes:

@@ -143,7 +143,7 @@ class InputReader:
         lines = [" ".join([f"[{kind}]", *_texts(holders, _INPUT_FIELDS)])]
         for holder in holders:
             for name in ("results", "outputs", "sources", "content"):
-                lines += _texts(rawjson.list_at(holder, name), _RESULT_FIELDS)
+                lines += _texts(rawjson.list_at(holder, name), ("filename", "title", "url", "text", "logs"))
         if kind == "image_generation_call":
             item.pop("result", None)
         lines += _texts([item], ("output", "result", "error", "reason"))
@@ -223,7 +223,6 @@ _LOST_FIELDS = {
     "computer_call_output": "output",
 }
 """The field of an item that its description leaves out."""
-_RESULT_FIELDS = ("filename", "title", "url", "text", "logs")
 
 
 def _picture_in(kind: str, item: dict[str, Any]) -> str:

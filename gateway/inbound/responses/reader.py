@@ -34,7 +34,6 @@ _CONTENT = frozenset(
     }
 )
 """Fields with the model's words and with tool results, which are never searched for secrets."""
-_CONTENT_OR_OUTPUT = _CONTENT | {"output"}
 _HOLDERS = frozenset({"response", "item", "part"})
 """Fields of events with an object that has content."""
 _COUNTS = (b'"input_tokens"', b'"cached_tokens"', b'"output_tokens"', b'"reasoning_tokens"', b'"total_tokens"')
@@ -291,7 +290,7 @@ def _cleaned_response(fields: Fields, screen: Screen, known: Fields) -> Fields:
     if fields == known:  # a stream begins with two events that have the same one
         return fields
     searched = {name for name, value in fields.items() if known.get(name) == value}
-    response = screen.without_secrets(fields, _CONTENT_OR_OUTPUT | searched)
+    response = screen.without_secrets(fields, _CONTENT | {"output"} | searched)
     if rawjson.is_list(fields.get("output", NULL)):
         items = rawjson.objects(fields["output"])
         whole = [item if "id" in item else with_needed(item) for item in items]

@@ -121,15 +121,14 @@ def _part_image(part: object) -> str:
     return _image_url(part) if is_image else ""
 
 
-_IMAGES = ("image_url", "url", "image", "source", "inline_data", "inlineData", "b64_json")
-"""Fields of an image with its address or content: OpenAI's, Anthropic's and Gemini's."""
 _MEDIA_TYPES = ("media_type", "mime_type", "mimeType")
 
 
 def _image_url(image: object) -> str:
     """Returns the address of an image, or a data URL; empty if it is not an image."""
     holder = image if isinstance(image, dict) else {"url": image}
-    name = next((name for name in _IMAGES if holder.get(name)), "")
+    names = ("image_url", "url", "image", "source", "inline_data", "inlineData", "b64_json")  # OpenAI's to Gemini's
+    name = next((name for name in names if holder.get(name)), "")
     inner = {"data": holder[name]} if name == "b64_json" else holder.get(name)
     if data := rawjson.text_at(inner, "data"):
         media_type = next(filter(None, (rawjson.text_at(inner, name) for name in _MEDIA_TYPES)), "image/png")

@@ -34,8 +34,6 @@ OPENAI_TOOLS = NameRules(invalid_character=re.compile(r"[^A-Za-z0-9_-]"), max_le
 """Names of tools."""
 _CALL_IDS = NameRules(invalid_character=re.compile("(?!)"), max_length=40)
 """The ids of tool calls that OpenAI takes. Others take longer ones, and some gateways keep signatures in them."""
-_SHORT_IDS = frozenset({OPENAI.name, "azure"})
-"""The vendors that refuse longer ids."""
 MAX_STOPS = 4
 """OpenAI's limit of stop sequences."""
 _ONLY_OPENAI = ("safety_identifier", "service_tier", "store")
@@ -80,7 +78,7 @@ def _fit_parameters(parameters: Fields, param_names: Mapping[str, str], vendor: 
 class _MessageWriter:
     def __init__(self, vendor: Vendor) -> None:
         self._vendor = vendor
-        self._call_id = _CALL_IDS.valid_name if vendor.name in _SHORT_IDS else str
+        self._call_id = _CALL_IDS.valid_name if vendor.name in (OPENAI.name, "azure") else str
         self._system_first = vendor.name in LOCAL
         """Whether there may be one system message only, at the beginning: templates of local servers want it so."""
         self._system_parts: list[TextPart | MediaPart] = []

@@ -50,8 +50,6 @@ REPORTS = ("usage", "service_tier", "cost")
 ENDS = {f"response.{status}": status for status in ("completed", "incomplete", "failed", "cancelled", "done")}
 """The statuses of responses by their last events. ``done`` is Realtime's, whatever the status."""
 ERROR_EVENTS = ("error", "response.error")
-_VAGUE = rawjson.raw("server_error")
-"""A code that says nothing."""
 COMMENTARY: Fields = {"phase": rawjson.raw("commentary")}
 """What is remembered of the texts before a call if the model calls them commentary."""
 _GAP = rb'"\n\n"'
@@ -317,7 +315,8 @@ def failure_of(response: Fields, event: Fields, status: str, channel: Channel) -
     error = errors[0] if errors else rawjson.raw({"message": "it failed"})
     fields = rawjson.maybe_fields(error)
     if fields and "error_type" in response:
-        names = ("error_type", "code") if fields.get("code") == _VAGUE else ("error_type",)
+        is_vague = rawjson.text_at(fields.get("code")) == "server_error"
+        names = ("error_type", "code") if is_vague else ("error_type",)
         error = rawjson.raw(fields | dict.fromkeys(names, response["error_type"]))
     return reported_failure(channel, rawjson.encode({"error": error}))
 

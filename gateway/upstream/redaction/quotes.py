@@ -33,7 +33,6 @@ RUN = 2 * WORD - 1
 _TEXTS = frozenset({"content", "text", "arguments", "input", "refusal", "reasoning_content", "prompt"})
 _DROPPED = bytes(range(0x21)) + b"\"'`\\\x7f"
 _LOWER = bytes(byte + 32 if ord("A") <= byte <= ord("Z") else byte for byte in range(256))
-_END = b"\0"
 
 Fields = Mapping[str, msgspec.Raw]
 
@@ -74,7 +73,7 @@ class Quotes:
                 elif is_text and len(normal) >= SHORT:
                     self._short_texts.append(normal)
         del self._short_texts[:-2000]  # only the last ones are searched for
-        self._text = text = _END.join(long_texts)
+        self._text = text = b"\0".join(long_texts)
         self._words.frombytes(text[: len(text) // WORD * WORD])
 
     def _spans_in(self, view: SearchView) -> Iterator[Span]:
