@@ -10,6 +10,7 @@ same token and reason share a record, which leaves out the fields that differ.
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import msgspec
 
@@ -44,19 +45,16 @@ _VARYING_FIELDS = ("app", "api", "request", "model")
 """The fields that may differ in refusals of one token for one reason."""
 
 
-class _SharedRecord:
+class _SharedRecord(msgspec.Struct):
     """Refusals that were not recorded on their own and share a record."""
 
-    __slots__ = ("count", "first", "kind", "last")
-
-    def __init__(self, kind: _Kind, first: Record) -> None:
-        self.kind = kind
-        """The kind of all of them, or ``_MIXED``."""
-        self.first = first
-        """The first one. The record has its id, its time and its retry count."""
-        self.last = first
-        """The last one, without the fields that differ in the others."""
-        self.count = 0
+    kind: _Kind
+    """The kind of all of them, or ``_MIXED``."""
+    first: Record
+    """The first one. The record has its id, its time and its retry count."""
+    last: Record
+    """The last one, without the fields that differ in the others."""
+    count: int = 0
 
     def add(self, record: Record, kind: _Kind) -> None:
         """Count one more refusal. What differs from the others is left out of the record."""
@@ -78,17 +76,15 @@ class _SharedRecord:
         return msgspec.structs.replace(self.last, id=first.id, ts=first.ts, retry=first.retry, marks=marks)
 
 
-class _Flood:
-    __slots__ = ("_credit", "_updated", "scheduled", "shared", "written")
-
-    def __init__(self, now: float) -> None:
-        self._updated, self._credit = now, float(BURST)
-        self.shared: dict[_Kind, _SharedRecord] = {}
-        """The shared records that are not yet written."""
-        self.scheduled = False
-        """Whether they will be written soon."""
-        self.written = 0
-        """How many records were written since the flood began."""
+class _Flood(msgspec.Struct):
+    updated: float
+    credit: float = BURST
+    shared: dict[_Kind, _SharedRecord] = {}
+    """The shared records that are not yet written."""
+    scheduled: bool = False
+    """Whether they will be written soon."""
+    written: int = 0
+    """How many records were written since the flood began."""
 
     @property
     def gap_s(self) -> float:
@@ -96,33 +92,28 @@ class _Flood:
 
     def take_credit(self, now: float) -> bool:
         """Use up one of the records that may be written at once. Returns whether there was one."""
-        self._credit = min(BURST, self._credit + (now - self._updated) / self.gap_s)
-        self._updated = now
-        if self._credit >= BURST:  # it has been quiet for a while
+        self.credit = min(BURST, self.credit + (now - self.updated) / self.gap_s)
+        self.updated = now
+        if self.credit >= BURST:  # it has been quiet for a while
             self.written = 0
-        if self._credit < 1:
+        if self.credit < 1:
             return False
-        self._credit -= 1
+        self.credit -= 1
         return True
 
 
+@dataclass(eq=False)
 class Refusals:
     """Writes the records of refused calls."""
 
-    def __init__(
-        self,
-        note: Callable[[Record], None],
-        bus: EventBus,
-        clock: Clock,
-        later: Callable[[float, Callable[[], None]], object],
-        group_of: Callable[[Token], Group | None],
-    ) -> None:
-        """``note`` writes a record; ``later`` calls a function after a number of seconds."""
-        self._note = note
-        self._bus = bus
-        self._clock = clock
-        self._later = later
-        self._group_of = group_of
+    _store: Callable[[Record], None]
+    _bus: EventBus
+    _clock: Clock
+    _later: Callable[[float, Callable[[], None]], object]
+    """Calls a function after a number of seconds."""
+    _group_of: Callable[[Token], Group | None]
+
+    def __post_init__(self) -> None:
         self._closed = False
         self._written_at: dict[_Kind, float] = {}
         """When each kind was last recorded, the oldest first."""
@@ -146,7 +137,7 @@ class Refusals:
             if counted_apart and now - self._written_at.get(kind, -LONG_GAP_S) >= flood.gap_s:
                 self._write(record, kind, flood)
                 return
-            shared = flood.shared.setdefault(kind if counted_apart else _MIXED, _SharedRecord(kind, record))
+            shared = flood.shared.setdefault(kind if counted_apart else _MIXED, _SharedRecord(kind, record, record))
         shared.add(record, kind)
         if not flood.scheduled and not self._closed:
             flood.scheduled = True
@@ -181,7 +172,7 @@ class Refusals:
             self._written_at[kind] = self._clock.mono()
         model = _limited_name(self._models, record.model) if record.code == "model_not_found" else record.model
         record = msgspec.structs.replace(record, model=model, app=_limited_name(self._apps, record.app))
-        self._note(record)
+        self._store(record)
         self._bus.publish_record(record)
 
     def _record(
