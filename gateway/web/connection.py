@@ -29,7 +29,7 @@ WRITE_S = 30.0
 WRITE_CHECK_S = 1.0
 """Seconds between two checks of a slow client."""
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-HALF_CLOSED_CHECK_S = 1.0
+HALF_CLOSED_CHECK_S = 0.25
 """Seconds between two checks of a client that has stopped sending."""
 MAX_LINE = (8 << 10) + 512
 """The maximum length of a header line, in bytes: 8 KiB for the value, and the name."""
@@ -279,16 +279,15 @@ class GatewayRequest(web.BaseRequest):
 class HalfClosedClient:
     """Closes the connection of a client that has stopped sending, when it has left or has all its answers.
 
-    Only sending shows whether the client has left: its system then answers with a reset. So after a moment, bytes that
-    a client ignores are sent. Then the state of the socket is checked, because without reading nothing else reports the
-    reset. Answers within that moment need no check.
+    Only sending shows whether the client has left: its system then answers with a reset. So at the first check, bytes
+    that a client ignores are sent. Then the state of the socket is checked, because without reading nothing else
+    reports the reset. Answers before the first check need none.
     """
 
     def __init__(self, connection: Connection, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._connection, self._transport, self._loop = connection, transport, loop
-        self._since = loop.time()
         self._probed = False
-        self._timer = loop.call_later(0.25, self._check)
+        self._timer = loop.call_later(HALF_CLOSED_CHECK_S, self._check)
 
     def end(self) -> None:
         """Stop checking: the connection is closed."""
@@ -305,8 +304,7 @@ class HalfClosedClient:
             if not self._probed:
                 self._probed = True
                 self._transport.write(_filler(self._connection))
-            is_new = self._loop.time() - self._since < HALF_CLOSED_CHECK_S
-            self._timer = self._loop.call_later(0.05 if is_new else HALF_CLOSED_CHECK_S, self._check)
+            self._timer = self._loop.call_later(HALF_CLOSED_CHECK_S, self._check)
 
 
 def _filler(connection: Connection) -> bytes:
