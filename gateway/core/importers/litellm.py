@@ -6,6 +6,7 @@ deployment with any of them becomes a channel of its own.
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -134,6 +135,7 @@ class _DeploymentImport:
     ) -> None:
         self._config = config
         self._place = place
+        self._note = partial(config.note, place=place)
         self._public = model_name(entry.get("model_name"))
         self._info = table(entry.get("model_info"))
         limits = {name: entry[name] for name in LIMITS if name in entry}
@@ -240,9 +242,6 @@ class _DeploymentImport:
         if (order := whole(params.get("order"))) is not None:
             fields["priority"] = -order  # a higher order is tried later, a higher priority earlier
         return fields
-
-    def _note(self, message: str) -> None:
-        self._config.note(message, self._place)
 
 
 def _provider_and_model(params: Mapping[str, Any]) -> tuple[str, str]:

@@ -5,6 +5,7 @@ Both programs number the kinds of channels, but many numbers differ.
 
 import json
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from gateway.core.importers.base import ImportedConfig, model_name, table, whole, with_version
@@ -83,7 +84,7 @@ _KNOWN_FIELDS = {
 }
 """Fields that are converted, and fields with statistics and results, which are not settings."""
 _EMPTY_VALUES: tuple[object, ...] = (None, "", "{}", "[]", "null", 0, {}, [])
-_DEFAULTS = {"auto_ban": 1}
+_DEFAULTS: Mapping[str, tuple[object, ...]] = {"auto_ban": (1,)}
 """Fields whose default is not empty, and that default."""
 
 
@@ -115,6 +116,7 @@ class _ChannelImport:
         self._config = config
         self._source = source
         self._place = f"channel {plain(str(source.get('name') or number), 60)}"
+        self._note = partial(config.note, place=self._place)
 
     def add(self, kinds: Mapping[int, ChannelKind]) -> None:
         """Add the channel and its groups to the document. If its kind or its address is unknown, add only a note."""
@@ -141,8 +143,9 @@ class _ChannelImport:
         fields |= self._convert_keys() | self._convert_routing() | self._convert_request_changes()
         name = self._config.channel_name(str(self._source.get("name") or f"type-{type_number}"))
         self._config.channels[name] = fields
-        unknown = {field for field in set(self._source) - _KNOWN_FIELDS if not _has_default(field, self._source[field])}
-        self._config.note_fields(unknown, self._place)
+        unknown = set(self._source) - _KNOWN_FIELDS
+        changed = {field for field in unknown if self._source[field] not in _DEFAULTS.get(field, _EMPTY_VALUES)}
+        self._config.note_fields(changed, self._place)
 
     def _convert_models(self) -> list[dict[str, str]]:
         """Returns the models that the channel offers. Notes mapped names that it does not offer."""
@@ -221,9 +224,6 @@ class _ChannelImport:
                 self._note(f"not imported: {field}, which is not valid JSON")
         return table(value)
 
-    def _note(self, message: str) -> None:
-        self._config.note(message, self._place)
-
 
 def _base_url(kind: ChannelKind, address: str) -> str:
     """Returns the base URL with its version, which theirs lacks. The path of a call is removed."""
@@ -231,7 +231,3 @@ def _base_url(kind: ChannelKind, address: str) -> str:
     if url.endswith("/chat/completions"):
         return url.removesuffix("/chat/completions")
     return with_version(url, kind.version) if kind.version else url
-
-
-def _has_default(name: str, value: object) -> bool:
-    return value == _DEFAULTS[name] if name in _DEFAULTS else value in _EMPTY_VALUES
