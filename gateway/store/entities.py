@@ -70,15 +70,20 @@ class Entities:
     """Reads and changes the configuration. Every change replaces ``registry``.
 
     A missing file is damage if it is ``expected``, because the store has calls. ``moment`` becomes part of the name of
-    the copy of an edited file, whose content ``check`` checks. Raises StoreDamaged, StoreTooNew and OSError.
+    the copy of an edited file, whose content ``check`` checks. ``report`` is called when another program has edited the
+    file. Raises StoreDamaged, StoreTooNew and OSError.
     """
 
     def __init__(
-        self, path: Path, *, expected: bool = False, moment: int = 0, check: Callable[[Registry], None] | None = None
+        self,
+        path: Path,
+        *,
+        expected: bool = False,
+        moment: int = 0,
+        check: Callable[[Registry], None] | None = None,
+        report: Callable[[str], None] = lambda _text: None,
     ) -> None:
-        self._path, self._moment = path, moment
-        self.report: Callable[[str], None] = lambda _text: None
-        """Called if a change replaces what another program has written meanwhile."""
+        self._path, self._moment, self._report = path, moment, report
         self._storage = AtomicStorage(path)
         tables = self._storage.read()
         if tables is None and (expected or path.exists()):
@@ -87,22 +92,22 @@ class Entities:
         history, crc = meta.get("history", 0), meta.get("crc")
         self.applied = history if isinstance(history, int) else 0
         """The number of the newest history entry that this configuration contains."""
-        self.edited = crc is not None and crc != _checksum(tables or {})
-        """Whether a person or another program changed the file."""
-        self.saved_copy: Path | None = None
-        """The path of the copy that was made of the edited file, if any."""
+        is_edited = crc is not None and crc != _checksum(tables or {})
         self.registry = _decode_tables(path, tables or {})
-        if self.edited and check is not None:
+        if is_edited and check is not None:
             try:
                 check(self.registry)
             except BadRequest as error:
                 raise _damaged_error(path, f"{error.message}; correct it there") from error
         self.granted = self.registry.granted
         """The sum of the grants, cached because every call needs it."""
-        if self.edited:
+        if is_edited:
+            kept = ""
             with suppress(OSError):  # the next start tries again
-                self.saved_copy = files.save_copy(path, self._storage.raw, moment, "changed")
+                copy = files.save_copy(path, self._storage.raw, moment, "changed")
+                kept = f", the file as it was found is {copy.name}"
                 self._storage.write(_documents(self.registry, self.applied))
+            report(f"{files.ordinary_path(path)} was changed by another program; the changes are used{kept}")
         if tables is None:
             self._storage.write(_documents(self.registry, self.applied))
 
@@ -131,7 +136,7 @@ class Entities:
         if found and found != self._storage.raw:
             copy = files.save_copy(self._path, found, self._moment, "changed")
             path = files.ordinary_path(self._path)
-            self.report(f"{path} was changed while this gateway ran, and is not used; a copy is {copy.name}")
+            self._report(f"{path} was changed while this gateway ran, and is not used; a copy is {copy.name}")
 
 
 def _check_change(change: Change) -> None:

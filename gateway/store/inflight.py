@@ -11,7 +11,7 @@ gets an error, and the record, if it is written later, has the same error and ch
 import errno
 import os
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -43,13 +43,12 @@ class Inflight:
     ``close`` may run at a time.
     """
 
-    def __init__(self, path: Path, *, limit: int = LIMIT, moment: int = 0) -> None:
+    def __init__(
+        self, path: Path, *, limit: int = LIMIT, moment: int = 0, report: Callable[[str], None] = lambda _text: None
+    ) -> None:
+        """``report`` is called if the file has invalid lines, of which a crash leaves at most one."""
         self.path, self._limit = path, limit
         self.running: dict[CallId, Running] = {}
-        self.unreadable = self._load()
-        """The number of invalid lines; a crash leaves at most one."""
-        self.saved_copy: Path | None = None
-        """The path of a copy of the file with its invalid lines, if there were any."""
         self._fd = -1
         self._size = 0
         self._dirty = False
@@ -59,8 +58,9 @@ class Inflight:
         self._torn = False
         """Whether the remains of a failed write follow the last line."""
         self._lock = threading.Lock()
-        if self.unreadable:
-            self.saved_copy = files.save_copy(path, files.read(path), moment)
+        if unreadable := self._load():
+            copy = files.save_copy(path, files.read(path), moment)
+            report(f"{files.ordinary_path(path)} had {unreadable} unreadable lines; the original is {copy.name}")
         self._fd = files.open_file(path, _FLAGS | os.O_CREAT)
         self._size = os.fstat(self._fd).st_size
         self.compact()

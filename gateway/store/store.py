@@ -119,8 +119,7 @@ class Store:
             self._home = home = self.folder.path
             resources.callback(os.close, lock_store(home / "lock", self.folder.fd))
             used = _has_been_used(home)
-            self.entities = Entities(home / "config.json", expected=used, moment=now(), check=check)
-            self.entities.report = self._note
+            self.entities = Entities(home / "config.json", expected=used, moment=now(), check=check, report=self._note)
             self.history = History(home, lambda: self.entities.applied, now, self._note)
             log = Log(
                 home / "usage",
@@ -132,11 +131,12 @@ class Store:
             )
             resources.callback(log.close)
             self.calls = CallLog(log)
-            inflight = Inflight(home / "inflight.log", moment=now())
+            inflight = Inflight(home / "inflight.log", moment=now(), report=self._note)
             recorder = Recorder(log, inflight, DiskReserve(log.folder / "reserve"), sync_s=sync_s)
             resources.callback(recorder.close)
             self.books = Books(self.entities, self.calls, recorder)
-            self._add_opening_notes(inflight, self.books.recover(dict(inflight.running)))
+            if lost := self.books.recover(dict(inflight.running)):
+                self._note(f"calls that were running when the gateway died: {lost}, recorded as lost, at no cost")
             self._resources = resources.pop_all()
 
     @classmethod
@@ -184,19 +184,6 @@ class Store:
         if text not in self.notes and len(self.notes) < 100:  # a disk may fail for days
             self.notes.append(text)
         self.on_note(text)
-
-    def _add_opening_notes(self, inflight: Inflight, lost: int) -> None:
-        """Report what was found when the store was opened. ``lost``: the number of calls that a crash interrupted."""
-        if inflight.saved_copy:
-            place = files.ordinary_path(inflight.path)
-            text = f"{place} had {inflight.unreadable} unreadable lines; the original is {inflight.saved_copy.name}"
-            self.notes.append(text)
-        if lost:
-            self.notes.append(f"calls that were running when the gateway died: {lost}, recorded as lost, at no cost")
-        if self.entities.edited:
-            kept = f", the file as it was found is {self.entities.saved_copy.name}" if self.entities.saved_copy else ""
-            path = files.ordinary_path(self._home / "config.json")
-            self.notes.append(f"{path} was changed by another program; the changes are used{kept}")
 
 
 def _check_files(home: Path) -> None:

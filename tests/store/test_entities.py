@@ -74,9 +74,10 @@ def test_a_new_configuration_has_its_defaults_and_a_file(path: Path) -> None:
 def test_everything_comes_back_as_it_was_put(path: Path) -> None:
     entities = Entities(path)
     entities.apply(ALL)
-    again = Entities(path)
+    told = list[str]()
+    again = Entities(path, report=told.append)
     assert again.registry == entities.registry
-    assert (again.registry.tokens, again.granted, again.edited) == ({"tok_1": TOKEN}, 10**15, False)
+    assert (again.registry.tokens, again.granted, told) == ({"tok_1": TOKEN}, 10**15, [])
 
 
 def test_stock_tinydb_reads_it(path: Path) -> None:
@@ -234,17 +235,18 @@ def test_a_change_by_another_program_is_adopted_and_noticed(path: Path) -> None:
     entities.apply(ALL)
     path.write_bytes(path.read_bytes().replace(b'"nanos":1000000000000000', b'"nanos":1000000000000001'))
     left = path.read_bytes()
-    again = Entities(path, moment=7)
-    assert (again.edited, again.granted) == (True, 10**15 + 1)
-    assert again.saved_copy == path.with_name("config.json.7.changed")
-    assert again.saved_copy.read_bytes() == left
-    once = Entities(path)
-    assert (once.edited, once.saved_copy, once.registry) == (False, None, again.registry)
+    told = list[str]()
+    again = Entities(path, moment=7, report=told.append)
+    changed = f"{path} was changed by another program; the changes are used"
+    assert (told, again.granted) == ([f"{changed}, the file as it was found is config.json.7.changed"], 10**15 + 1)
+    assert path.with_name("config.json.7.changed").read_bytes() == left
+    once = Entities(path, report=told.append)
+    assert (len(told), once.registry) == (1, again.registry)
 
 
 def test_an_edit_while_the_store_is_open_is_copied_before_it_is_replaced(path: Path) -> None:
-    entities, told = Entities(path, moment=7), list[str]()
-    entities.report = told.append
+    told = list[str]()
+    entities = Entities(path, moment=7, report=told.append)
     entities.apply(ALL)
     assert told == []
     edited = path.read_bytes().replace(b'"laptop"', b'"phone"')
@@ -261,8 +263,11 @@ def test_an_edit_while_the_store_is_open_is_copied_before_it_is_replaced(path: P
 def test_another_programs_change_is_adopted_though_it_is_not_kept(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Entities(path).apply(ALL)
     path.write_bytes(path.read_bytes().replace(b'"nanos":1000000000000000', b'"nanos":1000000000000001'))
+    told = list[str]()
     with monkeypatch.context() as patch:
         patch.setattr(files, "replace", lambda *_, **__: (_ for _ in ()).throw(OSError(28, "full")))
-        full = Entities(path)
-    assert (full.edited, full.saved_copy, full.granted) == (True, None, 10**15 + 1)
-    assert Entities(path).saved_copy
+        full = Entities(path, report=told.append)
+    changed = f"{path} was changed by another program; the changes are used"
+    assert (told, full.granted) == ([changed], 10**15 + 1)
+    Entities(path, moment=7, report=told.append)
+    assert told[1:] == [f"{changed}, the file as it was found is config.json.7.changed"]

@@ -139,8 +139,9 @@ def test_a_flipped_bit_spoils_no_other_line(tmp_path: Path) -> None:
 def test_unreadable_lines_are_counted_and_the_file_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "inflight.log"
     path.write_bytes(b'\n{"id": torn\n')
-    inflight = Inflight(path, moment=7)
-    assert (inflight.unreadable, inflight.saved_copy) == (1, tmp_path / "inflight.log.7.damaged")
+    told = list[str]()
+    Inflight(path, moment=7, report=told.append)
+    assert told == [f"{path} had 1 unreadable lines; the original is inflight.log.7.damaged"]
     assert (tmp_path / "inflight.log.7.damaged").read_bytes() == b'\n{"id": torn\n'
     assert path.read_bytes() == b""
 

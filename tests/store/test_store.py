@@ -117,10 +117,10 @@ def test_repairs_are_reported(home: Path) -> None:
     (home / "config.json").write_bytes((home / "config.json").read_bytes().replace(b'"1":{}', b'"1":{"keep_days":30}'))
     again = store_of(home)
     told = [
+        "changed by another program",
         "2 of its calls are intact",
         "record 3 is missing from the end",
         "running when the gateway died: 1",
-        "changed by another program",
     ]
     assert [text for text, note in zip(told, again.notes, strict=True) if text in note] == told
     again.close()
