@@ -139,7 +139,7 @@ async def test_a_call_that_is_refused_leaves_no_garbage(gateway: Gateway, body: 
 
 
 @pytest.mark.usefixtures("uncollected")
-async def test_a_call_that_waited_in_vain_for_a_slot_leaves_no_garbage(gateway: Gateway, provider: Provider) -> None:
+async def test_a_call_that_got_no_slot_leaves_no_garbage(gateway: Gateway, provider: Provider) -> None:
     gateway.channel(provider.base_url)
     provider.on("m", silence)
     client = gateway.token("queue", limits=Limits(concurrent=1, queue=1, queue_s=1))
