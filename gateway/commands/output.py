@@ -43,6 +43,8 @@ class ListColumn(msgspec.Struct, frozen=True):
     """The column is cut down to this width before other columns are omitted."""
     below: bool = False
     """Whether the cell moves to a line under the row if the table is too wide. Only the last columns may do that."""
+    optional: bool = False
+    """Whether the column is left out if all its cells are empty."""
 
     @property
     def elastic(self) -> bool:
@@ -220,13 +222,14 @@ class _DrawnColumn:
         self.cells = [column.heading, *(plain(column.cell(row)) or NOTHING for row in rows)]
         self.width = max(map(cell_len, self.cells))
         self.min_width = min(self.width, min_width) if column.elastic else self.width
-        self.is_empty = column.drop > 0 and all(cell == NOTHING for cell in self.cells[1:])
+        self.is_empty = all(cell == NOTHING for cell in self.cells[1:])
 
 
 def _draw(rows: Sequence[T], columns: Columns, width: int | None) -> tuple[str, list[str]]:
     """Returns the table, and the headings of the columns that were omitted although they are not empty."""
     # the first column identifies the row
     drawn = [_DrawnColumn(column, rows, column.min_width if i else 20) for i, column in enumerate(columns)]
+    drawn = [c for c in drawn if not (c.is_empty and c.column.optional)]
     shown, under = drawn, list[_DrawnColumn]()
     if width is not None:
         shown, under = _choose_columns(drawn, width)
@@ -244,7 +247,7 @@ def _choose_columns(drawn: list[_DrawnColumn], width: int) -> tuple[list[_DrawnC
     """Returns the columns that are shown in the table, and those that are shown under the rows."""
     shown, under = list(drawn), list[_DrawnColumn]()
     if total_width([c.width for c in shown]) > width:
-        shown = [c for c in shown if not c.is_empty]
+        shown = [c for c in shown if not (c.is_empty and c.column.drop)]
     while shown and shown[-1].column.below and total_width([c.width for c in shown]) > width:
         under.insert(0, shown.pop())
     for turn in sorted({c.column.drop for c in drawn} - {0}):

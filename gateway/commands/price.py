@@ -121,6 +121,7 @@ def _summary(proposals: list[PriceProposal], *, dry_run: bool, accept: bool) -> 
 
 COLUMNS = [
     ListColumn("Model", lambda p: p.model, "name", min_width=16),
+    ListColumn("Channel", lambda p: p.channel, "name", optional=True),
     ListColumn("Input", lambda p: dollars(p.input_nanos), "number"),
     ListColumn("Cached", lambda p: _optional(p.cached_input_nanos), "number"),
     ListColumn("Cache write", lambda p: _optional(p.cache_write_nanos), "number", drop=5),
@@ -129,11 +130,9 @@ COLUMNS = [
     ListColumn("A call", lambda p: _optional(p.per_call_nanos or None), "number", drop=4),
     ListColumn("Source", lambda p: "free" if p.free and p.source == MANUAL else formatting.source(p), drop=6),
     ListColumn("Updated", lambda p: formatting.moment(p.updated_ms), "whole", drop=2),
+    ListColumn("Longer inputs", lambda p: ", ".join(map(tier_text, p.tier_prices)), drop=7, optional=True),
+    ListColumn("Other prices", lambda p: "; ".join(map(rule_text, p.rules)), drop=1, optional=True),
 ]
-CHANNEL = ListColumn("Channel", lambda p: p.channel, "name")
-RULES = ListColumn("Other prices", lambda p: "; ".join(map(rule_text, p.rules)), drop=1)
-TIERS = ListColumn("Longer inputs", lambda p: ", ".join(map(tier_text, p.tier_prices)), drop=7)
-"""These three columns are shown only if a price needs them. Tiers are written as ``--tier`` takes them."""
 
 
 ROUTE_COLUMNS = [
@@ -197,10 +196,7 @@ def list_prices(*, unpriced: bool, as_json: bool) -> None:
         empty = "every offered model has a price"
         out_list([m for m in models if m.price is None], columns, as_json=as_json, empty=empty)
         return
-    columns = [COLUMNS[0], CHANNEL, *COLUMNS[1:]] if any(p.channel for p in prices) else COLUMNS
-    columns = [*columns, TIERS] if any(p.tier_prices for p in prices) else columns
-    columns = [*columns, RULES] if any(p.rules for p in prices) else columns
-    out_list(prices, columns, as_json=as_json, empty="no prices yet; see: tollkeeper price set --help")
+    out_list(prices, COLUMNS, as_json=as_json, empty="no prices yet; see: tollkeeper price set --help")
     for line in news_lines(news):
         notify(f"note: {line}")
 

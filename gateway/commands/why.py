@@ -22,9 +22,6 @@ from gateway.domain.human_values import state_word
 from gateway.domain.money import brief_dollars
 from gateway.domain.views import BudgetView
 
-REQUEST = ListColumn("Request", lambda r: r.conversion, drop=3)
-"""This column is empty for chat completions."""
-
 COLUMNS = [
     ListColumn("Channel", lambda r: r.channel, "name"),
     ListColumn("Order", lambda r: r.place, drop=4),
@@ -38,7 +35,7 @@ COLUMNS = [
         "name",
         min_width=16,
     ),
-    REQUEST,
+    ListColumn("Request", lambda r: r.conversion, drop=3, optional=True),
     ListColumn(
         "Skipped because",
         lambda r: f"not skipped, because no other is left: {r.passed}" if r.last_resort else r.passed,
@@ -87,8 +84,7 @@ def why(token: str, model: str | None, *, as_json: bool, **values: Any) -> None:
         return await client.why(call.token_id, call.model, **{**values, **like}), note
 
     answer, note = run(work)
-    columns = [column for column in COLUMNS if column != REQUEST or answer.api != CHAT_API]
-    out_view(answer, [("request", note), *_pairs(answer)], answer.routes, columns, as_json=as_json)
+    out_view(answer, [("request", note), *_pairs(answer)], answer.routes, COLUMNS, as_json=as_json)
     if not answer.works:
         refused = f"a call would be rejected with {answer.status} {answer.code}: {answer.fix or answer.message}"
         raise Quit(refused, exit_for(error_class(answer.status, answer.code), answer.code))
