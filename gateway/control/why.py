@@ -90,7 +90,9 @@ def _why(engine: Engine, call: PlannedCall) -> Why:
     price = _price(catalog, call, entry, outcome)
     prices = [in_force(other, now) for other in answering_model(entry).effects.prices] if entry is not None else []
     sticky = group.sticky or call.api.sticky
-    why = Why(
+    routes = _all_routes(engine, call, entry, outcome)
+    error = outcome.error or _store_error(engine) or _unset_error(engine, routes)
+    return Why(
         token=token.name,
         group=group.name,
         model=call.model,
@@ -98,12 +100,12 @@ def _why(engine: Engine, call: PlannedCall) -> Why:
         max_tokens=call.max_tokens,
         stream=call.stream,
         api=call.api.name,
-        works=True,
-        status=200,
-        code="",
-        message=_success_text(outcome, sticky=sticky),
-        fix="",
-        retry_after_s=None,
+        works=error is None,
+        status=200 if error is None else error.http_status,
+        code="" if error is None else error.code,
+        message=_success_text(outcome, sticky=sticky) if error is None else _message(error),
+        fix="" if error is None else _fix(error, visibility, call, routes),
+        retry_after_s=None if error is None else error.retry_after_s,
         then=_next_obstacle(outcome.quota_error, call),
         visible=visibility.visible,
         rule=visibility.rule,
@@ -120,21 +122,7 @@ def _why(engine: Engine, call: PlannedCall) -> Why:
         fallbacks=[other.name for other in entry.fallbacks if other.name not in outcome.unaffordable] if entry else [],
         unused_fallbacks=_unused_fallbacks(call, group, catalog, outcome),
         sticky=sticky,
-        routes=_all_routes(engine, call, entry, outcome),
-    )
-    error = outcome.error or _store_error(engine) or _unset_error(engine, why.routes)
-    return why if error is None else _with_error(why, error, visibility, call)
-
-
-def _with_error(why: Why, error: GatewayError, visibility: Visibility, call: PlannedCall) -> Why:
-    return msgspec.structs.replace(
-        why,
-        works=False,
-        status=error.http_status,
-        code=error.code,
-        message=_message(error),
-        fix=_fix(error, visibility, call, why.routes),
-        retry_after_s=error.retry_after_s,
+        routes=routes,
     )
 
 
