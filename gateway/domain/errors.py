@@ -23,15 +23,8 @@ CODE_STATUS: Final[Mapping[str, tuple[int, str]]] = {
 }
 """Status and type of the codes that differ from their class."""
 
-PASSED_STATUS: Final[Mapping[int, str]] = {
-    400: "invalid_request_error",
-    403: "permission_error",
-    404: "invalid_request_error",
-    413: "invalid_request_error",
-    415: "invalid_request_error",
-    422: "invalid_request_error",
-}
-"""Types of the upstream statuses that are passed on: those for the client's mistakes. 403: the prompt is refused."""
+PASSED_STATUS: Final = frozenset({400, 403, 404, 413, 415, 422})
+"""The upstream statuses that are passed on: those for the client's mistakes. 403: the prompt is refused."""
 
 _TRANSIENT = frozenset({FailureKind.RATE, FailureKind.SERVER, FailureKind.NETWORK, FailureKind.SLOW, FailureKind.CUT})
 """Failures of an upstream that do not depend on the request, so that a retry may succeed."""
@@ -254,11 +247,11 @@ class UpstreamError(GatewayError):
             return CODE_STATUS["model_not_found"]
         is_clients_mistake = not self.code.startswith("upstream_") or self.code == "upstream_rejected"
         if self.code == "context_length_exceeded":  # 403 at Together, 413 and 422 at TGI
-            return 400, PASSED_STATUS[400]
-        if is_clients_mistake and (http_type := PASSED_STATUS.get(self.status)) is not None:
-            return self.status, http_type
+            return 400, BadRequest.default_type
+        if is_clients_mistake and self.status in PASSED_STATUS:
+            return self.status, RequestRefused.default_type if self.status == 403 else BadRequest.default_type
         if self.kind is FailureKind.CLIENT and self.status:  # the client's mistake, reported as another failure
-            return 400, PASSED_STATUS[400]
+            return 400, BadRequest.default_type
         return super()._status_and_type()
 
     def add(self, text: str) -> None:

@@ -35,8 +35,6 @@ PAGE_BYTES = 2_000
 """The bytes per page of a document whose pages cannot be counted. Hardly any page has fewer."""
 _PAGE = re.compile(rb"/Type\s*/Page\b")
 _COMPRESSED_PART = b"/ObjStm"
-_PIECE = 4 << 10
-"""How many bytes are decompressed at once. The decompressor copies what it is given and does not need."""
 _HEADER_BYTES = 400
 """The maximum distance from the name of a compressed part to its content, in bytes."""
 
@@ -88,20 +86,19 @@ def count_pages(text: bytes) -> int:
 
 
 def _inflate(document: bytes, start: int, limit: int) -> tuple[bytes, int]:
-    """Returns the part whose name is at ``start``, as far as it can be decompressed, and how many bytes were examined.
+    """Returns the part whose name is at ``start``, if it can be decompressed, and how many bytes were examined.
 
-    Neither is much more than ``limit``: a part may be long and contain nothing.
+    Neither is more than ``limit``: a part may be long and contain nothing.
     """
     keyword = document.find(b"stream", start + len(_COMPRESSED_PART), start + _HEADER_BYTES)
     if keyword < 0:
         return b"", 0
-    begin = end = document.find(b"\n", keyword, keyword + 10) + 1
-    inflated, decompressor = bytearray(), zlib.decompressobj()
+    begin = document.find(b"\n", keyword, keyword + 10) + 1
+    end = document.find(b"endstream", begin, begin + limit)
+    part = document[begin : begin + limit if end < 0 else end]
     with suppress(zlib.error):
-        while not decompressor.eof and end < len(document) and max(len(inflated), end - begin) < limit:
-            inflated += decompressor.decompress(memoryview(document)[end : end + _PIECE])
-            end += _PIECE
-    return bytes(inflated), end - begin - len(decompressor.unused_data)
+        return zlib.decompressobj().decompress(part, limit), len(part)
+    return b"", len(part)
 
 
 def type_in_url(text: str) -> str | None:

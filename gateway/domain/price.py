@@ -7,7 +7,6 @@ rules and prices have tiers for longer inputs; and all of these have rates for e
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, tzinfo
-from functools import lru_cache
 from typing import Any, Final, Literal, TypeVar, get_args
 from zoneinfo import ZoneInfo
 
@@ -105,7 +104,6 @@ class PriceHours(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return f"{days}{_written_time(self.start)}-{_written_time(self.end)} {self.zone}"
 
 
-@lru_cache(maxsize=64)
 def zone_of(name: str) -> tzinfo:
     """Returns the zone with that name. Raises ValueError, OSError or KeyError for an unknown one."""
     return UTC if name.upper() in ("UTC", "GMT", "Z") else ZoneInfo(name)
