@@ -47,14 +47,8 @@ _WORKDAYS = re.compile(r"all day at weekends|weekends\b.{0,60}off-peak all day|m
 """Matches a comment which says that a row's hours apply on working days only. The row has no field for that."""
 
 
-class _TimedAmounts(msgspec.Struct, frozen=True):
-    """Amounts in a row, and when they apply."""
-
-    since: Millis
-    """When it begins; 0 if it has begun."""
-    during: tuple[PriceHours, ...]
-    """The hours when it applies; empty means always."""
-    amounts: Mapping[str, Any]
+TimedAmounts = tuple[Millis, tuple[PriceHours, ...], Mapping[str, Any]]
+"""When amounts begin to apply, 0 for those that have begun; in which hours, empty for always; and the amounts."""
 
 
 def list_price(model: str, row: "ModelInfo", source: str, now: Millis, upstream_model: str) -> Price | None:
@@ -63,16 +57,15 @@ def list_price(model: str, row: "ModelInfo", source: str, now: Millis, upstream_
     is_free = row.id.endswith(":free") or "free of charge" in comments.lower()
     if is_free and not isinstance(row.prices, list) and not _amounts_in(row.prices):
         return Price(model=model, input=Nanos(0), output=Nanos(0), source=source, updated=now)
-    first, *later = _standard_prices(row, now, comments)
-    price = price_of(model, first.amounts, source, now, upstream_model)
+    standards = _standard_prices(row, now, comments)
+    price = price_of(model, standards[0][2], source, now, upstream_model)
     if price is None:
         return None
-    rules = [_rule(standard, "", upstream_model) for standard in later]
+    rules = [_rule(standard, "", upstream_model) for standard in standards[1:]]
     for variant, changes in _variants(row, now).items():
-        for standard in (first, *later):
-            for since, amounts in changes:
-                changed = _TimedAmounts(max(since, standard.since), standard.during, {**standard.amounts, **amounts})
-                rules.append(_rule(changed, variant, upstream_model))
+        for since, during, amounts in standards:
+            for start, changed in changes:
+                rules.append(_rule((max(start, since), during, {**amounts, **changed}), variant, upstream_model))
     complete_rules = [rule for rule in rules if rule is not None]
     if not price.per_call and not any(rule.per_call for rule in complete_rules):
         complete_rules = [msgspec.structs.replace(rule, per_call=None) for rule in complete_rules]
@@ -102,18 +95,18 @@ def list_date(rows: "Iterable[ModelInfo]", now: Millis) -> Millis:
     return max((day for day in starts if day <= now), default=Millis(0))
 
 
-def _standard_prices(row: "ModelInfo", now: Millis, comments: str) -> list[_TimedAmounts]:
+def _standard_prices(row: "ModelInfo", now: Millis, comments: str) -> list[TimedAmounts]:
     """Returns the standard prices, except for those that have ended. The first one applies where no other does."""
     if not isinstance(row.prices, list):
-        return [_TimedAmounts(Millis(0), (), _amounts_in(row.prices))]
+        return [(Millis(0), (), _amounts_in(row.prices))]
     days = DAYS[:5] if _WORKDAYS.search(comments) else DAYS
-    prices: list[_TimedAmounts] = []
+    prices: list[TimedAmounts] = []
     for price in row.prices:
         since = _start(price.constraint)
         during = _hours(price.constraint, days)
         if since <= now and not during:
             prices.clear()  # it replaces all earlier ones
-        prices.append(_TimedAmounts(Millis(0) if since <= now else since, during, _amounts_in(price.prices)))
+        prices.append((Millis(0) if since <= now else since, during, _amounts_in(price.prices)))
     return prices
 
 
@@ -142,12 +135,11 @@ def _amounts_at(changes: "Sequence[tuple[Millis, dict[str, Any]]]", moment: Mill
     return merged
 
 
-def _rule(standard: _TimedAmounts, variant: str, model: str) -> PriceRule | None:
+def _rule(timed: TimedAmounts, variant: str, model: str) -> PriceRule | None:
     """Returns the rule of a price that applies later, in some hours, or for a variant; None if it is incomplete."""
-    fields = _price_fields(standard.amounts, model)
-    if fields is None:
-        return None
-    return PriceRule(since=standard.since, during=standard.during, variant=variant, **fields)
+    since, during, amounts = timed
+    fields = _price_fields(amounts, model)
+    return None if fields is None else PriceRule(since=since, during=during, variant=variant, **fields)
 
 
 def _price_fields(amounts: Mapping[str, Any], model: str) -> dict[str, Any] | None:
