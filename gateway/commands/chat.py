@@ -84,7 +84,11 @@ def chat(
                 message, call_id = await fetch_answer(api, body)
                 out_json({"message": message, "call": await _fetch_record(client, call_id)})
                 return
-            call_id = await (print_answer(api, body) if no_stream else print_stream(api, body))
+            if no_stream:
+                message, call_id = await fetch_answer(api, body)
+                _print_piece((message.get("content") or "") + "\n")
+            else:
+                call_id = await print_stream(api, body)
         except GatewayError as error:
             await _add_advice(client, error)
             raise
@@ -133,13 +137,6 @@ async def default_model(client: ControlClient, api: PublicApi) -> str:
         text = f"the token sees only models for embeddings ({examples}); choose another --token, or a --model"
         raise Quit(text, Exit.NOT_FOUND)
     return (await find_model(client, names))[0]
-
-
-async def print_answer(api: PublicApi, body: dict[str, Any]) -> str:
-    """Send the prompt, and print the answer when it is complete. Returns the call's id. Raises the error of /v1."""
-    message, call_id = await fetch_answer(api, body)
-    _print_piece((message.get("content") or "") + "\n")
-    return call_id
 
 
 async def fetch_answer(api: PublicApi, body: dict[str, Any]) -> tuple[dict[str, Any], str]:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from gateway.client.test_call import PublicApi, public_api
 from gateway.commands import formatting
-from gateway.commands.chat import default_model, print_answer, print_receipt, print_stream
+from gateway.commands.chat import default_model, fetch_answer, print_receipt, print_stream
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.config import load
 from gateway.domain.errors import RateLimited, Unavailable, UpstreamError
@@ -100,13 +100,12 @@ async def test_the_model_that_answered_instead_is_named(capsys: pytest.CaptureFi
     assert formatting.subject(call) == f"{CALL.model} as spare"
 
 
-async def test_a_whole_answer_is_printed(provider: Provider, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_whole_answer_has_a_message_and_an_id(provider: Provider) -> None:
     async def answer(exchange: Exchange) -> None:
         await exchange.answer(b'{"choices":[{"message":{"content":"hi"}}]}', headers={"x-request-id": "req_1"})
 
     provider.on("m", answer)
-    assert await print_answer(way(provider), {"model": "m"}) == "req_1"
-    assert capsys.readouterr().out == "hi\n"
+    assert await fetch_answer(way(provider), {"model": "m"}) == ({"content": "hi"}, "req_1")
 
 
 @pytest.mark.parametrize(
@@ -117,7 +116,7 @@ async def test_a_refusal_says_when_to_try_again(provider: Provider, message: str
         {"error": {"message": message, "code": "rate_limit_exceeded"}}, status=429, headers={"retry-after": "12"}
     )
     provider.on("m", refusal)
-    for ask in (print_stream, print_answer):
+    for ask in (print_stream, fetch_answer):
         with pytest.raises(RateLimited) as caught:
             await ask(way(provider), {"model": "m", "messages": []})
         assert caught.value.message == said
