@@ -36,7 +36,6 @@ Work = Callable[[ControlClient], Awaitable[T]]
 WAITS_S = {"server_slow": BUSY_S, "store_busy": START_S}
 """How long a command waits for a silent server, and for a home that another process uses, such as a starting server."""
 
-NO_HOME = "no data in {home} yet; start with 'tollkeeper serve', or name the right folder with --home"
 NO_SERVER = "no server is running for {home}; start one with 'tollkeeper serve'"
 
 
@@ -54,7 +53,8 @@ async def reach(
     async with AsyncExitStack() as stack:
         if not (create or running or is_home(config.home)):
             if needs_data:
-                raise Quit(NO_HOME.format(home=config.home), Exit.NOT_FOUND)
+                advice = "start with 'tollkeeper serve', or name the right folder with --home"
+                raise Quit(f"no data in {config.home} yet; {advice}", Exit.NOT_FOUND)
             config = msgspec.structs.replace(config, home=Path(stack.enter_context(TemporaryDirectory())))
         began, endpoint = asyncio.get_running_loop().time(), None
         while endpoint is None:

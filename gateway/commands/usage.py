@@ -25,10 +25,7 @@ from gateway.domain.repeated_calls import earlier_attempts, repeated_calls
 from gateway.domain.views import CallView
 
 DEFAULT_LIMIT = 50
-SORTS = ("cost", "duration", "first", "speed", "input", "cached", "output", "tries")
-"""The numbers of a call that a list can be sorted by."""
 NO_CALLS = "no calls yet; try: tollkeeper chat hello"
-_PART_OF_ID = re.compile(r"[0-9a-z_]{4,}")
 LAST = "last"
 
 COLUMNS = [
@@ -71,7 +68,7 @@ usage.add_command(export)
 )
 @click.option(
     "--sort",
-    type=click.Choice(SORTS),
+    type=click.Choice(("cost", "duration", "first", "speed", "input", "cached", "output", "tries")),
     help="List the calls with the highest values of this, instead of the newest; at most 5000.",
 )
 @json_option
@@ -148,7 +145,7 @@ async def find_call(client: ControlClient, call_id: str) -> CallView:
 
 async def _find_by_part(client: ControlClient, part: str) -> CallView | None:
     """Returns the only call with this in its id, or None. Raises Quit if several match."""
-    if is_call_id(part) or not _PART_OF_ID.fullmatch(part):
+    if is_call_id(part) or not re.fullmatch(r"[0-9a-z_]{4,}", part):
         return None
     with ProgressLine() as progress:
         calls = await newest_calls(client, {"words": f"id:{part}"}, 5, progress)

@@ -47,8 +47,6 @@ def _dimensions_of(text: str) -> tuple[str, ...]:
     return names
 
 
-DIMENSION_NAMES = ParsedText("names", _dimensions_of)
-
 COLUMNS = (
     ListColumn("Calls", lambda r: f"{r.calls:,}", "number"),
     ListColumn("Errors", lambda r: f"{r.errors:,}", "number"),
@@ -67,8 +65,6 @@ SUM_FIELDS = (
     *("calls", "errors", "refused", "input_tokens", "cached_tokens", "output_tokens"),
     *("duration_p50_ms", "duration_p95_ms", "first_byte_p50_ms", "first_byte_p95_ms"),
 )
-PAIR = {"token", "model"}
-"""Dimensions that may be combined."""
 NamedRow = tuple[list[str], SumRow]
 """A row with its name in each dimension."""
 
@@ -88,7 +84,7 @@ NamedRow = tuple[list[str], SumRow]
 @click.option(
     "--by",
     "by",
-    type=DIMENSION_NAMES,
+    type=ParsedText("names", _dimensions_of),
     multiple=True,
     metavar="NAMES",
     shell_complete=comma_separated(lambda _ctx, _param, text: [name for name in DIMENSIONS if name.startswith(text)]),
@@ -155,7 +151,11 @@ def _in_order(names: Sequence[str]) -> list[str]:
     """Returns the dimensions in the order of the columns. Raises UsageError for those that cannot be combined."""
     times = [name for name in names if name in STEPS]
     others = [name for name in names if name not in STEPS]
-    if len(set(names)) == len(names) and len(times) <= 1 and (len(others) <= 1 or (not times and set(others) == PAIR)):
+    if (
+        len(set(names)) == len(names)
+        and len(times) <= 1
+        and (len(others) <= 1 or (not times and set(others) == {"token", "model"}))
+    ):
         return [*times, *sorted(others, reverse=True)]
     text = f"--by {','.join(names)}: only token,model can be combined, or month, day or hour with one of the others"
     raise click.UsageError(f"{text}; 'tollkeeper usage export' has every call")

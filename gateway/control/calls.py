@@ -35,9 +35,6 @@ SEARCH_TURN = web.AppKey("search_turn", asyncio.Semaphore)
 
 _encode = msgspec.json.Encoder().encode
 
-_PREFIXES = {"token": "tok", "channel": "ch", "group": "grp"}
-"""The prefixes of ids. They are also the words that filter by an entity of that kind."""
-
 CALL_FILTERS: dict[str, ParameterType] = {**dict.fromkeys(CALL_FIELDS, tuple), "failed": bool, "words": str}
 
 _LIMITS = range(1, 5001)
@@ -189,7 +186,8 @@ def _field_value(edits: ConfigEdits, names: CurrentNames, parameter: str, ref: s
     apis = edits.engine.apis
     if parameter == "api" and ref not in apis:
         raise BadRequest(f"unknown API '{plain(ref, 40)}'; use one of {', '.join(apis)}", param="api")
-    if (prefix := _PREFIXES.get(parameter)) is None:
+    # the prefix of an id is also the word that filters by an entity of that kind
+    if (prefix := {"token": "tok", "channel": "ch", "group": "grp"}.get(parameter)) is None:
         return ref
     try:
         entity: Token | Channel | Group = getattr(edits.engine.catalog, parameter)(ref)

@@ -27,15 +27,13 @@ from gateway.domain.token import Token
 from gateway.domain.units import ChannelId
 from gateway.domain.views import ChannelView, GroupView, TokenView
 
-Planner = Callable[[ConfigEdits, EntityEdit], Awaitable[tuple[str, Sequence[Change]]]]
-"""Returns an entity's name and the changes that an edit makes, first the entity's own."""
-
-_PLANNERS: Mapping[str, Planner] = {
+_PLANNERS: Mapping[str, Callable[[ConfigEdits, EntityEdit], Awaitable[tuple[str, Sequence[Change]]]]] = {
     "tokens": tokens.plan_edit,
     "groups": groups.plan_edit,
     "channels": channels.plan_edit,
     "prices": prices.plan_edit,
 }
+"""Functions that return an entity's name and the changes that an edit makes, first the entity's own."""
 
 
 class BatchBody(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,7 +20,6 @@ from gateway.domain.units import DOLLAR, Nanos
 
 SOURCE = "in the price files of LiteLLM and models.dev, autumn 2026"
 
-_FILE = Path(__file__).with_name("more_prices.csv")
 _AMOUNTS = ("input", "output", "cached_input", "cache_write", "cache_write_long")
 
 
@@ -41,7 +40,7 @@ def more_prices(vendor: str) -> MorePrices:
 @cache
 def _read_file() -> Mapping[str, MorePrices]:
     vendors: dict[str, MorePrices] = {}
-    with _FILE.open(encoding="utf-8", newline="") as file:
+    with Path(__file__).with_name("more_prices.csv").open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
             prices = vendors.setdefault(row["vendor"], MorePrices({}, {}))
             if row["same_as"]:
