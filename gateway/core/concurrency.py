@@ -64,10 +64,7 @@ class ConcurrencyLimiter:
         for gate in gates:
             line = self._lines[gate.key]
             line.taken -= 1
-            if line.waiters:
-                self._hand_over(line)
-            if not (line.taken or line.waiters):
-                del self._lines[gate.key]
+            self._hand_over(gate.key, line)
 
     def slots_taken(self, key: tuple[str, str]) -> int:
         line = self._lines.get(key)
@@ -96,7 +93,7 @@ class ConcurrencyLimiter:
         for gate in gates:
             line = self._lines.setdefault(gate.key, _Line())
             line.waiters.append(waiter)
-            self._hand_over(line)
+            self._hand_over(gate.key, line)
         try:
             return await waiter.granted
         except asyncio.CancelledError:
@@ -123,29 +120,28 @@ class ConcurrencyLimiter:
         for key, line in waiting:
             gate = current_gates.get(key)
             line.limit = gate.limit if gate is not None else 1 << 62  # any number
-            self._hand_over(line)
+            self._hand_over(key, line)
 
-    def _hand_over(self, line: _Line) -> None:
+    def _hand_over(self, key: tuple[str, str], line: _Line) -> None:
+        """Give free slots to the calls that wait. Forget a line without calls."""
         while line.waiters:
             waiter = line.waiters[0]
-            gate = next(gate for gate in waiter.gates if self._lines.get(gate.key) is line)
+            gate = next(gate for gate in waiter.gates if gate.key == key)
             if not waiter.granted.done():
                 if line.taken >= (gate.limit if line.limit is None else line.limit):
                     return
                 line.taken += 1
                 waiter.granted.set_result(gate)
             line.waiters.popleft()
+        if not line.taken:
+            del self._lines[key]
 
     def _remove(self, waiter: _Waiter) -> None:
         for gate in waiter.gates:
             line = self._lines.get(gate.key)
-            if line is None:
-                continue
-            if waiter in line.waiters:
+            if line is not None and waiter in line.waiters:
                 line.waiters.remove(waiter)
-                self._hand_over(line)
-            if not (line.taken or line.waiters):
-                del self._lines[gate.key]
+                self._hand_over(gate.key, line)
 
 
 def wait_text(gates: Iterable[ConcurrencyGate]) -> str:

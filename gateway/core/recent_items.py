@@ -56,14 +56,14 @@ class RecentFailures:
     def note(self, token: str, body: bytes, error: UpstreamError) -> None:
         """Remember that the call failed now. A mistake in the request does not count."""
         if error.http_status >= 500:
-            self._failures.note(_digest(token, body), copy(error).with_traceback(None))
+            repeated = copy(error).with_traceback(None)
+            repeated.add(f" [it failed less than {KEEP_FAILURE_S:.0f} s ago and was not sent again]")
+            self._failures.note(_digest(token, body), repeated)
 
     def check(self, token: str, body: bytes) -> None:
         """Raises the failure of the same call if it failed a moment ago."""
         if self._failures.items and (failure := self._failures.find(_digest(token, body))) is not None:
-            repeated = copy(failure)
-            repeated.add(f" [it failed less than {KEEP_FAILURE_S:.0f} s ago and was not sent again]")
-            raise repeated
+            raise copy(failure)  # a variable would keep it, and its traceback this frame and the body
 
 
 class BrokenStreams:

@@ -28,10 +28,10 @@ _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class _Call(msgspec.Struct):
-    """A call, and what its results contain."""
+    """A call, and what its results contain. It has the number of its turn, because the turn refers to it."""
 
     block: CallPart
-    turn: "_Turn"
+    turn: int
     parts: list[TextPart | MediaPart] | None = None
     """The parts of all its results; None if it has no results."""
     failed: bool = False
@@ -64,7 +64,7 @@ class _OpenCalls(msgspec.Struct):
 
     def add(self, call: _Call) -> None:
         """Add a call of the last turn."""
-        if not self.turns or self.turns[-1][0].turn is not call.turn:
+        if not self.turns or self.turns[-1][0].turn != call.turn:
             self.turns.append(deque())
         self.turns[-1].append(call)
         self.last = call
@@ -155,7 +155,7 @@ class Transcript:
             same_id.renamed += 1
             call_id = f"{block.id or 'unnamed_call'}_{same_id.renamed}"
         self._ids.add(call_id)
-        call = _Call(block if call_id == block.id else msgspec.structs.replace(block, id=call_id), turn)
+        call = _Call(msgspec.structs.replace(block, id=call_id), len(self._turns) - 1)
         turn.calls.append(call)
         same_id.add(call)
         for name in {"", block.name}:
@@ -176,7 +176,7 @@ class Transcript:
         if call.parts != list(block.parts):
             call.parts += block.parts
         call.failed = call.failed or block.failed
-        call.turn.answered = True
+        self._turns[call.turn].answered = True
         return []
 
     def _call_of(self, block: ResultPart) -> _Call | None:

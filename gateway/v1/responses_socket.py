@@ -19,6 +19,7 @@ from gateway.core.auth import new_call_id
 from gateway.core.call import CallOrigin
 from gateway.core.engine import Engine
 from gateway.core.memory import BodyShare
+from gateway.core.queueing import cancel_when_gone
 from gateway.core.response_memory import ResponseMemory, TokenMemory
 from gateway.domain.errors import (
     BadRequest,
@@ -297,7 +298,8 @@ class SocketSession:
             body=recalled.body, target=self._request.raw_path, headers=self._headers, repeats=recalled.repeats
         )
         try:
-            await self._engine.pipeline.run(origin, token, received, client)
+            with cancel_when_gone(client):
+                await self._engine.pipeline.run(origin, token, received, client)
         finally:
             self._client = client.on_gone = None
         self._memory.keep(origin, turn, recalled, events)

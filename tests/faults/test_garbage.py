@@ -36,9 +36,17 @@ from tests.fakes.replies import (
     usage,
     whole,
 )
+from tests.fakes.websocket import frame, shaken
 
 HELD = (Call, NativeChatStream, RenderedStream, HttpReply, WireAnswer, UpstreamError)
 """What leads to the bytes of an answer, or keeps what does."""
+
+CALL = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{"}}
+TOOLS_USED = [
+    {"role": "user", "content": "Look."},
+    {"role": "assistant", "tool_calls": [CALL]},
+    {"role": "tool", "tool_call_id": "c1", "content": "seen"},
+]
 
 
 @pytest.fixture
@@ -91,7 +99,7 @@ async def test_a_call_that_has_ended_leaves_no_garbage(
     gateway.channel(provider.base_url, dialect=dialect, timeouts=soon)
     provider.other = ENDS[end]
     provider.on("m", ENDS[end])
-    await gateway.call(stream=streamed, max_tokens=10)
+    await gateway.call(stream=streamed, max_tokens=10, messages=TOOLS_USED)
     for _ in range(50):
         if not remains():
             break
@@ -151,6 +159,34 @@ async def test_a_call_that_got_no_slot_leaves_no_garbage(gateway: Gateway, provi
     found = garbage()
     peer.reset()
     assert found == {}
+
+
+@pytest.mark.usefixtures("uncollected")
+async def test_a_repeated_failure_leaves_no_garbage(gateway: Gateway, provider: Provider) -> None:
+    """The second request of an API whose clients repeat blindly gets the failure of the first."""
+    gateway.channel(provider.base_url)
+    provider.on("m", fail(500))
+    body = b'{"model":"m","input":"x"}'
+    answers = [await gateway.client.ask("POST", "/v1/responses", body) for _ in range(2)]
+    assert b"was not sent again" in answers[1].body
+    await asyncio.sleep(0.05)
+    assert garbage() == {}
+
+
+@pytest.mark.usefixtures("uncollected")
+async def test_a_websocket_that_is_cut_in_the_middle_of_a_call_leaves_no_garbage(
+    gateway: Gateway, provider: Provider
+) -> None:
+    """All that is left is a ring of aiohttp's, without the frames and the responses of the connection."""
+    gateway.channel(provider.base_url)
+    provider.on("m", silence)
+    _, peer = await shaken(gateway.client)
+    await peer.write(frame(b'{"type":"response.create","model":"m","input":"x"}'))
+    await gateway.until(lambda: len(gateway.engine.live) == 1)
+    peer.reset()
+    await gateway.settled(1)
+    await asyncio.sleep(0.05)
+    assert set(garbage()) <= {"Connection", "InPlaceLoop", "GatewayRequest"}
 
 
 def remains() -> Counter[str]:
