@@ -26,20 +26,12 @@ from gateway.upstream.failures import bad_response, classify
 from gateway.upstream.translation import NameRules
 
 
-class StreamProgress(Protocol):
-    """How many data events and comments a stream has had so far, for the idle deadlines."""
-
-    events: int
-    comments: int
-
-    @property
-    def final_size(self) -> int | None:
-        """Returns the number of characters of an answer that said why it ended; None before that."""
-
-
-class AnswerStream(StreamProgress, Protocol):
+class AnswerStream(Protocol):
     """One streamed answer: takes upstream bytes, split anywhere, and gives client bytes. Pure."""
 
+    events: int
+    """The number of data events so far, for the idle deadlines."""
+    comments: int
     state: AnswerState
     """What is known of the answer so far."""
     started: bool
@@ -50,6 +42,10 @@ class AnswerStream(StreamProgress, Protocol):
     """The upstream's error, or what is invalid in the stream, which ends there. Its kind counts before ``started``."""
     held: int
     """The number of bytes that are kept for later: of an incomplete event, or of a whole answer."""
+
+    @property
+    def final_size(self) -> int | None:
+        """Returns the number of characters of an answer that said why it ended; None before that."""
 
     def feed(self, data: bytes) -> bytes:
         """Returns what the client gets now: complete, normalised events, never the usage chunk or ``[DONE]``."""
@@ -266,11 +262,10 @@ class Reply(Protocol):
     async def read(self, limit: int, memory: Memory) -> bytes:
         """Returns the whole body, decompressed, at most ``limit`` bytes. Raises AttemptFailed, and AnswerMemoryFull."""
 
-    def chunks(self, progress: StreamProgress) -> AsyncIterator[bytes]:
-        """Yields the body in pieces as they arrive, decompressed.
+    def chunks(self, stream: AnswerStream) -> AsyncIterator[bytes]:
+        """Yields the body in pieces as they arrive, decompressed, for this stream.
 
-        ``progress`` is the AnswerStream that gets the pieces. It says what they were, so that comments and fragments do
-        not count as progress. Raises AttemptFailed.
+        It says what they were, so that comments and fragments do not count as progress. Raises AttemptFailed.
         """
 
     def release(self) -> None:

@@ -23,7 +23,7 @@ from gateway.domain.failure import AttemptFailed
 from gateway.domain.order import PreparedRequest
 from gateway.domain.prompt_size import prompt_tokens
 from gateway.domain.text import plain
-from gateway.upstream.adapter import Memory, Reply, StreamProgress
+from gateway.upstream.adapter import AnswerStream, Memory, Reply
 from gateway.upstream.failures import bad_response, too_slow
 from gateway.upstream.openai.embeddings import pack_vector
 
@@ -362,7 +362,7 @@ class MockReply(Reply):
             await memory.wait(len(body))
         return body
 
-    async def chunks(self, progress: StreamProgress) -> AsyncIterator[bytes]:
+    async def chunks(self, stream: AnswerStream) -> AsyncIterator[bytes]:
         events, plan = self._content.pieces, self._plan
         stop = len(events)
         if plan.cut is not None:

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from gateway.core.attempts import AnswerSender
 from gateway.domain.answer import Buffer
@@ -16,7 +16,7 @@ from gateway.domain.errors import GatewayError
 from gateway.domain.failure import AttemptFailed, Failure, UpstreamText
 from gateway.domain.order import PreparedRequest
 from gateway.upstream import failures
-from gateway.upstream.adapter import AnswerStream, Memory, Reply, StreamProgress
+from gateway.upstream.adapter import AnswerStream, Memory, Reply
 from gateway.upstream.redaction.redaction import Redaction
 from tests.fakes.replies import Seen
 
@@ -71,12 +71,12 @@ class FakeReply:
         self._pieces = pieces
 
     async def read(self, limit: int, memory: Memory) -> bytes:
-        body = b"".join([data async for data in self.chunks(Seen())])
+        body = b"".join([data async for data in self.chunks(cast("AnswerStream", Seen()))])
         if not memory.take(len(body)):
             await memory.wait(len(body))
         return body
 
-    async def chunks(self, signs: StreamProgress) -> AsyncIterator[bytes]:
+    async def chunks(self, stream: AnswerStream) -> AsyncIterator[bytes]:
         for piece in self._pieces:
             await asyncio.sleep(0)
             if isinstance(piece, bytes):

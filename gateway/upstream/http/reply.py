@@ -15,7 +15,7 @@ from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel
 from gateway.domain.failure import AttemptFailed
 from gateway.upstream import failures
-from gateway.upstream.adapter import Memory, StreamProgress
+from gateway.upstream.adapter import AnswerStream, Memory
 from gateway.upstream.http.parser import ConnectionBroken, Inflater, WireAnswer
 
 STREAM_LIMIT = 256 * 1024 * 1024
@@ -72,8 +72,8 @@ class HttpReply:
         self.release()
         return gathered.getvalue()
 
-    def chunks(self, progress: StreamProgress) -> AsyncIterator[bytes]:
-        return Incoming(self, progress, self._began)
+    def chunks(self, stream: AnswerStream) -> AsyncIterator[bytes]:
+        return Incoming(self, stream, self._began)
 
     async def receive(self) -> bytes:
         """Returns the next bytes, decompressed; empty at the end. Raises AttemptFailed."""
@@ -111,13 +111,13 @@ class HttpReply:
 class Incoming:
     """Iterates over a stream's bytes as they arrive, within its deadlines. A generator would have to be closed."""
 
-    def __init__(self, reply: HttpReply, progress: StreamProgress, began: float) -> None:
+    def __init__(self, reply: HttpReply, stream: AnswerStream, began: float) -> None:
         """``began``: when the request was sent. Until the first event, the head deadline counts from there."""
         self._reply = reply
         self._timeouts = reply.channel.timeouts
-        self._progress = progress
-        self._events = self._progress.events
-        self._comments = self._progress.comments
+        self._stream = stream
+        self._events = self._stream.events
+        self._comments = self._stream.comments
         self._event_at = self._sign_at = began
         """When the last event came, and the last event or comment. The client's time does not count."""
         self._size = 0
@@ -143,7 +143,7 @@ class Incoming:
         try:
             data = await self._reply.receive()
         except AttemptFailed as failed:
-            if self._progress.events and (failed.kind is not FailureKind.SLOW or self._final_size is not None):
+            if self._stream.events and (failed.kind is not FailureKind.SLOW or self._final_size is not None):
                 raise StopAsyncIteration from failed
             raise
         finally:
@@ -161,11 +161,11 @@ class Incoming:
 
     def note_progress(self, now: float) -> None:
         """Note the time if there was progress since the last check."""
-        if self._progress.events != self._events:
-            self._events = self._progress.events
+        if self._stream.events != self._events:
+            self._events = self._stream.events
             self._event_at = self._sign_at = now
-        if self._progress.comments != self._comments:
-            self._comments = self._progress.comments
+        if self._stream.comments != self._comments:
+            self._comments = self._stream.comments
             self._sign_at = now
 
     def next_deadline(self) -> tuple[float, float, str]:
@@ -181,7 +181,7 @@ class Incoming:
         now = asyncio.get_running_loop().time()
         self.note_progress(now)
         at, seconds, name = self.next_deadline()
-        before, self._final_size = self._final_size, self._progress.final_size if self._waiting else None
+        before, self._final_size = self._final_size, self._stream.final_size if self._waiting else None
         if not self._waiting:
             self._set_alarm(now + seconds)
         elif self._final_size is not None and self._final_size == before:

@@ -6,6 +6,7 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
+from typing import Any
 
 import msgspec
 import trustme
@@ -71,7 +72,7 @@ class Asker:
 
 async def pieces_of(answer: HttpReply) -> AsyncIterator[bytes]:
     """All that comes, each read a sign of life."""
-    seen = Seen()
+    seen: Any = Seen()
     async for data in answer.chunks(seen):
         seen.events += 1
         yield data

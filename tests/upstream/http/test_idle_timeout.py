@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from gateway.domain.channel import Timeouts
+from gateway.upstream.adapter import AnswerStream
 from gateway.upstream.http.reply import Incoming
 from tests.fakes.replies import Seen
 
@@ -18,7 +19,7 @@ async def watch() -> Watch:
     timeouts = Timeouts(head=20, idle=30, comments=100)
     answer = SimpleNamespace(arm=lambda *_: None)
     reply: Any = SimpleNamespace(channel=SimpleNamespace(timeouts=timeouts), answer=answer)
-    return lambda seen: Incoming(reply, seen, began=1000)
+    return lambda seen: Incoming(reply, cast("AnswerStream", seen), began=1000)
 
 
 async def test_at_first_the_head_deadline_runs_on(watch: Watch) -> None:
