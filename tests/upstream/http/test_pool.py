@@ -273,6 +273,25 @@ async def test_a_connection_that_serves_again_before_its_answer_is_read_has_the_
     assert caught.value.code == "upstream_timeout"
 
 
+async def test_a_connection_of_a_retired_pool_is_closed_when_its_call_has_ended() -> None:
+    retired, closed = asyncio.Event(), asyncio.Event()
+
+    async def talk(peer: Socket) -> None:
+        await peer.read_body(await peer.read_head())
+        await peer.write(OK + b"Content-Length: 1\r\n\r\n")
+        await retired.wait()
+        await peer.write(b"a")
+        await peer.gone.wait()
+        closed.set()
+
+    async with listening(talk) as port, pooled() as pool:
+        answer = await pool.send("POST", question(port), 5)
+        pool.retire()
+        retired.set()
+        assert await answer.read(10, UnlimitedMemory()) == b"a"
+        await asyncio.wait_for(closed.wait(), 5)
+
+
 async def test_the_deadline_of_a_head_does_not_end_a_slow_body() -> None:
     async def talk(peer: Socket) -> None:
         await peer.read_body(await peer.read_head())
