@@ -118,7 +118,7 @@ def _price_with(pricing: Mapping[str, Any], names: Sequence[str], unit: Unit) ->
         cached_input=rates[2],
         cache_write=rates[3],
         cache_write_long=_rate(pricing, "input_cache_write_1h", unit),
-        per_call=_nanos(_amount(pricing.get("request")), 1) or Nanos(0),
+        per_call=_rate(pricing, "request", 1) or Nanos(0),
         extras={name: nanos for name, nanos in extras.items() if nanos},
         tiers=tuple(_tiers(pricing, names, rates, unit)),
     )
@@ -134,12 +134,12 @@ def _picture_fee(pricing: Mapping[str, Any], input_rate: Nanos) -> Nanos | None:
 
     OpenRouter's ``image`` is usually the price of the picture's tokens, which are fewer than 50,000.
     """
-    fee = _nanos(_amount(pricing.get("image")), 1)
+    fee = _rate(pricing, "image", 1)
     return fee if fee is not None and fee * MILLION > 50_000 * input_rate else None
 
 
 def _search_fee(pricing: Mapping[str, Any]) -> Nanos | None:
-    fee = _nanos(_amount(pricing.get("web_search")), 1)
+    fee = _rate(pricing, "web_search", 1)
     return Nanos(fee // 1000) if fee is not None and fee >= DOLLAR else fee
 
 
@@ -194,7 +194,11 @@ def _start(step: object, name: str) -> int:
 
 
 def _rate(holder: Mapping[str, Any], name: str, unit: Unit) -> Nanos | None:
-    return None if unit is None else _nanos(_amount(holder.get(name)), unit)
+    """Returns a plausible amount in nano-dollars, else None. OpenRouter's -1 means that it depends on the route."""
+    dollars = _amount(holder.get(name))
+    if dollars is None or unit is None or not 0 <= dollars * unit <= _MAX_PER_MILLION:
+        return None
+    return Nanos(int((dollars * unit * DOLLAR).to_integral_value()))
 
 
 def _amount(value: object) -> Decimal | None:
@@ -208,13 +212,6 @@ def _amount(value: object) -> Decimal | None:
     except InvalidOperation:
         return None
     return amount if amount.is_finite() and amount.adjusted() < 100 else None  # larger ones may not be multiplied
-
-
-def _nanos(dollars: Decimal | None, unit: Unit) -> Nanos | None:
-    """Returns a plausible amount in nano-dollars, else None. OpenRouter's -1 means that it depends on the route."""
-    if dollars is None or unit is None or not 0 <= dollars * unit <= _MAX_PER_MILLION:
-        return None
-    return Nanos(int((dollars * unit * DOLLAR).to_integral_value()))
 
 
 def _with_rules(price: Price, pricing: Mapping[str, Any], names: Sequence[str], unit: Unit) -> Price:
