@@ -244,7 +244,7 @@ class ResponsesRelay(Adapter):
         failure = self._dialect.failure(channel, status, headers, body)
         failure = native_failure(failure, body, _OPTIONAL, self._may_change)
         error = read_error(body)
-        if not failure.sent or NOT_CONVERTED.search(f"{error.message} {error.code}"):
+        if not failure.sent or NOT_CONVERTED.search(failure.words):
             return msgspec.structs.replace(failure, may_lack_api=True, refused_kinds=(model_kind(self._sent),))
         is_about_items = THOUGHTS_REFUSED.search(failure.words) or _FIELD_REFUSED.search(error.message)
         is_repairable = is_about_items or not {NULLS}.issuperset(failure.parameters)

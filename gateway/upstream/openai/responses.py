@@ -32,7 +32,6 @@ from gateway.domain.rawjson import JsonObject
 from gateway.upstream.adapter import ChannelDialect
 from gateway.upstream.call_memory import Recall
 from gateway.upstream.efforts import EFFORT
-from gateway.upstream.error_body import read_error
 from gateway.upstream.failures import lacks_path
 from gateway.upstream.learned_params import INCLUDE
 from gateway.upstream.message_shapes import FILLER
@@ -54,8 +53,8 @@ _SHARED_PARAMETERS = (
 """Parameters that are the same in both APIs. ``prompt_cache_options`` is left out: its mode ``explicit`` caches nothing
 without the client's marks, which are left out as well, and without it OpenAI caches by itself.
 """
-NOT_CONVERTED = re.compile(r"(?i)not implemented.*convert_request_failed|responses api is enabled only for")
-"""Matches the error of new-api for a model that its channel has only in another API, and of old versions of Azure."""
+NOT_CONVERTED = re.compile(r"(?i)convert_request_failed.*not implemented|responses api is enabled only for")
+"""Matches the words of new-api for a model that its channel has only in another API, and of old versions of Azure."""
 
 
 class ResponsesDialect(ChannelDialect):
@@ -87,8 +86,7 @@ class ResponsesDialect(ChannelDialect):
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         """See ``ChannelDialect``. An upstream that does not know the path, or the model there, lacks the API."""
         failure = super().failure(channel, status, headers, body)
-        error = read_error(body)
-        is_lacking = lacks_path(failure) or not failure.sent or NOT_CONVERTED.search(f"{error.message} {error.code}")
+        is_lacking = lacks_path(failure) or not failure.sent or NOT_CONVERTED.search(failure.words)
         return msgspec.structs.replace(failure, needs_responses=ResponsesNeed.NOTHING) if is_lacking else failure
 
 
