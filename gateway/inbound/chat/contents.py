@@ -5,7 +5,7 @@ Blocks of Anthropic's API are read as well: Cursor sends those in chats for mode
 
 import base64
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -103,6 +103,24 @@ _IMAGE_IN_TEXT = re.compile(rb'\A"\s*\[.*?\\"image_url\\":\s*\\"data:image/', re
 _LINKED = {"image_url": "", "input_image": "", "video_url": VIDEO, "audio_url": AUDIO, "input_audio": AUDIO}
 """The types of what parts link to. Clients of vLLM and Codex link to sounds."""
 _CACHE_MARK = rawjson.raw({"type": "ephemeral"})
+_UNREADABLE = frozenset(
+    {
+        *(
+            "type",
+            "id",
+            "status",
+            "execution",
+            "call_id",
+            "approval_request_id",
+            "container_id",
+            "file_id",
+            "file_type",
+        ),
+        *("media_type", "page_age", "retrieved_at", "image_url", "tools"),
+        *("encrypted_content", "encrypted_index", "encrypted_stdout"),
+    }
+)
+"""Fields of calls and results of the vendor's tools that say nothing to a model, or only to the vendor's."""
 _SOURCE_FIELDS = ("type", "media_type", "data", "url")
 """Where Anthropic's API has the data of an image or a document, its text, or its address."""
 
@@ -190,3 +208,17 @@ def _read_part(part: _Part, param: str) -> TextPart | MediaPart:
     if part.file_id:
         place, reason = f"{param}.file_id", "files are not kept here; send the data"
     raise unsupported_param(place, reason)
+
+
+def readable_texts(value: Any) -> Iterator[str]:
+    """Yields the texts in the call or the result of a vendor's tool, whatever its form."""
+    members: Iterable[Any] = ()
+    if isinstance(value, list):
+        members = value
+    elif isinstance(value, dict) and value.get("type") != "base64":
+        members = [member for name, member in value.items() if name not in _UNREADABLE]
+    for member in members:
+        if not isinstance(member, str):
+            yield from readable_texts(member)
+        elif member:
+            yield member

@@ -26,9 +26,10 @@ from gateway.domain.json_text import read_typed
 from gateway.domain.order import Order
 from gateway.domain.rawjson import NULL, Fields, is_nothing
 from gateway.domain.transcript import Transcript
+from gateway.inbound.chat.contents import readable_texts
 from gateway.inbound.json_body import check_text, unread_names
 from gateway.inbound.media import document_part, image_part, media_type_of
-from gateway.inbound.messages.tools import TOOL_CHANGE_TYPES, changed_tools, is_known_block, read_tools, readable_texts
+from gateway.inbound.messages.tools import TOOL_CHANGE_TYPES, changed_tools, is_known_block, read_tools
 from gateway.upstream.anthropic.messages import TOOLS
 from gateway.upstream.efforts import sent_effort
 

@@ -17,7 +17,7 @@ from gateway.domain.json_text import read_typed
 from gateway.domain.rawjson import NULL
 from gateway.domain.text import plain
 from gateway.domain.transcript import Transcript
-from gateway.inbound.chat.contents import call_arguments, read_content, read_result, result_parts
+from gateway.inbound.chat.contents import call_arguments, read_content, read_result, readable_texts, result_parts
 from gateway.inbound.media import image_part
 from gateway.inbound.responses.relay import REASONING
 from gateway.inbound.responses.summary import COMPACTIONS, summary_in
@@ -139,17 +139,11 @@ class InputReader:
         for name in ("action", *_ENCODED) if kind == "computer_call" else _ENCODED:
             if not isinstance(item.get(name), str | None):
                 item[name] = rawjson.encode(item[name]).decode()
-        holders = [holder for holder in (item, item.get("action")) if isinstance(holder, dict)]
-        lines = [" ".join([f"[{kind}]", *_texts(holders, _INPUT_FIELDS)])]
-        for holder in holders:
-            for name in ("results", "outputs", "sources", "content"):
-                lines += _texts(rawjson.list_at(holder, name), ("filename", "title", "url", "text", "logs"))
-        if kind == "image_generation_call":
-            item.pop("result", None)
-        lines += _texts([item], ("output", "result", "error", "reason"))
+        shown_fields = {"prompt": item.get("revised_prompt")} if kind == "image_generation_call" else item
+        text = "\n".join([f"[{kind}]", *readable_texts(shown_fields)])
         role = "user" if kind == "agent_message" else "assistant"
         shown = [image_part(picture, param)] if picture else []
-        self.transcript.add(role, [TextPart(raw=rawjson.raw("\n".join(lines))), *shown])
+        self.transcript.add(role, [TextPart(raw=rawjson.raw(text)), *shown])
 
     def _call_part(self, item: _InputItem, kind: ToolKind) -> CallPart:
         return CallPart(
@@ -210,10 +204,6 @@ def _arguments(item: _InputItem, kind: ToolKind) -> bytes:
     return bytes(arguments.get(kind, item.action))
 
 
-_INPUT_FIELDS = (
-    *("author", "recipient", "server_label", "name", "query", "queries", "url", "pattern", "arguments", "code"),
-    *("revised_prompt", "action", "actions", "approve"),
-)
 _ENCODED = ("actions", "approve", "error")
 """Fields of an item that its description shows as JSON; MCP servers report errors as objects."""
 _LOST_FIELDS = {
@@ -231,10 +221,3 @@ def _picture_in(kind: str, item: dict[str, Any]) -> str:
         return rawjson.text_at(item, "output", "image_url")
     result = rawjson.text_at(item, "result") if kind == "image_generation_call" else ""
     return f"data:image/png;base64,{result}" if result and not result.startswith("http") else result
-
-
-def _texts(holders: list[Any], names: tuple[str, ...]) -> list[str]:
-    """Returns the texts, and the texts in lists, that objects have under these names."""
-    values = [holder.get(name) for holder in holders if isinstance(holder, dict) for name in names]
-    flat = [text for value in values for text in (value if isinstance(value, list) else [value])]
-    return [text for text in flat if isinstance(text, str) and text]

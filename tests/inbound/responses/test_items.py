@@ -181,7 +181,7 @@ def test_a_search_for_tools_by_the_vendor_is_text_and_its_tools_are_there() -> N
     ]
     conversation, found = read(items)
     assert [tool.name for tool in conversation.tools] == ["paint"]
-    assert found == [{"role": "assistant", "content": "[tool_search_call]\n\n[tool_search_output]"}, USER]
+    assert found == [{"role": "assistant", "content": "[tool_search_call]\npaint\n\n[tool_search_output]"}, USER]
 
 
 def test_the_clients_own_tools_and_their_outputs() -> None:
@@ -213,15 +213,15 @@ def test_the_clients_own_tools_and_their_outputs() -> None:
                 "action": {"type": "search", "query": "tolls", "sources": [{"type": "url", "url": "https://y.test"}]},
                 "results": [{"title": "T", "url": "https://x.test"}],
             },
-            "[web_search_call] tolls\nT\nhttps://x.test\nhttps://y.test",
+            "[web_search_call]\ntolls\nhttps://y.test\nT\nhttps://x.test",
         ),
         (
             {"type": "mcp_call", "id": "mcp", "server_label": "s", "name": "f", "arguments": "{}", "output": "done"},
-            "[mcp_call] s f {}\ndone",
+            "[mcp_call]\ns\nf\n{}\ndone",
         ),
         (
             {"type": "mcp_call", "id": "mcp", "server_label": "s", "name": "f", "output": None, "error": "boom"},
-            "[mcp_call] s f\nboom",
+            "[mcp_call]\ns\nf\nboom",
         ),
         (
             {
@@ -230,24 +230,24 @@ def test_the_clients_own_tools_and_their_outputs() -> None:
                 "name": "f",
                 "error": {"type": "http_error", "code": 401, "message": "no"},
             },
-            '[mcp_call] f\n{"type":"http_error","code":401,"message":"no"}',
+            '[mcp_call]\nf\n{"type":"http_error","code":401,"message":"no"}',
         ),
         ({"type": "program_output", "id": "po", "call_id": "c", "result": "4"}, "[program_output]\n4"),
         (
             {"type": "image_generation_call", "id": "ig", "result": None, "revised_prompt": "a toll"},
-            "[image_generation_call] a toll",
+            "[image_generation_call]\na toll",
         ),
         *(
-            ({"type": "computer_call", "call_id": "c", **given}, f"[computer_call] {shown}")
+            ({"type": "computer_call", "call_id": "c", **given}, f"[computer_call]\n{shown}")
             for given, shown in (
                 ({"action": {"type": "click", "x": 1}}, '{"type":"click","x":1}'),
                 ({"actions": [{"type": "wait"}]}, '[{"type":"wait"}]'),
             )
         ),
-        ({"type": "mcp_approval_response", "approve": False, "reason": "no"}, "[mcp_approval_response] false\nno"),
+        ({"type": "mcp_approval_response", "approve": False, "reason": "no"}, "[mcp_approval_response]\nfalse\nno"),
     ],
 )
-def test_what_a_vendors_tool_did_is_reported_in_a_line(item: dict[str, Any], line: str) -> None:
+def test_what_a_vendors_tool_did_is_reported_in_lines(item: dict[str, Any], line: str) -> None:
     assert messages(item) == [{"role": "assistant", "content": line}]
 
 
@@ -275,7 +275,7 @@ def test_what_another_agent_wrote_is_what_the_user_says() -> None:
     content = [{"type": "input_text", "text": "done"}, {"type": "encrypted_content", "encrypted_content": "gAAA"}]
     item = {"type": "agent_message", "author": "/root/a", "recipient": "/root", "content": content}
     conversation, found = read([item])
-    assert found == [{"role": "user", "content": "[agent_message] /root/a /root\ndone"}]
+    assert found == [{"role": "user", "content": "[agent_message]\n/root/a\n/root\ndone"}]
     assert conversation.extras == ("input[].agent_message.encrypted_content",)
 
 
