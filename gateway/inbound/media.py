@@ -41,27 +41,20 @@ def image_part(
 def audio_part(data: str, audio_format: str, param: str) -> MediaPart:
     """Returns a sound, from base64 or an address. Raises BadRequest if the format is not a name such as ``wav``.
 
-    An empty format is read from the data.
+    An empty format is read from a data URL, else from how the data begins.
     """
-    audio_format = audio_format or _audio_format_of(data)
+    match = _DATA_URL.match(data)
+    kind, content = (media_type_of(match[1] or ""), data[match.end() :]) if match else ("", data)
+    if not audio_format and kind.startswith("audio/"):
+        audio_format = kind.removeprefix("audio/").removeprefix("x-")
+    is_mp3 = content.startswith(("SUQz", "//"))  # an ID3 tag or a frame, in base64
+    audio_format = audio_format or ("mp3" if is_mp3 else "wav")
     if not re.fullmatch(r"[a-z0-9]{2,8}", audio_format):
         raise BadRequest(f"{param}.format: must be a format such as wav or mp3", param=f"{param}.format")
     audio = MediaPart(type=f"audio/{audio_format}", param=param)
     if data.startswith(_WEB_SCHEMES):
         return msgspec.structs.replace(audio, url=data)
-    match = _DATA_URL.match(data)
-    return msgspec.structs.replace(audio, data=data[match.end() :] if match else data)
-
-
-def _audio_format_of(data: str) -> str:
-    """Returns the format in a data URL, else the one that the data begins as."""
-    match = _DATA_URL.match(data)
-    if match and match[1]:
-        kind, _, name = media_type_of(match[1]).partition("/")
-        if kind == "audio":
-            return name.removeprefix("x-")
-        data = data[match.end() :]
-    return "mp3" if data.startswith(("SUQz", "//")) else "wav"  # an ID3 tag or a frame, in base64
+    return msgspec.structs.replace(audio, data=content)
 
 
 def document_part(data: str, name: str, param: str, cache: msgspec.Raw = NULL) -> MediaPart:

@@ -141,7 +141,8 @@ def _read_mode(word: str, param: str) -> str:
     return _MODES[word]
 
 
-_ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
+ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
+"""The roles of turns. OpenAI reads ``system`` as ``developer`` where needed; few others know the newer word."""
 
 
 class _Message(msgspec.Struct, frozen=True, gc=False):
@@ -261,8 +262,8 @@ def _add_message(transcript: Transcript, message: _Message, param: str) -> None:
         transcript.add("tool", (result,))
     elif role == "assistant":
         transcript.add(role, _assistant_blocks(transcript, message, parts, param))
-    elif role in _ROLES:
-        transcript.add(_ROLES[role], parts)
+    elif role in ROLES:
+        transcript.add(ROLES[role], parts)
     else:
         raise BadRequest(f"{param}.role: '{plain(role, 40)}' is not a role", param=f"{param}.role")
 

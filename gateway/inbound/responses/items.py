@@ -18,13 +18,12 @@ from gateway.domain.rawjson import NULL
 from gateway.domain.text import plain
 from gateway.domain.transcript import Transcript
 from gateway.inbound.chat.contents import call_arguments, read_content, read_result, readable_texts, result_parts
+from gateway.inbound.chat.conversation import ROLES
 from gateway.inbound.media import image_part
 from gateway.inbound.responses.relay import REASONING
 from gateway.inbound.responses.summary import COMPACTIONS, summary_in
 from gateway.inbound.responses.tools import ClientTool, ToolKind, ToolTable
 
-_ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
-"""The roles of turns. OpenAI reads ``system`` as ``developer`` where needed; few others know the newer word."""
 _CALL_KINDS = {"custom_tool_call" if kind is ToolKind.CUSTOM else f"{kind}_call": kind for kind in ToolKind}
 """The kinds of tools by the types of items with their calls."""
 _OUTPUT_TYPES = frozenset({"tool_search_output", *(f"{call_type}_output" for call_type in _CALL_KINDS)})
@@ -121,7 +120,7 @@ class InputReader:
             raise _unreadable_item(item, param)
 
     def _read_message(self, item: _InputItem, param: str) -> None:
-        role = _ROLES.get(item.role)
+        role = ROLES.get(item.role)
         if role is None:
             raise BadRequest(f"{param}.role: must be user, assistant, system or developer", param=f"{param}.role")
         if item.role == "assistant" and b'_citation"' in bytes(item.content):

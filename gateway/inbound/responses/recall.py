@@ -16,7 +16,7 @@ from gateway.domain.conversation import KeptResponse
 from gateway.domain.errors import BadRequest, TooLarge
 from gateway.domain.json_text import contains, replace_lone_surrogates
 from gateway.domain.rawjson import NULL, Fields
-from gateway.domain.sse import BOM, parse
+from gateway.domain.sse import BLANK, BOM, parse, with_line_feeds
 from gateway.inbound.json_body import read_body
 from gateway.inbound.responses.summary import COMPACTIONS
 
@@ -231,9 +231,7 @@ def _last_event(data: bytes) -> bytes:
     """Returns the data of a stream's last event, or a whole answer. Raises ValueError."""
     if data.startswith(b"{"):
         return data
-    lines = [line.rstrip(b"\r") for line in data.strip().split(b"\n")]
-    blank = lines[::-1].index(b"") if b"" in lines else len(lines)
-    event = parse(b"\n".join(lines[-blank:]))
+    event = parse(with_line_feeds(data).strip(b"\n").rpartition(BLANK)[2])
     if event is None:
         raise ValueError("no event")
     return event.data
