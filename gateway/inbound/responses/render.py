@@ -41,7 +41,7 @@ from gateway.inbound.responses.output import (
     encode_event,
     usage_object,
 )
-from gateway.inbound.responses.request import ReasoningFields, ResponsesFields
+from gateway.inbound.responses.request import ResponsesFields
 from gateway.inbound.responses.tools import ToolKind, ToolTable
 from gateway.upstream.openai.responses import ENCRYPTED
 
@@ -80,11 +80,10 @@ class ResponseRenderer(Renderer):
 
     def __init__(self, request: Order, params: ResponsesFields, tools: ToolTable, order: Order) -> None:
         """``order`` is the request as it is sent, perhaps for another model."""
-        reasoning = params.reasoning or ReasoningFields()
         self._order = order
         self._echo = _echo_of(request, params)
         self._tools = tools
-        self._wants_summary = (reasoning.summary or reasoning.generate_summary) is not None
+        self._wants_summary = bool(_summary_of(params))
         self._seals = ENCRYPTED in (params.include or ())
         """Whether the client wants what it needs to send the reasoning back."""
         self._number = 0
@@ -235,13 +234,19 @@ class ResponseRenderer(Renderer):
         return encode_event(name, number, fields)
 
 
+def _summary_of(params: ResponsesFields) -> Any:
+    """Returns the summary of the reasoning that the client wants, which had another name; None if it wants none."""
+    reasoning = params.reasoning or {}
+    return reasoning.get("summary") or reasoning.get("generate_summary")
+
+
 def _echo_of(order: Order, params: ResponsesFields) -> Fields:
     """Returns the fields that every response repeats from its request, each on one line."""
     request = {**order.fields, **order.form.repeats}
     echo: dict[str, Any] = {"store": "store" in order.form.repeats, "background": False, **_ECHOED}
     echo |= {name: request[name] for name in _ECHOED if not rawjson.is_null(request.get(name))}
     if params.text is not None:
-        form, verbosity = params.text.format, params.text.verbosity
+        form, verbosity = (params.text.get(name, NULL) for name in ("format", "verbosity"))
         echo["text"] = {
             "format": _with_defaults(form, "json_schema", _SCHEMA_FIELDS) if form != NULL else {"type": "text"},
             "verbosity": verbosity if verbosity != NULL else "medium",
@@ -251,8 +256,7 @@ def _echo_of(order: Order, params: ResponsesFields) -> Fields:
     if b'"allowed_tools"' in bytes(request.get("tool_choice", NULL)):
         echo["tool_choice"] = _with_defaults(request["tool_choice"], "allowed_tools", {"mode": "auto"})
     if params.reasoning is not None:
-        summary = params.reasoning.summary or params.reasoning.generate_summary
-        echo["reasoning"] = {"effort": params.reasoning.effort, "summary": summary}
+        echo["reasoning"] = {"effort": params.reasoning.get("effort"), "summary": _summary_of(params)}
     if rawjson.maybe(request.get("service_tier")) == "auto":
         echo["service_tier"] = "default"
     return rawjson.fields(rawjson.encode(echo).translate(None, b"\r\n"))  # events are lines

@@ -18,7 +18,7 @@ from gateway.domain.json_text import contains, read_typed
 from gateway.domain.order import Order
 from gateway.domain.output_limit import MAX_TOKEN_COUNT, OutputLimit, larger, read_limit
 from gateway.domain.prompt_size import MESSAGE_TOKENS, bound_of, tokens_of
-from gateway.domain.rawjson import NULL, Fields
+from gateway.domain.rawjson import NULL, Fields, JsonObject
 from gateway.domain.sse import BOM
 from gateway.inbound.api import HttpRequest, InboundRequest
 from gateway.inbound.chat.api import check_model, check_range, missing_input
@@ -72,20 +72,6 @@ _BETA = "openai-beta"
 _FORWARDED = re.compile(_BETA)
 
 
-class ReasoningFields(msgspec.Struct, frozen=True, gc=False):
-    """The fields of ``reasoning``."""
-
-    effort: str | None = None
-    summary: str | None = None
-    generate_summary: str | None = None
-    """The older name."""
-
-
-class _TextOptions(msgspec.Struct, frozen=True, gc=False):
-    format: msgspec.Raw = NULL
-    verbosity: msgspec.Raw = NULL
-
-
 class _TextFormat(msgspec.Struct, frozen=True, gc=False):
     type: str
 
@@ -104,9 +90,9 @@ class ResponsesFields(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     tools: list[msgspec.Raw] | None = None
     tool_choice: msgspec.Raw = NULL
     parallel_tool_calls: bool | None = None
-    reasoning: ReasoningFields | None = None
+    reasoning: JsonObject | None = None
     include: list[str] | None = None
-    text: _TextOptions | None = None
+    text: Fields | None = None
     background: bool | None = None
     store: bool | None = None
     previous_response_id: str | None = None
@@ -205,8 +191,8 @@ def _limit_fields(params: ResponsesFields, fields: Fields) -> Fields:
     limits: Fields = {}
     if params.max_output_tokens is not None:
         limits["max_completion_tokens"] = fields["max_output_tokens"]
-    if params.reasoning is not None and params.reasoning.effort is not None:
-        limits["reasoning_effort"] = rawjson.raw(params.reasoning.effort)
+    if effort := rawjson.text_at(params.reasoning, "effort"):
+        limits["reasoning_effort"] = rawjson.raw(effort)
     return limits
 
 
@@ -259,15 +245,16 @@ def _parameters(params: ResponsesFields, request: Fields) -> Fields:
     """Returns the parameters in the words of chat completions."""
     fields: Fields = {"model": request["model"]}
     fields |= {name: request[name] for name in _SHARED_NAMES if not rawjson.is_null(request.get(name))}
-    options = params.text or _TextOptions()
-    if not rawjson.is_null(options.verbosity):
-        fields["verbosity"] = options.verbosity
-    kind = "text" if rawjson.is_null(options.format) else read_typed(_TextFormat, options.format, "text.format").type
+    options = params.text or {}
+    if not rawjson.is_null(options.get("verbosity")):
+        fields["verbosity"] = options["verbosity"]
+    form = options.get("format", NULL)
+    kind = "text" if rawjson.is_null(form) else read_typed(_TextFormat, form, "text.format").type
     if kind == "json_schema":  # chat completions nest the schema one level deeper
-        schema = {name: raw for name, raw in rawjson.fields(options.format).items() if name != "type"}
+        schema = {name: raw for name, raw in rawjson.fields(form).items() if name != "type"}
         fields["response_format"] = rawjson.raw({"type": kind, "json_schema": schema})
     elif kind != "text":
-        fields["response_format"] = options.format
+        fields["response_format"] = form
     if params.parallel_tool_calls is not None and params.tools:
         fields["parallel_tool_calls"] = request["parallel_tool_calls"]
     if params.stream:
