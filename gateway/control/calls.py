@@ -18,7 +18,7 @@ from gateway.domain.current_names import CurrentNames, names_in, removed_names
 from gateway.domain.errors import BadRequest, NotFound
 from gateway.domain.group import Group
 from gateway.domain.key_owners import find_owner
-from gateway.domain.query import SORT_KEYS, SUCCESS, CallOrder, Condition, FailureCondition, OneOf, Query, parse
+from gateway.domain.query import FAILURE, SORT_KEYS, SUCCESS, CallOrder, Condition, OneOf, Query, parse
 from gateway.domain.text import plain, word
 from gateway.domain.token import Token
 from gateway.domain.units import CallId, Millis
@@ -162,7 +162,7 @@ def calls_query(edits: ConfigEdits, params: Mapping[str, Any]) -> Query:
         if name in params
     ]
     if "failed" in params:
-        conditions.append(FailureCondition() if params["failed"] else SUCCESS)
+        conditions.append(FAILURE if params["failed"] else SUCCESS)
     return Query(
         since=Millis(max(params.get("since", 0), words.since or 0)),
         until=Millis(min(params.get("until", FOREVER), FOREVER if words.until is None else words.until)),

@@ -128,19 +128,14 @@ class NumberCondition(msgspec.Struct, frozen=True):
 
 
 class StateCondition(msgspec.Struct, frozen=True):
-    """The call has this state or outcome."""
+    """The call has this state or outcome; for ``err``, its status is not 2xx and its outcome counts as an error."""
 
     value: str
 
     def matches(self, call: Any) -> bool:
+        if self.value == "err":
+            return call.state == "settled" and not 200 <= call.status < 300 and call.outcome not in NOT_ERRORS
         return self.value in (call.outcome, call.state) or (self.value == "waiting" and bool(call.waits_for))
-
-
-class FailureCondition(msgspec.Struct, frozen=True):
-    """The call failed: its status is not 2xx, and its outcome counts as an error."""
-
-    def matches(self, call: Any) -> bool:
-        return call.state == "settled" and not 200 <= call.status < 300 and call.outcome not in NOT_ERRORS
 
 
 class OneOf(msgspec.Struct, frozen=True):
@@ -174,12 +169,10 @@ class Negation(msgspec.Struct, frozen=True):
         return not self.condition.matches(call)
 
 
-Condition = (
-    TextCondition | PatternCondition | NumberCondition | StateCondition | FailureCondition | OneOf | AnyOf | Negation
-)
+Condition = TextCondition | PatternCondition | NumberCondition | StateCondition | OneOf | AnyOf | Negation
 """A test of a CallView, or of any object that has the attributes which the condition names."""
 
-SUCCESS = NumberCondition("status", 200, 299)
+SUCCESS, FAILURE = NumberCondition("status", 200, 299), StateCondition("err")
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
@@ -356,7 +349,7 @@ def _unknown_filter(name: str) -> str:
 
 def _status_condition(value: str) -> Condition:
     if value in ("err", "error", "errors"):  # all failed calls, not only those with the outcome ``error``
-        return FailureCondition()
+        return FAILURE
     if value == "ok":
         return SUCCESS
     if re.fullmatch(r"[1-5]xx", value):

@@ -16,9 +16,6 @@ _BARE_KEY = re.compile(r"""(["']?)(?:Bearer\s+)?(.*)\1""", re.IGNORECASE)
 _FORMULA_STARTS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """The starts of cells that a spreadsheet reads as a formula, wide forms included."""
 
-_BARE = frozenset("@%+:,./-_")
-"""The characters without a meaning for a shell, in addition to letters and digits."""
-
 
 def plain(text: str, limit: int = 200) -> str:
     """Returns the text on one line of at most ``limit`` characters, without control, format and private characters.
@@ -48,9 +45,7 @@ def spreadsheet_text(text: str) -> str:
 
 def word(name: str) -> str:
     """Returns a name for a command that is copied into a shell, quoted if needed."""
-    shown = plain(name, 1_000)
-    bare = shown and all(char in _BARE or char.isalnum() for char in shown)
-    return shown if bare else shlex.quote(shown)
+    return shlex.quote(plain(name, 1_000))
 
 
 def bare_key(text: str) -> str:

@@ -97,7 +97,7 @@ def test_the_shown_part_of_a_secret_is_harmless() -> None:
     [
         ("gpt-4o", "gpt-4o"),
         ("openai/gpt:free", "openai/gpt:free"),
-        ("büro", "büro"),
+        ("büro", "'büro'"),
         ("my laptop", "'my laptop'"),
         ("we/ird ?#", "'we/ird ?#'"),
         ("it's", """'it'"'"'s'"""),

@@ -10,7 +10,7 @@ from tinydb import TinyDB
 from gateway.config import Config
 from gateway.domain.account import Grant
 from gateway.domain.call import Record, Running
-from gateway.domain.query import SUCCESS, Condition, FailureCondition, NumberCondition, OneOf, Query, StateCondition
+from gateway.domain.query import FAILURE, SUCCESS, Condition, NumberCondition, OneOf, Query, StateCondition
 from gateway.domain.registry import Change
 from gateway.domain.units import DOLLAR, CallId, Millis, Nanos, TokenId
 from gateway.store.calls import CallLog
@@ -63,7 +63,7 @@ def where(*, since: Millis | None = None, until: Millis | None = None, **values:
 
 def _condition(name: str, value: Any) -> Condition:
     if name == "failed":
-        return FailureCondition() if value else SUCCESS
+        return FAILURE if value else SUCCESS
     if name == "outcome":
         return StateCondition(value)
     if name == "status":

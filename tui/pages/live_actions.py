@@ -8,7 +8,7 @@ from functools import partial
 from gateway.domain.call import Running
 from gateway.domain.errors import NotFound
 from gateway.domain.human_values import parse_past
-from gateway.domain.query import FailureCondition
+from gateway.domain.query import FAILURE
 from gateway.domain.units import Millis
 from gateway.domain.views import RunningView, running_view
 from tui.console_app import ConsoleApp
@@ -22,8 +22,6 @@ from tui.widgets.dialogs import toast
 from tui.widgets.form import Form, line_plan
 
 ERRORS = "st:err"
-FAILED = FailureCondition()
-"""The condition that this filter word stands for."""
 
 
 def pause(page: AnyPage) -> None:
@@ -182,7 +180,7 @@ def go_to_error(page: AnyPage, step: int) -> None:
         row = page.calls.row(index)
         if row is None:
             break
-        if FAILED.matches(row):
+        if FAILURE.matches(row):
             page.table.go(index)
             page.renew()
             return
