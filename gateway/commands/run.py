@@ -285,23 +285,14 @@ def _label(launcher: Sequence[str]) -> str:
 
 
 def _note(program: str) -> str:
-    parts = [f"run of {program} in {Path.cwd()}"]
-    if top := _git("rev-parse", "--show-toplevel"):
-        parts.append(f"repository {Path(top).name}")
-        parts.append(f"branch {_git('rev-parse', '--abbrev-ref', 'HEAD') or 'none'}")
-    return plain(", ".join(parts), limit=500)
-
-
-def _git(*arguments: str) -> str:
-    """Returns git's output in this folder; empty if git fails."""
-    git = shutil.which("git")
-    if git is None:
-        return ""
-    try:
-        result = subprocess.run([git, *arguments], capture_output=True, text=True, timeout=2.0, check=False)
-    except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
-        return ""
-    return result.stdout.strip() if result.returncode == 0 else ""
+    """Returns where a program is run: the folder, and its repository and branch by git."""
+    note, git = f"run of {program} in {Path.cwd()}", shutil.which("git") or "git"
+    with suppress(OSError, ValueError, subprocess.TimeoutExpired):  # this is no repository, or git is missing
+        command = [git, "rev-parse", "--show-toplevel", "--abbrev-ref", "HEAD"]
+        result = subprocess.run(command, capture_output=True, text=True, timeout=2.0, check=False)
+        top, branch = result.stdout.splitlines()
+        note += f", repository {Path(top).name}, branch {branch}"
+    return plain(note, limit=500)
 
 
 @contextmanager
