@@ -20,7 +20,7 @@ from gateway.core.offered_models import chosen_by_hand, fix_models
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, ChannelFields, Check, Dialect, UpstreamModels
 from gateway.domain.errors import BadRequest, Conflict, NotFound, UpstreamError
-from gateway.domain.human_values import count_text, plural
+from gateway.domain.human_values import plural
 from gateway.domain.registry import Change, Registry
 from gateway.domain.text import plain
 from gateway.domain.units import ChannelId
@@ -55,12 +55,8 @@ async def add_channel(edits: ConfigEdits, request: web.Request) -> SavedChannel:
         values["groups"] = (default_group(edits.registry),)
     channel = Channel(id=ChannelId(new_id("ch")), created=edits.now, **values)
     changes = await _changes_to_save(edits, channel, None)
-    with_prices, without_prices = price_texts(changes, edits.registry)
-    done, undone = (
-        f"added channel '{channel.name}'{with_prices}",
-        f"channel '{channel.name}' is removed{without_prices}",
-    )
-    await edits.commit(done, undone, *changes)
+    done = f"added channel '{channel.name}'{price_text(changes, edits.registry)}"
+    await edits.commit(done, f"channel '{channel.name}' is removed", *changes)
     return await saved_view(edits, channel.id, None)
 
 
@@ -122,18 +118,11 @@ def _may_change_vendor(channel: Channel, old: Channel) -> bool:
     return (old.preset, old.base_url) != (channel.preset, channel.base_url)
 
 
-def price_texts(changes: Iterable[Change], before: Registry) -> tuple[str, str]:
-    """Returns how the prices that new models get end the sentences of the history: ``" with 3 list prices"``."""
-    count = added_count = 0
-    for change in changes:
-        if isinstance(channel := change.value, Channel):
-            old = before.channels.get(channel.id)
-            priced = {served.name for served in old.models if served.price is not None} if old is not None else set()
-            new = new_prices(channel, old)
-            count += len(new)
-            added_count += sum(price.model not in priced for price in new)
-    added = f", without {count_text(added_count, 'price')} that it added" if added_count else ""
-    return f" with {count:,} list {plural(count, 'price')}" if count else "", added
+def price_text(changes: Iterable[Change], before: Registry) -> str:
+    """Returns how the prices that new models get end a sentence of the history: ``" with 3 list prices"``."""
+    saved = [change.value for change in changes if isinstance(change.value, Channel)]
+    count = sum(len(new_prices(channel, before.channels.get(channel.id))) for channel in saved)
+    return f" with {count:,} list {plural(count, 'price')}" if count else ""
 
 
 async def saved_view(

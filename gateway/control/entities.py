@@ -107,12 +107,12 @@ async def _commit(
     refs = {edit.channel for edit in entity_edits}
     place = f" at channel '{edits.engine.catalog.channel(*refs).name}'" if len(refs) == 1 and any(refs) else ""
     done, undone = _sentences(kind, entity_edits, names, place)
-    with_prices, without_prices = channels.price_texts(changes, before) if kind == "channels" else ("", "")
+    with_prices = channels.price_text(changes, before) if kind == "channels" else ""
     note = tokens.closed_port_note(changes, before.settings)
     if kind == "tokens":
         edits.accepted = REVIVES_KEY  # enabling a token, or a later expiry, is meant to make its key work again
     done = "; ".join(filter(None, [f"{done}{with_prices}", note]))
-    result = await edits.commit(done, f"{undone}{without_prices}", *changes)
+    result = await edits.commit(done, undone, *changes)
     for id_ in channels_with_new_keys:
         channels.accept_key(edits, id_, planned.get(("lists", id_)))
     return {**result, "note": note}, changes
