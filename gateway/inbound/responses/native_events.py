@@ -119,8 +119,8 @@ class MissingEvents:
         """The places of items by their ids."""
         self._newest = -1
         """The last one of them."""
-        self._has_moved = False
-        """Whether an event had another place, or none."""
+        self._has_own_numbers = False
+        """Whether an event had other numbers, or lacked one. Then each event is decoded by itself."""
         self._held: list[Fields] = []
         """The events from which the output is made if the last event has none: ends of items, and texts that came
         whole, without pieces before them."""
@@ -134,11 +134,12 @@ class MissingEvents:
         numbers = {name: _ZERO for name in names if fields.get(name, NULL) == NULL}
         if "sequence_number" in numbers:
             numbers["sequence_number"] = rawjson.raw(number)
-        if "output_index" in names and (kind == _ADDED or numbers or self._has_moved):
-            place = rawjson.raw(self._place_of(kind, {**item, **fields}))
-            if place != fields.get("output_index"):
-                self._has_moved, numbers["output_index"] = True, place
-        return {**fields, **numbers} if numbers else fields
+        if "output_index" in names and (kind == _ADDED or numbers or self._has_own_numbers):
+            numbers["output_index"] = rawjson.raw(self._place_of(kind, {**item, **fields}))
+        if numbers.items() <= fields.items():
+            return fields
+        self._has_own_numbers, self.regular_heads = True, frozenset()
+        return {**fields, **numbers}
 
     def _place_of(self, kind: str, fields: Fields) -> int:
         """Returns the place of an item, by its id. An event of another id is where it says, or in the last item."""
@@ -186,7 +187,7 @@ class MissingEvents:
     def _note(self, *types: str) -> None:
         if not self._types.issuperset(types):
             self._types = self._types.union(types)
-            self.regular_heads = event_heads(self._types.intersection(KINDS))
+            self.regular_heads = event_heads(self._types.intersection(() if self._has_own_numbers else KINDS))
 
     def _events_of(self, place: object, item: msgspec.Raw) -> Iterator[TypedEvent]:
         """Yields the events of an item that did not come. If any of its pieces did, so did all of its content."""

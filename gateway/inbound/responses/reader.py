@@ -56,18 +56,18 @@ class ResponsesReader(NativeTap):
         self._has_call = False
         self._clean_ids: set[str] = set()
         """The item ids of the last pieces, which contain no secret."""
-        self._reads_each = False
-        """Whether each event is decoded by itself, because one had a secret outside of its content, or no number."""
+        self._has_secret = False
+        """Whether a piece had a secret outside of its content."""
 
     def take_pieces(self, events: bytes, start: int) -> tuple[int, int]:
         """See ``NativeTap``. If a piece has a secret outside of its content, all later events are decoded."""
-        pieces, end = ([], start) if self._reads_each else PIECES.read(events, start, self._missing.regular_heads)
+        pieces, end = ([], start) if self._has_secret else PIECES.read(events, start, self._missing.regular_heads)
         if not pieces:
             return 0, start
         screen, ids = self.order.screen, {piece.item_id for piece in pieces}
         paddings = [piece.obfuscation for piece in pieces if len(piece.obfuscation) >= screen.shortest]
-        self._reads_each = any(map(screen.has_secret, (",".join(paddings), *(ids - self._clean_ids))))
-        if self._reads_each:
+        self._has_secret = any(map(screen.has_secret, (",".join(paddings), *(ids - self._clean_ids))))
+        if self._has_secret:
             return 0, start
         self._clean_ids = ids
         number = pieces[-1].sequence_number
@@ -82,7 +82,6 @@ class ResponsesReader(NativeTap):
         holders = {name: rawjson.fields(fields[name]) for name in _HOLDERS if not rawjson.is_null(fields.get(name))}
         cleaned = _cleaned_event(kind, fields, holders, self.order.screen, self._response)
         numbered = self._missing.with_numbers(kind, cleaned, holders.get("item", {}), self._next_number)
-        self._reads_each = self._reads_each or numbered is not cleaned
         if numbered == sent:
             return self._read_event(kind, sent, holders, event.data)
         data = rawjson.encode(numbered)

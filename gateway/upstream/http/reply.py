@@ -20,8 +20,6 @@ from gateway.upstream.http.parser import ConnectionBroken, Inflater, WireAnswer
 
 STREAM_LIMIT = 256 * 1024 * 1024
 """The maximum size of a streamed answer, in bytes, decompressed."""
-_NO_CODINGS = frozenset({"", "identity", "none", "utf-8", "utf8", "binary"})
-"""Content codings that are none. Some servers write the character set there."""
 TAIL_S = 10.0
 """The seconds between two checks whether a stream's answer is complete. If it was complete at the last check and has
 not grown since, its last event will not come, although the connection is open."""
@@ -41,7 +39,7 @@ class HttpReply:
         self.headers: Mapping[str, str] = answer.headers
         self._inflater: Inflater | None = None
         coding = answer.headers.get("content-encoding", "").strip().lower()
-        if coding not in _NO_CODINGS:
+        if coding not in ("", "identity", "none", "utf-8", "utf8", "binary"):  # some write the character set there
             try:
                 self._inflater = Inflater(coding)
             except ValueError as exc:

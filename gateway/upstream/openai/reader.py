@@ -44,10 +44,6 @@ _REPORTS = ("usage", "x_groq", "timings", "service_tier", "cost")
 _REASONING = ("reasoning_content", "reasoning")
 _COMMON_FIELDS = frozenset({"role", "content", "refusal", "tool_calls", "function_call", *_REASONING})
 """Fields of a message that are read one by one."""
-_SIGNED_FIELDS = ("type", "thinking", "signature", "data")
-"""Fields of a thought that Anthropic takes back."""
-_NO_WORDS = frozenset({"", "none", "null"})
-"""Finish words of a choice that goes on. SGLang wrote the name of Python's None."""
 _PLACES = ("result", "data", "provider")
 """Fields with a whole answer in them: Cloudflare's, others', and OpenRouter's, which also has the provider's name."""
 _HEAD_FIELDS = frozenset({"id", "object", "created", "model", "choices", "system_fingerprint", "obfuscation"})
@@ -203,7 +199,7 @@ class ChatReader(AnswerReader):
     def _add_finish(self, choice: ParsedChoice) -> None:
         raw = choice.fields.get("finish_reason", NULL)
         word = None if raw == NULL else rawjson.value(raw)
-        if isinstance(word, str) and word.strip().lower() not in _NO_WORDS:
+        if isinstance(word, str) and word.strip().lower() not in ("", "none", "null"):  # SGLang wrote Python's None
             native = rawjson.maybe(choice.fields.get("native_finish_reason"))  # OpenRouter's, if the word is of no help
             word = native if isinstance(native, str) and meaning_of(native) == "broken" else word
             stop_sequences = map(choice.fields.get, ("stop_reason", "matched_stop"))  # vLLM's, SGLang's
@@ -260,7 +256,7 @@ class ChatReader(AnswerReader):
                 continue
             self._shown_as_reasoning.discard(index)
             thought = {**block, "thinking": text} if block.get("signature") else block
-            sealed = {name: thought[name] for name in _SIGNED_FIELDS if name in thought}
+            sealed = {name: thought[name] for name in ("type", "thinking", "signature", "data") if name in thought}
             self._parts.append(ReasoningSeal(Seal(SealKind.ANTHROPIC, rawjson.encode([sealed])), index))
 
     def _add_extras(self, message: Fields, index: int) -> None:
