@@ -247,7 +247,9 @@ def _tool_offer(tool: _ToolFields, kind: ToolKind, name: str, param: str) -> Too
             description = "\n\n".join(filter(None, (description, rule)))
     elif kind is not ToolKind.FUNCTION:
         own_description, own_parameters = _CLIENT_TOOLS[kind]
-        description = description or own_description
+        skills = rawjson.list_at(tool.environment, "skills")  # of a shell
+        told = [f"Skills: {rawjson.encode(skills).decode()}"] if skills else []
+        description = "\n\n".join([description or own_description, *told])
         parameters = rawjson.raw(own_parameters) if rawjson.is_null(parameters) else parameters
     strict = tool.strict if kind is ToolKind.FUNCTION else None
     place = f"{param}.parameters"

@@ -57,7 +57,7 @@ def write_chat(order: Order, vendor: Vendor = PLAIN) -> Order:
         fields.pop("parallel_tool_calls", None)
     if conversation.cached and vendor is not OPENROUTER:
         dropped.append("cache_control")
-    dropped += conversation.dropped_reasoning(partial(_accepts_thought, vendor))
+    dropped += conversation.dropped_reasoning(partial(_accepts_thought, vendor)) + writer.unsaid
     param_names = conversation.param_names
     removed = (*order.removed, *(param_names.get(name, name) for name in dropped), *conversation.extras)
     return msgspec.structs.replace(order, fields=fields, body=b"", removed=tuple(dict.fromkeys(removed)))
@@ -86,6 +86,8 @@ class _MessageWriter:
         self._messages: list[JsonObject] = []
         self._held_media: list[JsonObject] = []
         """Media of tool results and of the assistant, for the user's next message."""
+        self.unsaid: list[str] = []
+        """The client's names of thoughts without a message that they could be in."""
 
     def add(self, turn: Turn) -> None:
         match turn.role:
@@ -143,6 +145,7 @@ class _MessageWriter:
         media = [self._part(part) for part in turn.parts if isinstance(part, MediaPart)]
         if not (calls or texts):
             self._held_media += media
+            self.unsaid += [thought.name for thought in turn.thoughts if not thought.empty]
             return
         self._add_held_media()
         self._held_media = media

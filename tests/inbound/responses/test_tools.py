@@ -112,6 +112,15 @@ def test_shells_and_patches_have_their_documented_arguments() -> None:
     assert found.client_tool("shell").kind is ToolKind.SHELL
 
 
+def test_the_skills_of_a_local_shell_are_told() -> None:
+    skill = {"name": "pdf", "description": "Reads PDFs.", "path": "/skills/pdf"}
+    (shell,) = functions(table({"type": "shell", "environment": {"type": "local", "skills": [skill]}}))
+    assert shell["description"] == (
+        "Runs shell commands and returns their output.\n\n"
+        'Skills: [{"name":"pdf","description":"Reads PDFs.","path":"/skills/pdf"}]'
+    )
+
+
 def test_a_shell_in_the_vendors_container_is_left_out() -> None:
     found = table({"type": "shell", "environment": {"type": "container_auto"}})
     assert found.omitted == ["shell"]
