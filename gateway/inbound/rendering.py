@@ -321,12 +321,10 @@ class RenderedStream(EventStream):
         if not (self.state.complete or default):
             self.failure = _failure_without_end(self.state, self._channel)
             return b""
-        out = b""
-        if self.state.empty:
-            fault = "a tool call has no name"
-        elif self._lost_medium and not self._has_content:
+        out, fault = b"", self.state.fault
+        if self._lost_medium and not self._has_content:
             fault = "it is an image or a sound, which this API has no place for"
-        else:
+        elif not fault:
             out = self._render(self.state.conclude(default))
             fault = self.renderer.fault
         if fault:

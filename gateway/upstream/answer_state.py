@@ -288,10 +288,14 @@ class AnswerState:
         return self.reports.usage(self.tally)
 
     @property
-    def empty(self) -> bool:
-        """Returns whether all that came are tool calls without a name."""
+    def fault(self) -> str:
+        """Returns why a client cannot use anything of what came; empty if it can, or if the answer is empty."""
         choices = self._choices.values()
-        return any(choice.tracker.nameless for choice in choices) and not any(choice.produced for choice in choices)
+        if any(choice.produced for choice in choices):
+            return ""
+        if any(choice.tracker.nameless for choice in choices):
+            return "a tool call has no name"
+        return "an event of the stream is not valid, and nothing else came" if self.invalid_events else ""
 
     @property
     def complete(self) -> bool:

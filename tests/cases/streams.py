@@ -269,6 +269,7 @@ ERRORS = [
     Case("only [DONE]", DONE, NOTHING, error="upstream_stream_truncated"),
     Case("bad JSON first", BAD + GOOD, NOTHING, error="upstream_bad_response", marks=("bad_chunks=1",)),
     _cut("bad JSON, then the end", "upstream_bad_response", BAD, marks=("bad_chunks=1",)),
+    Case("bad JSON alone", ROLE + BAD + STOP + DONE, _says(""), error="upstream_bad_response", marks=("bad_chunks=1",)),
     Case("bad JSON, then good", ROLE + HI + BAD + THERE + STOP + DONE, marks=("bad_chunks=1",)),
     _cut("bad JSON twice", "upstream_bad_response", BAD + BAD + THERE + STOP + DONE, marks=("bad_chunks=2",)),
     Case("bad UTF-8", ROLE + HI + _raw('{"x":"?"}').replace(b"?", b"\xff") + THERE + STOP + DONE),
