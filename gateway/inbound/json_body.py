@@ -67,8 +67,7 @@ class Body(msgspec.Struct, frozen=True):
 def read_body(text: bytes, limits: BodyLimits = DEFAULT_LIMITS) -> Body:
     """Returns the body's fields, with lone surrogates replaced. Raises BadRequest."""
     text = text.removeprefix(BOM)
-    if len(text) > MAX_BARE:
-        _check_size(text, limits)
+    check_structure(text, limits)
     try:
         body = _parse(text, limits)
     except BadRequest:
@@ -110,12 +109,16 @@ def check_text(raw: msgspec.Raw, param: str) -> msgspec.Raw:
     return raw
 
 
-def _check_size(body: bytes, limits: BodyLimits) -> None:
-    """Raises BadRequest for a large body with too much outside of its strings, which would take gigabytes decoded."""
+def check_structure(body: bytes, limits: BodyLimits = DEFAULT_LIMITS) -> None:
+    """Raises BadRequest for a large body with much outside of its strings, which would take seconds and gigabytes."""
+    if len(body) <= MAX_BARE:
+        return
     bare = b"".join(outside_strings(body)).translate(None, b" \t\r\n")
     if len(bare) > limits.bare:
         msg = f"the body has {len(bare)} bytes outside of strings; the limit is {limits.bare}"
         raise BadRequest(msg, code="too_complex")
+    if (names := bare.count(b":")) > MAX_STRUCTURE:
+        raise BadRequest(f"the body has {names} names; the limit is {MAX_STRUCTURE}", code="too_complex")
     if sum(map(bare.count, (b"{", b"[", b","))) > limits.structure:
         raise _too_many_elements(limits)
 

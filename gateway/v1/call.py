@@ -4,6 +4,7 @@ The path decides which API it is (``v1.endpoints``).
 """
 
 from collections.abc import Awaitable, Callable, Sized
+from functools import partial
 
 from aiohttp import hdrs, web
 
@@ -16,7 +17,8 @@ from gateway.domain.errors import GatewayError, InternalError
 from gateway.domain.sse import BOM
 from gateway.domain.token import Token
 from gateway.domain.units import CallId
-from gateway.inbound.api import HttpRequest, InboundApi
+from gateway.inbound.api import HttpRequest, InboundApi, is_large
+from gateway.inbound.json_body import TOKEN_LIMITS, check_structure
 from gateway.upstream.adapter import AnswerStream
 from gateway.web import error_responses
 from gateway.web.connection import Connection
@@ -139,7 +141,8 @@ class HttpClient(RequestClient):
 
 
 def _replace_model(body: bytes, model: str) -> bytes:
-    """Returns the body with this model; unchanged if it is not a JSON object."""
+    """Returns the body with this model; unchanged if it is not a JSON object. Raises BadRequest."""
+    check_structure(body, TOKEN_LIMITS)
     try:
         return rawjson.encode({**rawjson.fields(body.removeprefix(BOM)), "model": model})
     except ValueError:
@@ -169,7 +172,8 @@ async def answer_call(
         try:
             data = await read_body(request, share, origin.began)
             if origin.model:
-                data = _replace_model(data, origin.model)
+                replace = partial(_replace_model, data, origin.model)
+                data = await engine.worker.run(replace) if is_large(data) else replace()
             if answer_locally is not None and (response := answer_locally(token, data)) is not None:
                 return response
             received = HttpRequest(body=data, target=request.raw_path, headers=request.headers)

@@ -10,7 +10,6 @@ from aiohttp import web
 
 from gateway.core.admission import visible_entry, visible_name
 from gateway.core.call import CallOrigin
-from gateway.core.catalog import Catalog
 from gateway.core.engine import Engine
 from gateway.core.memory import BodyShare
 from gateway.core.model_entry import ModelEntry, answering_model
@@ -18,6 +17,7 @@ from gateway.domain import rawjson
 from gateway.domain.errors import BadRequest, NotFound
 from gateway.domain.patterns import is_embedding_model
 from gateway.domain.token import Token
+from gateway.inbound.api import is_large
 from gateway.inbound.ollama.api import OLLAMA_GENERATE
 from gateway.inbound.ollama.render import format_time, load_answer
 from gateway.v1.call import answer_call
@@ -40,7 +40,7 @@ _THINKING = re.compile(
 async def answer_version(engine: Engine, _: web.BaseRequest, origin: CallOrigin) -> Response:
     """Answer GET /api/version."""
     engine.pipeline.identify(origin)
-    return _json_response({"version": VERSION})
+    return Response(msgspec.json.encode({"version": VERSION}))
 
 
 async def answer_tags(engine: Engine, _: web.BaseRequest, origin: CallOrigin) -> Response:
@@ -58,13 +58,13 @@ async def answer_tags(engine: Engine, _: web.BaseRequest, origin: CallOrigin) ->
         }
         for entry in engine.catalog.visible(token).values()
     ]
-    return _json_response({"models": entries})
+    return Response(msgspec.json.encode({"models": entries}))
 
 
 async def answer_ps(engine: Engine, _: web.BaseRequest, origin: CallOrigin) -> Response:
     """Answer GET /api/ps: no model is loaded here."""
     engine.pipeline.identify(origin)
-    return _json_response({"models": []})
+    return Response(b'{"models":[]}')
 
 
 async def answer_show(engine: Engine, request: web.BaseRequest, origin: CallOrigin) -> Response:
@@ -75,18 +75,17 @@ async def answer_show(engine: Engine, request: web.BaseRequest, origin: CallOrig
     info: dict[str, Any] = {"general.basename": entry.name}
     if context and not is_embedding_model(entry.name):  # Koog fails if an architecture has no lengths
         info |= {"general.architecture": "tk", "tk.context_length": context, "tk.embedding_length": 0}
-    return _json_response(
-        {
-            "license": "",  # OllamaKit, which is in Enchanted, reads no answer without it
-            "modelfile": "",
-            "parameters": "",
-            "template": "",
-            "details": _details(entry),
-            "model_info": info,
-            "capabilities": capabilities(entry.name),
-            "modified_at": format_time(entry.created),
-        }
-    )
+    shown = {
+        "license": "",  # OllamaKit, which is in Enchanted, reads no answer without it
+        "modelfile": "",
+        "parameters": "",
+        "template": "",
+        "details": _details(entry),
+        "model_info": info,
+        "capabilities": capabilities(entry.name),
+        "modified_at": format_time(entry.created),
+    }
+    return Response(msgspec.json.encode(shown))
 
 
 async def answer_pull(engine: Engine, request: web.BaseRequest, origin: CallOrigin) -> Response:
@@ -106,15 +105,10 @@ async def answer_generation(engine: Engine, request: web.BaseRequest, origin: Ca
         if not isinstance(fields.get("messages", []), list) or not isinstance(fields.get("prompt", ""), str):
             return None  # the call's parser reports the wrong type
         name = _model_name(fields)
-        _visible_model(name, token, engine.catalog)
-        return _json_response(load_answer(name, origin.ts, chat=origin.api is not OLLAMA_GENERATE))
+        visible_entry(visible_name(name, OLLAMA_GENERATE, token, engine.catalog), token, engine.catalog)
+        return Response(msgspec.json.encode(load_answer(name, origin.ts, chat=origin.api is not OLLAMA_GENERATE)))
 
     return await answer_call(engine, request, origin, answer_load)
-
-
-def _visible_model(name: str, token: Token, catalog: Catalog) -> ModelEntry:
-    """Returns a model by its name, with or without ``:latest``. Raises NotFound."""
-    return visible_entry(visible_name(name, OLLAMA_GENERATE, token, catalog), token, catalog)
 
 
 def capabilities(model: str) -> list[str]:
@@ -145,10 +139,12 @@ async def _requested_entry(engine: Engine, request: web.BaseRequest, origin: Cal
     """Returns the model that a request names. Raises BadRequest for a body that is not an object, and NotFound."""
     token = engine.pipeline.identify(origin)
     with closing(BodyShare(engine.pressure)) as share:
-        fields = rawjson.maybe(await read_body(request, share))
+        body = await read_body(request, share)
+        fields = None if is_large(body) else rawjson.maybe(body)
     if not isinstance(fields, dict):
         raise BadRequest("the body must be one JSON object", code="invalid_type")
-    return _visible_model(_model_name(fields), token, engine.catalog)
+    name = visible_name(_model_name(fields), OLLAMA_GENERATE, token, engine.catalog)
+    return visible_entry(name, token, engine.catalog)
 
 
 def _model_name(body: dict[str, Any]) -> str:
@@ -157,7 +153,3 @@ def _model_name(body: dict[str, Any]) -> str:
     if not isinstance(name, str):
         raise NotFound("the request names no model", code="model_not_found", param="model")
     return name
-
-
-def _json_response(value: object) -> Response:
-    return Response(msgspec.json.encode(value))

@@ -242,6 +242,12 @@ def test_too_many_elements_cost_little_memory() -> None:
         tracemalloc.stop()
 
 
+def test_names_are_bounded_where_many_numbers_are_allowed() -> None:
+    body = b'{%b"a":1}' % b"".join(b'"k%d":1,' % i for i in range(MAX_STRUCTURE))
+    with pytest.raises(BadRequest, match="200001 names; the limit is 200000"):
+        read_body(body.ljust(MAX_BARE + 1), TOKEN_LIMITS)
+
+
 def test_the_fields_are_bounded_exactly() -> None:
     body = b'{%b"a":1}' % b"".join(b'"k%d":1,' % i for i in range(MAX_FIELDS - 1))
     assert len(read_body(body).fields) == MAX_FIELDS

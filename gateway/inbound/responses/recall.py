@@ -17,7 +17,7 @@ from gateway.domain.errors import BadRequest, TooLarge
 from gateway.domain.json_text import contains, replace_lone_surrogates
 from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.sse import BLANK, BOM, parse, with_line_feeds
-from gateway.inbound.json_body import read_body
+from gateway.inbound.json_body import check_structure, read_body
 from gateway.inbound.responses.summary import COMPACTIONS
 
 _FIELDS = msgspec.json.Decoder(Fields)
@@ -57,10 +57,11 @@ class RecalledRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 def recall(body: bytes, remembered: ItemMemory, max_size: int) -> RecalledRequest:
     """Returns the request completed from memory. An invalid one is not changed: its errors are found later.
 
-    Raises BadRequest for the result of a tool call that is not in the conversation, and TooLarge if the completed
-    request has more than ``max_size`` bytes.
+    Raises BadRequest for the result of a tool call that is not in the conversation and for too large a structure, and
+    TooLarge if the completed request has more than ``max_size`` bytes.
     """
     body = body.removeprefix(BOM)
+    check_structure(body)
     try:
         head = _fields(body)
         items = _input_items(head.get("input", NULL))
