@@ -115,7 +115,7 @@ class UpstreamConnection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Unexpected bytes close the connection."""
-        answer = self._parser.answer
+        answer, self.may_be_stale = self._parser.answer, False
         if answer is None:
             self.abort()
             return
@@ -148,7 +148,7 @@ class UpstreamConnection(asyncio.BufferedProtocol):
             else:
                 reason = "the connection was lost" if answer.status else "it closed the connection without an answer"
                 text = reason if exc is None else error_text(exc)
-                answer.connection_lost(ConnectionBroken(text, answer_started=self._parser.answer_started))
+                answer.connection_lost(ConnectionBroken(text))
         self._parser.close()
         self._on_lost(self)
 

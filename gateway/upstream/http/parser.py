@@ -23,13 +23,11 @@ PATIENCE_S = 10.0
 class ConnectionBroken(ConnectionError):
     """The connection failed before the whole answer arrived."""
 
-    def __init__(self, text: str, *, sent: bool = True, answer_started: bool = False, malformed: bool = False) -> None:
+    def __init__(self, text: str, *, sent: bool = True, malformed: bool = False) -> None:
         super().__init__(text)
         self.text = text
         self.sent = sent
         """Whether the request may have reached the upstream."""
-        self.answer_started = answer_started
-        """Whether at least one byte of an answer was received."""
         self.malformed = malformed
         """Whether the bytes were not valid HTTP, or exceeded a limit."""
 
@@ -183,8 +181,6 @@ class Parser:
         """The number of bytes received since the last byte of a body."""
         self._informational = 0
         """The number of 1xx responses before the answer."""
-        self.answer_started = False
-        """Whether any byte of this answer has come."""
         self.reusable = False
         """Whether the answer is complete and its sender keeps the connection."""
 
@@ -192,7 +188,7 @@ class Parser:
         """Begin the next answer."""
         self.answer = answer
         self._headers, self._no_body, self._informational = {}, 0, 0
-        self.answer_started = self.reusable = False
+        self.reusable = False
 
     def close(self) -> None:
         """Release httptools' parser: the cycle with it would keep an unread answer until the garbage collector runs."""
@@ -202,21 +198,20 @@ class Parser:
 
     def feed(self, data: bytes | memoryview) -> None:
         """Parse bytes. Raises ConnectionBroken if they are not HTTP, exceed a limit, or belong to a second answer."""
-        self.answer_started = True
         self._no_body += len(data)
         try:
             self._http.feed_data(data)
         except httptools.HttpParserUpgrade as exc:
-            raise _malformed_error("it switches to another protocol") from exc
+            raise ConnectionBroken("it switches to another protocol", malformed=True) from exc
         except httptools.HttpParserError as exc:
             own_error = exc.__context__ if isinstance(exc.__context__, ValueError) else None  # raised in a callback
-            raise _malformed_error(str(own_error or f"not valid HTTP: {exc}")) from exc
+            raise ConnectionBroken(str(own_error or f"not valid HTTP: {exc}"), malformed=True) from exc
         finally:
             if self._body:
                 self._pass_on()
         if self._no_body > HEAD_LIMIT and self.answer is not None:
             place = "between its parts" if self.answer.status else "in its head"
-            raise _malformed_error(f"it has more than {HEAD_LIMIT >> 10} KiB {place}")
+            raise ConnectionBroken(f"it has more than {HEAD_LIMIT >> 10} KiB {place}", malformed=True)
 
     def ends_at_close(self) -> bool:
         """Returns whether the answer ends when the connection closes, because it has neither a length nor chunks."""
@@ -273,10 +268,6 @@ class Parser:
         if self.answer is not None:
             self.answer.feed_body(body[0] if len(body) == 1 else b"".join(body))
         body.clear()
-
-
-def _malformed_error(text: str) -> ConnectionBroken:
-    return ConnectionBroken(text, answer_started=True, malformed=True)
 
 
 @lru_cache(maxsize=512)

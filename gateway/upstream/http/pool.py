@@ -141,7 +141,7 @@ class Pool:
             try:
                 answer = await self._exchange(connection, head, prepared.body, head_s)
             except ConnectionBroken as exc:
-                if not connection.may_be_stale or exc.answer_started:
+                if not connection.may_be_stale:
                     raise AttemptFailed(_exchange_failure(self.channel, exc)) from exc
                 connection = None
             else:

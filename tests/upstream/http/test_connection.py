@@ -290,7 +290,7 @@ async def test_a_cut_body_is_broken(case: str, how: str) -> None:
         answer = await wired.ask()
         with pytest.raises(ConnectionBroken) as caught:
             await _whole(answer)
-        assert (caught.value.answer_started, wired.idle) == (True, 0)
+        assert (caught.value.sent, wired.wire.may_be_stale, wired.idle) == (True, False, 0)
 
 
 async def test_a_reader_that_does_not_read_makes_the_upstream_wait() -> None:

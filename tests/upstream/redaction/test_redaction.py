@@ -9,7 +9,7 @@ import pytest
 
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Overrides, ServedModel
-from gateway.domain.errors import UpstreamError, UpstreamTimeout
+from gateway.domain.errors import BadRequest, UpstreamError, UpstreamTimeout
 from gateway.domain.units import ChannelId
 from gateway.upstream.error_body import read_error
 from gateway.upstream.failures import bad_response, classify, too_slow, unreachable
@@ -151,6 +151,13 @@ def test_a_bugs_traceback_has_neither_secrets_nor_prompts() -> None:
     redaction.use_channels({UP.id: UP})
     trace = redaction.safe_traceback(ValueError(f"{KEY}: {PROMPT}"), FIELDS)
     assert trace == "ValueError: …: …\n"
+
+
+def test_a_request_that_cannot_be_written_is_an_error_of_its_channel() -> None:
+    words = "channel 'up' cannot take this request: n is 2"
+    with pytest.raises(UpstreamError, match=words) as caught, Redaction({}).errors_of(UP):
+        raise BadRequest("n is 2", param="n")
+    assert (caught.value.param, caught.value.sent) == ("n", False)
 
 
 def test_nothing_else_makes_errors_of_what_upstreams_say() -> None:
