@@ -25,7 +25,6 @@ class ConnectionBroken(ConnectionError):
 
     def __init__(self, text: str, *, sent: bool = True, malformed: bool = False) -> None:
         super().__init__(text)
-        self.text = text
         self.sent = sent
         """Whether the request may have reached the upstream."""
         self.malformed = malformed

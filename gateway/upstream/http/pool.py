@@ -251,5 +251,5 @@ def _expire(channel: Channel, answer: WireAnswer, seconds: float) -> None:
 def _exchange_failure(channel: Channel, exc: ConnectionBroken) -> Failure:
     """Returns the failure of a request without an answer."""
     if exc.malformed:
-        return failures.bad_response(channel, exc.text)
-    return failures.unreachable(channel, exc.text, sent=exc.sent)
+        return failures.bad_response(channel, str(exc))
+    return failures.unreachable(channel, str(exc), sent=exc.sent)
