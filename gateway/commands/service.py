@@ -16,20 +16,15 @@ import msgspec
 
 from gateway.client.launch import command
 from gateway.commands.base import Noun
+from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.options import json_option
 from gateway.commands.output import notify, out_view
 from gateway.commands.session import current_config
 from gateway.config import Config, make_home
-from gateway.domain.errors import Conflict, GatewayError
+from gateway.domain.errors import Conflict
 
 NAME = "tollkeeper"
 LABEL = "local.tollkeeper"
-
-
-class ServiceFailed(GatewayError):
-    """The system's tool failed."""
-
-    default_code = "service_failed"
 
 
 class ServiceState(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,7 +39,7 @@ class ServiceState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FileService(msgspec.Struct, frozen=True, kw_only=True):
-    """A service that is a file, which a tool of the system registers. Its methods raise ServiceFailed."""
+    """A service that is a file, which a tool of the system registers. Its methods raise Quit if that tool fails."""
 
     system: str
     file: Path
@@ -76,13 +71,13 @@ class FileService(msgspec.Struct, frozen=True, kw_only=True):
         try:
             for line in self.start:
                 _run_or_fail(line, *self.arguments)
-        except ServiceFailed as error:
+        except Quit as error:
             if before is None:
                 self._delete()
             else:
                 file.write_text(before, encoding="utf-8")
             alternative = "'tollkeeper serve' runs the gateway without a service"
-            raise ServiceFailed(f"{error.message}; nothing was installed. {alternative}") from error
+            raise Quit(f"{error.message}; nothing was installed. {alternative}", Exit.FAILED) from error
         return self.state()
 
     def remove(self) -> ServiceState:
@@ -90,10 +85,10 @@ class FileService(msgspec.Struct, frozen=True, kw_only=True):
         if self.file.exists():
             try:
                 _run_or_fail(self.stop, *self.arguments)
-            except ServiceFailed as error:
+            except Quit as error:
                 deleted = f"{self.file} was deleted, so the gateway does not start again at login"
                 advice = "if it is still running, 'tollkeeper stop' stops it"
-                raise ServiceFailed(f"{error.message}; {deleted}; {advice}") from error
+                raise Quit(f"{error.message}; {deleted}; {advice}", Exit.FAILED) from error
             finally:
                 self._delete()
             if self.reload:
@@ -211,23 +206,23 @@ def _quote(word: str) -> str:
 
 
 def _run_or_fail(line: str, *arguments: str) -> None:
-    """Run a command line, with more arguments that may contain spaces. Raises ServiceFailed if it fails."""
+    """Run a command line, with more arguments that may contain spaces. Raises Quit if it fails."""
     result = _run([*line.split(), *arguments])
     if result.returncode:
         lines = (result.stderr or result.stdout).decode(errors="replace").strip().splitlines()
         reason = lines[-1][:200] if lines else f"exit code {result.returncode}"
-        raise ServiceFailed(f"{line} failed: {reason}")
+        raise Quit(f"{line} failed: {reason}", Exit.FAILED)
 
 
 def _run(words: Sequence[str]) -> "subprocess.CompletedProcess[bytes]":
-    """Returns the result of the system's tool. Raises ServiceFailed if the tool is missing or takes too long."""
+    """Returns the result of the system's tool. Raises Quit if the tool is missing or takes too long."""
     program = shutil.which(words[0])
     if program is None:
-        raise ServiceFailed(f"this system has no {words[0]}")
+        raise Quit(f"this system has no {words[0]}", Exit.FAILED)
     try:
         return subprocess.run([program, *words[1:]], capture_output=True, timeout=20.0, check=False)
     except subprocess.TimeoutExpired as exc:
-        raise ServiceFailed(f"{words[0]} did not answer within 20 s") from exc
+        raise Quit(f"{words[0]} did not answer within 20 s", Exit.FAILED) from exc
 
 
 @click.group(cls=Noun, bare="status")

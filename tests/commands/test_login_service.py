@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from gateway.commands import service
-from gateway.commands.service import ServiceFailed, launchd, plist, systemd, unit
+from gateway.commands.exit_codes import Quit
+from gateway.commands.service import launchd, plist, systemd, unit
 from gateway.config import Config
 from gateway.domain.errors import Conflict
 from tests.commands.runner import run
@@ -60,7 +61,7 @@ def test_nothing_installed_is_removed_in_silence(calls: Path) -> None:
 def test_a_tool_that_refuses_is_quoted_and_leaves_nothing_behind(calls: Path, config: Config) -> None:
     (calls.parent / "refuse").touch()
     for keeper, words in ((systemd(), "daemon-reload failed: no"), (launchd(), "load -w failed: no")):
-        with pytest.raises(ServiceFailed, match=f"{words}; nothing was installed"):
+        with pytest.raises(Quit, match=f"{words}; nothing was installed"):
             keeper.install(config)
         assert not keeper.file.exists()
         assert not keeper.remove().installed
@@ -69,7 +70,7 @@ def test_a_tool_that_refuses_is_quoted_and_leaves_nothing_behind(calls: Path, co
 def test_a_service_that_was_installed_stays_as_it_was_if_the_tool_refuses(calls: Path, config: Config) -> None:
     before = Path(systemd().install(config).file).read_text()
     (calls.parent / "refuse").touch()
-    with pytest.raises(ServiceFailed):
+    with pytest.raises(Quit):
         systemd().install(Config(home=config.home / "another"))
     assert systemd().file.read_text() == before
 
@@ -81,7 +82,7 @@ def test_a_service_is_removed_although_the_tool_refuses(calls: Path, config: Con
         wants.parent.mkdir()
         wants.symlink_to(keeper.file)
         (calls.parent / "refuse").touch()
-        with pytest.raises(ServiceFailed, match=r"failed: no; .* was deleted, so the gateway does not start again"):
+        with pytest.raises(Quit, match=r"failed: no; .* was deleted, so the gateway does not start again"):
             keeper.remove()
         assert not keeper.file.exists()
         assert wants.is_symlink() is (keeper.system == "launchd")
@@ -101,7 +102,7 @@ def test_somebody_elses_file_is_not_overwritten(calls: Path, config: Config) -> 
 def test_a_system_without_the_tool_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, config: Config) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    with pytest.raises(ServiceFailed, match="no systemctl"):
+    with pytest.raises(Quit, match="no systemctl"):
         systemd().install(config)
 
 
