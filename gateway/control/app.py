@@ -140,7 +140,7 @@ def control_app(engine: Engine, secret: str) -> web.Application:
     engine.upstreams.redaction.add_secret(secret)
     app = web.Application(client_max_size=BODY_LIMIT, middlewares=[_guard_and_report(secret)])
     app[calls.SEARCH_TURN], app[usage.SUM_TURN] = asyncio.Semaphore(), asyncio.Semaphore()
-    app[prices.NEWS_CACHE] = prices.NewsCache()
+    app[prices.NEWS_CACHE] = {}
     edits = ConfigEdits(engine)
     for method, path, handler in ROUTES:
         app.router.add_route(method, "/control" + _PATH_PARAMETER.sub(r"{\1:[^/]+}", path), _bind(handler, edits))

@@ -217,15 +217,8 @@ MAX_ROWS = 500
 """The maximum number of news of each kind."""
 
 
-class NewsCache(msgspec.Struct):
-    """The latest news, and the configuration and the hour since 1970 that they are for."""
-
-    registry: Registry | None = None
-    hour: int = 0
-    news: PriceNews = PriceNews()
-
-
-NEWS_CACHE = web.AppKey("news_cache", NewsCache)
+NEWS_CACHE = web.AppKey("news_cache", dict[int, tuple[Registry, PriceNews]])
+"""The latest news and the configuration that they are for, by the hour since 1970."""
 
 
 async def show_news(edits: ConfigEdits, request: web.Request) -> PriceNews:
@@ -233,14 +226,15 @@ async def show_news(edits: ConfigEdits, request: web.Request) -> PriceNews:
     query(request.query, {})
     registry, hour = edits.registry, edits.now // 3_600_000
     cache = request.app[NEWS_CACHE]
-    if cache.registry is registry and cache.hour == hour:
-        return cache.news
+    if hour in cache and cache[hour][0] is registry:
+        return cache[hour][1]
     try:
         price_list = await load_price_list()
     except Unavailable:
         return PriceNews()
     news = await asyncio.to_thread(price_news, registry, price_list, edits.now)
-    cache.registry, cache.hour, cache.news = registry, hour, news
+    cache.clear()
+    cache[hour] = registry, news
     return news
 
 
