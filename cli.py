@@ -66,13 +66,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 """The file and the function of each command, and its help."""
 
 ALIASES: Mapping[str, str] = {
-    "accounts": "account",
-    "tokens": "token",
-    "groups": "group",
-    "channels": "channel",
-    "prices": "price",
-    "models": "model",
-    "incidents": "incident",
+    **{f"{noun}s": noun for noun in ("account", "token", "group", "channel", "price", "model", "incident")},
     "licenses": "licences",
 }
 
