@@ -165,7 +165,7 @@ def _text(table: Table, name: str, value: Any) -> str:
         return _price_text(value)
     field = next((field for field in FIELDS.get(table, ()) if field.name == name), None)
     if field is not None:
-        return field.show(value) or NONE_WORD
+        return field.kind.show(value) or NONE_WORD
     return str(value) if value and isinstance(value, str) else _exact_text(value)
 
 

@@ -90,9 +90,6 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
         first = self.label[:1] if "'s " in self.label else self.label[:1].lower()
         return first + self.label[1:].partition(",")[0]
 
-    def show(self, value: Any) -> str:
-        return self.kind.show(value)
-
     def arguments(self, before: Any, after: Any) -> Sequence[str]:
         """Returns the arguments of a command that change one value to the other. Raises BadRequest if no option can."""
         return [] if before == after else self.kind.arguments(self, before, after)

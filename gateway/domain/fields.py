@@ -544,4 +544,4 @@ def changed_fields(table: Table, options: Mapping[str, Any], before: msgspec.Str
 def details(table: Table, entity: msgspec.Struct, *excluded: str) -> list[tuple[str, str]]:
     """Returns the label and the text of each field, for ``show`` and the detail panes. Attributes are shown once."""
     first_by_name = {field.name: field for field in reversed(table) if field.name not in excluded}
-    return [(f.detail, f.show(getattr(entity, f.name))) for f in table if first_by_name.get(f.name) is f]
+    return [(f.detail, f.kind.show(getattr(entity, f.name))) for f in table if first_by_name.get(f.name) is f]

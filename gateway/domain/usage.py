@@ -95,16 +95,14 @@ def canonical(usage: Usage) -> Usage:
     inputs, outputs = max(0, usage.input), max(0, usage.output)
     cached = min(max(0, usage.cached), inputs)
     write = min(max(0, usage.cache_write), inputs - cached)
-    result = Usage(
+    result = msgspec.structs.replace(
+        usage,
         input=inputs,
         cached=cached,
         cache_write=write,
         cache_write_long=min(max(0, usage.cache_write_long), write),
         output=outputs,
         reasoning=min(max(0, usage.reasoning), outputs),
-        source=usage.source,
-        variant=usage.variant,
-        other_model=usage.other_model,
     )
     return msgspec.structs.replace(result, parts=_parts(usage.parts, result)) if usage.parts else result
 

@@ -218,6 +218,10 @@ ABANDONED = {
 """Texts for attempts that were ended while the upstream was working, by the outcome of the call."""
 
 
+_COUNTS = ("input", "cached", "cache_write", "cache_write_long", "output", "reasoning")
+"""The counts of tokens, by their names in a usage and in a record."""
+
+
 class CallView(msgspec.Struct, frozen=True, kw_only=True):
     """One call. See ``domain.call.Record`` for most fields."""
 
@@ -270,15 +274,7 @@ class CallView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def usage(self) -> Usage:
-        return Usage(
-            input=self.input_tokens,
-            cached=self.cached_tokens,
-            cache_write=self.cache_write_tokens,
-            cache_write_long=self.cache_write_long_tokens,
-            output=self.output_tokens,
-            reasoning=self.reasoning_tokens,
-            parts=self.parts,
-        )
+        return Usage(**{name: getattr(self, f"{name}_tokens") for name in _COUNTS}, parts=self.parts)
 
     @property
     def lost(self) -> bool:
@@ -501,8 +497,7 @@ _VIEW_NAMES: Mapping[str, str] = {
     "ms": "duration_ms",
     "ttft": "first_byte_ms",
     "overhead": "overhead_us",
-    **{name: f"{name}_tokens" for name in ("input", "cached", "cache_write", "cache_write_long")},
-    **{name: f"{name}_tokens" for name in ("output", "reasoning")},
+    **{name: f"{name}_tokens" for name in _COUNTS},
     "source": "usage_source",
     **{name: f"{name}_nanos" for name in ("cost", "held", "balance", "possible")},
 }

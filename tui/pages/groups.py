@@ -72,7 +72,7 @@ def _columns() -> Iterator[Column[GroupRow]]:
 
 
 def _order(group: GroupView) -> str:
-    return next(field.show(group.policy) for field in GROUP if field.name == "policy")
+    return next(field.kind.show(group.policy) for field in GROUP if field.name == "policy")
 
 
 def _route_text(row: GroupRow) -> str:

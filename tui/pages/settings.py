@@ -78,7 +78,7 @@ async def _edit_field(page: AnyPage, field: Field) -> None:
     session: ConsoleSession = page.session
     settings = await session.client.settings()
     form = EntityForm("settings", [field], Settings(), session, settings)
-    default = field.show(getattr(Settings(), field.name)) or "none"
+    default = field.kind.show(getattr(Settings(), field.name)) or "none"
 
     intro = f"{field.help}\nDefault: {default}.{f' In {field.kind.unit}.' if field.kind.unit else ''}"
     saved = await page.ask(Form(form.plan(field.label, session.client.set_settings, intro=intro)))
@@ -93,7 +93,7 @@ async def _save(page: AnyPage, field: Field, value: Any) -> None:
 def _show_saved(page: AnyPage, field: Field, saved: Settings) -> None:
     page.settings = saved
     page.renew()
-    page.report_change(f"{field.label}: {field.show(getattr(saved, field.name)) or 'none'}.")
+    page.report_change(f"{field.label}: {field.kind.show(getattr(saved, field.name)) or 'none'}.")
 
 
 def _choose(page: AnyPage, choice: ConsoleChoice, value: str) -> None:
