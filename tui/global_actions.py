@@ -19,8 +19,9 @@ from tui.console_app import ConsoleApp, available_actions
 from tui.glyphs import wants_ascii
 from tui.pages.list_page import select_row, set_filter
 from tui.session import ConsoleSession
-from tui.widgets import choices, help as help_dialog, history as changes
+from tui.widgets import choices, history as changes
 from tui.widgets.dialogs import Confirm, toast
+from tui.widgets.help import help_dialog
 
 
 async def choose_theme(app: ConsoleApp) -> None:
@@ -68,7 +69,7 @@ def help(app: ConsoleApp) -> None:  # noqa: A001 - the verb's name
     """Show the keys of this page."""
     page = app.page
     name = next(info.name for info in PAGES if info.id == page.id)
-    app.push_screen(help_dialog.Help(name, available_actions(page, app.session.keymap), page.id.removesuffix("s")))
+    app.push_screen(help_dialog(name, available_actions(page, app.session.keymap), page.id.removesuffix("s")))
 
 
 async def confirm(app: ConsoleApp, question: Question) -> bool:

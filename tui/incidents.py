@@ -7,11 +7,13 @@ from textual.content import Content
 from gateway.domain.call import CHAT_API, FailureKind
 from gateway.domain.incidents import ALL_SPENT, STORE, Incident, cause_text, effects_text, reason_text
 from tui import format as fmt, glyphs
-from tui.text import Part, TextCard, safe
+from tui.text import Part, TextCard, content, safe
 
 
 def timeline(incidents: Sequence[Incident], now: int, width: int) -> Content:
     """Returns all incidents, one to three lines each."""
+    if not incidents:
+        return content(("None: every channel answered the calls loaded here.", "ok"))
     card = TextCard(width, label=15)
     for incident in incidents:
         lasts = incident.lasts(now)

@@ -17,6 +17,7 @@ from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 
 from gateway.domain.errors import GatewayError
+from gateway.domain.settings import Settings
 from gateway.domain.views import CallView
 from tui import format as fmt
 from tui.actions import PAGES, Action, key_text
@@ -27,7 +28,7 @@ from tui.console_app import ConsoleApp, available_actions
 from tui.global_actions import apply_theme, go_to, theme_options
 from tui.pages.base import ConsolePage, page_class
 from tui.pages.list_page import ListPage, select_row, set_filter, sort_by_title, toggle_detail
-from tui.pages.settings_table import setting_names
+from tui.pages.settings_table import all_rows
 from tui.text import safe
 
 
@@ -90,8 +91,9 @@ def entries(app: ConsoleApp) -> Iterator[PaletteEntry]:
             for action in page_class(info.id).actions(keymap):
                 run = partial(run_on_page, app, info.id, action.verb)
                 yield PaletteEntry(f"{info.name}: {action.label}{_key_suffix(action)}", action.help, run)
-    for name, label, about, verb in setting_names(app.session):
-        yield PaletteEntry(f"Setting: {label}", about, partial(go_to, app, "settings", name, verb))
+    for row in all_rows(app, Settings()):
+        change = partial(go_to, app, "settings", row.name, "edit" if row.source else "")
+        yield PaletteEntry(f"Setting: {row.label}", row.meaning, change)
     for name, about in theme_options(app.session):
         yield PaletteEntry(f"Theme: {name}", about, partial(apply_theme, app, name))
 

@@ -12,7 +12,7 @@ from tui.actions import PAGES
 from tui.app import Console
 from tui.global_actions import apply_theme, restart, save_state, use_symbols
 from tui.saved_state import NAME, SavedState, load, save
-from tui.widgets.help import Help
+from tui.widgets.text_block import TextDialog
 
 
 async def test_without_colours_what_was_remembered_stays() -> None:
@@ -71,7 +71,7 @@ async def test_help_is_the_pages_own() -> None:
     async with shown("live") as (app, pilot, _):
         await pilot.press("question_mark")
         await pilot.pause()
-        assert isinstance(app.screen, Help)
+        assert isinstance(app.screen, TextDialog)
         await pilot.press("question_mark")
         await pilot.pause()
         assert not app.screen.is_modal

@@ -6,6 +6,8 @@ Discovery finds local model servers and API keys in the environment, and creates
 from collections.abc import Collection, Mapping
 from functools import partial
 
+from textual.content import Content
+
 from gateway.client.cells import aligned_rows
 from gateway.domain.channel import Check, ServedModel
 from gateway.domain.errors import GatewayError
@@ -15,17 +17,18 @@ from gateway.domain.quoting import Offering, offering_of
 from gateway.domain.upstream_views import ListingView, PresetView, SavedChannel
 from gateway.domain.views import ChannelView, Offer
 from tui import format as fmt
+from tui.incidents import timeline
 from tui.pages import marked
 from tui.pages.base import AnyPage, Verb, on_selected, selection
 from tui.pages.channel_form import ChannelForm, keys_plan
 from tui.pages.entities import ask_changes, ask_new, creating_verbs, toggle_verb
 from tui.pages.list_page import select_row
 from tui.session import ConsoleSession
-from tui.text import safe
+from tui.text import key_hints, safe
 from tui.widgets.choices import MultiSelect
 from tui.widgets.dialogs import UNCHANGED, toast
 from tui.widgets.form import Form, FormField, field_plan
-from tui.widgets.text_block import Detail, IncidentList
+from tui.widgets.text_block import Detail, TextDialog
 
 NO_CALL = "list models only"
 """The option of a test that makes no completion."""
@@ -144,6 +147,17 @@ async def _discover(page: AnyPage) -> None:
         toast(page, "\n".join(failures), bad=True)
 
 
+async def _show_incidents(page: AnyPage) -> None:
+    session: ConsoleSession = page.session
+    resume = (session.key("channels.clear"), " on the page resumes a channel  ")
+
+    def draw(width: int) -> Content:
+        return timeline(session.board.incidents.newest(), session.now(), width)
+
+    hint = key_hints(resume, ("j k", " scroll  "), ("esc", " closes"))
+    await page.ask(TextDialog("Incidents, newest first", draw, hint))
+
+
 @on_selected
 async def _keys(page: AnyPage, channel: ChannelView) -> None:
     if summary := await page.ask(Form(keys_plan(page.session, channel))):
@@ -204,7 +218,7 @@ VERBS: Mapping[str, Verb] = {
     "test": _test,
     "fetch": _fetch,
     "clear": _resume,
-    "incidents": lambda page: page.ask(IncidentList(page.session)),
+    "incidents": _show_incidents,
     "discover": _discover,
     "keys": _keys,
     "bulk": marked.bulk,

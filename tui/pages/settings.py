@@ -16,7 +16,7 @@ from tui.pages import list_page
 from tui.pages.base import AnyPage, Verb
 from tui.pages.entities import EntityForm
 from tui.pages.list_page import ListPage
-from tui.pages.settings_table import RESTART, ConsoleChoice, SettingRow, SettingsListing, source_of
+from tui.pages.settings_table import RESTART, ConsoleChoice, SettingRow, SettingsListing
 from tui.session import ConsoleSession
 from tui.widgets.choices import ChooseOne
 from tui.widgets.dialogs import toast
@@ -27,7 +27,7 @@ async def _edit(page: AnyPage) -> None:
     row: SettingRow | None = page.table.current
     if row is None:
         return
-    source = source_of(row)
+    source = row.source
     if isinstance(source, Field):
         await _edit_field(page, source)
     elif isinstance(source, ConsoleChoice):
@@ -50,7 +50,7 @@ async def _edit(page: AnyPage) -> None:
 async def _toggle(page: AnyPage) -> None:
     """Switch the selected setting to its next value. A setting without fixed values is edited instead."""
     row: SettingRow | None = page.table.current
-    source = source_of(row)
+    source = None if row is None else row.source
     if isinstance(source, ConsoleChoice):
         values = [value for value, _ in source.options(page.app)]
         _choose(page, source, values[(values.index(source.read(page.app)) + 1) % len(values)])
@@ -63,7 +63,7 @@ async def _toggle(page: AnyPage) -> None:
 
 async def _reset(page: AnyPage) -> None:
     row: SettingRow | None = page.table.current
-    source = source_of(row)
+    source = None if row is None else row.source
     if row is None or source is None:
         await _edit(page)
     elif not row.changed:

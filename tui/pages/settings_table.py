@@ -26,6 +26,20 @@ ORDER = ("Calls", "Access", "Ollama", "Limits", "Load", "Console", "Server")
 NOW, RESTART = "at once", "restart"
 
 
+class ConsoleChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """A setting of this console with a few possible values."""
+
+    name: str
+    label: str
+    meaning: str
+    options: Callable[[Any], Sequence[tuple[str, str]]]
+    """The values and their meanings; the first is the default."""
+    read: Callable[[Any], str]
+    """Returns the current value in an app."""
+    write: Callable[[Any, str], None]
+    applies: str = NOW
+
+
 class SettingRow(msgspec.Struct, frozen=True, kw_only=True):
     """A row of the page: one setting."""
 
@@ -45,6 +59,8 @@ class SettingRow(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it differs from its default."""
     wrong: bool = False
     """Whether its meaning is a list of problems."""
+    source: Field | ConsoleChoice | None = None
+    """The setting; None if it cannot be changed here."""
 
 
 def gateway_rows(settings: Settings) -> Iterator[SettingRow]:
@@ -64,21 +80,8 @@ def gateway_rows(settings: Settings) -> Iterator[SettingRow]:
             change=f"tollkeeper settings set {option.flags} {'|'.join(option.choices) or option.metavar}".rstrip(),
             command=shlex.join(["tollkeeper", "settings", "set", *field.arguments(None, value)]),
             changed=value != default,
+            source=field,
         )
-
-
-class ConsoleChoice(msgspec.Struct, frozen=True, kw_only=True):
-    """A setting of this console with a few possible values."""
-
-    name: str
-    label: str
-    meaning: str
-    options: Callable[[Any], Sequence[tuple[str, str]]]
-    """The values and their meanings; the first is the default."""
-    read: Callable[[Any], str]
-    """Returns the current value in an app."""
-    write: Callable[[Any, str], None]
-    applies: str = NOW
 
 
 def _themes(app: Any) -> Sequence[tuple[str, str]]:
@@ -116,12 +119,6 @@ CONSOLE: tuple[ConsoleChoice, ...] = (
 )
 
 
-def source_of(row: SettingRow | None) -> Field | ConsoleChoice | None:
-    """Returns the setting that a row shows; None if it cannot be changed here."""
-    sources: tuple[Field | ConsoleChoice, ...] = (*SETTINGS, *CONSOLE)
-    return next((source for source in sources if row is not None and source.name == row.name), None)
-
-
 def console_rows(app: Any) -> Iterator[SettingRow]:
     """Yields the settings of this console."""
     for choice in CONSOLE:
@@ -136,6 +133,7 @@ def console_rows(app: Any) -> Iterator[SettingRow]:
             applies=choice.applies,
             change="kept in console.json of the data folder",
             changed=value != default,
+            source=choice,
         )
     own_preferences: preferences.Preferences = app.session.preferences
     counts = [count_text(len(own_preferences.keymap.changed), "key"), count_text(len(own_preferences.themes), "theme")]
@@ -181,6 +179,12 @@ def server_rows(session: ConsoleSession) -> Iterator[SettingRow]:
         )
 
 
+def all_rows(app: Any, settings: Settings | None) -> list[SettingRow]:
+    """Returns the rows of all settings, without those of the gateway while these are not known."""
+    gateway = [] if settings is None else gateway_rows(settings)
+    return [*gateway, *console_rows(app), *server_rows(app.session)]
+
+
 class SettingsListing(PageListing[SettingRow]):
     """What the page shows: settings, by section."""
 
@@ -204,9 +208,7 @@ class SettingsListing(PageListing[SettingRow]):
     def rows(self) -> Sequence[SettingRow]:
         if self.settings is None and self.session.link == "attached":
             return []  # all rows appear at once, so that the cursor stays at the top
-        settings = [] if self.settings is None else gateway_rows(self.settings)
-        rows = [*settings, *console_rows(self.app), *server_rows(self.session)]
-        return sorted(rows, key=lambda row: ORDER.index(row.section))
+        return sorted(all_rows(self.app, self.settings), key=lambda row: ORDER.index(row.section))
 
     def command(self, row: SettingRow) -> str:
         return row.command or row.change
@@ -242,11 +244,3 @@ class SettingsListing(PageListing[SettingRow]):
 
 def _value_tone(row: SettingRow) -> str:
     return "bad" if row.wrong else "live" if row.changed else ""
-
-
-def setting_names(session: ConsoleSession) -> Iterator[tuple[str, str, str, str]]:
-    """Yields name, label and meaning of every setting for the palette, and the verb that changes it, or no text."""
-    yield from ((field.name, field.label, field.help, "edit") for field in SETTINGS)
-    yield from ((choice.name, choice.label, choice.meaning, "edit") for choice in CONSOLE)
-    yield "file", "Keys and themes", "your own keys and themes, in a file", ""
-    yield from ((row.name, row.label, row.meaning, "") for row in server_rows(session))

@@ -20,7 +20,6 @@ from textual.widgets.option_list import Option
 from gateway.client.cells import cell
 from tui.listing import row_filter
 from tui.text import content, safe
-from tui.widgets.choices import Picker
 from tui.widgets.dialogs import HintInput
 
 MAX_PICKER_OPTIONS = 7
@@ -232,11 +231,3 @@ class Combobox(Vertical):
         event.stop()
         self._line.take(event.option_index)
         self._line.focus()
-
-
-def choice_field(options: Sequence[str], value: str, id: str) -> Picker | Combobox:
-    """Returns a field whose value is one of the options: a Picker for a few of them, a Combobox for many."""
-    if len(options) <= MAX_PICKER_OPTIONS:
-        return Picker(options, value, id=id)
-    suggestions = [Suggestion(option) for option in options]
-    return Combobox(ChoiceInput(value, suggestions, only=True, many=False, placeholder="type to search", id=id))

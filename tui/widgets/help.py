@@ -4,19 +4,14 @@ The rows are made from the table of actions, with the current keys. On wide scre
 """
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from functools import partial
 
-from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
-from textual.containers import Vertical
 from textual.content import Content
-from textual.widgets import Static
 
 from gateway.client.cells import cut
 from tui.actions import Action, shown_key
-from tui.screens import DialogScreen
 from tui.text import content, lines, side_by_side
-from tui.widgets.text_block import TextBlock
+from tui.widgets.text_block import TextDialog
 
 MOVES = (
     ("1 ... 9", "open a page"),
@@ -58,35 +53,10 @@ Row = tuple[str, str, str]
 Sections = Sequence[tuple[str, Sequence[Row]]]
 
 
-class HelpBlock(TextBlock):
-    """The text. Space scrolls it by a page, too."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("space", "page_down", show=False)]
-
-
-class Help(DialogScreen[None]):
-    """The dialog with all keys of one page."""
-
-    BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
-        Binding("escape,q,question_mark", "dismiss", "Close"),
-    ]
-
-    def __init__(self, title: str, actions: Sequence[Action], noun: str = "") -> None:
-        """``noun`` is what the commands call the page's rows."""
-        super().__init__()
-        self._title = title
-        self._sections = sections(title, actions, noun)
-
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog big"):
-            yield Static(Content.styled(f"Keys: {self._title}", "bold"), classes="title")
-            yield HelpBlock()
-            yield Static(
-                Content("space scrolls, G shows the end, esc closes; shift + mouse selects text"), classes="hint"
-            )
-
-    def on_mount(self) -> None:
-        self.query_one(HelpBlock).show(lambda width: help_text(self._sections, width))
+def help_dialog(title: str, actions: Sequence[Action], noun: str = "") -> TextDialog:
+    """Returns the dialog with all keys of one page. ``noun`` is what the commands call the page's rows."""
+    hint = Content("space scrolls, G shows the end, esc closes; shift + mouse selects text")
+    return TextDialog(f"Keys: {title}", partial(help_text, sections(title, actions, noun)), hint, id="help")
 
 
 def sections(title: str, actions: Sequence[Action], noun: str = "") -> Sections:

@@ -1,4 +1,4 @@
-"""TextBlock: a text that scrolls; Detail, the pane of a row; LeadLine, the line above a list."""
+"""TextBlock: a text that scrolls; TextDialog shows one; Detail, the pane of a row; LeadLine, the line above a list."""
 
 from collections.abc import Callable, Hashable
 from functools import partial
@@ -10,10 +10,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
-from tui.incidents import timeline
 from tui.screens import DialogScreen
-from tui.session import ConsoleSession
-from tui.text import content, key_hints
 
 Draw = Callable[[int], Content]
 """Returns the text for a width in cells."""
@@ -97,38 +94,33 @@ class LeadLine(Static):
         self._redraw()
 
 
-class IncidentList(DialogScreen[None]):
-    """The dialog with all incidents."""
+class TextDialog(DialogScreen[None]):
+    """A dialog with a text that scrolls, which is drawn again every second."""
 
-    DEFAULT_CSS = "IncidentList .dialog { height: 96%; }"
-    BINDINGS = [Binding("escape,q,i", "dismiss", "Close")]  # noqa: RUF012 - Textual reads it and never changes it
+    DEFAULT_CSS = "TextDialog .dialog.big { height: 96%; }"
+    BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
+        Binding("escape,q,i,question_mark", "dismiss", "Close"),
+        Binding("space", "page_down", show=False),
+    ]
 
-    def __init__(self, session: ConsoleSession) -> None:
-        super().__init__()
-        self._session = session
+    def __init__(self, title: str, draw: Draw, hint: Content, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._title = title
+        self._draw = draw
+        self._hint = hint
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog big"):
-            yield Static(Content.styled("Incidents, newest first", "bold"), classes="title")
+            yield Static(Content.styled(self._title, "bold"), classes="title")
             yield TextBlock()
-            keys = (
-                (self._session.key("channels.clear"), " on the page resumes a channel  "),
-                ("j k", " scroll  "),
-                ("esc", " closes"),
-            )
-            yield Static(key_hints(*keys), classes="hint")
+            yield Static(self._hint, classes="hint")
 
     def on_mount(self) -> None:
-        self.query_one(TextBlock).focus()
         self.draw()
         self.set_interval(1.0, self.draw)
 
     def draw(self) -> None:
-        self.query_one(TextBlock).show(self.text)
+        self.query_one(TextBlock).show(self._draw)
 
-    def text(self, width: int) -> Content:
-        session = self._session
-        incidents = session.board.incidents.newest()
-        if not incidents:
-            return content(("None: every channel answered the calls loaded here.", "ok"))
-        return timeline(incidents, session.now(), width)
+    def action_page_down(self) -> None:
+        self.query_one(TextBlock).action_page_down()

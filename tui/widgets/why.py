@@ -9,7 +9,7 @@ from typing import Any
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.containers import Horizontal, Vertical
+from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Input, Static
 
@@ -24,8 +24,8 @@ from tui.screens import DialogScreen
 from tui.session import ConsoleSession
 from tui.text import Part, TextCard, content, key_hints, lines, safe, safe_lines
 from tui.widgets.choices import Picker
-from tui.widgets.combobox import choice_field
 from tui.widgets.dialogs import toast
+from tui.widgets.form import FormField, FormRow
 from tui.widgets.text_block import TextBlock
 
 
@@ -34,8 +34,6 @@ class WhyScreen(DialogScreen[None]):
 
     DEFAULT_CSS = """
     WhyScreen .dialog { height: 96%; }
-    WhyScreen .asked { height: 1; }
-    WhyScreen .asked Static { width: 10; color: $muted; }
     WhyScreen TextBlock { margin: 1 0 0 0; }
     """
     BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
@@ -58,10 +56,11 @@ class WhyScreen(DialogScreen[None]):
         self._error = ""
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog big"):
+        with Vertical(classes="dialog big form"):
             yield Static(Content.styled("What a call would get, and why", "bold"), classes="title")
-            yield Horizontal(Static("token"), choice_field(self._tokens, self._token, "token"), classes="asked")
-            yield Horizontal(Static("model"), choice_field(self._models, self._model, "model"), classes="asked")
+            for label, names, name in (("token", self._tokens, self._token), ("model", self._models, self._model)):
+                field = FormField(id=label, label=label, options=names, value=name, hint="type to search")
+                yield FormRow(field, label_width=10)
             yield TextBlock()
             keys = (("left right", " or typing change  "), ("tab", " token, model, text  "), ("Y", " command  "))
             yield Static(key_hints(*keys, ("esc", " closes")), classes="hint")
@@ -100,8 +99,7 @@ class WhyScreen(DialogScreen[None]):
     @on(Input.Changed)
     def apply_inputs(self) -> None:
         """Fetch the answer for another token, once it is fully typed, or another model, which may be unknown."""
-        fields = (self.query_one(f"#{id_}") for id_ in ("token", "model"))
-        token, model = (field.value.strip() for field in fields if isinstance(field, Picker | Input))
+        token, model = (row.input.value.strip() for row in self.query(FormRow))
         if (token, model) != (self._token, self._model) and token in self._tokens and model:
             self._token, self._model = token, model
             self.fetch()

@@ -17,7 +17,8 @@ from tui.exit_status import ExitStatus
 from tui.pages.base import AnyPage
 from tui.pages.list_page import select_row
 from tui.pages.settings import SettingsPage
-from tui.pages.settings_table import ORDER, gateway_rows, setting_names
+from tui.pages.settings_table import ORDER, gateway_rows
+from tui.palette import entries
 from tui.preferences import NAME, Preferences
 
 
@@ -190,8 +191,9 @@ async def test_problems_of_the_file_stay_on_the_page() -> None:
 async def test_the_palette_knows_every_row() -> None:
     async with shown("settings") as (app, _, _):
         page: AnyPage = app.page
-        rows = {page.source.row(at).name for at in range(page.source.count)}
-        assert {name for name, _, _, _ in setting_names(app.session)} == rows
+        rows = [page.source.row(at) for at in range(page.source.count)]
+        found = {entry.text.removeprefix("Setting: ") for entry in entries(app) if entry.text.startswith("Setting: ")}
+        assert found == {row.label for row in rows}
 
 
 def test_the_command_gives_a_setting_the_value_it_has() -> None:

@@ -4,7 +4,7 @@ from tests.tui.owner import press, screen, shown
 from tests.tui.widgets.stage import asked, press_keys
 from tests.web.door import until
 from tui.actions import actions_in
-from tui.widgets.help import Help, help_text, sections
+from tui.widgets.help import help_dialog, help_text, sections
 
 LIVE = [*actions_in("live"), *actions_in("list"), *actions_in("app")]
 
@@ -54,17 +54,17 @@ async def test_no_line_of_it_is_cut(size: tuple[int, int]) -> None:
 
 
 async def test_the_help_scrolls_and_closes() -> None:
-    async with asked(Help("Live", LIVE, "call"), size=(80, 24)) as (app, pilot):
-        await press_keys(pilot, "j")
-        assert app.screen.query_one("HelpBlock").scroll_offset.y > 0
+    async with asked(help_dialog("Live", LIVE, "call"), size=(80, 24)) as (app, pilot):
+        await press_keys(pilot, "space")
+        assert app.screen.query_one("TextBlock").scroll_offset.y > 0
         await press_keys(pilot, "escape")
         assert app.answers == [None]
 
 
 @pytest.mark.parametrize(("first", "last"), [("g", "G"), ("home", "end")])
 async def test_keys_of_a_list_go_to_its_first_and_last_line(first: str, last: str) -> None:
-    async with asked(Help("Live", LIVE, "call"), size=(80, 24)) as (app, pilot):
-        pane = app.screen.query_one("HelpBlock")
+    async with asked(help_dialog("Live", LIVE, "call"), size=(80, 24)) as (app, pilot):
+        pane = app.screen.query_one("TextBlock")
         await pilot.press(last)
         await until(lambda: pane.scroll_offset.y == pane.max_scroll_y > 0)
         await pilot.press(first)

@@ -8,7 +8,7 @@ from tests.tui.owner import press, screen, see, settle, shown
 from tests.tui.widgets.stage import WidgetStage
 from tui.actions import PAGE_IDS
 from tui.text import content, lines
-from tui.widgets.text_block import Detail, IncidentList, TextBlock
+from tui.widgets.text_block import Detail, TextBlock, TextDialog
 
 
 @pytest.mark.parametrize("block", [TextBlock(), Detail()])
@@ -51,7 +51,7 @@ async def test_incidents_are_reported_and_go_on_while_one_reads() -> None:
         found = Incidents(app.session.board.incidents.newest()[::-1])
         found.add_failures(moved())
         app.session.board.apply(IncidentChanged(incident=found.newest()[0]))
-        assert isinstance(app.screen, IncidentList)
+        assert isinstance(app.screen, TextDialog)
         app.screen.draw()
         await pilot.pause()
         assert "a rate-limited" in screen(app)
