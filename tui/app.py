@@ -42,7 +42,6 @@ from tui.glyphs import Asciify, wants_ascii
 from tui.key_queue import DIALOG_WORKERS
 from tui.keymap import Keymap
 from tui.pages.base import page_class
-from tui.screens import PageScreen
 from tui.session import AttachedServer, ConsoleSession, ServerLauncher
 from tui.text import safe
 from tui.widgets.dialogs import drop_oldest_toasts, toast
@@ -68,6 +67,7 @@ class Console(ConsoleApp):
     TITLE = "tollkeeper"
     ENABLE_COMMAND_PALETTE = True
     COMMAND_PALETTE_BINDING = "ctrl+p"
+    SUSPENDED_SCREEN_CLASS = "-below"  # it hides the messages of a screen: the one above shows them, too
     COMMANDS = {palette}  # noqa: RUF012 - never changed
     # Textual declares these two as instance variables.
     HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (60, "-narrow"), (90, "-normal"), (130, "-wide")]  # noqa: RUF012 - never changed
@@ -96,15 +96,6 @@ class Console(ConsoleApp):
             self.register_theme(available)
         self.theme = global_actions.shown_theme(session, theme or session.state.theme, colour=colour)
         self.no_color = self.no_color or self.theme == themes.PLAIN
-        self._initial_theme = self.theme
-        """The theme that the stylesheet is loaded with; empty after the first refresh."""
-        self.stylesheet.set_variables(self.get_css_variables())
-
-    def refresh_css(self, animate: bool = True) -> None:  # noqa: FBT001, FBT002 - Textual's
-        """Refresh the styles, except for the first theme: the stylesheet was loaded with it."""
-        initial, self._initial_theme = self._initial_theme, ""
-        if initial != self.theme:
-            super().refresh_css(animate)
 
     def compose(self) -> ComposeResult:
         yield Header(self.session)
@@ -118,9 +109,6 @@ class Console(ConsoleApp):
         self.set_keymap(self.session.keymap.bindings())
         page = self.session.state.page
         await self.action_page(page if page in PAGE_IDS else PAGE_IDS[0])
-        screen = self.screen_stack[0]
-        assert isinstance(screen, PageScreen)  # noqa: S101 - narrows the type
-        screen.open()
         self.call_after_refresh(_connect, self)
         self.set_interval(0.2, self.renew, name="renew")  # a higher rate costs more and reads no better
         self.set_interval(3.0, lambda: global_actions.save_state(self), name="remember")
@@ -131,9 +119,6 @@ class Console(ConsoleApp):
 
     def action_act(self, verb: str) -> None:
         self.page.do(lambda _page: global_actions.VERBS[verb](self))
-
-    def get_default_screen(self) -> PageScreen:
-        return PageScreen(self)
 
     action_help_quit = key_ctrl_c = global_actions.show_quit_keys
     """Ctrl+C: ``help_quit`` is Textual's name for it; ``key_ctrl_c`` handles it in dialogs, without bindings."""

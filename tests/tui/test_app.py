@@ -7,7 +7,6 @@ import msgspec
 import pytest
 from textual.binding import Binding
 from textual.command import CommandPalette
-from textual.css.stylesheet import Stylesheet
 from textual.pilot import Pilot
 
 from gateway.domain.events import CallSettled, IncidentChanged, Stopping
@@ -260,17 +259,3 @@ def test_the_start_loads_no_page_and_no_dialog_of_one() -> None:
     loaded = set(run.stdout.split())
     assert not loaded & {f"tui.pages.{page.id}" for page in PAGES}
     assert not loaded & {"tui.wizard", "tui.palette", "tui.widgets.connect", "tui.widgets.why"}
-
-
-@pytest.mark.parametrize("theme", ["", "light", "plain"])
-async def test_the_start_reads_the_style_sheet_once(theme: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Textual by itself would read it again when the app begins to run."""
-    read: list[str] = []
-    monkeypatch.setattr(Stylesheet, "reparse", lambda _: read.append("again"))
-    async with shown("live", theme=theme) as (app, _, _):
-        assert app.theme == (theme or "dark")
-        assert read == []
-        assert app.no_color == (theme == "plain")
-        app.theme = "contrast"
-        app.refresh_css(animate=False)
-        assert read

