@@ -17,6 +17,9 @@ from gateway.domain.views import CallView, call_view, running_view
 LIMIT = 20_000
 """The number of ended calls kept in memory."""
 
+NO_CHANGE = CallId("~")
+"""An id after those of all calls."""
+
 AnyCall = CallView | Running
 
 
@@ -37,7 +40,7 @@ class CallRing:
         """A number that grows with every change."""
         self._ended: deque[CallId] = deque()
         """The ids of the ended calls, in the order they ended."""
-        self._changed: list[CallId] | None = None
+        self._first_change = CallId("")
         """The result of the next ``take_changes``."""
 
     @property
@@ -69,7 +72,7 @@ class CallRing:
         self.running = {call.id: call for call in running if call.id not in self.by_id}
         self.by_id |= self.running
         self.order = sorted(self.by_id)
-        self._note_change(None)
+        self._note_change(CallId(""))
 
     def update_running(self, call: Running) -> None:
         """Add or update a call that started or progressed. A late event of an ended call is ignored."""
@@ -95,7 +98,7 @@ class CallRing:
             self.remove_waiting(call_id)
         self.by_id |= {call.id: call_view(lost_record(call)) for call in self.running.values()}
         self.running = {}
-        self._note_change(None)
+        self._note_change(CallId(""))
 
     def settle(self, call: CallView) -> None:
         call_id = CallId(call.id)
@@ -114,26 +117,21 @@ class CallRing:
                 del self.by_id[dropped_id]
             self.order = [id_ for id_ in self.order if id_ not in dropped]
             self.below += len(dropped)
-            self._note_change(None)
+            self._note_change(CallId(""))
 
-    def take_changes(self) -> list[CallId] | None:
-        """Returns the ids that changed since the last time, some perhaps twice; None if any call may have changed."""
-        changed, self._changed = self._changed, []
-        return changed
+    def take_changes(self) -> CallId:
+        """Returns the id of the oldest call that changed since the last time; empty if any call may have changed."""
+        first, self._first_change = self._first_change, NO_CHANGE
+        return first
 
     def _insert_id(self, call_id: CallId) -> None:
         """Insert the id in order. Its place is nearly always the end, so this is cheap."""
         self.order.insert(bisect_left(self.order, call_id), call_id)
 
-    def _note_change(self, call_id: CallId | None) -> None:
-        """Note that this call changed, for ``take_changes``; None: any may have changed."""
+    def _note_change(self, call_id: CallId) -> None:
+        """Note that this call changed, for ``take_changes``; empty: any may have changed."""
         self.version += 1
-        if call_id is None:
-            self._changed = None
-        elif self._changed is not None:
-            self._changed.append(call_id)
-            if len(self._changed) > self._limit:  # no list is open that takes them
-                self._changed = None
+        self._first_change = min(self._first_change, call_id)
 
 
 def as_view(call: AnyCall, now: Millis) -> CallView:

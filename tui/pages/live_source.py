@@ -195,22 +195,22 @@ class LiveSource:
         return self.call_order.best(rows, SORTED_LIMIT if self.search.cut else len(rows))
 
     def _load(self, calls: CallRing) -> None:
-        """Load the ids that are shown from the ring: all again, or only those that changed."""
-        changed = calls.take_changes()
+        """Load the ids that are shown from the ring: all again, or only those since the oldest call that changed."""
+        first = calls.take_changes()
         order = calls.order[: bisect_right(calls.order, self.last_seen)] if self.paused else calls.order
         if self.query is None:
             if self.call_order is not None and calls.below != self.records:
                 self.narrow(None)  # calls have left the ring, and must be found below it now
             self._view, self.records = list(order), calls.below
-        elif changed is None or self._version < 0:
-            if calls.below != self.records:  # calls have left the ring, and must be found below it now
-                self.narrow(self.query)
-            self._view = [i for i in order if i == self._pinned or self.matches(i)]
-            self.records = calls.below
-        else:
-            for call_id in dict.fromkeys(changed):
-                shown = call_id in calls.by_id and (call_id == self._pinned or self.matches(call_id))
-                _show_or_hide(self._view, call_id, shown=shown)
+            return
+        if calls.below != self.records:  # calls have left the ring, and must be found below it now
+            self.narrow(self.query)
+        if self._version < 0:
+            first = CallId("")
+        kept = self._view[: bisect_left(self._view, first)]
+        changed = order[bisect_left(order, first) :]
+        self._view = [*kept, *(i for i in changed if i == self._pinned or self.matches(i))]
+        self.records = calls.below
 
     def matches(self, call_id: CallId) -> bool:
         """Returns whether the filter, if any, shows this call of the ring."""
@@ -266,15 +266,6 @@ def progress_text(source: LiveSource, now: Millis, *, is_searching: bool) -> str
     calls, next_step = source.calls, "searching older calls" if is_searching else "G for older ones"
     oldest = as_view(calls.by_id[calls.order[0]], now).time_ms if calls.order else now
     return f"back to {fmt.moment(source.search.time_ms or oldest, now).strip()}; {next_step}"
-
-
-def _show_or_hide(view: list[CallId], call_id: CallId, *, shown: bool) -> None:
-    place = bisect_left(view, call_id)
-    was_shown = place < len(view) and view[place] == call_id
-    if shown and not was_shown:
-        view.insert(place, call_id)
-    elif was_shown and not shown:
-        del view[place]
 
 
 def unloaded_count(source: LiveSource) -> int:
