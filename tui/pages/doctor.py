@@ -26,8 +26,6 @@ MARKS = {
     "warning": (glyphs.WARNING, "warn"),
     "skipped": (glyphs.NOTHING, "dim"),
 }
-MAX_FURTHER = 60
-"""The maximum number of steps that are drawn, apart from the usual ones."""
 
 
 class DoctorPage(ConsolePage):
@@ -80,7 +78,7 @@ class DoctorPage(ConsolePage):
         self.query_one(TextBlock).show(self.report)
 
     def report(self, width: int) -> Content:
-        card, steps = TextCard(width, label=26), self._shown_steps()
+        card, steps = TextCard(width, label=26), self._steps
         names = [name for name, _ in CHECKS]  # those that always run, then the others that have finished so far
         names += [step.name for step in steps[len(names) :]]
         if self._began is not None and len(steps) >= len(CHECKS):
@@ -99,17 +97,8 @@ class DoctorPage(ConsolePage):
                 card.row(label, (f"{glyphs.RUNNING} checking ... {elapsed:.1f} s", "live"))
             else:
                 card.row(label, (glyphs.NOTHING, "dim"))
-        if len(steps) < len(self._steps):
-            card.line((f"{len(self._steps) - len(steps)} more; 'tollkeeper doctor' lists all", "dim"))
         command = content((f" $ {safe(self.command(), 1_000)}", "dim"))
         return lines(card.content(), content(""), self._verdict(), content(""), command)
-
-    def _shown_steps(self) -> list[Step]:
-        """Returns the steps to draw: the usual ones, then as many others as are quick to draw, failed ones first."""
-        usual, further = self._steps[: len(CHECKS)], self._steps[len(CHECKS) :]
-        if len(further) > MAX_FURTHER:
-            further = sorted(further, key=lambda step: step.result == "ok")[:MAX_FURTHER]
-        return usual + further
 
     def command(self) -> str:
         token, model = self.subject()
@@ -148,8 +137,8 @@ class DoctorPage(ConsolePage):
         try:
             async for step in examine(Case(client, token=token, model=model), one_call=bool(token or model)):
                 steps.append(step)
-                if len(steps) <= MAX_FURTHER:
-                    self.draw()  # later ones are drawn every second
+                if len(steps) <= 60:
+                    self.draw()  # later ones are drawn every second, because drawing thousands takes long
         finally:
             if self._steps is steps:  # otherwise it was cancelled
                 self._duration, self._began = self.session.now() - (began or 0), None
