@@ -168,7 +168,9 @@ def score_of(query: str, entry: PaletteEntry) -> float:
     elif all(word in f"{text} {entry.about.casefold()}" for word in words):
         score = 20.0
     else:
-        score = 10.0 if _has_in_order("".join(words), text) else 0.0
+        first, *others = map(re.escape, "".join(words))
+        in_order = rf"\b{first}" + "".join(f"[^{letter}]*{letter}" for letter in others)
+        score = 10.0 if re.search(in_order, text) else 0.0
     return score * entry.weight / (1 + len(text) / 500)
 
 
@@ -176,16 +178,6 @@ def highlight(text: str, query: str) -> Content:
     """Returns a text with the words of the query marked. Textual's own function would read markup in the text."""
     words = re.compile("|".join(map(re.escape, query.split())), re.IGNORECASE)
     return Content(text).highlight_regex(words, style="bold underline")
-
-
-def _has_in_order(letters: str, text: str) -> bool:
-    """Returns whether the text has the letters in this order, the first one at the start of a word."""
-    starts = (i for i, letter in enumerate(text) if letter == letters[0] and (i == 0 or not text[i - 1].isalnum()))
-    for start in starts:
-        following = iter(text[start:])
-        if all(letter in following for letter in letters):
-            return True
-    return False
 
 
 async def run_on_page(app: ConsoleApp, page: str, verb: str) -> None:

@@ -59,22 +59,19 @@ class CallRates:
     """The ended calls of the last hour by second, and the error rate and latency of the newest ones."""
 
     def __init__(self) -> None:
-        self._seconds: dict[int, int] = {}
-        self._repeats: dict[int, int] = {}
-        """Refusals that have no record of their own, by second."""
+        self._seconds: dict[int, tuple[int, int]] = {}
+        """The number of calls that ended in each second, and how many of them have no record of their own."""
         self._failed: deque[bool] = deque(maxlen=200)
         self._first: deque[int] = deque(maxlen=200)
 
     def add(self, call: CallView) -> None:
         """Count one ended call, or all the calls that a record of refusals stands for."""
         second = (call.time_ms + call.duration_ms) // 1000
-        self._seconds[second] = self._seconds.get(second, 0) + call.count
-        if call.count > 1:
-            self._repeats[second] = self._repeats.get(second, 0) + call.count - 1
+        calls, repeats = self._seconds.get(second, (0, 0))
+        self._seconds[second] = (calls + call.count, repeats + call.count - 1)
         if len(self._seconds) > 7_200:  # two hours of seconds
             oldest = max(self._seconds) - 3_600
-            self._seconds = {second: count for second, count in self._seconds.items() if second > oldest}
-            self._repeats = {second: count for second, count in self._repeats.items() if second > oldest}
+            self._seconds = {second: counts for second, counts in self._seconds.items() if second > oldest}
         self._failed.append(not 200 <= call.status < 300 and call.outcome not in NOT_ERRORS)
         if call.first_byte_ms is not None:
             self._first.append(call.first_byte_ms)
@@ -82,7 +79,7 @@ class CallRates:
     def minutes(self, now: int, count: int) -> list[int]:
         """Returns how many calls ended in each of the last minutes, the last one being the 60 seconds up to now."""
         counts = [0] * count
-        for second, calls in self._seconds.items():
+        for second, (calls, _) in self._seconds.items():
             minutes_ago = (now // 1000 - second) // 60
             if -1 <= minutes_ago < count:  # the server's clock may be a little ahead
                 counts[-1 - max(0, minutes_ago)] += calls
@@ -90,7 +87,8 @@ class CallRates:
 
     def repeats(self, now: int) -> int:
         """Returns how many refusals of the last 60 seconds are only counted in another refusal's record."""
-        return sum(count for second, count in self._repeats.items() if -1 <= (now // 1000 - second) // 60 < 1)
+        counts = self._seconds.items()
+        return sum(repeats for second, (_, repeats) in counts if -1 <= (now // 1000 - second) // 60 < 1)
 
     @property
     def samples(self) -> int:

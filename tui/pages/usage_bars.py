@@ -79,7 +79,8 @@ class ChartPlan(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def largest(self) -> list[SumRow]:
         """Returns the series with a colour of their own, the largest first."""
-        return [row for row in largest_first(self.trends, self.measure) if self.measure.number(row) > 0][:SERIES]
+        rows = sorted(self.trends.totals.values(), key=lambda row: -self.measure.number(row))
+        return [row for row in rows if self.measure.number(row) > 0][:SERIES]
 
     @property
     def others(self) -> list[SumRow]:
@@ -90,11 +91,6 @@ class ChartPlan(msgspec.Struct, frozen=True, kw_only=True):
 def with_all(trends: Trends, overall: Trends) -> Trends:
     """Returns the sums by key with the series of all calls, which a summary without a dimension has."""
     return msgspec.structs.replace(trends, series={**trends.series, ALL: overall.series.get("", {})})
-
-
-def largest_first(trends: Trends, measure: Measure) -> list[SumRow]:
-    """Returns the rows of all keys, the largest first."""
-    return sorted(trends.totals.values(), key=lambda row: -measure.number(row))
 
 
 class Bars(msgspec.Struct, frozen=True):
@@ -147,14 +143,14 @@ def sum_rows(rows: Sequence[SumRow], *, slowest: bool = False) -> SumRow:
     """Returns the sum of rows. Percentiles cannot be added: it has none, or with ``slowest`` the highest ones."""
     if len(rows) == 1:
         return rows[0]
-    counts = ("calls", "errors", "refused", "aborts", "lost", "input_tokens", "cached_tokens", "output_tokens")
-    others = ("cost_nanos", "possible_nanos", "duration_ms", "first_byte_ms", "first_bytes", "refused_ms", "waited_ms")
-    sums = {name: sum(getattr(row, name) for row in rows) for name in (*counts, *others)}
-    times: dict[str, Any] = {}
-    for name in ("duration_p50_ms", "duration_p95_ms", "first_byte_p50_ms", "first_byte_p95_ms"):
-        percentiles = [ms for row in rows if (ms := getattr(row, name)) is not None]
-        times[name] = max(percentiles, default=None) if slowest else None
-    return msgspec.structs.replace(rows[0], **sums, **times)
+    sums: dict[str, Any] = {}
+    for name in SumRow.__struct_fields__[2:]:  # after the key and the name
+        numbers = [number for row in rows if (number := getattr(row, name)) is not None]
+        if name.endswith(("_p50_ms", "_p95_ms")):
+            sums[name] = max(numbers, default=None) if slowest else None
+        else:
+            sums[name] = sum(numbers)
+    return msgspec.structs.replace(rows[0], **sums)
 
 
 def is_known(plan: ChartPlan, bars: Bars, bar: int) -> bool:

@@ -20,7 +20,6 @@ from tui.pages.usage_bars import (
     ChartPlan,
     bars_of,
     is_known,
-    largest_first,
     with_all,
 )
 from tui.pages.usage_chart import chart, tick_text
@@ -189,7 +188,7 @@ def test_series_without_value_have_no_colour_of_their_own() -> None:
 
 
 def test_the_largest_come_first() -> None:
-    assert [one.key for one in largest_first(some(3), MEASURES["cost"])] == ["key3", "key2", "key1"]
+    assert [one.key for one in ChartPlan(trends=some(3), measure=MEASURES["cost"]).largest] == ["key3", "key2", "key1"]
 
 
 @pytest.mark.parametrize(
