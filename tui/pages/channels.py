@@ -26,8 +26,15 @@ from tui.session import ConsoleSession
 from tui.text import TextCard, add_details, content, safe
 from tui.widgets.why import explain_for_groups
 
-_RANKS = {"attention": 0, "cooling": 1, "half_open": 2, "untested": 3, "ok": 4, "off": 5}
-"""The places of the states in the sort order of the table."""
+_STATES = {
+    "attention": (0, glyphs.FAILED, "bad"),
+    "cooling": (1, glyphs.WARNING, "warn"),
+    "half_open": (2, glyphs.HALF, "warn"),
+    "untested": (3, "?", "dim"),
+    "ok": (4, glyphs.ON, "ok"),
+    "off": (5, glyphs.OFF, "dim"),
+}
+"""The place of each state in the sort order of the table, its mark and its tone."""
 
 
 class ChannelRow(msgspec.Struct, frozen=True):
@@ -53,11 +60,6 @@ class ChannelRow(msgspec.Struct, frozen=True):
         return None if self.day is None or not self.day.calls else self.day.errors / self.day.calls
 
 
-def reason(channel: ChannelView) -> str:
-    """Returns why a channel gets no calls, ready to be drawn."""
-    return safe(channel.reason)
-
-
 def remedy(channel: ChannelView) -> tuple[str, str]:
     """Returns the action that ends a channel's pause, and what it does. A rejected key must be replaced."""
     if channel.state != "attention":
@@ -67,9 +69,10 @@ def remedy(channel: ChannelView) -> tuple[str, str]:
 
 def _add_state(card: TextCard, row: ChannelRow, session: ConsoleSession) -> None:
     channel = row.view
-    parts = [(f"{_mark(channel)} {safe(state_word(channel.shown_state))}", _tone(row))]
+    _, mark, tone = _STATES[channel.shown_state]
+    parts = [(f"{mark} {safe(state_word(channel.shown_state))}", tone)]
     if channel.reason:
-        parts.append((f"   {reason(channel)}", ""))
+        parts.append((f"   {safe(channel.reason)}", ""))
     if channel.shown_state == "untested":
         parts.append((f"   nothing has succeeded here yet: {session.key('channels.test')} tests it", ""))
     if row.pause_left:
@@ -127,9 +130,7 @@ def _models(channel: ChannelView, session: ConsoleSession) -> Iterator[tuple[str
 
 
 def _columns() -> Iterator[Column[ChannelRow]]:
-    yield Column(
-        "state", "State", 11, _short_state, tone=_tone, sort=lambda r: _RANKS.get(r.view.shown_state, len(_RANKS))
-    )
+    yield Column("state", "State", 11, _short_state, tone=_tone, sort=lambda r: _STATES[r.view.shown_state])
     yield text_column("name", "Name", 13, lambda r: r.view.name, max_width=18, flex=True)
     yield text_column("dialect", "Dialect", 9, lambda r: r.view.dialect, rank=6, dim=True)
     yield number_column("models", "Models", 6, lambda r: len(r.view.models), str, rank=2)
@@ -162,24 +163,19 @@ def _columns() -> Iterator[Column[ChannelRow]]:
 
 
 def _short_state(row: ChannelRow) -> str:
-    return f"{_mark(row.view)} {safe(state_word(row.view.shown_state)).removeprefix('needs ')}"
-
-
-def _mark(channel: ChannelView) -> str:
-    marks = {"ok": glyphs.ON, "cooling": glyphs.WARNING, "half_open": glyphs.HALF, "attention": glyphs.FAILED}
-    return marks.get(channel.shown_state, "?" if channel.shown_state == "untested" else glyphs.OFF)
+    return f"{_STATES[row.view.shown_state][1]} {safe(state_word(row.view.shown_state)).removeprefix('needs ')}"
 
 
 def _tone(row: ChannelRow) -> str:
-    return {"ok": "ok", "cooling": "warn", "half_open": "warn", "attention": "bad"}.get(row.view.shown_state, "dim")
+    return _STATES[row.view.shown_state][2]
 
 
 def _speed(row: ChannelRow) -> str:
     """Returns how fast the channel answers; if it is paused, for how long and why."""
     if row.pause_left:
-        return f"retry in {row.pause_left}: {reason(row.view)}"
+        return f"retry in {row.pause_left}: {safe(row.view.reason)}"
     if row.view.state == "attention":
-        return reason(row.view)
+        return safe(row.view.reason)
     if row.first_byte_ms is None:
         return glyphs.NOTHING
     return f"{spark(row.hourly_ms, 12)} {fmt.duration(row.first_byte_ms)}"
@@ -219,7 +215,7 @@ class ChannelsPage(TrendPage[ChannelRow]):
         summary = f" {glyphs.DOT} ".join([count, *(f"{n} {safe(state_word(state, n))}" for state, n in states.items())])
         paused = [channel for channel in channels if channel.state in PAUSED_STATES]
         if paused:
-            worst = min(paused, key=lambda channel: _RANKS[channel.state])
+            worst = min(paused, key=lambda channel: _STATES[channel.state])
             return self._problem_line(worst, count, summary, width)
         incomplete = next((channel for channel in channels if channel.missing_text(now)), None)
         if incomplete is None:
@@ -233,7 +229,7 @@ class ChannelsPage(TrendPage[ChannelRow]):
         # the key acts on the row under the cursor
         place = " in its row" if len(self.session.board.channels) > 1 else ""
         hints = [(f"   {self.session.key(action)}", "key"), (f"{place} {effect}", "dim")]
-        problem = f"{safe(channel.name, 24)}: {reason(channel)}"
+        problem = f"{safe(channel.name, 24)}: {safe(channel.reason)}"
         free = width - sum(len(hint) for hint, _ in hints) - 3
         start = summary if free - len(summary) >= min(len(problem), 40) else count
         problem = cut(problem, max(10, free - len(start)))

@@ -15,7 +15,6 @@ from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from functools import partial
 from typing import ClassVar, Generic, TypeVar
 
-import msgspec
 import textual.style
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -250,10 +249,11 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
     def _line(self, y: int) -> Strip:
         index = y + self.scroll_offset.y
         if index >= self.source.count:
-            return self._painter.row(None, None, None)
-        key = self.source.key(index)
-        state = RowState(index == self.cursor and not self.lost, self.has_focus, key in self.marks)
-        return self._painter.row(key, self.source.row(index), state)
+            return self._painter.row(None, None, "")
+        key, style = self.source.key(index), "base"
+        if index == self.cursor and not self.lost:
+            style = "cursor" if self.has_focus else "rest"
+        return self._painter.row(key, self.source.row(index), style, is_marked=key in self.marks)
 
     def _restore_cursor(self, *, new_filter: bool) -> int:
         """Put the cursor where its row is now. Returns how many lines the view must move with it."""
@@ -291,21 +291,13 @@ def style_of(table: LiveTable[R], name: str) -> Style:
     return table.get_component_rich_style(f"table--{name}", partial=name == "selection")
 
 
-class RowState(msgspec.Struct, frozen=True):
-    """What the style of a line depends on, apart from its row."""
-
-    cursor: bool = False
-    focus: bool = False
-    marked: bool = False
-
-
 class RowPainter(Generic[R]):
     """Paints lines. ``style`` returns the style of a part of the table (``cursor``, ``head``) or of a tone."""
 
     def __init__(self, style: Callable[[str], Style]) -> None:
         self._make_style = style
         self._styles: dict[str, Style] = {}
-        self._strips: LRUCache[Hashable, tuple[R | None, RowState | None, Strip]] = LRUCache(512)  # a few screens
+        self._strips: LRUCache[Hashable, tuple[R | None, str, bool, Strip]] = LRUCache(512)  # a few screens
         self.placed: Sequence[Column[R]] = ()
         self.cut_widths: dict[str, int] = {}
         """The widths of the widest texts that were cut since the columns were placed, by column."""
@@ -334,33 +326,33 @@ class RowPainter(Generic[R]):
             segments += [Segment(title, bold if is_sorted else plain), Segment(" ", plain)]
         return Strip(segments).adjust_cell_length(self.width, plain)
 
-    def row(self, key: Hashable, row: R | None, state: RowState | None) -> Strip:
-        """Returns the line of a row, which is None if it is not loaded yet; without a state, the line of no row. It is
+    def row(self, key: Hashable, row: R | None, style: str = "base", *, is_marked: bool = False) -> Strip:
+        """Returns the line of a row, which is None if it is not loaded yet; without a style, the line of no row. It is
         the same strip as before if nothing changed.
         """
         cached = self._strips.get(key)
-        if cached is not None and cached[1] == state and cached[0] == row:
-            return cached[2]
-        strip = self._paint(row, state)
+        if cached is not None and cached[:3] == (row, style, is_marked):
+            return cached[3]
+        strip = self._paint(row, style, is_marked=is_marked)
         self._strips.discard(key)  # otherwise the cache keeps the strip that it has
-        self._strips[key] = (row, state, strip)
+        self._strips[key] = (row, style, is_marked, strip)
         return strip
 
-    def _paint(self, row: R | None, state: RowState | None) -> Strip:
-        if state is None:
+    def _paint(self, row: R | None, style: str, *, is_marked: bool) -> Strip:
+        if not style:
             return Strip.blank(self.width, self._style("base"))
         if row is None:
-            base = self._style("cursor" if state.cursor else "dim")
+            base = self._style("dim" if style == "base" else "cursor")
             return Strip([Segment(" " + glyphs.ELLIPSIS, base)]).adjust_cell_length(self.width, base)
-        base = self._style(("cursor" if state.focus else "rest") if state.cursor else "base")
-        segments = [Segment(glyphs.MARKED if state.marked else " ", base)]
+        base = self._style(style)
+        segments = [Segment(glyphs.MARKED if is_marked else " ", base)]
         for column in self.placed:
             width = cell_len(column.text(row))
             if width > column.width:
                 self.cut_widths[column.id] = max(self.cut_widths.get(column.id, 0), width)
             text = cell(column.fitted_text(row), column.width, right=column.right)
             tone = "dim" if column.dim else "" if column.tone is None else column.tone(row)
-            has_tone = tone and not state.cursor  # it would be unreadable in the cursor's line
+            has_tone = tone and style == "base"  # it would be unreadable in the cursor's line
             segments.append(Segment(text + " ", base + self._style(tone) if has_tone else base))
         return Strip(segments).adjust_cell_length(self.width, base)
 

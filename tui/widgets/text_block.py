@@ -8,6 +8,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
+from textual.widget import Widget
 from textual.widgets import Static
 
 from tui.screens import DialogScreen
@@ -103,15 +104,18 @@ class TextDialog(DialogScreen[None]):
         Binding("space", "page_down", show=False),
     ]
 
-    def __init__(self, title: str, draw: Draw, hint: Content, id: str | None = None) -> None:
+    def __init__(self, title: str, draw: Draw, hint: Content, *fields: Widget, id: str | None = None) -> None:
+        """``fields`` are shown above the text."""
         super().__init__(id=id)
         self._title = title
         self._draw = draw
         self._hint = hint
+        self._fields = fields
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog big"):
+        with Vertical(classes="dialog big form"):
             yield Static(Content.styled(self._title, "bold"), classes="title")
+            yield from self._fields
             yield TextBlock()
             yield Static(self._hint, classes="hint")
 

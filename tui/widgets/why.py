@@ -7,11 +7,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from textual import on, work
-from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.containers import Vertical
 from textual.content import Content
-from textual.widgets import Input, Static
+from textual.widgets import Input
 
 from gateway.client.decision import decision_rows
 from gateway.domain.diagnosis import ASSUMED, RouteView, Why, request_like
@@ -20,24 +18,20 @@ from gateway.domain.views import BudgetView, CallView
 from tui import format as fmt, glyphs
 from tui.budgets import budget_parts, by_unit
 from tui.clipboard import copy_text
-from tui.screens import DialogScreen
 from tui.session import ConsoleSession
 from tui.text import Part, TextCard, content, key_hints, lines, safe, safe_lines
 from tui.widgets.choices import Picker
 from tui.widgets.dialogs import toast
 from tui.widgets.form import FormField, FormRow
-from tui.widgets.text_block import TextBlock
+from tui.widgets.text_block import TextDialog
 
 
-class WhyScreen(DialogScreen[None]):
+class WhyScreen(TextDialog):
     """The dialog. Token and model can be changed, and the answer changes with them."""
 
-    DEFAULT_CSS = """
-    WhyScreen .dialog { height: 96%; }
-    WhyScreen TextBlock { margin: 1 0 0 0; }
-    """
+    DEFAULT_CSS = "WhyScreen TextBlock { margin: 1 0 0 0; }"
     BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
-        Binding("escape,q,W", "dismiss", "Close"),
+        Binding("W", "dismiss", "Close"),
         Binding("down,j", "app.focus_next", show=False),
         Binding("up,k", "app.focus_previous", show=False),
         Binding("Y", "copy", show=False),
@@ -45,7 +39,6 @@ class WhyScreen(DialogScreen[None]):
 
     def __init__(self, session: ConsoleSession, token: str, model: str, call: CallView | None = None) -> None:
         """``call``: a call whose API and size are assumed."""
-        super().__init__()
         self._session = session
         board = session.board
         self._tokens = _including(token, sorted(entity.name for entity in board.tokens))
@@ -54,19 +47,15 @@ class WhyScreen(DialogScreen[None]):
         self._request, self._note = ({}, "") if call is None else request_like(call)
         self._answer: Why | None = None
         self._error = ""
-
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog big form"):
-            yield Static(Content.styled("What a call would get, and why", "bold"), classes="title")
-            for label, names, name in (("token", self._tokens, self._token), ("model", self._models, self._model)):
-                field = FormField(id=label, label=label, options=names, value=name, hint="type to search")
-                yield FormRow(field, label_width=10)
-            yield TextBlock()
-            keys = (("left right", " or typing change  "), ("tab", " token, model, text  "), ("Y", " command  "))
-            yield Static(key_hints(*keys, ("esc", " closes")), classes="hint")
+        keys = (("left right", " or typing change  "), ("tab", " token, model, text  "), ("Y", " command  "))
+        fields = (("token", self._tokens, self._token), ("model", self._models, self._model))
+        rows = [
+            FormRow(FormField(id=name, label=name, options=names, value=value, hint="type to search"), label_width=10)
+            for name, names, value in fields
+        ]
+        super().__init__("What a call would get, and why", self.text, key_hints(*keys, ("esc", " closes")), *rows)
 
     def on_mount(self) -> None:
-        self.query_one(TextBlock).show(self.text)
         self.fetch()
         self.set_interval(2.0, self.fetch)
 
@@ -78,7 +67,7 @@ class WhyScreen(DialogScreen[None]):
             self._error = ""
         except GatewayError as error:
             self._error = error.message
-        self.query_one(TextBlock).show(self.text)
+        self.draw()
 
     def text(self, width: int) -> Content:
         if self._error:

@@ -12,7 +12,7 @@ from textual.strip import Strip
 from tui.columns import Column, fit_columns
 from tui.listing import ListRows
 from tui.themes import DARK
-from tui.widgets.table import LiveTable, RowPainter, RowState, select_span
+from tui.widgets.table import LiveTable, RowPainter, select_span
 
 COLUMNS = [Column[int]("name", "Name", 8, lambda row: f"row {row}", flex=True)]
 
@@ -261,7 +261,7 @@ def painter(width: int = 14) -> RowPainter[tuple[str, int]]:
 
 
 def test_cells_are_cut_and_padded_to_their_columns() -> None:
-    strip = painter().row(1, ("a long name", 42), RowState())
+    strip = painter().row(1, ("a long name", 42))
     assert strip.text == " a long…    42"
     assert strip.cell_length == 14
 
@@ -271,36 +271,36 @@ def test_titles_stand_over_their_columns_and_show_the_sorting() -> None:
 
 
 def test_a_tone_colours_its_cell_only() -> None:
-    segments = list(painter().row(1, ("a", 42), RowState()))
+    segments = list(painter().row(1, ("a", 42)))
     assert [segment.text.strip() for segment in segments if segment.style == STYLES["bad"]] == ["42"]
 
 
 def test_the_cursors_line_has_the_cursors_colours() -> None:
-    line = painter().row(1, ("a", 42), RowState(cursor=True, focus=True))
+    line = painter().row(1, ("a", 42), "cursor")
     assert {segment.style for segment in line} == {STYLES["cursor"]}
 
 
 def test_a_marked_row_says_so() -> None:
-    assert painter().row(1, ("a", 42), RowState(marked=True)).text.startswith("◆")
+    assert painter().row(1, ("a", 42), is_marked=True).text.startswith("◆")
 
 
 def test_the_same_row_is_painted_once() -> None:
     made = painter()
-    first = made.row(1, ("a", 42), RowState())
-    assert made.row(1, ("a", int("42")), RowState()) is first  # an equal row is the same
-    changed = made.row(1, ("a", 43), RowState())
+    first = made.row(1, ("a", 42))
+    assert made.row(1, ("a", int("42"))) is first  # an equal row is the same
+    changed = made.row(1, ("a", 43))
     assert changed is not first
-    assert made.row(1, ("a", 43), RowState()) is changed
-    assert made.row(1, ("a", 43), RowState(cursor=True)) is not changed
+    assert made.row(1, ("a", 43)) is changed
+    assert made.row(1, ("a", 43), "rest") is not changed
 
 
 def test_a_row_that_is_not_here_yet_is_an_ellipsis() -> None:
-    assert painter().row(7, None, RowState()).text.strip() == "…"
-    assert painter().row(None, None, None).text.strip() == ""
+    assert painter().row(7, None).text.strip() == "…"
+    assert painter().row(None, None, "").text.strip() == ""
 
 
 def test_a_selection_is_a_span_of_cells() -> None:
-    strip = Strip.blank(4).join([Strip(painter().row(1, ("abcdef", 42), RowState()))])
+    strip = Strip.blank(4).join([Strip(painter().row(1, ("abcdef", 42)))])
     chosen = select_span(strip, (2, 5), Style(reverse=True))
     assert [segment.text for segment in chosen if segment.style and segment.style.reverse] == ["bcd"]
     assert chosen.text == strip.text
