@@ -28,7 +28,7 @@ from tui.console_app import ConsoleApp, available_actions
 from tui.global_actions import apply_theme, go_to, theme_options
 from tui.pages.base import ConsolePage, page_class
 from tui.pages.list_page import ListPage, select_row, set_filter, sort_by_title, toggle_detail
-from tui.pages.settings_table import all_rows
+from tui.pages.settings import all_rows, source_of
 from tui.text import safe
 
 
@@ -92,7 +92,7 @@ def entries(app: ConsoleApp) -> Iterator[PaletteEntry]:
                 run = partial(run_on_page, app, info.id, action.verb)
                 yield PaletteEntry(f"{info.name}: {action.label}{_key_suffix(action)}", action.help, run)
     for row in all_rows(app, Settings()):
-        change = partial(go_to, app, "settings", row.name, "edit" if row.source else "")
+        change = partial(go_to, app, "settings", row.name, "edit" if source_of(row) else "")
         yield PaletteEntry(f"Setting: {row.label}", row.meaning, change)
     for name, about in theme_options(app.session):
         yield PaletteEntry(f"Theme: {name}", about, partial(apply_theme, app, name))

@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
-from rich.segment import Segment
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding
@@ -20,7 +19,6 @@ from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.geometry import Offset, Region
 from textual.reactive import reactive
-from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Button, Input, Static
 
@@ -295,16 +293,6 @@ NO_SERVER = (
 """The message without a server. It names a command instead of a key, because the key would be typed as text."""
 
 
-class CommandLine(Static):
-    """The equivalent command, which ends with an ellipsis if it does not fit."""
-
-    def render_line(self, y: int) -> Strip:
-        strip, (width, height) = super().render_line(y), self.size
-        if y != height - 1 or self.visual.get_height(self.styles.get_rules(), width) <= height:
-            return strip
-        return Strip.join([strip.crop(0, width - 1), Strip([Segment("…", self.rich_style)])])
-
-
 class Form(DialogScreen[Any]):
     """A form. Its result is what the plan's ``save`` returns, BACK, or None if it was closed."""
 
@@ -336,7 +324,7 @@ class Form(DialogScreen[Any]):
                 yield Static(Content(safe_lines(self.plan.intro)), classes="intro")
             yield self.fields
             yield Static(classes="preview")
-            yield CommandLine(classes="command")
+            yield Static(classes="command")
             with Horizontal(classes="buttons"):
                 yield Button("Cancel", id="leave", compact=True)
                 if self.plan.back:

@@ -16,8 +16,7 @@ from tui.app import Console
 from tui.exit_status import ExitStatus
 from tui.pages.base import AnyPage
 from tui.pages.list_page import select_row
-from tui.pages.settings import SettingsPage
-from tui.pages.settings_table import ORDER, gateway_rows
+from tui.pages.settings import ORDER, SettingsPage, gateway_rows
 from tui.palette import entries
 from tui.preferences import NAME, Preferences
 

@@ -19,7 +19,7 @@ async def test_help_and_leave_are_always_there(width: int) -> None:
         assert app.query_one(Footer).render().plain.endswith("? Help  q Quit ")
 
 
-@pytest.mark.parametrize(("key", "opened"), [("? Help", "Help"), ("W Why", "WhyScreen")])
+@pytest.mark.parametrize(("key", "opened"), [("? Help", "TextDialog"), ("W Why", "WhyScreen")])
 async def test_a_click_on_a_key_of_every_page_or_of_a_list_does_it(key: str, opened: str) -> None:
     async with shown("live", size=(160, 30)) as (app, pilot, _):
         await pilot.click(Footer, offset=(app.query_one(Footer).render().plain.index(key) + 1, 0))

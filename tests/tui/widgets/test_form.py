@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from textual.pilot import Pilot
-from textual.widgets import Button, Input
+from textual.widgets import Button, Input, Static
 
 from gateway.domain.errors import BadRequest, Unavailable
 from gateway.domain.human_values import parse_count
@@ -19,7 +19,6 @@ from tests.tui.widgets.stage import WidgetStage, asked, form, press_keys
 from tui.widgets.combobox import Suggestion
 from tui.widgets.dialogs import BACK, Confirm
 from tui.widgets.form import (
-    CommandLine,
     Fold,
     Form,
     FormField,
@@ -352,7 +351,7 @@ async def test_a_long_command_is_whole_where_there_is_room_or_ends_with_an_ellip
     words = " ".join(f"--option-{number} value" for number in range(10))
     fields = [FormField(id=name, label=name.upper()) for name in "abcdef"]
     async with form(*fields, size=(80, height), command=lambda _: words) as (app, _, _):
-        command = app.screen.query_one(".command", CommandLine)
+        command = app.screen.query_one(".command", Static)
         lines = [command.render_line(y).text.rstrip() for y in range(command.size.height)]
         assert len(lines) == rows
         assert lines[-1].endswith("\N{HORIZONTAL ELLIPSIS}") == (rows == 1)
