@@ -63,7 +63,7 @@ async def get_response(engine: Engine, request: web.BaseRequest, origin: CallOri
         raise _not_remembered(id)
     if subpath == "input_items":
         chain = TokenMemory(token, engine.responses).chain(id) or [response]
-        return Response(rawjson.encode(_page(input_items(chain), request.query)))
+        return Response(await engine.worker.run(lambda: rawjson.encode(_page(input_items(chain), request.query))))
     if subpath:
         raise NotFound(f"a response has no '{plain(subpath, 40)}'", code="unknown_url")
     if request.query.get("stream", "").lower() == "true":

@@ -1,5 +1,6 @@
 """Responses that are remembered: clients go on from them through every channel, fetch them and delete them."""
 
+import asyncio
 import json
 import tracemalloc
 from collections.abc import Callable
@@ -230,6 +231,25 @@ async def test_the_items_that_a_response_answered_are_listed(gateway: Gateway, p
     assert rest["data"] == listed["data"][1::-1]
     most = (await get(gateway, second["id"] + "/input_items?limit=" + "9" * 5000)).json
     assert most["data"] == listed["data"][::-1]
+
+
+async def test_others_have_their_turn_while_many_items_are_listed(gateway: Gateway, provider: Provider) -> None:
+    """The loop was held for a fifth of a second."""
+    at(gateway, provider, "chat")
+    made = (await ask(gateway, input=[{"role": "user", "content": "hi"}] * 45_000)).json
+    turns = 0
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0.001)
+            turns += 1
+
+    counting = asyncio.ensure_future(count_turns())
+    page = (await get(gateway, made["id"] + "/input_items?limit=1")).json
+    counting.cancel()
+    assert page["has_more"]
+    assert turns > 3
 
 
 async def test_what_is_remembered_is_compacted_and_counted(gateway: Gateway, provider: Provider) -> None:
