@@ -20,10 +20,12 @@ from gateway.domain.sse import BOM
 MAX_DEPTH = 64
 MAX_STRUCTURE = 200_000
 """The maximum number of objects, arrays and commas in a body; 8 MiB of ``[],`` would block the loop for a second."""
+MAX_TOKENS = 1_000_000
+"""The same for APIs whose texts may come as tokens: 300,000 numbers and more in one request."""
 MAX_FIELDS = 4096
 """The maximum number of fields at the top level."""
-MAX_BARE = 2 << 20
-"""The maximum size without strings and whitespace, in bytes."""
+_ELEMENT_SIZE = 10
+"""The maximum mean size of elements without strings and whitespace, in bytes."""
 _MAX_INTEGER = 10**19
 _MAX_NUMBER = 1e300
 """Integers and floats from these on are read differently by other parsers, or not at all."""
@@ -31,17 +33,6 @@ _MAX_NUMBER = 1e300
 _COST_FIELDS = ("model", "stream", "stream_options", "service_tier")
 """Fields that decide what a call costs, or whether the upstream reports it. They are never sent in capitals."""
 
-
-class BodyLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """How much a body may have outside of its strings."""
-
-    structure: int = MAX_STRUCTURE
-    bare: int = MAX_BARE
-
-
-DEFAULT_LIMITS = BodyLimits()
-TOKEN_LIMITS = BodyLimits(structure=1_000_000, bare=8 << 20)
-"""For APIs whose texts may come as tokens: 300,000 numbers and more in one request."""
 
 Typed = TypeVar("Typed")
 
@@ -64,17 +55,17 @@ class Body(msgspec.Struct, frozen=True):
             raise wrong_type(error) from error
 
 
-def read_body(text: bytes, limits: BodyLimits = DEFAULT_LIMITS) -> Body:
-    """Returns the body's fields, with lone surrogates replaced. Raises BadRequest."""
+def read_body(text: bytes, max_size: int = MAX_STRUCTURE) -> Body:
+    """Returns the body's fields, with lone surrogates replaced. Raises BadRequest, also if it is too large."""
     text = text.removeprefix(BOM)
-    check_structure(text, limits)
+    check_structure(text, max_size)
     try:
-        body = _parse(text, limits)
+        body = _parse(text, max_size)
     except BadRequest:
         repaired = replace_lone_surrogates(text)
         if repaired == text:
             raise
-        text, body = repaired, _parse(repaired, limits)
+        text, body = repaired, _parse(repaired, max_size)
     if _repeats_a_key(text, body.fields):
         msg = "the body has a key twice at its top level, or one in capitals; send each field once, in small letters"
         raise BadRequest(msg, code="duplicate_key")
@@ -109,27 +100,27 @@ def check_text(raw: msgspec.Raw, param: str) -> msgspec.Raw:
     return raw
 
 
-def check_structure(body: bytes, limits: BodyLimits = DEFAULT_LIMITS) -> None:
+def check_structure(body: bytes, max_size: int = MAX_STRUCTURE) -> None:
     """Raises BadRequest for a large body with much outside of its strings, which would take seconds and gigabytes."""
-    if len(body) <= MAX_BARE:
+    if len(body) <= MAX_STRUCTURE * _ELEMENT_SIZE:
         return
     bare = b"".join(outside_strings(body)).translate(None, b" \t\r\n")
-    if len(bare) > limits.bare:
-        msg = f"the body has {len(bare)} bytes outside of strings; the limit is {limits.bare}"
+    if len(bare) > max_size * _ELEMENT_SIZE:
+        msg = f"the body has {len(bare)} bytes outside of strings; the limit is {max_size * _ELEMENT_SIZE}"
         raise BadRequest(msg, code="too_complex")
     if (names := bare.count(b":")) > MAX_STRUCTURE:
         raise BadRequest(f"the body has {names} names; the limit is {MAX_STRUCTURE}", code="too_complex")
-    if sum(map(bare.count, (b"{", b"[", b","))) > limits.structure:
-        raise _too_many_elements(limits)
+    if sum(map(bare.count, (b"{", b"[", b","))) > max_size:
+        raise _too_many_elements(max_size)
 
 
-def _parse(body: bytes, limits: BodyLimits) -> Body:
+def _parse(body: bytes, max_size: int) -> Body:
     try:
         fields = _decode(body)
         if len(fields) > MAX_FIELDS:
             raise BadRequest(f"the body has {len(fields)} fields; the limit is {MAX_FIELDS}", code="too_complex")
         values = msgspec.json.decode(body)
-        elements = _elements_of_all(values, limits)
+        elements = _elements_of_all(values, max_size)
     except UnicodeDecodeError as error:
         raise BadRequest("the body is not UTF-8", code="invalid_json") from error
     except RecursionError as error:
@@ -143,17 +134,17 @@ def _parse(body: bytes, limits: BodyLimits) -> Body:
     return Body(fields, values, elements)
 
 
-def _elements_of_all(values: dict[str, Any], limits: BodyLimits) -> dict[str, Elements]:
+def _elements_of_all(values: dict[str, Any], max_size: int) -> dict[str, Elements]:
     """Returns the elements of each array and object. Raises BadRequest for too many, too deep, or too large numbers."""
     size, elements = len(values), {}
     numbers: list[int | float] = []
     for name, value in values.items():
         kind = type(value)
         if kind is list or kind is dict:
-            found = elements[name] = elements_of(value, limits.structure - size)
+            found = elements[name] = elements_of(value, max_size - size)
             size += found.size - 1
-            if size > limits.structure:
-                raise _too_many_elements(limits)
+            if size > max_size:
+                raise _too_many_elements(max_size)
             if found.depth > MAX_DEPTH:
                 raise _too_deep()
             numbers += found.numbers
@@ -172,8 +163,8 @@ def _too_large_number(numbers: list[int | float]) -> int | float | None:
     return next((number for number in numbers if abs(number) >= limits[type(number)]), None)
 
 
-def _too_many_elements(limits: BodyLimits) -> BadRequest:
-    msg = f"the body has more than {limits.structure} objects, arrays and commas"
+def _too_many_elements(max_size: int) -> BadRequest:
+    msg = f"the body has more than {max_size} objects, arrays and commas"
     return BadRequest(msg, code="too_complex")
 
 

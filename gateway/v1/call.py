@@ -18,7 +18,7 @@ from gateway.domain.sse import BOM
 from gateway.domain.token import Token
 from gateway.domain.units import CallId
 from gateway.inbound.api import HttpRequest, InboundApi, is_large
-from gateway.inbound.json_body import TOKEN_LIMITS, check_structure
+from gateway.inbound.json_body import MAX_TOKENS, check_structure
 from gateway.upstream.adapter import AnswerStream
 from gateway.web import error_responses
 from gateway.web.connection import Connection
@@ -142,7 +142,7 @@ class HttpClient(RequestClient):
 
 def _replace_model(body: bytes, model: str) -> bytes:
     """Returns the body with this model; unchanged if it is not a JSON object. Raises BadRequest."""
-    check_structure(body, TOKEN_LIMITS)
+    check_structure(body, MAX_TOKENS)
     try:
         return rawjson.encode({**rawjson.fields(body.removeprefix(BOM)), "model": model})
     except ValueError:

@@ -14,11 +14,9 @@ from hypothesis import example, given, settings, strategies as st
 
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.inbound.json_body import (
-    MAX_BARE,
     MAX_DEPTH,
     MAX_FIELDS,
     MAX_STRUCTURE,
-    TOKEN_LIMITS,
     read_body,
     unread_names,
 )
@@ -236,7 +234,7 @@ def test_too_many_elements_cost_little_memory() -> None:
     tracemalloc.start()
     try:
         with pytest.raises(BadRequest, match="1000000 objects"):
-            read_body(body, TOKEN_LIMITS)
+            read_body(body, 1_000_000)
         assert tracemalloc.get_traced_memory()[1] < 4 * len(body)
     finally:
         tracemalloc.stop()
@@ -245,7 +243,7 @@ def test_too_many_elements_cost_little_memory() -> None:
 def test_names_are_bounded_where_many_numbers_are_allowed() -> None:
     body = b'{%b"a":1}' % b"".join(b'"k%d":1,' % i for i in range(MAX_STRUCTURE))
     with pytest.raises(BadRequest, match="200001 names; the limit is 200000"):
-        read_body(body.ljust(MAX_BARE + 1), TOKEN_LIMITS)
+        read_body(body.ljust(3_000_000), 1_000_000)
 
 
 def test_the_fields_are_bounded_exactly() -> None:
@@ -263,7 +261,7 @@ MIB = 1 << 20
         b"[]," * (8 * MIB // 3),
         b'{"a":[' + b"[]," * (8 * MIB // 3) + b"[]]}",
         b'{"a":[' + b'"",' * (8 * MIB // 3) + b'""]}',
-        b'{"a":0.' + b"1" * (MAX_BARE + 1) + b"}",
+        b'{"a":0.' + b"1" * 2_000_001 + b"}",
         b"{" + b",".join(b'"k%d":1' % i for i in range(150_000)) + b"}",
     ],
     ids=["arrays", "nested arrays", "texts", "digits", "keys"],
@@ -282,7 +280,7 @@ def test_what_is_too_complex_is_refused_at_once(body: bytes) -> None:
         b'{"a":"' + b"\\\\" * (4 * MIB) + b'"}',
         b'{"a":"' + b'\\"' * (4 * MIB) + b'"}',
         b'{"a":"' + b"\\ud800" * (8 * MIB // 6) + b'"}',
-        b'{"a":0.' + b"1" * (MAX_BARE - 100) + b"}",
+        b'{"a":0.' + b"1" * 1_999_900 + b"}",
         b'{"a":[' + (b"[" * 60 + b"]" * 60 + b",") * 3200 + b"1]}",
         b'{"a":{' + b",".join(b'"k%d":1' % i for i in range(150_000)) + b"}}",
     ],

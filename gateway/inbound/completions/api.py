@@ -39,7 +39,7 @@ from gateway.inbound.chat.conversation import finish_translation
 from gateway.inbound.chat.edits import ChunkEditor, ReadCalls, identity
 from gateway.inbound.chat.native import NativeChat
 from gateway.inbound.chat.render import DONE
-from gateway.inbound.json_body import TOKEN_LIMITS, Body, check_text, read_body
+from gateway.inbound.json_body import MAX_TOKENS, Body, check_text, read_body
 from gateway.inbound.rendering import RenderingAdapter, WholeRenderer
 from gateway.upstream.adapter import DialectAdapter
 from gateway.upstream.dialects import chat_limit
@@ -91,7 +91,7 @@ class Completions(ChatCompletions):
     selective = True
 
     def parse(self, request: HttpRequest) -> InboundRequest:
-        body = read_body(request.body, TOKEN_LIMITS)
+        body = read_body(request.body, MAX_TOKENS)
         fields, completion = body.fields, body.read_as(_CompletionFields)
         model = check_model(completion.model)
         if rawjson.is_null(fields.get("prompt")) and not rawjson.is_null(fields.get("messages")):

@@ -16,7 +16,7 @@ from gateway.domain.output_limit import STANDARD_FIELDS, OutputLimit
 from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN, bound_of
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundRequest
 from gateway.inbound.chat.api import ChatCompletions, check_model, check_range, count_sent_tokens, missing_input
-from gateway.inbound.json_body import TOKEN_LIMITS, check_text, read_body
+from gateway.inbound.json_body import MAX_TOKENS, check_text, read_body
 from gateway.upstream.adapter import Adapter, DialectAdapter
 from gateway.upstream.gemini.embeddings import GeminiEmbeddings
 from gateway.upstream.openai.dialect import OpenAIDialect
@@ -56,7 +56,7 @@ class Embeddings(ChatCompletions):
     answer_limit = 256 << 20  # bytes: 2048 vectors of 3072 numbers are 130 MB of JSON
 
     def parse(self, request: HttpRequest) -> InboundRequest:
-        body = read_body(request.body, TOKEN_LIMITS)
+        body = read_body(request.body, MAX_TOKENS)
         fields, embedding = body.fields, body.read_as(_EmbeddingFields)
         model = check_model(embedding.model)
         if rawjson.is_null(fields.get("input")):
