@@ -15,7 +15,7 @@ from gateway.domain.json_text import contains
 from gateway.domain.order import Order
 from gateway.domain.output_limit import STANDARD_FIELDS
 from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN
-from gateway.domain.rawjson import Fields
+from gateway.domain.rawjson import Fields, JsonObject
 from gateway.inbound.api import HttpRequest, InboundRequest
 from gateway.inbound.chat.api import ChatCompletions
 from gateway.inbound.chat.conversation import translate_chat
@@ -44,8 +44,9 @@ class ChatEndpoint(ChatCompletions):
             body, removed = _responses_to_chat(fields)
             parsed = super().parse(msgspec.structs.replace(request, body=body))
             return msgspec.structs.replace(parsed, removed=removed)
-        tools = rawjson.maybe_objects(parsed.fields.get("tools")) or ()
-        return _with_nested_tools(parsed) if any("name" in tool for tool in tools) else parsed
+        tools: list[JsonObject] = rawjson.maybe_objects(parsed.fields.get("tools")) or []
+        nested = list(map(_as_chat_tool, tools))
+        return parsed if nested == tools else _with_tools(parsed, nested)
 
 
 CHAT_ENDPOINT = ChatEndpoint()
@@ -70,13 +71,9 @@ def _responses_to_chat(request: Fields) -> tuple[bytes, tuple[str, ...]]:
     return rawjson.encode({**chat_only, **chat.fields}), removed
 
 
-def _with_nested_tools(request: InboundRequest) -> InboundRequest:
-    """Returns the request with all tools in the form of chat completions; unchanged if they have that form already."""
-    tools = rawjson.items(request.fields["tools"])
-    nested = [_as_chat_tool(tool) for tool in tools]
-    if all(nested_tool is tool for nested_tool, tool in zip(nested, tools, strict=True)):
-        return request
-    fields: Fields = {**request.fields, "tools": rawjson.raw(nested)}
+def _with_tools(request: InboundRequest, tools: list[JsonObject]) -> InboundRequest:
+    """Returns the request with these tools, and with the choice and the calls in the form of chat completions, too."""
+    fields: Fields = {**request.fields, "tools": rawjson.raw(tools)}
     choice = rawjson.maybe(fields.get("tool_choice"))
     if isinstance(choice, dict) and (word := _as_chat_choice(choice)) is not None:
         fields["tool_choice"] = rawjson.raw(word)
@@ -99,15 +96,14 @@ def _as_chat_choice(choice: dict[str, Any]) -> Any:
     return {"type": kind, kind: {"name": choice["name"]}} if is_flat else None
 
 
-def _as_chat_tool(tool: msgspec.Raw) -> Any:
-    fields = rawjson.maybe_fields(tool)
-    if (kind := rawjson.maybe(fields.get("type"))) not in _FLAT_TYPES:
+def _as_chat_tool(tool: JsonObject) -> JsonObject:
+    """Returns a flat or Anthropic's tool in the form of chat completions; any other unchanged."""
+    kind = rawjson.maybe(tool.get("type"))
+    if "name" not in tool or kind not in _FLAT_TYPES or (kind or "function") in tool:
         return tool
-    kind = kind or "function"
-    if kind in fields or "name" not in fields:
-        return tool
-    cache_mark = {name: raw for name, raw in fields.items() if name == "cache_control"}
-    definition = {name: raw for name, raw in fields.items() if name not in ("type", "cache_control")}
+    cache_mark = {name: raw for name, raw in tool.items() if name == "cache_control"}
+    definition = {name: raw for name, raw in tool.items() if name not in ("type", "cache_control")}
     if "input_schema" in definition:  # Anthropic's name
         definition["parameters"], kind = definition.pop("input_schema"), "function"
+    kind = kind or "function"
     return {"type": kind, kind: definition, **cache_mark}
