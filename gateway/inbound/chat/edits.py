@@ -16,11 +16,11 @@ from gateway.domain.order import Order
 from gateway.domain.rawjson import Fields, JsonObject
 from gateway.domain.sse import BLANK
 from gateway.domain.usage import Usage
-from gateway.inbound.chat.render import DONE
+from gateway.inbound.chat.render import CHUNK, COMPLETION, DONE, identity
 from gateway.inbound.rendering import Renderer
 from gateway.upstream.answer_state import AnswerState
 from gateway.upstream.framing import pieces
-from gateway.upstream.openai.reader import ID_LIMIT, ParsedChoice
+from gateway.upstream.openai.reader import ParsedChoice
 from gateway.upstream.openai.tool_calls import tool_kind
 from gateway.upstream.tool_call_tracker import TrackedCall
 from gateway.upstream.usage_report import UsageReports
@@ -29,31 +29,18 @@ _LISTS = frozenset({"annotations", "images", "reasoning_details", "reasoning_ste
 """Lists in deltas that clients put together."""
 _TEXTS = (("reasoning_content", "reasoning", "reasoning_text", "thinking"), ("content",), ("refusal",))
 """Texts of a message in the order of a stream. The pieces of one with several names come under all of them at once."""
-_ZERO = msgspec.Raw(b"0")
 
 
 ReadCalls = Iterator[TrackedCall | None]
 """For each call in a chunk or an answer, what the tracker knew after it was read; None if it has no name yet."""
 
 
-def identity(answer: Fields, upstream_id: str, order: Order, kind: msgspec.Raw) -> Fields:
-    """Returns an answer's id, object, time and requested model. An invalid id or time is replaced by the order's."""
-    created = answer.get("created", rawjson.NULL)
-    is_time = bytes(created).isdigit() and created != _ZERO
-    return {
-        "id": rawjson.raw(upstream_id if 0 < len(upstream_id) < ID_LIMIT else order.answer_id),
-        "object": kind,
-        "created": created.copy() if is_time else rawjson.raw(order.created),
-        "model": rawjson.raw(order.model),
-    }
-
-
 class ChunkEditor(Renderer):
     """Edits the chunks of one answer, or a whole answer."""
 
     all_choices = native = True
-    chunk_object = msgspec.Raw(b'"chat.completion.chunk"')
-    whole_object = msgspec.Raw(b'"chat.completion"')
+    chunk_object = CHUNK
+    whole_object = COMPLETION
     """The ``object`` of a chunk, and of a whole answer."""
     state: AnswerState
 

@@ -20,8 +20,8 @@ from gateway.domain.json_text import as_utf8, refuse_many_elements
 from gateway.domain.order import Order
 from gateway.domain.rawjson import JsonObject
 from gateway.domain.sse import BOM, SSEEvent, stream_in
-from gateway.inbound.chat.edits import ChunkEditor, edit_head, identity
-from gateway.inbound.chat.render import WholeChatRenderer
+from gateway.inbound.chat.edits import ChunkEditor, edit_head
+from gateway.inbound.chat.render import WholeChatRenderer, identity
 from gateway.inbound.event_stream import CONTENTLESS
 from gateway.inbound.rendering import RenderedStream, RenderingAdapter, WholeRenderer
 from gateway.upstream.adapter import WholeAnswer, whole_answer

@@ -23,15 +23,26 @@ from gateway.domain.answer import (
     ToolCallBegan,
 )
 from gateway.domain.order import Order
-from gateway.domain.rawjson import JsonObject
+from gateway.domain.rawjson import NULL, Fields, JsonObject
 from gateway.domain.usage import Usage, as_object
 from gateway.inbound.rendering import Renderer, WholeBlock, WholeRenderer
+from gateway.upstream.openai.reader import ID_LIMIT
 
 DONE = b"data: [DONE]\n\n"
+CHUNK, COMPLETION = msgspec.Raw(b'"chat.completion.chunk"'), msgspec.Raw(b'"chat.completion"')
+"""The ``object`` of a chunk, and of a whole completion."""
 
 
-def _head(order: Order, id: str, kind: str) -> JsonObject:
-    return {"id": id, "object": kind, "created": order.created, "model": order.model}
+def identity(answer: Fields, upstream_id: str, order: Order, kind: msgspec.Raw) -> Fields:
+    """Returns an answer's id, object, time and requested model. An invalid id or time is replaced by the order's."""
+    created = answer.get("created", NULL)
+    is_time = bytes(created).isdigit() and bytes(created) != b"0"
+    return {
+        "id": rawjson.raw(upstream_id if 0 < len(upstream_id) < ID_LIMIT else order.answer_id),
+        "object": kind,
+        "created": created.copy() if is_time else rawjson.raw(order.created),
+        "model": rawjson.raw(order.model),
+    }
 
 
 def _call(event: ToolCallBegan, arguments: msgspec.Raw) -> JsonObject:
@@ -90,7 +101,7 @@ class ChatRenderer(Renderer):
         """The calls of custom tools, each by its choice and its number."""
         self._list_sizes: dict[tuple[int, str], int] = {}
         """How many images and annotations each choice has so far, by the choice and the name of the list."""
-        self._head = _head(order, order.answer_id, "chat.completion.chunk")
+        self._head: JsonObject = identity({}, "", order, CHUNK)
         self._text_head = b""
         """The bytes of a chunk before a piece of text of the first choice."""
 
@@ -146,8 +157,8 @@ class WholeChatRenderer(WholeRenderer):
 
     def tail(self, usage: Usage) -> bytes:
         choices = [self._choice(self.finishes[index]) for index in sorted(self.finishes)]
-        head = _head(self._order, self.id, "chat.completion")
-        head["system_fingerprint"] = None  # OpenRouter's SDK needs it
+        head = identity({}, self.id, self._order, COMPLETION)
+        head["system_fingerprint"] = NULL  # OpenRouter's SDK needs it
         return rawjson.encode({**head, "choices": choices, "usage": as_object(usage)})
 
     def _choice(self, finish: AnswerFinished) -> JsonObject:

@@ -36,9 +36,9 @@ from gateway.inbound.chat.api import (
     wants_usage,
 )
 from gateway.inbound.chat.conversation import finish_translation
-from gateway.inbound.chat.edits import ChunkEditor, ReadCalls, identity
+from gateway.inbound.chat.edits import ChunkEditor, ReadCalls
 from gateway.inbound.chat.native import NativeChat
-from gateway.inbound.chat.render import DONE
+from gateway.inbound.chat.render import DONE, identity
 from gateway.inbound.json_body import MAX_TOKENS, Body, check_text, read_body
 from gateway.inbound.rendering import RenderingAdapter, WholeRenderer
 from gateway.upstream.adapter import DialectAdapter
