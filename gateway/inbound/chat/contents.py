@@ -105,18 +105,8 @@ _LINKED = {"image_url": "", "input_image": "", "video_url": VIDEO, "audio_url": 
 _CACHE_MARK = rawjson.raw({"type": "ephemeral"})
 _UNREADABLE = frozenset(
     {
-        *(
-            "type",
-            "id",
-            "status",
-            "execution",
-            "call_id",
-            "approval_request_id",
-            "container_id",
-            "file_id",
-            "file_type",
-        ),
-        *("media_type", "page_age", "retrieved_at", "image_url", "tools"),
+        *("type", "id", "status", "execution", "call_id", "approval_request_id", "container_id", "file_id"),
+        *("file_type", "media_type", "page_age", "retrieved_at", "image_url", "tools"),
         *("encrypted_content", "encrypted_index", "encrypted_stdout"),
     }
 )
