@@ -172,7 +172,11 @@ BLOCKS_BODY: Doc = {
             "content": [
                 {"type": "video_url", "video_url": {"url": "https://h/a.mp4"}},
                 {"type": "image", "source": {"type": "url", "url": "https://h/a"}},
-                {"type": "document", "title": "t", "source": {"media_type": "text/plain", "data": "AAAA"}},
+                {
+                    "type": "document",
+                    "title": "t",
+                    "source": {"type": "base64", "media_type": "text/plain", "data": "AAAA"},
+                },
             ],
         },
         {

@@ -3,16 +3,15 @@
 Blocks of Anthropic's API are read as well: Cursor sends those in chats for models of Claude.
 """
 
-import base64
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.domain.conversation import Block, CallPart, MediaPart, ResultPart, TextPart, ThoughtPart
+from gateway.domain.conversation import Block, MediaPart, ResultPart, TextPart, ThoughtPart
 from gateway.domain.errors import BadRequest, unsupported_param
 from gateway.domain.json_text import read_typed
 from gateway.domain.rawjson import NULL
@@ -20,6 +19,7 @@ from gateway.domain.text import plain
 from gateway.domain.transcript import Transcript
 from gateway.inbound.json_body import check_text
 from gateway.inbound.media import AUDIO, VIDEO, audio_part, document_part, image_part
+from gateway.inbound.messages.conversation import read_block
 
 
 class _Image(msgspec.Struct, frozen=True):
@@ -33,9 +33,7 @@ class _Audio(msgspec.Struct, frozen=True):
 
 
 class _Part(msgspec.Struct, frozen=True):
-    """A part of a content. Those of the Responses API have the fields of an image or a file next to the type; the last
-    fields are those of Anthropic's blocks.
-    """
+    """A part of a content. Those of the Responses API have the fields of an image or a file next to the type."""
 
     type: str
     text: msgspec.Raw = NULL
@@ -55,14 +53,6 @@ class _Part(msgspec.Struct, frozen=True):
     file_name: str | None = None
     cache_control: msgspec.Raw = NULL
     prompt_cache_breakpoint: msgspec.Raw = NULL
-    source: dict[str, Any] | None = None
-    title: str | None = None
-    id: str | None = None
-    name: str | None = None
-    input: msgspec.Raw = NULL
-    tool_use_id: str | None = None
-    content: msgspec.Raw = NULL
-    is_error: bool | None = None
 
     @property
     def cache(self) -> msgspec.Raw:
@@ -103,16 +93,8 @@ _IMAGE_IN_TEXT = re.compile(rb'\A"\s*\[.*?\\"image_url\\":\s*\\"data:image/', re
 _LINKED = {"image_url": "", "input_image": "", "video_url": VIDEO, "audio_url": AUDIO, "input_audio": AUDIO}
 """The types of what parts link to. Clients of vLLM and Codex link to sounds."""
 _CACHE_MARK = rawjson.raw({"type": "ephemeral"})
-_UNREADABLE = frozenset(
-    {
-        *("type", "id", "status", "execution", "call_id", "approval_request_id", "container_id", "file_id"),
-        *("file_type", "media_type", "page_age", "retrieved_at", "image_url", "tools"),
-        *("encrypted_content", "encrypted_index", "encrypted_stdout"),
-    }
-)
-"""Fields of calls and results of the vendor's tools that say nothing to a model, or only to the vendor's."""
-_SOURCE_FIELDS = ("type", "media_type", "data", "url")
-"""Where Anthropic's API has the data of an image or a document, its text, or its address."""
+_MESSAGE_BLOCKS = frozenset({"image", "document", "tool_use", "tool_result", "thinking", "redacted_thinking"})
+"""The types of the blocks of Anthropic's API."""
 
 
 def read_content(content: msgspec.Raw, param: str, transcript: Transcript, cache: msgspec.Raw = NULL) -> list[Block]:
@@ -123,8 +105,12 @@ def read_content(content: msgspec.Raw, param: str, transcript: Transcript, cache
         return []
     if not rawjson.is_list(content):
         raise BadRequest(f"{param}: must be a string or an array", code="invalid_type", param=param)
-    parts = read_typed(list[_Part], content, param)
-    return [_read_block(part, f"{param}[{i}]", transcript) for i, part in enumerate(parts)]
+    blocks: list[Block] = []
+    parts = zip(read_typed(list[_Part], content, param), rawjson.items(content), strict=True)
+    for i, (part, raw) in enumerate(parts):
+        place = f"{param}[{i}]"
+        blocks += read_block(raw, place, transcript) if part.type in _MESSAGE_BLOCKS else [_read_part(part, place)]
+    return blocks
 
 
 def read_result(content: msgspec.Raw, param: str, transcript: Transcript, cache: msgspec.Raw = NULL) -> list[Block]:
@@ -154,20 +140,10 @@ def result_parts(blocks: Iterable[Block]) -> tuple[TextPart | MediaPart, ...]:
     return tuple(parts)
 
 
-def _read_block(part: _Part, param: str, transcript: Transcript) -> Block:
-    if part.type == "tool_use":
-        arguments = transcript.arguments(call_arguments(bytes(part.input)))
-        return CallPart(id=part.id or "", name=part.name or "", arguments=arguments)
-    if part.type == "tool_result":
-        parts = result_parts(read_content(part.content, f"{param}.content", transcript))
-        return ResultPart(call_id=part.tool_use_id or "", parts=parts, failed=bool(part.is_error))
-    if part.type in ("thinking", "redacted_thinking", "reasoning"):
-        return ThoughtPart(name=f"messages[].content[].{part.type}")
-    return _read_part(part, param)
-
-
-def _read_part(part: _Part, param: str) -> TextPart | MediaPart:
+def _read_part(part: _Part, param: str) -> TextPart | MediaPart | ThoughtPart:
     match part.type:
+        case "reasoning":
+            return ThoughtPart(name="messages[].content[].reasoning")
         case "text" | "input_text" | "output_text" | "summary_text" | "reasoning_text" | "refusal":
             is_refusal = part.type == "refusal"
             raw, name = (part.refusal, "refusal") if is_refusal else (part.text, "text")
@@ -187,28 +163,7 @@ def _read_part(part: _Part, param: str) -> TextPart | MediaPart:
             own_field = "file_url" if part.file_data is None else "file_data"
             field = own_field if part.type == "input_file" else part.type
             return document_part(*file, f"{param}.{field}", part.cache)
-        case "image" | "document" if part.source is not None:
-            kind, media_type, data, url = (rawjson.text_at(part.source, field) for field in _SOURCE_FIELDS)
-            data = base64.b64encode(data.encode()).decode() if kind == "text" else data
-            address = url or f"data:{media_type};base64,{data}"
-            if part.type == "image":
-                return image_part(address, f"{param}.source", cache=part.cache)
-            return document_part(address, part.title or "", f"{param}.source", part.cache)
     place, reason = param, f"a part of type '{plain(part.type, 40)}' cannot be translated"
     if part.file_id:
         place, reason = f"{param}.file_id", "files are not kept here; send the data"
     raise unsupported_param(place, reason)
-
-
-def readable_texts(value: Any) -> Iterator[str]:
-    """Yields the texts in the call or the result of a vendor's tool, whatever its form."""
-    members: Iterable[Any] = ()
-    if isinstance(value, list):
-        members = value
-    elif isinstance(value, dict) and value.get("type") != "base64":
-        members = [member for name, member in value.items() if name not in _UNREADABLE]
-    for member in members:
-        if not isinstance(member, str):
-            yield from readable_texts(member)
-        elif member:
-            yield member

@@ -6,6 +6,7 @@ What has no counterpart and may not be left out is refused with 400. All other f
 
 import hashlib
 import re
+from collections.abc import Mapping
 
 import msgspec
 
@@ -26,10 +27,9 @@ from gateway.domain.json_text import read_typed
 from gateway.domain.order import Order
 from gateway.domain.rawjson import NULL, Fields, is_nothing
 from gateway.domain.transcript import Transcript
-from gateway.inbound.chat.contents import readable_texts
 from gateway.inbound.json_body import check_text, unread_names
 from gateway.inbound.media import document_part, image_part, media_type_of
-from gateway.inbound.messages.tools import TOOL_CHANGE_TYPES, changed_tools, is_known_block, read_tools
+from gateway.inbound.messages.tools import TOOL_CHANGE_TYPES, changed_tools, is_known_block, read_tools, readable_texts
 from gateway.upstream.anthropic.messages import TOOLS
 from gateway.upstream.efforts import sent_effort
 
@@ -215,9 +215,7 @@ class _MessageReader:
         signatures: dict[str, str] = {}
         for i, block in enumerate(blocks):
             if block.type == "tool_use":
-                arguments = self.transcript.arguments(b"" if rawjson.is_null(block.input) else bytes(block.input))
-                id, signature = str(block.id or ""), signatures.get(str(block.id), "")
-                parts.append(CallPart(id=id, name=block.name, arguments=arguments, signature=signature))
+                parts.append(_call_part(block, self.transcript, signatures))
             elif block.type in ("thinking", "redacted_thinking"):
                 seal = parse_seal(block.signature or "") or (None if block.signature else PLAIN_SEAL)
                 parts.append(_thought_part(block, seal))
@@ -235,6 +233,21 @@ def _read_blocks(content: msgspec.Raw, param: str) -> list[_ContentBlock]:
     if rawjson.is_text(content):
         return [_ContentBlock("text", text=content)]
     return read_typed(list[_ContentBlock], content, param)
+
+
+def read_block(raw: msgspec.Raw, param: str, transcript: Transcript) -> list[Block]:
+    """Returns the parts for a block of a user or an assistant, which some clients send in chats. Raises BadRequest."""
+    block = read_typed(_ContentBlock, raw, param)
+    if block.type == "tool_use":
+        return [_call_part(block, transcript, {})]
+    return [_thought_part(block, None)] if "thinking" in block.type else _user_parts(block, param)
+
+
+def _call_part(block: _ContentBlock, transcript: Transcript, signatures: Mapping[str, str]) -> CallPart:
+    """Returns a call. ``signatures`` are Gemini's, by the ids of their calls."""
+    id, arguments = str(block.id or ""), b"" if rawjson.is_null(block.input) else bytes(block.input)
+    arguments = transcript.arguments(arguments)
+    return CallPart(id=id, name=block.name, arguments=arguments, signature=signatures.get(id, ""))
 
 
 def _user_parts(block: _ContentBlock, param: str) -> list[Block]:

@@ -5,6 +5,7 @@ would be worth nothing without them. The schemas of the vendor's tools that clie
 its models know them; for other models they are written out.
 """
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -18,6 +19,14 @@ from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.text import plain
 from gateway.inbound.json_body import unread_members
 
+_UNREADABLE = frozenset(
+    {
+        *("type", "id", "status", "execution", "call_id", "approval_request_id", "container_id", "file_id"),
+        *("file_type", "media_type", "page_age", "retrieved_at", "image_url", "tools"),
+        *("encrypted_content", "encrypted_index", "encrypted_stdout"),
+    }
+)
+"""Fields of calls and results of the vendor's tools that say nothing to a model, or only to the vendor's."""
 TOOL_CHANGE_TYPES = frozenset({"tool_addition", "tool_removal"})
 """The types of blocks that change which tools are offered."""
 USUAL_BLOCKS = frozenset(
@@ -165,3 +174,17 @@ def is_known_block(kind: str) -> bool:
 def is_refused_block(kind: str, refused: str) -> bool:
     """Returns whether blocks of this type fail as the ``refused`` one does, which is empty if it was not named."""
     return kind == refused or (kind not in USUAL_BLOCKS and (not refused or refused.endswith(_VENDOR_TOOL_ENDS)))
+
+
+def readable_texts(value: Any) -> Iterator[str]:
+    """Yields the texts in the call or the result of a vendor's tool, whatever its form."""
+    members: Iterable[Any] = ()
+    if isinstance(value, list):
+        members = value
+    elif isinstance(value, dict) and value.get("type") != "base64":
+        members = [member for name, member in value.items() if name not in _UNREADABLE]
+    for member in members:
+        if not isinstance(member, str):
+            yield from readable_texts(member)
+        elif member:
+            yield member

@@ -17,9 +17,10 @@ from gateway.domain.json_text import read_typed
 from gateway.domain.rawjson import NULL
 from gateway.domain.text import plain
 from gateway.domain.transcript import Transcript
-from gateway.inbound.chat.contents import call_arguments, read_content, read_result, readable_texts, result_parts
+from gateway.inbound.chat.contents import call_arguments, read_content, read_result, result_parts
 from gateway.inbound.chat.conversation import ROLES
 from gateway.inbound.media import image_part
+from gateway.inbound.messages.tools import readable_texts
 from gateway.inbound.responses.relay import REASONING
 from gateway.inbound.responses.summary import COMPACTIONS, summary_in
 from gateway.inbound.responses.tools import ClientTool, ToolKind, ToolTable
