@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from gateway.domain.errors import BadRequest
+from gateway.domain.json_elements import elements_of
 from gateway.domain.limits import Limits
 from gateway.domain.price import Price, PriceAmounts, PriceRule, Tier
 from gateway.domain.text import mask, plain
@@ -61,7 +62,7 @@ def check_overrides(overrides: Overrides) -> None:
             raise BadRequest(f"overrides: '{name}' is set by the gateway itself", param="overrides")
     for name, value in (*overrides.default.items(), *overrides.set.items()):
         _check_type(name, value)
-        if _is_deeper(value, 50):  # an export writes each level in a function call
+        if elements_of(value).depth > 51:  # an export writes each level in a function call
             raise BadRequest(f"overrides: {name} is nested deeper than 50 levels", param="overrides")
     both = ", ".join(sorted(overrides.set.keys() & {*overrides.default, *overrides.remove}))
     if both:
@@ -83,11 +84,6 @@ def _check_type(name: str, value: Any) -> None:
     if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
         text = plain(msgspec.json.encode(value).decode(), 60)
         raise BadRequest(f"overrides: {name} must be {expected}, not {text}", param="overrides")
-
-
-def _is_deeper(value: Any, levels: int) -> bool:
-    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return levels < 0 or any(_is_deeper(item, levels - 1) for item in items)
 
 
 class DialectInfo(msgspec.Struct, frozen=True, kw_only=True):

@@ -110,7 +110,3 @@ class AttemptFailed(Exception):
         self.failure = failure
         self.accepted = False
         """Whether the upstream had begun to answer with a status of success."""
-
-    @property
-    def kind(self) -> FailureKind:
-        return self.failure.kind

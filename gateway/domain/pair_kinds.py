@@ -193,10 +193,9 @@ class RequestOverrides(Kind[Overrides | None]):
     def arguments(self, field: Field, before: Overrides | None, after: Overrides | None) -> Sequence[str]:
         """Returns the arguments that set all overrides, including the prompt, after ``--no-overrides`` removed all."""
         overrides, arguments = after or Overrides(), ["--no-overrides"] if before else []
-        for name, value in overrides.set.items():
-            arguments += ["--set-param", f"{name}={json_text(value)}"]
-        for name, value in overrides.default.items():
-            arguments += ["--default-param", f"{name}={json_text(value)}"]
+        for option, pairs in (("--set-param", overrides.set), ("--default-param", overrides.default)):
+            for name, value in pairs.items():
+                arguments += [option, f"{name}={json_text(value)}"]
         for name in overrides.remove:
             arguments += ["--remove-param", name]
         arguments += ["--system", overrides.system] if overrides.system else []

@@ -96,14 +96,14 @@ class Upstreams:
             try:
                 return base, await self._fetch_models(channel)
             except AttemptFailed as error:
-                if error.kind in _SAME_AT_ANY_ROOT or not channel.dialect.info.root_may_vary:
+                if error.failure.kind in _SAME_AT_ANY_ROOT or not channel.dialect.info.root_may_vary:
                     raise
                 base_error = error
             other = base.removesuffix("/v1") if base.endswith("/v1") else base + "/v1"
             try:
                 return other, await self._fetch_models(msgspec.structs.replace(channel, base_url=other))
             except AttemptFailed as error:
-                if error.kind is FailureKind.AUTH:  # a server refuses keys only where it has something
+                if error.failure.kind is FailureKind.AUTH:  # a server refuses keys only where it has something
                     raise
                 raise base_error from None
 

@@ -11,7 +11,7 @@ def test_text_of_an_upstream_cannot_be_read_by_accident() -> None:
     text = UpstreamText("sk-secret")
     failed = AttemptFailed(Failure(kind=FailureKind.RATE, code="c", text=text, sent=False))
     shown = f"{text} {text!r} {failed} {failed!r} {failed.failure!r}"
-    assert ("sk-secret" in shown, failed.kind, text.apply(str.upper)) == (False, FailureKind.RATE, "SK-SECRET")
+    assert ("sk-secret" in shown, failed.failure.kind, text.apply(str.upper)) == (False, FailureKind.RATE, "SK-SECRET")
 
 
 def test_usage_as_clients_read_it() -> None:

@@ -141,7 +141,7 @@ class Incoming:
         try:
             data = await self._reply.receive()
         except AttemptFailed as failed:
-            if self._stream.events and (failed.kind is not FailureKind.SLOW or self._final_size is not None):
+            if self._stream.events and (failed.failure.kind is not FailureKind.SLOW or self._final_size is not None):
                 raise StopAsyncIteration from failed
             raise
         finally:
