@@ -1,6 +1,6 @@
 """Call filters: the options and filter words that select calls, and the search for them, page by page."""
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import click
@@ -14,7 +14,6 @@ from gateway.domain.human_values import count_text, local_time
 from gateway.domain.patterns import is_pattern
 from gateway.domain.query import FILTER_WORDS, CallOrder, parse, shell_word, words_for
 from gateway.domain.text import word
-from gateway.domain.units import Millis
 from gateway.domain.views import CallPage, CallView
 
 CallFilters = dict[str, Any]
@@ -31,8 +30,9 @@ def call_filters(values: dict[str, Any]) -> CallFilters:
             typed += words_for(field, values[name])
             values[name] = ()
     words = parse(" ".join(map(shell_word, typed)), now())
-    since = _narrower(max, values.pop("since"), words.since)
-    until = _narrower(min, values.pop("until"), words.until)
+    # the option and the words may both have a bound: the narrower one counts
+    since = max(filter(None, (values.pop("since"), words.since)), default=None)
+    until = min(filter(None, (values.pop("until"), words.until)), default=None)
     if since is not None and until is not None and until <= since:
         start, end = local_time(since), local_time(until)
         raise BadRequest(f"--until ({end}) is not after --since ({start})", param="until")
@@ -106,12 +106,6 @@ async def no_match_note(client: ControlClient, filters: CallFilters) -> str:
         return "no matching calls"
     names = ", ".join(models) or "none"
     return f"no matching calls; no channel offers model '{missing[0]}' now; the offered models are: {names}"
-
-
-def _narrower(pick: Callable[..., Millis], *moments: Millis | None) -> Millis | None:
-    """Returns the narrower of two bounds. Either may be None. ``pick`` is ``max`` or ``min``."""
-    present = [moment for moment in moments if moment is not None]
-    return pick(present) if present else None
 
 
 filter_options = with_options(

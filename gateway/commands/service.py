@@ -138,8 +138,6 @@ def launchd() -> FileService:
 class Scheduler:
     """A task of Windows that runs at logon."""
 
-    system = "task scheduler"
-
     def install(self, config: Config) -> ServiceState:
         line = subprocess.list2cmdline(command(config))
         _run_or_fail(f"schtasks /Create /F /SC ONLOGON /RL LIMITED /TN {NAME} /TR", line)
@@ -155,7 +153,7 @@ class Scheduler:
     def state(self) -> ServiceState:
         result = _run(["schtasks", "/Query", "/TN", NAME, "/FO", "LIST"])
         is_running = b"Running" in result.stdout
-        return ServiceState(system=self.system, installed=result.returncode == 0, running=is_running, file="")
+        return ServiceState(system="task scheduler", installed=result.returncode == 0, running=is_running, file="")
 
 
 def service_manager() -> FileService | Scheduler:
