@@ -335,9 +335,10 @@ def _save(entry: Path, real: Path) -> None:
                 shutil.copy2(entry, copy)
             copy.rename(target)
     except OSError as error:
-        kept = entry.rename(Path(tempfile.mkdtemp(prefix="tollkeeper-kept-"), entry.name))
-        reason = plain(error.strerror or str(error), 1_000)
-        notify(f"{name} could not be saved in {place}: {reason}; it is {kept}; copy it before the system removes it")
+        notify(f"{name} could not be saved in {place}: {plain(error.strerror or str(error), 1_000)}")
+        with suppress(OSError):  # the disk may be full
+            kept = entry.rename(Path(tempfile.mkdtemp(prefix="tollkeeper-kept-"), entry.name))
+            notify(f"what the program wrote is {plain(str(kept), 1_000)}; copy it before the system removes it")
         return
     if is_taken:
         notify(f"note: another program has also written {name}; the version of this one is {plain(str(target), 1_000)}")

@@ -290,7 +290,8 @@ def test_a_settings_file_that_cannot_be_saved_is_as_it_was_and_the_new_one_is_ke
     ran = writing(tmp_path)
     assert ((real / "other.db").read_text(), [*real.iterdir()]) == ("old", [real / "other.db"])
     (kept,) = (tmp_path / "tmp").iterdir()
-    assert f"logs.db could not be saved in {real}: No space left on device; it is {kept / 'logs.db'}; " in ran.err
+    assert f"logs.db could not be saved in {real}: No space left on device\n" in ran.err
+    assert f"what the program wrote is {kept / 'logs.db'}; " in ran.err
     assert [path.name for path in kept.iterdir()] == ["logs.db"]
     assert ((kept / "logs.db").read_text("utf-8"), stat.S_IMODE(kept.stat().st_mode)) == ("mine: \u00e9", 0o700)
 
