@@ -18,6 +18,7 @@ from gateway.domain import rawjson
 from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.sse import SMALL_NUMBER, PieceDecoder, event_heads
 from gateway.inbound.responses.output import INPUT_EVENTS, PART_LISTS, TEXT_EVENTS, TypedEvent, item_events
+from gateway.upstream.openai.responses_reader import ItemPlaces
 
 _NEEDED: Mapping[str, Fields] = {
     "message": {"content": rawjson.EMPTY_LIST},
@@ -115,10 +116,7 @@ class MissingEvents:
         self._types = frozenset[str]()
         """The types of events that came, and the whole texts that may follow pieces."""
         self.regular_heads = event_heads(self._types)
-        self._places: dict[bytes, int] = {}
-        """The places of items by their ids."""
-        self._newest = -1
-        """The last one of them."""
+        self._places = ItemPlaces()
         self._has_own_numbers = False
         """Whether an event had other numbers, or lacked one. Then each event is decoded by itself."""
         self._held: list[Fields] = []
@@ -135,20 +133,11 @@ class MissingEvents:
         if "sequence_number" in numbers:
             numbers["sequence_number"] = rawjson.raw(number)
         if "output_index" in names and (kind == _ADDED or numbers or self._has_own_numbers):
-            numbers["output_index"] = rawjson.raw(self._place_of(kind, {**item, **fields}))
+            numbers["output_index"] = rawjson.raw(self._places.place_of(kind, fields, item))
         if numbers.items() <= fields.items():
             return fields
         self._has_own_numbers, self.regular_heads = True, frozenset()
         return {**fields, **numbers}
-
-    def _place_of(self, kind: str, fields: Fields) -> int:
-        """Returns the place of an item, by its id. An event of another id is where it says, or in the last item."""
-        id = bytes(fields.get("item_id", fields.get("id", fields.get("call_id", NULL))))
-        place = rawjson.whole_number(rawjson.maybe(fields.get("output_index")))
-        if kind == _ADDED or (kind == _DONE and place is None and id not in self._places):
-            self._newest = place if place is not None and place > self._newest else self._newest + 1
-            self._places[id] = self._newest
-        return self._places.get(id, max(self._newest, 0) if place is None else place)
 
     def can_pass(self, kind: str, fields: Fields) -> bool:
         """Returns whether a part or a text can pass. A whole text without pieces waits for the end of its item."""

@@ -71,6 +71,34 @@ def stop_word(response: Fields, status: str, *, has_call: bool) -> str:
     return "content_filter" if reason == "content_filter" else "length"
 
 
+class ItemPlaces:
+    """The places of the items of one stream, which some upstreams leave out, or give to each item alike."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[str, int] = {}
+        self._by_place: dict[int | None, int] = {}
+        """By the places that the upstream wrote, of the items that had them last."""
+        self._ended: set[int] = set()
+        self._newest = -1
+
+    def place_of(self, kind: str, fields: Fields, item: Fields) -> int:
+        """Returns the place of the item that an event is about, by its id, or by its place: Copilot's ids change."""
+        id = lenient_text(fields.get("item_id", item.get("id", item.get("call_id", NULL))))
+        sent, is_end = lenient_index(fields.get("output_index")), kind == "response.output_item.done"
+        place = self._by_id.get(id, self._by_place.get(sent, sent))
+        begins = kind == "response.output_item.added" or (is_end and (place is None or place in self._ended))
+        if begins and id not in self._by_id:
+            place = sent if sent is not None and sent > self._newest else self._newest + 1
+            self._by_place[sent] = place
+        place = max(self._newest, 0) if place is None else place
+        self._newest = max(self._newest, place)
+        if id:
+            self._by_id[id] = place
+        if is_end:
+            self._ended.add(place)
+        return place
+
+
 class OutputReader(AnswerReader):
     """Reads one answer. Implements ``AnswerReader``."""
 
@@ -82,10 +110,7 @@ class OutputReader(AnswerReader):
         self._order = order
         self._channel = channel
         self._memory = memory
-        self._newest = -1
-        """The number of the item that began last."""
-        self._numbers: dict[int | None, int] = {}
-        """The numbers of items by their places, which some relays leave out, or give to each item alike."""
+        self._places = ItemPlaces()
         self._used: set[int] = set()
         """The numbers of all items whose beginning came."""
         self._begun: set[int] = set()
@@ -117,7 +142,7 @@ class OutputReader(AnswerReader):
         kind = rawjson.text_at(fields.get("type")) or event.name.decode("utf-8", "replace")
         response = rawjson.maybe_fields(fields.get("response"))
         if kind in _PIECES:
-            yield from self._add_text(_PIECES[kind], fields, self._number(fields))
+            yield from self._add_text(_PIECES[kind], fields, self._places.place_of(kind, fields, {}))
         elif kind in ENDS:
             yield from self.end_response(response or fields, fields, ENDS[kind])  # some write it alone
         elif response:
@@ -131,7 +156,8 @@ class OutputReader(AnswerReader):
             self.failure = failure_in(self._channel, fields, event=event.name)
 
     def _read_item_event(self, kind: str, fields: Fields) -> Iterator[AnswerPart]:
-        number = self._number(fields)
+        item = rawjson.maybe_fields(fields.get("item"))
+        number = self._places.place_of(kind, fields, item)
         match kind:
             case "response.function_call_arguments.delta" if number in self._used:  # else the name is not known
                 if not rawjson.is_nothing(fields.get("delta", NULL)):
@@ -142,7 +168,7 @@ class OutputReader(AnswerReader):
             case "response.output_text.annotation.added":
                 yield from self._cite([fields.get("annotation", NULL)], number)
             case "response.output_item.added":
-                item, number = rawjson.maybe_fields(fields.get("item")), self._begin_item(fields)
+                self._used.add(number)
                 self._note_item(item, number)
                 yield from _name_call(item, number)
             case "response.function_call_arguments.done" if number in self._used and number not in self._begun:
@@ -154,23 +180,7 @@ class OutputReader(AnswerReader):
                 text = fields.get("text", fields.get("refusal", NULL))
                 yield from self._add_text(_WHOLE_TEXTS[kind], {**fields, "delta": text}, number)
             case "response.output_item.done":
-                number = self._begin_item(fields) if number in self._ended else number
-                yield from self._end_item(rawjson.maybe_fields(fields.get("item")), number)
-
-    def _begin_item(self, fields: Fields) -> int:
-        """Returns the number of a new item: its place, unless another item had that."""
-        place, used = lenient_index(fields.get("output_index")), self._used | self._begun
-        number = max(used, default=-1) + 1 if place is None or place in used else place
-        self._numbers[place] = self._newest = number
-        self._used.add(number)
-        return number
-
-    def _number(self, fields: Fields) -> int:
-        """Returns the number of the item that an event belongs to: the newest item, unless the place is known."""
-        place = lenient_index(fields.get("output_index"))
-        if place in self._numbers:
-            return self._numbers[place]
-        return max(self._newest, 0) if place is None else place
+                yield from self._end_item(item, number)
 
     def read_whole(self, body: bytes) -> Iterator[AnswerPart]:
         response = rawjson.fields(body)

@@ -54,6 +54,11 @@ def with_usage_outside(data: bytes) -> bytes:
 KINDS: dict[str, Callable[[Events], Events]] = {
     "all": lambda events: events,
     "no places": replacing(rb'"output_index":\d,', b""),
+    "no places, and all ends at last, as from llama.cpp": lambda events: [
+        *without(b"output_item.done")(replacing(rb'"output_index":\d,', b"")(events[:-1])),
+        *(each for each in replacing(rb'"output_index":\d,', b"")(events[:-1]) if b"output_item.done" in each),
+        events[-1],
+    ],
     "one place": replacing(rb'"output_index":\d', b'"output_index":0'),
     "one place, after searches": lambda events: [*SEARCHES, *replacing(rb'_index":\d', b'_index":0')(events)],
     "after an advisor's words": lambda events: [*ADVICE, *events],
