@@ -26,7 +26,7 @@ from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Overrides, ServedModel
 from gateway.domain.errors import BadRequest
 from gateway.domain.failure import Failure, UpstreamText
-from gateway.domain.json_text import as_utf8, contains
+from gateway.domain.json_text import as_utf8, contains, refuse_many_elements
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.output_limit import STANDARD_FIELDS
 from gateway.domain.rawjson import Fields
@@ -198,6 +198,7 @@ class MessagesRelay(Adapter):
         if is_stream(body):
             return message_adapter(self._dialect).whole(body, order, channel)
         with failing_attempt(body, channel):
+            refuse_many_elements(body)
             return self._tap(order, channel).read_whole(as_utf8(body))
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:

@@ -2,10 +2,13 @@
 
 import json
 
+import pytest
+
+from gateway.domain.failure import AttemptFailed
 from gateway.domain.usage import NOTHING
 from gateway.inbound.messages.native import MessagesRelay
 from gateway.upstream.anthropic.dialect import AnthropicDialect
-from tests.upstream.makers import channel, order
+from tests.upstream.makers import channel, error_of, order
 
 CONTENT = [
     {"type": "redacted_thinking", "data": "x"},
@@ -32,3 +35,16 @@ def test_a_body_that_is_not_a_message_is_a_failure() -> None:
     stream = MessagesRelay(AnthropicDialect()).stream(order(), channel())
     assert stream.feed(b'{"id":"x"}') + stream.end() == b""
     assert (stream.finished, stream.failure is not None) == (False, True)
+
+
+def test_a_body_of_too_many_elements_is_a_failure_in_both_forms() -> None:
+    body = json.dumps({**WHOLE, "x": [1] * 1_000_001}).encode()
+    relay = MessagesRelay(AnthropicDialect())
+    with pytest.raises(AttemptFailed) as failed:
+        relay.whole(body, order(), channel())
+    stream = relay.stream(order(), channel())
+    stream.feed(body)
+    stream.end()
+    for failure in (failed.value.failure, stream.failure):
+        assert failure is not None
+        assert "it has more than 1,000,000 elements" in error_of(failure).message
