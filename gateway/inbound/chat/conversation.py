@@ -80,7 +80,7 @@ class _Choice(msgspec.Struct, frozen=True):
 
 
 _CHOICE: Any = _Choice | str
-_MODES = {"auto": "auto", "none": "none", "required": "required", "any": "required", "validated": "auto"}
+MODES = {"auto": "auto", "none": "none", "required": "required", "any": "required", "validated": "auto"}
 """``any`` is Mistral's word; Copilot CLI sends ``validated`` to models of Gemini."""
 
 
@@ -123,22 +123,23 @@ def _read_choice(choice: _Choice | str | None, param: str) -> ToolChoice:
     if choice is None:
         return ToolChoice()
     if isinstance(choice, str):
-        return ToolChoice(mode=_read_mode(choice, param), param=param)
+        return ToolChoice(mode=read_mode(choice, param), param=param)
     name = choice.name if choice.function is None else choice.function.name
     if choice.type in ("function", "tool") and name:
         return ToolChoice(mode="named", name=name, param=param)
-    if choice.type in _MODES:
-        return ToolChoice(mode=_MODES[choice.type], param=param)
+    if choice.type in MODES:
+        return ToolChoice(mode=MODES[choice.type], param=param)
     if choice.type == "allowed_tools" and (allowed := choice.allowed_tools) is not None:
         names = tuple(tool.function.name or "" for tool in allowed.tools if tool.function is not None)
-        return ToolChoice(mode=_read_mode(allowed.mode, "tool_choice.allowed_tools.mode"), allowed=names)
+        return ToolChoice(mode=read_mode(allowed.mode, "tool_choice.allowed_tools.mode"), allowed=names)
     raise unsupported_param("tool_choice", f"a choice of type '{plain(choice.type, 40)}' has no counterpart there")
 
 
-def _read_mode(word: str, param: str) -> str:
-    if word not in _MODES:
+def read_mode(word: str, param: str) -> str:
+    """Returns the mode of a choice of tools that a client's word means. Raises BadRequest."""
+    if word not in MODES:
         raise BadRequest(f"{param}: must be one of auto, none, required", param=param)
-    return _MODES[word]
+    return MODES[word]
 
 
 ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}

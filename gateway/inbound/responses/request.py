@@ -61,7 +61,6 @@ _COUNTED = frozenset({"model", "input", "instructions", "tools", "text", "stream
 """The input and the schemas, which are counted separately, and fields that the model does not read."""
 _INPUT = ("instructions", "input")
 _SCHEMAS = ("tools", "text")
-_EMPTY_VALUES = (b"null", b"false", b"[]", b"{}")
 _KEPT_ELSEWHERE = {
     "previous_response_id": ("previous_response_not_found", "this response is not kept here; send the whole input"),
     "conversation": ("unsupported_parameter", "conversations are not kept here; send the whole input"),
@@ -233,7 +232,7 @@ def _names_left_out(request: Fields, tools: ToolTable) -> list[str]:
     """Returns the names of the fields, the kinds of tools, and the fields in objects that are left out."""
     known = _TRANSLATED | _NOT_MISSED
     known |= {"truncation"} if rawjson.maybe(request.get("truncation")) == "disabled" else set()  # the default
-    names = [name for name, raw in request.items() if name not in known and bytes(raw) not in _EMPTY_VALUES]
+    names = [name for name, raw in request.items() if not (name in known or rawjson.is_nothing(raw))]
     names += [f"tools[].{kind}" for kind in dict.fromkeys(tools.omitted)]
     sent = rawjson.maybe_objects(request.get("tools")) or ()
     functions = [tool for tool in sent if rawjson.maybe(tool.get("type")) == ToolKind.FUNCTION]

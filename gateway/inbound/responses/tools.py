@@ -19,6 +19,7 @@ from gateway.domain.json_text import contains, plain_escapes, read_typed
 from gateway.domain.prompt_size import BOUND_TOOL, BOUND_TOOLS_TOKENS
 from gateway.domain.rawjson import NULL
 from gateway.domain.text import plain
+from gateway.inbound.chat.conversation import MODES, read_mode
 
 MAX_NAMESPACE = 256
 """The maximum length of a namespace's name, which is repeated for each of its functions."""
@@ -107,7 +108,6 @@ class _ToolFields(msgspec.Struct, frozen=True):
 
 TOOL_FIELDS = frozenset({*_ToolFields.__struct_fields__, "defer_loading"})
 """Fields of tools that are read, or change nothing."""
-_MODES = ("auto", "none", "required")
 
 
 class ToolTable:
@@ -145,11 +145,11 @@ class ToolTable:
         if rawjson.is_null(raw):
             return ToolChoice()
         if rawjson.is_text(raw):
-            return self._read_mode(rawjson.maybe(raw))
+            return self._read_mode(rawjson.text(raw))
         choice = read_typed(_ToolFields, raw, "tool_choice")
         if choice.type == "allowed_tools":
             return self._read_allowed(choice)
-        if choice.type in _MODES:
+        if choice.type in MODES:
             return self._read_mode(choice.type)
         if choice.type == ToolKind.FUNCTION and not choice.name:
             param = "tool_choice.name"
@@ -159,23 +159,21 @@ class ToolTable:
             raise _vendor_tool_error(choice.type)
         return ToolChoice(mode="named", name=name)
 
-    def _read_mode(self, mode: Any) -> ToolChoice:
+    def _read_mode(self, word: str) -> ToolChoice:
         """Returns a choice that names no tool. It is empty if no tool is offered."""
-        if mode not in _MODES:
-            raise BadRequest(f"tool_choice: must be one of {', '.join(_MODES)}, or an object", param="tool_choice")
+        mode = read_mode(word, "tool_choice")
         if not self.offers and mode == "required" and self.omitted:
             raise _vendor_tool_error(self.omitted[0])
         return ToolChoice(mode=mode) if self.offers else ToolChoice()
 
     def _read_allowed(self, choice: _ToolFields) -> ToolChoice:
         """Returns a choice among the tools that have a counterpart. Raises BadRequest if none has."""
-        if choice.mode not in _MODES:
-            raise BadRequest(f"tool_choice.mode: must be one of {', '.join(_MODES)}", param="tool_choice.mode")
+        mode = read_mode(choice.mode, "tool_choice.mode")
         allowed = [read_typed(_ToolFields, raw, f"tool_choice.tools[{i}]") for i, raw in enumerate(choice.tools or ())]
         names = tuple(name for name in map(self._chosen_name, allowed) if name is not None)
-        if not names and choice.mode != "none":
+        if not names and mode != "none":
             raise _vendor_tool_error(allowed[0].type if allowed else "allowed_tools")
-        return ToolChoice(mode=choice.mode, allowed=names)
+        return ToolChoice(mode=mode, allowed=names)
 
     def _chosen_name(self, choice: _ToolFields) -> str | None:
         """Returns the name of the chosen tool's function; None for a tool without a counterpart."""
