@@ -27,7 +27,7 @@ from gateway.domain.failure import AttemptFailed
 from gateway.domain.token import Token
 from gateway.inbound.api import HttpRequest, InboundRequest, is_large
 from gateway.inbound.messages.api import MESSAGES, parse_messages_request
-from gateway.inbound.messages.native import COUNT_PATH, native_request, repaired_by, without_refused
+from gateway.inbound.messages.native import COUNT_PATH, native_request, repaired_by
 from gateway.inbound.relay import CLIENT_STATUSES
 from gateway.upstream.adapter import UnlimitedMemory
 from gateway.web.request import read_body
@@ -79,8 +79,8 @@ async def _fetch_upstream_count(
     """Returns the upstream's answer: a count, or what is wrong with the request. Returns None if it has neither."""
     channel = route.channel
     learned = engine.learned.of(channel.id, route.served, engine.now())
-    order, _ = without_refused(MESSAGES.order(parsed, origin.id, origin.ts), learned.dropped)
-    prepared = native_request(order, channel, route.served, COUNT_PATH)
+    order = MESSAGES.order(parsed, origin.id, origin.ts)
+    prepared = native_request(order, channel, route.served, learned, COUNT_PATH)
     with suppress(AttemptFailed, TimeoutError, GatewayError):
         async with asyncio.timeout(3.0):  # an estimate now is better than a count later
             reply = await engine.upstreams.send(channel, prepared, stream=False)

@@ -107,16 +107,18 @@ def _drop_foreign_thought(block: Any) -> Any:
     return None if is_foreign and rawjson.at(block, "type") == "thinking" else block
 
 
-def native_request(order: Order, channel: Channel, served: ServedModel, path: str = PATH) -> PreparedRequest:
-    """Returns the request to a path of the channel."""
+def native_request(
+    order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals, path: str = PATH
+) -> PreparedRequest:
+    """Returns the request to a path of the channel, without the fields and betas that the upstream refused before."""
+    order, dropped = _without_refused(order, learned.dropped)
     changes: Fields = {"model": rawjson.raw(served.upstream_name)}
-    dropped: tuple[str, ...] = ()
     messages = order.fields["messages"]
     has_marks = any(contains(messages, mark) for mark in (b'""', SEAL_PREFIX.encode()))  # faster than the pattern
     if has_marks and _FOREIGN_SEAL.search(memoryview(messages)):
         changes["messages"] = _with_blocks(messages, _drop_foreign_thought)
         if changes["messages"] != messages:
-            dropped = ("messages[].thinking",)
+            dropped = ("messages[].thinking", *dropped)
     lower_limit = lower_cap(order.fields, "max_tokens", served)
     changes |= lower_limit | lower_budget(order.fields, lower_limit)
     url = endpoint(root(channel), path)
@@ -152,7 +154,7 @@ _NEEDED = frozenset(
 """Fields without which the answer is another one. Any other field may be left out, such as Claude Code's next one."""
 
 
-def without_refused(order: Order, refused: Collection[str]) -> tuple[Order, tuple[str, ...]]:
+def _without_refused(order: Order, refused: Collection[str]) -> tuple[Order, tuple[str, ...]]:
     """Returns the order without fields and betas that the upstream refused, and their names."""
     fields, dropped = fit_request(order.fields, refused)
     betas = [name for name in map(str.strip, order.forward.get(_BETA_HEADER, "").split(",")) if name]
@@ -185,11 +187,8 @@ class MessagesRelay(Adapter):
         """Whether the channel calls the model something else."""
 
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
-        """Returns the request, without the fields and the betas that the upstream refused before."""
         self._renamed = served.upstream_name != order.model
-        order, dropped = without_refused(order, learned.dropped)
-        prepared = native_request(order, channel, with_limit(served, learned))
-        return msgspec.structs.replace(prepared, dropped=prepared.dropped + dropped) if dropped else prepared
+        return native_request(order, channel, with_limit(served, learned), learned)
 
     def stream(self, order: Order, channel: Channel) -> NativeStream:
         return NativeStream(channel, self._tap(order, channel))
