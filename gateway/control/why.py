@@ -39,20 +39,18 @@ from gateway.upstream.anthropic.cache_marks import marks_cache
 async def explain(edits: ConfigEdits, request: web.Request) -> Why:
     """GET /why?token&model[&api][&prompt_tokens][&max_tokens][&stream]. ``token`` is an id, a name or a key."""
     counts = dict.fromkeys(("prompt_tokens", "max_tokens"), range(1, MAX_TOKEN_COUNT + 1))
-    params = query(request.query, {"token": str, "model": str, "api": str, "stream": bool, **counts})
+    apis = edits.engine.apis
+    params = query(request.query, {"token": str, "model": str, "api": apis, "stream": bool, **counts})
     for name in ("token", "model"):
         if not params.get(name):
             raise BadRequest(f"'{name}' is missing", code="missing_required_parameter", param=name)
-    apis = edits.engine.apis
-    if (api := params.get("api", CHAT_API)) not in apis:
-        raise BadRequest(f"unknown API '{plain(api, 40)}'; use {', '.join(apis)}", param="api")
     call = PlannedCall(
         token=_token_of(edits.engine, params["token"]),
         model=params["model"],
         prompt_tokens=params.get("prompt_tokens", 1000),
         max_tokens=params.get("max_tokens"),
         stream=params.get("stream", False),
-        api=apis[api],
+        api=apis[params.get("api", CHAT_API)],
     )
     return _why(edits.engine, call)
 

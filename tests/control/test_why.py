@@ -139,7 +139,7 @@ async def test_a_question_must_make_sense(owner: ControlClient) -> None:
                 await asked
     with pytest.raises(BadRequest, match="'model' is missing"):
         await owner.why("laptop", "")
-    with pytest.raises(BadRequest, match="unknown API 'letters'; use "):
+    with pytest.raises(BadRequest, match="api: must be one of chat, "):
         await owner.why("laptop", "m", api="letters")
 
 
