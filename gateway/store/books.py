@@ -257,16 +257,11 @@ class Books:
 
         If the disk refuses the record of a good answer, the answer must be withheld, and the returned record says so.
         With ``deferred`` the record is written by the next ``write``, which must run before the end of the call is
-        reported; after that ``final_record`` returns it. Settling a call again changes nothing and returns the first
-        record. Raises InternalError for a call that was never opened.
+        reported; after that ``final_record`` returns it. Raises InternalError for a call that is not open.
         """
-        if self._holds.remove(record.id):
-            return self._book(record, deferred=deferred)
-        waiting = {waiting.id: waiting for waiting in self.waiting()}
-        first = waiting.get(record.id) or self._calls.get(record.id)
-        if first is None:
-            raise InternalError(f"call {record.id} was settled but never opened")
-        return first
+        if not self._holds.remove(record.id):
+            raise InternalError(f"call {record.id} was settled but is not open")
+        return self._book(record, deferred=deferred)
 
     def final_record(self, record: Record) -> Record:
         """Returns a record after ``write``: itself, or the first time its replacement if the answer is withheld."""
