@@ -75,7 +75,7 @@ def _check_host(url: str, host: str) -> None:
     """Raises BadRequest if keys must not be sent to the host."""
     if not host:
         raise _bad_url(url, "has no host")
-    address = _address(host)
+    address = address_of(host)
     last_label = host.rstrip(".").rpartition(".")[2]
     if address is None and (last_label.isdigit() or last_label.startswith("0x")):  # WHATWG URL: an IPv4 address
         raise _bad_url(url, "has a host that is neither a name nor a whole IPv4 address")
@@ -85,7 +85,7 @@ def _check_host(url: str, host: str) -> None:
         raise _bad_url(url, "is the unspecified address; 127.0.0.1 is this machine")
 
 
-def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+def address_of(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     """Returns the address that a host is; None if it is a name."""
     try:
         address = ipaddress.ip_address(host)
@@ -98,7 +98,7 @@ def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 def is_private(url: str) -> bool:
     """Returns whether a URL leads to this machine or a private network, according to its host."""
     host = urlsplit(url).hostname or ""
-    address = _address(host)
+    address = address_of(host)
     if address is not None:
         return address.is_private or address.is_loopback
     name = host.rstrip(".")

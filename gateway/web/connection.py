@@ -14,7 +14,6 @@ from typing import Any, TypeVar, cast
 
 from aiohttp import web
 from aiohttp.http import StreamWriter
-from aiohttp.http_exceptions import InvalidHeader, InvalidURLError, LineTooLong
 from aiohttp.web_protocol import RequestHandler
 
 from gateway.domain.errors import BadRequest, GatewayError, InternalError
@@ -38,13 +37,10 @@ MAX_HEADERS = 100
 _BAD_HEADER = "a header line is malformed"
 _BAD_LENGTH = "its Content-Length or Transfer-Encoding is malformed, or both are given"
 
-_FAULTS_BY_CLASS: tuple[tuple[type[Exception], str], ...] = (
-    (LineTooLong, f"a line of its head is longer than {MAX_LINE} bytes"),
-    (InvalidHeader, _BAD_HEADER),
-    (InvalidURLError, "the request target is not a path"),
-)
-"""Texts for the parser's errors whose messages begin with what was sent."""
-_FAULTS_BY_WORD: tuple[tuple[str, str], ...] = (
+_FAULTS: tuple[tuple[str, str], ...] = (
+    ("LineTooLong ", f"a line of its head is longer than {MAX_LINE} bytes"),
+    ("InvalidHeader ", _BAD_HEADER),
+    ("InvalidURLError ", "the request target is not a path"),
     ("HTTPS", "it is TLS, and this port speaks plain HTTP: use http:// in the base URL"),
     ("method", "its first line does not begin with a method"),
     ("status line", "its first line is not 'METHOD /path HTTP/1.1'"),
@@ -56,16 +52,13 @@ _FAULTS_BY_WORD: tuple[tuple[str, str], ...] = (
     ("Transfer-Encoding", _BAD_LENGTH),
     ("header", _BAD_HEADER),
 )
-"""Texts by a word of the parser's message before its colon. What was sent follows the colon."""
+"""Texts by the class of the parser's error, if its message begins with what was sent, or by a word before the colon."""
 
 
 def describe_parse_error(exc: BaseException | None) -> str:
     """Returns what is wrong with a request that cannot be parsed, without anything that was sent."""
-    for error_class, text in _FAULTS_BY_CLASS:
-        if isinstance(exc, error_class):
-            return text
-    reason = str(getattr(exc, "message", "")).partition(":")[0]
-    return next((text for word, text in _FAULTS_BY_WORD if word in reason), "it is not valid HTTP/1.1")
+    reason = f"{type(exc).__name__} {str(getattr(exc, 'message', '')).partition(':')[0]}"
+    return next((text for word, text in _FAULTS if word in reason), "it is not valid HTTP/1.1")
 
 
 class InPlaceLoop:

@@ -3,21 +3,18 @@
 from collections import deque
 from collections.abc import Callable
 from functools import lru_cache
-from ipaddress import ip_address
 from math import ceil
 
 from gateway.domain.errors import RateLimited
 from gateway.domain.settings import Settings
+from gateway.domain.urls import address_of
 
 
 @lru_cache(maxsize=256)
 def is_this_machine(address: str) -> bool:
     """Returns whether a peer's address is this machine's. True for a text that is not a network address."""
-    try:
-        ip = ip_address(address)
-    except ValueError:
-        return True
-    return (getattr(ip, "ipv4_mapped", None) or ip).is_loopback
+    ip = address_of(address)
+    return ip is None or ip.is_loopback
 
 
 class ConnectionLimits:

@@ -6,13 +6,13 @@ may call the gateway. The owner permits single origins, all apps and extensions,
 request still needs a token's key. An error names the command that permits what was refused.
 """
 
-import ipaddress
 import re
 from functools import lru_cache
 
 from gateway.domain.errors import RequestRefused
 from gateway.domain.settings import Settings
 from gateway.domain.text import plain, word
+from gateway.domain.urls import address_of
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -51,7 +51,8 @@ def _names_gateway(header: str, bound: str, allowed: tuple[str, ...], port: int)
     if full in allowed:
         return True
     listens_everywhere = bound in ("0.0.0.0", "::", "")  # noqa: S104 - compared with, not bound to
-    is_ours = name in allowed or (_is_address(name) if listens_everywhere else name == bound)
+    # an address, and not a DNS name, which a page could have of its own
+    is_ours = name in allowed or (address_of(name) is not None if listens_everywhere else name == bound)
     return bool(name) and is_ours and header_port in ("", str(port))
 
 
@@ -118,12 +119,3 @@ def preflight_headers(requested: str, *, private: bool = False) -> dict[str, str
         "Vary": "Origin, Access-Control-Request-Method, Access-Control-Request-Headers",
     }
     return {**headers, "Access-Control-Allow-Private-Network": "true"} if private else headers
-
-
-def _is_address(name: str) -> bool:
-    """Returns whether a name is an IP address and not a DNS name, which a page could have of its own."""
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True
