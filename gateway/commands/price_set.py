@@ -169,7 +169,7 @@ def _unknown_model_note(model: str, offered: Collection[str]) -> str:
     if is_pattern(model):
         matching = first_of([plain(name) for name in sorted(offered) if matches(name, (model,))], 3)
         return f"{note}; a price is for one model, not for a pattern{f': {matching}' if matching else ''}"
-    near = " or ".join(f"'{plain(name)}'" for name in near_names(model, offered))
+    near = " or ".join(f"'{plain(name)}'" for name in near_names(model, tuple(offered)))
     return f"{note}; did you mean {near}?" if near else note
 
 

@@ -186,7 +186,7 @@ class ListNames(msgspec.Struct, frozen=True):
             if versions:
                 return sorted(versions, reverse=True)[:3]
         whole_names = [candidate for candidate in candidates if candidate and candidate[-1].isalnum()]
-        return near_names(short, whole_names, 3)
+        return list(near_names(short, tuple(whole_names)))
 
     def router_names(self, base_url: str, name: str) -> list[str] | None:
         """Returns names at Hugging Face's router that select a vendor with a price; None elsewhere."""

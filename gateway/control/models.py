@@ -40,7 +40,7 @@ async def show_model(edits: ConfigEdits, request: web.Request) -> ModelDetail:
     entries = {group: entry for group, entry in in_groups.items() if entry is not None}
     if not entries and not offers:
         known = {model.name for channel in registry.channels.values() for model in channel.models}
-        near = ", ".join(f"'{plain(other)}'" for other in near_names(name, known))
+        near = ", ".join(f"'{plain(other)}'" for other in near_names(name, tuple(known)))
         hint = f"did you mean {near}?" if near else "'tollkeeper model list' lists the models"
         raise NotFound(f"no model '{plain(name)}'; {hint}", param="model")
     (view,) = model_views(engine, await tallies(engine), only=name)

@@ -276,7 +276,7 @@ def _model_not_found(model: str, token: Token, visible: Collection[str]) -> NotF
     more = f" … ({len(visible)} in all)" if len(visible) > NAMED_MODELS else ""
     listed = f"visible: {', '.join(names)}{more}" if names else "no model is visible to it"
     argument = word(model) if len(model) <= 80 else "MODEL"
-    near = near_names(model, visible, 1) if len(model) <= 80 else []
+    near = near_names(model, tuple(visible), 1) if len(model) <= 80 else ()
     suggestion = f"did you mean '{plain(near[0], 80)}'? " if near else ""
     msg = (
         f"model '{plain(model, 80)}' is not visible to token '{plain(token.name)}' (group '{plain(token.group)}'); "

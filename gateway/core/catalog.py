@@ -92,7 +92,7 @@ class Catalog:
     def group(self, name: str) -> Group:
         """Returns a group by name. Raises NotFound, naming those that exist."""
         if (group := self.registry.groups.get(name)) is None:
-            names = [*near_names(name, list(self.registry.groups)), *sorted(self.registry.groups)]
+            names = [*near_names(name, tuple(self.registry.groups)), *sorted(self.registry.groups)]
             raise NotFound(_missing("group", name, names), param="group")
         return group
 
@@ -160,10 +160,10 @@ def _by_ref(ref: str, registry: Registry, table: Mapping[Key, Entity], noun: str
     for key, entity in table.items():
         if ref in (key, entity.name):
             return entity
-    near: list[str] = near_names(ref, [entity.name for entity in table.values()])
+    near: tuple[str, ...] = near_names(ref, tuple([entity.name for entity in table.values()]))
     # tokens made for programs expire
     lasting: list[str] = [entity.name for entity in table.values() if not getattr(entity, "temporary", False)]
-    raise NotFound(_missing(noun, ref, near + sorted(lasting)), param=noun)
+    raise NotFound(_missing(noun, ref, [*near, *sorted(lasting)]), param=noun)
 
 
 def _missing(noun: str, ref: str, names: list[str]) -> str:

@@ -91,7 +91,7 @@ def _hidden_model(
     """Returns all rules that hide a model, in the catalog's order. ``visible`` are the models that the token sees."""
     if not offering:
         fix = "choose one from 'tollkeeper model list', or add it: 'tollkeeper channel edit NAME --models ...'"
-        near = " or ".join(f"'{plain(name)}'" for name in near_names(model, visible))
+        near = " or ".join(f"'{plain(name)}'" for name in near_names(model, tuple(visible)))
         rule = f"no channel offers a model named '{model}'" + (f"; did you mean {near}?" if near else "")
         return _hidden_by(rule, fix)
     excluding = _excluding_patterns(model, token, group)

@@ -29,14 +29,9 @@ def is_pattern(text: str) -> bool:
     return "*" in text or "?" in text or text.startswith(NOT)
 
 
-def near_names(name: str, known: Iterable[str], count: int = 3) -> list[str]:
+@lru_cache(maxsize=32)  # a client may repeat its mistake many times a second
+def near_names(name: str, known: tuple[str, ...], count: int = 3) -> tuple[str, ...]:
     """Returns known names that may have been meant by an unknown one: those that contain it, then similar ones."""
-    return list(_cached_near_names(name, tuple(known), count))
-
-
-@lru_cache(maxsize=32)
-def _cached_near_names(name: str, known: tuple[str, ...], count: int) -> tuple[str, ...]:
-    """Returns what ``near_names`` does. It is cached because a client may repeat its mistake many times a second."""
     from difflib import get_close_matches  # noqa: PLC0415 - needed for a mistake only
 
     names, folded = sorted(known), name.casefold()

@@ -23,12 +23,8 @@ _MODEL = re.compile(rf"({_QUOTED}|[^=]*)(?:(=)(.*))?", re.DOTALL)
 _BEGINNING = re.compile(r"[\w-]+(?=[:\s])|.{0,4}")
 _OPENS = r"(?<![^\s,=])"
 """Matches at the start and after a separator."""
-_WORDS = re.compile(rf"(?:{_OPENS}(?:{_QUOTED})|[^\s,])+")
-
-
-def split_names(text: str) -> list[str]:
-    """Returns the parts between commas and spaces, still quoted."""
-    return _WORDS.findall(text)
+split_names = re.compile(rf"(?:{_OPENS}(?:{_QUOTED})|[^\s,])+").findall
+"""Returns the parts between commas and spaces, still quoted."""
 
 
 def unquote(word: str) -> str:

@@ -77,14 +77,14 @@ def test_models_for_embeddings_are_known_by_name(name: str, *, embeds: bool) -> 
     ],
 )
 def test_names_that_are_near_to_a_mistyped_one(name: str, meant: list[str]) -> None:
-    assert near_names(name, ["gpt-4o", "demo-echo", "claude-sonnet-4-5", "claude-haiku-4-5"]) == meant
+    assert list(near_names(name, ("gpt-4o", "demo-echo", "claude-sonnet-4-5", "claude-haiku-4-5"))) == meant
 
 
 def test_similar_names_have_the_same_letters() -> None:
     many = [f"vendor-{number}/model" for number in range(3000)]
-    assert near_names("gpt-4o-mimi", [*many, "gpt-4o-mini"], 1) == ["gpt-4o-mini"]
-    assert near_names("gtp-4o-mini", [*many, "gpt-4o-mini"], 1) == ["gpt-4o-mini"]
-    dated = [*many, "claude-sonnet-4-5-20250929", "deepseek/deepseek-chat", "gpt-4o-2024", "qwen3-coder:30b-a3b"]
+    assert near_names("gpt-4o-mimi", (*many, "gpt-4o-mini"), 1) == ("gpt-4o-mini",)
+    assert near_names("gtp-4o-mini", (*many, "gpt-4o-mini"), 1) == ("gpt-4o-mini",)
+    dated = (*many, "claude-sonnet-4-5-20250929", "deepseek/deepseek-chat", "gpt-4o-2024", "qwen3-coder:30b-a3b")
     for typed, meant in (("claude-sonet-4-5", 0), ("deepsek-chat", 1), ("gpt4o", 2), ("Qwen3-coder-30b", 3)):
-        assert near_names(typed, dated, 1) == [dated[3000 + meant]]
-    assert near_names("claude-haiku", [*many, "anthropic/claude-haiku-4-5"], 1) == ["anthropic/claude-haiku-4-5"]
+        assert near_names(typed, dated, 1) == (dated[3000 + meant],)
+    assert near_names("claude-haiku", (*many, "anthropic/claude-haiku-4-5"), 1) == ("anthropic/claude-haiku-4-5",)
