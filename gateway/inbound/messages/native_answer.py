@@ -35,8 +35,6 @@ _CONTENT = {
     "citations_delta": "citation",
 }
 """The field with the content, by the kind of delta. It is never searched for secrets, and it is all of the output."""
-_OUTPUT_FIELDS = ("name", "text", "thinking", "partial_json")
-"""Fields of blocks and deltas with what the model wrote."""
 
 
 Delta_co = TypeVar("Delta_co", covariant=True)
@@ -228,7 +226,8 @@ class MessageTap(NativeTap):
         if kind.endswith("tool_use"):
             self.tally.calls += 1
             self._has_call = self._has_call or kind == "tool_use"
-        texts = [text for name in _OUTPUT_FIELDS if isinstance(text := rawjson.maybe(part.get(name)), str)]
+        values = [rawjson.maybe(part.get(name)) for name in ("name", "text", "thinking", "partial_json")]
+        texts = [value for value in values if isinstance(value, str)]
         self.tally.add("".join(texts) if texts or kind in _CONTENT else data.decode("utf-8", "replace"))
 
     def _edit_message(self, message: Fields) -> Fields:

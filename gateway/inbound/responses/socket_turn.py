@@ -28,8 +28,6 @@ from gateway.inbound.responses.tools import ToolTable
 
 CREATE = "response.create"
 STEER = "response.steer"
-_FRAME_FIELDS = frozenset({"type", "stream_id", "generate", "event_id"})
-"""Fields that the request over HTTP does not have."""
 _NAME = b"event: "
 _DATA = b"data: "
 _ITEM_DONE = _NAME + b"response.output_item.done"
@@ -60,7 +58,8 @@ def read_turn(data: bytes) -> SocketTurn:
     if sent.values.get("type") != CREATE:
         msg = f"only frames with the type {CREATE!r} are accepted here"
         raise BadRequest(msg, code="invalid_value", param="type")
-    request = {name: raw for name, raw in sent.fields.items() if name not in _FRAME_FIELDS}
+    own_fields = ("type", "stream_id", "generate", "event_id")
+    request = {name: raw for name, raw in sent.fields.items() if name not in own_fields}
     return SocketTurn(
         body=rawjson.encode({**request, "stream": True}),
         previous=rawjson.text_at(sent.values, "previous_response_id"),

@@ -27,8 +27,6 @@ from gateway.upstream.http.reply import HttpReply
 
 KEEP_ALIVE_S = 30.0
 """The seconds after which an idle connection is not used again."""
-_USED_FIELDS = ("base_url", "key", "headers", "preset", "timeouts", "name", "proxy")
-"""The fields of a channel that its connections, their deadlines and their errors depend on."""
 LOG_S = 60.0
 """The minimum time between two warnings about used up connections, in seconds."""
 
@@ -98,7 +96,8 @@ class Pool:
     def can_serve(self, channel: Channel) -> bool:
         """Returns whether these connections can be used for a channel as it is now."""
         own = self.channel
-        return own is channel or all(getattr(own, name) == getattr(channel, name) for name in _USED_FIELDS)
+        used = ("base_url", "key", "headers", "preset", "timeouts", "name", "proxy")
+        return own is channel or all(getattr(own, name) == getattr(channel, name) for name in used)
 
     def retire(self) -> None:
         """Close each connection as soon as it is idle, because the channel was changed or removed."""

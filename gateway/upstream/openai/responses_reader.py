@@ -78,6 +78,7 @@ class ItemPlaces:
         self._by_id: dict[str, int] = {}
         self._by_place: dict[int | None, int] = {}
         """By the places that the upstream wrote, of the items that had them last."""
+        self._taken: set[int] = set()
         self._ended: set[int] = set()
         self._newest = -1
 
@@ -88,10 +89,11 @@ class ItemPlaces:
         place = self._by_id.get(id, self._by_place.get(sent, sent))
         begins = kind == "response.output_item.added" or (is_end and (place is None or place in self._ended))
         if begins and id not in self._by_id:
-            place = sent if sent is not None and sent > self._newest else self._newest + 1
+            place = self._newest + 1 if sent is None or sent in self._taken else sent
             self._by_place[sent] = place
         place = max(self._newest, 0) if place is None else place
         self._newest = max(self._newest, place)
+        self._taken.add(place)
         if id:
             self._by_id[id] = place
         if is_end:

@@ -183,6 +183,8 @@ def test_events_without_numbers_get_these() -> None:
 def test_items_with_one_place_get_their_own() -> None:
     sent = b"".join(events_of(response(message("Hello"), function_call("f", "{}"))))
     assert parsed(fed(sent.replace(b'"output_index":1', b'"output_index":0'), [])[0]) == parsed(sent)
+    later_first = sent.replace(b'"output_index":0', b'"output_index":2')
+    assert fed(later_first, [])[0] == later_first
 
 
 @pytest.mark.parametrize("index", ["output_index", "content_index"])
