@@ -28,7 +28,7 @@ from gateway.domain.order import Order
 from gateway.domain.rawjson import NULL, Fields, is_nothing
 from gateway.domain.transcript import Transcript
 from gateway.inbound.json_body import check_text, unread_names
-from gateway.inbound.media import document_part, image_part, media_type_of
+from gateway.inbound.media import document_part, image_part
 from gateway.inbound.messages.tools import TOOL_CHANGE_TYPES, changed_tools, is_known_block, read_tools, readable_texts
 from gateway.upstream.anthropic.messages import TOOLS
 from gateway.upstream.efforts import sent_effort
@@ -327,15 +327,15 @@ def _inner_parts(content: msgspec.Raw, param: str) -> list[TextPart | MediaPart]
 def _media_part(block: _ContentBlock, param: str, name: str = "") -> MediaPart:
     """Returns an image, or a document with a name. Raises BadRequest for what only the vendor can open."""
     source = read_typed(_Source, block.source, f"{param}.source")
-    if source.type == "url":
-        place = f"{param}.source.url"
-        url, cache = rawjson.text(check_text(source.url, place)), block.cache_control
-        return document_part(url, name, place, cache) if name else image_part(url, place, cache=cache)
-    if source.type != "base64":
+    if source.type not in ("url", "base64"):
         kind = "a document" if name else "an image"
         raise unsupported_param(f"{param}.source", f"{kind} of type '{source.type}' has no counterpart there")
-    data, kind = rawjson.text(check_text(source.data, f"{param}.source.data")), media_type_of(source.media_type)
-    return MediaPart(type=kind, data=data, name=name, cache=block.cache_control, param=param)
+    field, raw = ("url", source.url) if source.type == "url" else ("data", source.data)
+    place, cache = f"{param}.source.{field}", block.cache_control
+    url = rawjson.text(check_text(raw, place))
+    if source.type == "base64":
+        url = f"data:{source.media_type};base64,{url}"
+    return document_part(url, name, place, cache) if name else image_part(url, place, cache=cache)
 
 
 def _has_text(block: _ContentBlock) -> bool:

@@ -208,6 +208,7 @@ def _file(**fields: str) -> dict[str, Any]:
     return {"type": "file", "file": fields}
 
 
+WRONG_PICTURE = {"type": "base64", "media_type": "image/jpeg", "data": "iVBORw0KGgo="}
 PDF, PDF_DATA = "https://h/a.pdf", "data:application/pdf;base64,AA"
 
 
@@ -221,6 +222,7 @@ PDF, PDF_DATA = "https://h/a.pdf", "data:application/pdf;base64,AA"
         # An image has the type that its bytes show.
         (_picture("data:image/png;base64,/9j/4AAQSkZJRg=="), {"type": "image/jpeg", "data": "/9j/4AAQSkZJRg=="}),
         (_picture("data:image/jpeg;base64,iVBORw0KGgo="), {"type": "image/png", "data": "iVBORw0KGgo="}),
+        ({"type": "image", "source": WRONG_PICTURE}, {"type": "image/png", "data": "iVBORw0KGgo="}),
         (_picture("data:image/jpg;base64,AAAA"), {"type": "image/jpeg", "data": "AAAA"}),
         (_picture("data:image/svg+xml;base64,PHN2Zz4="), {"type": "image/svg+xml", "data": "PHN2Zz4="}),
         (_picture("data:image/png;base64,not base64"), {"type": "image/png", "data": "not base64"}),

@@ -240,6 +240,7 @@ def test_what_only_the_vendor_can_open_is_refused(block: Doc) -> None:
     [
         ({"type": "url", "url": "data:image/png;base64,QQ=="}, "data:image/png;base64,QQ=="),
         ({"type": "base64", "media_type": "image/jpg", "data": "QQ=="}, "data:image/jpeg;base64,QQ=="),
+        ({"type": "base64", "media_type": "image/jpeg", "data": "iVBORw0KGgo="}, "data:image/png;base64,iVBORw0KGgo="),
     ],
 )
 def test_images_in_odd_spellings(source: Doc, url: str) -> None:
