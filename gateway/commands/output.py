@@ -124,7 +124,7 @@ def out_view(
         return
     out_pairs(pairs)
     if rows:
-        out("\n" + table(rows, columns, terminal_width()))
+        out("\n" + table(rows, columns, terminal_width())[0])
 
 
 def out_change(view: object, *lines: str, as_json: bool) -> None:
@@ -158,7 +158,7 @@ def out_list(rows: Sequence[T], columns: Columns, *, as_json: bool, empty: str) 
     if as_json:
         out_json_list(rows)
     elif rows:
-        text, omitted = _draw(rows, columns, terminal_width())
+        text, omitted = table(rows, columns, terminal_width())
         out(text)
         if omitted:
             notify(f"columns left out: {', '.join(omitted)}; see --json, or a wider terminal")
@@ -205,15 +205,6 @@ class ProgressLine:
             self._width = cell_len(line)
 
 
-def table(rows: Sequence[T], columns: Columns, width: int | None = None) -> str:
-    """Returns aligned columns under their headings. Every cell is escaped. Click omits the colours of states in a pipe.
-
-    If the table is wider than ``width``, empty columns are omitted, then texts are cut, the widest first, then more
-    columns are omitted. None means that any width will do.
-    """
-    return _draw(rows, columns, width)[0]
-
-
 class _DrawnColumn:
     """A column of a table that is drawn: its cells below its heading, and its width."""
 
@@ -225,8 +216,12 @@ class _DrawnColumn:
         self.is_empty = all(cell == NOTHING for cell in self.cells[1:])
 
 
-def _draw(rows: Sequence[T], columns: Columns, width: int | None) -> tuple[str, list[str]]:
-    """Returns the table, and the headings of the columns that were omitted although they are not empty."""
+def table(rows: Sequence[T], columns: Columns, width: int | None) -> tuple[str, list[str]]:
+    """Returns aligned columns under their headings, and the headings of columns that were omitted but are not empty.
+
+    Every cell is escaped. Click omits the colours of states in a pipe. If the table is wider than ``width``, empty
+    columns are omitted, then texts are cut, the widest first, then more columns are omitted. None means any width.
+    """
     # the first column identifies the row
     drawn = [_DrawnColumn(column, rows, column.min_width if i else 20) for i, column in enumerate(columns)]
     drawn = [c for c in drawn if not (c.is_empty and c.column.optional)]

@@ -4,13 +4,16 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.cells import cell_len
 
-from gateway.commands.output import ListColumn, coloured_state, out_json, out_json_list, out_pairs, plain_lines, table
+from gateway.commands import output
+from gateway.commands.output import ListColumn, coloured_state, out_json, out_json_list, out_pairs, plain_lines
 from gateway.domain.field_kinds import json_value
 from tests import fork_server
 from tests.commands.program import PROGRAM as PYTHON, Served, environment
@@ -19,6 +22,10 @@ from tests.house import ROOT
 
 PROGRAM = [sys.executable, "cli.py", "completion", "zsh"]
 COLUMNS = [ListColumn("Name", lambda row: row[0], "name"), ListColumn("Count", lambda row: row[1], "number")]
+
+
+def table(rows: Sequence[Any], columns: Sequence[ListColumn], width: int | None = None) -> str:
+    return output.table(rows, columns, width)[0]
 
 
 def test_columns_are_aligned() -> None:
