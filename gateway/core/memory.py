@@ -11,6 +11,7 @@ answers may use is in ``answer_memory``.
 """
 
 import ctypes
+import gc
 import os
 import sys
 from collections.abc import Callable, Sized
@@ -105,6 +106,7 @@ class Pressure:
         limit = settings.memory_mib * MIB
         size = self._resident() if limit else 0
         if size >= limit and size:
+            gc.collect()  # objects that refer to each other may keep large requests for hours
             self._trim()
             size = self._resident()
         if size >= limit and size:

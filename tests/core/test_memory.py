@@ -3,6 +3,7 @@
 import ctypes
 import subprocess
 import sys
+import weakref
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,12 @@ class Machine:
         self.size -= self.free
 
 
+class Kept:
+    """An object that may refer to itself."""
+
+    ring: Any = None
+
+
 @pytest.mark.parametrize(("mib", "refused"), [(1023, False), (1024, True), (1025, True)])
 def test_above_its_limit_no_further_call_is_taken(mib: int, refused: bool) -> None:
     machine = Machine()
@@ -52,6 +59,16 @@ def test_what_is_free_is_given_back_before_a_call_is_refused() -> None:
     machine.size, machine.free = 1500 * MIB, 600 * MIB
     machine.pressure.check(0.0)
     assert machine.size == 900 * MIB
+
+
+def test_what_only_the_garbage_collector_can_free_is_freed_before_a_call_is_refused() -> None:
+    machine = Machine()
+    kept = Kept()
+    weakref.finalize(kept, setattr, machine, "size", 10 * MIB)
+    kept.ring, machine.size = kept, 2000 * MIB
+    del kept
+    machine.pressure.check(0.0)
+    assert machine.size == 10 * MIB
 
 
 def test_what_is_free_is_given_back_when_it_is_quiet() -> None:
