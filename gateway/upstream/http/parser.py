@@ -53,16 +53,16 @@ class WireAnswer(msgspec.Struct, eq=False):
     """Whether the whole body arrived, though perhaps unread."""
     timer: asyncio.TimerHandle | None = None
     """Its only timer. Another answer may be received over the connection before this one is read."""
-    _parts: list[bytes] = []
-    _size: int = 0
+    _unread: bytes = b""
     _waiter: asyncio.Future[None] | None = None
     _error: Exception | None = None
-    _discard_timer: asyncio.TimerHandle | None = None
+    _is_discarded: bool = False
+    """Whether the rest of the body is of no use."""
 
     @property
     def full(self) -> bool:
         """Returns whether the buffer is so full that reading should pause."""
-        return self._size > HIGH_WATER
+        return len(self._unread) > HIGH_WATER
 
     def arm(self, at: float, callback: Callable[..., None], *args: object) -> None:
         """Set the timer of the next deadline. If the process was stopped meanwhile, it is extended once."""
@@ -83,16 +83,14 @@ class WireAnswer(msgspec.Struct, eq=False):
 
     def read_nowait(self) -> bytes:
         """Returns the buffered bytes without waiting. For a complete answer, they are the rest of the body."""
-        data = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
-        self._parts.clear()
-        self._size = 0
+        data, self._unread = self._unread, b""
         if self._connection is not None:
             self._connection.resume_reading()
         return data
 
     async def receive(self) -> bytes:
         """Returns the next bytes of the body; empty at the end. Raises ConnectionBroken or ``fail``'s error."""
-        while not (self._parts or self.complete):
+        while not (self._unread or self.complete):
             await self.wait()
         return self.read_nowait()
 
@@ -104,38 +102,32 @@ class WireAnswer(msgspec.Struct, eq=False):
 
     def discard(self, seconds: float) -> None:
         """Discard the rest of the body. The connection is closed if the rest does not arrive within ``seconds``."""
-        if self._connection is not None and self._discard_timer is None:
-            self._discard_timer = asyncio.get_running_loop().call_later(seconds, self.abort)
-            self._parts.clear()
-            self._size = 0
+        if self._connection is not None and not self._is_discarded:
+            asyncio.get_running_loop().call_later(seconds, self.abort)
+            self._is_discarded, self._unread = True, b""
             self._connection.resume_reading()
 
     def abort(self) -> None:
         """Stop reading, and close the connection unless it already serves another answer."""
+        self.disarm()
         if self._connection is not None:
-            self._parts.clear()
-            self._size = 0
+            self._unread = b""
             self._connection.abort()
 
     def feed_body(self, data: bytes) -> None:
         """Buffer a piece of the body. The parser calls it."""
-        if self._discard_timer is None:
-            self._parts.append(data)
-            self._size += len(data)
+        if not self._is_discarded:
+            self._unread += data
 
     def finish(self) -> None:
         """Mark the body as complete, and release the connection. The parser calls it."""
         self.complete = True
         self._connection = None
-        if self._discard_timer is not None:
-            self._discard_timer.cancel()
 
     def connection_lost(self, error: Exception) -> None:
         """Raise this error in the reader. The connection calls it when it is lost."""
         self._error = self._error or error
         self._connection = None
-        if self._discard_timer is not None:
-            self._discard_timer.cancel()
         self.wake()
 
     def wake(self) -> None:

@@ -94,7 +94,6 @@ class HttpReply:
     def expire(self, deadline: str, seconds: float) -> None:
         """End the reply because a deadline has passed, and raise an error in its reader that names the deadline."""
         self.answer.fail(AttemptFailed(failures.too_slow(self.channel, deadline, seconds, sent=True)))
-        self.answer.disarm()
 
     def release(self) -> None:
         self.answer.disarm()
@@ -102,7 +101,6 @@ class HttpReply:
             self.answer.discard(LINGER_S)
 
     def abort(self) -> None:
-        self.answer.disarm()
         self.answer.abort()
 
 
