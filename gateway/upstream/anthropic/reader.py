@@ -36,11 +36,13 @@ from gateway.upstream.answer_errors import failure_in
 from gateway.upstream.anthropic.messages import JSON_TOOL, TOOLS, answers_by_tool
 from gateway.upstream.call_memory import CallMemory
 from gateway.upstream.failures import truncation
-from gateway.upstream.openai.tool_calls import arguments_text, lenient_index, lenient_text
+from gateway.upstream.openai.tool_calls import arguments_text, lenient_index, lenient_text, text_piece
 
 THOUGHTS = frozenset({"thinking", "redacted_thinking"})
 """The types of blocks that are reasoning."""
 _EMPTY = b'""'
+_INVALID = msgspec.Raw(b"")
+"""The text of a delta that has none, which is not JSON."""
 _BLOCK_TYPES = {"text": "text", "thinking": "thinking", "input": "tool_use"}
 _DELTA_TYPES = {"text": "text_delta", "thinking": "thinking_delta", "partial_json": "input_json_delta"}
 """The types of blocks and deltas by their fields, because some relays leave the types out."""
@@ -155,11 +157,11 @@ class MessageReader(AnswerReader):
             yield from self._open_call(block, fields)
         elif kind in THOUGHTS:
             block.thought = {name: rawjson.value(value) for name, value in fields.items()}
-            if "thinking" in fields and (piece := _text(fields, "thinking")):
+            if piece := text_piece(fields.get("thinking")):
                 block.start_text = piece
                 yield Piece(BlockKind.REASONING, piece, index)
         elif kind == "text":
-            if "text" in fields and (piece := _text(fields, "text")):
+            if piece := text_piece(fields.get("text")):
                 block.start_text = piece
                 yield Piece(BlockKind.TEXT, piece, index)
             for citation in rawjson.list_at(fields.get("citations")):
@@ -189,13 +191,13 @@ class MessageReader(AnswerReader):
         if start_text and start_text == bytes(delta.get("text", delta.get("thinking", NULL))):  # MiniMax repeats it
             return
         match _type_of(delta, _DELTA_TYPES):
-            case "text_delta" if piece := _text(delta, "text"):
+            case "text_delta" if piece := text_piece(delta.get("text", _INVALID)):
                 yield Piece(BlockKind.TEXT, piece, index)
-            case "thinking_delta" if piece := _text(delta, "thinking"):
+            case "thinking_delta" if piece := text_piece(delta.get("thinking", _INVALID)):
                 block.thought.setdefault("type", "thinking")
                 block.thought["thinking"] = rawjson.text_at(block.thought, "thinking") + rawjson.text(piece)
                 yield Piece(BlockKind.REASONING, piece, index)
-            case "signature_delta" if piece := _text(delta, "signature"):
+            case "signature_delta" if piece := text_piece(delta.get("signature", _INVALID)):
                 block.thought |= {"type": "thinking", "signature": rawjson.text(piece)}
             case "citations_delta":
                 yield from _cite(rawjson.maybe(delta.get("citation")), index)
@@ -263,16 +265,6 @@ def _type_of(fields: Fields, types: Mapping[str, str]) -> str:
     if isinstance(named, str) and named:
         return named
     return next((kind for name, kind in types.items() if name in fields), "")
-
-
-def _text(fields: Fields, name: str) -> bytes:
-    """Returns the JSON string in a field; nothing for null or an empty one. Raises ValueError without the field."""
-    if name not in fields:
-        raise ValueError(f"no {name}")
-    raw = fields[name]
-    if rawjson.is_null(raw):
-        return b""
-    return bytes(raw) if rawjson.text(raw) else b""
 
 
 def blocks_in(content: msgspec.Raw) -> list[Fields]:

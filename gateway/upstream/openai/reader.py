@@ -34,7 +34,14 @@ from gateway.upstream.answer_errors import failure_in, failure_named, reported_f
 from gateway.upstream.finish_words import finish_reason, meaning_of
 from gateway.upstream.openai.contents import media_in, normalize_texts, source_fields, sources_in, split_thought
 from gateway.upstream.openai.request import OPENAI_TOOLS
-from gateway.upstream.openai.tool_calls import TooManyCalls, arguments_text, call_objects, has_content, tool_call_part
+from gateway.upstream.openai.tool_calls import (
+    TooManyCalls,
+    arguments_text,
+    call_objects,
+    has_content,
+    text_piece,
+    tool_call_part,
+)
 from gateway.upstream.tool_call_tracker import TOO_MANY
 
 ID_LIMIT = 200
@@ -214,7 +221,7 @@ class ChatReader(AnswerReader):
     def _add_message(self, choice: ParsedChoice) -> None:
         message, index, add = choice.message, choice.index, self._parts.append
         for name in () if message.keys().isdisjoint(_REASONING) else _REASONING:
-            if name in message and (piece := _text(message[name])):
+            if name in message and (piece := text_piece(message[name])):
                 add(Piece(BlockKind.REASONING, piece, choice=index))
                 self._shown_as_reasoning.add(index)
                 if not choice.repeats:
@@ -222,11 +229,11 @@ class ChatReader(AnswerReader):
                 break
         if "thinking_blocks" in message:
             self._add_thoughts(rawjson.list_at(message["thinking_blocks"]), index)
-        if "content" in message and (piece := _text(message["content"])):
+        if "content" in message and (piece := text_piece(message["content"])):
             add(Piece(BlockKind.TEXT, piece, 0, index, _logprobs(choice.fields.get("logprobs", NULL))))
             if not choice.repeats:
                 self._has_text.add(index)
-        if "refusal" in message and (piece := _text(message["refusal"])):
+        if "refusal" in message and (piece := text_piece(message["refusal"])):
             add(Piece(BlockKind.REFUSAL, piece, choice=index))
         if not message.keys() <= _COMMON_FIELDS:
             self._add_extras(message, index)
@@ -334,16 +341,6 @@ def upstream_id(answer: Fields, screen: Screen) -> str:
         return ""
     harmless = len(id) <= ID_LIMIT and id.isascii() and id.isprintable()
     return id if harmless else plain(id, ID_LIMIT)
-
-
-def _text(raw: msgspec.Raw | None) -> bytes:
-    """Returns a JSON string; nothing for null or an empty one. Raises ValueError for anything else."""
-    if raw is None or rawjson.is_null(raw):
-        return b""
-    data = bytes(raw)
-    if data[:1] != b'"':
-        rawjson.text(raw)
-    return data if data != b'""' else b""
 
 
 def _logprobs(raw: msgspec.Raw) -> bytes:

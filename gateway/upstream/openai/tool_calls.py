@@ -1,4 +1,4 @@
-"""Tool calls in chat completions: reads them from messages and deltas, and corrects wrong JSON types."""
+"""Tool calls and texts in chat completions: reads them from messages and deltas, and corrects wrong JSON types."""
 
 import msgspec
 
@@ -73,3 +73,13 @@ def arguments_text(value: msgspec.Raw | None) -> bytes:
         return b""
     data = bytes(value)
     return data if data[:1] == b'"' else rawjson.encode(data.decode("utf-8", "replace"))
+
+
+def text_piece(raw: msgspec.Raw | None) -> bytes:
+    """Returns a JSON string; nothing for null or an empty one. Raises ValueError for anything else."""
+    if raw is None or rawjson.is_null(raw):
+        return b""
+    data = bytes(raw)
+    if data[:1] != b'"':
+        rawjson.text(raw)
+    return data if data != b'""' else b""

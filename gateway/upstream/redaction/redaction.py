@@ -114,9 +114,6 @@ _TERM = re.compile(r"[a-z_]*")
 
 _NO_FIELDS: Fields = {}
 
-_Key = tuple[ChannelId, str]
-"""A channel's id, and one of its keys: for a call, a channel has only the key that is used."""
-
 
 class Redaction:
     """Removes secrets from texts. ``environ`` resolves ``env:NAME`` references."""
@@ -127,7 +124,8 @@ class Redaction:
         self._own_secrets: tuple[str, ...] = ()
         self._all_secrets: Needles | None = None
         """All secrets; None until they are needed."""
-        self._screens: dict[_Key, tuple[Channel, Screen]] = {}
+        self._screens: dict[tuple[ChannelId, str], tuple[Channel, Screen]] = {}
+        """By a channel's id and one of its keys: for a call, a channel has only the key that is used."""
 
     def use_channels(self, channels: Mapping[ChannelId, Channel]) -> None:
         """Use the secrets of these channels from now on."""
