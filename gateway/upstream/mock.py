@@ -195,13 +195,14 @@ class Mock:
         prompt = prompt_tokens(rawjson.fields(prepared.body))
         return MockReply(channel, plan, self._content(request, plan, prompt), self._sleep)
 
-    def _content(self, request: MockRequest, plan: MockPlan, prompt: int) -> "MockContent":
+    def _content(self, request: MockRequest, plan: MockPlan, prompt: int) -> list[bytes]:
+        """Returns the body, or the events of a stream, before any of it is cut off."""
         if plan.status != 200:
-            return MockContent([_error(plan.status, request.model)])
+            return [_error(plan.status, request.model)]
         if plan.html:
-            return MockContent([_PAGE])
+            return [_PAGE]
         if request.input is not None:
-            return MockContent([_body(_vectors(request), {"prompt_tokens": prompt, "total_tokens": prompt}, plan)])
+            return [_body(_vectors(request), {"prompt_tokens": prompt, "total_tokens": prompt}, plan)]
         return _chat(f"chatcmpl-demo{self._count:08d}", request, plan, prompt)
 
 
@@ -226,16 +227,6 @@ def _directive(name: str, number: str) -> dict[str, Option]:
         return {name: int(float(number or 0))}
     is_switch = name in ("auth", "no_usage", "bad_json", "html")
     return {name: not number or float(number) > 0} if is_switch else {}
-
-
-class MockContent(msgspec.Struct):
-    """The content of one answer, before it is cut off."""
-
-    pieces: list[bytes]
-    """The body, or the events of a stream."""
-    unfinished: int = 0
-    """The number of events before the first with a finish reason."""
-    streamed: bool = False
 
 
 def _error(status: int, model: str) -> bytes:
@@ -272,7 +263,7 @@ def _tool_call(request: MockRequest, **place: int) -> dict[str, Any]:
     return {"tool_calls": [{**place, "id": "call_demo1", "type": "function", "function": function}]}
 
 
-def _chat(answer_id: str, request: MockRequest, plan: MockPlan, prompt: int) -> MockContent:
+def _chat(answer_id: str, request: MockRequest, plan: MockPlan, prompt: int) -> list[bytes]:
     call, text = _tool_call(request), _text(request)
     words = [] if call else _WORD.findall(text[:LONGEST])
     limit = request.max_completion_tokens or request.max_tokens or LONGEST
@@ -288,11 +279,10 @@ def _chat(answer_id: str, request: MockRequest, plan: MockPlan, prompt: int) -> 
         events = [*(_event(head, i, delta) for delta in deltas for i in choices)]
         events += [_event(head, i, {}, finish) for i in choices]
         with_usage = (request.stream_options or {}).get("include_usage") and not plan.no_usage
-        pieces = _stream(events, plan, _chunk(head, [], usage=usage) if with_usage else b"")
-        return MockContent(pieces, unfinished=len(choices) * len(deltas), streamed=True)
+        return _stream(events, plan, _chunk(head, [], usage=usage) if with_usage else b"")
     message: dict[str, Any] = {"role": "assistant", "content": "".join(words) or None, "refusal": None, **call}
     answers = [{"index": i, "message": message, "logprobs": None, "finish_reason": finish} for i in choices]
-    return MockContent([_body({**head, "object": "chat.completion", "choices": answers}, usage, plan)])
+    return [_body({**head, "object": "chat.completion", "choices": answers}, usage, plan)]
 
 
 def _stream(events: list[bytes], plan: MockPlan, usage: bytes) -> list[bytes]:
@@ -339,19 +329,20 @@ def _vector(text: str, size: int) -> tuple[float, ...]:
 class MockReply(Reply):
     """One answer, with the failures that its plan has."""
 
-    def __init__(self, channel: Channel, plan: MockPlan, content: MockContent, sleep: Sleep) -> None:
+    def __init__(self, channel: Channel, plan: MockPlan, content: list[bytes], sleep: Sleep) -> None:
         self._channel = channel
         self._plan = plan
         self._content = content
         self._sleep = sleep
         self.status = plan.status
-        kind = "text/html" if plan.html else "text/event-stream" if content.streamed else "application/json"
+        is_stream = content[0].startswith(b"data:")
+        kind = "text/html" if plan.html else "text/event-stream" if is_stream else "application/json"
         self.headers: Mapping[str, str] = {"content-type": kind}
         if plan.retry_after:
             self.headers = {**self.headers, "retry-after": str(plan.retry_after)}
 
     async def read(self, limit: int, memory: Memory) -> bytes:
-        body = b"".join(self._content.pieces)
+        body = b"".join(self._content)
         if self.status != 200:
             return body[:limit]
         if self._plan.silence is not None:
@@ -363,10 +354,10 @@ class MockReply(Reply):
         return body
 
     async def chunks(self, stream: AnswerStream) -> AsyncIterator[bytes]:
-        events, plan = self._content.pieces, self._plan
+        events, plan = self._content, self._plan
         stop = len(events)
         if plan.cut is not None:
-            stop = min(plan.cut, self._content.unfinished)
+            stop = min(plan.cut, sum(b'"finish_reason":null' in event for event in events))
         if plan.silence is not None:
             stop = min(plan.silence, stop)
         if plan.speed > 0:
