@@ -54,7 +54,6 @@ _NUMBERS: Mapping[str, tuple[str, ...]] = {
     },
 }
 """The numbers that an event must have, by its type: its own, its item's and its part's."""
-_ZERO = rawjson.raw(0)
 
 
 class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
@@ -104,7 +103,6 @@ def with_needed(fields: Fields, lists: Iterable[str] = ("content", "summary")) -
     return whole
 
 
-_TEXT = frozenset({"response.output_text.delta", "response.output_text.done"})
 _ITEM_TEXTS = frozenset(f"response.{event}.done" for event, _ in (*TEXT_EVENTS.values(), *INPUT_EVENTS.values()))
 """The types of events with a whole text that the end of its item has too."""
 
@@ -119,7 +117,7 @@ class MissingEvents:
         self._places = ItemPlaces()
         self._has_own_numbers = False
         """Whether an event had other numbers, or lacked one. Then each event is decoded by itself."""
-        self._held: list[Fields] = []
+        self.sources: list[Fields] = []
         """The events from which the output is made if the last event has none: ends of items, and texts that came
         whole, without pieces before them."""
 
@@ -129,7 +127,7 @@ class MissingEvents:
         9router gives all items one place, on which Codex ignores a call.
         """
         names = _NUMBERS.get(kind, ())
-        numbers = {name: _ZERO for name in names if fields.get(name, NULL) == NULL}
+        numbers = {name: rawjson.raw(0) for name in names if fields.get(name, NULL) == NULL}
         if "sequence_number" in numbers:
             numbers["sequence_number"] = rawjson.raw(number)
         if "output_index" in names and (kind == _ADDED or numbers or self._has_own_numbers):
@@ -144,7 +142,7 @@ class MissingEvents:
         if kind in self._types:
             return True
         if kind in _ITEM_TEXTS:
-            self._held.append(fields)
+            self.sources.append(fields)
             return False
         self._note(*(PART_KINDS if kind in PART_KINDS else (kind, kind.removesuffix("delta") + "done")))
         return True
@@ -158,20 +156,16 @@ class MissingEvents:
 
     def end_item(self, fields: Fields, item: Fields) -> list[TypedEvent]:
         """Returns the events that must precede the end of an item."""
-        self._held.append(fields)
+        self.sources.append(fields)
         if _ITEM_PIECES.get(rawjson.text_at(item.get("type"))) in self._types:  # most items need not be read
             return []
         return [*self._events_of(fields["output_index"], fields["item"])][:-1]
 
     def events_of_items(self, output: msgspec.Raw) -> Iterator[TypedEvent]:
         """Yields the events of items that only the last event has, as LiteLLM writes it: Codex ignores such calls."""
-        if not any("item" in fields for fields in self._held):
+        if not any("item" in fields for fields in self.sources):
             for place, item in enumerate(rawjson.items(output) if rawjson.maybe_objects(output) else ()):
                 yield from self._events_of(place, item)
-
-    def items(self) -> list[dict[str, Any]]:
-        """Returns the items that came before the last event."""
-        return items_in(rawjson.value(rawjson.raw(fields)) for fields in self._held)
 
     def _note(self, *types: str) -> None:
         if not self._types.issuperset(types):
@@ -199,7 +193,7 @@ def items_in(events: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     for event in events:
         kind, place, item = event.get("type"), event.get("output_index"), event.get("item")
         place = place if type(place) is int else len(items)
-        if kind in _TEXT:
+        if kind in ("response.output_text.delta", "response.output_text.done"):
             part = {"type": "output_text", "text": "", "annotations": []}
             head = {"id": event.get("item_id"), "type": "message", "role": "assistant", "status": "completed"}
             (part,) = messages.setdefault(place, {**head, "content": [part]})["content"]

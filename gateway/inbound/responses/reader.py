@@ -21,7 +21,7 @@ from gateway.domain.screen import Screen
 from gateway.domain.sse import SSEEvent, write_event
 from gateway.domain.usage import NOTHING, Usage
 from gateway.inbound.relay import NativeTap
-from gateway.inbound.responses.native_events import KINDS, PIECES, TEXT_KINDS, MissingEvents, with_needed
+from gateway.inbound.responses.native_events import KINDS, PIECES, TEXT_KINDS, MissingEvents, items_in, with_needed
 from gateway.inbound.responses.output import TypedEvent, encode_event, usage_object
 from gateway.inbound.responses.summary import COMPACTION
 from gateway.upstream.answer_errors import failure_in, reported_failure
@@ -170,7 +170,7 @@ class ResponsesReader(NativeTap):
         """Returns what the client gets instead of an event with a response; None if the event passes unchanged."""
         sent, missing, is_last, is_renamed = response, b"", kind in ENDS, kind == "response.done"
         if is_last and rawjson.is_nothing(response.get("output", EMPTY_LIST)):
-            items = self._missing.items()
+            items = items_in(rawjson.value(rawjson.raw(fields)) for fields in self._missing.sources)
             response = {**response, "output": rawjson.raw(items)} if items else response
         if "model" not in response:  # llama.cpp begins without all this, on which SDKs fail
             created = rawjson.raw(self.order.created)
