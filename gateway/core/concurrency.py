@@ -67,12 +67,10 @@ class ConcurrencyLimiter:
             self._hand_over(gate.key, line)
 
     def slots_taken(self, key: tuple[str, str]) -> int:
-        line = self._lines.get(key)
-        return line.taken if line is not None else 0
+        return self._lines.get(key, _Line()).taken
 
     def waiting(self, key: tuple[str, str]) -> int:
-        line = self._lines.get(key)
-        return sum(not waiter.granted.done() for waiter in line.waiters) if line is not None else 0
+        return sum(not waiter.granted.done() for waiter in self._lines.get(key, _Line()).waiters)
 
     def gates_with_room(self, gates: Sequence[ConcurrencyGate]) -> list[ConcurrencyGate]:
         """Returns the gates where one more call may wait. Raises RateLimited if all queues are full."""

@@ -108,6 +108,8 @@ _WORDS = {
 _BAD_ROLE = lazy_pattern(r"\broles?\b(?!:\w)|角色|[`'\"]developer[`'\"]")
 _GROQ_PATH = lazy_pattern(r"'(messages(?:\.\w+)+)'\s*:\s*property\s+'")
 """Matches Groq's ``'messages.1' : property 'name'``."""
+_PLACE = lazy_pattern(r"\) - '((?:messages|tools)(?:\.\w+)+)'")
+"""Matches OpenAI's place of a list of names: ``('parsed', 'refusal' were unexpected) - 'messages.2'``."""
 _ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
 
 _NESTED = {
@@ -148,7 +150,8 @@ def refused_params(error: ErrorBody) -> tuple[str, ...]:
     paths += error.refused
     paths += [match[1] for pattern in _NAMED for match in pattern.finditer(message)]
     lists = [match[1] for pattern in _LISTS for match in pattern.finditer(message)]
-    paths += [name for names in lists for name in _QUOTED.findall(names) or _WORD.findall(names)]
+    place = "".join(f"{found}." for found in _PLACE.findall(message)[:1])
+    paths += [place + name for names in lists for name in _QUOTED.findall(names) or _WORD.findall(names)]
     paths += [".".join(_WORD.findall(match[1])) for match in _LOCATIONS.finditer(message)]
     paths += [name for name, words in _WORDS.items() if words.search(message)]
     if _BAD_ROLE.search(f"{message} {error.param}".lower()):

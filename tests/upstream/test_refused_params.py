@@ -27,6 +27,14 @@ def _names(error: Any, **outer: Any) -> tuple[str, ...]:
         ("Unrecognized request arguments supplied: seed, user", ("seed", "user")),
         ("Unknown parameter: 'store'.", ("store",)),
         ("Additional properties are not allowed ('store', 'user' were unexpected)", ("store", "user")),
+        (
+            "Additional properties are not allowed ('parsed', 'refusal' were unexpected) - 'messages.2'",
+            ("messages[].parsed", "messages[].refusal"),
+        ),
+        (
+            "Additional properties are not allowed ('strict' was unexpected) - 'tools.0.function'",
+            ("strict", "tools[].strict"),
+        ),
         ("Function tools with reasoning_effort are not supported. Set it, or set reasoning_effort to 'none'.", _NONE),
         (
             "Invalid 'prompt_cache_key': string too long. Expected a string with maximum length 64, but got 67.",
