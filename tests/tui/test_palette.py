@@ -186,3 +186,11 @@ def test_letters_in_order_count_least() -> None:
 def test_many_names_are_searched_quickly() -> None:
     """Linear in the text: no backtracking."""
     assert score_of("a" * 200 + "b", entry("a" * 300)) == 0
+
+
+@pytest.mark.every_frame
+@pytest.mark.parametrize("key", ["pageup", "pagedown"])
+async def test_a_palette_without_room_for_its_list_has_no_pages(key: str) -> None:
+    async with shown("tokens", size=(20, 2)) as (app, pilot, _):
+        await press(app, pilot, "colon", key, "escape")
+        assert (app.crash, app.screen.is_modal) == (None, False)

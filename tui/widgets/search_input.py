@@ -4,6 +4,7 @@ The key is replaced by its handle before any other code sees it, and a message s
 """
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 from textual.app import App, ComposeResult
@@ -74,6 +75,11 @@ class SearchPalette(CommandPalette):
     def compose(self) -> ComposeResult:
         for widget in super().compose():
             yield PaletteInput(placeholder=widget.placeholder) if isinstance(widget, CommandInput) else widget
+
+    def _action_command_list(self, action: str) -> None:
+        """Pass an action on to the list, which has no pages while it has no room on the screen."""
+        with suppress(KeyError):
+            super()._action_command_list(action)
 
 
 def open_palette(app: App[Any]) -> None:
