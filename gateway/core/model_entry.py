@@ -7,7 +7,8 @@ import msgspec
 from gateway.core.channel_effects import NO_EFFECTS, ChannelEffects
 from gateway.core.group_policy import Rank
 from gateway.core.rate_scopes import RateScope
-from gateway.domain.channel import Channel, ServedModel, UpstreamPrices
+from gateway.domain.channel import Channel, ServedModel
+from gateway.domain.price import UpstreamPrices
 from gateway.domain.units import ChannelId, Millis
 
 

@@ -8,9 +8,9 @@ import msgspec
 from gateway.domain.errors import BadRequest
 from gateway.domain.json_elements import elements_of
 from gateway.domain.limits import Limits
-from gateway.domain.price import Price, PriceAmounts, PriceRule, Tier
+from gateway.domain.price import Price, UpstreamPrices
 from gateway.domain.text import mask, plain
-from gateway.domain.units import MILLION, ChannelId, Factor, Millis, Nanos
+from gateway.domain.units import MILLION, ChannelId, Factor, Millis
 
 OURS = frozenset({"model", "messages", "stream", "stream_options"})
 """Parameters that the gateway sets itself."""
@@ -124,14 +124,6 @@ _DIALECTS = {
     Dialect.GEMINI: DialectInfo(key_header="x-goog-api-key", names_results=True),
     Dialect.MOCK: DialectInfo(needs_url=False, lists_models=False, has_options=True),
 }
-
-
-class UpstreamPrices(PriceAmounts, frozen=True, kw_only=True, omit_defaults=True):
-    """The price of a model that its upstream publishes. Calls are charged at our Price instead."""
-
-    per_call: Nanos = Nanos(0)
-    tiers: tuple[Tier, ...] = ()
-    rules: tuple[PriceRule, ...] = ()
 
 
 class ServedModel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -166,17 +166,22 @@ def is_set_by_owner(source: str) -> bool:
     return source == MANUAL or source.startswith(LIKE)
 
 
-class Price(PriceAmounts, frozen=True, kw_only=True, omit_defaults=True):
+class UpstreamPrices(PriceAmounts, frozen=True, kw_only=True, omit_defaults=True):
+    """The price of a model that its upstream publishes. Calls are charged at our Price instead."""
+
+    per_call: Nanos = Nanos(0)
+    tiers: tuple[Tier, ...] = ()
+    rules: tuple[PriceRule, ...] = ()
+    """The rules. If several hold, the last one counts."""
+
+
+class Price(UpstreamPrices, frozen=True, kw_only=True, omit_defaults=True):
     """The price of one public model name, in nano-dollars per million tokens (``per_call``: nano-dollars per call).
 
     A model whose price is all zeros is free. A model without a Price is unpriced, which is not the same.
     """
 
     model: str
-    per_call: Nanos = Nanos(0)
-    tiers: tuple[Tier, ...] = ()
-    rules: tuple[PriceRule, ...] = ()
-    """The rules. If several hold, the last one counts."""
     source: str = MANUAL
     """``manual``, ``demo``, or the name of the price list it was imported from. A manual price is never overwritten."""
     updated: Millis = Millis(0)

@@ -2,8 +2,8 @@
 
 import msgspec
 
-from gateway.domain.channel import UpstreamPrices
 from gateway.domain.limits import Limits
+from gateway.domain.price import UpstreamPrices
 from gateway.domain.price_view import PriceView
 from gateway.domain.units import Millis
 from gateway.domain.views import ChannelView, ModelView

@@ -17,11 +17,11 @@ import msgspec
 from gateway.domain.account import AccountFields
 from gateway.domain.budget import Budget
 from gateway.domain.call import CHAT_API, REPEATED_MARK, STAYED_MARK, Attempt, Outcome, Record, Running, mark_total
-from gateway.domain.channel import ChannelFields, Check, Dialect, ServedModel, UpstreamPrices
+from gateway.domain.channel import ChannelFields, Check, Dialect, ServedModel
 from gateway.domain.group import GroupFields
 from gateway.domain.human_values import brief_span, first_of
 from gateway.domain.key_owners import KeyOwner
-from gateway.domain.price import Rates
+from gateway.domain.price import Rates, UpstreamPrices
 from gateway.domain.price_view import PriceView
 from gateway.domain.text import plain
 from gateway.domain.token import TokenFields, TokenState

@@ -14,10 +14,9 @@ from typing import Any
 
 import msgspec
 
-from gateway.domain.channel import UpstreamPrices
 from gateway.domain.errors import BadRequest
 from gateway.domain.human_values import parse_price_hours
-from gateway.domain.price import Price, PriceHours, PriceRule, Tier, as_rule, multiply
+from gateway.domain.price import Price, PriceHours, PriceRule, Tier, UpstreamPrices, as_rule, multiply
 from gateway.domain.rawjson import at, list_at, text_at
 from gateway.domain.units import DOLLAR, MILLION, Nanos
 from gateway.domain.usage import PICTURES

@@ -21,9 +21,8 @@ from gateway.core.engine import Engine
 from gateway.core.model_entry import ModelEntry, answering_model
 from gateway.core.model_prices import different_prices
 from gateway.domain.account import AccountStatus
-from gateway.domain.channel import UpstreamPrices
 from gateway.domain.money import number
-from gateway.domain.price import Price, in_force
+from gateway.domain.price import Price, UpstreamPrices, in_force
 from gateway.domain.token import Token
 from gateway.domain.units import Millis
 from gateway.web.response import Response

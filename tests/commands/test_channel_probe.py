@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from gateway.commands.exit_codes import Exit
 from gateway.commands.options import now
-from gateway.domain.channel import Check, ServedModel, UpstreamPrices
+from gateway.domain.channel import Check, ServedModel
+from gateway.domain.price import UpstreamPrices
 from gateway.domain.settings import Settings
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.upstream_views import ListedModel, ListingView, PresetView

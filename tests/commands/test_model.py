@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.domain.account import AccountStatus
-from gateway.domain.channel import UpstreamPrices
+from gateway.domain.price import UpstreamPrices
 from gateway.domain.units import Nanos
 from gateway.domain.views import NewToken
 from tests.commands.runner import Control, run

@@ -7,8 +7,7 @@ from msgspec.structs import replace
 
 from gateway.commands import output
 from gateway.commands.exit_codes import Exit
-from gateway.domain.channel import UpstreamPrices
-from gateway.domain.price import Tier
+from gateway.domain.price import Tier, UpstreamPrices
 from gateway.domain.price_view import PriceNews
 from gateway.domain.settings import Settings
 from gateway.domain.units import Millis, Nanos

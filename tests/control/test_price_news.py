@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from gateway.client.control import ControlClient
 from gateway.control.prices import price_news
 from gateway.control.vendor_prices import load_price_list
-from gateway.domain.channel import Channel, Dialect, ServedModel, UpstreamPrices
-from gateway.domain.price import Price
+from gateway.domain.channel import Channel, Dialect, ServedModel
+from gateway.domain.price import Price, UpstreamPrices
 from gateway.domain.price_view import PriceNews, PublishedPrice, news_lines
 from gateway.domain.units import DOLLAR, ChannelId, Millis, Nanos
 from tests.core.kit import registry

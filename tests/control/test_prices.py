@@ -1,11 +1,12 @@
 import pytest
 
 from gateway.client.control import ControlClient
-from gateway.domain.channel import ServedModel, UpstreamPrices
+from gateway.domain.channel import ServedModel
 from gateway.domain.errors import BadRequest, NotFound
 from gateway.domain.group import Fallback
 from gateway.domain.history import ChangeSource
 from gateway.domain.limits import Limits
+from gateway.domain.price import UpstreamPrices
 from gateway.domain.units import DOLLAR, Millis, Nanos
 from tests.control.conftest import Surface
 from tests.fakes.gateway import INPUT, Gateway

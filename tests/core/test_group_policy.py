@@ -15,11 +15,11 @@ from gateway.core.model_entry import ModelEntry
 from gateway.core.retry import may_answer
 from gateway.core.routing import RouteChoice, choose
 from gateway.domain.call import FailureKind
-from gateway.domain.channel import Channel, Dialect, ServedModel, UpstreamPrices
+from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.errors import NoChannel, NotFound
 from gateway.domain.group import Fallback, Group, Policy
 from gateway.domain.limits import Limits
-from gateway.domain.price import Price
+from gateway.domain.price import Price, UpstreamPrices
 from gateway.domain.settings import Settings
 from gateway.domain.units import DOLLAR, MILLION, ChannelId, Millis, Nanos
 from tests.core.clocks import Mono

@@ -3,7 +3,8 @@
 from msgspec.structs import replace
 
 from gateway.core.offered_models import chosen_by_hand, fix_models, newly_listed, offered_models
-from gateway.domain.channel import Channel, ServedModel, UpstreamModels, UpstreamPrices
+from gateway.domain.channel import Channel, ServedModel, UpstreamModels
+from gateway.domain.price import UpstreamPrices
 from gateway.domain.units import Millis, Nanos
 from tests.core import kit
 

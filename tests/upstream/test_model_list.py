@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from gateway.domain.channel import ServedModel, UpstreamPrices
-from gateway.domain.price import Tier
+from gateway.domain.channel import ServedModel
+from gateway.domain.price import Tier, UpstreamPrices
 from gateway.domain.units import Millis, Nanos
 from gateway.upstream.model_list import ModelPage, read_models
 from gateway.upstream.openai.dialect import OpenAIDialect

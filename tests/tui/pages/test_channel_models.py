@@ -1,8 +1,9 @@
 import pytest
 from msgspec.structs import replace
 
-from gateway.domain.channel import ServedModel, UpstreamPrices
+from gateway.domain.channel import ServedModel
 from gateway.domain.errors import BadRequest
+from gateway.domain.price import UpstreamPrices
 from gateway.domain.quoting import Offering, read_offering
 from gateway.domain.units import Nanos
 from tests.tui.owner import listed, listing
