@@ -286,8 +286,7 @@ def _described_part(block: _ContentBlock) -> TextPart:
     label = " ".join(filter(None, (f"[{block.type}", block.server_name, block.name or block.tool_name))) + "]"
     arguments, content = rawjson.maybe(block.input), rawjson.maybe(block.content)
     input_texts = [rawjson.encode(arguments).decode()] if block.type == "mcp_tool_use" else readable_texts(arguments)
-    content_texts = [content] if isinstance(content, str) else readable_texts(content)
-    texts = [rawjson.raw(text) for text in (label, *input_texts, *content_texts)]
+    texts = [rawjson.raw(text) for text in (label, *input_texts, *readable_texts(content))]
     return TextPart(raw=join_texts([*texts, _text_or_empty(block.text)]))
 
 

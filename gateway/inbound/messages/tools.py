@@ -179,12 +179,11 @@ def is_refused_block(kind: str, refused: str) -> bool:
 def readable_texts(value: Any) -> Iterator[str]:
     """Yields the texts in the call or the result of a vendor's tool, whatever its form."""
     members: Iterable[Any] = ()
-    if isinstance(value, list):
+    if isinstance(value, str) and value:
+        yield value
+    elif isinstance(value, list):
         members = value
     elif isinstance(value, dict) and value.get("type") != "base64":
         members = [member for name, member in value.items() if name not in _UNREADABLE]
     for member in members:
-        if not isinstance(member, str):
-            yield from readable_texts(member)
-        elif member:
-            yield member
+        yield from readable_texts(member)
