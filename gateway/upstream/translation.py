@@ -32,7 +32,6 @@ from gateway.upstream.request_rules import fit_request
 T = TypeVar("T")
 
 _TEXT_OR_TEXTS: Any = list[str] | str
-_NO_CONVERSATION = Conversation(turns=())
 
 
 class Parameters:
@@ -102,7 +101,7 @@ class Parameters:
 
 def conversation_of(order: Order) -> Conversation:
     """Returns the conversation of a translated order."""
-    return order.conversation or _NO_CONVERSATION
+    return order.conversation or Conversation(turns=())
 
 
 def schema_fields(tool: ToolOffer) -> rawjson.Fields:

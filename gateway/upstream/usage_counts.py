@@ -85,8 +85,6 @@ OPENAI_NAMES = frozenset(
 )
 """The names in OpenAI's own reports. A report with only these has no extras."""
 
-_CAMEL_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
-
 
 def read_counts(report: Mapping[str, Any]) -> tuple[dict[str, int], bool]:
     """Returns the counts by our names, and whether an implausible one was ignored."""
@@ -116,7 +114,7 @@ def with_underscores(report: dict[str, Any]) -> dict[str, Any]:
     if not any(name.endswith("Tokens") for name in report):
         return report
     return {
-        _CAMEL_HUMP.sub("_", name).lower(): with_underscores(value) if isinstance(value, dict) else value
+        re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower(): with_underscores(value) if isinstance(value, dict) else value
         for name, value in report.items()
     }
 

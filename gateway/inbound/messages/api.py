@@ -51,8 +51,6 @@ _SETTINGS = (
 _KNOWN_FIELDS = frozenset({"model", "messages", "system", "tools", "max_tokens", "stream", *_SETTINGS})
 _FORWARDED = re.compile("anthropic-(?!dangerous-direct-browser-access$).*")
 """Headers that go to the vendor: all of Anthropic's, except one that a browser needs only to call it directly."""
-_SESSION = re.compile(r"_session_([0-9a-fA-F-]{8,64})\Z")
-"""Matches the end of a ``user_id`` that is not JSON."""
 
 
 class _Message(msgspec.Struct, gc=False):
@@ -172,7 +170,7 @@ def session_of(headers: Mapping[str, str], fields: Fields) -> str:
     user = "" if name else rawjson.text_at(fields.get("metadata"), "user_id")
     if user.startswith("{"):
         name = rawjson.text_at(nested_value(user), "session_id")
-    elif match := _SESSION.search(user):
+    elif match := re.search(r"_session_([0-9a-fA-F-]{8,64})\Z", user):
         name = match[1]
     return (name or headers.get("session-id", "") or headers.get("session_id", ""))[:512]
 

@@ -29,7 +29,6 @@ _OWN_NAMES = {
 }
 """Names of fields in Google's API, and the names that clients use for them."""
 _COLLECTIONS = frozenset({"models", "tunedModels"})
-_VERSION = re.compile(r"/v\d\w*\Z")
 
 
 class GeminiDialect(ChannelDialect):
@@ -81,7 +80,7 @@ class GeminiDialect(ChannelDialect):
 def root(channel: Channel) -> str:
     """Returns the base URL with the API's version. The URL of Google's OpenAI-compatible API works as well."""
     base = channel.base_url.rstrip("/").removesuffix("/openai")
-    return base if _VERSION.search(base) else endpoint(base, "/v1beta")
+    return base if re.search(r"/v\d\w*\Z", base) else endpoint(base, "/v1beta")
 
 
 def _path(model: str, *, stream: bool) -> str:

@@ -109,9 +109,6 @@ _IDENTIFIER = re.compile(r"[A-Za-z0-9_.\-\[\]/:]{1,64}")
 """Matches a code, a type, or the path of a parameter."""
 _ID = re.compile(r"[A-Za-z0-9_.\-/:+=]{1,120}")
 
-_TERM = re.compile(r"[a-z_]*")
-"""Matches terms such as ``content_policy_violation``, which a request may contain too."""
-
 _NO_FIELDS: Fields = {}
 
 
@@ -287,7 +284,8 @@ def _identifiers(origin: FailureOrigin, secrets: Iterable[Needles], quotes: Quot
         value = text.apply(lambda raw: raw if pattern.fullmatch(raw) else "")
         if not value or any(group.spans(value) for group in secrets):
             return None
-        return None if not _TERM.fullmatch(value) and quotes.contains(value) else value
+        is_term = re.fullmatch("[a-z_]*", value)  # such as content_policy_violation, which a request may contain too
+        return None if not is_term and quotes.contains(value) else value
 
     texts = {"type": origin.type, "code": origin.code, "param": origin.param}
     identifiers = {name: identifier(text, _IDENTIFIER) for name, text in texts.items()}
