@@ -154,15 +154,10 @@ class Counters:
         latest = max(starts, default=0)
         return Millis(latest) if latest else None
 
-    def replace(self, old: Record, new: Record) -> None:
-        """Replace a call's record with a new one, and correct the totals by the difference."""
-        self._add(old, new.cost - old.cost, new.input + new.output - old.input - old.output, 0)
-
-    def add(self, record: Record) -> None:
-        """Count a call that has just ended and is in the log or in the backlog."""
-        self._add(record, record.cost, record.input + record.output, record.outcome != Outcome.REFUSED)
-
-    def _add(self, record: Record, nanos: int, tokens: int, calls: int) -> None:
+    def add(self, record: Record, sign: int = 1) -> None:
+        """Count a call that has just ended and is in the log or the backlog. A ``sign`` of -1 takes it back."""
+        nanos, tokens = sign * record.cost, sign * (record.input + record.output)
+        calls = sign * (record.outcome != Outcome.REFUSED)
         if self.total is not None:
             self.total = self.total.plus(nanos, tokens, calls)
         for scope in scopes(record) if self._spent else ():
@@ -300,5 +295,6 @@ class Books:
         return self.final_record(record) if self._withheld else record
 
     def _withhold(self, old: Record, new: Record) -> None:
-        self.counters.replace(old, new)
+        self.counters.add(old, -1)
+        self.counters.add(new)
         self._withheld[old.id] = new
