@@ -193,6 +193,4 @@ async def answer_call(
             client.leave()
     if client.response is None:
         raise InternalError("the call ended without an answer")
-    if isinstance(client.response, StreamedResponse):
-        await client.response.write_eof()
     return client.response
