@@ -61,8 +61,8 @@ _PARAMETER_NAMES: dict[str, str | None] = {
 }
 """The names of the owner's parameters in this API, see ``overrides.ParameterNames``. ``logprobs`` is a number here."""
 _REQUIRED_FIELDS = frozenset({"model", "prompt", "suffix", "stream"})
-_CHECKED_FOR_CHAT = frozenset({"n", "best_of", "echo", "logprobs", "suffix", "prompt"})
-"""Fields that ``_field_beyond_chat`` checks. A request that may become a chat loses nothing without them."""
+_USUAL_VALUES = {"suffix": (None, ""), "echo": (None, False), "logprobs": (None,), "n": (None, 1), "best_of": (None, 1)}
+"""Fields that a chat cannot express, and their values that mean the same as no value."""
 
 _CONTENT_FIELDS = frozenset({"model", "prompt", "suffix"})
 _CHECKED = _CONTENT_FIELDS | {"stream", "n", "best_of", "max_tokens"}
@@ -165,13 +165,7 @@ def _field_beyond_chat(fields: Fields) -> str:
     prompt = fields.get("prompt")
     if prompt is None or not _ONE_TEXT.match(bytes(prompt)):
         return "prompt"
-    if not rawjson.is_null(fields.get("suffix")) and rawjson.maybe(fields["suffix"]) != "":
-        return "suffix"
-    if rawjson.maybe(fields.get("echo")):
-        return "echo"
-    if not rawjson.is_null(fields.get("logprobs")):
-        return "logprobs"
-    return next((name for name in ("n", "best_of") if rawjson.maybe(fields.get(name)) not in (None, 1)), "")
+    return next((name for name, usual in _USUAL_VALUES.items() if rawjson.maybe(fields.get(name)) not in usual), "")
 
 
 def _explain_obstacle(field: str) -> str:
@@ -195,7 +189,9 @@ def _chat_order(order: Order) -> Order:
     if rawjson.is_list(prompt):
         (prompt,) = rawjson.items(prompt)
     turn = Turn(role="user", blocks=(TextPart(raw=prompt),))
-    dropped = tuple(name for name in order.fields if name not in _CHAT_FIELDS and name not in _CHECKED_FOR_CHAT)
+    dropped = tuple(
+        name for name in order.fields if name not in _CHAT_FIELDS and name not in ("prompt", *_USUAL_VALUES)
+    )
     return msgspec.structs.replace(
         order,
         fields=_chat_fields(order.fields),

@@ -76,12 +76,10 @@ class Responses(InboundApi):
         return True
 
     def has_kinds(self, fields: Fields, kinds: Iterable[str]) -> bool:
-        kinds = list(kinds)
-        if kinds and model_kind(fields) in kinds:
-            return True
-        written_kinds = [b'"%b"' % kind.encode() for kind in kinds]
-        content = b"".join(fields.get(name, rawjson.NULL) for name in KIND_FIELDS) if written_kinds else b""
-        return any(contains(content, kind) for kind in written_kinds)
+        if not (kinds := list(kinds)):
+            return False
+        content = b"".join(fields.get(name, rawjson.NULL) for name in KIND_FIELDS)
+        return model_kind(fields) in kinds or any(contains(content, b'"%b"' % kind.encode()) for kind in kinds)
 
     def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacks_api: bool) -> AttemptPlan:
         if order.form.compacts:
