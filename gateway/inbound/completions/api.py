@@ -61,7 +61,7 @@ _PARAMETER_NAMES: dict[str, str | None] = {
 }
 """The names of the owner's parameters in this API, see ``overrides.ParameterNames``. ``logprobs`` is a number here."""
 _REQUIRED_FIELDS = frozenset({"model", "prompt", "suffix", "stream"})
-_USUAL_VALUES = {"suffix": (None, ""), "echo": (None, False), "logprobs": (None,), "n": (None, 1), "best_of": (None, 1)}
+_DEFAULTS = {"suffix": (None, ""), "echo": (None, False), "logprobs": (None,), "n": (None, 1), "best_of": (None, 1)}
 """Fields that a chat cannot express, and their values that mean the same as no value."""
 
 _CONTENT_FIELDS = frozenset({"model", "prompt", "suffix"})
@@ -165,7 +165,7 @@ def _field_beyond_chat(fields: Fields) -> str:
     prompt = fields.get("prompt")
     if prompt is None or not _ONE_TEXT.match(bytes(prompt)):
         return "prompt"
-    return next((name for name, usual in _USUAL_VALUES.items() if rawjson.maybe(fields.get(name)) not in usual), "")
+    return next((name for name, same in _DEFAULTS.items() if rawjson.maybe(fields.get(name)) not in same), "")
 
 
 def _explain_obstacle(field: str) -> str:
@@ -189,9 +189,7 @@ def _chat_order(order: Order) -> Order:
     if rawjson.is_list(prompt):
         (prompt,) = rawjson.items(prompt)
     turn = Turn(role="user", blocks=(TextPart(raw=prompt),))
-    dropped = tuple(
-        name for name in order.fields if name not in _CHAT_FIELDS and name not in ("prompt", *_USUAL_VALUES)
-    )
+    dropped = tuple(name for name in order.fields if name not in _CHAT_FIELDS and name not in ("prompt", *_DEFAULTS))
     return msgspec.structs.replace(
         order,
         fields=_chat_fields(order.fields),
