@@ -45,8 +45,8 @@ def plain_escapes(data: bytes | msgspec.Raw) -> bytes:
 
 
 def count_braces(text: bytes) -> int:
-    """Returns how many ``{`` a text has, in a tenth of the time that ``bytes.count`` takes."""
-    return len(text) - len(text.replace(b"{", b""))
+    """Returns how many ``{`` a text has. ``replace`` is ten times as fast, but slow, for all threads, if many come."""
+    return text.count(b"{") if len(text) > SMALL else len(text) - len(text.replace(b"{", b""))
 
 
 def text_count(raw: msgspec.Raw | None) -> int:

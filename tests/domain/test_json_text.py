@@ -1,12 +1,13 @@
 """JSON text is searched and counted the same, wherever it is cut into steps; one walk finds every element."""
 
+import time
 import tracemalloc
 from typing import Any
 
 import pytest
 
 from gateway.domain.json_elements import elements_of
-from gateway.domain.json_text import as_utf8, plain_escapes, replace_lone_surrogates
+from gateway.domain.json_text import as_utf8, count_braces, plain_escapes, replace_lone_surrogates
 
 
 def test_escapes_of_quotes_stay_as_they_are() -> None:
@@ -22,6 +23,14 @@ def test_a_text_of_nothing_but_escapes_costs_little_memory(escape: bytes) -> Non
         assert tracemalloc.get_traced_memory()[1] < 2 * len(text)
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("size", [1 << 10, 32 << 20])
+def test_braces_are_counted_at_once_however_many_there_are(size: int) -> None:
+    """No other thread runs meanwhile. 32 MiB of them took a quarter of a second, and should take 10 ms."""
+    began = time.thread_time()
+    assert count_braces(b"{" * size + b"}") == size
+    assert time.thread_time() - began < 0.12
 
 
 @pytest.mark.parametrize("shift", range(4))
