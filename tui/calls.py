@@ -17,9 +17,6 @@ from gateway.domain.views import CallView, call_view, running_view
 LIMIT = 20_000
 """The number of ended calls kept in memory."""
 
-NO_CHANGE = CallId("~")
-"""An id after those of all calls."""
-
 AnyCall = CallView | Running
 
 
@@ -40,8 +37,6 @@ class CallRing:
         """A number that grows with every change."""
         self._ended: deque[CallId] = deque()
         """The ids of the ended calls, in the order they ended."""
-        self._first_change = CallId("")
-        """The result of the next ``take_changes``."""
 
     @property
     def total(self) -> int:
@@ -72,7 +67,7 @@ class CallRing:
         self.running = {call.id: call for call in running if call.id not in self.by_id}
         self.by_id |= self.running
         self.order = sorted(self.by_id)
-        self._note_change(CallId(""))
+        self.version += 1
 
     def update_running(self, call: Running) -> None:
         """Add or update a call that started or progressed. A late event of an ended call is ignored."""
@@ -82,14 +77,14 @@ class CallRing:
         if previous is None:
             self._insert_id(call.id)
         self.by_id[call.id] = self.running[call.id] = call
-        self._note_change(call.id)
+        self.version += 1
 
     def remove_waiting(self, call_id: CallId) -> None:
         """Remove a waiting call that was not admitted; one that ended stays."""
         if self.running.pop(call_id, None) is not None:
             del self.by_id[call_id]
             self.order.remove(call_id)
-            self._note_change(call_id)
+            self.version += 1
 
     def mark_running_lost(self) -> None:
         """Show running calls as lost, as their records will after the server stopped, and remove waiting calls."""
@@ -98,7 +93,7 @@ class CallRing:
             self.remove_waiting(call_id)
         self.by_id |= {call.id: call_view(lost_record(call)) for call in self.running.values()}
         self.running = {}
-        self._note_change(CallId(""))
+        self.version += 1
 
     def settle(self, call: CallView) -> None:
         call_id = CallId(call.id)
@@ -110,28 +105,18 @@ class CallRing:
         self.running.pop(call_id, None)
         self.by_id[call_id] = call
         self._ended.append(call_id)
-        self._note_change(call_id)
+        self.version += 1
         if len(self._ended) >= self._limit + self._slack:
             dropped = {self._ended.popleft() for _ in range(self._slack)}
             for dropped_id in dropped:
                 del self.by_id[dropped_id]
             self.order = [id_ for id_ in self.order if id_ not in dropped]
             self.below += len(dropped)
-            self._note_change(CallId(""))
-
-    def take_changes(self) -> CallId:
-        """Returns the id of the oldest call that changed since the last time; empty if any call may have changed."""
-        first, self._first_change = self._first_change, NO_CHANGE
-        return first
+            self.version += 1
 
     def _insert_id(self, call_id: CallId) -> None:
         """Insert the id in order. Its place is nearly always the end, so this is cheap."""
         self.order.insert(bisect_left(self.order, call_id), call_id)
-
-    def _note_change(self, call_id: CallId) -> None:
-        """Note that this call changed, for ``take_changes``; empty: any may have changed."""
-        self.version += 1
-        self._first_change = min(self._first_change, call_id)
 
 
 def as_view(call: AnyCall, now: Millis) -> CallView:

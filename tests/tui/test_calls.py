@@ -94,14 +94,6 @@ def test_a_second_snapshot_keeps_all_older_rows_even_if_old_records_were_deleted
     assert ring.below == 0
 
 
-def test_changes_are_reported_once() -> None:
-    ring = snapshot()
-    assert ring.take_changes() == ""
-    ring.settle(call(9, NOW + 5))
-    assert ring.take_changes() == call_id(NOW + 5, 9)
-    assert ring.take_changes() > call_id(NOW + 6, 9)
-
-
 def test_the_edge_is_the_call_that_ended_first() -> None:
     assert snapshot(5).first_ended == calls(5)[-1].id
     assert CallRing().first_ended is None

@@ -150,14 +150,6 @@ def test_paused_rows_stay_and_what_comes_is_counted() -> None:
     assert source.count == 14
 
 
-def test_a_span_that_the_ring_covers_is_not_searched_below_it() -> None:
-    _, source = made(1_000, 100)
-    source.narrow(parse("since:2m", NOW))
-    assert source.search.done
-    source.narrow(parse("since:20m", NOW))
-    assert not source.search.done
-
-
 def test_the_search_says_how_far_back_it_is_and_whether_it_goes_on() -> None:
     _, source = made(1_000, 100)
     source.narrow(parse("claude", NOW))
