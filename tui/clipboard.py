@@ -22,9 +22,6 @@ from tui.screens import DialogScreen
 from tui.text import content, safe_lines
 from tui.widgets.dialogs import toast
 
-OSC52_LIMIT = 70_000
-"""The maximum size of a text that terminals accept in one sequence, in bytes."""
-
 NOTE = "If nothing arrives, your terminal may block it: docs/console.md, Copying."
 
 TAKES_OSC52 = ("KITTY_WINDOW_ID", "ALACRITTY_WINDOW_ID", "WEZTERM_PANE", "GHOSTTY_RESOURCES_DIR", "WT_SESSION")
@@ -37,9 +34,7 @@ def copy_text(node: DOMNode, text: str, message: str) -> None:
     """Copy a text and show ``message``. A text that cannot be copied is shown, to be selected by hand."""
     if len(message) > 200:  # it covers the page for a while
         message = f"{message[:199]}\N{HORIZONTAL ELLIPSIS}"
-    fits_osc52 = len(text.encode()) <= OSC52_LIMIT
-    programs = clipboard_programs(os.environ)
-    osc52 = accepts_osc52(os.environ) if fits_osc52 else False
+    programs, osc52 = clipboard_programs(os.environ), accepts_osc52(os.environ)
     if osc52 is not False:
         App.copy_to_clipboard(node.app, text)  # what the console replaces
     for command in programs:
@@ -48,10 +43,8 @@ def copy_text(node: DOMNode, text: str, message: str) -> None:
         toast(node, message)
     elif osc52 is None:
         toast(node, f"{message}\n{NOTE}")
-    elif fits_osc52:
-        node.app.push_screen(CopyByHand(text, "this terminal does not accept copied text"))
     else:
-        node.app.push_screen(CopyByHand(text, "the text is too long for the terminal to copy"))
+        node.app.push_screen(CopyByHand(text))
 
 
 def accepts_osc52(environ: Mapping[str, str]) -> bool | None:
@@ -102,15 +95,13 @@ class CopyByHand(DialogScreen[None]):
         Binding("escape,q,enter", "dismiss", "Close"),
     ]
 
-    def __init__(self, text: str, reason: str) -> None:
+    def __init__(self, text: str) -> None:
         super().__init__()
         self._text = text
-        self._reason = reason
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="sheet"):
-            yield Static(
-                content((f"Not copied: {self._reason}. Select it with shift and the mouse; esc closes.", "warn"))
-            )
+            reason = "this terminal does not accept copied text"
+            yield Static(content((f"Not copied: {reason}. Select it with shift and the mouse; esc closes.", "warn")))
             with VerticalScroll():
                 yield Static(Content(safe_lines(self._text, limit=20_000, lines=400)))
