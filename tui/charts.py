@@ -120,10 +120,9 @@ def spread_bars(count: int, width: int) -> list[BarSpan]:
 
 
 def stack_bars(
-    columns: Sequence[Sequence[float]], height: int, top: float = 0, *, patterns: bool = False
+    columns: Sequence[Sequence[float]], height: int, top: float, *, patterns: bool = False
 ) -> list[list[ChartCell]]:
     """Returns stacked bars, one cell wide, as rows from the top down. With ``patterns``, each cell shows one series."""
-    top = top or max(map(sum, columns), default=0) or 1
     stack = _pattern_stack if patterns else _exact_stack
     stacks = [stack(column, height, top) for column in columns]
     return [[stack[row] for stack in stacks] for row in reversed(range(height))]

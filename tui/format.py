@@ -26,7 +26,9 @@ def cost(nanos: int) -> str:
     if amount < 500:
         return f"{sign}<$0.00001"
     digits = 2 if amount >= 100 * DOLLAR else 4 if amount >= DOLLAR // 1000 else 6
-    return f"{sign}${_rounded_dollars(amount, digits):,.{digits}f}"
+    step = DOLLAR // 10**digits
+    units = (2 * amount + step) // (2 * step)  # half up: formatting a float would round some amounts down
+    return f"{sign}${units / 10**digits:,.{digits}f}"
 
 
 def dollar_amount(nanos: int) -> str:
@@ -86,12 +88,7 @@ def channel_state(state: str, until_ms: int | None = None, now: int = 0) -> str:
         return word
     if until_ms - now < 60_000:
         return f"{word} {countdown(now, until_ms)}"
-    return f"{word} until {clock(until_ms)[:5]}"
-
-
-def clock(ms: int) -> str:
-    """Returns the local time of day: ``14:13:18``."""
-    return local_datetime(ms).strftime("%H:%M:%S")
+    return f"{word} until {local_datetime(until_ms):%H:%M}"
 
 
 def moment(ms: int, now: int) -> str:
@@ -140,10 +137,3 @@ def cli_command(*words: str, **options: str | None) -> str:
         if value is not None:
             parts += [f"--{name.replace('_', '-')}", shlex.quote(value)]
     return " ".join(parts)
-
-
-def _rounded_dollars(nanos: int, digits: int) -> float:
-    """Returns dollars, rounded half up as an integer, because formatting a float would round some amounts down."""
-    step: int = DOLLAR // 10**digits
-    units: int = (2 * nanos + step) // (2 * step)
-    return units / float(10**digits)

@@ -77,6 +77,11 @@ class ConsoleSession:
         return self._client
 
     @property
+    def source(self) -> ChangeSource | None:
+        """Returns how this console is named in its changes; None before a server is attached."""
+        return None if self._client is None else self._client.source
+
+    @property
     def progress(self) -> str:
         """Returns what the console is doing until it has data to show; empty once it has, and if the server is gone."""
         if self.link == "starting":

@@ -63,7 +63,7 @@ def drawn(rows: list[list[charts.ChartCell]]) -> list[str]:
 
 
 def test_without_colours_stacked_bars_tell_series_by_their_fill() -> None:
-    rows = charts.stack_bars([[2, 2], [4, 0]], 2, patterns=True)
+    rows = charts.stack_bars([[2, 2], [4, 0]], 2, 4, patterns=True)
     assert drawn(rows) == ["░█", "██"]
     assert [[cell.series for cell in row] for row in rows] == [[1, 0], [0, 0]]
 
@@ -74,16 +74,16 @@ def test_without_colours_the_top_of_a_bar_is_the_fill_of_its_series_in_whole_cel
 
 
 def test_with_colours_all_fills_are_alike() -> None:
-    assert drawn(charts.stack_bars([[2, 2], [4, 0]], 2)) == ["██", "██"]
+    assert drawn(charts.stack_bars([[2, 2], [4, 0]], 2, 4)) == ["██", "██"]
 
 
 def test_with_colours_a_cell_shows_two_series() -> None:
-    (row,) = charts.stack_bars([[3, 5], [8, 0], [0, 8]], 1)
+    (row,) = charts.stack_bars([[3, 5], [8, 0], [0, 8]], 1, 8)
     assert row == [charts.ChartCell("▃", 0, 1), charts.ChartCell("█", 0), charts.ChartCell("█", 1)]
 
 
 def test_the_top_of_a_stack_is_drawn_in_eighths() -> None:
-    rows = charts.stack_bars([[1, 0.5], [4, 0]], 4)
+    rows = charts.stack_bars([[1, 0.5], [4, 0]], 4, 4)
     assert [row[0].text for row in rows] == [" ", " ", "▄", "█"]
     assert [row[0].series for row in rows] == [-1, -1, 1, 0]
 
@@ -100,7 +100,7 @@ def test_little_is_more_than_nothing() -> None:
 
 def test_an_empty_stack_is_empty() -> None:
     for patterns in (False, True):
-        assert drawn(charts.stack_bars([[], [0, 0]], 2, patterns=patterns)) == ["  ", "  "]
+        assert drawn(charts.stack_bars([[], [0, 0]], 2, 1, patterns=patterns)) == ["  ", "  "]
 
 
 def test_a_line_goes_from_the_bottom_to_the_top() -> None:

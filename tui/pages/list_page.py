@@ -242,9 +242,7 @@ class ListPage(ConsolePage, PageListing[R], Generic[R]):
         yield LeadLine(self.draw_lead)
         yield FilterInput(self.hint, self.view.filter, classes="filter")
         with Container(classes="body"):
-            table = LiveTable(self.columns, self.source)
-            table.set_reactive(LiveTable.has_focus, True)  # a new page gets the focus: the table is styled once
-            yield table
+            yield LiveTable(self.columns, self.source)
             yield Static(classes="empty")
             yield Detail(classes="detail")
 
@@ -260,7 +258,7 @@ class ListPage(ConsolePage, PageListing[R], Generic[R]):
         return self.query_one(LiveTable)
 
     def take_focus(self) -> None:
-        self.screen.set_focus(self.table)  # at once: the first frame is drawn with it
+        self.table.focus()
 
     def renew(self) -> None:
         if new_filter := self._applied_filter != self.view.filter:

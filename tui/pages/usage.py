@@ -22,7 +22,7 @@ from tui import format as fmt, glyphs
 from tui.pages import usage_table
 from tui.pages.base import AnyPage, ConsolePage, Verb
 from tui.pages.list_page import edit_filter
-from tui.pages.usage_bars import ALL, MEASURES, Bars, ChartPlan, bars_of, is_known, with_all
+from tui.pages.usage_bars import ALL, MEASURES, Bars, ChartPlan, bars_of, is_known
 from tui.pages.usage_chart import bar_time, chart, chart_height, chart_title, sum_texts
 from tui.pages.usage_panels import (
     WEEKDAYS,
@@ -90,8 +90,9 @@ async def fetch_sums(
         summary = await client.summary(by=budget.by, since=new.start, step=new.step)
         rows = [(point.start_ms, point.row) for point in summary.series if point.key == budget.key]
         course = msgspec.structs.replace(new, used=[(start, new.value.number(row)) for start, row in rows])
+    by_key, all_calls = trends(main, starts), trends(overall, starts).series.get("", {})
     return UsageSums(
-        trends=with_all(trends(main, starts), trends(overall, starts)),
+        trends=msgspec.structs.replace(by_key, series={**by_key.series, ALL: all_calls}),
         total=overall.total,
         hours=trends(heat, heat_starts),
         first_ms=main.first_ms,

@@ -88,11 +88,6 @@ class ChartPlan(msgspec.Struct, frozen=True, kw_only=True):
         return [row for row in self.trends.totals.values() if row.key not in largest_keys]
 
 
-def with_all(trends: Trends, overall: Trends) -> Trends:
-    """Returns the sums by key with the series of all calls, which a summary without a dimension has."""
-    return msgspec.structs.replace(trends, series={**trends.series, ALL: overall.series.get("", {})})
-
-
 class Bars(msgspec.Struct, frozen=True):
     """The bars of a chart: the time and the place of each, and its sums."""
 

@@ -112,8 +112,6 @@ class ChoiceInput(HintInput):
         self.choices = ChoiceList()
         self.stays_closed = False
         """Whether the list stays closed when the line gets the focus the next time."""
-        self.is_only_field = False
-        """Whether the form has no other field, so that enter takes a choice and submits it at once."""
 
     def open(self) -> None:
         """Open the list with the matches of the typed text; with all choices if nothing was typed."""
@@ -194,7 +192,7 @@ class ChoiceInput(HintInput):
         highlighted = self.choices.highlighted
         if self.choices.display and highlighted is not None:
             self.take(highlighted)
-            if not self.is_only_field:
+            if self._many or len(self.screen.query("HintInput, Picker")) > 1:
                 return
         self.close()
         await super().action_submit()

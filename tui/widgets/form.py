@@ -333,9 +333,6 @@ class Form(DialogScreen[Any]):
                 yield Button("Copy command", id="copy", compact=True)
 
     def on_mount(self) -> None:
-        inputs = [row.input for row in self.fields.rows.values()]
-        if len(inputs) == 1 and isinstance(inputs[0], ChoiceInput) and not self.plan.fields[0].many:
-            inputs[0].is_only_field = True
         self.check()
 
     @on(Input.Changed)

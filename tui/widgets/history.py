@@ -83,7 +83,7 @@ class HistoryScreen(DialogScreen[None]):
             content(("History", "bold"), f"   {shown}") if not self._error else content((safe(self._error), "bad"))
         )
         self._table.renew()
-        entry, me, now = self._table.current, own_source(self._session), self._session.now()
+        entry, me, now = self._table.current, self._session.source, self._session.now()
         pane, key = self.query_one(Detail), None if entry is None else entry.id
         pane.show(lambda width: Content("") if entry is None else entry_text(entry, me, now, width), key)
 
@@ -97,7 +97,7 @@ class HistoryScreen(DialogScreen[None]):
         self.action_undo(False)
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        matches, me = row_filter(event.value), own_source(self._session)
+        matches, me = row_filter(event.value), self._session.source
         self._source.pin(None)
         self._source.matches = lambda entry: matches(_filter_text(entry, me))
         self._source.arrange()
@@ -137,17 +137,9 @@ class HistoryScreen(DialogScreen[None]):
             app.page.do(undo)
 
 
-def own_source(session: ConsoleSession) -> ChangeSource | None:
-    """Returns how this console is named in its changes; None without a server."""
-    try:
-        return session.client.source
-    except GatewayError:
-        return None
-
-
 def history_columns(session: ConsoleSession) -> Sequence[Column[HistoryView]]:
     """Returns the columns of the table of changes."""
-    me = own_source(session)
+    me = session.source
     return (
         Column("id", "Id", 4, lambda e: str(e.id), right=True, tone=_tone),
         Column("time", "Time", 12, lambda e: fmt.moment(e.time_ms, session.now()), tone=_tone),

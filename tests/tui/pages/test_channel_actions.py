@@ -11,13 +11,12 @@ from textual.widgets import Input, Static
 
 from gateway.domain.channel import ServedModel
 from gateway.domain.errors import BadRequest
-from gateway.domain.units import Millis
+from gateway.domain.units import Millis, local_datetime
 from gateway.domain.upstream_views import SavedChannel
 from gateway.domain.views import KeyView, Offer
 from tests.tui.owner import Owner, listed, listing, press, price_of, screen, see, shown, text_of
 from tests.tui.stage import NOW, channel, words
 from tui.app import Console
-from tui.format import clock
 from tui.pages.channel_actions import offer_text
 from tui.pages.channel_form import KEEP, REMOVE, RESUME, keys_command
 from tui.widgets.choices import MultiSelect
@@ -218,7 +217,7 @@ async def test_under_a_key_stands_why_it_is_not_in_use_and_until_when(size: tupl
     async with shown("channels", made, size=size) as (app, pilot, _):
         await press(app, pilot, "A", "down", "down")
         note = app.screen.query_one(".note", Static)
-        assert str(note.visual) == f"needs attention until {clock(NOW + 600_000)[:5]}: {REJECTED}"
+        assert str(note.visual) == f"needs attention until {local_datetime(NOW + 600_000):%H:%M}: {REJECTED}"
         assert app.screen.query_one(".fields").region.contains_region(note.region)
 
 

@@ -7,13 +7,12 @@ from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
 from gateway.domain.events import CallSettled
-from gateway.domain.units import Millis
+from gateway.domain.units import Millis, local_datetime
 from tests.tui.owner import Owner, press, screen, see, settle, shown
 from tests.tui.pages.test_live import lead, lines, live, tell
 from tests.tui.stage import NOW, call, running, words
 from tui.app import Console
 from tui.exit_status import ExitStatus
-from tui.format import clock
 from tui.pages.live_actions import index_before
 from tui.widgets.dialogs import Confirm
 from tui.widgets.form import Form
@@ -183,7 +182,7 @@ async def test_jumping_goes_to_the_newest_call_before_a_moment() -> None:
 async def test_jumping_to_a_time_of_the_list_goes_to_its_call() -> None:
     async with shown("live", Owner(400)) as (app, pilot, client):
         wanted = client.records[100]
-        await press(app, pilot, "w", *clock(wanted.time_ms), "enter")
+        await press(app, pilot, "w", *f"{local_datetime(wanted.time_ms):%H:%M:%S}", "enter")
         assert live(app).table.current == wanted
 
 

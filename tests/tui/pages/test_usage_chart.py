@@ -20,7 +20,6 @@ from tui.pages.usage_bars import (
     ChartPlan,
     bars_of,
     is_known,
-    with_all,
 )
 from tui.pages.usage_chart import chart, tick_text
 from tui.trends import DAY_MS, HOUR_MS, Trends
@@ -53,7 +52,11 @@ def over(*cells: tuple[int, SumRow], starts: Sequence[Millis] = STARTS) -> Trend
 
 def plan(trends: Trends, overall: Trends = EMPTY, value: str = "cost", **more: Any) -> ChartPlan:
     fields = {"patterns": True, "first_ms": STARTS[0], **more}
-    return ChartPlan(trends=with_all(trends, overall), measure=MEASURES[value], **fields)
+    return ChartPlan(
+        trends=msgspec.structs.replace(trends, series={**trends.series, ALL: overall.series.get("", {})}),
+        measure=MEASURES[value],
+        **fields,
+    )
 
 
 def some(keys: int = 2) -> Trends:
