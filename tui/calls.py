@@ -5,7 +5,7 @@ with the highest numbers. A call keeps its place from start to end: settling cha
 fields of a finished one, so filters, columns and receipts handle both.
 """
 
-from bisect import bisect_left
+from bisect import insort
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -75,7 +75,7 @@ class CallRing:
         if isinstance(previous, CallView):
             return
         if previous is None:
-            self._insert_id(call.id)
+            insort(self.order, call.id)  # its place is nearly always the end
         self.by_id[call.id] = self.running[call.id] = call
         self.version += 1
 
@@ -101,7 +101,7 @@ class CallRing:
         if isinstance(previous, CallView):
             return
         if previous is None:
-            self._insert_id(call_id)
+            insort(self.order, call_id)
         self.running.pop(call_id, None)
         self.by_id[call_id] = call
         self._ended.append(call_id)
@@ -112,11 +112,6 @@ class CallRing:
                 del self.by_id[dropped_id]
             self.order = [id_ for id_ in self.order if id_ not in dropped]
             self.below += len(dropped)
-            self.version += 1
-
-    def _insert_id(self, call_id: CallId) -> None:
-        """Insert the id in order. Its place is nearly always the end, so this is cheap."""
-        self.order.insert(bisect_left(self.order, call_id), call_id)
 
 
 def as_view(call: AnyCall, now: Millis) -> CallView:
