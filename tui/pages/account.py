@@ -8,7 +8,7 @@ from textual.app import ComposeResult
 from textual.content import Content
 
 from gateway.domain.account import AccountFields, Grant
-from gateway.domain.errors import BadRequest, GatewayError
+from gateway.domain.errors import GatewayError
 from gateway.domain.fields import ACCOUNT
 from gateway.domain.forecast import PACE_DAYS, balance_forecast, forecast, used_share
 from gateway.domain.money import dollars, parse_dollars
@@ -40,7 +40,7 @@ async def _grant(page: AnyPage) -> None:
     plan = FormPlan(
         title="Add money",
         fields=[
-            FormField(id="nanos", label="Dollars", value="10", hint="10, or -2.50 to correct", parse=_parse_grant),
+            FormField(id="nanos", label="Dollars", value="10", hint="10, or -2.50 to correct", parse=parse_dollars),
             FormField(id="note", label="Note", hint="why"),
         ],
         save=lambda values: session.client.grant(values["nanos"], values["note"]),
@@ -78,13 +78,6 @@ async def _edit(page: AnyPage) -> None:
     table = [field for field in ACCOUNT if field.name != "status"]
     form = EntityForm("account", table, AccountFields(), session, account)
     page.report_edit(await page.ask(Form(form.plan("Account", session.client.set_account))), "Account saved.")
-
-
-def _parse_grant(text: str) -> int:
-    nanos = parse_dollars(text)
-    if nanos == 0:
-        raise BadRequest("this changes nothing")
-    return nanos
 
 
 class AccountPage(ConsolePage):

@@ -161,7 +161,6 @@ async def tried(page: str, keys: str, **attributes: Any) -> tuple[list[Any], str
         ("account", {}, "space y", [("set_account", {"status": "suspended"})], []),
         ("account", {"account_now": account(status="suspended")}, "space", [("set_account", {"status": "active"})], []),
         ("account", {}, "a enter", [("grant", 10 * DOLLAR, "")], ["new balance: $22.00", "account grant 10"]),
-        ("account", {}, "a =0 enter", [], ["this changes nothing"]),
         ("account", {}, "a =-2.5 down =typo enter", [("grant", -2_500_000_000, "typo")], ["Balance: $9.50."]),
         ("doctor", {}, "tab =edit enter tab =haiku enter", [], [f"doctor --token editor --model {HAIKU}"]),
         ("doctor", {}, "tab =nope escape", [], ["$ tollkeeper doctor --token nope"]),
