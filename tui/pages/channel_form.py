@@ -113,10 +113,7 @@ class ChannelForm(EntityForm):
     def body(self, values: Values) -> dict[str, Any]:
         """Returns the request body of the changed fields. An empty key changes nothing. Raises BadRequest."""
         body, edited = super().body(values), self.edited
-        needs_url = Dialect(values["dialect"]).info.needs_url
-        if needs_url and not values["base_url"] and not (edited is None and values["preset"]):
-            raise BadRequest("a base URL is required, for example https://api.openai.com/v1", param="base_url")
-        if not needs_url:
+        if not Dialect(values["dialect"]).info.needs_url:
             body.pop("base_url", None)
         if values["key"] and (edited is None or values["key"] != edited.key):
             body["key"] = values["key"]

@@ -50,10 +50,9 @@ def test_the_demo_needs_no_address() -> None:
     assert form(name="slow", dialect="mock", options="latency=NaN")[0]["options"] == {"latency": "NaN"}
 
 
-def test_an_upstream_needs_an_address_unless_a_preset_has_it() -> None:
-    with pytest.raises(BadRequest, match="a base URL is required"):
-        form(name="x")
+def test_the_server_has_the_address_of_a_preset_or_asks_for_it() -> None:
     assert "base_url" not in form(name="x", preset="groq")[0]
+    assert "base_url" not in form(name="x")[0]
 
 
 def test_a_copy_asks_for_the_key_again_unless_it_is_a_reference() -> None:
