@@ -19,6 +19,7 @@ from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.sse import SMALL_NUMBER, PieceDecoder, event_heads
 from gateway.inbound.responses.output import INPUT_EVENTS, PART_LISTS, TEXT_EVENTS, TypedEvent, item_events
 from gateway.upstream.openai.responses_reader import ItemPlaces
+from gateway.upstream.openai.tool_calls import lenient_index
 
 _NEEDED: Mapping[str, Fields] = {
     "message": {"content": rawjson.EMPTY_LIST},
@@ -117,6 +118,8 @@ class MissingEvents:
         self._places = ItemPlaces()
         self._has_own_numbers = False
         """Whether an event had other numbers, or lacked one. Then each event is decoded by itself."""
+        self.first_part: int | None = 0
+        """The number of the newest item's first part; None until that comes."""
         self.sources: list[Fields] = []
         """The events from which the output is made if the last event has none: ends of items, and texts that came
         whole, without pieces before them."""
@@ -124,12 +127,16 @@ class MissingEvents:
     def with_numbers(self, kind: str, fields: Fields, item: Fields, number: int) -> Fields:
         """Returns an event with all its numbers. llama.cpp leaves them out, on which SDKs fail, or ignore the event.
 
-        9router gives all items one place, on which Codex ignores a call.
+        9router gives all items one place, on which Codex ignores a call. vLLM counts the parts of all items together.
         """
         names = _NUMBERS.get(kind, ())
         numbers = {name: rawjson.raw(0) for name in names if fields.get(name, NULL) == NULL}
         if "sequence_number" in numbers:
             numbers["sequence_number"] = rawjson.raw(number)
+        if "content_index" in names and (self.first_part is None or self._has_own_numbers):
+            part = lenient_index(fields.get("content_index")) or 0
+            self.first_part = part if self.first_part is None else self.first_part
+            numbers["content_index"] = rawjson.raw(part - self.first_part)
         if "output_index" in names and (kind == _ADDED or numbers or self._has_own_numbers):
             numbers["output_index"] = rawjson.raw(self._places.place_of(kind, fields, item))
         if numbers.items() <= fields.items():
@@ -149,6 +156,7 @@ class MissingEvents:
 
     def begin_item(self, item: Fields) -> None:
         """Note the beginning of an item. A call may begin with its whole input."""
+        self.first_part = None
         self._note(_ADDED)
         event, field = INPUT_EVENTS.get(rawjson.text_at(item.get("type")), ("", ""))
         if event and not rawjson.is_nothing(item.get(field, NULL)):

@@ -62,14 +62,14 @@ class ResponsesReader(NativeTap):
     def take_pieces(self, events: bytes, start: int) -> tuple[int, int]:
         """See ``NativeTap``. If a piece has a secret outside of its content, all later events are decoded."""
         pieces, end = ([], start) if self._has_secret else PIECES.read(events, start, self._missing.regular_heads)
-        if not pieces:
+        if not pieces or (self._missing.first_part is None and pieces[0].content_index):
             return 0, start
         screen, ids = self.order.screen, {piece.item_id for piece in pieces}
         paddings = [piece.obfuscation for piece in pieces if len(piece.obfuscation) >= screen.shortest]
         self._has_secret = any(map(screen.has_secret, (",".join(paddings), *(ids - self._clean_ids))))
         if self._has_secret:
             return 0, start
-        self._clean_ids = ids
+        self._clean_ids, self._missing.first_part = ids, 0
         number = pieces[-1].sequence_number
         self._next_number = number + 1 if number is not None else self._next_number + len(pieces)
         self.tally.add("".join([piece.delta for piece in pieces]))
@@ -150,21 +150,21 @@ class ResponsesReader(NativeTap):
 
     def read_whole(self, body: bytes) -> bytes:
         """Returns a response for the client. Raises AttemptFailed if it failed, and ValueError if it is not one."""
-        fields = rawjson.fields(body)
-        if self.order.screen.value_has_secret(msgspec.Raw(body)):
-            cleaned = _cleaned_response(fields, self.order.screen, {})
-            fields, body = (fields, body) if cleaned == fields else (cleaned, rawjson.encode(cleaned))
-        if "output" not in fields:
-            failure = failure_in(self._channel, fields)
+        sent = rawjson.fields(body)
+        if "output" not in sent:
+            failure = failure_in(self._channel, sent)
             raise ValueError("not a response") if failure is None else AttemptFailed(failure)
+        items = rawjson.objects(sent["output"])
+        can_pass = all("id" in item for item in items) and not self.order.screen.value_has_secret(msgspec.Raw(body))
+        fields = sent if can_pass else _cleaned_response(sent, self.order.screen, {})
         self._keep_response(fields)
         if (failure := _failure_of(fields, {}, "", self.order.model, self._channel)) is not None:
             raise AttemptFailed(failure)
-        for item in rawjson.objects(fields["output"]):
+        for item in items:
             self._count_item(item, is_whole=True)
         self.add(StopWord(stop_word(fields, "completed", has_call=self._has_call)))
         requested = self._as_requested(fields)
-        return body if requested is fields else rawjson.encode(requested)
+        return body if requested == sent else rawjson.encode(requested)
 
     def _read_response(self, kind: str, fields: Fields, response: Fields) -> bytes | None:
         """Returns what the client gets instead of an event with a response; None if the event passes unchanged."""

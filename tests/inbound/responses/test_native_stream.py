@@ -187,6 +187,19 @@ def test_items_with_one_place_get_their_own() -> None:
     assert fed(later_first, [])[0] == later_first
 
 
+def test_parts_that_are_counted_over_all_items_get_the_places_in_their_own() -> None:
+    """vLLM begins with 1 after a reasoning, on which OpenAI's SDK fails."""
+    item = {"type": "reasoning", "id": "rs_1", "summary": []}
+    events = events_of(response(item, message("Hello")))
+    events.insert(3, delta(3, "Hm", "response.reasoning_text.delta", item_id="rs_1"))
+    data = b"".join(events)
+    for part in (1, 7):
+        head, mark, tail = data.partition(b"event: response.content_part.added")
+        sent = head + mark + tail.replace(b'"content_index":0', b'"content_index":%d' % part)
+        for size in (1, 9, 200, len(sent)):
+            assert fed(sent, [*range(size, len(sent), size)])[0] == data
+
+
 @pytest.mark.parametrize("index", ["output_index", "content_index"])
 def test_one_of_the_numbers_may_be_there(index: str) -> None:
     sent = parsed(delta(0) + delta(1, "b"))
@@ -208,6 +221,8 @@ def test_a_call_without_an_id_has_that_of_its_result() -> None:
     whole = {**bare, "id": "call_1"}
     assert [doc["item"] for doc in docs if "item" in doc] == [whole, whole]
     assert docs[-1]["response"]["output"] == [whole]
+    plain = ResponsesReader(order_of(), channel()).read_whole(json.dumps(response(bare)).encode())
+    assert json.loads(plain) == response(whole)
 
 
 def test_the_number_after_the_last_piece_is_known() -> None:
