@@ -135,10 +135,11 @@ def changed_tools(tools: msgspec.Raw, changes: list[tuple[str, msgspec.Raw]]) ->
     offered = dict(definitions)
     for change_type, raw in changes:
         change = read_typed(_ToolChange, raw, f"messages[].{change_type}.tool")
-        name = change.name or _name_of(change.definition)
+        is_defined = not rawjson.is_null(change.definition)
+        name = _name_of(change.definition) if is_defined else change.name  # a toolset of an MCP server has none
         if change_type == "tool_removal":
             offered.pop(name, None)
-        elif not rawjson.is_null(change.definition):
+        elif is_defined:
             definitions[name] = offered[name] = change.definition
         elif name in definitions:
             offered[name] = definitions[name]

@@ -352,7 +352,9 @@ def change(kind: str, tool: Doc) -> Doc:
 def test_tools_that_are_added_and_removed_on_the_way() -> None:
     added = {"type": "tool_definition", "definition": {**TOOL, "name": "late"}}
     gone, back = ({"type": "tool_reference", "name": name} for name in ("f", "g"))
-    summary = {"type": "compaction", "content": "So far", "tool_changes": change("tool_removal", back)["content"]}
+    toolset = {"type": "mcp_toolset_reference", "server_name": "s"}
+    changes = [each for tool in (back, toolset) for each in change("tool_removal", tool)["content"]]
+    summary = {"type": "compaction", "content": "So far", "tool_changes": changes}
     found = translated(
         tools=[TOOL, {**TOOL, "name": "g"}],
         messages=[
