@@ -87,8 +87,9 @@ class ItemPlaces:
         id = lenient_text(fields.get("item_id", item.get("id", item.get("call_id", NULL))))
         sent, is_end = lenient_index(fields.get("output_index")), kind == "response.output_item.done"
         place = self._by_id.get(id, self._by_place.get(sent, sent))
-        begins = kind == "response.output_item.added" or (is_end and (place is None or place in self._ended))
-        if begins and id not in self._by_id:
+        is_start = kind == "response.output_item.added"
+        begins = is_start or (is_end and (place is None or place in self._ended))
+        if begins and (id not in self._by_id or (is_start and sent is not None and sent not in self._taken)):
             place = self._newest + 1 if sent is None or sent in self._taken else sent
             self._by_place[sent] = place
         place = max(self._newest, 0) if place is None else place

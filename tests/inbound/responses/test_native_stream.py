@@ -200,6 +200,11 @@ def test_parts_that_are_counted_over_all_items_get_the_places_in_their_own() -> 
             assert fed(sent, [*range(size, len(sent), size)])[0] == data
 
 
+def test_items_with_one_id_keep_their_places() -> None:
+    sent = b"".join(events_of(response(message("Hello"), message("World"))))
+    assert fed(sent, [])[0] == sent
+
+
 @pytest.mark.parametrize("index", ["output_index", "content_index"])
 def test_one_of_the_numbers_may_be_there(index: str) -> None:
     sent = parsed(delta(0) + delta(1, "b"))
