@@ -50,14 +50,14 @@ def parse_multiplier(text: str) -> int:
     return int(Decimal(number) * MILLION)
 
 
-def parse_seconds(text: str) -> float:
-    """Returns a number of seconds. Raises BadRequest if it is not a number, or is more than a day."""
+def parse_seconds(text: str, place: str = "") -> float:
+    """Returns a number of seconds, at most a day. Raises BadRequest, whose message begins with ``place``."""
     try:
         seconds = float(text)
     except ValueError:
         seconds = -1
     if not 0 <= seconds <= 86_400:  # also false for nan
-        raise BadRequest(f"{text!r} is not a number of seconds from 0 to 86400")
+        raise BadRequest(f"{place}{text!r} is not a number of seconds from 0 to 86400")
     return seconds
 
 

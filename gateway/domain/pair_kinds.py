@@ -45,7 +45,10 @@ class Deadlines(Pairs[Timeouts]):
         defaults = msgspec.structs.asdict(Timeouts())
         if unknown := next((name for name in pairs if name not in defaults), None):
             raise BadRequest(f"unknown deadline {unknown!r}; use {', '.join(defaults)}, as in head=60")
-        changes = {name: defaults[name] if text == "default" else parse_seconds(text) for name, text in pairs.items()}
+        changes = {
+            name: defaults[name] if text == "default" else parse_seconds(text, f"{name}: ")
+            for name, text in pairs.items()
+        }
         return msgspec.structs.replace(before or Timeouts(), **changes)
 
     def pairs(self, value: Timeouts) -> Mapping[str, str]:

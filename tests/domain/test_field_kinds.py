@@ -105,7 +105,7 @@ def test_one_timeout_is_set_back_to_its_default() -> None:
     kind = FIELDS["timeouts"].kind
     given = {"timeouts": (("head", "default"),)}
     assert kind.change(FIELDS["timeouts"], given, Timeouts(head=300, idle=5)) == Timeouts(idle=5)
-    with pytest.raises(BadRequest, match=r"'none' is not a number of seconds from 0 to 86400"):
+    with pytest.raises(BadRequest, match=r"^head: 'none' is not a number of seconds from 0 to 86400"):
         read("timeouts", "head=none")
     for name in ("hat", "head_s", "__class__"):
         with pytest.raises(BadRequest, match=f"unknown deadline '{name}'; use connect, .* head=60$"):
