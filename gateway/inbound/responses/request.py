@@ -167,6 +167,8 @@ def check_fields(params: ResponsesFields, fields: Fields) -> None:
     if not (rawjson.is_null(params.instructions) or rawjson.is_list(params.instructions)):
         check_text(params.instructions, "instructions")
     check_range("max_output_tokens", params.max_output_tokens, MAX_TOKEN_COUNT)
+    if not isinstance(rawjson.at(params.reasoning, "effort"), str | None):
+        raise BadRequest("reasoning.effort: must be a string", code="invalid_type", param="reasoning.effort")
     if params.background:
         msg = "background: answers are not kept here to be fetched later; send the request without it"
         raise BadRequest(msg, code="unsupported_parameter", param="background")

@@ -1,10 +1,11 @@
-"""A Responses request says in several ways which conversation it is part of."""
+"""A Responses request says in several ways which conversation it is part of; a field of a wrong type is named."""
 
 import json
 from typing import Any
 
 import pytest
 
+from gateway.domain.errors import BadRequest
 from gateway.inbound.api import HttpRequest
 from gateway.inbound.responses.request import parse_responses_request
 
@@ -22,3 +23,10 @@ from gateway.inbound.responses.request import parse_responses_request
 def test_the_clients_name_of_a_conversation(headers: dict[str, str], fields: dict[str, Any], session: str) -> None:
     body = json.dumps({"model": "m", "input": "Hi", **fields}).encode()
     assert parse_responses_request(HttpRequest(body=body, target="/v1/responses", headers=headers)).session == session
+
+
+def test_an_effort_that_is_not_a_text_is_named() -> None:
+    body = json.dumps({"model": "m", "input": "Hi", "reasoning": {"effort": 5}}).encode()
+    with pytest.raises(BadRequest) as caught:
+        parse_responses_request(HttpRequest(body=body, target="/v1/responses", headers={}))
+    assert (caught.value.param, caught.value.code) == ("reasoning.effort", "invalid_type")
