@@ -123,9 +123,8 @@ class Tail:
         try:
             files.replace(self.segment.path, safe + lines + TAIL)
         finally:
-            if (
-                files.identity(self.segment.path) != before
-            ):  # while nothing replaces a deleted file, only this one has its content
+            # while nothing replaces a deleted file, only this one has its content
+            if files.identity(self.segment.path) != before:
                 self.close()
             if self._fd < 0:
                 with suppress(OSError):  # the next append tries again
