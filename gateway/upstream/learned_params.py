@@ -67,14 +67,8 @@ class LearnedParams:
 
     def of(self, channel: ChannelId, served: ServedModel, now: Millis) -> LearnedRefusals:
         """Returns what a channel is known to refuse for a model."""
-        entry = self.refusals.get((channel, served.upstream_name))
-        if entry is None:
-            return NOTHING
-        learned, until = entry
-        if until <= now:
-            del self.refusals[channel, served.upstream_name]
-            return NOTHING
-        return learned
+        learned, until = self.refusals.get((channel, served.upstream_name), (NOTHING, now))
+        return learned if until > now else NOTHING
 
     def learn(
         self, channel: Channel, served: ServedModel, lesson: Lesson, now: Millis, *, used: LearnedRefusals

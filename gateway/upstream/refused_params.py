@@ -138,13 +138,11 @@ _INPUTS = lazy_pattern(
 )
 _SUM = lazy_pattern(r"(?<!\d)(\d{1,9}) \+ \d{1,9} > (\d{1,9})(?!\d)")
 """Matches Anthropic's ``input + output > context``."""
-SEARCHED = 2000
-"""The number of characters of a message that are searched."""
 
 
 def refused_params(error: ErrorBody) -> tuple[str, ...]:
     """Returns the names of all parameters that an error may be about, each once."""
-    message = _GROQ_PATH.sub(r"property '\1.", error.message[:SEARCHED])
+    message = _GROQ_PATH.sub(r"property '\1.", error.message)
     is_refused = error.code in ("unsupported_parameter", "unknown_parameter")
     paths = [error.param] if is_refused or (error.code == "unsupported_value" and error.param in _DEFAULT_ONLY) else []
     paths += error.refused
@@ -177,11 +175,10 @@ def max_output(error: ErrorBody) -> int | None:
     If input and output together are too long, the limit is half of what the input leaves of the context, because the
     next inputs will be longer. If the input leaves less than a quarter, the input itself is too long.
     """
-    message = error.message[:SEARCHED]
-    match = _MAX_OUTPUT.search(message)
+    match = _MAX_OUTPUT.search(error.message)
     if match is not None:
         return int(next(filter(None, match.groups()))) - match[0].endswith("(exclusive)") or None
-    context, used = _context_and_input(message)
+    context, used = _context_and_input(error.message)
     return (context - used) // 2 if used and 4 * used <= 3 * context else None
 
 
