@@ -23,6 +23,14 @@ _OPENAI_ONLY = frozenset(
     }
 )
 """Fields that few vendors but OpenAI know. Strict ones refuse them, and many errors name only the first."""
+_MESSAGE_EXTRAS = tuple(
+    MESSAGES + name
+    for name in (
+        *("name", "reasoning_content", "reasoning", "reasoning_details", "thinking_blocks", "function_call"),
+        *("refusal", "annotations", "audio", "parsed"),
+    )
+)
+"""Fields of messages of OpenAI and others. Other unknown ones are refused by name, all at once, and so learned."""
 
 
 class Vendor(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,8 +59,6 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
     """Pairs of a top-level field and its name at the vendor."""
     suspects: tuple[frozenset[str], ...] = (_OPENAI_ONLY,)
     """Sets of top-level fields. If it refuses one of a set for a model, the whole set is left out for a while."""
-    message_allow: frozenset[str] = frozenset()
-    """If not empty, the only fields of a message that it accepts."""
     strict_messages: bool = False
     """Whether it refuses a message with unknown fields such as ``reasoning_content``."""
     completions_root: str = ""
@@ -145,7 +151,7 @@ PRESETS = {
             hosts=("api.mistral.ai", "codestral.mistral.ai"),
             token_limit_field=TokenLimitField.MAX_TOKENS,
             rename=(("seed", "random_seed"),),
-            rules=("stream_options", ROLE, SHORT_IDS),  # usage comes on the last chunk, unasked
+            rules=("stream_options", ROLE, SHORT_IDS, *_MESSAGE_EXTRAS),  # usage comes on the last chunk, unasked
             allow=frozenset(
                 {
                     *("model", "messages", "temperature", "top_p", "max_tokens", "stream", "stop"),
@@ -155,7 +161,6 @@ PRESETS = {
                     *("guardrails", "prompt_cache_key"),
                 }
             ),
-            message_allow=frozenset({"role", "content", "tool_calls", "tool_call_id", "prefix"}),
             responses=False,
             strict_messages=True,
         ),

@@ -45,7 +45,6 @@ def test_rows_do_not_contradict_themselves(traits: Vendor) -> None:
     assert not traits.allow.intersection(traits.rules)
     assert not traits.allow or {"model", "messages", "stream"} <= traits.allow
     assert not traits.allow or {there for _, there in traits.rename} <= traits.allow
-    assert not traits.message_allow or {"role", "content", "tool_calls", "tool_call_id"} <= traits.message_allow
     assert urlsplit(traits.base_url).scheme in {"", "http", "https"}
 
 

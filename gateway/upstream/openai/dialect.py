@@ -26,7 +26,6 @@ from gateway.upstream.learned_params import NOTHING
 from gateway.upstream.model_list import LIST_HEADERS
 from gateway.upstream.openai.reader import ChatReader
 from gateway.upstream.openai.reasoning import ReasoningReader, restore_reasoning
-from gateway.upstream.refused_params import MESSAGES
 from gateway.upstream.request_rules import fit_request
 from gateway.upstream.translation import with_limit
 from gateway.upstream.vendors import Vendor, speaks_responses, vendor_of
@@ -37,7 +36,6 @@ PLAIN_HEADERS = {"Accept": "application/json", "Accept-Encoding": "gzip, deflate
 _INCLUDE_USAGE = msgspec.Raw(b'{"include_usage":true}')
 _OTHER_NAMES = dict(zip(CAPS, (TokenLimitField.MAX_TOKENS, TokenLimitField.MAX_COMPLETION_TOKENS), strict=True))
 """The other name of an output limit, by its name."""
-_TOOL = msgspec.Raw(b'"tool"')
 _ONLY_THERE = re.compile(r"(?i)function tools with reasoning_effort|\buse (?:the )?`?/?(?:v1/)?responses\b")
 """Matches OpenAI's refusals of what chat completions lack."""
 MIN_LIMIT = 16
@@ -118,20 +116,6 @@ def _fit_parameters(fields: Fields, vendor: Vendor) -> list[str]:
     return [client_names.get(name, name) for name in unknown]
 
 
-def _keep_known_fields(fields: Fields, vendor: Vendor) -> list[str]:
-    """Remove the fields of messages that the vendor does not know. Returns their names. Tools may have a ``name``."""
-    messages = rawjson.maybe_objects(fields.get("messages")) or []
-    removed: dict[str, None] = {}
-    for message in messages:
-        known = vendor.message_allow | ({"name"} if message.get("role") == _TOOL else set())
-        for name in [name for name in message if name not in known]:
-            del message[name]
-            removed[MESSAGES + name] = None
-    if removed:
-        fields["messages"] = rawjson.raw(messages)
-    return [*removed]
-
-
 class OpenAIDialect(ChannelDialect):
     """OpenAI's dialect. ``mock`` uses it too."""
 
@@ -152,8 +136,6 @@ class OpenAIDialect(ChannelDialect):
         request_usage(fields, requested=streams and "stream_options" not in rules)
         if vendor.allow or vendor.rename:
             dropped += _fit_parameters(fields, vendor)
-        if vendor.message_allow:
-            dropped += _keep_known_fields(fields, vendor)
         if vendor.reasoning_back:
             restore_reasoning(fields, order.owner, self._memory)
         is_as_sent = bool(order.body) and not order.stream and fields == order.fields
