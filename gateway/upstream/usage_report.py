@@ -71,8 +71,6 @@ class UsageReading(msgspec.Struct, frozen=True, gc=False):
     """Its source is PARTIAL if the report has no plausible count of the output or of the input."""
     suspect: bool = False
     """Whether the report contradicts itself."""
-    corrected: bool = False
-    """Whether the canonical counts differ from the reported ones."""
 
 
 def read_report(report: Mapping[str, Any], limits: LimitsOf = UsageLimits) -> UsageReading | None:
@@ -101,9 +99,7 @@ def read_report(report: Mapping[str, Any], limits: LimitsOf = UsageLimits) -> Us
             other_model="" if plain else other_model_tokens(report)[0],
         )
     )
-    shown = (report.get("prompt_tokens"), report.get("completion_tokens"), report.get("total_tokens"))
-    is_same = shown == (usage.input, usage.output, usage.total) and {*map(type, shown)} == {int}
-    return UsageReading(usage, suspect, corrected=suspect or not is_same)
+    return UsageReading(usage, suspect)
 
 
 class _Totals(msgspec.Struct, gc=False):
@@ -217,7 +213,7 @@ class UsageReports(msgspec.Struct, eq=False):
     _output_sum: int = 0
     """The output of all choices, if each of them has a report."""
     plain: bool = False
-    """Whether the last report has only OpenAI's own counts."""
+    """Whether the last report has only OpenAI's own counts, and is for the whole answer."""
     _variant: str = ""
     """How the request was processed, if the answer says so outside of its report."""
     _cost: Any = None
@@ -259,7 +255,7 @@ class UsageReports(msgspec.Struct, eq=False):
             self._suspect = self._suspect or reading.suspect
             self._output_sum += reading.usage.output
             usage = msgspec.structs.replace(reading.usage, output=self._output_sum)
-            reading = msgspec.structs.replace(reading, usage=usage, corrected=True)
+            reading, self.plain = msgspec.structs.replace(reading, usage=usage), False
         self._reading = reading
 
     def _read(self, report: msgspec.Raw, *, merges: bool) -> UsageReading | None:
@@ -277,8 +273,7 @@ class UsageReports(msgspec.Struct, eq=False):
         reading = read_report(counts, self._limits) if usage is None else UsageReading(usage)
         if reading is None:
             self._suspect = self._suspect or any("oken" in name and value != 0 for name, value in counts.items())
-            return None
-        return reading if named is decoded else msgspec.structs.replace(reading, corrected=True)
+        return reading
 
     def _merge(self, later: dict[str, Any]) -> dict[str, Any]:
         earlier = rawjson.maybe(self._report)
@@ -333,7 +328,7 @@ class UsageReports(msgspec.Struct, eq=False):
             fields = rawjson.fields(self._report)
             others = {name: raw for name, raw in fields.items() if "oken" not in name and b"oken" not in bytes(raw)}
             return rawjson.raw({**others, **as_object(usage)})
-        if not self._reading.corrected:
+        if self.plain:
             return self._report
         counts = {"prompt_tokens": usage.input, "completion_tokens": usage.output, "total_tokens": usage.total}
         corrected: dict[str, Any] = {**rawjson.maybe(self._report), **counts}

@@ -41,7 +41,7 @@ def test_nothing_is_read_otherwise_than_by_the_whole_reading(report: dict[str, A
     if quick is not None:
         reading = read_report(report)
         assert reading is not None
-        assert (quick, False, False) == (reading.usage, reading.suspect, reading.corrected)
+        assert (quick, False) == (reading.usage, reading.suspect)
 
 
 def test_the_usual_report_is_read() -> None:
