@@ -289,6 +289,19 @@ async def test_a_count_is_without_what_calls_were_refused_for(native: Gateway, p
     assert provider.last.json == HELLO
 
 
+@pytest.mark.parametrize("kind", ["text", "json_object", "json_schema"])
+async def test_a_format_of_chats_that_is_refused_is_the_clients_mistake(
+    native: Gateway, provider: Provider, kind: str
+) -> None:
+    """Nothing is moved into a system message at the beginning, which this API refuses too."""
+    text = "response_format: Extra inputs are not permitted"
+    provider.on("m", fail(400, text))
+    for _ in range(2):
+        answer = await post(native, {**HELLO, "response_format": {"type": kind, "json_schema": {"schema": {}}}})
+        assert (answer.status, answer.json["error"]["message"]) == (400, text)
+    assert [exchange.json["messages"] for exchange in provider.exchanges] == [HELLO["messages"]] * 2
+
+
 async def test_a_count_says_what_is_wrong_with_the_request(native: Gateway, provider: Provider) -> None:
     body = b'{"type":"error","error":{"type":"invalid_request_error","message":"odd"}}'
     provider.on("m", reply(body, status=400))

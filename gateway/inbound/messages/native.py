@@ -38,6 +38,7 @@ from gateway.inbound.messages.render import message_adapter
 from gateway.inbound.messages.tools import TOOL_CHANGE_TYPES, USUAL_BLOCKS, changed_tools, is_refused_block
 from gateway.inbound.relay import NativeStream, lower_cap, native_body, native_failure, native_headers
 from gateway.upstream.adapter import Adapter, DialectAdapter, WholeAnswer, failing_attempt
+from gateway.upstream.answer_formats import FORMATS_REFUSED
 from gateway.upstream.anthropic.dialect import request_headers, root
 from gateway.upstream.call_memory import THOUGHTS_REFUSED
 from gateway.upstream.efforts import EFFORT, FORMS_REFUSED, lower_budget
@@ -67,8 +68,6 @@ _PARAMETER_NAMES: ParameterNames = {
     "service_tier": "service_tier",
 }
 """The names of chat completion parameters in this API."""
-_REQUIRED_FIELDS = frozenset({"max_tokens"})
-"""Fields that an owner's overrides cannot remove."""
 CONTENT_FIELDS = frozenset({"model", "messages", "system", "tools", "tool_choice"})
 """Fields that the model reads."""
 
@@ -78,7 +77,7 @@ _FOREIGN_SEAL = re.compile(rb'"signature"\s*:\s*"(?:"|' + re.escape(SEAL_PREFIX.
 
 def native_order(order: Order, overrides: Overrides | None) -> Order:
     """Returns the request with the overrides of the channel's owner."""
-    order = with_parameters(order, overrides, _PARAMETER_NAMES, _REQUIRED_FIELDS)
+    order = with_parameters(order, overrides, _PARAMETER_NAMES, required={"max_tokens"})
     if overrides is None or not overrides.system:
         return order
     system = _with_system(order.fields.get("system", rawjson.NULL), overrides)
@@ -141,6 +140,7 @@ _OPTIONAL: Mapping[str, tuple[str, ...]] = {
     "strict": ("tools.strict",),
     REASONING_BACK: (THOUGHTS,),
     SYSTEM_FIRST: (NO_SYSTEM_TURNS,),
+    **dict.fromkeys(FORMATS_REFUSED, ()),  # this API has other formats, which the upstream's own words may name
     "user": ("metadata.user_id",),
     **{name: tuple(f"{holder}.cache_control.{name}" for holder in _MARKED) for name in ("scope", "ttl")},
 }

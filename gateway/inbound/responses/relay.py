@@ -49,7 +49,6 @@ _PARAMETER_NAMES: Mapping[str, str | None] = {
     **dict.fromkeys(("stop", "top_k", "n", "seed", "presence_penalty", "frequency_penalty", "logit_bias")),
 }
 """The names of chat completion parameters here."""
-_REQUIRED_FIELDS = frozenset({"input"})
 CONTENT_FIELDS = frozenset({"model", "input", "instructions", "tools", "tool_choice"})
 """Fields that the model reads."""
 
@@ -96,7 +95,7 @@ _SEALED = b'"' + SEAL_PREFIX.encode()
 
 def native_order(order: Order, overrides: Overrides | None) -> Order:
     """Returns the request with the owner's overrides, and without what only other vendors understand."""
-    order = with_parameters(order, overrides, _PARAMETER_NAMES, _REQUIRED_FIELDS)
+    order = with_parameters(order, overrides, _PARAMETER_NAMES, required={"input"})
     changes, removed = dict[str, msgspec.Raw](), order.removed
     if overrides is not None and overrides.system:
         changes["instructions"] = _with_system(order.fields.get("instructions", NULL), overrides)
