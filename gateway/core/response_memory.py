@@ -89,7 +89,8 @@ class ResponseMemory:
             return False
         self._size -= response.size
         for item in response.items:
-            self._items.pop((token, item), None)
+            if self._items.get((token, item)) == id:  # upstreams repeat ids of items
+                del self._items[token, item]
         return True
 
     def _trim(self) -> None:

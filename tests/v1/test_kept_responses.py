@@ -294,9 +294,9 @@ async def test_one_item_cannot_fill_the_memory_by_many_references(gateway: Gatew
     assert most < 50 << 20
 
 
-def kept(id: str, previous: str = "", size: int = 1000) -> KeptResponse:
+def kept(id: str, previous: str = "", size: int = 1000, item: str = "") -> KeptResponse:
     body = json.dumps({"id": id, "filler": "x" * size}).encode()
-    items = {f"msg_{id}": msgspec.Raw(b'{"id":1}')}
+    items = {item or f"msg_{id}": msgspec.Raw(b'{"id":1}')}
     return KeptResponse(id=id, previous=previous, input=b'"in"', body=body, items=items)
 
 
@@ -322,6 +322,17 @@ def test_the_one_used_longest_ago_is_forgotten_first() -> None:
     assert [name for name in "abcdef" if made.find(ME, name)] == ["a", "c", "d", "e", "f"]
     assert made.size <= 5 * (1000 + 1024 + 100)
     assert made.find_item(ME, "msg_b") is None
+
+
+def test_an_item_whose_id_two_responses_have_is_that_of_the_later_one_as_long_as_it_is_kept() -> None:
+    made = memory(1 << 20)
+    for name in "abc":
+        made.keep(ME, kept(name, item="msg_0"))
+    assert made.forget(ME, "a")
+    assert made.find_item(ME, "msg_0") == b'{"id":1}'
+    assert made.forget(ME, "c")
+    assert made.find_item(ME, "msg_0") is None
+    assert made.forget(ME, "b")
 
 
 def test_one_that_would_take_all_the_room_is_not_kept() -> None:
