@@ -28,9 +28,11 @@ _NEEDED: Mapping[str, Fields] = {
 }
 """The fields without which Codex ignores an item, and the pieces that follow, by the type of the item or part."""
 
+_THOUGHTS = {"content": "reasoning_text", "summary": "summary_text"}
+"""The types of a reasoning's parts. Some servers call them texts of the answer, so that clients would show them."""
 _TEXT_NAMES = (
     *(event for event, _ in (*TEXT_EVENTS.values(), *INPUT_EVENTS.values())),
-    *("reasoning", "code_interpreter_call_code", "shell_call_command"),
+    *("code_interpreter_call_code", "shell_call_command"),
 )
 PIECE_KINDS = frozenset(f"response.{name}.delta" for name in _TEXT_NAMES)
 TEXT_KINDS = PIECE_KINDS | {f"response.{name}.done" for name in _TEXT_NAMES}
@@ -99,7 +101,8 @@ def with_needed(fields: Fields, lists: Iterable[str] = ("content", "summary")) -
     whole = fields | {name: empty for name, empty in needed.items() if rawjson.is_null(fields.get(name))}
     for name in fields.keys() & lists:
         parts = rawjson.maybe_objects(fields[name]) or []
-        if parts != (whole_parts := [with_needed(part, ()) for part in parts]):
+        own = {"type": rawjson.raw(_THOUGHTS[name])} if kind == "reasoning" else {}
+        if parts != (whole_parts := [with_needed({**part, **own}, ()) for part in parts]):
             whole[name] = rawjson.raw(whole_parts)
     return whole
 

@@ -86,7 +86,7 @@ class ResponsesReader(NativeTap):
             return self._read_event(kind, sent, holders, event.data)
         data = rawjson.encode(numbered)
         written = self._read_event(kind, numbered, holders, data)
-        return write_event(event.name or b"message", data) if written is None else written
+        return write_event(kind.encode("utf-8", "replace"), data) if written is None else written
 
     def _read_event(self, kind: str, fields: Fields, holders: Mapping[str, Fields], data: bytes) -> bytes | None:
         """Read an event without secrets. Returns what the client gets instead; None if it passes unchanged."""
@@ -113,6 +113,8 @@ class ResponsesReader(NativeTap):
             self.failure = failure_in(self._channel, fields)
             if self.failure is None and not (kind or self.began):  # such as a chat's, which no client could read
                 raise ValueError("no event of a response")
+            if not (self.failure or self._response or kind.startswith("response.")):
+                return b""  # such as codex.rate_limits: SDKs want the response first
         self.began = self.began or self.failure is None
         return None
 
@@ -256,12 +258,17 @@ class ResponsesReader(NativeTap):
 
 
 def _with_type(fields: Fields, name: bytes) -> tuple[str, Fields]:
-    """Returns the type of an event, and the event with it. Some relays write it only as the event's name."""
-    if "type" in fields:
-        return rawjson.text(fields["type"]), fields
-    kind, is_bare = name.decode("utf-8", "replace"), rawjson.maybe(fields.get("object")) == "response"
+    """Returns the type of an event, and the event with it. Some relays write it only as the event's name.
+
+    In Open Responses, the pieces of a reasoning have another type than with OpenAI.
+    """
+    sent = rawjson.text(fields["type"]) if "type" in fields else name.decode("utf-8", "replace")
+    kind = sent.replace("response.reasoning.", "response.reasoning_text.")
+    if not kind.startswith("response.") or (kind == sent and "type" in fields):
+        return kind, fields
+    is_bare = "type" not in fields and rawjson.maybe(fields.get("object")) == "response"
     typed = {"response": rawjson.raw(fields)} if is_bare else fields
-    return kind, {"type": rawjson.raw(kind), **typed} if kind.startswith("response.") else fields
+    return kind, {**typed, "type": rawjson.raw(kind)}
 
 
 def _cleaned_event(kind: str, fields: Fields, holders: dict[str, Fields], screen: Screen, known: Fields) -> Fields:

@@ -39,6 +39,7 @@ _PIECES = {
     "response.refusal.delta": BlockKind.REFUSAL,
     "response.reasoning_summary_text.delta": BlockKind.REASONING,
     "response.reasoning_text.delta": BlockKind.REASONING,
+    "response.reasoning.delta": BlockKind.REASONING,
 }
 """The kinds of texts, by the types of their events."""
 _WHOLE_TEXTS = {f"{name.removesuffix('delta')}done": kind for name, kind in _PIECES.items()}
@@ -199,13 +200,10 @@ class OutputReader(AnswerReader):
             return
         if not rawjson.is_nothing(fields.get("delta", NULL)) and rawjson.is_text(fields["delta"]):
             self._begun.add(number)
-            probabilities = fields.get("logprobs", EMPTY_LIST)
-            has_any = (
-                kind is BlockKind.TEXT and rawjson.is_list(probabilities) and not rawjson.is_nothing(probabilities)
-            )
-            yield from self._say(
-                Piece(kind, bytes(fields["delta"]), number, logprobs=bytes(probabilities) if has_any else b"")
-            )
+            probabilities = fields.get("logprobs", NULL) if kind is BlockKind.TEXT else NULL
+            has_any = rawjson.is_list(probabilities) and not rawjson.is_nothing(probabilities)
+            logprobs = bytes(probabilities) if has_any else b""
+            yield from self._say(Piece(kind, bytes(fields["delta"]), number, logprobs=logprobs))
 
     def _note_item(self, item: Fields, number: int) -> None:
         ids = {rawjson.text_at(item.get("id"))} - {""}

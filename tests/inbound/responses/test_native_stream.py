@@ -230,6 +230,35 @@ def test_a_call_without_an_id_has_that_of_its_result() -> None:
     assert json.loads(plain) == response(whole)
 
 
+def test_events_of_the_vendors_own_before_the_response_do_not_pass() -> None:
+    """Relays of ChatGPT's plans send their limits first, on which OpenAI's SDK fails."""
+    own = b'event: codex.rate_limits\ndata: {"type":"codex.rate_limits","rate_limits":{"allowed":true}}\n\n'
+    sent = b"".join(events_of(response(message("Hello"))))
+    assert fed(own + sent, [])[0] == sent
+    made = stream()
+    assert made.feed(own + event("error", 0, error={"message": "The usage limit has been reached"})) == b""
+    assert made.failure is not None
+    begun, late = sent.split(b"\n\n", 1)
+    assert fed(begun + b"\n\n" + own + late, [])[0] == begun + b"\n\n" + own + late
+
+
+def test_reasoning_by_other_names_is_not_a_text_of_the_answer() -> None:
+    """Open Responses names its pieces otherwise. LocalAI gives its parts the type of an answer's."""
+    part = {"type": "reasoning_text", "text": "Hm"}
+    item = {"type": "reasoning", "id": "rs_1", "summary": [], "content": [part]}
+    events = events_of(response(item, message("Hello")))
+    events.insert(3, delta(3, "Hm", "response.reasoning_text.delta", item_id="rs_1"))
+    data = b"".join(events)
+    renamed = data.replace(b"response.reasoning_text.", b"response.reasoning.")
+    for sent in (renamed, renamed.replace(b'"reasoning_text"', b'"output_text"', 2)):
+        for size in (9, len(sent)):
+            assert parsed(fed(sent, [*range(size, len(sent), size)])[0])[:-1] == parsed(data)[:-1]
+    alone = b"".join(each for each in events if b"reasoning_text.delta" not in each)
+    out = fed(alone.replace(b'"reasoning_text"', b'"output_text"', 2), [])[0]
+    assert [doc["delta"] for doc in parsed(out) if doc["type"] == TEXT] == ["He", "llo"]
+    assert [doc["delta"] for doc in parsed(out) if doc["type"] == "response.reasoning_text.delta"] == ["Hm"]
+
+
 def test_the_number_after_the_last_piece_is_known() -> None:
     made = stream()
     made.feed(delta(3) + delta(4) + delta(5))

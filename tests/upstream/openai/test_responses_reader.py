@@ -110,6 +110,16 @@ def test_a_stream_is_read_as_it_was_meant(kind: str) -> None:
     assert (whole.reported.input, whole.reported.output, whole.finish) == (9, 12, "tool_calls")
 
 
+@pytest.mark.parametrize("name", ["reasoning_text", "reasoning", "reasoning_summary_text"])
+@pytest.mark.parametrize(("end", "field"), [("delta", "delta"), ("done", "text")])
+def test_reasoning_has_three_names(name: str, end: str, field: str) -> None:
+    """The second is that of Open Responses."""
+    events = events_of(response(message("Hello")))
+    events.insert(2, event(f"response.{name}.{end}", 2, output_index=1, item_id="rs_1", **{field: "Hm"}))
+    whole = as_chat(ResponsesDialect()).whole(b"".join(events), translated(), channel())
+    assert json.loads(body_of(whole))["choices"][0]["message"]["reasoning_content"] == "Hm"
+
+
 @pytest.mark.parametrize(
     ("comment", "answer", "told"),
     [
