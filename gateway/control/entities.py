@@ -127,7 +127,13 @@ async def _plan(
         sent = {} if edit.body is None else members(edit.body)
         if "name" in sent and len(entity_edits) > 1:
             raise BadRequest("name: cannot be changed for several at once", param="name")
-        name, planned = await _PLANNERS[kind](edits, edit)
+        try:
+            name, planned = await _PLANNERS[kind](edits, edit)
+        except BadRequest as error:
+            if kind != "prices" or len(entity_edits) == 1:
+                raise
+            message = f"price of '{plain(edit.ref)}': {error.message}"  # a file has different ones
+            raise BadRequest(message, code=error.code, param=error.param) from error
         if any((kind, change.key) in changes for change in planned if change.table == kind):
             raise BadRequest(f"edits: '{plain(name)}' is edited twice", param="edits")
         names.append(name)

@@ -140,7 +140,7 @@ def check_price(value: Price) -> None:
     check_model_name(value.model, "model")
     _check_amounts(value)
     for rule in value.rules:
-        _check_amounts(rule)
+        _check_amounts(rule, "rules")
         _demand(not rule.variant or rule.variant in VARIANTS, "variant", f"must be one of {', '.join(VARIANTS)}")
         _demand(rule.since or rule.during or rule.variant, "rules", "must have hours, a first day or a variant")
         _demand(rule.since % 60_000 == 0, "since", "must be a whole minute")
@@ -150,9 +150,9 @@ def check_price(value: Price) -> None:
             parse_price_hours(str(hours))  # raises BadRequest for hours that commands cannot write
 
 
-def _check_amounts(value: Price | PriceRule) -> None:
+def _check_amounts(value: Price | PriceRule, place: str = "") -> None:
     for field in AMOUNTS:
-        _check_not_negative(getattr(value, field), field)
+        _check_not_negative(getattr(value, field), place or field)
     _check_extras(value.extras)
     above = [tier.above for tier in value.tiers]
     _demand(above == sorted(set(above)), "tiers", "must be sorted by 'above', without duplicates")

@@ -47,6 +47,13 @@ async def test_a_batch_is_one_change_and_one_undo(owner: ControlClient, patch: o
     assert await owner.tokens() == after
 
 
+async def test_the_error_of_one_price_of_many_names_its_model(owner: ControlClient) -> None:
+    with pytest.raises(BadRequest, match=r"^price of 'y': input: must not be negative$") as caught:
+        await owner.batch("prices", {"x": {"input": 1, "output": 2}, "y": {"input": -1, "output": 2}})
+    assert caught.value.param == "input"
+    assert "x" not in [price.model for price in await owner.prices()]
+
+
 async def test_a_batch_that_changes_nothing_is_not_in_the_history(owner: ControlClient) -> None:
     on, off = ({name: {"enabled": enabled} for name in NAMES} for enabled in (True, False))
     assert await owner.batch("tokens", on) == "nothing was changed"

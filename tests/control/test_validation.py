@@ -13,7 +13,7 @@ from gateway.domain.channel import Channel, ChannelFields, Dialect, Overrides, S
 from gateway.domain.errors import BadRequest
 from gateway.domain.group import Group, GroupFields
 from gateway.domain.limits import Limits
-from gateway.domain.price import Price, Tier
+from gateway.domain.price import Price, PriceRule, Tier
 from gateway.domain.registry import Registry
 from gateway.domain.settings import Settings
 from gateway.domain.token import Token, TokenFields
@@ -172,6 +172,7 @@ def test_an_invalid_channel_names_the_field_at_fault(more: dict[str, object], fi
         ),
         ({"tiers": (Tier(above=5, input=Nanos(1), output=Nanos(1)),) * 2}, "tiers"),
         ({"tiers": (Tier(above=5, input=Nanos(-1), output=Nanos(1)),)}, "tiers"),
+        ({"rules": (PriceRule(variant="flex", input=Nanos(-1), output=Nanos(1)),)}, "rules"),
     ],
 )
 def test_an_invalid_price_names_the_field_at_fault(more: dict[str, object], field: str | None) -> None:
