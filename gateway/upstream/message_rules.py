@@ -13,18 +13,12 @@ from typing import Any
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.domain.lazy_pattern import lazy_pattern
 from gateway.domain.rawjson import Fields, JsonObject
 from gateway.domain.transcript import object_of
 from gateway.upstream.message_shapes import (
     FILLER,
     GO_ON,
-    ORDER_REFUSED,
-    PARTS_REFUSED,
-    RESULTS_REFUSED,
-    SYSTEM_REFUSED,
     SYSTEM_ROLES,
-    SYSTEM_TURN_REFUSED,
     UNSIGNED,
     blocks_of,
     role_of,
@@ -36,7 +30,7 @@ from gateway.upstream.message_shapes import (
     without_system,
 )
 from gateway.upstream.refused_params import DEVELOPER, MESSAGES, REASONING_BACK, ROLE
-from gateway.upstream.tool_pairs import PAIRS_REFUSED, with_block_pairs, with_item_pairs, with_pairs
+from gateway.upstream.tool_pairs import with_block_pairs, with_item_pairs, with_pairs
 
 OBJECTS = MESSAGES + "arguments"
 PAIRS = MESSAGES + "tool_call_id=paired"
@@ -68,8 +62,8 @@ class MessageRule(msgspec.Struct, frozen=True):
 
     change: Callable[[list[JsonObject]], list[JsonObject]]
     """Returns the messages as the server wants them."""
-    refused: re.Pattern[str] | None = None
-    """Matches what a refusal says. None for what is refused in other words, or known of vendors."""
+    refused: str = "(?!)"
+    """The pattern of what a refusal says. It matches nothing by default: the demand is known of vendors."""
     sign: bytes = b""
     """What the JSON of messages has if they do not comply."""
 
@@ -257,89 +251,106 @@ RULES: Mapping[str, MessageRule] = {
     ROLE: MessageRule(_for_each_message(with_role("developer", "system")), sign=DEVELOPER),
     NO_NULLS: MessageRule(_for_each_message(_without_nulls), sign=b"null"),
     # messages of a chat or of Anthropic's API, or items
-    PAIRS: MessageRule(lambda turns: with_item_pairs(with_block_pairs(with_pairs(turns))), PAIRS_REFUSED),
+    PAIRS: MessageRule(
+        lambda turns: with_item_pairs(with_block_pairs(with_pairs(turns))),
+        r"must be followed by tool messages|insufficient tool messages|did not have response messages"
+        r"|must be a response to a prece+ding|no previous assistant message with a tool call"
+        r"|unexpected role 'tool' after|duplicate value for 'tool_call_id'|tool_call_id\W{1,4}\s*is not found"
+        r"|number of function (?:calls and )?response|ids were found without `tool_result`|unexpected `tool_use_id`"
+        r"|`tool_use` ids must be unique|must have a single result|no tool (?:output|call) found for"
+        r"|tool (?:call )?result(?: does not follow|'s tool id)|missing required parameter: 'input\[\d+\]\.call_id'"
+        r"|toolresult blocks at|mismatch between tool calls and|function response turn comes immediately after",
+    ),
     SHORT_IDS: MessageRule(
         _for_each_message(_with_short_ids),
-        lazy_pattern(
-            r"(?i)tool call id was\b|(?:call_?id|calls\[\d+\]\.id|tool_?use[._]?id)\W{1,3}"
-            r"(?:string too long|string should match|failed to satisfy)"
-        ),
+        r"tool call id was\b|(?:call_?id|calls\[\d+\]\.id|tool_?use[._]?id)\W{1,3}"
+        r"(?:string too long|string should match|failed to satisfy)",
         sign=b'id"',
     ),
     NO_IMAGES: MessageRule(
         _for_each_part(_image_as_text),
-        lazy_pattern(
-            r"(?i)unknown variant .?image(?:_url)?\b(?!.*\bexpected\b.*\bimage)"
-            r"|image inputs? (?:is|are) not (?:supported|enabled)|not a multimodal model|at most 0 image"
-            r"|not support vision|content type:? .?image_url\b(?!.*\bexpected\b)"
-            r"|no endpoints found that support image input|image_url is only supported by|allowed values: \['text'\]"
-            r"|does not support (?:images|image (?:inputs?|content))(?=[.,;:'\")]| \(|\s*\Z)"
-        ),
+        r"unknown variant .?image(?:_url)?\b(?!.*\bexpected\b.*\bimage)"
+        r"|image inputs? (?:is|are) not (?:supported|enabled)|not a multimodal model|at most 0 image"
+        r"|not support vision|content type:? .?image_url\b(?!.*\bexpected\b)"
+        r"|no endpoints found that support image input|image_url is only supported by|allowed values: \['text'\]"
+        r"|does not support (?:images|image (?:inputs?|content))(?=[.,;:'\")]| \(|\s*\Z)",
         sign=b"image",
     ),
-    MESSAGES + "image=user": MessageRule(with_images_apart, RESULTS_REFUSED, sign=b"image"),
+    MESSAGES + "image=user": MessageRule(
+        with_images_apart,  # for LM Studio in Messages, too
+        r"image urls are only allowed for messages with role 'user'|only text tool_result blocks are supported",
+        sign=b"image",
+    ),
     MESSAGES + "image=base64": MessageRule(
         _for_each_part(_with_raw_image),
-        lazy_pattern("图片输入格式"),  # Zhipu's GLM
+        "图片输入格式",  # Zhipu's GLM
         sign=b"image",
     ),
     MESSAGES + "text": MessageRule(
         _without_blanks,
-        lazy_pattern(
-            r"(?i)text content (?:is empty|blocks must)|for empty text blocks|must have non-empty content"
-            r"|contentblock object .* blank|with role '\w{4,9}' must not be empty|must have a text parameter"
-            r"|either .?content.? or .?tool_calls|content or tool_calls must be set|at least one content element"
-        ),
+        r"text content (?:is empty|blocks must)|for empty text blocks|must have non-empty content"
+        r"|contentblock object .* blank|with role '\w{4,9}' must not be empty|must have a text parameter"
+        r"|either .?content.? or .?tool_calls|content or tool_calls must be set|at least one content element",
     ),
     MESSAGES + "content=some": MessageRule(
         _for_each_message(lambda message: {"content": "", **_without_nulls(message)}),  # even if it has calls
-        lazy_pattern(
-            r"(?i)missing.{1,11}\bcontent\b|'content'\), 'msg': 'field required|message content type: <nil>"
-            r"|content field is a req|'content' field must be a string or an array|content', 'string' not in 'null'"
-        ),
+        r"missing.{1,11}\bcontent\b|'content'\), 'msg': 'field required|message content type: <nil>"
+        r"|content field is a req|'content' field must be a string or an array|content', 'string' not in 'null'",
     ),
     MESSAGES + "thought_signature": MessageRule(
-        _for_each_message(_with_signature), lazy_pattern(r"(?i)missing a .?thought_signature"), sign=b'"tool_calls"'
+        _for_each_message(_with_signature), r"missing a .?thought_signature", sign=b'"tool_calls"'
     ),
     OBJECTS: MessageRule(
         _for_each_message(_with_objects),
-        lazy_pattern(
-            r"(?i)arguments.{0,60}\bjson|json.{0,60}arguments|\(char \d+\)|item pairs from a mapping"
-            r"|no attribute 'items'|(?:tool|function) call arguments"
-        ),
+        r"arguments.{0,60}\bjson|json.{0,60}arguments|\(char \d+\)|item pairs from a mapping"
+        r"|no attribute 'items'|(?:tool|function) call arguments",
         sign=b'"arguments"',
     ),
     MESSAGES + "input": MessageRule(
         _for_each_part(_with_object_input),
-        lazy_pattern(r"(?i)tool_?use\.input\W{1,3}(?:input should be|is invalid)|toolresult' object has no attribute"),
+        r"tool_?use\.input\W{1,3}(?:input should be|is invalid)|toolresult' object has no attribute",
         sign=b'"tool_use"',
     ),
     THOUGHTS: MessageRule(_for_each_message(_with_thought)),
     REASONING_BACK: MessageRule(
         _for_each_message(_with_reasoning),
-        lazy_pattern(
-            r"(?i)(?:reasoning_content|content\[\]\.thinking)\W{1,3}"
-            r"(?:in the thinking mode must be passed back|is missing)"
-        ),
+        r"(?:reasoning_content|content\[\]\.thinking)\W{1,3}"
+        r"(?:in the thinking mode must be passed back|is missing)",
     ),
     SYSTEM_FIRST: MessageRule(
         with_system_first,
-        lazy_pattern(r"(?i)system messages? must be (?:at the|(?:the )?first)|chat setting|got system"),
+        r"system messages? must be (?:at the|(?:the )?first)|chat setting|got system",
     ),
-    NO_SYSTEM: MessageRule(without_system, SYSTEM_REFUSED),
-    NO_SYSTEM_TURNS: MessageRule(_for_each_message(with_role("system", "user")), SYSTEM_TURN_REFUSED, sign=b'"system"'),
+    NO_SYSTEM: MessageRule(
+        without_system,  # as the templates of Gemma demand it
+        r"system (?:role|messages?|prompts?|instructions?) (?:(?:is|are) )?not (?:supported|enabled|allowed)"
+        r"|not support (?:the )?system (?:role|message|prompt|instruction)|developer instruction is not enabled",
+    ),
+    NO_SYSTEM_TURNS: MessageRule(
+        _for_each_message(with_role("system", "user")),  # for LM Studio, vLLM, Ollama, Qwen and Bedrock
+        r"\brole\b.{0,40}(?:invalid discriminator|input should be 'user' or 'assistant')|unknown variant .system\b"
+        r"|(?:unexpected|invalid) (?:message )?role\W{1,3}system|role\W{1,2}system\W{1,2}is not supported"
+        r"|top-level .system. parameter",
+        sign=b'"system"',
+    ),
     MESSAGES + "role=assistant": MessageRule(
-        _assistant_after_tools, lazy_pattern(r"(?i)unexpected role 'user' after role 'tool'"), sign=b'"tool"'
+        _assistant_after_tools, r"unexpected role 'user' after role 'tool'", sign=b'"tool"'
     ),
-    ALTERNATION: MessageRule(with_alternation, ORDER_REFUSED),
+    ALTERNATION: MessageRule(
+        with_alternation, r"roles must alternate|alternate (?:between )?['\"`]?user|alternating user"
+    ),
     MESSAGES + "role=user": MessageRule(
         _user_last,
-        lazy_pattern(
-            r"(?i)expected last role (?:user|to be)|last message must (?:have role|be from) (?:the )?.?user"
-            r"|response prefill is incompatible|does not support assistant message prefill"
-            r"|no user query found|at least one user message|not contain elements with the role of user"
-        ),
+        r"expected last role (?:user|to be)|last message must (?:have role|be from) (?:the )?.?user"
+        r"|response prefill is incompatible|does not support assistant message prefill"
+        r"|no user query found|at least one user message|not contain elements with the role of user",
     ),
-    TEXTS: MessageRule(_for_each_message(with_text), PARTS_REFUSED),
+    TEXTS: MessageRule(
+        _for_each_message(with_text),
+        r"content['\"`]?(?: field)?\s*:?\s*(?:value )?(?:must|should) be a string"
+        r"|\bcontent(?:\.str)?: input should be a valid string|invalid type: sequence, expected a string"
+        r"|expected a string,? (?:but )?(?:got|received) (?:an? )?(?:list|array)"
+        r"|can only concatenate str|content is not a string|content field's type should be `str`",
+    ),
 }
 """The rules by name, in the order they are applied."""

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from gateway.domain import rawjson
-from gateway.domain.lazy_pattern import lazy_pattern
 from gateway.domain.rawjson import JsonObject
 
 GO_ON = "Continue."
@@ -18,30 +17,6 @@ FILLER = "."
 UNSIGNED = b64encode(b"skip_thought_signature_validator").decode()
 """Google's documented signature of a call that it did not sign."""
 
-PARTS_REFUSED = lazy_pattern(
-    r"(?i)content['\"`]?(?: field)?\s*:?\s*(?:value )?(?:must|should) be a string"
-    r"|\bcontent(?:\.str)?: input should be a valid string"
-    r"|invalid type: sequence, expected a string|expected a string,? (?:but )?(?:got|received) (?:an? )?(?:list|array)"
-    r"|can only concatenate str|content is not a string|content field's type should be `str`"
-)
-"""Matches refusals of contents that are lists of parts."""
-SYSTEM_REFUSED = lazy_pattern(
-    r"(?i)system (?:role|messages?|prompts?|instructions?) (?:(?:is|are) )?not (?:supported|enabled|allowed)"
-    r"|not support (?:the )?system (?:role|message|prompt|instruction)|developer instruction is not enabled"
-)
-"""Matches refusals of a system prompt, as by the templates of Gemma."""
-SYSTEM_TURN_REFUSED = lazy_pattern(
-    r"(?i)\brole\b.{0,40}(?:invalid discriminator|input should be 'user' or 'assistant')|unknown variant .system\b"
-    r"|(?:unexpected|invalid) (?:message )?role\W{1,3}system|role\W{1,2}system\W{1,2}is not supported"
-    r"|top-level .system. parameter"
-)
-"""Matches refusals of later system messages by LM Studio, vLLM, Ollama, Qwen and Bedrock."""
-ORDER_REFUSED = lazy_pattern(r"(?i)roles must alternate|alternate (?:between )?['\"`]?user|alternating user")
-"""Matches refusals of two messages of one role in a row, or of a chat that begins with the assistant."""
-RESULTS_REFUSED = lazy_pattern(
-    r"(?i)image urls are only allowed for messages with role 'user'|only text tool_result blocks are supported"
-)
-"""Matches refusals of images in the results of tools. The second is LM Studio's, in Messages."""
 SYSTEM_ROLES = ("system", "developer")
 
 

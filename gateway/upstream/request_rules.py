@@ -34,7 +34,7 @@ from gateway.upstream.tool_schemas import SCHEMAS, SCHEMAS_REFUSED, fit_schemas
 
 STREAM = "stream=true"
 PLAIN = "stream=false"
-_REFUSED: dict[str, re.Pattern[str] | None] = {
+_REFUSED: dict[str, re.Pattern[str]] = {
     STREAM: lazy_pattern(
         r"(?i)stream must be set to true|only supports? stream|non-?streaming calls|streaming is required"
     ),
@@ -44,7 +44,7 @@ _REFUSED: dict[str, re.Pattern[str] | None] = {
     ),
     **FORMS_REFUSED,
     **dict.fromkeys(FORCE_RULES.values(), FORCE_REFUSED),
-    **{name: rule.refused for name, rule in RULES.items()},
+    **{name: lazy_pattern(rule.refused, re.IGNORECASE) for name, rule in RULES.items()},
     NULLS: NULLS_REFUSED,
     SCHEMAS: SCHEMAS_REFUSED,
     **FORMATS_REFUSED,
@@ -54,7 +54,7 @@ _REFUSED: dict[str, re.Pattern[str] | None] = {
 
 def rules_in(message: str) -> list[str]:
     """Returns the names of the rules that an error message is about."""
-    return [name for name, words in _REFUSED.items() if words is not None and words.search(message)]
+    return [name for name, words in _REFUSED.items() if words.search(message)]
 
 
 def is_rule(name: str) -> bool:

@@ -11,21 +11,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from gateway.domain import rawjson
-from gateway.domain.lazy_pattern import lazy_pattern
 from gateway.domain.rawjson import JsonObject
 from gateway.domain.transcript import NO_OUTPUT
 from gateway.upstream.message_shapes import blocks_of, join_contents, role_of
 
-PAIRS_REFUSED = lazy_pattern(
-    r"(?i)must be followed by tool messages|insufficient tool messages|did not have response messages"
-    r"|must be a response to a prece+ding|no previous assistant message with a tool call|unexpected role 'tool' after"
-    r"|duplicate value for 'tool_call_id'|tool_call_id\W{1,4}\s*is not found|number of function (?:calls and )?response"
-    r"|ids were found without `tool_result`|unexpected `tool_use_id`|`tool_use` ids must be unique"
-    r"|must have a single result|no tool (?:output|call) found for|tool (?:call )?result(?: does not follow|'s tool id)"
-    r"|missing required parameter: 'input\[\d+\]\.call_id'"
-    r"|toolresult blocks at|mismatch between tool calls and|function response turn comes immediately after"
-)
-"""Matches refusals of calls without results, results without calls, and ids that occur twice."""
 _OUTPUTS = {"function_call": "function_call_output", "custom_tool_call": "custom_tool_call_output"}
 """The type of an output by the type of its call."""
 _LABEL = "[tool result]"
