@@ -139,9 +139,11 @@ class ChannelHealth:
         if not self.failing:
             return OK
         own = self.state_of(channel.id)
-        if not channel.keys or own.name not in ("ok", "half_open"):
+        keys = [self.state_of(id) for id in channel.state_ids if channel.keys]
+        has_usable_key = any(state.name != "attention" for state in keys)
+        if not keys or (has_usable_key and own.name not in ("ok", "half_open")):
             return own
-        return _state_with_keys(own, [self.state_of(id) for id in channel.state_ids])
+        return _state_with_keys(own, keys)
 
     def state_of(self, id: ChannelId) -> HealthState:
         """Returns the state of a channel itself, or of one of several keys (see ``key_id``)."""

@@ -80,6 +80,18 @@ def test_with_all_keys_refused_the_channel_needs_attention(health: ChannelHealth
     assert choose([made], NONE, health, lambda _: 0).route is None
 
 
+def test_a_paused_channel_with_all_keys_refused_is_not_called(health: ChannelHealth) -> None:
+    made = keyed()
+    for _ in range(3):
+        health.note_failure(made.channel.id, FailureKind.SERVER, "503")
+    for one in made.keys:
+        health.note_failure(one.key_id, FailureKind.AUTH, "refused")
+    state = health.state(made.channel)
+    assert (state.name, state.reason) == ("attention", "none of its 3 keys is available: refused")
+    chosen = choose([made], NONE, health, lambda _: 0)
+    assert (chosen.route, [skip.rule for skip in chosen.skipped]) == (None, ["attention"])
+
+
 def test_tried_keys_are_not_tried_again(health: ChannelHealth) -> None:
     made = keyed()
     two = frozenset(one.key_id for one in made.keys[:2])
