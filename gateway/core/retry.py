@@ -79,44 +79,31 @@ class RetryState:
         self._other_models = [other for other in requested.fallbacks if other is not first]
         if first is not requested:
             self._other_models.append(requested)
-        self._tried: set[ChannelId] = set()
-        """Channels and keys that are not tried again with the current model."""
+        self._attempts: list[tuple[ModelEntry, Route, UpstreamError]] = []
+        """The failed attempts, each with the model that was requested."""
         self._tries_left = MAX_TRIES
         self._more_keys = MORE_KEYS
         self._last: tuple[Route, UpstreamError] | None = None
         """The last route that was tried with the current model, and its failure."""
-        self._unset: set[ChannelId] = set()
-        """Channels and keys that were not tried, because a variable of theirs is not set."""
         self._repeated = False
         """Whether that route was tried twice."""
-        self._unreachable: set[ChannelId] = set()
-        """Channels that could not be reached or did not answer, whichever model was requested."""
-        self._failed_with: dict[str, set[ChannelId]] = {}
-        """The channels and keys where each model failed."""
-        self._failed_channels: set[ChannelId] = set()
-        """Channels where the call failed, with any key or model."""
         self._postponed: set[str] = set()
         """Models whose paused channels wait until the other models were tried."""
         self._used_paused = False
         """Whether the call went to a paused channel after its first attempt."""
-        self.failures: list[UpstreamError] = []
         self.gates: tuple[ConcurrencyGate, ...] = ()
         """Where a slot may come free for a call without a next step."""
 
+    @property
+    def failures(self) -> list[UpstreamError]:
+        return [failure for _, _, failure in self._attempts]
+
     def add_failure(self, route: Route, failure: UpstreamError) -> None:
         """Add an attempt that failed before the client had any of its answer."""
-        at_fault = fault_of(route, failure.kind)
-        if failure.kind is FailureKind.UNSET:
-            self._unset.add(at_fault)
-        else:
+        self._attempts.append((self._entry, route, failure))
+        if failure.kind is not FailureKind.UNSET:
             self._last = route, failure
-        self._tried.add(at_fault)
-        self._failed_channels.add(route.channel.id)
-        self._failed_with.setdefault(self._entry.name, set()).add(at_fault)
-        if failure.kind in (FailureKind.NETWORK, FailureKind.SLOW):
-            self._unreachable.add(at_fault)
-        self.failures.append(failure)
-        if at_fault == route.key_id and self._more_keys:
+        if fault_of(route, failure.kind) == route.key_id and self._more_keys:
             self._more_keys -= 1
         elif failure.kind is not FailureKind.UNSET:
             self._tries_left -= 1
@@ -125,31 +112,37 @@ class RetryState:
         self, health: ChannelHealth, draw: Draw, retries: RetryBudget, limit_check: LimitCheck | None = None
     ) -> NextStep | None:
         """Returns where to go now; None if the call has failed."""
-        sent = sum(may_be_billed(failure.kind, sent=failure.sent) for failure in self.failures)
-        if sent > 1 or len(self.failures) >= 6 + MORE_KEYS - self._more_keys:
+        failures = self.failures
+        sent = sum(may_be_billed(failure.kind, sent=failure.sent) for failure in failures)
+        if sent > 1 or len(failures) >= 6 + MORE_KEYS - self._more_keys:
             return None
         self.gates = ()
         step = None
-        if not is_refused(self.failures[-1]):
+        if not is_refused(failures[-1]):
             step = self._next_with_model(health, draw, retries, limit_check)
         while step is None and self._other_models:
             other = self._other_models.pop(0)
-            if may_answer(self.failures[-1], self._requested, other):
-                self._switch_model(other)
+            if may_answer(failures[-1], self._requested, other):
+                self._entry, self._tries_left, self._repeated, self._last = other, MAX_TRIES, False, None
                 step = self._next_with_model(health, draw, retries, limit_check)
         return step
 
-    def _switch_model(self, other: ModelEntry) -> None:
-        """Continue with another model. Channels that failed with the former one are tried again if reachable."""
-        self._entry, self._tries_left, self._repeated, self._last = other, MAX_TRIES, False, None
-        self._tried = self._unreachable | self._failed_with.get(other.name, set())
+    def _faults(self) -> dict[ChannelId, FailureKind]:
+        """Returns the channels and keys that are not tried again with the current model, each with its failure: those
+        where it failed, and with any model those that could not be reached or did not answer.
+        """
+        return {
+            fault_of(route, failure.kind): failure.kind
+            for entry, route, failure in self._attempts
+            if entry is self._entry or failure.kind in (FailureKind.NETWORK, FailureKind.SLOW)
+        }
 
     def _next_with_model(
         self, health: ChannelHealth, draw: Draw, retries: RetryBudget, limit_check: LimitCheck | None
     ) -> NextStep | None:
         if self._tries_left <= 0:
             return None
-        choice = choose(self._entry.routes, frozenset(self._tried), health, draw, limit_check)
+        choice = choose(self._entry.routes, frozenset(self._faults()), health, draw, limit_check)
         self.gates = choice.gates
         if choice.route is not None and not choice.paused:
             return self._step(choice, choice.route)
@@ -174,8 +167,10 @@ class RetryState:
 
         This holds once in a call, for the first attempt of a fallback, and not where the call has already failed.
         """
-        is_new_fallback = self._entry is not self._requested and self._entry.name not in self._failed_with
-        return is_new_fallback and not self._used_paused and route.channel.id not in self._failed_channels
+        has_failed = any(
+            entry is self._entry or tried.channel.id == route.channel.id for entry, tried, _ in self._attempts
+        )
+        return self._entry is not self._requested and not self._used_paused and not has_failed
 
     def _step(self, choice: RouteChoice, route: Route) -> NextStep:
         if self._entry is not self._requested:
@@ -184,7 +179,8 @@ class RetryState:
 
     def _repetition(self, health: ChannelHealth, draw: Draw) -> NextStep | None:
         """Returns another attempt at the same channel, if it is the only one and may work."""
-        if self._last is None or self._repeated or len(self._tried - self._unset) > 1:
+        others = [kind for kind in self._faults().values() if kind is not FailureKind.UNSET]
+        if self._last is None or self._repeated or len(others) > 1:
             return None
         route, failure = self._last
         pause_s = _pause_s(failure, paused=health.state(route.channel).name == "cooling")
