@@ -117,7 +117,8 @@ async def show_call(edits: ConfigEdits, request: web.Request) -> CallView:
     """GET /calls/{id}: a running or an ended call."""
     call_id = CallId(request.match_info["id"])
     books, calls = edits.engine.store.books, edits.engine.store.calls
-    running = books.running.get(call_id) or edits.engine.pipeline.waiting.get(call_id)
+    waiting = edits.engine.pipeline.waiting.calls.get(call_id)
+    running = books.running.get(call_id) or (waiting.running if waiting is not None else None)
     if running is not None:
         return running_view(running, edits.now)
     record = next((record for record in books.waiting() if record.id == call_id), None)

@@ -105,7 +105,7 @@ def _why(engine: Engine, call: PlannedCall) -> Why:
         fix="" if error is None else _fix(error, visibility, call, routes),
         retry_after_s=None if error is None else error.retry_after_s,
         then=_next_obstacle(outcome.quota_error, call),
-        visible=visibility.visible,
+        visible=not visibility.fix,
         rule=visibility.rule,
         refuses_unpriced=catalog.registry.settings.refuse_unpriced,
         price=price_view(in_force(price, now), now, call.model) if price is not None else None,

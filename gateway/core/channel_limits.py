@@ -15,12 +15,12 @@ from gateway.domain.errors import GatewayError
 from gateway.domain.human_values import plural
 
 
-def limit_check(limiter: Limiter, tokens: int, held: tuple[str, str] | None = None) -> LimitCheck:
-    """Returns the check of channels for a call of ``tokens`` that has a slot at the gate with the key ``held``."""
+def limit_check(limiter: Limiter, tokens: int, held: ConcurrencyGate | None = None) -> LimitCheck:
+    """Returns the check of channels for a call of ``tokens`` that has a slot at the gate ``held``."""
 
     def check(route: Route) -> SkippedRoute | None:
         scope, gate = route.scope, route.scope.gate
-        if gate is not None and gate.key != held and not limiter.concurrency.has_room(gate):
+        if gate is not None and gate != held and not limiter.concurrency.has_room(gate):
             reason = f"at its limit of {gate.limit} {plural(gate.limit, 'call in flight')}"
             return SkippedRoute(route.channel.name, reason, "full", 1.0)  # when a slot comes free is unknown
         if scope.has_rates and (reached := limiter.first_reached((scope,), tokens)) is not None:
@@ -38,8 +38,7 @@ class ChannelLimits:
         self._progress = progress
 
     def check_for(self, call: Call) -> LimitCheck:
-        slot = call.limits.channel_slot
-        return limit_check(self.limiter, call.need.rate_tokens, None if slot is None else slot.key)
+        return limit_check(self.limiter, call.need.rate_tokens, call.limits.channel_slot)
 
     def enter(self, call: Call, route: Route) -> None:
         """Begin an attempt, without awaiting since its channel was chosen."""
@@ -48,7 +47,7 @@ class ChannelLimits:
             counted.correct_tokens(0)
         attempt.counted_calls = ()
         gate = scope.gate
-        if limits.channel_slot is None or gate is None or limits.channel_slot.key != gate.key:
+        if limits.channel_slot != gate:
             self.release_slot(call)
             if gate is not None:
                 self.limiter.concurrency.enter((gate,))

@@ -46,7 +46,7 @@ class ConcurrencyLimiter:
     def full(self, gates: Iterable[ConcurrencyGate], held: Collection[ConcurrencyGate] = ()) -> ConcurrencyGate | None:
         """Returns the first gate without a free slot, except those ``held``."""
         for gate in gates:
-            if not self.has_room(gate) and not _is_among(held, gate):
+            if not self.has_room(gate) and gate not in held:
                 return gate
         return None
 
@@ -54,11 +54,10 @@ class ConcurrencyLimiter:
         line = self._lines.get(gate.key)
         return line is None or (line.taken < gate.limit and not line.waiters)
 
-    def enter(self, gates: Iterable[ConcurrencyGate], held: Collection[ConcurrencyGate] = ()) -> None:
-        """Take a slot at each gate, except those ``held``."""
+    def enter(self, gates: Iterable[ConcurrencyGate]) -> None:
+        """Take a slot at each gate."""
         for gate in gates:
-            if not _is_among(held, gate):
-                self._lines.setdefault(gate.key, _Line()).taken += 1
+            self._lines.setdefault(gate.key, _Line()).taken += 1
 
     def leave(self, gates: Iterable[ConcurrencyGate]) -> None:
         for gate in gates:
@@ -158,10 +157,6 @@ def _no_slot(gate: ConcurrencyGate, *, waited: bool = False) -> RateLimited:
     details = {"limit": gate.limit, "limit_name": gate.name, "limit_of": kind, "used": gate.limit}
     code = "too_many_streams" if gate.name == STREAMS else ""
     return RateLimited(msg, code=code, retry_after_s=1.0, details=details)
-
-
-def _is_among(gates: Iterable[ConcurrencyGate], gate: ConcurrencyGate) -> bool:
-    return any(other.key == gate.key for other in gates)
 
 
 def _reject(granted: "asyncio.Future[ConcurrencyGate]", error: GatewayError) -> None:

@@ -72,11 +72,6 @@ class CallQueue:
         """Returns the waiting calls, oldest first."""
         return [call.running for call in self.calls.values()]
 
-    def get(self, call_id: CallId) -> Running | None:
-        """Returns the call with this id, if it waits."""
-        call = self.calls.get(call_id)
-        return None if call is None else call.running
-
     async def wait(self, call: Call, admission: Admission, commit: Commit) -> tuple[Admission, RouteChoice]:
         """Wait for the slots that a call needs, give them to it, and commit. Raises GatewayError, ConnectionError."""
         began = self.clock.mono()
@@ -140,5 +135,6 @@ class CallQueue:
 
     def _enter(self, call: Call, gates: tuple[ConcurrencyGate, ...]) -> None:
         """Take a slot at each gate where the call has none."""
-        self.limiter.concurrency.enter(gates, call.limits.gates)
-        call.limits.gates += tuple(gate for gate in gates if gate not in call.limits.gates)
+        new_gates = tuple(gate for gate in gates if gate not in call.limits.gates)
+        self.limiter.concurrency.enter(new_gates)
+        call.limits.gates += new_gates

@@ -15,13 +15,12 @@ from gateway.domain.text import plain, word
 from gateway.domain.token import Token
 
 
-class Visibility(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether a token sees a model, and why."""
+class Visibility(msgspec.Struct, frozen=True):
+    """Why a token sees a model, or does not."""
 
-    visible: bool
     rule: str
     fix: str = ""
-    """What makes a hidden model visible."""
+    """What makes a hidden model visible; empty if it is visible."""
 
 
 def visibility_of(model: str, token: Token, group: Group, catalog: Catalog) -> Visibility:
@@ -29,14 +28,14 @@ def visibility_of(model: str, token: Token, group: Group, catalog: Catalog) -> V
     visible = catalog.visible(token)
     if (entry := visible.get(model)) is not None:
         names = [route.channel.name for route in entry.routes]
-        return Visibility(visible=True, rule=_visible_text(model, token, group, names))
+        return Visibility(_visible_text(model, token, group, names))
     channels = catalog.registry.channels.values()
     channels_of_group = [channel for channel in channels if group.name in channel.groups]
     if channels_of_group and not any(channel.enabled for channel in channels_of_group):
         all_names = first_of([plain(channel.name) for channel in channels_of_group], 5)
         rule = f"every channel of group '{plain(group.name)}' is switched off: {all_names}"
         fix = f"'tollkeeper channel enable {word(channels_of_group[0].name)}'"
-        return _hidden_by(rule, fix)
+        return Visibility(rule, fix)
     offering = [channel for channel in channels if any(served.name == model for served in channel.models)]
     if not offering and any(rule.model == model for rule in group.fallbacks):
         return _hidden_alias(plain(model, 80), token, group)
@@ -50,7 +49,7 @@ def unused_fallbacks(model: str, token: Token, group: Group, catalog: Catalog) -
     unused = []
     for name in fallback_models(model, group.fallbacks):
         visibility = visibility_of(name, token, group, catalog)
-        if name not in used and not visibility.visible:
+        if name not in used and visibility.fix:
             unused.append(UnusedFallback(model=name, rule=visibility.rule, fix=visibility.fix))
         elif name not in used and entry is not None:
             rule = "it has no price, and models without a price are refused"
@@ -80,9 +79,9 @@ def _hidden_alias(model: str, token: Token, group: Group) -> Visibility:
     alias = f"'{model}' is another name for its fallbacks"
     excluding = _excluding_patterns(model, token, group)
     if not excluding:
-        return _hidden_by(f"{alias}, and none of them may answer this token", "see the fallbacks below")
+        return Visibility(f"{alias}, and none of them may answer this token", "see the fallbacks below")
     rules = " and ".join(reason.rule for reason in excluding)
-    return _hidden_by(f"{alias}, and {rules}, which it does not fit", _join_fixes(excluding))
+    return Visibility(f"{alias}, and {rules}, which it does not fit", _join_fixes(excluding))
 
 
 def _hidden_model(
@@ -93,13 +92,13 @@ def _hidden_model(
         fix = "choose one from 'tollkeeper model list', or add it: 'tollkeeper channel edit NAME --models ...'"
         near = " or ".join(f"'{plain(name)}'" for name in near_names(model, tuple(visible)))
         rule = f"no channel offers a model named '{model}'" + (f"; did you mean {near}?" if near else "")
-        return _hidden_by(rule, fix)
+        return Visibility(rule, fix)
     excluding = _excluding_patterns(model, token, group)
     reasons = [
         *_missing_channel(model, token, group, offering),
-        *(_hidden_by(f"{reason.rule}; '{model}' does not fit", reason.fix) for reason in excluding),
+        *(Visibility(f"{reason.rule}; '{model}' does not fit", reason.fix) for reason in excluding),
     ]
-    return _hidden_by("; and ".join(reason.rule for reason in reasons), _join_fixes(reasons))
+    return Visibility("; and ".join(reason.rule for reason in reasons), _join_fixes(reasons))
 
 
 def _missing_channel(model: str, token: Token, group: Group, offering: list[Channel]) -> Iterator[Visibility]:
@@ -112,10 +111,10 @@ def _missing_channel(model: str, token: Token, group: Group, offering: list[Chan
             command = f"token edit {word(token.name)} --group {word(offering[0].groups[0])}"
             fix += f", or move the token: 'tollkeeper {command}'"
         membership = f"token '{plain(token.name)}' is in group '{group_name}'"
-        yield _hidden_by(f"{membership}, for which no channel offers '{model}'; it is offered by {channel_names}", fix)
+        yield Visibility(f"{membership}, for which no channel offers '{model}'; it is offered by {channel_names}", fix)
     elif not any(channel.enabled for channel in channels_in_group):
         rule = f"every channel that offers '{model}' to group '{group_name}' is switched off"
-        yield _hidden_by(rule, f"'tollkeeper channel enable {first}'")
+        yield Visibility(rule, f"'tollkeeper channel enable {first}'")
 
 
 def _excluding_patterns(model: str, token: Token, group: Group) -> list[Visibility]:
@@ -125,7 +124,7 @@ def _excluding_patterns(model: str, token: Token, group: Group) -> list[Visibili
         (token.models, f"token '{plain(token.name)}' may use", f"token edit {word(token.name)}"),
     )
     return [
-        _hidden_by(
+        Visibility(
             f"{whose} only {', '.join(map(plain, patterns))}",
             f"'tollkeeper {command} --models ...' with it, or '*' for all",
         )
@@ -136,7 +135,3 @@ def _excluding_patterns(model: str, token: Token, group: Group) -> list[Visibili
 
 def _join_fixes(reasons: Iterable[Visibility]) -> str:
     return "; and ".join(reason.fix for reason in reasons)
-
-
-def _hidden_by(rule: str, fix: str) -> Visibility:
-    return Visibility(visible=False, rule=rule, fix=fix)

@@ -152,7 +152,7 @@ def test_a_call_that_has_a_slot_needs_no_other(rig: Rig) -> None:
     found = limit_check(rig.limiter, 1)(route)
     assert found is not None
     assert (found.rule, found.wait_s) == ("full", 1.0)
-    assert limit_check(rig.limiter, 1, held=route.scope.gate.key)(route) is None
+    assert limit_check(rig.limiter, 1, held=route.scope.gate)(route) is None
     rig.limiter.concurrency.leave([route.scope.gate])
 
 
