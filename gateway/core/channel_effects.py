@@ -11,7 +11,7 @@ from gateway.domain.price import Price
 from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN, MESSAGE_TOKENS, SCHEMAS, bound_of
 from gateway.domain.rawjson import Fields
 from gateway.inbound.api import InboundRequest
-from gateway.upstream.dialects import DIALECTS, chat_limit
+from gateway.upstream.dialects import chat_limit
 
 _NAMES = frozenset({"user", "safety_identifier", "prompt_cache_key", "previous_response_id"})
 """Fields that differ from call to call. If they are texts, nothing in them limits the output."""
@@ -40,8 +40,6 @@ class ChannelEffects(msgspec.Struct, frozen=True, kw_only=True):
     """Whether some channel adds tools to a conversation with tool calls but no tools, as Anthropic's dialect does."""
     names_results: bool = False
     """Whether some channel adds a function's name to each of its results, as Gemini's dialect does."""
-    remembers: bool = False
-    """Whether some channel may add to a request what its vendor requires with earlier tool calls."""
     _output_needs: dict[tuple[object, int, bytes], OutputNeed] = {}
     """The last results of ``output_need``."""
 
@@ -91,7 +89,6 @@ def effects_of(offers: Iterable[tuple[Channel, ServedModel]]) -> ChannelEffects:
         max_output=max(limits) if limits and len(limits) == len(offers) else None,
         adds_tools=any(info.adds_tools for info in dialects),
         names_results=any(info.names_results for info in dialects),
-        remembers=any(DIALECTS[channel.dialect].remembers(channel) for channel, _ in offers),
     )
 
 

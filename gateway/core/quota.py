@@ -129,7 +129,7 @@ def _input_need(request: InboundRequest, effects: ChannelEffects, recall: Recall
         tokens += BOUND_TOOLS_TOKENS + request.calls.tokens(50)  # each has a name and an empty schema
     if effects.names_results:
         tokens += request.calls.tokens(50)  # a name has at most 64 characters
-    if effects.remembers and request.calls.calls:
+    if request.calls.calls:
         tokens += recall(request.conversation)
     if request.media is not NO_MEDIA:
         tokens += max([request.media.bound(served.upstream_name) for _, served in effects.offers], default=0)

@@ -209,10 +209,6 @@ class ChannelDialect(DialectAdapter):
         """Returns a model's largest output, if the vendor's models are in a table here; else None."""
         return None
 
-    def remembers(self, channel: Channel) -> bool:
-        """Returns whether the vendor wants something back with tool calls, so that answers are remembered."""
-        return True
-
     def models_request(self, channel: Channel, after: str) -> PreparedRequest | None:
         """Returns the request for the list of models, or for its page after ``after``; None if it has no list."""
         return None

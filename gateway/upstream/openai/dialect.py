@@ -188,11 +188,6 @@ class OpenAIDialect(ChannelDialect):
         capped = max(limit.capped, MIN_LIMIT) if limit.capped else 0
         return msgspec.structs.replace(limit, capped=capped, minimum=max(limit.minimum, MIN_LIMIT))
 
-    def remembers(self, channel: Channel) -> bool:
-        """See ``ChannelDialect``. The reasoning of responses is remembered."""
-        vendor = vendor_of(channel)
-        return vendor.reasoning_back or speaks_responses(channel)
-
     def models_request(self, channel: Channel, after: str) -> PreparedRequest | None:
         """Returns the request for all models at once."""
         url = endpoint(channel.base_url, "/models")
