@@ -29,7 +29,6 @@ _NEEDED: Mapping[str, Fields] = {
 """The fields without which Codex ignores an item, and the pieces that follow, by the type of the item or part."""
 
 _THOUGHTS = {"content": "reasoning_text", "summary": "summary_text"}
-"""The types of a reasoning's parts. Some servers call them texts of the answer, so that clients would show them."""
 _TEXT_NAMES = (
     *(event for event, _ in (*TEXT_EVENTS.values(), *INPUT_EVENTS.values())),
     *("code_interpreter_call_code", "shell_call_command"),
@@ -94,7 +93,7 @@ PIECES = PieceDecoder(KINDS, _Piece)
 def with_needed(fields: Fields, lists: Iterable[str] = ("content", "summary")) -> Fields:
     """Returns an item or a part with the lists and texts that it must have. Some relays leave out empty ones.
 
-    A call without an id has that of its result, as with llama.cpp.
+    A call without an id has that of its result, as with llama.cpp. Parts of reasoning are no texts of the answer.
     """
     kind = rawjson.text_at(fields.get("type"))
     needed = {"id": fields["call_id"]} if kind == "function_call" and "call_id" in fields else _NEEDED.get(kind, {})

@@ -23,6 +23,7 @@ from gateway.domain.answer import (
     url_citation,
 )
 from gateway.domain.channel import Channel
+from gateway.domain.conversation import join_texts
 from gateway.domain.failure import Failure
 from gateway.domain.order import Order
 from gateway.domain.rawjson import EMPTY_LIST, NULL, Fields
@@ -354,7 +355,5 @@ def _arguments_of(holder: Fields, number: int) -> ToolCallPart:
 def _thought_pieces(item: Fields, number: int) -> Iterator[AnswerPart]:
     parts = [part for name in ("summary", "content") for part in rawjson.maybe_items(item.get(name))]
     texts = [text for part in parts if rawjson.is_text(text := rawjson.maybe_fields(part).get("text", NULL))]
-    for position, text in enumerate(texts):
-        if position:
-            yield Piece(BlockKind.REASONING, _GAP, number)
-        yield Piece(BlockKind.REASONING, bytes(text), number)
+    if texts:
+        yield Piece(BlockKind.REASONING, bytes(join_texts(texts)), number)
