@@ -131,6 +131,7 @@ def test_a_call_in_a_namespace_has_its_own_name() -> None:
     space = {"type": "namespace", "name": "crm", "description": "d", "tools": [{"type": "function", "name": "get"}]}
     found = answer(say(tool_calls=[tool_call(0, "a", "crm__get", "{}")]), finish(), tools=[space])
     assert (found.items[0]["name"], found.items[0]["namespace"]) == ("get", "crm")
+    assert [event["name"] for event in found.of("function_call_arguments.done")] == ["get"]
     assert found.response["tools"] == [space]
 
 
@@ -155,6 +156,7 @@ def test_the_input_of_a_custom_tool_is_unwrapped(size: int) -> None:
         }
     ]
     assert [event["delta"] for event in found.of("custom_tool_call_input.delta")] == [text]
+    assert [event.get("name") for event in found.of("custom_tool_call_input.done")] == [None]
 
 
 @pytest.mark.parametrize(
