@@ -8,6 +8,7 @@ import base64
 import struct
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
+from typing import Any
 
 import msgspec
 
@@ -86,12 +87,11 @@ class OpenAIEmbeddings(EmbeddingsAdapter):
                 for vector in data:
                     if bytes(memoryview(vector.embedding)[:1]) == b"[":
                         numbers(vector.embedding)  # raises ValueError
-            if order.screen.clean(answer):
-                body = b""
+            order.screen.clean(answer)
             texts = order.fields["input"]
             # Some servers make one vector of several contents.
             vectors = in_order(data, max(len(data), 1) if has_contents(texts) else text_count(texts))
-            return write_answer(vectors, order, answer, body if vectors is data else b"")
+            return write_answer(vectors, order, answer)
         except ValueError as error:
             raise AttemptFailed(bad_response(channel, f"it has no embeddings: {error}")) from error
 
@@ -119,25 +119,18 @@ def in_order(vectors: list[Vector], count: int) -> list[Vector]:
     return vectors
 
 
-def write_answer(vectors: list[Vector], order: Order, answer: Fields, body: bytes = b"") -> WholeAnswer:
-    """Returns the answer with its vectors in the requested form.
-
-    ``answer`` has the upstream's other fields; ``body`` is its whole answer, if it may go to the client unchanged.
-    """
+def write_answer(vectors: list[Vector], order: Order, answer: Fields) -> WholeAnswer:
+    """Returns the answer with its vectors in the requested form. ``answer`` has the upstream's other fields."""
     encoding = rawjson.maybe(order.fields.get("encoding_format")) or "float"
     are_floats = rawjson.maybe(order.fields.get("output_dtype")) in (None, "float")
     embeddings = [as_encoding(vector.embedding, encoding) if are_floats else vector.embedding for vector in vectors]
-    usage = read_usage(answer.get("usage"))
-    is_unchanged = all(new is vector.embedding for new, vector in zip(embeddings, vectors, strict=True))
-    are_numbered = [vector.index for vector in vectors] == list(range(len(vectors)))
-    regular = is_unchanged and are_numbered and usage is not None and answer.get("model") == rawjson.raw(order.model)
-    if not (regular and body):
-        data = [{"object": "embedding", "index": i, "embedding": vector} for i, vector in enumerate(embeddings)]
-        answer |= {"object": rawjson.raw("list"), "data": rawjson.raw(data), "model": rawjson.raw(order.model)}
-        answer.pop("usage", None)
-        if usage is not None:
-            answer["usage"] = rawjson.raw(_counts(usage))
-        body = rawjson.encode(answer)
+    data = [{"object": "embedding", "index": i, "embedding": vector} for i, vector in enumerate(embeddings)]
+    report = rawjson.maybe(answer.pop("usage", None))
+    written: dict[str, Any] = {**answer, "object": "list", "data": data, "model": order.model}
+    usage = read_usage(report)
+    if usage is not None:
+        written["usage"] = {**report, **_counts(usage)}
+    body = rawjson.encode(written)
     return WholeAnswer(body=body, reported=usage, finish="", upstream_id="", tally=OutputCounter(), counts=_counts)
 
 
@@ -174,13 +167,12 @@ def pack_vector(values: Sequence[float]) -> str:
     return base64.b64encode(struct.pack(f"<{len(values)}f", *values)).decode()
 
 
-def read_usage(report: msgspec.Raw | None) -> Usage | None:
+def read_usage(report: Any) -> Usage | None:
     """Returns the reported input tokens; None if the number is not plausible."""
-    decoded = rawjson.maybe(report)
-    if not isinstance(decoded, dict):
+    if not isinstance(report, dict):
         return None
-    reading = read_report(decoded)
-    tokens = reading.usage.input if reading is not None else decoded.get("total_tokens")
+    reading = read_report(report)
+    tokens = reading.usage.input if reading is not None else report.get("total_tokens")
     if type(tokens) is not int or not 0 < tokens <= PLAUSIBLE:
         return None
     return Usage(input=tokens, source=UsageSource.REPORTED)
