@@ -92,7 +92,7 @@ _NO_MODEL = lazy_pattern(
     r"|model (?:id|identifier)[^.]{0,20} is invalid|on-demand throughput|model is not supported when using"
     r"|no endpoints (?:found|available) (?:for|matching)|no_endpoints|free_variant_ended|(?:privacy|region)_restricted"
     r"|model_(?:deprecated|unavailable_upstream)|not (?:activated|opened) the model"
-    r"|function '[^']*': not found for account|specified function in account|check the model you provided"
+    r"|function '[^']*': not found for account|specified function in account|check the model (?:you provided|name\b)"
     r"|endpoint with name '[^']*' does not exist|given endpoint does not exist|unsupported_?model\b|unsupported model:"
     r"|supported (?:api )?model names are|repository not found|model type \S+ not supported"
     r"|model_(?:terms_required|permission_blocked)|marked by provider as legacy|use case details have not been"

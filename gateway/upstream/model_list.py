@@ -30,8 +30,8 @@ _HOLDERS = (("meta",), ("metadata",), ("model_spec",), ("capabilities", "limits"
 """Objects in an entry that may have such fields, as at llama.cpp, DeepInfra, Venice, GitHub Copilot and Poe. OpenRouter
 has the output limit in ``top_provider``, with the context of that provider alone."""
 
-_NAMES = ("id", "model", "name")
-"""Fields with a model's name at OpenAI and most others, at Perplexity, at Ollama and Google."""
+_NAMES = ("id", "model", "slug", "name")
+"""Fields with a model's name at OpenAI and most others, at Perplexity, at relays of Codex, at Ollama and Google."""
 
 
 class ModelPage(msgspec.Struct, frozen=True, kw_only=True):

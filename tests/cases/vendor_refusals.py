@@ -22,6 +22,7 @@ NO_SUCH_MODEL: list[Said] = [
     (400, openai("The model `x` requires terms acceptance. Please have the org admin", "model_terms_required")),  # Groq
     (403, failure("The model `x` is blocked at the organization level", code="model_permission_blocked_org")),
     (400, {"error": "Specified model is not valid"}),  # Venice
+    (400, anthropic("invalid_request_error", "Invalid model: 'x/y'. Please check the model name.")),  # Poe
     (404, failure("The x model does not support the coding plan feature.", code="UnsupportedModel")),  # Volcengine
     (403, {"error": "this model requires a subscription, upgrade for access: https://ollama.com/upgrade"}),
     (400, {"object": "error", "message": "Invalid model: x", "code": "unknown_model"}),  # Mistral

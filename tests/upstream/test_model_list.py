@@ -305,6 +305,7 @@ def test_novitas_amounts_are_ten_thousandths_of_a_dollar() -> None:
         ({"data": [{"model": "anthropic/claude-opus-4-6"}]}, "anthropic/claude-opus-4-6"),
         ({"data": [{"name": "llama3.3:70b", "size": 5}]}, "llama3.3:70b"),
         ({"data": [{"id": "a", "model": "b", "name": "c"}]}, "a"),
+        ({"models": [{"slug": "gpt-x", "display_name": "GPT X"}]}, "gpt-x"),
         ({"data": [{"id": None, "model": "b"}]}, "b"),
         ({"models": [{"name": "models/gemini-x", "displayName": "Gemini X"}]}, "gemini-x"),
         ({"data": ["gpt-x"]}, "gpt-x"),
