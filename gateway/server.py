@@ -160,7 +160,7 @@ async def open_engine(
 ) -> AsyncIterator[Engine]:
     """Open all parts except for the two APIs, in order. They are closed in the reverse order."""
     clock, tasks = clock or Clock(), Tasks()
-    store = Store.open(config, now=clock.wall, check=validation.check_registry)
+    store = Store(config, now=clock.wall, check=validation.check_registry)
     files = OpenFiles(lambda: store.entities.registry.settings, raise_file_limit())
     upstreams = Upstreams(max_connections=files.upstreams)
     with clean_logs(upstreams.redaction):

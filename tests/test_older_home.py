@@ -78,7 +78,7 @@ def test_its_ledger_opens_unchanged_and_verifies(tmp_path: Path) -> None:
     home = tmp_path / "home"
     shutil.copytree(OLDER, home, ignore=shutil.ignore_patterns("export.toml", "views.json"))
     before = {path: path.read_bytes() for path in sorted(home.rglob("*")) if path.is_file()}
-    store = Store.open(Config(home=home), now=lambda: Millis(0), sync_s=0)
+    store = Store(Config(home=home), now=lambda: Millis(0), sync_s=0)
     try:
         (record,) = store.calls.find(limit=10)
         assert verify(store).equal

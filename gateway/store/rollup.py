@@ -6,13 +6,11 @@ sums become a SealedSegment, with one table for each dimension, in the ledger.
 
 from collections.abc import Callable, Iterator
 from sys import intern
-from typing import Literal, TypeVar, get_args
+from typing import Literal, get_args
 
 import msgspec
 
 from gateway.domain.call import NOT_UPSTREAM, REPEATED_MARK, Outcome, Record, mark_total, wait_of
-
-_SumKey = TypeVar("_SumKey")
 
 HOUR = 3_600_000
 """An hour in milliseconds. Hours and days in this file are in UTC."""
@@ -148,13 +146,13 @@ class Rollup:
         """Returns the sums of each value by hour or day."""
         step, table = self.step(by), Table()
         for start, value, counts in self._rows(by):
-            _merge_into(table.setdefault(value, {}), start // step * step, counts)
+            table.setdefault(value, {}).setdefault(start // step * step, Counts()).merge(counts)
         return table
 
     def totals(self, by: Dimension) -> Totals:
         totals = Totals()
         for _, value, counts in self._rows(by):
-            _merge_into(totals, value, counts)
+            totals.setdefault(value, Counts()).merge(counts)
         return totals
 
     def copy(self) -> "Rollup":
@@ -229,15 +227,8 @@ def daily_table(table: Table) -> Table:
     days = Table()
     for value, rows in table.items():
         for start, counts in rows.items():
-            _merge_into(days.setdefault(value, {}), start // DAY * DAY, counts)
+            days.setdefault(value, {}).setdefault(start // DAY * DAY, Counts()).merge(counts)
     return days
-
-
-def _merge_into(sums: dict[_SumKey, Counts], key: _SumKey, counts: Counts) -> None:
-    present = sums.get(key)
-    if present is None:
-        present = sums[key] = Counts()
-    present.merge(counts)
 
 
 _decode_totals = msgspec.json.Decoder(Totals).decode

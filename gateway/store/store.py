@@ -95,68 +95,57 @@ def _lock(fd: int) -> None:
 
 
 class Store:
-    """An open store, created by ``open``. Call ``close`` after use."""
+    """An open store. Call ``close`` after use."""
 
     def __init__(
         self,
-        home: Path,
-        now: Callable[[], Millis],
-        check: Callable[[Registry], None] | None,
-        *,
-        sync_s: float,
-        segment_bytes: int,
-    ) -> None:
-        """Open all parts in order; if one fails, close the earlier ones. See ``open``. Raises OSError too."""
-        self.notes: list[str] = []
-        """What was repaired, when the store was opened or later, for the owner."""
-        self.on_note: Callable[[str], None] = lambda _text: None
-        """Called with each later repair, from any thread."""
-        with ExitStack() as resources:
-            make_home(home)
-            _check_files(home)
-            self.folder = files.Folder(home)
-            resources.callback(self.folder.close)
-            self._home = home = self.folder.path
-            resources.callback(os.close, lock_store(home / "lock", self.folder.fd))
-            used = _has_been_used(home)
-            self.entities = Entities(home / "config.json", expected=used, moment=now(), check=check, report=self._note)
-            self.history = History(home, lambda: self.entities.applied, now, self._note)
-            log = Log(
-                home / "usage",
-                limit=segment_bytes,
-                now=now,
-                oldest=lambda newest: min(now(), newest) - self.entities.registry.settings.keep_days * DAY,
-                high_water=HighWater(home / "high-water"),
-                report=self._note,
-            )
-            resources.callback(log.close)
-            self.calls = CallLog(log)
-            inflight = Inflight(home / "inflight.log", moment=now(), report=self._note)
-            recorder = Recorder(log, inflight, DiskReserve(log.folder / "reserve"), sync_s=sync_s)
-            resources.callback(recorder.close)
-            self.books = Books(self.entities, self.calls, recorder)
-            if lost := self.books.recover(dict(inflight.running)):
-                self._note(f"calls that were running when the gateway died: {lost}, recorded as lost, at no cost")
-            self._resources = resources.pop_all()
-
-    @classmethod
-    def open(
-        cls,
         config: Config,
         *,
         now: Callable[[], Millis],
         check: Callable[[Registry], None] | None = None,
         sync_s: float = 0.1,
         segment_bytes: int = LIMIT,
-    ) -> "Store":
-        """Open the store of a home, create missing files, and repair what a crash left behind.
+    ) -> None:
+        """Open all parts of a home's store, create missing files, and repair what a crash left behind.
 
         Only one process may have it open. ``check`` raises BadRequest for a configuration that another program made
         invalid. If ``sync_s`` is 0, no thread syncs, and the caller must call ``books.sync``.
         Raises StoreBusy, StoreTooNew, StoreDamaged, and StoreError if the system refuses something.
         """
+        self.notes: list[str] = []
+        """What was repaired, when the store was opened or later, for the owner."""
+        self.on_note: Callable[[str], None] = lambda _text: None
+        """Called with each later repair, from any thread."""
         try:
-            return cls(config.home, now, check, sync_s=sync_s, segment_bytes=segment_bytes)
+            with ExitStack() as resources:
+                make_home(config.home)
+                _check_files(config.home)
+                self.folder = files.Folder(config.home)
+                resources.callback(self.folder.close)
+                self._home = home = self.folder.path
+                resources.callback(os.close, lock_store(home / "lock", self.folder.fd))
+                used = _has_been_used(home)
+                self.entities = Entities(
+                    home / "config.json", expected=used, moment=now(), check=check, report=self._note
+                )
+                self.history = History(home, lambda: self.entities.applied, now, self._note)
+                log = Log(
+                    home / "usage",
+                    limit=segment_bytes,
+                    now=now,
+                    oldest=lambda newest: min(now(), newest) - self.entities.registry.settings.keep_days * DAY,
+                    high_water=HighWater(home / "high-water"),
+                    report=self._note,
+                )
+                resources.callback(log.close)
+                self.calls = CallLog(log)
+                inflight = Inflight(home / "inflight.log", moment=now(), report=self._note)
+                recorder = Recorder(log, inflight, DiskReserve(log.folder / "reserve"), sync_s=sync_s)
+                resources.callback(recorder.close)
+                self.books = Books(self.entities, self.calls, recorder)
+                if lost := self.books.recover(dict(inflight.running)):
+                    self._note(f"calls that were running when the gateway died: {lost}, recorded as lost, at no cost")
+                self._resources = resources.pop_all()
         except OSError as exc:
             raise cannot_open(config.home, exc) from exc
 

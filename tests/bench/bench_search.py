@@ -192,7 +192,7 @@ def _rare(rng: random.Random, ts: Millis, i: int) -> Record:
 def build(home: Path, count: int) -> None:
     """A home with ``count`` records of the last sixty days, half an hour ago the newest."""
     now = int(time.time() * 1000)
-    with closing(Store.open(Config(home=home), now=lambda: Millis(now), sync_s=0)) as store:
+    with closing(Store(Config(home=home), now=lambda: Millis(now), sync_s=0)) as store:
         source = records(count, now - DAYS * DAY - HALF_AN_HOUR)
         while chunk := list(islice(source, 5_000)):
             for record in chunk:

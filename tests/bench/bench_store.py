@@ -154,7 +154,7 @@ def hold_of(call: Record) -> Running:
 
 def store_at(home: Path, sync_s: float) -> Store:
     """With the windows of two tokens', a group's and the account's budgets asked for."""
-    store = Store.open(Config(home=home), now=lambda: Millis(T0), sync_s=sync_s)
+    store = Store(Config(home=home), now=lambda: Millis(T0), sync_s=sync_s)
     scopes: list[Scope] = [ACCOUNT, ("token", "tok_01"), ("token", "tok_02"), ("group", "default")]
     for scope in scopes:
         store.books.spent(scope, Millis(T0))

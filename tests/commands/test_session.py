@@ -138,7 +138,7 @@ def test_a_configuration_goes_to_another_home_and_back(tmp_path: Path) -> None:
 
 def test_a_home_in_use_by_somebody_who_cannot_be_asked(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(session.WAITS_S, "store_busy", 0.2)
-    store = Store.open(Config(home=home), now=lambda: Millis(0))
+    store = Store(Config(home=home), now=lambda: Millis(0))
     ran = here(home, "token list")
     store.close()
     assert (ran.code, ran.err.count("\n")) == (Exit.STORE, 1)
@@ -164,14 +164,14 @@ def test_a_server_with_a_full_table_of_files_is_not_another_process(
 
 
 def test_a_home_that_is_in_use_for_a_moment_is_waited_for(home: Path) -> None:
-    store = Store.open(Config(home=home), now=lambda: Millis(0))
+    store = Store(Config(home=home), now=lambda: Millis(0))
     Timer(0.3, store.close).start()
     assert here(home, "token list").code == 0
 
 
 @pytest.mark.hasty(10)
 async def test_a_server_that_takes_long_to_start_is_waited_for(home: Path) -> None:
-    starting = Store.open(Config(home=home), now=lambda: Millis(0))
+    starting = Store(Config(home=home), now=lambda: Millis(0))
     asyncio.get_running_loop().call_later(9, starting.close)
     async with session.reach(Config(home=home)) as client:
         assert (await client.status()).state == "embedded"

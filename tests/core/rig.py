@@ -57,7 +57,7 @@ class Rig:
         self.watch = Watch()
         self.draw: Callable[[int], int] = lambda _: 0
         clock = self.watch.clock
-        self.store = Store.open(Config(home=home), now=clock.wall, sync_s=0)
+        self.store = Store(Config(home=home), now=clock.wall, sync_s=0)
         self.books = self.store.books
         self.upstreams = FakeUpstreams()
         self.bus = EventBus()

@@ -44,7 +44,7 @@ def live(
     """Open the store, let calls begin and end in random order, and leave without closing it."""
     rng = random.Random(seed)
     clock = T0 + seed * 3_600_000
-    store = Store.open(Config(home=home), now=lambda: Millis(clock), sync_s=sync_s, segment_bytes=segment_bytes)
+    store = Store(Config(home=home), now=lambda: Millis(clock), sync_s=sync_s, segment_bytes=segment_bytes)
     open_calls: list[int] = []
     for step in range(calls):
         number = seed * 100_000 + step

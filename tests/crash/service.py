@@ -87,7 +87,7 @@ def serve(home: Path, fault: Fault, say: Say) -> None:
     """Never returns: the process kills itself."""
     logging.disable()
     small_inflight()
-    defaults = Store.open.__func__.__kwdefaults__  # type: ignore[attr-defined]
+    defaults = Store.__init__.__kwdefaults__ or {}
     defaults |= {"segment_bytes": SEGMENT_BYTES, "sync_s": 0.005}
     recorder.RETRY_S = 0.03
     asyncio.run(_serve(home, fault, say))

@@ -36,7 +36,7 @@ def stored(home: Path) -> Iterator[Store]:
 @contextmanager
 def opened(home: Path) -> Iterator[Store]:
     """A home that nobody has open, opened."""
-    store = Store.open(Config(home=home), now=lambda: Millis(0), sync_s=0)
+    store = Store(Config(home=home), now=lambda: Millis(0), sync_s=0)
     try:
         yield store
     finally:

@@ -141,7 +141,7 @@ def sums_of(calls: CallLog, by: Dimension, step: Step = "") -> Sums:
 
 def store_of(home: Path, *, clock: int = T0, **options: Any) -> Store:
     """A store that syncs only when asked."""
-    return Store.open(Config(home=home), now=lambda: Millis(clock), **{"sync_s": 0.0, **options})
+    return Store(Config(home=home), now=lambda: Millis(clock), **{"sync_s": 0.0, **options})
 
 
 def grant(store: Store, dollars: int = 10, key: str = "g1") -> None:
