@@ -69,10 +69,6 @@ class IncidentWatch:
         """Set once the public port listens. Before, as in a command, the environment may not be that of the calls."""
         self._saved = (self.incidents.copies(), self.clock.mono())
         """What was written, and when."""
-        self._examined: tuple[int, Catalog] | None = None
-        """How many calls were settled when the budgets were last examined, and the configuration at that time."""
-        self._spent: list[Condition] = []
-        """The budgets that were nearly spent or too small when they were last examined."""
         self._too_small: dict[str, tuple[Millis, BudgetView]] = {}
         """The budgets that were too small for a call, by id: when that was, and the budget at that time."""
 
@@ -122,10 +118,7 @@ class IncidentWatch:
     def _spent_budgets(self, refused: set[str], now: Millis) -> list[Condition]:
         """Returns the budgets that are nearly spent or too small. ``refused`` are the latest too small ones (ids)."""
         spent = self.books.spent(ACCOUNT, Millis(0))
-        registry, examined = self.catalog().registry, (spent.calls, self.catalog())
-        if examined == self._examined and not (refused or self._too_small):
-            return self._spent
-        self._examined = examined
+        registry = self.catalog().registry
         budgets = {
             budget_id(view.window, *scope): (budget_name(view.window, owner), view)
             for scope, owner, owner_budgets in self._owners(now)
@@ -134,7 +127,7 @@ class IncidentWatch:
         names = {channel.id: channel.name for channel in registry.channels.values()}
         self.incidents.follow_names(names | {subject: name for subject, (name, _) in budgets.items()})
         self._too_small = self._find_too_small({subject: view for subject, (_, view) in budgets.items()}, refused, now)
-        self._spent = [
+        conditions = [
             _spent_condition(subject, name, view, too_small=subject in self._too_small)
             for subject, (name, view) in budgets.items()
             if subject in self._too_small or spent_share(view) >= WARN_SHARE
@@ -143,8 +136,8 @@ class IncidentWatch:
             spent_balance = Condition(
                 channel=STORE, subject_id=BALANCE_ID, budget=BALANCE_NAME, reason=ALL_SPENT, refusing=True
             )
-            self._spent.append(spent_balance)
-        return self._spent
+            conditions.append(spent_balance)
+        return conditions
 
     def _find_too_small(
         self, budgets: Mapping[str, BudgetView], refused: set[str], now: Millis
