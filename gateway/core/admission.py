@@ -28,7 +28,7 @@ from gateway.core.quota import (
     plan_hold,
 )
 from gateway.core.rate_scopes import ConcurrencyGate, RateScope
-from gateway.core.ratelimit import Limiter, Today, UsedToday
+from gateway.core.ratelimit import Limiter, Today
 from gateway.domain import rawjson
 from gateway.domain.budget import Window, window_end, window_start
 from gateway.domain.call import RequestSize, Scope
@@ -289,12 +289,12 @@ def today_of(books: MoneyBooks, wall: Callable[[], Millis]) -> Today:
     """Returns a function for what a scope used today. Running calls count with what they hold."""
     began, ends = Millis(0), Millis(0)
 
-    def today(scope: Scope) -> UsedToday:
+    def today(scope: Scope) -> tuple[int, int, float]:
         nonlocal began, ends
         now = wall()
         if not began <= now < ends:  # computing the limits of a day is slow
             began, ends = window_start(Window.DAY, now), window_end(Window.DAY, now) or now
         spent, held = books.spent(scope, began, ends), books.held(scope, began)
-        return UsedToday(spent.calls + held.calls, spent.tokens + held.tokens, ceil((ends - now) / 1000))
+        return spent.calls + held.calls, spent.tokens + held.tokens, ceil((ends - now) / 1000)
 
     return today

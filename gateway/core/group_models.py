@@ -4,7 +4,6 @@ A model is put together when it is first looked up, so that an edit takes little
 """
 
 from collections.abc import Container, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 import msgspec
 
@@ -12,7 +11,7 @@ from gateway.core.channel_effects import NO_EFFECTS, effects_of
 from gateway.core.group_policy import Offer, Rank, fallback_models, rank_offers
 from gateway.core.model_entry import ModelEntry, Route, scopes_of_only_channel
 from gateway.core.model_prices import channel_price
-from gateway.core.rate_scopes import RateScope, channel_scope
+from gateway.core.rate_scopes import channel_scope
 from gateway.domain.channel import Channel, ServedModel, key_id, key_name
 from gateway.domain.group import Group
 from gateway.domain.patterns import is_pattern, matches
@@ -33,10 +32,8 @@ class GroupModels:
         channels = [
             channel for channel in registry.channels.values() if channel.enabled and group.name in channel.groups
         ]
-        self._shared = {
-            channel.id: _ChannelRoute(channel_scope(channel, registry.settings), _with_one_key(channel))
-            for channel in channels
-        }
+        self._scopes = {channel.id: channel_scope(channel, registry.settings) for channel in channels}
+        self._single_keys = {channel.id: _with_one_key(channel) for channel in channels}
         self.offers: dict[str, list[Offer]] = {}
         """The channels that serve each model."""
         for channel in channels:
@@ -71,7 +68,7 @@ class GroupModels:
         if registry.settings.refuse_unpriced:  # an unpriced channel must not answer where another one has a price
             usable = [offer for offer in usable if offer[1].price is not None] or usable
         ranked = rank_offers(self._group.policy, usable)
-        routes = tuple(_route(offer, rank, self._shared[offer[0].id]) for offer, rank in ranked)
+        routes = tuple(self._route(offer, rank) for offer, rank in ranked)
         return ModelEntry(
             name=name,
             created=min(Millis(route.served.created or route.channel.created) for route in routes),
@@ -84,6 +81,12 @@ class GroupModels:
             routes=routes,
             total_s=max(route.channel.timeouts.total for route in routes),
         )
+
+    def _route(self, offer: Offer, rank: Rank) -> Route:
+        channel, served = offer
+        scope, single_keys = self._scopes[channel.id], self._single_keys[channel.id]
+        keys = tuple(Route(single, served, scope, rank, (), id, name) for single, id, name in single_keys)
+        return Route(channel, served, scope, rank, keys)
 
 
 class VisibleModels(Mapping[str, ModelEntry]):
@@ -147,18 +150,6 @@ def _with_price(channel: Channel, served: ServedModel, prices: Mapping[str, Pric
     price = channel_price(channel, served, prices)
     bounded = with_output_bound(channel, served, price)
     return bounded if price is bounded.price else msgspec.structs.replace(bounded, price=price)
-
-
-class _ChannelRoute(NamedTuple):
-    scope: RateScope
-    single_keys: list[tuple[Channel, ChannelId, str]]
-    """The channel once for each key, if it has several."""
-
-
-def _route(offer: Offer, rank: Rank, shared: _ChannelRoute) -> Route:
-    channel, served = offer
-    keys = tuple(Route(single, served, shared.scope, rank, (), id, name) for single, id, name in shared.single_keys)
-    return Route(channel, served, shared.scope, rank, keys)
 
 
 def _with_one_key(channel: Channel) -> list[tuple[Channel, ChannelId, str]]:

@@ -21,17 +21,9 @@ from gateway.domain.limits import RATES
 MINUTE_S = 60.0
 
 
-class UsedToday(msgspec.Struct, frozen=True):
-    """What a scope has used since local midnight."""
-
-    requests: int
-    tokens: int
-    reset_s: float
-    """Seconds until the next midnight."""
-
-
-Today = Callable[[Scope], UsedToday]
-"""Returns what a scope has used today. It is called only for limits per day."""
+Today = Callable[[Scope], tuple[int, int, float]]
+"""Returns the requests and tokens of a scope since local midnight, and the seconds until the next one. It is called
+only for limits per day."""
 
 
 class CountedCall(msgspec.Struct, eq=False):
@@ -113,10 +105,10 @@ class Limiter:
             if limit is not None:
                 yield LimitUse(rate, limit, used, reset_s, log)
         if limits.rpd is not None or limits.tpd is not None:
-            today = self._today(scope.key)
-            for rate, limit, used in (("rpd", limits.rpd, today.requests), ("tpd", limits.tpd, today.tokens)):
+            requests, tokens, reset_s = self._today(scope.key)
+            for rate, limit, used in (("rpd", limits.rpd, requests), ("tpd", limits.tpd, tokens)):
                 if limit is not None:
-                    yield LimitUse(rate, limit, used, today.reset_s, None)
+                    yield LimitUse(rate, limit, used, reset_s, None)
 
     def take(self, scopes: Iterable[RateScope], tokens: int) -> list[CountedCall]:
         """Count a call, with its estimated tokens, in the minute of each of these scopes."""

@@ -18,7 +18,7 @@ from gateway.core.event_bus import EventBus
 from gateway.core.preparation import Preparer, Worker
 from gateway.core.progress import ProgressReporter
 from gateway.core.quota import largest_need
-from gateway.core.ratelimit import Limiter, UsedToday
+from gateway.core.ratelimit import Limiter
 from gateway.core.retry import RetryBudget
 from gateway.core.settlement import Meter, record_of
 from gateway.domain.budget import Budget, Window
@@ -141,7 +141,7 @@ class StorelessGateway(GenerousUpstream):
         self.upstreams = FakeUpstreams()
         clock = self.clock = Watch().clock
         self.catalog, self.meter = catalog, Meter()
-        self.limiter = Limiter(clock.mono, lambda _: UsedToday(0, 0, 0.0))
+        self.limiter = Limiter(clock.mono, lambda _: (0, 0, 0.0))
         progress = ProgressReporter(EventBus(), Purse(), clock)
         self.attempts = Attempts(
             sender=self.upstreams,

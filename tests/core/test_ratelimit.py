@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gateway.core.rate_scopes import CallScopes, RateScope, channel_scope, combine_scopes, group_scope, token_scope
-from gateway.core.ratelimit import CountedCall, Limiter, LimitUse, UsedToday, duration, headers_of
+from gateway.core.ratelimit import CountedCall, Limiter, LimitUse, duration, headers_of
 from gateway.domain.call import Scope
 from gateway.domain.errors import RateLimited
 from gateway.domain.group import Group
@@ -17,13 +17,13 @@ from gateway.domain.settings import Settings
 from tests.core import kit
 from tests.core.clocks import Mono
 
-FRESH = UsedToday(0, 0, 3600.0)
+FRESH = (0, 0, 3600.0)
 
 
-class Days(dict[Scope, UsedToday]):
+class Days(dict[Scope, tuple[int, int, float]]):
     """What each party has used today; nothing if it is not said."""
 
-    def __missing__(self, key: Scope) -> UsedToday:
+    def __missing__(self, key: Scope) -> tuple[int, int, float]:
         return FRESH
 
 
@@ -72,7 +72,7 @@ def test_no_limits_no_refusals(limiter: Limiter) -> None:
 @pytest.mark.parametrize("rate", RATES)
 def test_every_rate_that_can_be_set_is_enforced(limiter: Limiter, days: Days, rate: str) -> None:
     one = bound("laptop", **{rate: 1})
-    days[one.key] = UsedToday(requests=1, tokens=1, reset_s=60.0)
+    days[one.key] = (1, 1, 60.0)
     limiter.take([one], tokens=1)
     assert refusal(limiter, one, tokens=1).details["limit_name"] == RATES[rate]
 
@@ -113,7 +113,7 @@ def test_a_large_output_limit_learns_what_fits(limiter: Limiter) -> None:
 
 @pytest.mark.parametrize(("reset_s", "wait"), [(41.2, "42 s"), (99.5, "1m40s"), (71_981.0, "19h59m")])
 def test_the_wait_is_told_in_units_that_people_read(mono: Mono, reset_s: float, wait: str) -> None:
-    limiter = Limiter(mono, lambda _: UsedToday(3, 0, reset_s))
+    limiter = Limiter(mono, lambda _: (3, 0, reset_s))
     message = refusal(limiter, bound(rpd=3)).message
     assert message == f"token 'laptop' has reached its limit of 3 requests a day; try again in {wait}"
 
@@ -125,15 +125,15 @@ def test_a_limit_of_nothing_refuses_everything(limiter: Limiter) -> None:
 @pytest.mark.parametrize(
     ("limits", "used", "tokens", "fits"),
     [
-        ({"rpd": 10}, UsedToday(9, 0, 60.0), 0, True),
-        ({"rpd": 10}, UsedToday(10, 0, 60.0), 0, False),
-        ({"tpd": 100}, UsedToday(0, 90, 60.0), 10, True),
-        ({"tpd": 100}, UsedToday(0, 90, 60.0), 11, False),
-        ({"tpd": 100, "tpm": 50}, UsedToday(0, 90, 60.0), 11, False),
+        ({"rpd": 10}, (9, 0, 60.0), 0, True),
+        ({"rpd": 10}, (10, 0, 60.0), 0, False),
+        ({"tpd": 100}, (0, 90, 60.0), 10, True),
+        ({"tpd": 100}, (0, 90, 60.0), 11, False),
+        ({"tpd": 100, "tpm": 50}, (0, 90, 60.0), 11, False),
     ],
 )
 def test_days_are_counted_by_the_books(
-    limiter: Limiter, days: Days, limits: dict[str, Any], used: UsedToday, tokens: int, fits: bool
+    limiter: Limiter, days: Days, limits: dict[str, Any], used: tuple[int, int, float], tokens: int, fits: bool
 ) -> None:
     one = bound(**limits)
     days[one.key] = used
@@ -151,7 +151,7 @@ def test_a_call_larger_than_a_day_is_reported(limiter: Limiter) -> None:
 
 def test_the_tightest_limits_are_read(limiter: Limiter, mono: Mono, days: Days) -> None:
     wide, tight = bound("wide", rpm=100, tpm=1000), bound("tight", rpm=4, tpd=1000)
-    days[tight.key] = UsedToday(0, 950, 7.0)
+    days[tight.key] = (0, 950, 7.0)
     spend(limiter, wide, tight, tokens=10)
     mono.now += 15
     assert _left(limiter, wide, tight) == [(4, 3, 45.0), (1000, 50, 7.0)]
@@ -246,7 +246,7 @@ def test_the_error_of_a_reached_limit_has_its_headers(
     limiter: Limiter, mono: Mono, days: Days, limit: dict[str, int], headers: dict[str, str]
 ) -> None:
     one = bound("laptop", **limit)
-    days[one.key] = UsedToday(0, 40, 7.0)
+    days[one.key] = (0, 40, 7.0)
     for seconds in (10, 5):
         limiter.take([one], 0)
         mono.now += seconds
@@ -259,7 +259,7 @@ def test_the_error_of_a_call_that_is_larger_than_a_limit_has_no_headers(limiter:
 
 def test_the_longest_wait_of_several_limits_is_reported(limiter: Limiter, days: Days) -> None:
     one = bound(rpm=1, rpd=5, tpm=10)
-    days[one.key] = UsedToday(5, 0, 900.0)
+    days[one.key] = (5, 0, 900.0)
     spend(limiter, bound(rpm=1))
     assert refusal(limiter, one).details["limit_name"] == "requests a day"
     assert refusal(limiter, one, tokens=11).code == "request_too_large_for_limit"
@@ -277,11 +277,11 @@ class Party:
     bound: RateScope
     calls: list["Taken"] = field(default_factory=list)
 
-    def used(self, now: float) -> UsedToday:
+    def used(self, now: float) -> tuple[int, int, float]:
         """What the books would say: a call belongs to the day on which it began, while it runs with its estimate."""
         began = now // DAY_S * DAY_S
         today = [call for call in self.calls if call.at >= began]
-        return UsedToday(len(today), sum(call.tokens for call in today), began + DAY_S - now)
+        return (len(today), sum(call.tokens for call in today), began + DAY_S - now)
 
     def admits(self, now: float, tokens: int) -> bool:
         limits, recent = self.bound.limits, [call for call in self.calls if call.at > now - 60]
@@ -290,8 +290,8 @@ class Party:
             sum(call.runs for call in self.calls) < (limits.concurrent or 10**9)
             and len(recent) < (limits.rpm or 10**9)
             and sum(call.tokens for call in recent) + tokens <= (limits.tpm or 10**9)
-            and used.requests < (limits.rpd or 10**9)
-            and used.tokens + tokens <= (limits.tpd or 10**9)
+            and used[0] < (limits.rpd or 10**9)
+            and used[1] + tokens <= (limits.tpd or 10**9)
         )
 
 
