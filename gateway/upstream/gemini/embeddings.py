@@ -18,8 +18,6 @@ from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.rawjson import Fields
 from gateway.upstream.adapter import WholeAnswer
 from gateway.upstream.answer_errors import reported_failure
-from gateway.upstream.error_body import excerpt
-from gateway.upstream.failures import bad_response
 from gateway.upstream.gemini.dialect import root
 from gateway.upstream.openai.dialect import PLAIN_HEADERS
 from gateway.upstream.openai.embeddings import EmbeddingsAdapter, Vector, in_order, numbers, write_answer
@@ -52,18 +50,13 @@ class GeminiEmbeddings(EmbeddingsAdapter):
         dropped = tuple(field for field in unknown if not rawjson.is_nothing(order.fields[field]))
         return msgspec.structs.replace(first, more=tuple(others), dropped=dropped)
 
-    def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
-        body = body.strip()
-        try:
-            answers = [rawjson.fields(item) for item in (rawjson.items(body) if body[:1] == b"[" else [body])]
-            if any("error" in answer for answer in answers):
-                raise AttemptFailed(reported_failure(channel, body))
-            vectors = [Vector(_scale(item, order)) for answer in answers for item in _vectors(answer)]
-            in_order(vectors, text_count(order.fields["input"]))
-            return write_answer(vectors, order, _usage_fields(answers))
-        except ValueError as error:
-            reason = f"it has no embeddings: {str(error) or excerpt(body)}"
-            raise AttemptFailed(bad_response(channel, reason)) from error
+    def read(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
+        answers = [rawjson.fields(item) for item in (rawjson.items(body) if body[:1] == b"[" else [body])]
+        if any("error" in answer for answer in answers):
+            raise AttemptFailed(reported_failure(channel, body))
+        vectors = [Vector(_scale(item, order)) for answer in answers for item in _vectors(answer)]
+        in_order(vectors, text_count(order.fields["input"]))
+        return write_answer(vectors, order, _usage_fields(answers))
 
 
 def _request(text: msgspec.Raw, fields: Mapping[str, msgspec.Raw]) -> dict[str, Any]:
@@ -85,10 +78,7 @@ def _vectors(answer: Fields) -> list[msgspec.Raw]:
         embeddings = [rawjson.fields(answer["embedding"])]
     else:
         embeddings = rawjson.objects(answer.get("embeddings", rawjson.NULL))
-    try:
-        return [embedding["values"] for embedding in embeddings]
-    except KeyError as error:
-        raise ValueError("a vector has no values") from error
+    return [embedding.get("values", rawjson.NULL) for embedding in embeddings]
 
 
 def _scale(vector: msgspec.Raw, order: Order) -> msgspec.Raw:
