@@ -252,6 +252,7 @@ def thought_piece(text: str, said: str, **more: str) -> Doc:
 MARKED: Doc = {"google": {"thought": True}}
 SIGNED_TEXT: Doc = {"google": {"thought": True, "thought_signature": "s"}}
 TEXTUAL: Doc = {"index": 0, "text": "Hi", "finish_reason": "stop"}
+FILE: Doc = {"type": "file", "mediaType": "image/png", "filename": "a.png", "data": "aW1n"}
 IMAGE: Doc = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aW1n"}}
 CITED: Doc = {
     "type": "url_citation",
@@ -1171,6 +1172,12 @@ PARTS = [
         "nothing but an image in the content",
         parts(IMAGE),
         whole={"role": "assistant", "content": [IMAGE]},
+        image="aW1n",
+    ),
+    chat_row(
+        "a file of the AI SDK's as the content",
+        {"index": 0, "delta": {"content": FILE}},
+        whole={"role": "assistant", "content": FILE},
         image="aW1n",
     ),
     openai_row(

@@ -135,11 +135,10 @@ def changed_tools(tools: msgspec.Raw, changes: list[tuple[str, msgspec.Raw]]) ->
     offered = dict(definitions)
     for change_type, raw in changes:
         change = read_typed(_ToolChange, raw, f"messages[].{change_type}.tool")
-        is_defined = not rawjson.is_null(change.definition)
-        name = _name_of(change.definition) if is_defined else change.name  # a toolset of an MCP server has none
+        name = change.name if rawjson.is_null(change.definition) else _name_of(change.definition)
         if change_type == "tool_removal":
             offered.pop(name, None)
-        elif is_defined:
+        elif not rawjson.is_null(change.definition):
             definitions[name] = offered[name] = change.definition
         elif name in definitions:
             offered[name] = definitions[name]

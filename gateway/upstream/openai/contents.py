@@ -117,19 +117,20 @@ def _tool_call(part: dict[str, Any]) -> dict[str, Any]:
 
 def _part_image(part: object) -> str:
     """Returns the address of an image in a part; empty if it is of another kind."""
-    is_image = isinstance(part, dict) and not part.get("text") and "image" in str(part.get("type", "image"))
+    kind = rawjson.at(part, "mediaType") or rawjson.at(part, "type") or "image"
+    is_image = isinstance(part, dict) and not part.get("text") and "image" in str(kind)
     return _image_url(part) if is_image else ""
 
 
-_MEDIA_TYPES = ("media_type", "mime_type", "mimeType")
+_MEDIA_TYPES = ("media_type", "mime_type", "mimeType", "mediaType")
 
 
 def _image_url(image: object) -> str:
     """Returns the address of an image, or a data URL; empty if it is not an image."""
     holder = image if isinstance(image, dict) else {"url": image}
-    names = ("image_url", "url", "image", "source", "inline_data", "inlineData", "b64_json")  # OpenAI's to Gemini's
+    names = ("image_url", "url", "image", "source", "inline_data", "inlineData", "b64_json", "data")
     name = next((name for name in names if holder.get(name)), "")
-    inner = {"data": holder[name]} if name == "b64_json" else holder.get(name)
+    inner = {**holder, "data": holder[name]} if name in ("b64_json", "data") else holder.get(name)
     if data := rawjson.text_at(inner, "data"):
         media_type = next(filter(None, (rawjson.text_at(inner, name) for name in _MEDIA_TYPES)), "image/png")
         return f"data:{media_type};base64,{data}"
