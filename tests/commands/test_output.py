@@ -4,16 +4,13 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.cells import cell_len
 
-from gateway.commands import output
-from gateway.commands.output import ListColumn, coloured_state, out_json, out_json_list, out_pairs, plain_lines
+from gateway.commands.output import ListColumn, coloured_state, out_json, out_json_list, out_pairs, plain_lines, table
 from gateway.domain.field_kinds import json_value
 from tests import fork_server
 from tests.commands.program import PROGRAM as PYTHON, Served, environment
@@ -24,21 +21,17 @@ PROGRAM = [sys.executable, "cli.py", "completion", "zsh"]
 COLUMNS = [ListColumn("Name", lambda row: row[0], "name"), ListColumn("Count", lambda row: row[1], "number")]
 
 
-def table(rows: Sequence[Any], columns: Sequence[ListColumn], width: int | None = None) -> str:
-    return output.table(rows, columns, width)[0]
-
-
 def test_columns_are_aligned() -> None:
-    assert table([("a", "1"), ("long", "1000")], COLUMNS) == "Name  Count\na         1\nlong   1000"
+    assert table([("a", "1"), ("long", "1000")], COLUMNS, None)[0] == "Name  Count\na         1\nlong   1000"
 
 
 def test_an_empty_cell_keeps_its_place() -> None:
-    assert table([("", "1")], COLUMNS).splitlines()[1] == "-         1"
+    assert table([("", "1")], COLUMNS, None)[0].splitlines()[1] == "-         1"
 
 
 def test_cells_and_pairs_are_harmless(capsys: pytest.CaptureFixture[str]) -> None:
     out_pairs([("name", HOSTILE)])
-    text = capsys.readouterr().out + table([(HOSTILE, HOSTILE)], COLUMNS)
+    text = capsys.readouterr().out + table([(HOSTILE, HOSTILE)], COLUMNS, None)[0]
     assert all(char.isprintable() or char == "\n" for char in text)
     assert len(text.splitlines()) == 3
 
@@ -87,31 +80,31 @@ def test_a_full_disk_is_one_line() -> None:
 
 def test_a_table_is_as_wide_as_the_terminal_and_numbers_stay_whole() -> None:
     rows = [("a" * 40, "1234567890"), ("b" * 20, "1")]
-    lines = table(rows, COLUMNS, 30).splitlines()
+    lines = table(rows, COLUMNS, 30)[0].splitlines()
     assert lines[1] == "a" * 9 + "…" + "a" * 8 + "  1234567890"
     assert max(map(cell_len, lines)) == 30
-    assert max(map(cell_len, table(rows, COLUMNS).splitlines())) == 52
-    assert max(map(cell_len, table(rows, COLUMNS, 10).splitlines())) == 22  # nothing gets narrower than ten places
+    assert max(map(cell_len, table(rows, COLUMNS, None)[0].splitlines())) == 52
+    assert max(map(cell_len, table(rows, COLUMNS, 10)[0].splitlines())) == 22  # nothing gets narrower than ten places
 
 
 def test_a_narrow_table_does_without_columns_and_cuts_no_id() -> None:
     ids = ListColumn("Id", lambda _row: "req_" + "0" * 26, "whole", drop=1)
     columns = [*COLUMNS, ids, ListColumn("Note", lambda _row: "n" * 30, drop=2)]
     row = [("a" * 40, "7")]
-    assert [len(table(row, columns, width).splitlines()[0].split()) for width in (120, 80, 50, 20)] == [4, 4, 3, 2]
-    assert "req_" + "0" * 26 in table(row, columns, 80)
+    assert [len(table(row, columns, width)[0].splitlines()[0].split()) for width in (120, 80, 50, 20)] == [4, 4, 3, 2]
+    assert "req_" + "0" * 26 in table(row, columns, 80)[0]
 
 
 def test_columns_are_left_out_before_the_first_one_gets_too_short() -> None:
     columns = [*COLUMNS, ListColumn("p50", lambda _row: "1234567890", "number", drop=1)]
     rows = [("claude-sonnet-4-5", "7"), ("claude-sonnet-4-6", "8")]
-    lines = table(rows, columns, 35).splitlines()
+    lines = table(rows, columns, 35)[0].splitlines()
     assert [line.split()[0] for line in lines[1:]] == ["claude-sonnet-4-5", "claude-sonnet-4-6"]
 
 
 def test_no_moment_is_cut() -> None:
     columns = [ListColumn("Began", lambda row: row[0], "whole"), ListColumn("Message", lambda row: row[1])]
-    lines = table([("2026-11-22 20:38:16", "m" * 60)], columns, 40).splitlines()
+    lines = table([("2026-11-22 20:38:16", "m" * 60)], columns, 40)[0].splitlines()
     assert lines[1] == "2026-11-22 20:38:16  " + "m" * 18 + "…"
 
 
@@ -121,13 +114,13 @@ def test_names_that_begin_alike_stay_distinct() -> None:
         ListColumn("Token", lambda row: row, "name"),
         ListColumn("Note", lambda _row: "n" * 40),
     ]
-    lines = table(["claude-proj-a12b97", "claude-proj-76d973"], columns, 46).splitlines()
+    lines = table(["claude-proj-a12b97", "claude-proj-76d973"], columns, 46)[0].splitlines()
     assert [line.split()[2] for line in lines[1:]] == ["claud…12b97", "claud…6d973"]
 
 
 def test_states_have_colours_and_keep_their_places() -> None:
     columns = [ListColumn("State", lambda row: row[0], "state"), ListColumn("Count", lambda row: row[1], "number")]
-    lines = table([("ok", "1"), ("needs attention", "2"), ("new", "3")], columns).splitlines()
+    lines = table([("ok", "1"), ("needs attention", "2"), ("new", "3")], columns, None)[0].splitlines()
     assert lines[1] == "\x1b[32mok             \x1b[0m      1"
     assert lines[2].startswith("\x1b[31mneeds attention\x1b[0m")
     assert lines[3] == "new                  3"
@@ -166,7 +159,7 @@ def test_a_cell_that_is_cut_keeps_its_end() -> None:
         ListColumn("Model", lambda row: row, "name", min_width=16),
         ListColumn("Count", lambda _: "12345678", "number"),
     ]
-    _, first, second = table(rows, columns, width=36).splitlines()
+    _, first, second = table(rows, columns, 36)[0].splitlines()
     assert (first, second) == ("claude-sonnet…as gpt-4o x7  12345678", "claude-sonnet-4-5-20250929  12345678")
 
 
@@ -178,8 +171,8 @@ def test_columns_are_left_out_before_a_model_gets_too_short() -> None:
         ListColumn("API", lambda _: "chat", drop=1),
     ]
     rows = ["gpt-4o-mini", "claude-sonnet-4-5-20250929"]
-    head, first, second = table(rows, columns, width=50).splitlines()
+    head, first, second = table(rows, columns, 50)[0].splitlines()
     assert (head.split(), first.split()[-1]) == (["Time", "Token", "Model"], "gpt-4o-mini")
     assert second.split()[-2:] == ["claud…49233", "claude-s…0250929"]
     rows[0] = "claude-sonnet-4-5 as gpt-4o-mini"
-    assert table(rows, columns, width=54).splitlines()[1].endswith("claude-s…4o-mini")
+    assert table(rows, columns, 54)[0].splitlines()[1].endswith("claude-s…4o-mini")

@@ -10,9 +10,9 @@ import pytest
 
 from gateway.domain.channel import Channel, Dialect
 from gateway.domain.failure import AttemptFailed
-from gateway.domain.units import CallId, ChannelId, Millis
+from gateway.domain.units import ChannelId
 from gateway.domain.usage import Usage
-from gateway.inbound.api import AttemptPlan, HttpRequest, InboundApi
+from gateway.inbound.api import AttemptPlan, InboundApi
 from gateway.inbound.chat.api import CHAT
 from gateway.inbound.messages.api import MESSAGES
 from gateway.inbound.responses.api import RESPONSES
@@ -21,6 +21,7 @@ from tests.cases.gemini import streams as gemini
 from tests.fakes.messages import message, message_events, text_block
 from tests.fakes.replies import choice, chunk, delta, dumps, tool_call, usage, whole
 from tests.inbound.test_hostile_requests import STEP, VALUES, places
+from tests.upstream.makers import order_of
 
 Doc = Any
 USED = Usage(input=1, output=1)
@@ -197,8 +198,7 @@ def test_it_is_an_answer_or_a_failure(
     """No other exception comes out, neither of events nor of a whole answer, whichever was requested."""
     upstream, (speaks, body) = UPSTREAMS[name], ASKED[api]
     channel = Channel(id=ChannelId("c"), name="u", dialect=upstream.dialect, base_url=upstream.url, key="sk-k")
-    asked = HttpRequest(body=dumps({**body, "stream": try_it is _stream}), target="/", headers={})
-    order = speaks.order(speaks.parse(asked), CallId("req_0123456789abcdef01234567"), Millis(5))
+    order = order_of(speaks, {**body, "stream": try_it is _stream})
     for number, data in enumerate(_bodies(upstream)):
         if number % STEP == 0:
             plan = speaks.plan(order, channel, new_adapter(upstream.dialect), lacks_api=upstream.lacks)

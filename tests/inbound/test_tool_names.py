@@ -8,8 +8,7 @@ import pytest
 from gateway.domain import rawjson
 from gateway.domain.channel import ServedModel
 from gateway.domain.order import Order
-from gateway.domain.units import CallId, Millis
-from gateway.inbound.api import HttpRequest, InboundApi
+from gateway.inbound.api import InboundApi
 from gateway.inbound.messages.api import MESSAGES
 from gateway.inbound.ollama.api import OLLAMA_CHAT
 from gateway.inbound.responses.api import RESPONSES
@@ -17,7 +16,7 @@ from gateway.upstream.dialects import new_adapter
 from gateway.upstream.learned_params import NOTHING
 from gateway.upstream.translation import NameRules
 from tests.fakes.replies import Doc, dumps
-from tests.upstream.makers import channel
+from tests.upstream.makers import channel, order_of
 
 NAMES = ["files.read", "mcp__server__" + "x" * 100]
 HELLO = [{"role": "user", "content": "Hi"}]
@@ -50,9 +49,7 @@ def called(sent: str) -> bytes:
 
 
 def asked(api: InboundApi, fields: Doc) -> Order:
-    received = HttpRequest(body=dumps({"model": "m", **fields}), target="/", headers={})
-    order = api.order(api.parse(received), CallId("req_0123456789abcdef01234567"), Millis(0))
-    return msgspec.structs.replace(order, clock=lambda: 0)
+    return msgspec.structs.replace(order_of(api, fields), clock=lambda: 0)
 
 
 @pytest.mark.parametrize("name", NAMES)

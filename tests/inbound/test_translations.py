@@ -7,16 +7,15 @@ import pytest
 
 from gateway.domain.channel import Dialect, ServedModel
 from gateway.domain.errors import BadRequest
-from gateway.domain.units import CallId, Millis
-from gateway.inbound.api import HttpRequest, InboundApi
+from gateway.inbound.api import InboundApi
 from gateway.inbound.chat.api import CHAT
 from gateway.inbound.messages.api import MESSAGES
 from gateway.inbound.responses.api import RESPONSES
 from gateway.upstream.dialects import new_adapter
 from gateway.upstream.learned_params import NOTHING
-from tests.fakes.replies import Doc, dumps
+from tests.fakes.replies import Doc
 from tests.house import ROOT
-from tests.upstream.makers import channel
+from tests.upstream.makers import channel, order_of
 
 MODELS = {Dialect.ANTHROPIC: "claude-sonnet-4-5", Dialect.GEMINI: "gemini-2.5-flash", Dialect.OPENAI: "m"}
 PNG, PDF, WAV = "iVBORw0KGgoAAAA=", "JVBERi0xLjQ=", "UklGRiQAAAA="
@@ -171,13 +170,12 @@ def rows() -> dict[str, list[str]]:
 
 def outcome(api: InboundApi, fields: Doc, dialect: Dialect, shows: str) -> str:
     """What a channel of this dialect gets of a request, in the words of the table."""
-    given = {"model": "m", "max_tokens": 30_000, "messages": [{"role": "user", "content": "Hi"}], **fields}
+    given = {"max_tokens": 30_000, "messages": [{"role": "user", "content": "Hi"}], **fields}
     if api is CHAT and "max_tokens" not in fields:
         del given["max_tokens"]
-    request = api.parse(HttpRequest(body=json.dumps(given).encode(), target="/", headers={}))
     made = channel(dialect=dialect, cache_marks=False)
     try:
-        order = api.order(request, CallId("req_0123456789abcdef01234567"), Millis(0))
+        order = order_of(api, given)
         order = api.plan(order, made, new_adapter(dialect), lacks_api=True).order
         served = ServedModel(name="m", upstream=MODELS[dialect])
         prepared = new_adapter(dialect).prepare(order, made, served, NOTHING)
@@ -218,9 +216,7 @@ def test_every_row_is_tried() -> None:
 )
 def test_what_is_refused_is_named_in_the_clients_words(api: InboundApi, body: Doc, param: str) -> None:
     made = channel(dialect=Dialect.GEMINI if api is MESSAGES else Dialect.ANTHROPIC)
-    request = HttpRequest(body=dumps({"model": "m", **body}), target="/", headers={})
-    order = api.order(api.parse(request), CallId("req_0123456789abcdef01234567"), Millis(0))
-    plan = api.plan(order, made, new_adapter(made.dialect), lacks_api=True)
+    plan = api.plan(order_of(api, body), made, new_adapter(made.dialect), lacks_api=True)
     with pytest.raises(BadRequest) as caught:
         plan.adapter.prepare(plan.order, made, ServedModel(name="m"), NOTHING)
     assert caught.value.param == param
@@ -229,7 +225,6 @@ def test_what_is_refused_is_named_in_the_clients_words(api: InboundApi, body: Do
 @pytest.mark.parametrize("dialect", [Dialect.ANTHROPIC, Dialect.GEMINI, Dialect.OPENAI])
 def test_nothing_of_a_responses_request_is_lost_without_a_name(dialect: Dialect) -> None:
     body = {
-        "model": "m",
         "input": "Hi",
         "tools": [{"type": "web_search"}, {"type": "function", "name": "f"}],
         "max_tool_calls": 3,
@@ -239,10 +234,8 @@ def test_nothing_of_a_responses_request_is_lost_without_a_name(dialect: Dialect)
         "reasoning": {"effort": "low", "context": "all_turns"},
         "text": {"verbosity": "low", "x4712": 1},
     }
-    request = RESPONSES.parse(HttpRequest(body=json.dumps(body).encode(), target="/", headers={}))
-    order = RESPONSES.order(request, CallId("req_0123456789abcdef01234567"), Millis(0))
     made = channel(dialect=dialect)
-    order = RESPONSES.plan(order, made, new_adapter(dialect), lacks_api=True).order
+    order = RESPONSES.plan(order_of(RESPONSES, body), made, new_adapter(dialect), lacks_api=True).order
     prepared = new_adapter(dialect).prepare(order, made, ServedModel(name="m"), NOTHING)
     lost = (*order.removed, *prepared.dropped)
     assert [name for name in lost if not name.startswith(("reasoning.effort", "text.verbosity"))] == [
@@ -251,9 +244,7 @@ def test_nothing_of_a_responses_request_is_lost_without_a_name(dialect: Dialect)
 
 
 def test_penalties_of_a_responses_request_are_those_of_a_chat() -> None:
-    body = {"model": "m", "input": "Hi", "presence_penalty": 0.5, "frequency_penalty": 0.25}
-    request = RESPONSES.parse(HttpRequest(body=json.dumps(body).encode(), target="/", headers={}))
-    order = RESPONSES.order(request, CallId("req_0123456789abcdef01234567"), Millis(0))
+    order = order_of(RESPONSES, {"input": "Hi", "presence_penalty": 0.5, "frequency_penalty": 0.25})
     sent = RESPONSES.plan(order, channel(), new_adapter(Dialect.OPENAI), lacks_api=True).order
     assert (bytes(sent.fields["presence_penalty"]), bytes(sent.fields["frequency_penalty"])) == (b"0.5", b"0.25")
     assert sent.removed == ()
@@ -265,10 +256,8 @@ def test_penalties_of_a_responses_request_are_those_of_a_chat() -> None:
 )
 def test_only_gemini_is_told_not_to_keep_a_response(api: InboundApi, asked: Doc, dialect: Dialect, sent: Doc) -> None:
     """Its new projects keep requests since October 2026. Others keep none, and strict servers refuse the field."""
-    body, made = dumps({"model": "m", **asked, "store": False}), channel(dialect=dialect)
-    request = api.parse(HttpRequest(body=body, target="/", headers={}))
-    order = api.order(request, CallId("req_0123456789abcdef01234567"), Millis(1000))
-    plan = api.plan(order, made, new_adapter(dialect), lacks_api=True)
+    made = channel(dialect=dialect)
+    plan = api.plan(order_of(api, {**asked, "store": False}), made, new_adapter(dialect), lacks_api=True)
     prepared = plan.adapter.prepare(plan.order, made, ServedModel(name="m"), NOTHING)
     found = {name: value for name, value in json.loads(prepared.body).items() if name == "store"}
     assert found == ({"store": False} if plan.native else sent)

@@ -10,9 +10,8 @@ import pytest
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Dialect
 from gateway.domain.failure import AttemptFailed
-from gateway.domain.units import CallId, Millis
 from gateway.domain.usage import Usage
-from gateway.inbound.api import AttemptPlan, HttpRequest, InboundApi
+from gateway.inbound.api import AttemptPlan, InboundApi
 from gateway.inbound.chat.api import CHAT
 from gateway.inbound.messages.api import MESSAGES
 from gateway.inbound.ollama.api import OLLAMA_CHAT
@@ -23,7 +22,8 @@ from tests.cases.answers import chunks_in
 from tests.cases.same import PLAIN, STREAMED
 from tests.cases.vendor_answers import ROWS, SPOKEN, Doc, Row, called, completion, said
 from tests.fakes.replies import dumps
-from tests.upstream.makers import body_of, channel, error_of
+from tests.fakes.responses import parsed
+from tests.upstream.makers import body_of, channel, error_of, order_of
 
 APIS: dict[str, InboundApi] = {"chat": CHAT, "messages": MESSAGES, "responses": RESPONSES, "ollama": OLLAMA_CHAT}
 TURNS: Doc = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
@@ -171,9 +171,9 @@ def add_delta(block: Doc, piece: Doc) -> None:
 
 
 def read_responses(data: bytes, *, streamed: bool) -> Said:
-    last = json.loads(data.rstrip().rpartition(b"data: ")[2]) if streamed else {"response": json.loads(data)}
-    said = Said(finish=last["response"]["status"])
-    for item in last["response"]["output"]:
+    found = parsed(data)[-1]["response"] if streamed else json.loads(data)
+    said = Said(finish=found["status"])
+    for item in found["output"]:
         said.add_item(item)
     return said
 
@@ -193,9 +193,7 @@ READERS = {"chat": read_chat, "messages": read_messages, "responses": read_respo
 def planned(api: str, dialect: Dialect, *, stream: bool, lacks_api: bool = True) -> AttemptPlan:
     """How a channel of a dialect is called."""
     spoken, made = APIS[api], channel(dialect=dialect)
-    body = dumps({**ASKED[api], "stream": stream})
-    request = spoken.parse(HttpRequest(body=body, target="/", headers={}))
-    order = spoken.order(request, CallId("req_0123456789abcdef01234567"), Millis(1000))
+    order = order_of(spoken, {**ASKED[api], "stream": stream})
     return spoken.plan(order, made, new_adapter(dialect), lacks_api=lacks_api)
 
 

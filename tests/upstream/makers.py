@@ -14,8 +14,9 @@ from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.errors import UpstreamError
 from gateway.domain.failure import AttemptFailed, Failure
 from gateway.domain.order import LearnedRefusals, Order
-from gateway.domain.units import ChannelId, Millis
+from gateway.domain.units import CallId, ChannelId, Millis
 from gateway.domain.usage import Usage, UsageSource
+from gateway.inbound.api import HttpRequest, InboundApi, InboundRequest
 from gateway.inbound.chat.api import CHAT
 from gateway.inbound.chat.conversation import translate_chat
 from gateway.inbound.chat.native import NativeChat, NativeChatStream
@@ -48,6 +49,17 @@ def order(body: object = None, *, model: str = "m", include_usage: bool = False)
         answer_id="chatcmpl-ours",
         created=77,
     )
+
+
+def request_of(api: InboundApi, body: bytes | Mapping[str, object]) -> InboundRequest:
+    """A client's request, given as its bytes or as fields besides the model."""
+    data = body if isinstance(body, bytes) else json.dumps({"model": "m", **body}).encode()
+    return api.parse(HttpRequest(body=data, target="/", headers={}))
+
+
+def order_of(api: InboundApi, body: bytes | Mapping[str, object]) -> Order:
+    """What a channel is to answer of it."""
+    return api.order(request_of(api, body), CallId("req_0123456789abcdef01234567"), Millis(5_999))
 
 
 def translated(body: object = None, *, model: str = "m", include_usage: bool = False) -> Order:

@@ -8,24 +8,18 @@ import pytest
 from gateway.domain import errors
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Dialect, Overrides
-from gateway.domain.units import CallId, Millis
-from gateway.inbound.api import HttpRequest
 from gateway.inbound.chat.api import CHAT, error_object
 from gateway.inbound.chat.native import NativeChat
 from gateway.inbound.rendering import RenderingAdapter
 from gateway.upstream.gemini.dialect import GeminiDialect
 from gateway.upstream.openai.dialect import OpenAIDialect
 from tests.fakes.failures import failed
-from tests.upstream.makers import channel, order
-
-
-def received(body: bytes) -> HttpRequest:
-    return HttpRequest(body=body, target="/v1/chat/completions", headers={})
+from tests.upstream.makers import channel, order, order_of, request_of
 
 
 def test_an_order_has_the_request_and_the_names_of_its_answer() -> None:
     body = b'{"model":"m","stream":true,"messages":[{"role":"user"}]}'
-    order = CHAT.order(CHAT.parse(received(body)), CallId("req_0123456789abcdef01234567"), Millis(5999))
+    order = order_of(CHAT, body)
     assert (order.body, order.model, order.stream, order.include_usage) == (body, "m", True, False)
     assert (order.answer_id, order.created) == ("chatcmpl-0123456789abcdef01234567", 5)
 
@@ -41,7 +35,7 @@ def test_an_order_has_the_request_and_the_names_of_its_answer() -> None:
 )
 def test_the_usage_of_a_stream_is_requested_in_either_way(fields: bytes, includes: bool) -> None:
     body = b'{"model":"m","stream":true,"messages":[{"role":"user"}],%b}' % fields
-    assert CHAT.parse(received(body)).include_usage is includes
+    assert request_of(CHAT, body).include_usage is includes
 
 
 def test_answers_of_a_dialect_that_is_this_api_pass_and_others_are_rendered() -> None:

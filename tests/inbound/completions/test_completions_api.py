@@ -10,16 +10,14 @@ from gateway.domain.channel import Dialect, ServedModel
 from gateway.domain.errors import BadRequest
 from gateway.domain.screen import Screen
 from gateway.domain.secret_search import needles
-from gateway.domain.units import CallId, Millis
 from gateway.domain.usage import Usage, UsageSource
-from gateway.inbound.api import HttpRequest
 from gateway.inbound.chat.native import NativeChat
 from gateway.inbound.completions.api import COMPLETIONS, CompletionEditor, WholeCompletionRenderer
 from gateway.upstream.dialects import new_adapter
 from gateway.upstream.openai.completions import CompletionsDialect
 from tests.cases.answers import chunks_in
 from tests.fakes.replies import DONE, choice, chunk, delta, dumps, event, whole
-from tests.upstream.makers import body_of, channel, order
+from tests.upstream.makers import body_of, channel, order, order_of, request_of
 
 SERVED = ServedModel(name="m")
 USAGE = Usage(input=2, output=3, source=UsageSource.REPORTED)
@@ -40,8 +38,7 @@ def _relay() -> NativeChat:
 
 
 def parsed(**fields: Any) -> Any:
-    body = json.dumps({"model": "m", "prompt": "p", **fields}).encode()
-    return COMPLETIONS.parse(HttpRequest(body=body, target="/", headers={}))
+    return request_of(COMPLETIONS, {"prompt": "p", **fields})
 
 
 @pytest.mark.parametrize(
@@ -85,8 +82,7 @@ def test_every_prompt_has_its_answers(fields: dict[str, Any], most: int) -> None
 
 @pytest.mark.parametrize(("dialect", "limit"), [(Dialect.OPENAI, 0), (Dialect.ANTHROPIC, 1)])
 def test_no_output_is_a_limit_that_only_completions_have(dialect: Dialect, limit: int) -> None:
-    request = parsed(max_tokens=0, echo=dialect is Dialect.OPENAI)
-    made = COMPLETIONS.order(request, CallId("req_0123456789abcdef01234567"), Millis(0))
+    made = order_of(COMPLETIONS, {"prompt": "p", "max_tokens": 0, "echo": dialect is Dialect.OPENAI})
     sent = COMPLETIONS.plan(made, channel(dialect=dialect), new_adapter(dialect), lacks_api=False).order
     assert bytes(sent.fields["max_tokens"]) == str(limit).encode()
 

@@ -9,13 +9,13 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.prompt_size import prompt_tokens
 from gateway.inbound.api import HttpRequest, parse_large
 from gateway.inbound.embeddings.api import EMBEDDINGS
+from tests.upstream.makers import request_of
 
 LONG = "word " * 100_000
 
 
 def parsed(**fields: Any) -> Any:
-    body = json.dumps({"model": "e", **fields}).encode()
-    return EMBEDDINGS.parse(HttpRequest(body=body, target="/", headers={}))
+    return request_of(EMBEDDINGS, fields)
 
 
 @pytest.mark.parametrize(

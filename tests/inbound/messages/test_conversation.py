@@ -20,14 +20,13 @@ from gateway.inbound.messages.api import MESSAGES, session_of
 from gateway.inbound.messages.conversation import translate_messages
 from gateway.upstream.dialects import new_adapter
 from tests.fakes.replies import Doc, dumps
-from tests.upstream.makers import channel
+from tests.upstream.makers import channel, request_of
 
 HELLO = [{"role": "user", "content": "Hi"}]
 
 
 def parsed(**fields: Any) -> InboundRequest:
-    body = dumps({"model": "m", "max_tokens": 100, "messages": HELLO, **fields})
-    return MESSAGES.parse(HttpRequest(body=body, target="/v1/messages", headers={}))
+    return request_of(MESSAGES, {"max_tokens": 100, "messages": HELLO, **fields})
 
 
 def translation(*, preset: str = "", dialect: Dialect = Dialect.OPENAI, **fields: Any) -> Order:
@@ -162,7 +161,7 @@ def test_a_failed_result_with_an_image() -> None:
 def test_calls_keep_the_bytes_of_their_input() -> None:
     body = b'{"model":"m","max_tokens":9,"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"t1",'
     body += b'"name":"f","input":{ "n": 1.0e2, "s":"\\u00e9" }}]}]}'
-    request = MESSAGES.parse(HttpRequest(body=body, target="/", headers={}))
+    request = request_of(MESSAGES, body)
     turn, _ = json.loads(bytes(put_to(request).fields["messages"]))
     function = {"name": "f", "arguments": '{ "n": 1.0e2, "s":"\\u00e9" }'}
     assert turn == {
@@ -427,8 +426,7 @@ def test_what_is_said_about_citations_is_held_for() -> None:
     }
     for fields, least in (({}, 0), ({"citations": {"enabled": True}}, 683)):
         messages = [{"role": "user", "content": [{**document, **fields}, {"type": "text", "text": "Cite it."}]}]
-        body = json.dumps({"model": "m", "max_tokens": 9, "messages": messages}).encode()
-        bound = MESSAGES.parse(HttpRequest(body=body, target="", headers={})).input_bound
+        bound = request_of(MESSAGES, {"max_tokens": 9, "messages": messages}).input_bound
         assert least <= bound < least + 200
 
 
