@@ -40,6 +40,11 @@ def test_an_empty_object_waits_for_the_arguments_that_may_follow(calls: NativeCh
     assert last["choices"][0]["delta"]["tool_calls"] == [_later("{}", 1), _later("{}", 2)]
 
 
+def test_a_value_that_begins_as_the_arguments_do_repeats_nothing(calls: NativeChatStream) -> None:
+    assert _take(calls, tool_call(0, "a", "f", '{"a":')) == [tool_call(0, "a", "f", '{"a":')]
+    assert _take(calls, _later('{"a":1}}')) == [_later('{"a":1}}')]
+
+
 def test_an_empty_object_is_added_beside_a_part_of_another_kind(calls: NativeChatStream) -> None:
     _take(calls, tool_call(0, "a", "f", "{}"))
     other = {"index": 0, "custom": {}, "mood": 1}
