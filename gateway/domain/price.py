@@ -202,7 +202,7 @@ class Price(UpstreamPrices, frozen=True, kw_only=True, omit_defaults=True):
         return not has_amount and not any(rate for part in parts for rate in part.extras.values())
 
 
-Part = TypeVar("Part", Price, PriceRule, Tier)
+Part = TypeVar("Part", bound=PriceAmounts)
 
 
 class PriceDraft(msgspec.Struct, frozen=True, kw_only=True):
@@ -282,7 +282,7 @@ def _with_rule(price: Price, rule: PriceRule) -> Price:
     return msgspec.structs.replace(price, **amounts, per_call=per_call, tiers=rule.tiers, extras=extras)
 
 
-def as_rule(price: Price, **conditions: Any) -> PriceRule:
+def as_rule(price: UpstreamPrices, **conditions: Any) -> PriceRule:
     """Returns the rule that charges what this price does, under these conditions."""
     amounts = {name: getattr(price, name) for name in (*AMOUNTS, "tiers", "extras")}
     return PriceRule(**amounts, **conditions)
@@ -320,7 +320,7 @@ def map_parts(part: Part, change: Callable[[Any], Any]) -> Part:
     return changed
 
 
-def multiply(price: Price, multiplier: int) -> Price:
+def multiply(price: Part, multiplier: int) -> Part:
     """Returns the price for a group with this multiplier, each amount rounded to nano-dollars."""
 
     def scale(nanos: int) -> Nanos:

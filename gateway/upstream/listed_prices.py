@@ -16,7 +16,7 @@ import msgspec
 
 from gateway.domain.errors import BadRequest
 from gateway.domain.human_values import parse_price_hours
-from gateway.domain.price import Price, PriceHours, PriceRule, Tier, UpstreamPrices, as_rule, multiply
+from gateway.domain.price import PriceHours, PriceRule, Tier, UpstreamPrices, as_rule, multiply
 from gateway.domain.rawjson import at, list_at, text_at
 from gateway.domain.units import DOLLAR, MILLION, Nanos
 from gateway.domain.usage import PICTURES
@@ -96,13 +96,11 @@ def _price_in(pricing: Mapping[str, Any]) -> UpstreamPrices | None:
         dollars = [_amount(pricing.get(name)) for name in names]
         if dollars[0] is None or dollars[1] is None:
             continue
-        price = _price_with(pricing, names, _unit_of(pricing, default_unit, dollars))
-        fields = UpstreamPrices.__struct_fields__
-        return None if price is None else UpstreamPrices(**{name: getattr(price, name) for name in fields})
+        return _price_with(pricing, names, _unit_of(pricing, default_unit, dollars))
     return None
 
 
-def _price_with(pricing: Mapping[str, Any], names: Sequence[str], unit: Unit) -> Price | None:
+def _price_with(pricing: Mapping[str, Any], names: Sequence[str], unit: Unit) -> UpstreamPrices | None:
     """Returns the price in an object whose rates have these names and this unit; None if one is missing."""
     rates = _rates(pricing, names, unit)
     if rates[0] is None or rates[1] is None:
@@ -110,8 +108,7 @@ def _price_with(pricing: Mapping[str, Any], names: Sequence[str], unit: Unit) ->
     extras = {ours: _rate(pricing, theirs, unit) for theirs, ours in _EXTRAS.items()}
     extras |= {"searches": _search_fee(pricing)}
     extras |= {PICTURES: _picture_fee(pricing, rates[0])} if names[0] == "prompt" else {}
-    price = Price(
-        model="",
+    price = UpstreamPrices(
         input=rates[0],
         output=rates[1],
         cached_input=rates[2],
@@ -213,7 +210,7 @@ def _amount(value: object) -> Decimal | None:
     return amount if amount.is_finite() and amount.adjusted() < 100 else None  # larger ones may not be multiplied
 
 
-def _with_rules(price: Price, pricing: Mapping[str, Any], names: Sequence[str], unit: Unit) -> Price:
+def _with_rules(price: UpstreamPrices, pricing: Mapping[str, Any], names: Sequence[str], unit: Unit) -> UpstreamPrices:
     price = msgspec.structs.replace(price, rules=tuple(_tier_rules(price, pricing.get("service_tiers"), names, unit)))
     peak = pricing.get("peak_pricing")
     if not isinstance(peak, dict) or (factor := _factor(peak)) is None:
@@ -228,7 +225,7 @@ def _with_rules(price: Price, pricing: Mapping[str, Any], names: Sequence[str], 
     return msgspec.structs.replace(price, rules=(*price.rules, *peak_rules))
 
 
-def _tier_rules(price: Price, tiers: object, names: Sequence[str], unit: Unit) -> Iterator[PriceRule]:
+def _tier_rules(price: UpstreamPrices, tiers: object, names: Sequence[str], unit: Unit) -> Iterator[PriceRule]:
     """Yields a rule for each service tier with a multiplier, or with rates of its own."""
     for name, holder in tiers.items() if isinstance(tiers, dict) else ():
         variant = named_variant(name)
@@ -240,7 +237,7 @@ def _tier_rules(price: Price, tiers: object, names: Sequence[str], unit: Unit) -
             yield as_rule(tier_price, variant=variant)
 
 
-def _with_rates(price: Price, rates: Sequence[Nanos | None]) -> Price | None:
+def _with_rates(price: UpstreamPrices, rates: Sequence[Nanos | None]) -> UpstreamPrices | None:
     """Returns the price with these rates, and rates of longer inputs in proportion; None if one is missing."""
     input_rate, output_rate, cached, write = rates
     if input_rate is None or output_rate is None:
