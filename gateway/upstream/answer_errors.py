@@ -12,7 +12,7 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.channel import Channel
 from gateway.domain.failure import Failure
-from gateway.upstream.error_body import ErrorBody, error_part, read_error, read_object
+from gateway.upstream.error_body import CODE_FIELDS, MESSAGE_FIELDS, ErrorBody, error_part, read_error, read_object
 from gateway.upstream.failures import classify
 
 _ANSWERS = (
@@ -29,8 +29,6 @@ _COMMON = frozenset(
 """Fields of nearly every event. Only ``choices`` and ``object`` can report an error."""
 _ERROR_HOLDERS = ("choices", "response")
 """Fields of answers that may contain an error object."""
-_MESSAGES = frozenset({"message", "msg", "error_msg", "error_message", "errmsg", "detail", "Message"})
-_CODES = ("code", "Code", "error_code", "errcode", "statusCode")
 _SUCCESS_CODES = frozenset({"", "0", "200", "ok", "success", "none", "20000"})
 """In lower case."""
 
@@ -104,8 +102,8 @@ def _is_error(body: Mapping[str, Any]) -> bool:
         return False
     if body.get("success") is False or body.get("status") in ("error", "failed", "failure"):
         return True
-    has_message = any(isinstance(body.get(name), str | list) and body[name] for name in _MESSAGES)
-    codes = [body[name] for name in _CODES if body.get(name) is not None]
+    has_message = any(isinstance(body.get(name), str | list) and body[name] for name in MESSAGE_FIELDS)
+    codes = [body[name] for name in (*CODE_FIELDS, "statusCode") if body.get(name) is not None]
     if codes:
         return has_message and str(codes[0]).lower() not in _SUCCESS_CODES
     return any(body.get(name) for name in ("detail", "error_message", "error_msg", "errmsg", "errorMessage"))

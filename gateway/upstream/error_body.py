@@ -29,12 +29,12 @@ _QUOTED = re.compile(
 )
 """Matches quoted texts and names of properties, but not those in an object, which is another error within this one."""
 
-_MESSAGES = (
+MESSAGE_FIELDS = (
     *("message", "detail", "msg", "error_msg", "error_message", "errmsg", "errorMessage", "status_msg", "Message"),
     *("title", "reason"),
 )
 _ERROR_HOLDERS = ("x_groq", "response", "Response", "ResponseMetadata")
-_CODES = ("code", "Code", "error_code", "status_code", "errcode")
+CODE_FIELDS = ("code", "Code", "error_code", "status_code", "errcode")
 _STATUSES = ("http_code", "http_status", "statusCode", "status_code", "status")
 _DELAYS = {
     **dict.fromkeys(("retryDelay", "retry_after", "retryAfter", "retry_after_seconds"), "retry-after"),
@@ -147,7 +147,7 @@ def _filter_error(choices: Any) -> Any:
 
 
 def _read_fields(fields: Mapping[str, Any]) -> ErrorBody:
-    message = next((fields[name] for name in _MESSAGES if fields.get(name) not in (None, "")), None)
+    message = next((fields[name] for name in MESSAGE_FIELDS if fields.get(name) not in (None, "")), None)
     code, status = _code_and_status(fields)
     headers = rawjson.at(fields, "metadata", "headers")
     pairs = list(headers.items())[:32] if isinstance(headers, dict) else []
@@ -173,7 +173,7 @@ def _read_fields(fields: Mapping[str, Any]) -> ErrorBody:
 
 def _code_and_status(fields: Mapping[str, Any]) -> tuple[str, int]:
     """Returns the identifier and the HTTP status. A code may be either; a status may also have a field of its own."""
-    codes = (*map(fields.get, _CODES), rawjson.at(fields, "availability", "code"))  # the last is OpenRouter's
+    codes = (*map(fields.get, CODE_FIELDS), rawjson.at(fields, "availability", "code"))  # the last is OpenRouter's
     code = next((code for code in codes if code not in (None, "")), "")
     numbers = (rawjson.whole_number(value) for value in (code, *map(fields.get, _STATUSES)))
     status = next((number for number in numbers if number and 400 <= number <= 599), 0)

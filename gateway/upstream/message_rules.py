@@ -34,12 +34,9 @@ from gateway.upstream.tool_pairs import with_block_pairs, with_item_pairs, with_
 
 OBJECTS = MESSAGES + "arguments"
 PAIRS = MESSAGES + "tool_call_id=paired"
-TEXTS = MESSAGES + "content=text"
 NO_IMAGES = MESSAGES + "image"
-NO_SYSTEM = MESSAGES + "role=user only"
 NO_SYSTEM_TURNS = MESSAGES + "role=not system"
 SYSTEM_FIRST = MESSAGES + "role=system"
-ALTERNATION = MESSAGES + "role=alternating"
 NO_NULLS = MESSAGES + "null"
 SHORT_IDS = MESSAGES + "tool_call_id=short"
 THOUGHTS = MESSAGES + "content=thinking"
@@ -321,7 +318,7 @@ RULES: Mapping[str, MessageRule] = {
         with_system_first,
         r"system messages? must be (?:at the|(?:the )?first)|chat setting|got system",
     ),
-    NO_SYSTEM: MessageRule(
+    MESSAGES + "role=user only": MessageRule(
         without_system,  # as the templates of Gemma demand it
         r"system (?:role|messages?|prompts?|instructions?) (?:(?:is|are) )?not (?:supported|enabled|allowed)"
         r"|not support (?:the )?system (?:role|message|prompt|instruction)|developer instruction is not enabled",
@@ -336,7 +333,7 @@ RULES: Mapping[str, MessageRule] = {
     MESSAGES + "role=assistant": MessageRule(
         _assistant_after_tools, r"unexpected role 'user' after role 'tool'", sign=b'"tool"'
     ),
-    ALTERNATION: MessageRule(
+    MESSAGES + "role=alternating": MessageRule(
         with_alternation, r"roles must alternate|alternate (?:between )?['\"`]?user|alternating user"
     ),
     MESSAGES + "role=user": MessageRule(
@@ -345,7 +342,7 @@ RULES: Mapping[str, MessageRule] = {
         r"|response prefill is incompatible|does not support assistant message prefill"
         r"|no user query found|at least one user message|not contain elements with the role of user",
     ),
-    TEXTS: MessageRule(
+    MESSAGES + "content=text": MessageRule(
         _for_each_message(with_text),
         r"content['\"`]?(?: field)?\s*:?\s*(?:value )?(?:must|should) be a string"
         r"|\bcontent(?:\.str)?: input should be a valid string|invalid type: sequence, expected a string"

@@ -8,7 +8,7 @@ import pytest
 from gateway.domain import rawjson
 from gateway.domain.prompt_size import bound_of
 from gateway.upstream.answer_formats import JSON_LINE, NO_JSON, NO_SCHEMAS, STRICT_SCHEMAS
-from gateway.upstream.message_rules import ALTERNATION, NO_SYSTEM, RULES, TEXTS, object_text
+from gateway.upstream.message_rules import RULES, object_text
 from gateway.upstream.request_rules import fit_request
 from gateway.upstream.tool_schemas import SCHEMAS
 from tests.fakes.replies import Doc
@@ -17,6 +17,8 @@ USER = {"role": "user", "content": "u"}
 IMAGE = {"type": "image_url", "image_url": {"url": "https://x/a.png"}}
 SCHEMA = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object"}}}
 OBJECT = {"type": "json_object"}
+TEXTS, NO_SYSTEM = "messages[].content=text", "messages[].role=user only"
+ALTERNATION = "messages[].role=alternating"
 LINES = f'{JSON_LINE}\n\nIt must match this JSON schema:\n{{"type":"object"}}'
 LIST = {"type": "object", "properties": {"a": {"type": "array", "items": {"type": "string"}, "maxItems": 3}}}
 SAID = {"a": {"type": "array", "items": {"type": "string"}, "description": '{"maxItems":3}'}}
