@@ -239,10 +239,8 @@ class OutputReader(AnswerReader):
     def _cite(self, annotations: list[msgspec.Raw], number: int) -> Iterator[AnswerPart]:
         for annotation in annotations:
             self._cited[number] = self._cited.get(number, 0) + 1
-            citation = url_citation(rawjson.maybe(annotation))
-            yield (
-                AnswerMark("citation_dropped") if citation is None else msgspec.structs.replace(citation, block=number)
-            )
+            found = url_citation(rawjson.maybe(annotation))
+            yield msgspec.structs.replace(found, block=number) if found else AnswerMark("citation_dropped")
 
     def _end_item(self, item: Fields, number: int) -> Iterator[AnswerPart]:
         """Yields what did not come in pieces, and the end of the item."""
@@ -291,8 +289,7 @@ class OutputReader(AnswerReader):
         """Remember the reasoning since the last call, by this one, and whether the texts before it are commentary."""
         kept = self._thoughts + [COMMENTARY] * self._has_phases
         if kept and self._memory is not None and self._order.owner:
-            value = rawjson.encode(kept)
-            self._memory.remember(self._order.owner, call_id, value, account_of(self._channel))
+            self._memory.remember(self._order.owner, call_id, rawjson.encode(kept), account_of(self._channel))
         self._thoughts = []
 
     def end_response(self, response: Fields, event: Fields, status: str) -> Iterator[AnswerPart]:

@@ -259,6 +259,13 @@ def test_reasoning_by_other_names_is_not_a_text_of_the_answer() -> None:
     assert [doc["delta"] for doc in parsed(out) if doc["type"] == "response.reasoning_text.delta"] == ["Hm"]
 
 
+def test_pieces_without_a_text_do_not_pass() -> None:
+    """sub2api sends such ones while the model reasons, on which OpenAI's SDK fails."""
+    sent = events_of(response(message("Hello")))
+    empty = [event(TEXT, 3, item_id="msg_1", output_index=0, content_index=0, **more) for more in ({}, {"delta": None})]
+    assert fed(b"".join([*sent[:4], *empty, *sent[4:]]), [])[0] == b"".join(sent)
+
+
 def test_the_number_after_the_last_piece_is_known() -> None:
     made = stream()
     made.feed(delta(3) + delta(4) + delta(5))
