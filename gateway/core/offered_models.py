@@ -13,11 +13,13 @@ from gateway.domain.units import Millis
 def offered_models(channel: Channel, listed: tuple[ServedModel, ...], now: Millis) -> Channel:
     """Returns the channel with the listed models that match its patterns, and with its owner's models as listed."""
     by_name = {model.name: model for model in listed}
-    named = [_with_reported(model, by_name.get(model.upstream_name)) for model in channel.models if not model.live]
+    named = [
+        _with_reported(model, by_name.get(model.upstream_name, model)) for model in channel.models if not model.live
+    ]
     owner_names = {model.name for model in named}
     earlier = {model.name: model for model in channel.models}
     selected = [
-        _selected_model(model, earlier.get(model.name), now)
+        _selected_model(model, earlier.get(model.name, model), now)
         for model in listed
         if channel.patterns and model.name not in owner_names and matches(model.name, channel.patterns)
     ]
@@ -67,16 +69,12 @@ def newly_listed(
     return UpstreamModels(channel=channel.id, time=now, models=models, new=new, gone=gone, unnamed=unnamed)
 
 
-def _selected_model(model: ServedModel, before: ServedModel | None, now: Millis) -> ServedModel:
-    if before is None:
-        return msgspec.structs.replace(model, live=True, created=model.created or now)
+def _selected_model(model: ServedModel, before: ServedModel, now: Millis) -> ServedModel:
     created = before.created or model.created or now
     return msgspec.structs.replace(model, live=True, created=created, price=before.price)
 
 
-def _with_reported(model: ServedModel, listed: ServedModel | None) -> ServedModel:
-    if listed is None:
-        return model
+def _with_reported(model: ServedModel, listed: ServedModel) -> ServedModel:
     return msgspec.structs.replace(
         model,
         context=listed.context or model.context,

@@ -103,12 +103,12 @@ class Limiter:
         reset_s = log.calls[-1].at + MINUTE_S - now if log.calls else 0.0
         for rate, limit, used in (("rpm", limits.rpm, len(log.calls)), ("tpm", limits.tpm, log.tokens)):
             if limit is not None:
-                yield LimitUse(rate, limit, used, reset_s, log)
+                yield LimitUse(RATES[rate], limit, used, reset_s, log)
         if limits.rpd is not None or limits.tpd is not None:
             requests, tokens, reset_s = self._today(scope.key)
             for rate, limit, used in (("rpd", limits.rpd, requests), ("tpd", limits.tpd, tokens)):
                 if limit is not None:
-                    yield LimitUse(rate, limit, used, reset_s, None)
+                    yield LimitUse(RATES[rate], limit, used, reset_s, None)
 
     def take(self, scopes: Iterable[RateScope], tokens: int) -> list[CountedCall]:
         """Count a call, with its estimated tokens, in the minute of each of these scopes."""
@@ -131,8 +131,8 @@ class Limiter:
 class LimitUse(msgspec.Struct, frozen=True):
     """What is used of one limit of a scope."""
 
-    rate: str
-    """Its field in ``Limits``."""
+    name: str
+    """``requests a minute`` and so on."""
     limit: int
     used: int
     reset_s: float
@@ -143,10 +143,6 @@ class LimitUse(msgspec.Struct, frozen=True):
     @property
     def left(self) -> int:
         return max(0, self.limit - self.used)
-
-    @property
-    def name(self) -> str:
-        return RATES[self.rate]
 
     @property
     def of_tokens(self) -> bool:

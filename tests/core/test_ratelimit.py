@@ -213,7 +213,7 @@ def test_a_call_that_waits_as_long_as_requested_is_admitted_and_not_before(seed:
 
 
 def test_the_limits_are_in_headers() -> None:
-    assert headers_of((LimitUse("rpm", 60, 1, 1.25, None), None)) == {
+    assert headers_of((LimitUse("requests a minute", 60, 1, 1.25, None), None)) == {
         "x-ratelimit-limit-requests": "60",
         "x-ratelimit-remaining-requests": "59",
         "x-ratelimit-reset-requests": "1.2s",
