@@ -154,7 +154,7 @@ class Store:
         try:
             self._resources.close()
         except OSError as exc:
-            raise StoreError(f"the last calls may not survive a power cut: {exc}") from exc
+            raise StoreError(f"the last calls may not survive a power cut: {files.reason(exc)}") from exc
 
     def load_incidents(self) -> list[Incident]:
         """Returns the incidents, oldest first; none if their file is missing or damaged: they count no money."""
