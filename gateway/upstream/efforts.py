@@ -19,7 +19,6 @@ _NAMES = (EFFORT, "reasoning.effort", "output_config.effort")
 """Where the effort is in chats, in the Responses API and in Messages."""
 NO_EFFORT = EFFORT + "=none"
 """Stands for a model that accepts tools only without thinking, as OpenAI's newer ones do in chat completions."""
-_NO_EFFORT_REFUSED = re.compile(r"\bset\s+\W?reasoning_effort\W?\s+to\s+\W?none\b")
 
 BUDGETS = {"minimal": 1024, "low": 1024, "medium": 2048, "high": 4096, "xhigh": 8192, "max": 16384}
 """Tokens for Claude's thinking. They count towards ``max_tokens`` and must be fewer."""
@@ -49,7 +48,6 @@ _NONE = rawjson.raw("none")
 _RANKS = {"none": 0, "minimal": 1, "low": 2, "medium": 3, "default": 3, "high": 4, "xhigh": 5, "max": 6, "ultra": 7}
 MANDATORY = lazy_pattern(r"(?i)reasoning is mandatory")
 """Matches OpenRouter's refusal of a request without thinking."""
-_ABOUT_EFFORT = lazy_pattern(r"(?i)effort|(?:think|reasoning) value")
 _LIST_STARTS = lazy_pattern(
     r"(?i)\b(?:supported|allowed|valid|accepted|available)\s+(?:\w+\s+)?(?:values?|types?|levels?|efforts?|options?)\b"
     r"|\bexpected\b|\b(?:should|must) be\b|\bone of\b"
@@ -67,11 +65,11 @@ def effort_rule(text: str) -> str:
     """
     if MANDATORY.search(text):
         return EFFORTS + ",".join(level for level in _RANKS if level != "none")
-    if _NO_EFFORT_REFUSED.search(text):
+    if re.search(r"\bset\s+\W?reasoning_effort\W?\s+to\s+\W?none\b", text):
         return NO_EFFORT
     if "does not support thinking" in text:  # Ollama
         return EFFORTS + "none"
-    if not _ABOUT_EFFORT.search(text):
+    if not re.search(r"(?i)effort|(?:think|reasoning) value", text):
         return ""
     lists = (_LIST_END.split(text[match.end() : match.end() + 200])[0] for match in _LIST_STARTS.finditer(text))
     levels = [[word for word in re.findall(r"\w+", part.lower()) if word in _RANKS] for part in lists]

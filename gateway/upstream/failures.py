@@ -115,7 +115,6 @@ _DENIED = lazy_pattern(
     r"|by api key model allowlist|modelarts\.81004|\bmodel is gated|model_access_denied|model is only available to"
 )
 """The key is valid, but not for this model, or at Kimi's plan not for this program."""
-_NOT_IN_PLAN = lazy_pattern(r"plan does not (?:yet )?include access to|套餐暂未开放")
 _OTHER_API = lazy_pattern(
     r"unsupported_api_for_model|wrong_endpoint|\bmodel\b.{0,200}? not (?:support the '[^']*' api|supported for format)"
     r"|\bmodel (?:\S+ )?(?:is not supported|does not support)\b.{0,12}\bresponses api"
@@ -131,9 +130,7 @@ _NO_ITEM = lazy_pattern(
     r"\b(?:item|conversation|container|vector store)\b[^.]{0,80}not (?:found|exist)|no endpoints found that support"
     r"|image_not_found|constraint_filtered"
 )
-_NO_PATH = lazy_pattern(r"invalid url|unknown_url")
 _WANTS_TLS = lazy_pattern(r"plain http request was sent to https|http request to an https server")
-_INVALID_REQUEST = lazy_pattern(r"invalid_request_error")
 _FILTER = lazy_pattern(
     r"content[_ ]filter|data_?inspection|content[_ ]polic(?:y|ies)|contain sensi?tive|responsibleai|high risk"
     r"|sensitive[_ ]?content|risk_?detection|censorship|inappropriate content|our safety system"
@@ -193,7 +190,7 @@ _RULES: tuple[tuple[FailureKind, frozenset[int], re.Pattern[str] | None], ...] =
     (FailureKind.CLIENT, frozenset({400, 403, 421}), _FLAGGED),
     (FailureKind.CLIENT, frozenset({422, 424, 446, 451, 498, *_FAULT}), _FILTER),
     (FailureKind.SERVER, frozenset({400}), _WANTS_TLS),
-    (FailureKind.MISSING, frozenset({429}), _NOT_IN_PLAN),
+    (FailureKind.MISSING, frozenset({429}), lazy_pattern(r"plan does not (?:yet )?include access to|套餐暂未开放")),
     (FailureKind.RATE, frozenset({429}), None),
     (FailureKind.CLIENT, frozenset({400, 403, 422, *_FAULT}), _TOO_LONG),
     (FailureKind.RATE, frozenset({400, 403, *_FAULT}), _RATE),
@@ -207,8 +204,8 @@ _RULES: tuple[tuple[FailureKind, frozenset[int], re.Pattern[str] | None], ...] =
     (FailureKind.MISSING, frozenset({410}), None),
     (FailureKind.MISSING, _FAULT, _CERTAINLY_NO_MODEL),
     (FailureKind.CLIENT, frozenset({404}), _NO_ITEM),
-    (FailureKind.SERVER, frozenset({404}), _NO_PATH),
-    (FailureKind.CLIENT, frozenset({404}), _INVALID_REQUEST),
+    (FailureKind.SERVER, frozenset({404}), lazy_pattern(r"invalid url|unknown_url")),
+    (FailureKind.CLIENT, frozenset({404}), lazy_pattern(r"invalid_request_error")),
     (FailureKind.CLIENT, frozenset({404, *_FAULT}), _BAD_REQUEST),
     (FailureKind.SERVER, frozenset({400, 422}), _OWN_FAULT),
     (FailureKind.SLOW, frozenset({408, 504, 524}), None),

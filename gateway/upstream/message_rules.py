@@ -41,8 +41,6 @@ NO_NULLS = MESSAGES + "null"
 SHORT_IDS = MESSAGES + "tool_call_id=short"
 THOUGHTS = MESSAGES + "content=thinking"
 """Stands for what ``REASONING_BACK`` means in Messages."""
-_SHORT_ID = re.compile(r"[a-zA-Z0-9]{9}")
-"""What Mistral takes, and every other vendor, too."""
 _IDS = {"tool_use": "id", "tool_result": "tool_use_id"}
 """The field with the id of a call, by the type of a block of Anthropic's API."""
 _PLACEHOLDER = {"google": {"thought_signature": UNSIGNED}}
@@ -51,7 +49,6 @@ _ITEM_RULES = frozenset({ROLE, SHORT_IDS, OBJECTS, PAIRS})
 """Rules that hold for items of the Responses API, too."""
 _OTHER_CONTENT = ("tool_calls", "function_call", "refusal", "audio")
 """What a message of the assistant may have instead of content."""
-LEFT_OUT = "[An image was here. This model reads text only.]"
 
 
 class MessageRule(msgspec.Struct, frozen=True):
@@ -130,7 +127,7 @@ def with_each_part(messages: list[JsonObject], change: Callable[[Any], Any]) -> 
 
 def _image_as_text(part: Any) -> Any:
     is_image = rawjson.at(part, "type") in ("image_url", "image")
-    return {"type": "text", "text": LEFT_OUT} if is_image else part
+    return {"type": "text", "text": "[An image was here. This model reads text only.]"} if is_image else part
 
 
 def _with_raw_image(part: Any) -> Any:
@@ -206,7 +203,7 @@ def _with_short_id(holder: Any, *names: str) -> Any:
     """Returns an object whose ids with these names are replaced by their digests, unless they are short."""
     for name in names:
         long_id = rawjson.at(holder, name)
-        if isinstance(long_id, str) and not _SHORT_ID.fullmatch(long_id):
+        if isinstance(long_id, str) and not re.fullmatch("[a-zA-Z0-9]{9}", long_id):  # Mistral's form
             digest = hashlib.sha256(long_id.encode("utf-8", "surrogatepass")).hexdigest()
             holder = {**holder, name: digest[:9]}
     return holder
