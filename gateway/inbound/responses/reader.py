@@ -156,12 +156,14 @@ class ResponsesReader(NativeTap):
         if "output" not in sent:
             failure = failure_in(self._channel, sent)
             raise ValueError("not a response") if failure is None else AttemptFailed(failure)
-        items = rawjson.objects(sent["output"])
-        can_pass = all("id" in item for item in items) and not self.order.screen.value_has_secret(msgspec.Raw(body))
-        fields = sent if can_pass else _cleaned_response(sent, self.order.screen, {})
+        items, screen = rawjson.maybe_objects(sent["output"]), self.order.screen
+        can_pass = all("id" in item for item in items or ()) and not screen.value_has_secret(msgspec.Raw(body))
+        fields = sent if can_pass else _cleaned_response(sent, screen, {})
         self._keep_response(fields)
         if (failure := _failure_of(fields, {}, "", self.order.model, self._channel)) is not None:
             raise AttemptFailed(failure)
+        if items is None:
+            raise ValueError("no list of items")
         for item in items:
             self._count_item(item, is_whole=True)
         self.add(StopWord(stop_word(fields, "completed", has_call=self._has_call)))

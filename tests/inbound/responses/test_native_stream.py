@@ -417,10 +417,11 @@ def test_an_empty_error_is_not_a_failure(error: object) -> None:
     assert "Hello" in body_of(answer).decode()
 
 
-def test_an_error_beside_an_empty_output_is_a_failure() -> None:
+@pytest.mark.parametrize("output", [[], None])
+def test_an_error_beside_an_empty_output_is_a_failure(output: object) -> None:
     reader = ResponsesReader(order_of(), channel())
     with pytest.raises(AttemptFailed) as raised:
-        reader.read_whole(json.dumps({**response(), "error": LATE}).encode())
+        reader.read_whole(json.dumps({**response(), "error": LATE, "output": output}).encode())
     assert error_of(raised.value.failure).code == "upstream_rate_limited"
 
 
