@@ -25,11 +25,6 @@ def test_a_canonical_usage_has_its_parts_within_its_wholes(usage: Usage) -> None
     assert found.source is usage.source
 
 
-@given(USAGES)
-def test_a_canonical_usage_stays_so(usage: Usage) -> None:
-    assert canonical(canonical(usage)) == canonical(usage)
-
-
 def test_a_sound_usage_is_not_touched() -> None:
     sound = Usage(input=100, cached=60, cache_write=40, output=7, reasoning=7, source=UsageSource.REPORTED)
     assert canonical(sound) == sound
