@@ -21,7 +21,6 @@ Long: holds, counters and the log are the three parts of one sum.
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from types import MappingProxyType
 
 import msgspec
 
@@ -47,23 +46,22 @@ class Holds:
     """What running calls hold, each from ``add`` to ``remove``. A scope's sum is cached once it was requested."""
 
     def __init__(self) -> None:
-        self._running: dict[CallId, Running] = {}
+        self.running: dict[CallId, Running] = {}
         self._held: dict[Scope, Amounts] = {}
-        self.running: Mapping[CallId, Running] = MappingProxyType(self._running)
         self.nanos = 0
 
     def add(self, call: Running) -> None:
-        self._running[call.id] = call
+        self.running[call.id] = call
         self.nanos += call.held
         if self._held:
             self._count(call, 1)
 
     def replace(self, call: Running) -> None:
         """Replace the state of a running call; do nothing if the call has ended."""
-        before = self._running.get(call.id)
+        before = self.running.get(call.id)
         if before is None:
             return
-        self._running[call.id] = call
+        self.running[call.id] = call
         if (before.channel, before.held, before.held_tokens) != (call.channel, call.held, call.held_tokens):
             self.nanos += call.held - before.held
             self._count(before, -1)
@@ -71,7 +69,7 @@ class Holds:
 
     def remove(self, call_id: CallId) -> bool:
         """End a hold. Returns whether there was one."""
-        call = self._running.pop(call_id, None)
+        call = self.running.pop(call_id, None)
         if call is None:
             return False
         self.nanos -= call.held
@@ -85,7 +83,7 @@ class Holds:
         The call that has run for longest tells whether any began before: only calls that waited for a slot are out of
         order.
         """
-        oldest = next(iter(self._running.values()), None)
+        oldest = next(iter(self.running.values()), None)
         if oldest is not None and oldest.ts < since:
             return _sum_of_holds(self.running_in(scope, since))
         held = self._held.get(scope)
@@ -97,7 +95,7 @@ class Holds:
 
     def running_in(self, scope: Scope, since: Millis = EVER) -> list[Running]:
         """Returns the running calls of a scope that began at or after a moment."""
-        return [call for call in self._running.values() if call.ts >= since and scope in scopes(call)]
+        return [call for call in self.running.values() if call.ts >= since and scope in scopes(call)]
 
     def _count(self, call: Running, sign: int) -> None:
         for scope in scopes(call):
