@@ -146,7 +146,7 @@ def check_price(value: Price) -> None:
         _demand(rule.since % 60_000 == 0, "since", "must be a whole minute")
         for hours in rule.during:
             within_day = 0 <= hours.start < DAY_MINUTES and 0 <= hours.end <= DAY_MINUTES and hours.days
-            _demand(within_day, "during", f"'{plain(str(hours), 60)}' is not a span of a day")
+            _demand(within_day, "during", f"'{plain(str(hours), 60)}' must begin before 24:00, on a day")
             parse_price_hours(str(hours))  # raises BadRequest for hours that commands cannot write
 
 

@@ -13,7 +13,7 @@ from gateway.domain.channel import Channel, ChannelFields, Dialect, Overrides, S
 from gateway.domain.errors import BadRequest
 from gateway.domain.group import Group, GroupFields
 from gateway.domain.limits import Limits
-from gateway.domain.price import Price, PriceRule, Tier
+from gateway.domain.price import Price, PriceHours, PriceRule, Tier
 from gateway.domain.registry import Registry
 from gateway.domain.settings import Settings
 from gateway.domain.token import Token, TokenFields
@@ -177,6 +177,13 @@ def test_an_invalid_channel_names_the_field_at_fault(more: dict[str, object], fi
 )
 def test_an_invalid_price_names_the_field_at_fault(more: dict[str, object], field: str | None) -> None:
     assert fault(lambda: validation.check_price(price(**more))) == field
+
+
+def test_hours_that_begin_after_their_day_are_told_when_to_begin() -> None:
+    hours = (PriceHours(start=24 * 60, end=60, days=("mon",)),)
+    rule = PriceRule(during=hours, input=Nanos(1), output=Nanos(1))
+    with pytest.raises(BadRequest, match=r"^during: 'mon 24:00-01:00 UTC' must begin before 24:00, on a day$"):
+        validation.check_price(price(rules=(rule,)))
 
 
 @pytest.mark.parametrize(
