@@ -46,6 +46,7 @@ PART_KINDS = frozenset(f"response.{event}.{end}" for _, event, _ in PART_LISTS f
 """The types of events with a part of an item."""
 KINDS = (*TEXT_KINDS, *PART_KINDS)
 _ADDED, _DONE = "response.output_item.added", "response.output_item.done"
+_PART_ADDED = "response.content_part.added"
 _PART_EVENTS = PART_KINDS | {f"response.{name}.{end}" for name, _ in TEXT_EVENTS.values() for end in ("delta", "done")}
 _NUMBERS: Mapping[str, tuple[str, ...]] = {
     **{f"response.{state}": ("sequence_number",) for state in ("created", "in_progress", "completed", "incomplete")},
@@ -133,7 +134,7 @@ class MissingEvents:
         """
         names = _NUMBERS.get(kind, ())
         numbers = {name: rawjson.raw(0) for name in names if fields.get(name, NULL) == NULL}
-        if "sequence_number" in numbers:
+        if "sequence_number" in numbers or (self._has_own_numbers and "sequence_number" in fields):
             numbers["sequence_number"] = rawjson.raw(number)
         if "content_index" in names and (self.first_part is None or self._has_own_numbers):
             part = lenient_index(fields.get("content_index")) or 0
@@ -145,6 +146,22 @@ class MissingEvents:
             return fields
         self._has_own_numbers, self.regular_heads = True, frozenset()
         return {**fields, **numbers}
+
+    def begin_text(self, kind: str, fields: Fields) -> list[TypedEvent]:
+        """Returns the events of its item and its part that must precede a piece of a text, if it is the first.
+
+        LiteLLM and sub2api leave them out after reasoning. SDKs fail on such a piece, or ignore it.
+        """
+        id = rawjson.text_at(fields.get("item_id"))
+        is_known = id in self._places.by_id
+        if kind in self._types or _ADDED not in self._types or (is_known and _PART_ADDED in self._types):
+            return []
+        self._has_own_numbers, self.regular_heads, self.first_part = True, frozenset(), None
+        place = self._places.place_of(kind if is_known else _ADDED, fields, {})
+        part = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
+        item = {"id": id, "type": "message", "role": "assistant", "status": "in_progress", "content": [part]}
+        item_begins, part_begins, *_ = item_events({"output_index": place}, rawjson.raw(item))
+        return [part_begins] if is_known else [item_begins, part_begins]
 
     def can_pass(self, kind: str, fields: Fields) -> bool:
         """Returns whether a part or a text can pass. A whole text without pieces waits for the end of its item."""

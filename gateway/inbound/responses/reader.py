@@ -81,12 +81,15 @@ class ResponsesReader(NativeTap):
         kind, fields = _with_type(sent, event.name)
         holders = {name: rawjson.fields(fields[name]) for name in _HOLDERS if not rawjson.is_null(fields.get(name))}
         cleaned = _cleaned_event(kind, fields, holders, self.order.screen, self._response)
+        missing = b""
+        if kind == "response.output_text.delta":
+            missing = self._write_events(self._missing.begin_text(kind, cleaned))
         numbered = self._missing.with_numbers(kind, cleaned, holders.get("item", {}), self._next_number)
-        if numbered == sent:
+        if numbered == sent and not missing:
             return self._read_event(kind, sent, holders, event.data)
         data = rawjson.encode(numbered)
         written = self._read_event(kind, numbered, holders, data)
-        return write_event(kind.encode("utf-8", "replace"), data) if written is None else written
+        return missing + (write_event(kind.encode("utf-8", "replace"), data) if written is None else written)
 
     def _read_event(self, kind: str, fields: Fields, holders: Mapping[str, Fields], data: bytes) -> bytes | None:
         """Read an event without secrets. Returns what the client gets instead; None if it passes unchanged."""

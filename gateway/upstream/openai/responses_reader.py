@@ -77,7 +77,7 @@ class ItemPlaces:
     """The places of the items of one stream, which some upstreams leave out, or give to each item alike."""
 
     def __init__(self) -> None:
-        self._by_id: dict[str, int] = {}
+        self.by_id: dict[str, int] = {}
         self._by_place: dict[int | None, int] = {}
         """By the places that the upstream wrote, of the items that had them last."""
         self._taken: set[int] = set()
@@ -88,17 +88,17 @@ class ItemPlaces:
         """Returns the place of the item that an event is about, by its id, or by its place: Copilot's ids change."""
         id = lenient_text(fields.get("item_id", item.get("id", item.get("call_id", NULL))))
         sent, is_end = lenient_index(fields.get("output_index")), kind == "response.output_item.done"
-        place = self._by_id.get(id, self._by_place.get(sent, sent))
+        place = self.by_id.get(id, self._by_place.get(sent, sent))
         is_start = kind == "response.output_item.added"
         begins = is_start or (is_end and (place is None or place in self._ended))
-        if begins and (id not in self._by_id or (is_start and sent is not None and sent not in self._taken)):
+        if begins and (id not in self.by_id or (is_start and sent is not None and sent not in self._taken)):
             place = self._newest + 1 if sent is None or sent in self._taken else sent
             self._by_place[sent] = place
         place = max(self._newest, 0) if place is None else place
         self._newest = max(self._newest, place)
         self._taken.add(place)
         if id:
-            self._by_id[id] = place
+            self.by_id[id] = place
         if is_end:
             self._ended.add(place)
         return place

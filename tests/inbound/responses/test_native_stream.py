@@ -61,7 +61,7 @@ def test_random_streams_pass_the_same_however_they_are_read(seed: int) -> None:
     ]
     events = events_of(response(message("Hello"), function_call("f", "{}")))
     for piece in pieces:
-        events.insert(chance.randrange(len(events)), piece)
+        events.insert(chance.randrange(4, len(events)), piece)  # the text has begun
     data = b"".join(events)
     cuts = [chance.randrange(len(data)) for _ in range(chance.choice([0, 0, 1, 5, 50]))]
     out, facts = fed(data, cuts)
@@ -178,6 +178,17 @@ def test_events_without_numbers_get_these() -> None:
     data = b"".join(f"event: {doc['type']}\ndata: {json.dumps(doc)}\n\n".encode() for doc in bare)
     for cuts in ([], [*range(0, len(data), 7)]):
         assert parsed(fed(data, cuts)[0]) == docs
+
+
+@pytest.mark.parametrize("left_out", [(b"content_part.added",), (b"output_item.added", b"content_part.added")])
+def test_a_text_whose_item_or_part_did_not_begin_gets_their_beginning(left_out: tuple[bytes, ...]) -> None:
+    """LiteLLM and sub2api leave them out after reasoning: OpenAI's SDK fails, opencode finds no text to add to."""
+    item = {"type": "reasoning", "id": "rs_1", "summary": []}
+    events = events_of(response(item, message("Hello")))
+    whole = b"".join(events)
+    data = b"".join(each for each in events if not any(name in each for name in left_out) or b"rs_1" in each)
+    for size in (1, 9, 200, len(data)):
+        assert parsed(fed(data, [*range(size, len(data), size)])[0]) == parsed(whole)
 
 
 def test_items_with_one_place_get_their_own() -> None:
@@ -456,8 +467,11 @@ def test_items_that_the_last_event_leaves_out_are_those_of_the_stream(
     bare = {name: value for name, value in response().items() if name != "output"}
     made = stream()
     sent = made.feed(BEGUN + b"".join(ends) + event(kind, 4, response={**bare, **left_out}))
-    placed = [end.replace(b"null", b"%d" % number)[:-2] for number, end in enumerate(ends)]  # places that are left out
-    assert [end for end in sent.split(b"\n\n") if b'"response.output_item.done"' in end] == placed
+    placed = [
+        (item["id"], n if place is None else place) for n, (item, place) in enumerate(zip(items, places, strict=True))
+    ]
+    done = [doc for doc in parsed(sent) if doc["type"] == "response.output_item.done"]
+    assert [(doc["item"]["id"], doc["output_index"]) for doc in done] == placed
     last = json.loads(made.tail(NOTHING).partition(b"data: ")[2])
     assert [item["type"] for item in last["response"]["output"]] == ["web_search_call", "message"]
     assert made.reader.reported is not None
