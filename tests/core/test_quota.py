@@ -353,7 +353,7 @@ def test_a_cap_that_the_gateway_chooses_is_not_higher_than_what_the_owner_holds(
 
 
 @pytest.mark.parametrize(("held", "tokens"), [(700, 50), (450, 10), (399, 0)])
-def test_a_hold_pays_for_as_much_as_the_dearest_price_allows(held: int, tokens: int) -> None:
+def test_a_hold_pays_for_as_much_as_the_highest_price_allows(held: int, tokens: int) -> None:
     """The other price is 4 nano-dollars an input token, 5 an output token."""
     prices = [PRICE, Price(model="m", input=Nanos(4 * MILLION), output=Nanos(5 * MILLION))]
     assert affordable_output(need(cap=100), held, 1000, prices, MILLION) == tokens
