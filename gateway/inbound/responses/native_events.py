@@ -122,7 +122,7 @@ class MissingEvents:
         self._has_own_numbers = False
         """Whether an event had other numbers, or lacked one. Then each event is decoded by itself."""
         self.first_part: int | None = 0
-        """The number of the newest item's first part; None until that comes."""
+        """The number of the first part of the newest item with parts; None until that comes."""
         self.sources: list[Fields] = []
         """The events from which the output is made if the last event has none: ends of items, and texts that came
         whole, without pieces before them."""
@@ -177,9 +177,10 @@ class MissingEvents:
 
     def begin_item(self, item: Fields) -> None:
         """Note the beginning of an item. A call may begin with its whole input."""
-        self.first_part = None
+        kind = rawjson.text_at(item.get("type"))
+        self.first_part = None if kind in ("message", "reasoning") else self.first_part
         self._note(_ADDED)
-        event, field = INPUT_EVENTS.get(rawjson.text_at(item.get("type")), ("", ""))
+        event, field = INPUT_EVENTS.get(kind, ("", ""))
         if event and not rawjson.is_nothing(item.get(field, NULL)):
             self._note(f"response.{event}.delta", f"response.{event}.done")
 

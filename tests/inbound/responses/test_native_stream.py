@@ -211,6 +211,13 @@ def test_parts_that_are_counted_over_all_items_get_the_places_in_their_own() -> 
             assert fed(sent, [*range(size, len(sent), size)])[0] == data
 
 
+def test_a_second_part_after_the_beginning_of_a_call_keeps_its_place() -> None:
+    events = events_of(response(message("Hello"), function_call("f", "{}")))
+    said, called = (each for each in events if b"output_item.added" in each)
+    sent = events[0] + said + delta(3) + called + delta(4, content_index=1)
+    assert stream().feed(sent) == sent
+
+
 def test_items_with_one_id_keep_their_places() -> None:
     sent = b"".join(events_of(response(message("Hello"), message("World"))))
     assert fed(sent, [])[0] == sent
