@@ -169,7 +169,7 @@ def _missing_model(text: str, fix: str) -> Step:
 
 
 async def _choose_token(case: Case) -> TokenView | Step:
-    """Returns the named token, else the active one used last; a failure if there is no active one."""
+    """Returns the named token, else the active one used last; a failure if no token is active."""
     if case.token_ref:
         return await case.client.token(case.token_ref)
     tokens = await case.client.tokens()

@@ -46,7 +46,7 @@ class Inflight:
     def __init__(
         self, path: Path, *, limit: int = LIMIT, moment: int = 0, report: Callable[[str], None] = lambda _text: None
     ) -> None:
-        """``report`` is called if the file has invalid lines, of which a crash leaves at most one."""
+        """``report`` is called if the file has invalid lines. A crash leaves at most one."""
         self.path, self._limit = path, limit
         self.running: dict[CallId, Running] = {}
         self._fd = -1

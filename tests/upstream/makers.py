@@ -52,7 +52,7 @@ def order(body: object = None, *, model: str = "m", include_usage: bool = False)
 
 
 def request_of(api: InboundApi, body: bytes | Mapping[str, object]) -> InboundRequest:
-    """A client's request, given as its bytes or as fields besides the model."""
+    """A client's request, given as its bytes or as fields in addition to the model."""
     data = body if isinstance(body, bytes) else json.dumps({"model": "m", **body}).encode()
     return api.parse(HttpRequest(body=data, target="/", headers={}))
 

@@ -94,7 +94,7 @@ PIECES = PieceDecoder(KINDS, _Piece)
 def with_needed(fields: Fields, lists: Iterable[str] = ("content", "summary")) -> Fields:
     """Returns an item or a part with the lists and texts that it must have. Some relays leave out empty ones.
 
-    A call without an id has that of its result, as with llama.cpp. Parts of reasoning are no texts of the answer.
+    A call without an id, as with llama.cpp, gets the id of its result. Parts of reasoning are no texts of the answer.
     """
     kind = rawjson.text_at(fields.get("type"))
     needed = {"id": fields["call_id"]} if kind == "function_call" and "call_id" in fields else _NEEDED.get(kind, {})

@@ -74,7 +74,7 @@ class Pool:
     ) -> None:
         self.channel = channel
         self._header_lines = lru_cache(maxsize=64)(partial(header_lines, headers))
-        """Returns the lines of a request's headers, of which there are few sets."""
+        """Returns the lines of a request's headers, cached because sets of them repeat."""
         self._dialer = Dialer(proxy)
         self._total = total or OpenConnections()
         self._total.pools.add(self)

@@ -113,7 +113,7 @@ def test_a_stream_is_read_as_it_was_meant(kind: str) -> None:
 @pytest.mark.parametrize("name", ["reasoning_text", "reasoning", "reasoning_summary_text"])
 @pytest.mark.parametrize(("end", "field"), [("delta", "delta"), ("done", "text")])
 def test_reasoning_has_three_names(name: str, end: str, field: str) -> None:
-    """The second is that of Open Responses."""
+    """The second form is from Open Responses."""
     events = events_of(response(message("Hello")))
     events.insert(2, event(f"response.{name}.{end}", 2, output_index=1, item_id="rs_1", **{field: "Hm"}))
     whole = as_chat(ResponsesDialect()).whole(b"".join(events), translated(), channel())
