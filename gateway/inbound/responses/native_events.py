@@ -123,6 +123,8 @@ class MissingEvents:
         """Whether an event had other numbers, or lacked one. Then each event is decoded by itself."""
         self.first_part: int | None = 0
         """The number of the first part of the newest item with parts; None until that comes."""
+        self._is_message = False
+        """Whether the item that began last is a message."""
         self.sources: list[Fields] = []
         """The events from which the output is made if the last event has none: ends of items, and texts that came
         whole, without pieces before them."""
@@ -153,7 +155,7 @@ class MissingEvents:
         LiteLLM and sub2api leave them out after reasoning. SDKs fail on such a piece, or ignore it.
         """
         id = rawjson.text_at(fields.get("item_id"))
-        is_known = id in self._places.by_id
+        is_known = self._is_message or id in self._places.by_id  # Copilot's ids change with each event
         if kind in self._types or _ADDED not in self._types or (is_known and _PART_ADDED in self._types):
             return []
         self._has_own_numbers, self.regular_heads, self.first_part = True, frozenset(), None
@@ -179,6 +181,7 @@ class MissingEvents:
         """Note the beginning of an item. A call may begin with its whole input."""
         kind = rawjson.text_at(item.get("type"))
         self.first_part = None if kind in ("message", "reasoning") else self.first_part
+        self._is_message = kind == "message"
         self._note(_ADDED)
         event, field = INPUT_EVENTS.get(kind, ("", ""))
         if event and not rawjson.is_nothing(item.get(field, NULL)):

@@ -2,9 +2,10 @@
 
 import json
 import random
+import re
 import time
 from functools import partial
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import Any
 
 import msgspec
@@ -213,9 +214,17 @@ def test_parts_that_are_counted_over_all_items_get_the_places_in_their_own() -> 
 
 def test_a_second_part_after_the_beginning_of_a_call_keeps_its_place() -> None:
     events = events_of(response(message("Hello"), function_call("f", "{}")))
-    said, called = (each for each in events if b"output_item.added" in each)
-    sent = events[0] + said + delta(3) + called + delta(4, content_index=1)
+    said, part, called = (each for each in events if b"item.added" in each or b"part.added" in each)
+    sent = events[0] + said + part + delta(3) + called + delta(4, content_index=1)
     assert stream().feed(sent) == sent
+
+
+def test_ids_that_change_with_each_event_pass() -> None:
+    """Copilot's do, and those of mistral.rs (EricLBuehler/mistral.rs #1944)."""
+    numbers = count()
+    data = b"".join(events_of(response(message("Hello"), function_call("f", "{}"))))
+    sent = re.sub(rb'"(?:msg|fc)_1"', lambda _: b'"i_%d"' % next(numbers), data)
+    assert fed(sent, [])[0] == sent
 
 
 def test_items_with_one_id_keep_their_places() -> None:
