@@ -95,6 +95,11 @@ def test_a_narrow_table_does_without_columns_and_cuts_no_id() -> None:
     assert "req_" + "0" * 26 in table(row, columns, 80)[0]
 
 
+def test_a_narrow_table_keeps_an_empty_column_that_may_not_be_omitted() -> None:
+    lines = table([("a" * 40, "")], [*COLUMNS, ListColumn("Note", lambda _row: "", drop=1)], 30)[0].splitlines()
+    assert [line.split()[1:] for line in lines] == [["Count"], ["-"]]
+
+
 def test_columns_are_left_out_before_the_first_one_gets_too_short() -> None:
     columns = [*COLUMNS, ListColumn("p50", lambda _row: "1234567890", "number", drop=1)]
     rows = [("claude-sonnet-4-5", "7"), ("claude-sonnet-4-6", "8")]

@@ -123,6 +123,11 @@ async def test_a_model_name_of_two_lines_is_refused_as_a_name(owner: ControlClie
         await owner.set_price("a\nb", {"input": 1, "output": 1})
 
 
+async def test_models_are_listed_by_name(owner: ControlClient, gateway: Gateway) -> None:
+    gateway.channel("http://127.0.0.1:9/v1", *"zgbtoack", name="other")
+    assert "".join(model.name for model in await owner.models()) == "abcgkmotz"
+
+
 async def test_a_model_tells_who_serves_it_who_sees_it_and_what_it_cost(owner: ControlClient, gateway: Gateway) -> None:
     gateway.channel("http://127.0.0.1:9/v1", "m", "n", name="off", enabled=False, priority=9)
     record = await gateway.call()

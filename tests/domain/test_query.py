@@ -149,3 +149,8 @@ def test_a_token_and_a_channel_are_also_found_by_their_ids() -> None:
 
 def test_an_error_is_any_failure_not_one_outcome() -> None:
     assert parse("st:error", NOW).conditions == parse("st:errors", NOW).conditions == parse("st:err", NOW).conditions
+
+
+def test_a_call_that_still_runs_is_no_error() -> None:
+    assert fits("st:err", replace(CALL, status=0))
+    assert not fits("st:err", replace(CALL, status=0, state="running"))
