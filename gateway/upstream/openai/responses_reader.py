@@ -94,9 +94,11 @@ class ItemPlaces:
         if begins and (id not in self.by_id or (is_start and sent is not None and sent not in self._taken)):
             place = self._newest + 1 if sent is None or sent in self._taken else sent
             self._by_place[sent] = place
-        place = max(self._newest, 0) if place is None else place
-        self._newest = max(self._newest, place)
-        self._taken.add(place)
+        if place is None:  # nothing begins: it is about the last item, or the response
+            place = max(self._newest, 0)
+        else:
+            self._newest = max(self._newest, place)
+            self._taken.add(place)
         if id:
             self.by_id[id] = place
         if is_end:

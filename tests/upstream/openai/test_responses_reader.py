@@ -62,6 +62,10 @@ KINDS: dict[str, Callable[[Events], Events]] = {
     "one place": replacing(rb'"output_index":\d', b'"output_index":0'),
     "one place, after searches": lambda events: [*SEARCHES, *replacing(rb'_index":\d', b'_index":0')(events)],
     "after an advisor's words": lambda events: [*ADVICE, *events],
+    "no ends after a bare response": lambda events: [
+        event("response.created", 0, object="response", id="resp_1"),
+        *without(b"output_item.done")(events[1:]),
+    ],
     "one id": replacing(rb'"(?:msg|fc)_\d"', b'"i_1"'),
     "places from one": replacing(rb'"output_index":(\d)', rb'"output_index":1\1'),
     "only the last": lambda events: [events[0], events[-1]],
