@@ -452,23 +452,6 @@ def test_an_error_beside_an_empty_output_is_a_failure(output: object) -> None:
     assert error_of(raised.value.failure).code == "upstream_rate_limited"
 
 
-@pytest.mark.parametrize("listed", [[], [message("Hello")]])
-@pytest.mark.parametrize("places", [(1, 0), (0, 0), (None, None)])
-def test_a_whole_response_has_all_items_of_its_stream(listed: list[Any], places: tuple[int | None, ...]) -> None:
-    items = (
-        [function_call("f", "{}"), message("Hello")]
-        if places == (1, 0)
-        else [message("Hello"), function_call("f", "{}")]
-    )
-    ends = [
-        event("response.output_item.done", 2 + number, item=item, output_index=place)
-        for number, (item, place) in enumerate(zip(items, places, strict=True))
-    ]
-    last = event("response.completed", 4, response={**response(), "output": listed})
-    answer = ResponsesRelay(OpenAIDialect()).whole(BEGUN + b"".join(ends) + last, order_of(), channel())
-    assert [item["type"] for item in json.loads(body_of(answer))["output"]] == ["message", "function_call"]
-
-
 @pytest.mark.parametrize("kind", ["response.completed", "response.incomplete", "response.done"])
 @pytest.mark.parametrize("left_out", [{"output": []}, {"output": None}, {}], ids=["empty", "null", "missing"])
 @pytest.mark.parametrize("places", [(1, 0), (0, 0), (None, None)])
@@ -545,19 +528,6 @@ def test_a_call_that_begins_with_its_arguments_needs_no_pieces() -> None:
     assert fed(data, [])[0] == data
 
 
-def test_a_text_without_the_end_of_its_item_is_made_of_its_pieces() -> None:
-    events = [
-        event("response.output_text.delta", 2, delta="nd", output_index=0, item_id="m1", content_index=0),
-        event("response.output_item.done", 3, item=function_call("f", "{}"), output_index=1),
-        event("response.output_item.done", 4, output_index=2),
-        event("response.completed", 5, response={**response(), "output": []}),
-    ]
-    answer = ResponsesRelay(OpenAIDialect()).whole(BEGUN + b"".join(events), order_of(), channel())
-    text, called = json.loads(body_of(answer))["output"]
-    assert (text["role"], text["content"][0]["text"]) == ("assistant", "and")
-    assert (called["name"], called["arguments"], called["status"]) == ("f", "{}", "completed")
-
-
 def test_the_calls_of_a_stream_whose_items_are_only_in_its_last_event_are_its_finish() -> None:
     made = stream()
     called = event("response.function_call_arguments.delta", 2, delta="{}", output_index=1)
@@ -565,39 +535,6 @@ def test_the_calls_of_a_stream_whose_items_are_only_in_its_last_event_are_its_fi
         BEGUN + called + event("response.completed", 3, response=response(message("a"), function_call("f", "{}")))
     )
     assert (made.state.finish, made.state.tally.calls, made.state.tally.chars) == ("tool_calls", 1, 4)
-
-
-@pytest.mark.parametrize("index", [0, None, [], {}, "x", 1.5])
-def test_the_number_of_a_part_may_be_anything(index: Any) -> None:
-    piece = event("response.output_text.delta", 1, delta="Hello", output_index=0, content_index=index)
-    last = event("response.completed", 2, response={**response(), "output": []})
-    answer = ResponsesRelay(OpenAIDialect()).whole(piece + last, order_of(), channel())
-    (item,) = json.loads(body_of(answer))["output"]
-    assert item["content"][0]["text"] == "Hello"
-
-
-@pytest.mark.parametrize("listed", [[], [{**message(""), "content": []}]])
-def test_items_that_are_empty_at_their_end_are_made_of_their_pieces(listed: list[Any]) -> None:
-    events = [
-        event("response.output_text.done", 2, text="a", output_index=0, content_index=0),  # too early
-        event("response.output_text.delta", 3, delta="nd", output_index=0, content_index=0),
-        event("response.output_item.done", 4, item={**message(""), "content": []}, output_index=0),
-        event("response.completed", 5, response={**response(), "output": listed}),
-    ]
-    answer = ResponsesRelay(OpenAIDialect()).whole(BEGUN + b"".join(events), order_of(), channel())
-    (text,) = json.loads(body_of(answer))["output"]
-    assert text["content"][0]["text"] == "and"
-
-
-def test_odd_pieces_and_lists_in_a_stream_do_no_harm_to_a_whole_response() -> None:
-    events = [
-        event("response.output_text.delta", 2, output_index=0, item_id="m1", content_index=0),
-        event("response.output_text.delta", 3, delta="nd", output_index=0, item_id="m1", content_index=0),
-        event("response.completed", 4, response={**response(), "output": 5}),
-    ]
-    answer = ResponsesRelay(OpenAIDialect()).whole(BEGUN + b"".join(events), order_of(), channel())
-    (text,) = json.loads(body_of(answer))["output"]
-    assert text["content"][0]["text"] == "and"
 
 
 @pytest.mark.parametrize("kind", ["response.output_item.added", TEXT, "response.completed"])
