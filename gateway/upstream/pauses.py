@@ -57,24 +57,34 @@ def reset_s(headers: Mapping[str, str]) -> float | None:
     """Returns the seconds until the limit that was reached resets; None if unknown.
 
     Many vendors report several limits in every answer. A limit with nothing left was reached. Otherwise it is the one
-    that resets first.
+    with the smallest share left, or, if the shares are unknown, the one that resets first.
     """
     limits = list(_limits(headers))
-    reached = [pause_s for remaining, pause_s in limits if remaining == 0]
-    return max(reached) if reached else min((pause_s for _, pause_s in limits), default=None)
+    reached = [pause_s for share, pause_s in limits if share == 0]
+    return max(reached) if reached else min(limits, default=(0, None))[1]
 
 
-def _limits(headers: Mapping[str, str]) -> Iterator[tuple[float | None, float]]:
-    """Yields what is left of each limit, if it is known, and the seconds until it resets."""
+def _limits(headers: Mapping[str, str]) -> Iterator[tuple[float, float]]:
+    """Yields the share left of each limit, 2 if unknown, and the seconds until it resets."""
     for name, value in headers.items():
-        remaining, pause_s = None, None
         if "limit" in name and "reset" in name:
             pause_s = _parse_pause(value, headers)
             remaining = _number(headers.get(name.replace("reset", "remaining"), ""))
+            limit = _number(headers.get(name.replace("reset", "limit"), ""))
+            share = _share(remaining, limit)
         elif name == "ratelimit" and (match := _RATELIMIT_RESET.search(value)):
-            pause_s = _parse_pause(match[1], headers)
+            share, pause_s = 2.0, _parse_pause(match[1], headers)
+        else:
+            continue
         if pause_s is not None:
-            yield remaining, pause_s
+            yield share, pause_s
+
+
+def _share(remaining: float | None, limit: float | None) -> float:
+    """Returns the share left of a limit, at most 1; 2 if it is unknown."""
+    if remaining is None or remaining < 0:
+        return 2.0
+    return min(remaining / limit, 1.0) if limit else float(remaining > 0)
 
 
 def pause_in_words(words: str, headers: Mapping[str, str]) -> float | None:

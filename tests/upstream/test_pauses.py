@@ -93,6 +93,7 @@ def _limits(**found: tuple[str, str, str]) -> dict[str, str]:
         (_limits(requests=("60", "59", "1s"), tokens=("6000", "0", "30s")), 30),
         (_limits(requests=("60", "0", "20s"), tokens=("6000", "0", "30s")), 30),
         (_limits(requests=("14400", "14370", "2h"), tokens=("6000", "200", "8s")), 8),
+        (_limits(requests=("500", "499", "120ms"), tokens=("30000", "1200", "57.6s")), 57.6),
         ({"x-ratelimit-reset-requests": "90", "x-ratelimit-reset-tokens": "4"}, 4),
     ],
 )
