@@ -103,7 +103,7 @@ def cost(usage: Usage, call_rates: Rates) -> Nanos:
         + usage.output * call_rates.output
         + call_rates.per_call * MILLION
     )
-    if call_rates.extras:
+    if call_rates.extras and (usage.parts or usage.reasoning):
         millionths += sum(count * (rate - text_rate) for _, count, rate, text_rate in parts_billed(usage, call_rates))
     return _round_half_up(millionths, call_rates.multiplier)
 
