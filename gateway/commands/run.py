@@ -287,7 +287,7 @@ def _label(launcher: Sequence[str]) -> str:
 def _note(program: str) -> str:
     """Returns where a program is run: the folder, and its repository and branch by git."""
     note, git = f"run of {program} in {Path.cwd()}", shutil.which("git") or "git"
-    with suppress(OSError, ValueError, subprocess.TimeoutExpired):  # this is no repository, or git is missing
+    with suppress(OSError, ValueError, subprocess.TimeoutExpired):  # it has no repository, or git is missing
         command = [git, "rev-parse", "--show-toplevel", "--abbrev-ref", "HEAD"]
         result = subprocess.run(command, capture_output=True, text=True, timeout=2.0, check=False)
         top, branch = result.stdout.splitlines()

@@ -46,7 +46,7 @@ PART_KINDS = frozenset(f"response.{event}.{end}" for _, event, _ in PART_LISTS f
 """The types of events with a part of an item."""
 KINDS = (*TEXT_KINDS, *PART_KINDS)
 _ADDED, _DONE = "response.output_item.added", "response.output_item.done"
-_PART_ADDED = "response.content_part.added"
+TEXT_PIECE, _PART_ADDED = "response.output_text.delta", "response.content_part.added"
 _PART_EVENTS = PART_KINDS | {f"response.{name}.{end}" for name, _ in TEXT_EVENTS.values() for end in ("delta", "done")}
 _NUMBERS: Mapping[str, tuple[str, ...]] = {
     **{f"response.{state}": ("sequence_number",) for state in ("created", "in_progress", "completed", "incomplete")},
@@ -94,7 +94,8 @@ PIECES = PieceDecoder(KINDS, _Piece)
 def with_needed(fields: Fields, lists: Iterable[str] = ("content", "summary")) -> Fields:
     """Returns an item or a part with the lists and texts that it must have. Some relays leave out empty ones.
 
-    A call without an id, as with llama.cpp, gets the id of its result. Parts of reasoning are no texts of the answer.
+    A call without an id, as with llama.cpp, gets the id of its result. Parts of reasoning get types of their own:
+    some upstreams call them texts of the answer.
     """
     kind = rawjson.text_at(fields.get("type"))
     needed = {"id": fields["call_id"]} if kind == "function_call" and "call_id" in fields else _NEEDED.get(kind, {})
@@ -149,17 +150,17 @@ class MissingEvents:
         self._has_own_numbers, self.regular_heads = True, frozenset()
         return {**fields, **numbers}
 
-    def begin_text(self, kind: str, fields: Fields) -> list[TypedEvent]:
+    def begin_text(self, fields: Fields) -> list[TypedEvent]:
         """Returns the events of its item and its part that must precede a piece of a text, if it is the first.
 
         LiteLLM and sub2api leave them out after reasoning. SDKs fail on such a piece, or ignore it.
         """
         id = rawjson.text_at(fields.get("item_id"))
         is_known = self._is_message or id in self._places.by_id  # Copilot's ids change with each event
-        if kind in self._types or _ADDED not in self._types or (is_known and _PART_ADDED in self._types):
+        if TEXT_PIECE in self._types or _ADDED not in self._types or (is_known and _PART_ADDED in self._types):
             return []
         self._has_own_numbers, self.regular_heads, self.first_part = True, frozenset(), None
-        place = self._places.place_of(kind if is_known else _ADDED, fields, {})
+        place = self._places.place_of(TEXT_PIECE if is_known else _ADDED, fields, {})
         part = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
         item = {"id": id, "type": "message", "role": "assistant", "status": "in_progress", "content": [part]}
         item_begins, part_begins, *_ = item_events({"output_index": place}, rawjson.raw(item))

@@ -21,7 +21,15 @@ from gateway.domain.screen import Screen
 from gateway.domain.sse import SSEEvent, write_event
 from gateway.domain.usage import NOTHING, Usage
 from gateway.inbound.relay import NativeTap
-from gateway.inbound.responses.native_events import KINDS, PIECES, TEXT_KINDS, MissingEvents, items_in, with_needed
+from gateway.inbound.responses.native_events import (
+    KINDS,
+    PIECES,
+    TEXT_KINDS,
+    TEXT_PIECE,
+    MissingEvents,
+    items_in,
+    with_needed,
+)
 from gateway.inbound.responses.output import TypedEvent, encode_event, usage_object
 from gateway.inbound.responses.summary import COMPACTION
 from gateway.upstream.answer_errors import failure_in, reported_failure
@@ -82,8 +90,8 @@ class ResponsesReader(NativeTap):
         holders = {name: rawjson.fields(fields[name]) for name in _HOLDERS if not rawjson.is_null(fields.get(name))}
         cleaned = _cleaned_event(kind, fields, holders, self.order.screen, self._response)
         missing = b""
-        if kind == "response.output_text.delta":
-            missing = self._write_events(self._missing.begin_text(kind, cleaned))
+        if kind == TEXT_PIECE:
+            missing = self._write_events(self._missing.begin_text(cleaned))
         numbered = self._missing.with_numbers(kind, cleaned, holders.get("item", {}), self._next_number)
         if numbered == sent and not missing:
             return self._read_event(kind, sent, holders, event.data)
