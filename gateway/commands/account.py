@@ -9,7 +9,7 @@ from gateway.client.control import ControlClient
 from gateway.commands import formatting, options
 from gateway.commands.base import Noun
 from gateway.commands.editing import field_options, patch_of
-from gateway.commands.options import DOLLARS, json_option
+from gateway.commands.options import DOLLARS
 from gateway.commands.output import ListColumn, out_list, out_view
 from gateway.commands.session import run
 from gateway.domain.account import Grant
@@ -28,13 +28,12 @@ def account() -> None:
 
 
 @account.command("show", examples=["tollkeeper account show"])
-@json_option
-def show_account(*, as_json: bool) -> None:
+def show_account() -> None:
     """Show balance, holds and budgets."""
-    _run_and_print(lambda client: client.account(), create=False, as_json=as_json)
+    _run_and_print(lambda client: client.account(), create=False)
 
 
-def _run_and_print(query: Callable[[ControlClient], Awaitable[AccountView]], *, create: bool, as_json: bool) -> None:
+def _run_and_print(query: Callable[[ControlClient], Awaitable[AccountView]], *, create: bool) -> None:
     """Query or change the account, then print it and how long the balance will last."""
 
     async def work(client: ControlClient) -> tuple[AccountView, formatting.BalanceOutlook | None]:
@@ -52,7 +51,7 @@ def _run_and_print(query: Callable[[ControlClient], Awaitable[AccountView]], *, 
         *details(ACCOUNT, view),
         *formatting.budget_outlooks(view.budgets, Millis(view.begun_ms or 0)),
     ]
-    out_view(outlook.json() if outlook else view, pairs, as_json=as_json)
+    out_view(outlook.json() if outlook else view, pairs)
 
 
 @account.command(
@@ -60,15 +59,13 @@ def _run_and_print(query: Callable[[ControlClient], Awaitable[AccountView]], *, 
 )
 @click.argument("amount", type=DOLLARS)
 @click.option("--note", default="", help="A reason, shown in the list of grants.")
-@json_option
-def grant(amount: int, note: str, *, as_json: bool) -> None:
+def grant(amount: int, note: str) -> None:
     """Add AMOUNT dollars to the balance; a negative AMOUNT subtracts them."""
-    _run_and_print(lambda client: client.grant(Nanos(amount), note), create=True, as_json=as_json)
+    _run_and_print(lambda client: client.grant(Nanos(amount), note), create=True)
 
 
 @account.command(examples=["tollkeeper account grants"])
-@json_option
-def grants(*, as_json: bool) -> None:
+def grants() -> None:
     """List all grants."""
     columns = [
         ListColumn("Amount", lambda g: dollars(g.nanos), "number"),
@@ -77,19 +74,18 @@ def grants(*, as_json: bool) -> None:
         ListColumn("Id", lambda g: g.id, "whole"),
     ]
     all_grants: list[Grant] = run(lambda client: client.grants())
-    out_list(all_grants, columns, as_json=as_json, empty="no grants yet; add money: tollkeeper account grant 10")
+    out_list(all_grants, columns, empty="no grants yet; add money: tollkeeper account grant 10")
 
 
 @account.command(
     "set", examples=["tollkeeper account set --budget month=50", "tollkeeper account set --status suspended"]
 )
 @field_options(ACCOUNT)
-@json_option
-def set_account(*, as_json: bool, **values: Any) -> None:
+def set_account(**values: Any) -> None:
     """Change the status or the budgets of the account."""
 
     async def work(client: ControlClient) -> AccountView:
         patch = patch_of(ACCOUNT, values, await client.account())
         return await client.set_account(options.require_changes(patch))
 
-    _run_and_print(work, create=True, as_json=as_json)
+    _run_and_print(work, create=True)

@@ -1,4 +1,4 @@
-"""Base: the classes of all commands. Each command takes ``--home``, and its help ends with examples to copy.
+"""Base: the classes of all commands. Each takes ``--home``, most take ``--json``, and help ends with examples.
 
 A noun alone shows its list or state. Words that people type out of habit, such as ``ls``, ``rm`` and ``create``, are
 aliases. The error for an unknown word suggests similar commands, unless they are destructive.
@@ -19,6 +19,7 @@ COMPLETE = "_TOLLKEEPER_COMPLETE"
 HOME = "tollkeeper.home"
 HOST = "tollkeeper.host"
 PORT = "tollkeeper.port"
+JSON = "tollkeeper.json"
 """The keys in ``click.Context.meta`` of the values of these options, wherever they are on the command line."""
 
 CONSOLE = "tollkeeper.console"
@@ -26,6 +27,8 @@ CONSOLE = "tollkeeper.console"
 
 HANDLES = "tollkeeper.handles"
 """The key in ``click.Context.meta`` of the handles that replaced keys on the command line, to name their owners."""
+
+JSON_HELP = "Print JSON; field names are stable."
 
 SEARCH_PARAMS = frozenset(
     {"app", "channel", "channels", "group", "model", "names", "ref", "refs", "search", "token", "words"}
@@ -86,12 +89,12 @@ def no_such_command(name: str, names: Iterable[str], ctx: click.Context) -> clic
 
 
 class Command(click.Command):
-    """A command with examples, which its help shows."""
+    """A command with examples, which its help shows, and with ``--json``, unless the help of that option is empty."""
 
-    def __init__(self, *args: Any, examples: Sequence[str] = (), **options: Any) -> None:
+    def __init__(self, *args: Any, examples: Sequence[str] = (), json_help: str = JSON_HELP, **options: Any) -> None:
         super().__init__(*args, **options)
         self.examples = examples
-        self.params.append(home_option())
+        self.params += [_json_option(json_help), home_option()] if json_help else [home_option()]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
@@ -241,6 +244,11 @@ def home_option() -> click.Option:
         callback=_store,
         help="The data folder (default: TOLLKEEPER_HOME, else the user's data folder).",
     )
+
+
+def _json_option(text: str) -> click.Option:
+    """Returns ``--json`` with this help. ``output.wants_json`` finds out whether it is given."""
+    return click.Option(["--json"], is_flag=True, default=None, expose_value=False, callback=_store, help=text)
 
 
 def _store(ctx: click.Context, param: click.Parameter, value: object) -> None:

@@ -21,7 +21,7 @@ from gateway.commands.channel_key import REVIVAL, key, keys_text
 from gateway.commands.channel_probe import models, presets, test
 from gateway.commands.completion import CHANNELS
 from gateway.commands.editing import add_rename, change_together, find_each, named_text, names_argument
-from gateway.commands.options import confirm, json_option, yes_option
+from gateway.commands.options import confirm, yes_option
 from gateway.commands.output import ListColumn, notify, out_change, out_list, out_view
 from gateway.commands.session import Work, run
 from gateway.domain.channel import ChannelFields, Dialect
@@ -64,24 +64,22 @@ channel.add_command(key)
 
 
 @channel.command("list", examples=["tollkeeper channel list"])
-@json_option
-def list_channels(*, as_json: bool) -> None:
+def list_channels() -> None:
     """List all channels with their state.
 
     'Errors' counts the calls that failed at the channel. It does not count failures after which another channel
     answered; 'tollkeeper incident list' shows those too.
     """
     channels = run(lambda client: client.channels())
-    out_list(channels, COLUMNS, as_json=as_json, empty="no channels yet; see: tollkeeper channel add --help")
+    out_list(channels, COLUMNS, empty="no channels yet; see: tollkeeper channel add --help")
 
 
 @channel.command("show", examples=["tollkeeper channel show openai"])
 @click.argument("ref", metavar="NAME", shell_complete=CHANNELS)
-@json_option
-def show_channel(ref: str, *, as_json: bool) -> None:
+def show_channel(ref: str) -> None:
     """Show one channel. Keys are masked."""
     view = run(lambda client: client.channel(ref))
-    out_view(view, _pairs(view), as_json=as_json)
+    out_view(view, _pairs(view))
 
 
 @channel.command(
@@ -98,8 +96,7 @@ def show_channel(ref: str, *, as_json: bool) -> None:
 @click.argument("name")
 @dialect_option("Wire format (default: the preset's, else openai); mock needs no upstream.")
 @channel_options("name")
-@json_option
-def add_channel(name: str, dialect: str | None, *, as_json: bool, **values: Any) -> None:
+def add_channel(name: str, dialect: str | None, **values: Any) -> None:
     """Create a channel.
 
     A preset sets the dialect and the base URL. Without --models, the channel offers all models that its upstream lists.
@@ -121,7 +118,7 @@ def add_channel(name: str, dialect: str | None, *, as_json: bool, **values: Any)
 
     view, notes = run(work, create=True)
     warning = base_url_warning(view.base_url) if view.base_url else ""
-    out_change(view, f"note: {warning}" if warning else "", as_json=as_json)
+    out_change(view, f"note: {warning}" if warning else "")
     warn_about_unset_variables(view)
     models_text = f"{count_text(len(view.models), 'model')} for {', '.join(view.groups) or 'no group'}"
     notify(f"Channel '{view.name}' created: {models_text}.")
@@ -164,14 +161,12 @@ async def _keyless_note(client: ControlClient, view: SavedChannel) -> str:
 @channel_options()
 @group_options
 @yes_option(text=REVIVAL)
-@json_option
 def edit_channel(
     refs: tuple[str, ...],
     dialect: str | None,
     *,
     add_groups: tuple[str, ...],
     remove_groups: tuple[str, ...],
-    as_json: bool,
     **values: Any,
 ) -> None:
     """Change a channel, or several in one step. Only the given options change.
@@ -198,13 +193,13 @@ def edit_channel(
         notes = [*await _edit_notes(client, before, [saved]), *formatting.price_notes(saved.of_changed(view))]
         return [saved], [_state_text(saved, result), *notes]
 
-    _run_and_print(work, as_json=as_json)
+    _run_and_print(work)
 
 
-def _run_and_print(work: Work[tuple[list[ChannelView], list[str]]], *, as_json: bool) -> None:
+def _run_and_print(work: Work[tuple[list[ChannelView], list[str]]]) -> None:
     """Run ``work``, then print its messages and, with ``--json``, the changed channels, several of them as an array."""
     views, lines = run(work)
-    out_change(views if len(views) > 1 else views[0], *lines, as_json=as_json)
+    out_change(views if len(views) > 1 else views[0], *lines)
     for view in views:
         warn_about_unset_variables(view)
         if view.list_error:
@@ -224,21 +219,19 @@ add_rename(channel, CHANNELS, "openai openai-work", "Give a channel another name
 
 @channel.command("enable", examples=["tollkeeper channel enable openai"])
 @names_argument(CHANNELS)
-@json_option
-def enable_channel(refs: tuple[str, ...], *, as_json: bool) -> None:
+def enable_channel(refs: tuple[str, ...]) -> None:
     """Enable one or more channels, and resume those that are paused."""
-    _set_enabled(refs, enabled=True, as_json=as_json)
+    _set_enabled(refs, enabled=True)
 
 
 @channel.command("disable", examples=["tollkeeper channel disable openai"])
 @names_argument(CHANNELS)
-@json_option
-def disable_channel(refs: tuple[str, ...], *, as_json: bool) -> None:
+def disable_channel(refs: tuple[str, ...]) -> None:
     """Stop using one or more channels until they are enabled again. Running calls go on."""
-    _set_enabled(refs, enabled=False, as_json=as_json)
+    _set_enabled(refs, enabled=False)
 
 
-def _set_enabled(refs: tuple[str, ...], *, enabled: bool, as_json: bool) -> None:
+def _set_enabled(refs: tuple[str, ...], *, enabled: bool) -> None:
     """Enable or disable channels. Enabling also resumes paused ones."""
 
     async def work(client: ControlClient) -> tuple[list[ChannelView], list[str]]:
@@ -251,13 +244,12 @@ def _set_enabled(refs: tuple[str, ...], *, enabled: bool, as_json: bool) -> None
         views = await find_each(client.channel, [view.id for view in before])
         return views, [message, *await formatting.groups_without_models(client, groups)]
 
-    _run_and_print(work, as_json=as_json)
+    _run_and_print(work)
 
 
 @channel.command("resume", examples=["tollkeeper channel resume openai"])
 @names_argument(CHANNELS)
-@json_option
-def resume_channel(refs: tuple[str, ...], *, as_json: bool) -> None:
+def resume_channel(refs: tuple[str, ...]) -> None:
     """Use one or more paused channels, and their paused keys, again at once."""
 
     async def work(client: ControlClient) -> tuple[list[ChannelView], list[str]]:
@@ -269,10 +261,10 @@ def resume_channel(refs: tuple[str, ...], *, as_json: bool) -> None:
         ]
         return views, [*(_state_text(view, "resumed") for view in views), *notes]
 
-    _run_and_print(work, as_json=as_json)
+    _run_and_print(work)
 
 
-@channel.command("remove", examples=["tollkeeper channel remove openai"])
+@channel.command("remove", json_help="", examples=["tollkeeper channel remove openai"])
 @names_argument(CHANNELS)
 @yes_option()
 def remove_channel(refs: tuple[str, ...]) -> None:

@@ -8,7 +8,7 @@ from gateway.commands import formatting
 from gateway.commands.base import Noun
 from gateway.commands.channel_fields import read_key, warn_about_unset_variables
 from gateway.commands.completion import CHANNELS
-from gateway.commands.options import WholeNumber, confirm, json_option, says_yes, yes_option
+from gateway.commands.options import WholeNumber, confirm, says_yes, yes_option
 from gateway.commands.output import ListColumn, notify, out_change, out_list
 from gateway.commands.session import run
 from gateway.domain.errors import NotFound
@@ -42,22 +42,20 @@ def key() -> None:
 
 @key.command("list", examples=["tollkeeper channel key list openai"])
 @REF
-@json_option
-def list_keys(ref: str, *, as_json: bool) -> None:
+def list_keys(ref: str) -> None:
     """List the keys of a channel, masked, with their states."""
     keys = run(lambda client: client.channel(ref)).keys
-    out_list(keys, COLUMNS, as_json=as_json, empty=f"channel '{ref}' has no key")
+    out_list(keys, COLUMNS, empty=f"channel '{ref}' has no key")
 
 
 @key.command("add", examples=["tollkeeper channel key add openai --key env:OPENAI_KEY_2"])
 @REF
 @KEY
 @yes_option(text=REVIVAL)
-@json_option
-def add_key(ref: str, *, key: str, as_json: bool) -> None:
+def add_key(ref: str, *, key: str) -> None:
     """Add a key to a channel."""
     secret = read_key(key)
-    _print_keys(run(lambda client: client.add_key(ref, secret)), as_json=as_json)
+    _print_keys(run(lambda client: client.add_key(ref, secret)))
 
 
 @key.command("rotate", examples=["tollkeeper channel key rotate openai 2 --key env:OPENAI_KEY_3"])
@@ -65,19 +63,17 @@ def add_key(ref: str, *, key: str, as_json: bool) -> None:
 @NUMBER
 @KEY
 @yes_option(text=REVIVAL)
-@json_option
-def rotate_key(ref: str, number: int, *, key: str, as_json: bool) -> None:
+def rotate_key(ref: str, number: int, *, key: str) -> None:
     """Replace a key with another one."""
     secret = read_key(key)
-    _print_keys(run(lambda client: client.replace_key(ref, number, secret)), as_json=as_json)
+    _print_keys(run(lambda client: client.replace_key(ref, number, secret)))
 
 
 @key.command("remove", examples=["tollkeeper channel key remove openai 2"])
 @REF
 @NUMBER
 @yes_option()
-@json_option
-def remove_key(ref: str, number: int, *, as_json: bool) -> None:
+def remove_key(ref: str, number: int) -> None:
     """Remove a key. The numbers of the keys after it decrease by one."""
     if not says_yes():
         keys = {key.number: key for key in run(lambda client: client.channel(ref)).keys}
@@ -86,7 +82,7 @@ def remove_key(ref: str, number: int, *, as_json: bool) -> None:
             raise NotFound(f"channel '{ref}' has no key {number}; its keys are: {present}")
         confirm(f"Remove key {number} of channel '{ref}' ({keys[number].key})?")
     view = run(lambda client: client.remove_key(ref, number))
-    _print_keys(view, as_json=as_json)
+    _print_keys(view)
     if not view.keys and view.preset:
         notify(f"note: the channel has no key now; if it needs one: tollkeeper channel key add {word(view.name)}")
 
@@ -94,15 +90,14 @@ def remove_key(ref: str, number: int, *, as_json: bool) -> None:
 @key.command("resume", examples=["tollkeeper channel key resume openai 2"])
 @REF
 @NUMBER
-@json_option
-def resume_key(ref: str, number: int, *, as_json: bool) -> None:
+def resume_key(ref: str, number: int) -> None:
     """Use a paused key again at once."""
-    _print_keys(run(lambda client: client.clear_key(ref, number)), as_json=as_json)
+    _print_keys(run(lambda client: client.clear_key(ref, number)))
 
 
-def _print_keys(view: ChannelView, *, as_json: bool) -> None:
+def _print_keys(view: ChannelView) -> None:
     keys = f": {keys_text(view.keys)}" if view.keys else ""
-    out_change(view, f"Channel '{view.name}' has {count_text(len(view.keys), 'key')}{keys}.", as_json=as_json)
+    out_change(view, f"Channel '{view.name}' has {count_text(len(view.keys), 'key')}{keys}.")
     warn_about_unset_variables(view)
 
 

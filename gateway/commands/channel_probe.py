@@ -12,8 +12,8 @@ from gateway.commands.base import Command
 from gateway.commands.completion import CHANNELS, MODELS
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.formatting import moment, price_notes, unpriced_notes
-from gateway.commands.options import Patch, json_option, now
-from gateway.commands.output import ListColumn, notify, out, out_json, out_list, pad
+from gateway.commands.options import Patch, now
+from gateway.commands.output import ListColumn, notify, out, out_json, out_list, pad, wants_json
 from gateway.commands.session import run
 from gateway.domain.channel import Check, ServedModel
 from gateway.domain.human_values import brief_context, brief_span, count_text, first_of, state_word
@@ -55,10 +55,9 @@ PRESET_COLUMNS = [
 
 
 @click.command(cls=Command, examples=["tollkeeper channel presets"])
-@json_option
-def presets(*, as_json: bool) -> None:
+def presets() -> None:
     """List the known vendors and local servers, each with its dialect, base URL, and usual variable for the key."""
-    out_list(run(lambda client: client.presets()), PRESET_COLUMNS, as_json=as_json, empty="no presets")
+    out_list(run(lambda client: client.presets()), PRESET_COLUMNS, empty="no presets")
 
 
 @click.command(cls=Command, examples=["tollkeeper channel test", "tollkeeper channel test openai --model gpt-4o-mini"])
@@ -70,8 +69,7 @@ def presets(*, as_json: bool) -> None:
     help="Also make a tiny real call to this model. The upstream charges for it, but it does not appear in 'usage' and "
     "budgets.",
 )
-@json_option
-def test(ref: str | None, model: str, *, as_json: bool) -> None:
+def test(ref: str | None, model: str) -> None:
     """Check that a channel's upstream can be reached and accepts the key. This is free of charge without --model.
 
     Without NAME, all enabled channels are checked.
@@ -79,15 +77,15 @@ def test(ref: str | None, model: str, *, as_json: bool) -> None:
     if ref is None:
         if model:
             raise click.UsageError("--model needs the NAME of a channel")
-        _test_all(as_json=as_json)
+        _test_all()
         return
     check = run(lambda client: client.test_channel(ref, model))
-    if as_json:
+    if wants_json():
         out_json(check)
     else:
         out(_check_text(check))
     if not check.ok:
-        reason = f": {check.text}" if as_json else ""  # else the line above has it
+        reason = f": {check.text}" if wants_json() else ""  # else the line above has it
         raise Quit(f"channel '{ref}' failed its test{reason}", Exit.UPSTREAM)
     if check.failed_keys:
         raise Quit(f"channel '{ref}' works, but some of its keys do not", Exit.UPSTREAM)
@@ -98,7 +96,7 @@ def _check_text(check: Check) -> str:
     return f"{'ok' if check.ok else 'failed'} after {brief_span(check.ms)}{text}"
 
 
-def _test_all(*, as_json: bool) -> None:
+def _test_all() -> None:
     """Print a line for each channel as soon as it has been tested, or with ``--json`` an object by name."""
     checks: dict[str, Check] = {}
 
@@ -107,11 +105,11 @@ def _test_all(*, as_json: bool) -> None:
         width = max(map(cell_len, names), default=0)
         for name in names:
             checks[name] = await client.test_channel(name, "")
-            if not as_json:
+            if not wants_json():
                 out(f"{pad(plain(name), width)}  {_check_text(checks[name])}")
 
     run(work)
-    if as_json:
+    if wants_json():
         out_json(checks)
     failed = [name for name, check in checks.items() if not check.ok or check.failed_keys]
     if failed:
@@ -132,10 +130,7 @@ def _test_all(*, as_json: bool) -> None:
 @click.option("--add", is_flag=True, help="Also offer the models that match PATTERNS, or all listed ones.")
 @click.option("--set", "replace", is_flag=True, help="Offer only the models that match PATTERNS, or all listed ones.")
 @click.option("--remove", is_flag=True, help="Stop offering the models that match PATTERNS.")
-@json_option
-def models(
-    ref: str, patterns: tuple[str, ...], *, refresh: bool, add: bool, replace: bool, remove: bool, as_json: bool
-) -> None:
+def models(ref: str, patterns: tuple[str, ...], *, refresh: bool, add: bool, replace: bool, remove: bool) -> None:
     """List the models of a channel's upstream, and say which are new, gone or not offered. PATTERNS narrow the list."""
     action = _action(patterns, add=add, set=replace, remove=remove)
 
@@ -155,8 +150,8 @@ def models(
 
     listing, matching, view = run(work)
     rows = _rows(listing, matching, view, changed=bool(action))
-    if rows or as_json or action != "remove":  # a removed model need not be in the list
-        out_list(rows, COLUMNS, as_json=as_json, empty=f"channel '{ref}' lists no matching models")
+    if rows or wants_json() or action != "remove":  # a removed model need not be in the list
+        out_list(rows, COLUMNS, empty=f"channel '{ref}' lists no matching models")
     _print_notes(listing, rows, view)
     if action:
         notify(f"channel '{view.name}' now offers {count_text(len(view.models), 'model')}")

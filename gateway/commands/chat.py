@@ -19,7 +19,7 @@ from gateway.commands.base import Command
 from gateway.commands.completion import MODELS, TOKENS
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.options import TEXT, WholeNumber
-from gateway.commands.output import is_terminal, notify, out, out_json, plain_lines
+from gateway.commands.output import is_terminal, notify, out, out_json, plain_lines, wants_json
 from gateway.commands.session import run
 from gateway.domain.advice import advice
 from gateway.domain.errors import GatewayError, InternalError, NotFound, Unavailable, UpstreamError
@@ -37,6 +37,7 @@ from gateway.domain.views import CallView
         "tollkeeper chat hello --json | jq -r .message.content",
         'git diff | tollkeeper chat --model gpt-4o-mini --system "Write a commit message."',
     ],
+    json_help="Print the answer and its call as JSON; field names are stable.",
 )
 @click.argument("prompt", nargs=-1)
 @click.option(
@@ -55,7 +56,6 @@ from gateway.domain.views import CallView
 @click.option("--system", help="A system message before the prompt.")
 @click.option("--max-tokens", type=WholeNumber(1), metavar="N", help="Limit the answer to this many tokens.")
 @click.option("--no-stream", is_flag=True, help="Print the answer only when it is complete.")
-@click.option("--json", "as_json", is_flag=True, help="Print the answer and its call as JSON; field names are stable.")
 def chat(
     prompt: tuple[str, ...],
     model: str | None,
@@ -64,7 +64,6 @@ def chat(
     *,
     max_tokens: int | None,
     no_stream: bool,
-    as_json: bool,
 ) -> None:
     """Send one prompt through the gateway and print the answer as it arrives.
 
@@ -80,7 +79,7 @@ def chat(
         if max_tokens is not None:
             body["max_tokens"] = max_tokens
         try:
-            if as_json:
+            if wants_json():
                 message, call_id = await fetch_answer(api, body)
                 out_json({"message": message, "call": await _fetch_record(client, call_id)})
                 return

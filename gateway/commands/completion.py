@@ -160,6 +160,7 @@ LOAD_ZSH_COMPLETION = "(( $+functions[compdef] )) || { autoload -Uz compinit && 
 
 @click.command(
     cls=Command,
+    json_help="",
     examples=[
         """bash: echo 'eval "$(tollkeeper completion bash)"' >> ~/.bashrc""",
         """zsh:  echo 'eval "$(tollkeeper completion zsh)"' >> ~/.zshrc""",

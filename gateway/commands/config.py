@@ -12,8 +12,8 @@ import msgspec
 
 from gateway.commands import stdin
 from gateway.commands.base import Noun
-from gateway.commands.options import confirm, json_option, yes_option
-from gateway.commands.output import json_text, notify, out, out_json, out_once, plain_lines, require_stdout
+from gateway.commands.options import confirm, yes_option
+from gateway.commands.output import json_text, notify, out, out_json, out_once, plain_lines, require_stdout, wants_json
 from gateway.commands.session import run
 from gateway.domain.config_views import ConfigOrigin, Difference, ImportView
 from gateway.domain.human_values import count_text
@@ -35,8 +35,7 @@ def config() -> None:
 )
 @click.argument("file", required=False, type=click.Path(dir_okay=False, allow_dash=True))
 @yes_option("--force", text="Replace an existing file without asking.")
-@json_option
-def export(file: str | None, *, as_json: bool) -> None:
+def export(file: str | None) -> None:
     """Write the configuration to FILE (mode 0600, replaced atomically), or to stdout.
 
     The same configuration always gives the same text. Keys of channels become references to environment variables;
@@ -45,7 +44,7 @@ def export(file: str | None, *, as_json: bool) -> None:
     if file is not None and Path(file).suffix.lower() in (".json", ".yaml", ".yml"):
         raise click.BadParameter(f"the configuration is written as TOML; name it {Path(file).stem}.toml")
     exported = run(lambda client: client.export_config())
-    if as_json:
+    if wants_json():
         out_json(exported)
     elif file in (None, "-"):
         out(plain_lines(exported.text), end="")
@@ -99,8 +98,7 @@ def _write_private(file: str, text: str) -> None:
 @click.option("--dry-run", is_flag=True, help="Only show what would change.")
 @click.option("--prune", is_flag=True, help="Also remove everything that is not in the file.")
 @yes_option()
-@json_option
-def import_(file: str, origin: str, *, dry_run: bool, prune: bool, as_json: bool) -> None:
+def import_(file: str, origin: str, *, dry_run: bool, prune: bool) -> None:
     """Apply the configuration in FILE, all of it or nothing.
 
     What the file names is created, or changed to match the file; everything else stays. A file with an unknown or
@@ -118,7 +116,7 @@ def import_(file: str, origin: str, *, dry_run: bool, prune: bool, as_json: bool
         create=not dry_run,
         needs_data=False,
     )
-    if not as_json:
+    if not wants_json():
         _print_differences(result.differences)
     if not dry_run:
         require_stdout()
@@ -127,7 +125,7 @@ def import_(file: str, origin: str, *, dry_run: bool, prune: bool, as_json: bool
         if result.expiring.records:
             confirm(f"With keep_days as in the file, {result.expiring.text} are deleted for good. Import it?")
         result = run(lambda client: client.import_config(text, apply=True, prune=prune, origin=source))
-    _report(result, as_json=as_json)
+    _report(result)
 
 
 def _yaml_as_json(text: str) -> str:
@@ -168,13 +166,13 @@ def _print_differences(differences: Sequence[Difference]) -> None:
                 out(f"    {plain(field.field, 80)} = {before}{plain(field.after, 300) or '(default)'}")
 
 
-def _report(result: ImportView, *, as_json: bool) -> None:
+def _report(result: ImportView) -> None:
     if_lost = "the new tokens were created, but their keys are lost; for new ones: tollkeeper token rotate NAME"
     if result.keys:
         lines = "\n".join(f"{plain(name, 80)}  {key}" for name, key in result.keys.items())
-        out_once(json_text(result) if as_json else lines, if_lost)
+        out_once(json_text(result) if wants_json() else lines, if_lost)
         notify("Save these keys now: they are shown only this once.")
-    elif as_json:
+    elif wants_json():
         out_json(result)
     for note in result.notes:
         notify(f"note: {note}")

@@ -9,8 +9,7 @@ from gateway.client.control import ControlClient
 from gateway.commands import formatting, stdin
 from gateway.commands.base import Command
 from gateway.commands.exit_codes import Exit, Quit
-from gateway.commands.options import json_option
-from gateway.commands.output import ListColumn, notify, out_json, out_list
+from gateway.commands.output import ListColumn, notify, out_json, out_list, wants_json
 from gateway.commands.session import run
 from gateway.domain.human_values import count_text
 from gateway.domain.text import plain
@@ -40,8 +39,7 @@ COLUMNS = [
     "--add", "names", multiple=True, metavar="NAME", help="Add this server or key as a channel. May be repeated."
 )
 @click.option("--all", "add_all", is_flag=True, help="Add all of them as channels.")
-@json_option
-def discover(names: tuple[str, ...], *, add_all: bool, as_json: bool) -> None:
+def discover(names: tuple[str, ...], *, add_all: bool) -> None:
     """Find model servers on this machine's usual ports, and vendors' API keys in the server's environment.
 
     Nothing outside this machine is contacted until you add a vendor; then its models are fetched. Keys are stored as
@@ -59,12 +57,12 @@ def discover(names: tuple[str, ...], *, add_all: bool, as_json: bool) -> None:
         return offers
 
     offers = run(work, create=bool(names) or add_all, needs_data=False)
-    if not as_json:
-        out_list(offers, COLUMNS, as_json=False, empty="nothing found; see: tollkeeper channel add --help")
-    chosen = _choose_offers(offers, names, add_all=add_all, ask=not as_json)
+    if not wants_json():
+        out_list(offers, COLUMNS, empty="nothing found; see: tollkeeper channel add --help")
+    chosen = _choose_offers(offers, names, add_all=add_all, ask=not wants_json())
     added, errors = run(lambda client: client.add_offers(chosen), create=True) if chosen else ([], {})
     failed = [{"name": name, "message": plain(error.message, 500)} for name, error in errors.items()]
-    if as_json:
+    if wants_json():
         out_json({"offers": offers, "added": added, "failed": failed})
     for view in added:
         created = f"Channel '{view.name}' created: {count_text(len(view.models), 'model')}"
@@ -72,7 +70,7 @@ def discover(names: tuple[str, ...], *, add_all: bool, as_json: bool) -> None:
     if failed:
         failures = "; ".join(f"{failure['name']}: {failure['message']}" for failure in failed)
         raise Quit(f"not added: {failures}", Exit.UPSTREAM)
-    if offers and not chosen and not as_json:
+    if offers and not chosen and not wants_json():
         notify("to add them: tollkeeper discover --add NAME, or --all")
 
 

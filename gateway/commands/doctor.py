@@ -12,8 +12,8 @@ from gateway.client.test_call import TESTED
 from gateway.commands.base import Command
 from gateway.commands.completion import MODELS, TOKENS
 from gateway.commands.exit_codes import Quit, exit_for
-from gateway.commands.options import TEXT, json_option
-from gateway.commands.output import out, out_json_list, pad
+from gateway.commands.options import TEXT
+from gateway.commands.output import out, out_json_list, pad, wants_json
 from gateway.commands.session import current_config, run, server_imports
 from gateway.domain.errors import GatewayError, error_class
 from gateway.domain.text import plain
@@ -51,8 +51,7 @@ COLOURS = {"ok": "green", "fail": "red", "warning": "yellow", "skipped": "bright
     type=click.Choice(sorted(TESTED)),
     help="The API of the test calls (default: chat; embeddings for embedding models).",
 )
-@json_option
-def doctor(token: str | None, model: str, api: str | None, *, as_json: bool) -> None:
+def doctor(token: str | None, model: str, api: str | None) -> None:
     """Find the first thing that keeps calls from working.
 
     It checks a call step by step, up to the first step that fails: does the gateway answer, is the token accepted, does
@@ -70,7 +69,7 @@ def doctor(token: str | None, model: str, api: str | None, *, as_json: bool) -> 
         case = Case(client, key=key, token=name, model=model, api=api or "")
         async for step in examine(case, one_call=bool(token or model)):
             steps.append(step)
-            if not as_json:
+            if not wants_json():
                 _print(step)
         return steps
 
@@ -80,13 +79,13 @@ def doctor(token: str | None, model: str, api: str | None, *, as_json: bool) -> 
         if not error.code.startswith("store_"):
             raise
         steps = list(_steps_without_store(error))
-        for step in [] if as_json else steps:
+        for step in [] if wants_json() else steps:
             _print(step)
-    if as_json:
+    if wants_json():
         out_json_list(steps)
     for step in steps:
         if step.result == "fail":
-            fix = f"; {step.fix}" if as_json and step.fix else ""  # else a line above has it
+            fix = f"; {step.fix}" if wants_json() and step.fix else ""  # else a line above has it
             code = exit_for(error_class(step.status, step.code), step.code)
             raise Quit(f"the check '{step.name}' failed: {step.text}{fix}", code)
 

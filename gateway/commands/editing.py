@@ -8,7 +8,7 @@ import msgspec
 
 from gateway.client.control import ControlClient
 from gateway.commands.completion import GROUPS, MODELS, PRESETS, TOKENS, Completer, comma_separated
-from gateway.commands.options import ParsedText, Patch, json_option, now, with_options
+from gateway.commands.options import ParsedText, Patch, now, with_options
 from gateway.commands.output import out_change
 from gateway.commands.session import run
 from gateway.domain.errors import BadRequest
@@ -93,11 +93,10 @@ def add_rename(noun: click.Group, complete: Completer, names: str, text: str) ->
     @noun.command("rename", help=text, examples=[f"tollkeeper {noun.name} rename {names}"])
     @click.argument("ref", metavar="NAME", shell_complete=complete)
     @click.argument("new", metavar="NEW")
-    @json_option
-    def rename(ref: str, new: str, *, as_json: bool) -> None:
+    def rename(ref: str, new: str) -> None:
         view = run(lambda client: getattr(client, f"edit_{noun.name}")(ref, {"name": new}))
         message = f"{str(noun.name).capitalize()} '{plain(ref)}' renamed to '{plain(view.name)}'"
-        out_change(view, f"{message if view.name != ref else NOTHING_CHANGED.capitalize()}.", as_json=as_json)
+        out_change(view, f"{message if view.name != ref else NOTHING_CHANGED.capitalize()}.")
 
 
 def named_text(noun: str, views: Sequence[V]) -> str:

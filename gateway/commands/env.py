@@ -16,8 +16,8 @@ from gateway.commands import stdin
 from gateway.commands.base import Command
 from gateway.commands.completion import MODELS, TOKENS, complete_apps
 from gateway.commands.exit_codes import Exit, Quit
-from gateway.commands.options import TEXT, json_option
-from gateway.commands.output import is_terminal, notify, out, out_json
+from gateway.commands.options import TEXT
+from gateway.commands.output import is_terminal, notify, out, out_json, wants_json
 from gateway.commands.session import current_config, run
 from gateway.config import is_home
 from gateway.domain.errors import GatewayError
@@ -54,16 +54,8 @@ SHELLS: dict[str, Shell] = {"bash": "sh", "zsh": "sh", "sh": "sh", "fish": "fish
 @click.option(
     "--only", type=click.Choice(("variables", "file")), help="With --for: print only the variables, or only the file."
 )
-@json_option
 def env(
-    app: str | None,
-    model: str | None,
-    shell: str | None,
-    key: str | None,
-    token: str | None,
-    only: str | None,
-    *,
-    as_json: bool,
+    app: str | None, model: str | None, shell: str | None, key: str | None, token: str | None, only: str | None
 ) -> None:
     """Print the settings that point an SDK or a program at this gateway.
 
@@ -81,10 +73,10 @@ def env(
         secret = _check_key(secret, token, is_option=key is not None)
         if app is None:
             note = "" if secret else _key_note(token)
-            _print_variables(secret, shell_kind, as_json=as_json)
+            _print_variables(secret, shell_kind)
         else:
             snippets = _snippets(app, secret, token, model, only)
-            _print_guide(snippets, shell_kind, as_json=as_json)
+            _print_guide(snippets, shell_kind)
             settings = "\n".join(snippet.lines(shell_kind) for snippet in snippets)
             if not secret:
                 note = _app_key_note(settings, app, token, only)
@@ -157,18 +149,18 @@ async def _choose_token(client: ControlClient, key: str, name: str | None, app: 
     return named_like_app[0] if named_like_app else last_used_token(active or tokens)
 
 
-def _print_variables(key: str, shell: Shell, *, as_json: bool) -> None:
+def _print_variables(key: str, shell: Shell) -> None:
     """Print the base URL and the key as an SDK reads them; without a key, the line of the key is a comment."""
-    if as_json:
+    if wants_json():
         out_json({URL_VARIABLE: _address(), KEY_VARIABLE: key or None})
         return
     for line in environment(_address(), key, shell).splitlines():
         out(f"# {line}" if KEY_VARIABLE in line and not key else line)
 
 
-def _print_guide(snippets: Sequence[Snippet], shell: Shell, *, as_json: bool) -> None:
+def _print_guide(snippets: Sequence[Snippet], shell: Shell) -> None:
     parts = [(snippet.place, snippet.lines(shell)) for snippet in snippets]
-    if as_json:
+    if wants_json():
         out_json([{"where": place, "text": text} for place, text in parts])
         return
     for_eval = bool(snippets[0].variables) and not is_terminal()

@@ -10,8 +10,8 @@ from gateway.commands import formatting, options
 from gateway.commands.base import Noun
 from gateway.commands.completion import GROUPS
 from gateway.commands.editing import add_rename, body_of_new, field_options, patch_of
-from gateway.commands.options import TEXT, confirm, json_option, says_yes, yes_option
-from gateway.commands.output import ListColumn, notify, out_change, out_list, out_view
+from gateway.commands.options import TEXT, confirm, says_yes, yes_option
+from gateway.commands.output import ListColumn, notify, out_change, out_list, out_view, wants_json
 from gateway.commands.session import run
 from gateway.domain.fields import GROUP, details
 from gateway.domain.group import GroupFields, hidden_aliases
@@ -40,25 +40,24 @@ def group() -> None:
 
 
 @group.command("list", examples=["tollkeeper group list"])
-@json_option
-def list_groups(*, as_json: bool) -> None:
+def list_groups() -> None:
     """List all groups."""
     groups = run(lambda client: client.groups())
-    out_list(groups, COLUMNS, as_json=as_json, empty="no groups yet; create one: tollkeeper group add NAME")
+    out_list(groups, COLUMNS, empty="no groups yet; create one: tollkeeper group add NAME")
 
 
 @group.command("show", examples=["tollkeeper group show default"])
 @click.argument("name", shell_complete=GROUPS)
-@json_option
-def show_group(name: str, *, as_json: bool) -> None:
+def show_group(name: str) -> None:
     """Show one group: its tokens, channels and models."""
 
     async def work(client: ControlClient) -> tuple[GroupView, str]:
         view = await client.group(name)
-        return view, _unusable_fallbacks_note(view, await client.models()) if view.fallbacks and not as_json else ""
+        has_note = view.fallbacks and not wants_json()
+        return view, _unusable_fallbacks_note(view, await client.models()) if has_note else ""
 
     view, note = run(work)
-    out_view(view, _pairs(view), as_json=as_json)
+    out_view(view, _pairs(view))
     notify(note)
 
 
@@ -66,8 +65,7 @@ def show_group(name: str, *, as_json: bool) -> None:
 @click.argument("name")
 @field_options(GROUP, "name")
 @click.option("--like", metavar="NAME", type=TEXT, shell_complete=GROUPS, help="Copy the fields of this group.")
-@json_option
-def add_group(name: str, *, like: str | None, as_json: bool, **values: Any) -> None:
+def add_group(name: str, *, like: str | None, **values: Any) -> None:
     """Create a group."""
 
     async def work(client: ControlClient) -> tuple[GroupView, list[ChannelView]]:
@@ -81,14 +79,13 @@ def add_group(name: str, *, like: str | None, as_json: bool, **values: Any) -> N
         first = max(channels, key=lambda channel: channel.priority)
         edit = f"tollkeeper channel edit {word(first.name)} --add-group {word(view.name)}"
         advice = f"Give it channels, such as: {edit}"
-    out_change(view, f"Group '{view.name}' created. {advice}", _hidden_note(view), as_json=as_json)
+    out_change(view, f"Group '{view.name}' created. {advice}", _hidden_note(view))
 
 
 @group.command("edit", examples=["tollkeeper group edit friends --multiplier 1.2 --rename family"])
 @click.argument("ref", metavar="NAME", shell_complete=GROUPS)
 @field_options(GROUP)
-@json_option
-def edit_group(ref: str, *, as_json: bool, **values: Any) -> None:
+def edit_group(ref: str, **values: Any) -> None:
     """Change a group. Only the given options change."""
 
     async def work(client: ControlClient) -> tuple[GroupView, list[str], str]:
@@ -106,7 +103,7 @@ def edit_group(ref: str, *, as_json: bool, **values: Any) -> None:
         return view, notes, f"is as before: {NOTHING_CHANGED}" if is_unchanged else "saved"
 
     view, notes, result = run(work)
-    out_change(view, f"Group '{view.name}' {result}.", *notes, as_json=as_json)
+    out_change(view, f"Group '{view.name}' {result}.", *notes)
 
 
 def _hidden_note(view: GroupView) -> str:
@@ -139,7 +136,7 @@ def _unusable_fallbacks_note(view: GroupView, models: Sequence[ModelView]) -> st
 add_rename(group, GROUPS, "friends family", "Give a group another name. It keeps its tokens, channels and calls.")
 
 
-@group.command("remove", examples=["tollkeeper group remove friends --move default"])
+@group.command("remove", json_help="", examples=["tollkeeper group remove friends --move default"])
 @click.argument("name", shell_complete=GROUPS)
 @click.option(
     "--move",

@@ -3,8 +3,8 @@
 import click
 
 from gateway.commands.base import Command, Noun
-from gateway.commands.options import SINCE, UNTIL, WholeNumber, confirm, json_option, now, yes_option
-from gateway.commands.output import ListColumn, limit_note, notify, out, out_json, out_list, out_view
+from gateway.commands.options import SINCE, UNTIL, WholeNumber, confirm, now, yes_option
+from gateway.commands.output import ListColumn, limit_note, notify, out, out_json, out_list, out_view, wants_json
 from gateway.commands.session import run
 from gateway.domain.history import undo_text
 from gateway.domain.human_values import local_time
@@ -55,7 +55,6 @@ def history() -> None:
 @click.option(
     "--limit", "-n", type=WholeNumber(1, 1000), default=DEFAULT_LIMIT, show_default=True, help="List at most this many."
 )
-@json_option
 def list_history(
     *,
     kinds: tuple[str, ...],
@@ -63,19 +62,17 @@ def list_history(
     since: Millis | None,
     until: Millis | None,
     limit: int,
-    as_json: bool,
 ) -> None:
     """List the changes, newest first."""
     entries = run(lambda client: client.history(kind=kinds, name=names, since=since, until=until, limit=limit))
-    out_list(entries, _COLUMNS, as_json=as_json, empty="no changes")
-    if len(entries) == limit == DEFAULT_LIMIT and not as_json:
+    out_list(entries, _COLUMNS, empty="no changes")
+    if len(entries) == limit == DEFAULT_LIMIT and not wants_json():
         notify(limit_note(DEFAULT_LIMIT, "changes"))
 
 
 @history.command(examples=["tollkeeper history show 12"])
 @click.argument("number", metavar="ID", type=WholeNumber(1))
-@json_option
-def show(*, number: int, as_json: bool) -> None:
+def show(*, number: int) -> None:
     """Show one change: the values before and after it."""
     entry = run(lambda client: client.history_entry(number))
     pairs = [
@@ -85,8 +82,8 @@ def show(*, number: int, as_json: bool) -> None:
         ("state", f"undone by change {entry.undone_by}" if entry.undone_by else ""),
         ("undoes", str(entry.undoes or "")),
     ]
-    out_view(entry, pairs, as_json=as_json)
-    for difference in () if as_json else entry.differences:
+    out_view(entry, pairs)
+    for difference in () if wants_json() else entry.differences:
         out(plain(f"{difference.action} {difference.noun} {difference.name}".rstrip(), 400))
         for field in difference.fields:
             value = field.after or field.before
@@ -98,13 +95,12 @@ def show(*, number: int, as_json: bool) -> None:
 @history.command(name="undo", examples=["tollkeeper history undo 12"])
 @click.argument("number", metavar="ID", type=WholeNumber(1))
 @yes_option()
-@json_option
-def undo_entry(*, number: int, as_json: bool) -> None:
+def undo_entry(*, number: int) -> None:
     """Undo one change, and ask first if that overwrites a newer one. Undoing an undo redoes the change."""
-    _undo(number, redo=False, as_json=as_json)
+    _undo(number, redo=False)
 
 
-@history.command(examples=["tollkeeper history clear --yes"])
+@history.command(json_help="", examples=["tollkeeper history clear --yes"])
 @yes_option()
 def clear() -> None:
     """Delete the history, including the removed keys in it."""
@@ -115,28 +111,26 @@ def clear() -> None:
 
 @click.command(cls=Command, examples=["tollkeeper undo", "tollkeeper history undo 12"])
 @yes_option()
-@json_option
-def undo(*, as_json: bool) -> None:
+def undo() -> None:
     """Undo the last change of the configuration, and say what it was.
 
     Asks first if the change was made elsewhere, if what the undo removes has been used, or if it overwrites a newer
     change. 'tollkeeper redo' redoes the change.
     """
-    _undo(0, redo=False, as_json=as_json)
+    _undo(0, redo=False)
 
 
 @click.command(cls=Command, examples=["tollkeeper redo"])
 @yes_option()
-@json_option
-def redo(*, as_json: bool) -> None:
+def redo() -> None:
     """Redo the change that was undone last."""
-    _undo(0, redo=True, as_json=as_json)
+    _undo(0, redo=True)
 
 
-def _undo(number: int, *, redo: bool, as_json: bool) -> None:
+def _undo(number: int, *, redo: bool) -> None:
     """Undo or redo a change, 0 for the next one. Print what was done."""
     result = run(lambda client: (client.redo if redo else client.undo)(number))
-    if as_json:
+    if wants_json():
         out_json(result)
         return
     out(undo_text(result, now()))

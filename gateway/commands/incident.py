@@ -5,7 +5,7 @@ import click
 from gateway.commands import formatting
 from gateway.commands.base import Noun
 from gateway.commands.completion import CHANNELS
-from gateway.commands.options import SINCE, WholeNumber, json_option, now
+from gateway.commands.options import SINCE, WholeNumber, now
 from gateway.commands.output import ListColumn, out_list
 from gateway.commands.session import run
 from gateway.domain.budget import BALANCE_ID
@@ -34,8 +34,7 @@ def incident() -> None:
     "--since", type=SINCE, help="List only incidents that had not ended by then: 1h, 7d, 14:00, today, 2026-11-01."
 )
 @click.option("--limit", "-n", type=WholeNumber(min=1), metavar="N", help="List at most this many (default: all).")
-@json_option
-def list_incidents(channels: tuple[str, ...], since: Millis | None, limit: int | None, *, as_json: bool) -> None:
+def list_incidents(channels: tuple[str, ...], since: Millis | None, limit: int | None) -> None:
     """List incidents, newest first. Each cause of a channel is a separate incident; the last 200 are kept.
 
     An incident ends when a call succeeds, or two minutes after its last failure or after the end of its channel's
@@ -53,7 +52,7 @@ def list_incidents(channels: tuple[str, ...], since: Millis | None, limit: int |
         for incident in incidents
         if incident.lasts(now()) or max(incident.last, incident.ended or incident.quiet_from) >= (since or 0)
     ]
-    out_list(recent[:limit], COLUMNS, as_json=as_json, empty="no incidents")
+    out_list(recent[:limit], COLUMNS, empty="no incidents")
 
 
 def _subject(incident: Incident) -> str:

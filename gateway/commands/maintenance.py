@@ -13,7 +13,6 @@ from gateway.client import doctor, launch
 from gateway.client.control import ControlClient
 from gateway.commands.base import CONSOLE, Command
 from gateway.commands.exit_codes import Exit, Quit
-from gateway.commands.options import json_option
 from gateway.commands.output import out, out_view
 from gateway.commands.session import run
 from gateway.config import Config, load
@@ -22,7 +21,7 @@ from gateway.domain.human_values import count_text
 from gateway.domain.money import dollars
 
 
-@click.command(cls=Command, examples=["tollkeeper selftest && echo it works here"])
+@click.command(cls=Command, json_help="", examples=["tollkeeper selftest && echo it works here"])
 def selftest() -> None:
     """Check that this program works on this machine.
 
@@ -65,8 +64,7 @@ def _print_ok(name: str, text: str) -> None:
 
 
 @click.command(cls=Command, examples=["tollkeeper verify && echo fine"])
-@json_option
-def verify(*, as_json: bool) -> None:
+def verify() -> None:
     """Recompute every balance and sum from the call log, and check that they are equal to the last nano-dollar.
 
     Also reports what is missing from the call log, and what was damaged when the store was opened.
@@ -82,14 +80,14 @@ def verify(*, as_json: bool) -> None:
         ("difference", verdict.difference),
         *(("damage", text) for text in verdict.damage),
     ]
-    out_view(verdict, pairs, as_json=as_json)
+    out_view(verdict, pairs)
     if not verdict.equal:
         raise Quit(f"the books do not balance: {verdict.difference}; keep a copy of the data folder", Exit.STORE)
     if verdict.damage:
         raise Quit("the sums are right, but the call log is damaged; keep a copy of the data folder", Exit.STORE)
 
 
-@click.command(cls=Command, examples=["tollkeeper licences | less"])
+@click.command(cls=Command, json_help="", examples=["tollkeeper licences | less"])
 def licences() -> None:
     """Print the licences of everything bundled in this executable."""
     if (folder := getattr(sys, "_MEIPASS", None)) is not None:

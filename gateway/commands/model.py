@@ -9,8 +9,8 @@ from gateway.client.receipt import price_parts
 from gateway.commands import formatting
 from gateway.commands.base import Noun
 from gateway.commands.completion import MODELS, TOKENS
-from gateway.commands.options import TEXT, json_option
-from gateway.commands.output import ListColumn, notify, out_list, out_view
+from gateway.commands.options import TEXT
+from gateway.commands.output import ListColumn, notify, out_list, out_view, wants_json
 from gateway.commands.session import run
 from gateway.domain.account import AccountStatus
 from gateway.domain.human_values import brief_context, brief_count, state_word
@@ -44,8 +44,7 @@ def model() -> None:
     shell_complete=TOKENS,
     help="List only the models that this token sees, with the prices that it pays and its own calls.",
 )
-@json_option
-def list_models(token: str | None, *, as_json: bool) -> None:
+def list_models(token: str | None) -> None:
     """List the models: which channels serve them, which groups see them, and what they cost."""
 
     async def work(client: ControlClient) -> tuple[list[ModelView], str, str]:
@@ -55,7 +54,7 @@ def list_models(token: str | None, *, as_json: bool) -> None:
         return models, empty, (await client.account()).status
 
     models, empty, status = run(work)
-    out_list(models, COLUMNS, as_json=as_json, empty=empty)
+    out_list(models, COLUMNS, empty=empty)
     if status == AccountStatus.SUSPENDED:
         notify("note: the account is suspended, so all calls are rejected: tollkeeper account set --status active")
 
@@ -76,16 +75,15 @@ ROUTE_COLUMNS = [
 
 @model.command("show", examples=["tollkeeper model show gpt-4o"])
 @click.argument("name", metavar="MODEL", shell_complete=MODELS)
-@json_option
-def show_model(name: str, *, as_json: bool) -> None:
+def show_model(name: str) -> None:
     """Show one model: the channels that serve it, in order, who sees it, what it costs, and its context length."""
 
     async def work(client: ControlClient) -> tuple[ModelDetail, bool]:
         detail = await client.model(name)
-        return detail, detail.price is None and not as_json and (await client.settings()).refuse_unpriced
+        return detail, detail.price is None and not wants_json() and (await client.settings()).refuse_unpriced
 
     detail, refused = run(work)
-    out_view(detail, _pairs(detail, refused=refused), detail.routes, ROUTE_COLUMNS, as_json=as_json)
+    out_view(detail, _pairs(detail, refused=refused), detail.routes, ROUTE_COLUMNS)
 
 
 def _pairs(detail: ModelDetail, *, refused: bool) -> Iterator[tuple[str, str]]:

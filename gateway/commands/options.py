@@ -101,7 +101,6 @@ SINCE: ParsedText[Millis] = ParsedText("when", lambda text: parse_past(text, now
 UNTIL: ParsedText[Millis] = ParsedText("when", lambda text: parse_past(text, now(), end=True))
 RENAMING: ParsedText[tuple[str, str]] = ParsedText("public=upstream", parse_renaming)
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON; field names are stable.")
 YES = "tollkeeper.yes"
 """The key in ``click.Context.meta`` of ``--yes``."""
 

@@ -17,6 +17,7 @@ import msgspec
 from rich.cells import cell_len
 
 from gateway.client.cells import cut, cut_middle
+from gateway.commands.base import JSON
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.domain.field_kinds import json_value
 from gateway.domain.text import plain
@@ -75,6 +76,12 @@ PROGRESS_AFTER_S = 1.0
 """Progress is shown after so many seconds."""
 
 
+def wants_json() -> bool:
+    """Returns whether ``--json`` is given."""
+    context = click.get_current_context(silent=True)  # a thread has none
+    return context is not None and JSON in context.meta
+
+
 def out(text: str, *, end: str = "\n") -> None:
     """Write a result to stdout. A closed pipe (``| head``) ends the command with success; other failures raise Quit."""
     try:
@@ -115,11 +122,9 @@ def out_json(value: object) -> None:
     out(json_text(value))
 
 
-def out_view(
-    view: object, pairs: Iterable[tuple[str, str]], rows: Sequence[T] = (), columns: Columns = (), *, as_json: bool
-) -> None:
+def out_view(view: object, pairs: Iterable[tuple[str, str]], rows: Sequence[T] = (), columns: Columns = ()) -> None:
     """Write one thing in detail: as JSON, or as lines with a name and a value, above a table of any ``rows``."""
-    if as_json:
+    if wants_json():
         out_json(view)
         return
     out_pairs(pairs)
@@ -127,9 +132,9 @@ def out_view(
         out("\n" + table(rows, columns, terminal_width())[0])
 
 
-def out_change(view: object, *lines: str, as_json: bool) -> None:
+def out_change(view: object, *lines: str) -> None:
     """Write to stderr what was done, and with ``--json`` also the new state to stdout."""
-    if as_json:
+    if wants_json():
         out_json(view)
     notify(*lines)
 
@@ -153,9 +158,9 @@ def out_json_list(values: Iterable[object]) -> None:
     out("[]" if separator == "[" else "\n]")
 
 
-def out_list(rows: Sequence[T], columns: Columns, *, as_json: bool, empty: str) -> None:
+def out_list(rows: Sequence[T], columns: Columns, *, empty: str) -> None:
     """Write a list as a JSON array or as a table. Without rows, write ``empty`` to stderr."""
-    if as_json:
+    if wants_json():
         out_json_list(rows)
     elif rows:
         text, omitted = table(rows, columns, terminal_width())

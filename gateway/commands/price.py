@@ -10,8 +10,8 @@ from gateway.commands import formatting
 from gateway.commands.base import Command, Noun
 from gateway.commands.completion import CHANNELS, MODELS, comma_separated
 from gateway.commands.editing import change_together
-from gateway.commands.options import TEXT, confirm, json_option, names_type, says_yes, yes_option
-from gateway.commands.output import ListColumn, notify, out_json, out_list, out_view
+from gateway.commands.options import TEXT, confirm, names_type, says_yes, yes_option
+from gateway.commands.output import ListColumn, notify, out_json, out_list, out_view, wants_json
 from gateway.commands.price_set import extra_rows, set_price
 from gateway.commands.session import run
 from gateway.domain.channel import Dialect
@@ -73,8 +73,7 @@ IMPORT_COLUMNS = [
 @click.option(
     "--accept", is_flag=True, help="Also import steep rises, and prices that look as if they were in another unit."
 )
-@json_option
-def import_prices(*, dry_run: bool, channel: str | None, models: tuple[str, ...], accept: bool, as_json: bool) -> None:
+def import_prices(*, dry_run: bool, channel: str | None, models: tuple[str, ...], accept: bool) -> None:
     """Import vendors' list prices for the offered models. Prices that you set stay. Nothing is downloaded."""
     chosen = {"models": option_names(models)} if models else {}
     proposals = run(
@@ -86,7 +85,7 @@ def import_prices(*, dry_run: bool, channel: str | None, models: tuple[str, ...]
         channels = run(lambda client: client.channels())
         selected = [view for view in channels if channel in (None, view.name, view.preset)]
         empty += _no_prices_reason(selected, chosen.get("models"), channel)
-    out_list(proposals, IMPORT_COLUMNS, as_json=as_json, empty=empty)
+    out_list(proposals, IMPORT_COLUMNS, empty=empty)
     for line in _summary(proposals, dry_run=dry_run, accept=accept) if proposals else []:
         notify(line)
 
@@ -181,8 +180,7 @@ def price() -> None:
 
 @price.command("list", examples=["tollkeeper price list", "tollkeeper price list --unpriced"])
 @click.option("--unpriced", is_flag=True, help="List the offered models that have no price instead.")
-@json_option
-def list_prices(*, unpriced: bool, as_json: bool) -> None:
+def list_prices(*, unpriced: bool) -> None:
     """List all prices, in dollars per million tokens."""
 
     async def work(client: ControlClient) -> tuple[list[ModelView], list[PriceView], PriceNews]:
@@ -194,17 +192,16 @@ def list_prices(*, unpriced: bool, as_json: bool) -> None:
         hints = {hint.model: hint.text for hint in news.hints}
         columns = [*UNPRICED_COLUMNS, ListColumn("List price", lambda m: plain(hints.get(m.name, "")))]
         empty = "every offered model has a price"
-        out_list([m for m in models if m.price is None], columns, as_json=as_json, empty=empty)
+        out_list([m for m in models if m.price is None], columns, empty=empty)
         return
-    out_list(prices, COLUMNS, as_json=as_json, empty="no prices yet; see: tollkeeper price set --help")
+    out_list(prices, COLUMNS, empty="no prices yet; see: tollkeeper price set --help")
     for line in news_lines(news):
         notify(f"note: {line}")
 
 
 @price.command("show", examples=["tollkeeper price show gpt-4o"])
 @click.argument("model", shell_complete=MODELS)
-@json_option
-def show_price(model: str, *, as_json: bool) -> None:
+def show_price(model: str) -> None:
     """Show the price of one model: every rate, its source, and an example."""
 
     async def work(client: ControlClient) -> tuple[PriceView | None, list[ModelRoute], bool]:
@@ -218,10 +215,10 @@ def show_price(model: str, *, as_json: bool) -> None:
             if view is None:
                 raise
             routes = []
-        return view, routes, view is None and not as_json and (await client.settings()).refuse_unpriced
+        return view, routes, view is None and not wants_json() and (await client.settings()).refuse_unpriced
 
     view, routes, refused = run(work)
-    out_view(view, _details(view, model, refused=refused), routes, ROUTE_COLUMNS, as_json=as_json)
+    out_view(view, _details(view, model, refused=refused), routes, ROUTE_COLUMNS)
 
 
 def _details(view: PriceView | None, model: str, *, refused: bool) -> Iterator[tuple[str, str]]:
@@ -249,7 +246,7 @@ def _details(view: PriceView | None, model: str, *, refused: bool) -> Iterator[t
     yield "updated", formatting.moment(view.updated_ms) if view.updated_ms else ""
 
 
-@price.command("remove", examples=["tollkeeper price remove gpt-4o"])
+@price.command("remove", json_help="", examples=["tollkeeper price remove gpt-4o"])
 @click.argument("models", metavar="MODEL...", nargs=-1, required=True, shell_complete=MODELS)
 @click.option("--channel", default="", shell_complete=CHANNELS, help="Remove only the price at this channel.")
 @yes_option()
@@ -281,18 +278,17 @@ price.add_command(import_prices)
 
 
 @price.command("news", examples=["tollkeeper price news"])
-@json_option
-def show_news(*, as_json: bool) -> None:
+def show_news() -> None:
     """Show how old the price list is, what an import would change, which prices will rise, which prices differ from
     those that upstreams publish, and why models have no list price.
     """
     news = run(lambda client: client.price_news())
-    if as_json:
+    if wants_json():
         out_json(news)
         return
-    out_list(news.rises, RISE_COLUMNS, as_json=False, empty="")
-    out_list(news.published, PUBLISHED_COLUMNS, as_json=False, empty="")
-    out_list(news.hints, HINT_COLUMNS, as_json=False, empty="")
+    out_list(news.rises, RISE_COLUMNS, empty="")
+    out_list(news.published, PUBLISHED_COLUMNS, empty="")
+    out_list(news.hints, HINT_COLUMNS, empty="")
     lines = news_lines(news) or ([] if news.hints else ["no news: an import would change nothing"])
     notify(f"price list of {news.as_of}" if news.as_of else "", *lines)
 

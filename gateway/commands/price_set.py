@@ -18,8 +18,8 @@ from gateway.commands import formatting, stdin
 from gateway.commands.base import Command
 from gateway.commands.completion import CHANNELS, MODELS
 from gateway.commands.editing import change_together, field_options, patch_of
-from gateway.commands.options import TEXT, json_option, now
-from gateway.commands.output import notify, out_change, out_json
+from gateway.commands.options import TEXT, now
+from gateway.commands.output import notify, out_change, out_json, wants_json
 from gateway.commands.session import run
 from gateway.domain.errors import BadRequest, NotFound
 from gateway.domain.fields import changed_fields
@@ -76,17 +76,14 @@ from gateway.domain.usage import UNITS
     type=click.Path(exists=True, dir_okay=False, allow_dash=True),
     help="Set all prices in a CSV, JSON or TOML file, with the fields 'model', 'input', 'output' and so on.",
 )
-@json_option
-def set_price(
-    models: tuple[str, ...], *, free: bool, like: str | None, file: str | None, as_json: bool, **values: Any
-) -> None:
+def set_price(models: tuple[str, ...], *, free: bool, like: str | None, file: str | None, **values: Any) -> None:
     """Set the price of one or more models, replacing the whole price. With --json, several are printed as an array."""
     amounts = patch_of(PRICE, values, PriceDraft())
     conditions, channel = parse_conditions(values), values["channel"] or ""
     if file is not None:
         if models or amounts or free or like or conditions or channel:
             raise click.UsageError("--from FILE cannot be combined with other options or models")
-        _set_from_file(file, as_json=as_json)
+        _set_from_file(file)
         return
     if not models:
         raise click.UsageError("Missing argument 'MODEL...'.")
@@ -111,7 +108,7 @@ def set_price(
             results.append((view, [lost, _unknown_model_note(view.model, offered)]))
         return results
 
-    _report(run(work, create=True), several=len(models) > 1, as_json=as_json)
+    _report(run(work, create=True), several=len(models) > 1)
 
 
 async def _set_prices(client: ControlClient, bodies: Mapping[str, dict[str, Any]], channel: str) -> list[PriceView]:
@@ -123,8 +120,8 @@ async def _set_prices(client: ControlClient, bodies: Mapping[str, dict[str, Any]
     return [view for view in await client.prices() if view.model in bodies and view.channel == place]
 
 
-def _report(results: Sequence[tuple[PriceView, list[str]]], *, several: bool, as_json: bool) -> None:
-    if as_json:
+def _report(results: Sequence[tuple[PriceView, list[str]]], *, several: bool) -> None:
+    if wants_json():
         out_json([view for view, _ in results] if several else results[0][0])
     for view, notes in results:
         place = f" at channel '{plain(view.channel)}'" if view.channel else ""
@@ -310,7 +307,7 @@ def _body(entry: Mapping[str, Any], place: str) -> dict[str, Any]:
     return {"input": 0, "output": 0} | body
 
 
-def _set_from_file(file: str, *, as_json: bool) -> None:
+def _set_from_file(file: str) -> None:
     """Set the prices in a file, in changes of up to a thousand prices; each change sets all of its prices or none."""
     bodies = prices_in(stdin.read_text(file, 16 << 20, "prices"), file)
 
@@ -321,4 +318,4 @@ def _set_from_file(file: str, *, as_json: bool) -> None:
         return [view for view in await client.prices() if view.model in bodies and not view.channel], sentences
 
     views, sentences = run(work, create=True)
-    out_change(views, *sentences, as_json=as_json)
+    out_change(views, *sentences)

@@ -68,6 +68,7 @@ TOTAL: ParsedText[int] = ParsedText("dollars", _parse_total)
 @click.command(
     "run",
     cls=Command,
+    json_help="",
     context_settings={"allow_interspersed_args": False},  # options after the program are its own
     examples=[
         "tollkeeper run --budget 2 -- claude",

@@ -15,8 +15,8 @@ from gateway.client.test_call import require_serving, version_text
 from gateway.commands import formatting
 from gateway.commands.base import Command, address_options
 from gateway.commands.exit_codes import Exit, Quit
-from gateway.commands.options import SECONDS, json_option, now
-from gateway.commands.output import has_stdout, json_line, notify, out, out_json, out_pairs
+from gateway.commands.options import SECONDS, now
+from gateway.commands.output import has_stdout, json_line, notify, out, out_json, out_pairs, wants_json
 from gateway.commands.session import NO_SERVER, current_config, run, server_imports
 from gateway.commands.usage_tail import print_calls
 from gateway.config import Config
@@ -102,7 +102,7 @@ def follow_or_serve(config: Config) -> int:
     return 0
 
 
-@click.command(cls=Command, examples=["tollkeeper serve", "tollkeeper serve --port 8700 --log"])
+@click.command(cls=Command, json_help="", examples=["tollkeeper serve", "tollkeeper serve --port 8700 --log"])
 @click.option("--drain", type=SECONDS, help="Seconds that running calls get to finish when the server stops.")
 @click.option("--log", is_flag=True, help="Print a line for each call as it ends.")
 @click.option("--no-token", is_flag=True, help="Do not create a first token; for a server whose output nobody reads.")
@@ -127,8 +127,7 @@ serve.params[:0] = address_options()
     ],
 )
 @click.option("--line", is_flag=True, help="Print one line for a status bar; with --json in waybar's format.")
-@json_option
-def status(*, line: bool, as_json: bool) -> None:
+def status(*, line: bool) -> None:
     """Show the running server.
 
     If no server is running, the exit code is 5, and --json prints {"running": false, ...}; --line prints 'off', and the
@@ -136,7 +135,7 @@ def status(*, line: bool, as_json: bool) -> None:
     """
     if line:
         status_line = _fetch_bar_line()
-        out(json_line(status_line) if as_json else plain(status_line["text"], limit=1_000))
+        out(json_line(status_line) if wants_json() else plain(status_line["text"], limit=1_000))
         return
 
     async def work(client: ControlClient) -> tuple[Status, formatting.BalanceOutlook | None, list[str], list[str]]:
@@ -146,10 +145,10 @@ def status(*, line: bool, as_json: bool) -> None:
     try:
         view, outlook, spent, news = run(work, running=True)
     except Quit as error:
-        if as_json and error.exit_code is Exit.UNREACHABLE:
+        if wants_json() and error.exit_code is Exit.UNREACHABLE:
             out_json({"running": False, "home": str(current_config().home), "error": error.message})
         raise
-    if as_json:
+    if wants_json():
         account = outlook.json() if outlook else None
         facts = {**msgspec.structs.asdict(view), "account": account, "used_up": spent, "prices": news}
         out_json({"running": True, **facts})
@@ -217,7 +216,7 @@ def _account_problem(account: AccountView) -> str:
     return f"balance used up: all calls that cost something are rejected; {fix}"
 
 
-@click.command(cls=Command, examples=["tollkeeper stop", "tollkeeper stop --now"])
+@click.command(cls=Command, json_help="", examples=["tollkeeper stop", "tollkeeper stop --now"])
 @click.option("--now", "at_once", is_flag=True, help="Do not wait for running calls; they end with an error.")
 @click.option(
     "--wait", type=SECONDS, default=60, show_default=True, help="Seconds to wait until the server has stopped."

@@ -17,7 +17,6 @@ import msgspec
 from gateway.client.launch import command
 from gateway.commands.base import Noun
 from gateway.commands.exit_codes import Exit, Quit
-from gateway.commands.options import json_option
 from gateway.commands.output import notify, out_view
 from gateway.commands.session import current_config
 from gateway.config import Config, make_home
@@ -245,17 +244,16 @@ def remove() -> None:
 
 
 @service.command(examples=["tollkeeper service status --json"])
-@json_option
-def status(*, as_json: bool) -> None:
+def status() -> None:
     """Show whether the gateway starts at login, and whether it runs as a service now."""
-    _print(service_manager().state(), as_json=as_json)
+    _print(service_manager().state())
 
 
-def _print(state: ServiceState, *, as_json: bool = False) -> None:
+def _print(state: ServiceState) -> None:
     pairs = [
         ("system", state.system),
         ("installed", "yes" if state.installed else "no"),
         ("running", "yes" if state.running else "no"),
         ("file", state.file if state.installed else ""),
     ]
-    out_view(state, pairs, as_json=as_json)
+    out_view(state, pairs)

@@ -8,8 +8,8 @@ from gateway.client.control import ControlClient
 from gateway.commands import formatting, options
 from gateway.commands.base import Noun
 from gateway.commands.editing import field_options, patch_of
-from gateway.commands.options import NONE, json_option, yes_option
-from gateway.commands.output import notify, out_json, out_pairs, out_view
+from gateway.commands.options import NONE, yes_option
+from gateway.commands.output import notify, out_json, out_pairs, out_view, wants_json
 from gateway.commands.session import run
 from gateway.domain.fields import SETTINGS, details
 from gateway.domain.history import NOTHING_CHANGED
@@ -22,11 +22,10 @@ def settings() -> None:
 
 
 @settings.command("show", examples=["tollkeeper settings show"])
-@json_option
-def show_settings(*, as_json: bool) -> None:
+def show_settings() -> None:
     """Show all settings."""
     view = run(lambda client: client.settings())
-    if as_json:
+    if wants_json():
         out_json(view)
         return
     status = run(lambda client: client.status())
@@ -50,8 +49,7 @@ def show_settings(*, as_json: bool) -> None:
 @click.option("--add-host", "add_hosts", multiple=True, help="Add a host name. May be repeated.")
 @click.option("--add-origin", "add_origins", multiple=True, help="Add an origin. May be repeated.")
 @yes_option()
-@json_option
-def set_settings(*, add_hosts: tuple[str, ...], add_origins: tuple[str, ...], as_json: bool, **values: Any) -> None:
+def set_settings(*, add_hosts: tuple[str, ...], add_origins: tuple[str, ...], **values: Any) -> None:
     """Change settings. Only the given options change.
 
     Asks first if --keep-days deletes call records.
@@ -70,5 +68,5 @@ def set_settings(*, add_hosts: tuple[str, ...], add_origins: tuple[str, ...], as
     before, after, ollama_error = run(work, create=True)
     pairs = zip(details(SETTINGS, before), details(SETTINGS, after), strict=True)
     changed = [(name, f"{old or NONE} -> {new or NONE}") for (name, old), (_, new) in pairs if old != new]
-    out_view(after, changed or [("settings", f"as before: {NOTHING_CHANGED}")], as_json=as_json)
+    out_view(after, changed or [("settings", f"as before: {NOTHING_CHANGED}")])
     notify(f"note: Ollama's port is closed: {ollama_error}" if ollama_error else "")

@@ -20,7 +20,7 @@ from gateway.commands.editing import (
     names_argument,
     patch_of,
 )
-from gateway.commands.options import TEXT, confirm, json_option, now, says_yes, yes_option
+from gateway.commands.options import TEXT, confirm, now, says_yes, yes_option
 from gateway.commands.output import (
     ListColumn,
     json_text,
@@ -30,6 +30,7 @@ from gateway.commands.output import (
     out_once,
     out_view,
     require_stdout,
+    wants_json,
 )
 from gateway.commands.session import run
 from gateway.domain.fields import TOKEN, details
@@ -65,8 +66,7 @@ def token() -> None:
     help="List only tokens with these words in their fields, or the token that has or had this key.",
 )
 @click.option("--all", "with_ended", is_flag=True, help="Include the tokens of ended programs, which 'run' started.")
-@json_option
-def list_tokens(*, search: str | None, with_ended: bool, as_json: bool) -> None:
+def list_tokens(*, search: str | None, with_ended: bool) -> None:
     """List the tokens."""
     tokens = run(lambda client: client.tokens())
     if search is not None:
@@ -74,18 +74,17 @@ def list_tokens(*, search: str | None, with_ended: bool, as_json: bool) -> None:
         tokens = [token for token in tokens if all(word in token.search_text.casefold() for word in words)]
     shown = [token for token in tokens if with_ended or not token.program_ended]
     empty = "no tokens yet; create one: tollkeeper token add NAME" if search is None else "no token matches"
-    out_list(shown, COLUMNS, as_json=as_json, empty=empty)
+    out_list(shown, COLUMNS, empty=empty)
     if hidden := len(tokens) - len(shown):
         notify(f"not listed: {count_text(hidden, 'token')} of ended programs; see tollkeeper token list --all")
 
 
 @token.command("show", examples=["tollkeeper token show laptop"])
 @click.argument("ref", metavar="NAME", shell_complete=TOKENS)
-@json_option
-def show_token(ref: str, *, as_json: bool) -> None:
+def show_token(ref: str) -> None:
     """Show one token: its budgets, its limits, and the models that it sees."""
     view = run(lambda client: client.token(ref))
-    out_view(view, _pairs(view), as_json=as_json)
+    out_view(view, _pairs(view))
 
 
 @token.command(
@@ -105,8 +104,7 @@ def show_token(ref: str, *, as_json: bool) -> None:
     shell_complete=TOKENS,
     help="Copy the fields of this token; the new one has its own key.",
 )
-@json_option
-def add_token(name: str, *, like: str | None, as_json: bool, **values: Any) -> None:
+def add_token(name: str, *, like: str | None, **values: Any) -> None:
     """Create a token. Its key is printed once and never stored."""
     require_stdout()
 
@@ -115,7 +113,7 @@ def add_token(name: str, *, like: str | None, as_json: bool, **values: Any) -> N
         return await client.add_token(body_of_new(TOKEN, values, TokenFields(name=name, group=""), other))
 
     created = run(work, create=True)
-    _print_key(created, f"Token '{created.token.name}' created in group '{created.token.group}'", as_json=as_json)
+    _print_key(created, f"Token '{created.token.name}' created in group '{created.token.group}'")
     _note_if_no_models(created.token)
 
 
@@ -128,13 +126,12 @@ def add_token(name: str, *, like: str | None, as_json: bool, **values: Any) -> N
 )
 @names_argument(TOKENS)
 @field_options(TOKEN)
-@json_option
-def edit_token(refs: tuple[str, ...], *, as_json: bool, **values: Any) -> None:
+def edit_token(refs: tuple[str, ...], **values: Any) -> None:
     """Change a token, or several in one step. Only the given options change.
 
     With --json, several tokens are printed as an array.
     """
-    for view in _change(refs, lambda view: options.require_changes(patch_of(TOKEN, values, view)), as_json=as_json):
+    for view in _change(refs, lambda view: options.require_changes(patch_of(TOKEN, values, view))):
         _note_if_no_models(view)
 
 
@@ -144,34 +141,31 @@ add_rename(token, TOKENS, "laptop desktop", "Give a token another name. Its key 
 @token.command("rotate", examples=["tollkeeper token rotate laptop"])
 @click.argument("ref", metavar="NAME", shell_complete=TOKENS)
 @yes_option()
-@json_option
-def rotate_token(ref: str, *, as_json: bool) -> None:
+def rotate_token(ref: str) -> None:
     """Give a token a new key. The old one stops working at once."""
     if not says_yes():
         name = run(lambda client: client.token(ref)).name
         confirm(f"Give token '{name}' a new key? The old one stops working at once.")
     require_stdout()
     rotated = run(lambda client: client.rotate_token(ref))
-    _print_key(rotated, f"Token '{rotated.token.name}' has a new key; the old one stopped working", as_json=as_json)
+    _print_key(rotated, f"Token '{rotated.token.name}' has a new key; the old one stopped working")
 
 
 @token.command("disable", examples=["tollkeeper token disable laptop"])
 @names_argument(TOKENS)
-@json_option
-def disable_token(refs: tuple[str, ...], *, as_json: bool) -> None:
+def disable_token(refs: tuple[str, ...]) -> None:
     """Reject calls with one or more tokens until they are enabled again."""
-    _change(refs, lambda _: {"enabled": False}, as_json=as_json)
+    _change(refs, lambda _: {"enabled": False})
 
 
 @token.command("enable", examples=["tollkeeper token enable laptop"])
 @names_argument(TOKENS)
-@json_option
-def enable_token(refs: tuple[str, ...], *, as_json: bool) -> None:
+def enable_token(refs: tuple[str, ...]) -> None:
     """Accept calls with one or more tokens again."""
-    _change(refs, lambda _: {"enabled": True}, as_json=as_json)
+    _change(refs, lambda _: {"enabled": True})
 
 
-@token.command("remove", examples=["tollkeeper token remove laptop"])
+@token.command("remove", json_help="", examples=["tollkeeper token remove laptop"])
 @names_argument(TOKENS)
 @yes_option()
 def remove_token(refs: tuple[str, ...]) -> None:
@@ -181,7 +175,7 @@ def remove_token(refs: tuple[str, ...]) -> None:
     notify(run(lambda client: change_together(client, "tokens", {view.id: None for view in views})))
 
 
-def _change(refs: tuple[str, ...], patch: Callable[[TokenView], options.Patch], *, as_json: bool) -> list[TokenView]:
+def _change(refs: tuple[str, ...], patch: Callable[[TokenView], options.Patch]) -> list[TokenView]:
     """Edit the tokens in one step, print them, and return them."""
 
     async def work(client: ControlClient) -> tuple[list[TokenView], str]:
@@ -190,7 +184,7 @@ def _change(refs: tuple[str, ...], patch: Callable[[TokenView], options.Patch], 
         return await find_each(client.token, patches), message
 
     views, message = run(work)
-    out_change(views if len(views) > 1 else views[0], message, as_json=as_json)
+    out_change(views if len(views) > 1 else views[0], message)
     for view in views:
         if view.state == "expired":
             notify(f"note: token '{view.name}' has expired")
@@ -203,9 +197,9 @@ def _note_if_no_models(view: TokenView) -> None:
         notify(f"note: {run(lambda client: formatting.no_models_reason(client, view))}")
 
 
-def _print_key(new: NewToken, message: str, *, as_json: bool) -> None:
+def _print_key(new: NewToken, message: str) -> None:
     lost_text = f"{message}, but its key is lost; for a new one: tollkeeper token rotate {shlex.quote(new.token.name)}"
-    out_once(json_text(new) if as_json else new.key, lost_text)
+    out_once(json_text(new) if wants_json() else new.key, lost_text)
     notify(f"{message}. The key is shown only this once.")
 
 

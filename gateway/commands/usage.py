@@ -12,8 +12,17 @@ from gateway.commands import formatting
 from gateway.commands.base import Noun
 from gateway.commands.call_filters import call_filters, filter_options, first_calls, newest_calls, no_match_note
 from gateway.commands.exit_codes import Exit, Quit
-from gateway.commands.options import WholeNumber, json_option
-from gateway.commands.output import ListColumn, ProgressLine, limit_note, notify, out_json, out_list, out_pairs
+from gateway.commands.options import WholeNumber
+from gateway.commands.output import (
+    ListColumn,
+    ProgressLine,
+    limit_note,
+    notify,
+    out_json,
+    out_list,
+    out_pairs,
+    wants_json,
+)
 from gateway.commands.session import run
 from gateway.commands.usage_reports import export, summary
 from gateway.commands.usage_tail import tail
@@ -71,8 +80,7 @@ usage.add_command(export)
     type=click.Choice(("cost", "duration", "first", "speed", "input", "cached", "output", "tries")),
     help="List the calls with the highest values of this, instead of the newest; at most 5000.",
 )
-@json_option
-def list_calls(limit: int, sort: str | None, *, as_json: bool, **values: Any) -> None:
+def list_calls(limit: int, sort: str | None, **values: Any) -> None:
     """List the newest calls, or with --sort the calls with the highest values.
 
     WORDS narrow the list, like the console's filter.
@@ -84,7 +92,7 @@ def list_calls(limit: int, sort: str | None, *, as_json: bool, **values: Any) ->
     filters = call_filters(values)
 
     async def work(client: ControlClient) -> tuple[list[CallView], str]:
-        with ProgressLine(shown=not as_json) as progress:
+        with ProgressLine(shown=not wants_json()) as progress:
             if sort:
                 calls = await first_calls(client, filters, CallOrder(sort), limit, progress)
             else:
@@ -94,8 +102,8 @@ def list_calls(limit: int, sort: str | None, *, as_json: bool, **values: Any) ->
         return calls, "" if calls else await no_match_note(client, filters)
 
     calls, note = run(work)
-    out_list(calls, _columns(calls), as_json=as_json, empty=note)
-    if len(calls) == limit == DEFAULT_LIMIT and not (as_json or sort):
+    out_list(calls, _columns(calls), empty=note)
+    if len(calls) == limit == DEFAULT_LIMIT and not (wants_json() or sort):
         notify(limit_note(DEFAULT_LIMIT, "calls"))
 
 
@@ -108,14 +116,13 @@ def _columns(calls: Sequence[CallView]) -> list[ListColumn]:
 
 @usage.command("show", examples=["tollkeeper usage show last", "tollkeeper usage show req_019aa0c3d2f15b8e3c5e4d6a7b"])
 @click.argument("call_id", metavar="[ID]", default=LAST)
-@json_option
-def show_call(call_id: str, *, as_json: bool) -> None:
+def show_call(call_id: str) -> None:
     """Show one call: how it ended, how long it took, what was tried, what it cost and why.
 
     Without ID, or with 'last', the newest call is shown, which is the first one in 'usage list'. A part of an id is
     enough if only one call has it.
     """
-    if as_json:
+    if wants_json():
         out_json(run(lambda client: find_call(client, call_id)))
         return
 
@@ -169,7 +176,7 @@ async def _fetch_earlier_calls(client: ControlClient, call: CallView) -> str:
     return ", ".join(f"{earlier.id} ({formatting.status(earlier)})" for earlier in earlier_attempts(call, page.calls))
 
 
-@usage.command("cancel", examples=["tollkeeper usage cancel req_019aa0c3d2f15b8e3c5e4d6a7b"])
+@usage.command("cancel", json_help="", examples=["tollkeeper usage cancel req_019aa0c3d2f15b8e3c5e4d6a7b"])
 @click.argument("call_id", metavar="ID")
 def cancel_call(call_id: str) -> None:
     """Cancel a running call. What it has used so far is charged. 'usage list st:running' lists running calls."""

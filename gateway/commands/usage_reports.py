@@ -18,8 +18,8 @@ from gateway.commands.base import Command
 from gateway.commands.call_filters import CallFilters, call_filters, filter_options, find_calls, no_match_note
 from gateway.commands.completion import comma_separated
 from gateway.commands.exit_codes import Exit, Quit
-from gateway.commands.options import ParsedText, json_option, now
-from gateway.commands.output import ListColumn, ProgressLine, json_line, notify, out, out_json, out_list
+from gateway.commands.options import ParsedText, now
+from gateway.commands.output import ListColumn, ProgressLine, json_line, notify, out, out_json, out_list, wants_json
 from gateway.commands.session import run
 from gateway.domain.budget import Window, window_start
 from gateway.domain.errors import BadRequest
@@ -92,8 +92,7 @@ NamedRow = tuple[list[str], SumRow]
     "or hour with another one.",
 )
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV, costs in dollars.")
-@json_option
-def summary(by: tuple[tuple[str, ...], ...], *, as_csv: bool, as_json: bool, **values: Any) -> None:
+def summary(by: tuple[tuple[str, ...], ...], *, as_csv: bool, **values: Any) -> None:
     """Sum up calls, tokens and cost of the last 30 days, or of the last year by month, unless --since says otherwise.
 
     'Duration' and 'First' (the time to the first token) are averages, each followed by p50 and p95: half of the calls,
@@ -104,7 +103,7 @@ def summary(by: tuple[tuple[str, ...], ...], *, as_csv: bool, as_json: bool, **v
     month, day or hour, the first one is always complete, even if --since is in the middle of it.
     """
     dimensions = _in_order(tuple(chain.from_iterable(by)) or ("model",))
-    if as_csv and as_json:
+    if as_csv and wants_json():
         raise click.UsageError("--csv and --json cannot be combined")
     filters = call_filters(values)
     view, note = run(lambda client: _fetch(client, filters, dimensions))
@@ -114,13 +113,13 @@ def summary(by: tuple[tuple[str, ...], ...], *, as_csv: bool, as_json: bool, **v
         for names, row in named:
             counts = [getattr(row, name) for name in SUM_FIELDS]
             out(csv_text([*names, *counts, number(row.cost_nanos)]), end="")
-    elif as_json:
+    elif wants_json():
         rows = [msgspec.structs.replace(row, name="|".join(names)) for names, row in named]
         out_json(msgspec.structs.replace(view, by=",".join(dimensions), rows=rows))
         return
     else:
         total = ["total", *[""] * (len(dimensions) - 1)]
-        out_list([*named, (total, view.total)], _columns(dimensions), as_json=False, empty="")
+        out_list([*named, (total, view.total)], _columns(dimensions), empty="")
     _print_notes(view, note)
 
 
@@ -223,6 +222,7 @@ FILE_NAME = re.compile(r"(\.{0,2}|~)/.*|[^:!]*\.(csv|tsv|txt|xlsx|json|jsonl|ndj
         "tollkeeper usage export --since 2026-11-01 --until 2026-11-30 > november.csv",
         "tollkeeper usage export --format jsonl --token laptop --output laptop.jsonl",
     ],
+    json_help="",
 )
 @filter_options
 @click.option("--format", "format_name", type=click.Choice(["csv", "jsonl"]), default="csv", help="By default csv.")

@@ -16,7 +16,17 @@ from gateway.commands.base import Command
 from gateway.commands.call_filters import CallFilters, call_filters, filter_options
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.options import WholeNumber
-from gateway.commands.output import MARGIN, NOTHING, ListColumn, json_line, narrow_widths, notify, out, terminal_width
+from gateway.commands.output import (
+    MARGIN,
+    NOTHING,
+    ListColumn,
+    json_line,
+    narrow_widths,
+    notify,
+    out,
+    terminal_width,
+    wants_json,
+)
 from gateway.commands.session import run
 from gateway.config import Config
 from gateway.domain.errors import GatewayError, Unavailable
@@ -48,6 +58,7 @@ COLUMNS = (
 @click.command(
     cls=Command,
     examples=["tollkeeper usage tail st:err", "tollkeeper usage tail --token laptop --json | jq .cost_nanos"],
+    json_help="Print one JSON object per line; field names are stable.",
 )
 @filter_options
 @click.option(
@@ -57,13 +68,12 @@ COLUMNS = (
     show_default=True,
     help="Number of earlier calls to print first.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line; field names are stable.")
-def tail(recent: int, *, as_json: bool, **values: Any) -> None:
+def tail(recent: int, **values: Any) -> None:
     """Follow calls: print a line for each when it ends, until Ctrl-C. Needs a running server."""
     filters = call_filters(values)
 
     async def work(client: ControlClient) -> None:
-        await _follow(client, filters, recent, as_json=as_json)
+        await _follow(client, filters, recent)
         raise Quit("the server stopped", Exit.UNREACHABLE)
 
     run(work, running=True)
@@ -74,15 +84,13 @@ def print_calls(config: Config) -> None:
 
     async def main() -> None:
         if (endpoint := await find(config)) is not None:
-            await _follow(ControlClient(endpoint), {}, 0, as_json=False, quiet=True)
+            await _follow(ControlClient(endpoint), {}, 0, quiet=True)
 
     with suppress(GatewayError, Quit, click.exceptions.Exit):  # the server stopped, or the reader closed the pipe
         asyncio.run(main())
 
 
-async def _follow(
-    client: ControlClient, filters: CallFilters, recent: int, *, as_json: bool, quiet: bool = False
-) -> None:
+async def _follow(client: ControlClient, filters: CallFilters, recent: int, *, quiet: bool = False) -> None:
     """Print matching calls until the server stops. Unless ``quiet``, say when it is stopping."""
     feed = EventFeed(recent)
     async with aclosing(_events(client, filters)) as events:
@@ -90,7 +98,7 @@ async def _follow(
             if isinstance(event, Snapshot) and feed.has_gap(event):
                 notify("note: some calls are left out here; 'tollkeeper usage list' lists them")
             for call in feed.calls_in(event):
-                out(json_line(call) if as_json else line_of(call, terminal_width()))
+                out(json_line(call) if wants_json() else line_of(call, terminal_width()))
             if isinstance(event, Stopping) and not quiet:
                 notify("the server is stopping")
 

@@ -11,7 +11,7 @@ from gateway.commands import formatting
 from gateway.commands.base import Command
 from gateway.commands.completion import MODELS, TOKENS
 from gateway.commands.exit_codes import Exit, Quit, exit_for
-from gateway.commands.options import TEXT, WholeNumber, json_option
+from gateway.commands.options import TEXT, WholeNumber
 from gateway.commands.output import ListColumn, out_view
 from gateway.commands.session import run
 from gateway.commands.usage import find_call
@@ -58,8 +58,7 @@ COLUMNS = [
 @click.option("--max-tokens", type=WholeNumber(1), help="Limit of output tokens of the call (default: none).")
 @click.option("--stream", is_flag=True, help="Explain a streamed call.")
 @click.option("--api", type=TEXT, help="The call's API: messages, responses, ... (default: chat).")
-@json_option
-def why(token: str, model: str | None, *, as_json: bool, **values: Any) -> None:
+def why(token: str, model: str | None, **values: Any) -> None:
     """Explain what would happen to a call with TOKEN (a name or a key) to MODEL, without making it.
 
     With the id of a call instead of both, or a part of it, or 'last', explain what would happen to the same call now.
@@ -84,7 +83,7 @@ def why(token: str, model: str | None, *, as_json: bool, **values: Any) -> None:
         return await client.why(call.token_id, call.model, **{**values, **like}), note
 
     answer, note = run(work)
-    out_view(answer, [("request", note), *_pairs(answer)], answer.routes, COLUMNS, as_json=as_json)
+    out_view(answer, [("request", note), *_pairs(answer)], answer.routes, COLUMNS)
     if not answer.works:
         refused = f"a call would be rejected with {answer.status} {answer.code}: {answer.fix or answer.message}"
         raise Quit(refused, exit_for(error_class(answer.status, answer.code), answer.code))
