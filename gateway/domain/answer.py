@@ -155,14 +155,6 @@ class ToolCallPart(msgspec.Struct, frozen=True, gc=False):
     choice: int = 0
 
 
-class BlockStop(msgspec.Struct, frozen=True, gc=False):
-    """The upstream says that a block is complete."""
-
-    kind: BlockKind
-    block: int
-    choice: int = 0
-
-
 class UsageSeen(msgspec.Struct, frozen=True, gc=False):
     """A usage report: fields of an answer or chunk, as ``usage_report`` reads them."""
 
@@ -218,11 +210,11 @@ class ToolCallBegan(msgspec.Struct, frozen=True, gc=False):
 
 
 class BlockEnded(msgspec.Struct, frozen=True, gc=False):
-    """The end of the open block, which is complete unless the answer was cut off."""
+    """The end of the open block, which is complete unless the answer was cut off; as a part, of any block."""
 
     kind: BlockKind
     number: int = 0
-    """The number of the tool call, if it is one."""
+    """The number of the tool call, if it is one; in a part, the upstream's number of the block."""
     choice: int = 0
 
 
@@ -237,7 +229,7 @@ class AnswerFinished(msgspec.Struct, frozen=True, gc=False):
 
 
 AnswerPart = (
-    AnswerId | Piece | ReasoningSeal | ToolCallPart | Medium | Citation | BlockStop | UsageSeen | StopWord | AnswerMark
+    AnswerId | Piece | ReasoningSeal | ToolCallPart | Medium | Citation | BlockEnded | UsageSeen | StopWord | AnswerMark
 )
 """What the readers of dialects return."""
 

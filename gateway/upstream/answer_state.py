@@ -20,7 +20,6 @@ from gateway.domain.answer import (
     AnswerPart,
     BlockEnded,
     BlockKind,
-    BlockStop,
     Citation,
     Medium,
     Piece,
@@ -200,9 +199,9 @@ class _Choice:
                 add((BlockKind.MEDIUM, 0), part)
             case Citation():
                 add((BlockKind.TEXT, part.block), part)
-            case BlockStop():
+            case BlockEnded():
                 is_call = part.kind is BlockKind.TOOL_CALL
-                self.blocks.end((part.kind, self.tracker.number_at(part.block) if is_call else part.block))
+                self.blocks.end((part.kind, self.tracker.number_at(part.number) if is_call else part.number))
             case StopWord():
                 if not self.word or meaning_of(self.word) == "stop":  # which some write into each chunk
                     self.word = part.word

@@ -15,8 +15,8 @@ from gateway.domain.answer import (
     AnswerId,
     AnswerMark,
     AnswerPart,
+    BlockEnded,
     BlockKind,
-    BlockStop,
     Citation,
     Medium,
     Piece,
@@ -220,7 +220,7 @@ class MessageReader(AnswerReader):
             yield ReasoningSeal(Seal(SealKind.ANTHROPIC, rawjson.encode([block.thought])), block=index)
         if block.kind == "tool_use" and not block.has_deltas:
             yield from _input(block, b'"{}"' if block.start_input in (b"", _EMPTY) else block.start_input)
-        yield BlockStop(_KINDS.get(block.kind, BlockKind.TEXT), index)
+        yield BlockEnded(_KINDS.get(block.kind, BlockKind.TEXT), index)
 
     def _finish(self, fields: Fields) -> Iterator[AnswerPart]:
         if explained := rawjson.text_at(fields.get("stop_details"), "explanation"):

@@ -13,8 +13,8 @@ from gateway.domain.answer import (
     AnswerId,
     AnswerMark,
     AnswerPart,
+    BlockEnded,
     BlockKind,
-    BlockStop,
     Medium,
     Piece,
     StopWord,
@@ -259,14 +259,14 @@ class OutputReader(AnswerReader):
                 if not rawjson.is_null(item.get("encrypted_content")):
                     kept = {name: item[name] for name in ("type", "encrypted_content")}
                     self._thoughts.append({**kept, "summary": item.get("summary", EMPTY_LIST)})
-                yield BlockStop(BlockKind.REASONING, number)
+                yield BlockEnded(BlockKind.REASONING, number)
             case "function_call":
                 self._has_call = True
                 self._remember(lenient_text(item.get("call_id")))
                 yield from _name_call(item, number)
                 if is_new:
                     yield _arguments_of(item, number)
-                yield BlockStop(BlockKind.TOOL_CALL, number)
+                yield BlockEnded(BlockKind.TOOL_CALL, number)
             case "image_generation_call" if picture := rawjson.text_at(item.get("result")):
                 image_format = rawjson.text_at(item.get("output_format")) or "png"
                 is_url = picture.startswith(("http", "data:"))
@@ -285,7 +285,7 @@ class OutputReader(AnswerReader):
         yield from self._release(is_end=True) if self._held else ()
         annotations = [each for part in parts for each in rawjson.maybe_items(part.get("annotations"))]
         yield from self._cite(annotations[self._cited.get(number, 0) :], number)
-        yield BlockStop(BlockKind.TEXT, number)
+        yield BlockEnded(BlockKind.TEXT, number)
 
     def _remember(self, call_id: str) -> None:
         """Remember the reasoning since the last call, by this one, and whether the texts before it are commentary."""
