@@ -27,19 +27,22 @@ from gateway.client.model_choice import ProgramStart, find_model
 from gateway.client.test_call import require_serving
 from gateway.commands import stdin
 from gateway.commands.base import Command
-from gateway.commands.completion import GROUPS, MODELS, complete_apps
+from gateway.commands.completion import MODELS, complete_apps
+from gateway.commands.editing import field_options, patch_of
 from gateway.commands.env import target_of
 from gateway.commands.exit_codes import Exit, Quit
-from gateway.commands.options import TEXT, ParsedText, WholeNumber, now, without_none
+from gateway.commands.options import TEXT, ParsedText, now
 from gateway.commands.output import notify
 from gateway.commands.session import run
 from gateway.commands.signal_relay import SignalRelay
 from gateway.domain.budget import Budget, Window
 from gateway.domain.errors import BadRequest, GatewayError, NotFound
-from gateway.domain.human_values import count_text, parse_future
+from gateway.domain.fields import TOKEN
+from gateway.domain.human_values import count_text
 from gateway.domain.money import brief_dollars, parse_dollars
 from gateway.domain.text import plain, word
-from gateway.domain.units import Millis, Nanos
+from gateway.domain.token import TokenFields
+from gateway.domain.units import Nanos
 from gateway.domain.views import NewToken, TokenView
 
 LEASE_MS = 12 * 3_600_000
@@ -50,7 +53,8 @@ RUNNERS = ("bunx", "npx", "pipx", "pnpx", "uvx")
 PACKAGE_OPTIONS = ("--from", "--package", "--spec", "-p")
 """Their options for a package whose program has another name, which follows."""
 
-WHEN: ParsedText[Millis] = ParsedText("when", lambda text: parse_future(text, now()))
+FIELDS = [field for field in TOKEN if field.name in ("group", "expires", "hold_output", "fit_output")]
+"""The fields of the token that options set as in ``token add``."""
 
 
 def _parse_total(text: str) -> int:
@@ -91,36 +95,17 @@ TOTAL: ParsedText[int] = ParsedText("dollars", _parse_total)
     shell_complete=MODELS,
     help="The model to start with (default: the one that this program called last; see docs/apps.md).",
 )
-@click.option(
-    "--hold-output",
-    type=WholeNumber(min=1),
-    metavar="TOKENS",
-    help="Hold at most this many output tokens for each call; see 'token edit --help'.",
-)
-@click.option(
-    "--fit-output/--no-fit-output",
-    default=True,
-    help="Lower the output limit of a call to what the budget still pays for, instead of rejecting the call.",
-)
-@click.option("--group", type=TEXT, shell_complete=GROUPS, help="The group of its token (default: the default group).")
-@click.option("--expires", type=WHEN, help="When its token expires at the latest: 2h, 30d, 2026-12-31.")
+@field_options(FIELDS)
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="[--] PROGRAM [ARGUMENT]...")
 def run_program(
-    app: str | None,
-    budget: int | None,
-    model: str | None,
-    group: str | None,
-    expires: Millis | None,
-    command: tuple[str, ...],
-    *,
-    hold_output: int | None,
-    fit_output: bool,
+    app: str | None, budget: int | None, model: str | None, command: tuple[str, ...], **values: Any
 ) -> None:
     """Start PROGRAM with an environment that points at this gateway.
 
-    The program gets its own token, which is named after the program and the folder, and ends with the program. Its
-    settings files stay unchanged. The command ends with the program's exit code. A program that 'env --for' does not
-    know gets the variables that OpenAI's and Anthropic's SDKs read.
+    The program gets a token of its own. It is named after the program and the folder, ends with the program, and lowers
+    output limits to what is left, unless --no-fit-output is given. The program's settings files stay unchanged. The
+    command ends with the program's exit code. A program that 'env --for' does not know gets the variables that OpenAI's
+    and Anthropic's SDKs read.
     """
     program = shutil.which(command[0])
     if program is None:
@@ -137,12 +122,12 @@ def run_program(
     body = {
         "name": f"{label}-{folder}-{secrets.token_hex(3)}",
         "note": _note(label),
-        "expires": expires or now() + LEASE_MS,
+        "expires": now() + LEASE_MS,
         "budgets": [Budget(window=Window.EVER, nanos=Nanos(budget))] if budget is not None else [],
-        "fit_output": fit_output,
-        **without_none(group=group, hold_output=hold_output),
+        "fit_output": True,
+        **(chosen := patch_of(FIELDS, values, TokenFields(name="", group=""))),
     }
-    with SignalRelay() as relay, _temporary_token(body, extended=expires is None) as created:
+    with SignalRelay() as relay, _temporary_token(body, extended="expires" not in chosen) as created:
         code = _supervise(relay, created, launcher, known_app, start)
     click.get_current_context().exit(code)
 
