@@ -66,8 +66,8 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     """An example that a form shows while the input is empty."""
     input_id: str = ""
     """The id of the input and the name of the option, for all but the first of an attribute's inputs."""
-    advanced: bool = False
-    """Whether a form hides it until it is needed."""
+    basic: bool = False
+    """Whether a form always shows it; the others are folded until they are needed."""
     section: Section = ""
     """The section of the console's list of settings."""
 

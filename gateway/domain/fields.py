@@ -65,6 +65,7 @@ def _name(example: str, note: str = "") -> Field:
         help=f"The new name{note}.",
         option="--rename",
         placeholder=example,
+        basic=True,
     )
 
 
@@ -77,6 +78,7 @@ _BUDGETS = (
         help=f"Dollars per window: {', '.join(_WINDOWS)}; day=none removes one, none removes all. May be repeated.",
         option="--budget",
         placeholder=f"none, or {' '.join(_WINDOWS)}",
+        basic=True,
     ),
     Field(
         name="budgets",
@@ -86,6 +88,7 @@ _BUDGETS = (
         help="Tokens per window: day=1M; month=none removes one.",
         option="--tokens-budget",
         placeholder="none, or day=1M",
+        basic=True,
     ),
 )
 _CLIENT_LIMITS = Field(
@@ -93,9 +96,8 @@ _CLIENT_LIMITS = Field(
     kind=RateLimits(names=CLIENT_LIMITS),
     help="",
     placeholder="none, or rpm=60 tpm=200k rpd=1000 concurrent=8",
-    advanced=True,
 )
-_NOTE = Field(name="note", kind=Text(), help="For your own use.", placeholder="for your own use", advanced=True)
+_NOTE = Field(name="note", kind=Text(), help="For your own use.", placeholder="for your own use")
 
 TOKEN: Table = (
     _name("laptop"),
@@ -103,12 +105,14 @@ TOKEN: Table = (
         name="group",
         kind=Text(required=True, metavar="GROUP", completes="groups"),
         help="The group it belongs to; by default 'default', or the only one.",
+        basic=True,
     ),
     Field(
         name="models",
         kind=Patterns(empty_text="all that the group shows"),
         help="Allow only these models of the group, also as fallbacks: 'gpt-*,claude-*'; '*' for all.",
         placeholder="all of the group's, or patterns: gpt-*, claude-*",
+        basic=True,
     ),
     *_BUDGETS,
     _CLIENT_LIMITS,
@@ -117,6 +121,7 @@ TOKEN: Table = (
         kind=Moment(),
         help="When it expires: 30d, tomorrow, 2026-12-31 (at the end of the day), never.",
         placeholder="never, or 30d, or 2026-12-31",
+        basic=True,
     ),
     Field(
         name="stop_when_empty",
@@ -124,7 +129,6 @@ TOKEN: Table = (
         label="When the budget runs out",
         help="Whether running streams are stopped when a budget is used up.",
         option="--stop-when-empty/--finish-when-empty",
-        advanced=True,
     ),
     Field(
         name="hold_output",
@@ -133,7 +137,6 @@ TOKEN: Table = (
         help="The most output tokens to hold for a call, for programs whose limit is far above what they use. A call "
         "without a limit holds this many. A call may then cost more than was held. all: the whole limit of the call.",
         placeholder="all that a call's limit allows, or 8000",
-        advanced=True,
     ),
     Field(
         name="fit_output",
@@ -141,13 +144,11 @@ TOKEN: Table = (
         label="Unpayable output limit",
         help="Whether a call whose output limit costs more than is left gets a lower limit, of at least 1024 tokens, "
         "instead of being rejected.",
-        advanced=True,
     ),
     Field(
         name="color",
         kind=Choice({item: item.value for item in Color}),
         help="Color of its name in the console.",
-        advanced=True,
     ),
     _NOTE,
 )
@@ -160,12 +161,14 @@ GROUP: Table = (
         label="Price factor",
         help="Multiplies the price: 1.5 adds half, 0 makes calls free.",
         placeholder="1.5 adds half, 0 is free",
+        basic=True,
     ),
     Field(
         name="models",
         kind=Patterns(empty_text="all that its channels offer"),
         help="Show only these models of its channels: 'gpt-*,demo-*'; '*' for all.",
         placeholder="all its channels offer, or patterns: gpt-*",
+        basic=True,
     ),
     Field(
         name="policy",
@@ -179,7 +182,6 @@ GROUP: Table = (
         ),
         label="Routing order",
         help="Which of its channels is tried first.",
-        advanced=True,
     ),
     Field(
         name="sticky",
@@ -188,7 +190,6 @@ GROUP: Table = (
         help="Whether a conversation stays on the channel that has its prompt cached; those of Messages and Responses "
         "always do.",
         option="--sticky/--not-sticky",
-        advanced=True,
     ),
     Field(
         name="fallbacks",
@@ -197,7 +198,6 @@ GROUP: Table = (
         "work too. A token with models of its own must be allowed to use them. Replaces the current fallbacks.",
         option="--fallback",
         placeholder="none, or gpt-*=claude-sonnet-4-5,qwen3:8b",
-        advanced=True,
     ),
     *_BUDGETS,
     _CLIENT_LIMITS,
@@ -218,6 +218,7 @@ CHANNEL: Table = (
         kind=Text(metavar="NAME", completes="presets"),
         help="Known upstream: 'tollkeeper channel presets'; by default the one of the base URL.",
         placeholder="from the URL; or openrouter, groq, ollama",
+        basic=True,
     ),
     Field(
         name="base_url",
@@ -225,6 +226,7 @@ CHANNEL: Table = (
         label="Base URL",
         help="The address before /chat/completions: https://host/v1",
         placeholder="that of the preset, or https://api.openai.com/v1 (mock has none)",
+        basic=True,
     ),
     Field(
         name="groups",
@@ -236,34 +238,31 @@ CHANNEL: Table = (
         help="The groups it serves: default,friends; a new channel serves 'default', or the only one.",
         option="--group",
         placeholder="none: no token can use it",
+        basic=True,
     ),
     Field(
         name="priority",
         kind=Number(minimum=None),
         help="Higher is tried first.",
         placeholder="higher is tried first",
-        advanced=True,
     ),
     Field(
         name="weight",
         kind=Number(),
         help="Share of calls within one priority.",
         placeholder="share of calls within one priority",
-        advanced=True,
     ),
     Field(
         name="cost_factor",
         kind=Multiplier(),
         help="What the channel really costs, as a multiple of the price: 0.5. Only the policy 'cheapest' uses it.",
         placeholder="times the price, for groups that try the cheapest first",
-        advanced=True,
     ),
     Field(
         name="limits",
         kind=RateLimits(names=CHANNEL_LIMITS),
         help="",
         placeholder="none, or rpm=60 tpm=200k concurrent=4 queue_s=30",
-        advanced=True,
     ),
     Field(
         name="timeouts",
@@ -272,7 +271,6 @@ CHANNEL: Table = (
         help="connect, head, idle, comments or total, in seconds: head=60, or head=default.",
         option="--timeout",
         placeholder="default: connect=10 head=120 idle=300 comments=900 total=600",
-        advanced=True,
     ),
     Field(
         name="overrides",
@@ -281,7 +279,6 @@ CHANNEL: Table = (
         label="Parameters",
         help="",
         placeholder="none, or temperature=0.2 ?seed=1 -logprobs",
-        advanced=True,
     ),
     Field(
         name="overrides",
@@ -291,7 +288,6 @@ CHANNEL: Table = (
         help="A system prompt; '' for none.",
         option="--system",
         placeholder="none",
-        advanced=True,
     ),
     Field(
         name="overrides",
@@ -300,7 +296,6 @@ CHANNEL: Table = (
         label="Prompt goes",
         help="Put the system prompt in place of the client's, or before it.",
         option="--replace-system/--prepend-system",
-        advanced=True,
     ),
     Field(
         name="headers",
@@ -308,14 +303,12 @@ CHANNEL: Table = (
         help="Send this request header too. Replaces the current ones. May be repeated.",
         option="--header",
         placeholder=f"none, or {HEADERS_EXAMPLE}",
-        advanced=True,
     ),
     Field(
         name="proxy",
         kind=Secret(metavar="URL", check=_checked_proxy),
         help="HTTP proxy to go through: http://host:3128, env:NAME, - for stdin, or none.",
         placeholder="none, or http://host:3128, or env:NAME",
-        advanced=True,
     ),
     Field(
         name="options",
@@ -324,14 +317,12 @@ CHANNEL: Table = (
         help="Option of the mock dialect: latency=200 (ms), bad_json=true; latency=none removes it.",
         option="--option",
         placeholder="latency=200",
-        advanced=True,
     ),
     Field(
         name="token_limit_field",
         kind=Choice({None: "the vendor's usual name", **{item: item.value for item in TokenLimitField}}),
         label="Output limit",
         help="The upstream's name for the limit on output tokens.",
-        advanced=True,
     ),
     Field(
         name="strict",
@@ -339,7 +330,6 @@ CHANNEL: Table = (
         label="Rejected parameter",
         help="Whether a call fails, instead of being retried without it, when the upstream rejects a parameter.",
         option="--strict/--lenient",
-        advanced=True,
     ),
     Field(
         name="finish_abandoned",
@@ -347,21 +337,18 @@ CHANNEL: Table = (
         label="If the client leaves",
         help="Whether a call without streaming continues when its client disconnects.",
         option="--finish-abandoned/--cancel-abandoned",
-        advanced=True,
     ),
     Field(
         name="cache_marks",
         kind=Flag("mark what Anthropic may cache", "only as the client marks it"),
         label="Prompt cache",
         help="Whether prompts that are translated for Anthropic get cache marks where the client sets none.",
-        advanced=True,
     ),
     Field(
         name="known_prices",
         kind=Flag("set for new models", "not set"),
         help="Whether new models without a price get their vendor's list price.",
         option="--prices/--no-prices",
-        advanced=True,
     ),
     _NOTE,
 )
@@ -379,6 +366,7 @@ ACCOUNT: Table = (
         label="When the budget runs out",
         help="Whether running streams are stopped when the money is gone.",
         option="--stop-when-empty/--finish-when-empty",
+        basic=True,
     ),
 )
 

@@ -175,6 +175,7 @@ PRICE: Sequence[Field] = (
         label="Input, $ per M",
         help="Dollars per million input tokens.",
         placeholder="dollars per million tokens",
+        basic=True,
     ),
     Field(
         name="output",
@@ -182,6 +183,7 @@ PRICE: Sequence[Field] = (
         label="Output, $ per M",
         help="Dollars per million output tokens.",
         placeholder="dollars per million tokens",
+        basic=True,
     ),
     Field(
         name="cached_input",
@@ -189,13 +191,13 @@ PRICE: Sequence[Field] = (
         help="Dollars per million cached input tokens (default: as input).",
         option="--cached",
         placeholder="same as input, or $ per M cached tokens",
+        basic=True,
     ),
     Field(
         name="cache_write",
         kind=Dollars(),
         help="Dollars per million tokens written to the cache (default: as input).",
         placeholder="same as input, or $ per M written tokens",
-        advanced=True,
     ),
     Field(
         name="cache_write_long",
@@ -203,14 +205,12 @@ PRICE: Sequence[Field] = (
         label="Long cache write",
         help="Dollars per million tokens that stay in the cache for an hour or more (default: as --cache-write).",
         placeholder="same as cache write, or $ per M tokens kept for an hour or more",
-        advanced=True,
     ),
     Field(
         name="per_call",
         kind=Dollars(),
         help="Extra dollars per call (optional).",
         placeholder="optional: extra dollars per call",
-        advanced=True,
     ),
     Field(
         name="tiers",
@@ -220,7 +220,6 @@ PRICE: Sequence[Field] = (
         "Without CACHED, cached tokens of such inputs cost the INPUT given there.",
         option="--tier",
         placeholder="none, or 200k=6/22.50: above 200k tokens",
-        advanced=True,
     ),
     Field(
         name="extras",
@@ -230,7 +229,6 @@ PRICE: Sequence[Field] = (
         "May be repeated.",
         option="--rate",
         placeholder="none, or input_audio=32 searches=0.01",
-        advanced=True,
     ),
     Field(
         name="rules",
@@ -240,6 +238,5 @@ PRICE: Sequence[Field] = (
         "'from 2027-01-01 = 3/12 cached=0.30', 'flex = 1.25/5'. May be repeated.",
         option="--rule",
         placeholder="none, or mon-fri 01:00-04:00 UTC = 5/20; flex = 1.25/5",
-        advanced=True,
     ),
 )

@@ -134,7 +134,7 @@ class EntityForm:
             suggest=[Suggestion(quote_name(entity.name)) for entity in entities],
             many=kind.many,
             line_break=kind.line_break,
-            advanced=field.advanced,
+            advanced=not (field.basic or field.section),  # a setting is edited alone
             default=kind.text(getattr(self._blank, field.name)),
             parse=partial(self._parse, field),
         )
