@@ -20,7 +20,7 @@ from gateway.store.calls import CallLog, filtered_sums_of, has_deleted
 from gateway.store.latency import LatencyCounts, LatencyTable, percentile
 from gateway.store.rollup import DIMENSIONS, Counts, Dimension
 from gateway.store.search import SearchDeadline
-from gateway.store.sums import FOREVER, Bucket, Step, Sums, total
+from gateway.store.sums import FOREVER, Step, Sums, total
 
 TOKEN_AND_MODEL: Dimension = "token|model"
 """The keys and names of its rows are joined with a vertical bar too."""
@@ -103,13 +103,14 @@ def _summary(edits: ConfigEdits, params: Mapping[str, Any], filters: Query | Non
 
 def _series(sums: Sums, names: Mapping[str, str], table: LatencyTable, by: str) -> list[Point]:
     """Returns the sums over time of each value, or of all calls if they are not summed ``by`` anything."""
-    points: dict[tuple[int, str], list[Bucket]] = {}
-    for bucket in sums.series:
-        points.setdefault((bucket.start, bucket.key if by else ""), []).append(bucket)
+    points: dict[tuple[int, str], list[str]] = {}
+    for value, cells in sums.table.items():
+        for start in cells:
+            points.setdefault((start, value if by else ""), []).append(value)
     series = []
-    for (start, key), buckets in points.items():
-        latencies = (table[bucket.key][start] for bucket in buckets if start in table.get(bucket.key, {}))
-        row = _row(key, names.get(key, key), total(bucket.counts for bucket in buckets), latencies)
+    for (start, key), values in sorted(points.items()):
+        latencies = (table[value][start] for value in values if start in table.get(value, {}))
+        row = _row(key, names.get(key, key), total(sums.table[value][start] for value in values), latencies)
         series.append(Point(start_ms=Millis(start), key=key, row=row))
     return series
 

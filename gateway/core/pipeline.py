@@ -291,7 +291,7 @@ class Pipeline:
         is_abandoned = isinstance(result.error, AnswerMemoryFull) and not call.delivery.content_sent
         if result.usage is NOTHING:  # otherwise the answer had come, and was being written
             is_prompt_read = (has_left or is_abandoned) and result.attempts
-            result.usage = meter.prompt_usage(call) if is_prompt_read else meter.partial_usage(call)
+            result.usage = meter.estimated_usage(call) if is_prompt_read else meter.partial_usage(call)
         if (stream := call.attempt.stream) is not None:
             state = stream.state
             result.finish, result.upstream_id, result.marks = state.finish, state.upstream_id, state.marks

@@ -44,7 +44,7 @@ class Meter:
         """Returns the usage of a complete answer. If output came but zero was reported, it is estimated."""
         reported = answer.reported
         if reported is None or not (reported.input or reported.output or answer.tally.empty):
-            return self._estimated_usage(call, answer)
+            return self.estimated_usage(call, answer)
         self._answered += 1
         if self._answered <= 8 or self._answered % 256 == 0:
             self._learn(call, reported)
@@ -73,18 +73,15 @@ class Meter:
         answer = stream.state
         reported = answer.reported
         if reported is None:
-            return self._estimated_usage(call, answer)
+            return self.estimated_usage(call, answer)
         input_tokens = reported.input or self.prompt_tokens(call)
         output = max(reported.output, self._output_tokens(call, answer))
         usage = msgspec.structs.replace(reported, input=input_tokens, output=output, source=UsageSource.PARTIAL)
         return canonical(usage)
 
-    def prompt_usage(self, call: Call) -> Usage:
-        """Returns the usage of a plain call that was cancelled after its upstream had read the prompt."""
-        return canonical(Usage(input=self.prompt_tokens(call), source=UsageSource.ESTIMATED))
-
-    def _estimated_usage(self, call: Call, answer: AnswerFacts) -> Usage:
-        output = self._output_tokens(call, answer)
+    def estimated_usage(self, call: Call, answer: AnswerFacts | None = None) -> Usage:
+        """Returns the estimated usage of an answer; without one, of a prompt that the upstream has read."""
+        output = 0 if answer is None else self._output_tokens(call, answer)
         return canonical(Usage(input=self.prompt_tokens(call), output=output, source=UsageSource.ESTIMATED))
 
     def prompt_tokens(self, call: Call) -> int:

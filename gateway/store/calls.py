@@ -20,10 +20,10 @@ from gateway.store import sums
 from gateway.store.latency import LatencyCache, LatencyTable, book_latency
 from gateway.store.line_format import CRC
 from gateway.store.log import Log
-from gateway.store.rollup import DAY, Counts, Dimension, Rollup, Table
+from gateway.store.rollup import DAY, Counts, Dimension, Rollup, Table, in_steps
 from gateway.store.search import SearchDeadline, matching_calls
 from gateway.store.segment import Segment
-from gateway.store.sums import FOREVER, Bucket, Span, Step, Sums
+from gateway.store.sums import FOREVER, Span, Step, Sums
 
 _ID_IN_LINE = re.compile(rb'"id":"(req_[0-9a-f]{26})"')
 
@@ -124,14 +124,15 @@ class CallLog:
         Days and months are local. A UTC hour (for calls older than forty days, a UTC day) counts to the local day when
         it begins. Months are exact as long as the records at their edges are kept.
         """
-        span = Span(since, until)
+        segments, span = self.log.segments, Span(since, until)
         if not step:
-            return _sums_of(self.log.segments, sums.by_value(self.log.segments, by, span), [])
-        table = (
-            _by_month(self.log.segments, by, span) if step == "month" else sums.over_time(self.log.segments, by, span)
-        )
+            return _sums_of(segments, sums.by_value(segments, by, span), {})
+        if step == "month":
+            table = _by_month(segments, by, span)
+        else:
+            table = sums.over_time(segments, by, span, cache(_START_OF[step]))
         rows = {value: sums.total(cells.values()) for value, cells in table.items()}
-        return _sums_of(self.log.segments, rows, _series(table, _START_OF[step]))
+        return _sums_of(segments, rows, table)
 
     def latency(self, by: Dimension, since: Millis, until: Millis, step: Step) -> LatencyTable:
         """Returns latency histograms by value and over time, of those calls in ``sums`` whose records are kept."""
@@ -184,13 +185,13 @@ def filtered_sums_of(
     for _, call in matching_calls(query, calls.log.segments[::-1], FOREVER, deadline):
         rollup.add(call)
         book_latency(latency, call, by, start_of)
-    series = _series(rollup.table(by), start_of) if step else []
-    return _sums_of(calls.log.segments, rollup.totals(by), series), latency
+    table = in_steps(rollup.table(by), start_of) if step else {}
+    return _sums_of(calls.log.segments, rollup.totals(by), table), latency
 
 
-def _sums_of(segments: Sequence[Segment], rows: dict[str, Counts], series: list[Bucket]) -> Sums:
+def _sums_of(segments: Sequence[Segment], rows: dict[str, Counts], table: Table) -> Sums:
     first = min((Millis(segment.earliest) for segment in segments if segment.latest), default=None)
-    return Sums(sums.total(rows.values()), rows, series, first)
+    return Sums(sums.total(rows.values()), rows, table, first)
 
 
 def _by_month(segments: Sequence[Segment], by: Dimension, span: Span) -> Table:
@@ -205,16 +206,6 @@ def _by_month(segments: Sequence[Segment], by: Dimension, span: Span) -> Table:
             table.setdefault(value, {})[_START_OF["month"](start)] = counts
         start = end
     return table
-
-
-def _series(table: Table, start_of: Callable[[int], int]) -> list[Bucket]:
-    """Returns the sums of each step, oldest first. ``start_of`` maps an hour to the start of its step."""
-    starts = {start: start_of(start) for start in {start for cells in table.values() for start in cells}}
-    buckets: dict[tuple[int, str], Counts] = {}
-    for value, cells in table.items():
-        for start, counts in cells.items():
-            buckets.setdefault((starts[start], value), Counts()).merge(counts)
-    return [Bucket(start, value, counts) for (start, value), counts in sorted(buckets.items(), key=lambda b: b[0])]
 
 
 _START_OF: Mapping[Step, Callable[[int], int]] = {

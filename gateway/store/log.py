@@ -26,7 +26,7 @@ from gateway.store.ledger import Ledger, check_complete
 from gateway.store.line_format import pack
 from gateway.store.rollup import DAY
 from gateway.store.segment import EMPTY, Segment
-from gateway.store.tail import Mark, PartlyWritten, Tail, recheck_sealed, repair
+from gateway.store.tail import PartlyWritten, Tail, recheck_sealed, repair
 
 
 class HighWater:
@@ -177,7 +177,7 @@ class Log:
                     tail.close()
             self._closed, self._tail = [], None
 
-    def _sync(self, tail: Tail, mark: Mark) -> None:
+    def _sync(self, tail: Tail, mark: tuple[int, int]) -> None:
         """Sync one file, or rewrite it if the disk refuses. Raises OSError if that fails, too."""
         try:
             tail.sync()

@@ -224,11 +224,16 @@ def to_daily(sealed: SealedSegment) -> SealedSegment:
 
 def daily_table(table: Table) -> Table:
     """Returns the sums of a table by day instead of hour."""
-    days = Table()
+    return in_steps(table, lambda start: start // DAY * DAY)
+
+
+def in_steps(table: Table, start_of: Callable[[int], int]) -> Table:
+    """Returns the sums of a table by longer steps. ``start_of`` maps the start of an hour to the start of its step."""
+    steps = Table()
     for value, rows in table.items():
         for start, counts in rows.items():
-            days.setdefault(value, {}).setdefault(start // DAY * DAY, Counts()).merge(counts)
-    return days
+            steps.setdefault(value, {}).setdefault(start_of(start), Counts()).merge(counts)
+    return steps
 
 
 _decode_totals = msgspec.json.Decoder(Totals).decode

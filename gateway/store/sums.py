@@ -4,7 +4,7 @@ A span need not begin at a full hour, because some time zones are off by half an
 the records of that hour are kept.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import takewhile
 from typing import Literal, NamedTuple
 
@@ -30,20 +30,13 @@ class Span(NamedTuple):
     until: int = FOREVER
 
 
-class Bucket(msgspec.Struct, frozen=True):
-    """The sums of one value of a dimension in one hour, day or month."""
-
-    start: int
-    key: str
-    counts: Counts
-
-
 class Sums(msgspec.Struct, frozen=True):
     """Sums over a span: in total, by value of a dimension, and over time if requested."""
 
     total: Counts
     rows: dict[str, Counts]
-    series: list[Bucket]
+    table: Table = {}
+    """The sums of each value by the start of an hour, day or month; empty if they were not requested."""
     first: Millis | None = None
     """When the earliest call of all began, in the span or not."""
 
@@ -61,12 +54,14 @@ def by_value(segments: Iterable[Segment], by: Dimension, span: Span) -> dict[str
     return rows
 
 
-def over_time(segments: Iterable[Segment], by: Dimension, span: Span) -> Table:
-    """Returns the sums of each value by the start of their hour, or UTC day where the ledger has only days."""
+def over_time(segments: Iterable[Segment], by: Dimension, span: Span, start_of: Callable[[int], int]) -> Table:
+    """Returns the sums of each value by step. ``start_of`` maps the start of an hour, or of a UTC day where the ledger
+    has only days, to the start of its step.
+    """
     table: Table = {}
     for segment in _overlapping(segments, span):
         for value, start, counts in _cells(segment, by, span):
-            table.setdefault(value, {}).setdefault(start, Counts()).merge(counts)
+            table.setdefault(value, {}).setdefault(start_of(start), Counts()).merge(counts)
     return table
 
 

@@ -8,7 +8,6 @@ import errno
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import NamedTuple
 
 import msgspec
 
@@ -19,15 +18,6 @@ from gateway.store.segment import HEAD, Segment, convert_foreign_layout, read_ca
 
 _CLOSE_BEFORE_REPLACE = os.name == "nt"
 """Windows cannot replace an open file."""
-
-
-class Mark(NamedTuple):
-    """The end of the lines that a sync covers."""
-
-    lines: int
-    """The number of unsynced lines that it covers."""
-    end: int
-    """The offset after the last of them."""
 
 
 class PartlyWritten(OSError):
@@ -85,9 +75,9 @@ class Tail:
         self.segment.end = end + len(body)
         self._unsynced += lines
 
-    def mark(self) -> Mark:
-        """Returns what a sync that begins now will cover."""
-        return Mark(len(self._unsynced), self.segment.end)
+    def mark(self) -> tuple[int, int]:
+        """Returns what a sync that begins now will cover: the number of unsynced lines, and the offset after them."""
+        return len(self._unsynced), self.segment.end
 
     def sync(self) -> None:
         """Sync the file. Raises OSError, even if the file was only deleted or moved, because its calls would be lost.
@@ -107,10 +97,10 @@ class Tail:
             self._failure = OSError(errno.ENOENT, "the file was deleted, moved or replaced")
             raise self._failure
 
-    def mark_synced(self, mark: Mark) -> None:
+    def mark_synced(self, mark: tuple[int, int]) -> None:
         """Note that a sync succeeded, so that everything before the mark is safe."""
-        self._synced = mark.end
-        del self._unsynced[: mark.lines]
+        lines, self._synced = mark
+        del self._unsynced[:lines]
         self._unverified = False
 
     def rebuild(self) -> None:

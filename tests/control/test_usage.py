@@ -54,6 +54,7 @@ async def test_rows_add_up_to_the_total(owner: ControlClient, past: int, by: str
 async def test_series_add_up_to_the_total(owner: ControlClient, past: int, by: str, step: str) -> None:
     summary = await owner.summary(by=by, step=step)
     assert sum(point.row.cost_nanos for point in summary.series) == past
+    assert [point.start_ms for point in summary.series] == sorted(point.start_ms for point in summary.series)
     assert {point.key for point in summary.series} == ({"tok_laptop", "tok_phone"} if by else {""})
 
 

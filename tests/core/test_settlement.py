@@ -104,7 +104,7 @@ def test_a_broken_stream_is_charged_at_least_what_was_reported(reported: int, ou
 
 
 def test_a_call_given_up_at_work_is_charged_its_prompt() -> None:
-    found = Meter().prompt_usage(call())
+    found = Meter().estimated_usage(call())
     assert (found.input, found.output, found.source) == (
         prompt_tokens(call().context.request.fields),
         0,

@@ -16,10 +16,10 @@ from gateway.domain.usage import UsageSource
 from gateway.domain.views import call_view
 from gateway.store.calls import CallLog
 from gateway.store.line_format import body_of, join_lines, pack
-from gateway.store.rollup import DAY, HOUR, SealedSegment, to_daily
+from gateway.store.rollup import DAY, HOUR, Counts, SealedSegment, to_daily
 from gateway.store.search import SearchDeadline
 from gateway.store.segment import HEAD
-from gateway.store.sums import FOREVER, Step
+from gateway.store.sums import FOREVER, Step, Sums
 from tests.store.samples import T0, busy, call_id, log_of, record, seal, segments, sums_of, where
 
 CALLS = list(busy(5, 300, days=3))
@@ -170,12 +170,18 @@ def zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
     time.tzset()
 
 
+def cells_of(sums: Sums) -> list[tuple[int, Counts]]:
+    cells = ((start, counts) for cells in sums.table.values() for start, counts in cells.items())
+    return sorted(cells, key=lambda cell: cell[0])
+
+
 @pytest.mark.usefixtures("zone")
 @pytest.mark.parametrize(("step", "begin"), [("day", (0, 0, 0)), ("month", (1, 0, 0, 0))])
 def test_steps_of_a_series_begin_at_local_midnight(calls: CallLog, step: Step, begin: tuple[int, ...]) -> None:
     sums = sums_of(calls, "model", step)
-    assert sum(bucket.counts.cost for bucket in sums.series) == sums.total.cost == sum(call.cost for call in CALLS)
-    assert {time.localtime(bucket.start / 1000)[6 - len(begin) : 6] for bucket in sums.series} == {begin}
+    cells = cells_of(sums)
+    assert sum(counts.cost for _, counts in cells) == sums.total.cost == sum(call.cost for call in CALLS)
+    assert {time.localtime(start / 1000)[6 - len(begin) : 6] for start, _ in cells} == {begin}
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Kolkata", "America/New_York"], indirect=True)
@@ -192,8 +198,8 @@ def test_months_are_exact_also_where_sums_are_by_day(tmp_path: Path, zone: str) 
             segment.sums = to_daily(segment.sums)
     for since, expected in ((0, [1, 3, 2]), (starts[1] - 1_800_000, [3, 2])):
         months: dict[int, int] = {}
-        for bucket in calls.sums("group", Millis(since), Millis(FOREVER), "month").series:
-            months[bucket.start] = months.get(bucket.start, 0) + bucket.counts.calls
+        for start, counts in cells_of(calls.sums("group", Millis(since), Millis(FOREVER), "month")):
+            months[start] = months.get(start, 0) + counts.calls
         assert [*months.values()] == expected, zone
         assert [time.localtime(start / 1000)[1:4] for start in months][-2:] == [(11, 1, 0), (12, 1, 0)]
     assert calls.sums("group", Millis(starts[1] - 1_800_000), Millis(starts[4]), "month").total.calls == 3
@@ -220,10 +226,9 @@ def test_what_earlier_tries_may_have_cost_is_of_their_channels(tmp_path: Path, s
         assert whole == sum(counts.possible for counts in rows.values())
 
 
-def test_a_series_by_the_hour_is_in_order(calls: CallLog) -> None:
+def test_steps_by_the_hour_begin_at_full_hours(calls: CallLog) -> None:
     sums = sums_of(calls, "token", "hour")
-    assert [bucket.start for bucket in sums.series] == sorted(bucket.start for bucket in sums.series)
-    assert {bucket.start % HOUR for bucket in sums.series} == {0}
+    assert {start % HOUR for start, _ in cells_of(sums)} == {0}
     assert sum(counts.calls for counts in sums.rows.values()) == sums.total.calls == 300
 
 
