@@ -44,9 +44,9 @@ def short_cost(nanos: int) -> str:
     return dollar_amount(nanos) if not nanos or abs(nanos) >= CENT else cost(nanos)
 
 
-def duration(ms: int | None) -> str:
+def duration(ms: float | None) -> str:
     """Returns a duration of a call in at most six cells; a dot for None."""
-    return glyphs.NOTHING if ms is None else call_duration(ms)
+    return glyphs.NOTHING if ms is None else call_duration(round(ms))
 
 
 def count(number: int) -> str:
@@ -73,8 +73,10 @@ def ago(now: int, moment_ms: int | None) -> str:
     return "never" if moment_ms is None else age(max(0, now - moment_ms))
 
 
-def countdown(now: int, until: int) -> str:
-    """Returns the time left until a moment: ``14s``, ``2m05s``."""
+def countdown(now: int, until: int | None) -> str:
+    """Returns the time left until a moment: ``14s``, ``2m05s``; empty for None."""
+    if until is None:
+        return ""
     ms = max(0, until - now)
     return f"{-(-ms // 1000)}s" if ms < 60_000 else brief_span(ms)
 

@@ -1,8 +1,7 @@
 """Listing: what a page with a table shows: columns, rows, the line above and the pane below, computed from the board.
 
-A ``RowSource`` holds the rows from the top down. Rows have keys, so that the cursor stays on its row. A table repaints
-only rows that are no longer equal to the painted ones, so ages and countdowns belong in the row. All returned texts are
-safe: those from outside have passed ``tui/text.py``.
+A ``RowSource`` holds the rows from the top down. Rows have keys, so that the cursor stays on its row. All returned
+texts are safe: those from outside have passed ``tui/text.py``.
 """
 
 from collections.abc import Callable, Collection, Hashable, Sequence
@@ -124,7 +123,7 @@ class PageListing(Generic[R]):
     """What is shown instead of an empty table: a heading, and below it what to do next, as for ``hint``."""
     hint = "words to match, !word to exclude"
     key_field = "id"
-    """The attribute of a row's view that is its stable key."""
+    """The attribute of a row that is its stable key."""
 
     trends = Trends()
     """Sums of the last days or hours, for pages that fetch them."""
@@ -151,16 +150,16 @@ class PageListing(Generic[R]):
 
     def key(self, row: R) -> Hashable:
         """Returns the row's stable key."""
-        key: Hashable = getattr(self.export_view(row), self.key_field)
+        key: Hashable = getattr(row, self.key_field)
         return key
 
     def row_name(self, row: R) -> str:
         """Returns the name or id of a row, which ``y`` copies."""
-        return str(self.export_view(row).name)
+        return str(row.name)  # type: ignore[attr-defined] # all rows but calls have one
 
     def export_view(self, row: R) -> Any:
-        """Returns the row as an export writes it: as the server sent it, without values that only the screen needs."""
-        return getattr(row, "view", row)
+        """Returns the row as an export writes it."""
+        return row
 
     def command(self, row: R) -> str:
         """Returns the command line that ``Y`` copies."""

@@ -28,6 +28,10 @@ class Trends(msgspec.Struct, frozen=True, kw_only=True):
         rows = self.series.get(key, {})
         return [value(rows[start]) if start in rows else 0.0 for start in self.starts]
 
+    def total(self, key: str, value: Callable[[SumRow], int]) -> int:
+        """Returns a number for the whole time; 0 if nothing happened."""
+        return value(self.totals[key]) if key in self.totals else 0
+
     def newest(self, key: str) -> SumRow | None:
         """Returns the row of the current hour or day."""
         return self.series.get(key, {}).get(self.starts[-1]) if self.starts else None

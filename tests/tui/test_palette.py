@@ -132,7 +132,7 @@ async def test_a_name_that_the_filter_hides_is_shown() -> None:
     async with shown("tokens") as (app, pilot, _):
         await press(app, pilot, "slash", "=phone", "enter")
         await choose(app, pilot, "laptop")
-        assert app.page.table.current.view.name == "laptop"
+        assert app.page.table.current.name == "laptop"
 
 
 async def test_a_call_is_found_by_its_id_and_opened() -> None:

@@ -51,7 +51,7 @@ def selection(page: AnyPage) -> Any:
         report_no_selection(page, f"No {page.noun} selected. {hint}")
         return None
     key, views = page.key(row), getattr(page.session.board, page.id)
-    return next((view for view in views if getattr(view, page.key_field) == key), row.view)
+    return next((view for view in views if getattr(view, page.key_field) == key), row)
 
 
 def report_no_selection(page: AnyPage, text: str) -> None:

@@ -37,27 +37,9 @@ _STATES = {
 """The place of each state in the sort order of the table, its mark and its tone."""
 
 
-class ChannelRow(msgspec.Struct, frozen=True):
-    """A channel, its values that change with time, and its last 24 hours."""
-
-    view: ChannelView
-    pause_left: str
-    """The time until the channel is tried again; empty unless it is paused."""
-    day: SumRow | None
-    """The sums of the last 24 hours; None if it had no calls."""
-    hourly_ms: tuple[float, ...]
-    """The mean milliseconds to the first byte in each of these hours; 0 in an hour with no calls."""
-
-    @property
-    def first_byte_ms(self) -> int | None:
-        """Returns the mean time that the upstream took to its first byte; None if it had no calls."""
-        mean = None if self.day is None else self.day.mean_upstream_ms
-        return None if mean is None else round(mean)
-
-    @property
-    def errors(self) -> float | None:
-        """Returns the share of calls that failed; None if it had no calls."""
-        return None if self.day is None or not self.day.calls else self.day.errors / self.day.calls
+def _error_share(day: SumRow | None) -> float | None:
+    """Returns the share of calls that failed; None if there were no calls."""
+    return None if day is None or not day.calls else day.errors / day.calls
 
 
 def remedy(channel: ChannelView) -> tuple[str, str]:
@@ -67,18 +49,17 @@ def remedy(channel: ChannelView) -> tuple[str, str]:
     return ("channels.keys", "replaces its keys") if len(channel.keys) > 1 else ("entity.edit", "replaces its key")
 
 
-def _add_state(card: TextCard, row: ChannelRow, session: ConsoleSession) -> None:
-    channel = row.view
+def _add_state(card: TextCard, channel: ChannelView, session: ConsoleSession) -> None:
     _, mark, tone = _STATES[channel.shown_state]
     parts = [(f"{mark} {safe(state_word(channel.shown_state))}", tone)]
     if channel.reason:
         parts.append((f"   {safe(channel.reason)}", ""))
     if channel.shown_state == "untested":
         parts.append((f"   nothing has succeeded here yet: {session.key('channels.test')} tests it", ""))
-    if row.pause_left:
+    if pause_left := fmt.countdown(session.now(), channel.until_ms):
         action, effect = remedy(channel)
         now = " now" if action == "channels.clear" else ""
-        parts.append((f"   retry in {row.pause_left}, {session.key(action)} {effect}{now}", "warn"))
+        parts.append((f"   retry in {pause_left}, {session.key(action)} {effect}{now}", "warn"))
         if channel.state == "cooling":
             parts.append(("; until then used only if no other channel can serve", "dim"))
     if missing := channel.missing_text(session.now()):
@@ -129,59 +110,46 @@ def _models(channel: ChannelView, session: ConsoleSession) -> Iterator[tuple[str
     yield f"   {fetch} fetches the list", "dim"
 
 
-def _columns() -> Iterator[Column[ChannelRow]]:
-    yield Column("state", "State", 11, _short_state, tone=_tone, sort=lambda r: _STATES[r.view.shown_state])
-    yield text_column("name", "Name", 13, lambda r: r.view.name, max_width=18, flex=True)
-    yield text_column("dialect", "Dialect", 9, lambda r: r.view.dialect, rank=6, dim=True)
-    yield number_column("models", "Models", 6, lambda r: len(r.view.models), str, rank=2)
-    yield number_column("priority", "Prio", 4, lambda r: r.view.priority, str, rank=3)
+def _columns(page: "ChannelsPage") -> Iterator[Column[ChannelView]]:
+    yield Column("state", "State", 11, _short_state, tone=_tone, sort=lambda c: _STATES[c.shown_state])
+    yield text_column("name", "Name", 13, lambda c: c.name, max_width=18, flex=True)
+    yield text_column("dialect", "Dialect", 9, lambda c: c.dialect, rank=6, dim=True)
+    yield number_column("models", "Models", 6, lambda c: len(c.models), str, rank=2)
+    yield number_column("priority", "Prio", 4, lambda c: c.priority, str, rank=3)
     yield Column(
         "first",
         "First token 24 h",
         12 + 7,
-        _speed,
+        page.speed,
         max_width=12 + 16,
-        tone=lambda r: _tone(r) if r.view.reason else "",
-        sort=lambda r: r.first_byte_ms or 0,
+        tone=lambda c: _tone(c) if c.reason else "",
+        sort=lambda c: page.first_byte_ms(c) or 0,
     )
     yield number_column(
         "errors",
         "Errors",
         6,
-        lambda r: r.errors,
+        lambda c: _error_share(page.day(c)),
         fmt.percent,
-        tone=lambda r: "bad" if (r.errors or 0) > 0.05 else "",
+        tone=lambda c: "bad" if (_error_share(page.day(c)) or 0) > 0.05 else "",
     )
-    yield number_column("running", "Now", 3, lambda r: r.view.in_flight or None, str, rank=5)
-    yield number_column("calls", "Calls", 6, lambda r: r.view.calls, fmt.count, rank=4)
-    yield number_column("spent", "Spent", 9, lambda r: r.view.spent_nanos or None, fmt.short_cost, rank=1)
-    yield text_column(
-        "groups", "Groups", 12, lambda r: ", ".join(r.view.groups), rank=8, dim=True, max_width=24, extra=True
-    )
-    yield text_column("url", "Base URL", 24, lambda r: r.view.base_url, rank=9, dim=True, max_width=48, extra=True)
-    yield text_column("note", "Note", 10, lambda r: r.view.note, rank=10, dim=True, max_width=40, extra=True)
+    yield number_column("running", "Now", 3, lambda c: c.in_flight or None, str, rank=5)
+    yield number_column("calls", "Calls", 6, lambda c: c.calls, fmt.count, rank=4)
+    yield number_column("spent", "Spent", 9, lambda c: c.spent_nanos or None, fmt.short_cost, rank=1)
+    yield text_column("groups", "Groups", 12, lambda c: ", ".join(c.groups), rank=8, dim=True, max_width=24, extra=True)
+    yield text_column("url", "Base URL", 24, lambda c: c.base_url, rank=9, dim=True, max_width=48, extra=True)
+    yield text_column("note", "Note", 10, lambda c: c.note, rank=10, dim=True, max_width=40, extra=True)
 
 
-def _short_state(row: ChannelRow) -> str:
-    return f"{_STATES[row.view.shown_state][1]} {safe(state_word(row.view.shown_state)).removeprefix('needs ')}"
+def _short_state(channel: ChannelView) -> str:
+    return f"{_STATES[channel.shown_state][1]} {safe(state_word(channel.shown_state)).removeprefix('needs ')}"
 
 
-def _tone(row: ChannelRow) -> str:
-    return _STATES[row.view.shown_state][2]
+def _tone(channel: ChannelView) -> str:
+    return _STATES[channel.shown_state][2]
 
 
-def _speed(row: ChannelRow) -> str:
-    """Returns how fast the channel answers; if it is paused, for how long and why."""
-    if row.pause_left:
-        return f"retry in {row.pause_left}: {safe(row.view.reason)}"
-    if row.view.state == "attention":
-        return safe(row.view.reason)
-    if row.first_byte_ms is None:
-        return glyphs.NOTHING
-    return f"{spark(row.hourly_ms, 12)} {fmt.duration(row.first_byte_ms)}"
-
-
-class ChannelsPage(TrendPage[ChannelRow]):
+class ChannelsPage(TrendPage[ChannelView]):
     """The page with a table of channels."""
 
     scopes = ("entity", "channels", "list")
@@ -201,12 +169,12 @@ class ChannelsPage(TrendPage[ChannelRow]):
     by = "channel"
     hourly = True
 
-    def all_columns(self) -> Sequence[Column[ChannelRow]]:
-        return list(_columns())
+    def all_columns(self) -> Sequence[Column[ChannelView]]:
+        return list(_columns(self))
 
-    def rows(self) -> Sequence[ChannelRow]:
+    def rows(self) -> Sequence[ChannelView]:
         ordered = sorted(self.session.board.channels, key=lambda channel: (-channel.priority, channel.name))
-        return [self._row(channel) for channel in ordered]
+        return [*map(self._current, ordered)]
 
     def lead(self, width: int) -> Content:
         channels, now = self.session.board.channels, self.session.now()
@@ -235,13 +203,13 @@ class ChannelsPage(TrendPage[ChannelRow]):
         problem = cut(problem, max(10, free - len(start)))
         return content(start, (f"   {problem}", "bad" if channel.state == "attention" else "warn"), *hints)
 
-    def detail(self, row: ChannelRow, width: int) -> Content:
-        channel, session = row.view, self.session
+    def detail(self, channel: ChannelView, width: int) -> Content:
+        session = self.session
         card, now = TextCard(width), session.now()
         address = safe(channel.base_url) or "built in"
         key = f"key {safe(channel.key)}" if channel.key else "no key"
         card.line((safe(channel.name), "bold"), f"   {safe(channel.dialect)}   {address}   ", (key, "dim"))
-        _add_state(card, row, session)
+        _add_state(card, channel, session)
         _add_test(card, channel, session)
         if newest := session.board.incidents.newest(channel.name)[:1]:
             hint = session.hint("{   channels.incidents} all incidents", "dim")
@@ -251,7 +219,7 @@ class ChannelsPage(TrendPage[ChannelRow]):
         card.row("models", *_models(channel, session))
         groups = ", ".join(map(safe, channel.groups)) or "none: no token can use it"
         card.row("groups", f"{groups}   priority {channel.priority}   weight {channel.weight}")
-        card.row("24 h", *self._day(row))
+        card.row("24 h", *self._day_parts(channel))
         counts = f"{fmt.count_text(channel.calls, 'call')}, {fmt.count_text(channel.errors, 'error')}"
         uncharged = f"; possibly billed upstream but not charged here: {dollars(channel.possible_nanos)}"
         card.row("total", f"{counts}, {dollars(channel.spent_nanos)}{uncharged if channel.possible_nanos else ''}")
@@ -261,27 +229,45 @@ class ChannelsPage(TrendPage[ChannelRow]):
         add_details(card, details(changed, channel, *own_rows))
         return card.content()
 
-    def words(self, row: ChannelRow) -> str:
-        channel = row.view
+    def words(self, channel: ChannelView) -> str:
         words = (channel.name, channel.dialect, channel.shown_state, channel.base_url, *channel.groups, channel.note)
         return safe(" ".join((*words, *(model.name for model in channel.models))), 20_000)
 
-    def _row(self, channel: ChannelView) -> ChannelRow:
-        now = self.session.now()
-        if channel.state == "cooling" and channel.until_ms is not None and channel.until_ms <= now:
-            # the server sends no event when a pause ends
-            channel = msgspec.structs.replace(channel, state="half_open", until_ms=None)
-        pause_left = fmt.countdown(now, channel.until_ms) if channel.until_ms is not None else ""
-        hourly_ms = self.trends.values(channel.id, lambda hour: hour.mean_upstream_ms or 0)
-        return ChannelRow(channel, pause_left, self.trends.totals.get(channel.id), tuple(hourly_ms))
+    def day(self, channel: ChannelView) -> SumRow | None:
+        """Returns the sums of the last 24 hours; None if the channel had no calls."""
+        return self.trends.totals.get(channel.id)
 
-    def _day(self, row: ChannelRow) -> Iterator[tuple[str, str]]:
-        if row.day is None:
+    def first_byte_ms(self, channel: ChannelView) -> float | None:
+        """Returns the mean time that the upstream took to its first byte; None if the channel had no calls."""
+        return None if (day := self.day(channel)) is None else day.mean_upstream_ms
+
+    def speed(self, channel: ChannelView) -> str:
+        """Returns how fast the channel answers; if it is paused, for how long and why."""
+        if pause_left := fmt.countdown(self.session.now(), channel.until_ms):
+            return f"retry in {pause_left}: {safe(channel.reason)}"
+        if channel.state == "attention":
+            return safe(channel.reason)
+        if (first_byte_ms := self.first_byte_ms(channel)) is None:
+            return glyphs.NOTHING
+        return f"{self._hourly_speed(channel, 12)} {fmt.duration(first_byte_ms)}"
+
+    def _hourly_speed(self, channel: ChannelView, width: int) -> str:
+        """Returns a sparkline of the mean times to the first byte in the last 24 hours."""
+        return spark(self.trends.values(channel.id, lambda hour: hour.mean_upstream_ms or 0), width)
+
+    def _current(self, channel: ChannelView) -> ChannelView:
+        """Returns the channel after the end of its pause, when the server sends no event."""
+        if channel.state == "cooling" and channel.until_ms is not None and channel.until_ms <= self.session.now():
+            return msgspec.structs.replace(channel, state="half_open", until_ms=None)
+        return channel
+
+    def _day_parts(self, channel: ChannelView) -> Iterator[tuple[str, str]]:
+        if (day := self.day(channel)) is None:
             yield "no calls", "dim"
             return
-        yield spark(row.hourly_ms, 24), "live"
-        yield f" first token {fmt.duration(row.first_byte_ms)}", ""
-        failed = f"{fmt.percent(row.errors or 0)} of {fmt.count_text(row.day.calls, 'call')} failed"
-        ended = f", {row.day.aborts:,} cancelled" if row.day.aborts else ""
-        ended += f", {row.day.lost:,} lost" if row.day.lost else ""
-        yield f", {failed}{ended}, {fmt.dollar_amount(row.day.cost_nanos)}", ""
+        yield self._hourly_speed(channel, 24), "live"
+        yield f" first token {fmt.duration(self.first_byte_ms(channel))}", ""
+        failed = f"{fmt.percent(_error_share(day) or 0)} of {fmt.count_text(day.calls, 'call')} failed"
+        ended = f", {day.aborts:,} cancelled" if day.aborts else ""
+        ended += f", {day.lost:,} lost" if day.lost else ""
+        yield f", {failed}{ended}, {fmt.dollar_amount(day.cost_nanos)}", ""

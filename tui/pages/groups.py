@@ -6,7 +6,6 @@ Deleting a group first names what uses it, and moves that to another group.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
-import msgspec
 from textual.content import Content
 
 from gateway.domain.fields import GROUP, details
@@ -30,63 +29,56 @@ from tui.widgets.dialogs import toast
 from tui.widgets.form import Form, FormField, FormPlan, Values
 from tui.widgets.why import explain_for_groups
 
-
-class GroupRow(msgspec.Struct, frozen=True):
-    """A group, and the states of the channels of its route."""
-
-    view: GroupView
-    route: tuple[tuple[str, str], ...]
-    """The channels in the order they are tried, with their states."""
+Route = Sequence[tuple[str, str]]
+"""The channels of a group in the order they are tried, with their states."""
 
 
-def _columns() -> Iterator[Column[GroupRow]]:
-    yield text_column("name", "Group", 12, lambda r: r.view.name, max_width=24, flex=True)
+def _columns(page: "GroupsPage") -> Iterator[Column[GroupView]]:
+    yield text_column("name", "Group", 12, lambda g: g.name, max_width=24, flex=True)
     yield number_column(
         "multiplier",
         "Price",
         6,
-        lambda r: r.view.multiplier,
+        lambda g: g.multiplier,
         brief_multiplier,
-        tone=lambda r: "warn" if r.view.multiplier == 0 else "",
+        tone=lambda g: "warn" if g.multiplier == 0 else "",
     )
-    yield number_column("tokens", "Tokens", 6, lambda r: len(r.view.tokens) or None, str, rank=2)
-    yield number_column("sees", "Models", 6, lambda r: len(r.view.sees) or None, str, rank=3)
+    yield number_column("tokens", "Tokens", 6, lambda g: len(g.tokens) or None, str, rank=2)
+    yield number_column("sees", "Models", 6, lambda g: len(g.sees) or None, str, rank=3)
     yield Column(
         "route",
         "Channels",
         20,
-        _route_text,
+        lambda g: _route_text(g, page.route(g)),
         max_width=64,
-        tone=lambda r: "" if any(state in ("ok", "half_open") for _, state in r.route) else "warn",
-        sort=lambda r: [name.casefold() for name, _ in r.route],
+        tone=lambda g: "" if any(state in ("ok", "half_open") for _, state in page.route(g)) else "warn",
+        sort=lambda g: [name.casefold() for name in g.channels],
     )
-    yield number_column("rpm", "Max RPM", 7, lambda r: r.view.limits.rpm, fmt.brief_count, rank=4)
-    yield number_column("tpm", "Max TPM", 7, lambda r: r.view.limits.tpm, fmt.brief_count, rank=5)
-    yield budget_column(lambda r: r.view.budgets, rank=1)
-    yield number_column("spent", "Spent", 9, lambda r: r.view.spent_nanos, fmt.short_cost, rank=6, extra=True)
-    yield number_column("calls", "Calls", 7, lambda r: r.view.calls, fmt.count, rank=6, extra=True)
-    yield text_column(
-        "policy", "Routing order", 13, lambda r: _order(r.view), rank=7, dim=True, max_width=23, extra=True
-    )
-    yield text_column("note", "Note", 10, lambda r: r.view.note, rank=8, dim=True, max_width=40, extra=True)
+    yield number_column("rpm", "Max RPM", 7, lambda g: g.limits.rpm, fmt.brief_count, rank=4)
+    yield number_column("tpm", "Max TPM", 7, lambda g: g.limits.tpm, fmt.brief_count, rank=5)
+    yield budget_column(lambda g: g.budgets, rank=1)
+    yield number_column("spent", "Spent", 9, lambda g: g.spent_nanos, fmt.short_cost, rank=6, extra=True)
+    yield number_column("calls", "Calls", 7, lambda g: g.calls, fmt.count, rank=6, extra=True)
+    yield text_column("policy", "Routing order", 13, _order, rank=7, dim=True, max_width=23, extra=True)
+    yield text_column("note", "Note", 10, lambda g: g.note, rank=8, dim=True, max_width=40, extra=True)
 
 
 def _order(group: GroupView) -> str:
     return next(field.kind.show(group.policy) for field in GROUP if field.name == "policy")
 
 
-def _route_text(row: GroupRow) -> str:
+def _route_text(group: GroupView, route: Route) -> str:
     marks = {"ok": "", "half_open": f" {glyphs.HALF}", "off": f" {glyphs.OFF}", "attention": f" {glyphs.FAILED}"}
-    named = [f"{safe(name)}{marks.get(state, f' {glyphs.WARNING}')}" for name, state in row.route]
-    if row.view.policy != Policy.PRIORITY and named:
-        return f"{safe(row.view.policy, 12)} of {', '.join(named)}"
+    named = [f"{safe(name)}{marks.get(state, f' {glyphs.WARNING}')}" for name, state in route]
+    if group.policy != Policy.PRIORITY and named:
+        return f"{safe(group.policy, 12)} of {', '.join(named)}"
     return f" {glyphs.RIGHT} ".join(named) or "no channel"
 
 
-def _route(row: GroupRow, session: ConsoleSession) -> Iterator[tuple[str, str]]:
-    if not row.route:
+def _route_parts(route: Route, session: ConsoleSession) -> Iterator[tuple[str, str]]:
+    if not route:
         yield no_channel(session), "warn"
-    for number, (name, state) in enumerate(row.route):
+    for number, (name, state) in enumerate(route):
         yield f" {glyphs.RIGHT} " if number else "", "dim"
         yield safe(name), ""
         if state != "ok":
@@ -152,7 +144,7 @@ async def _create(page: AnyPage, template: GroupView | None) -> None:
         page.report_change(f"Group {created.name} created.")
 
 
-class GroupsPage(ListPage[GroupRow]):
+class GroupsPage(ListPage[GroupView]):
     """The page with a table of groups."""
 
     scopes = ("entity", "list")
@@ -168,26 +160,25 @@ class GroupsPage(ListPage[GroupRow]):
         "bulk": marked.bulk,
     }
 
-    def all_columns(self) -> Sequence[Column[GroupRow]]:
-        return list(_columns())
+    def all_columns(self) -> Sequence[Column[GroupView]]:
+        return list(_columns(self))
 
-    def rows(self) -> Sequence[GroupRow]:
+    def rows(self) -> Sequence[GroupView]:
+        return self.session.board.groups
+
+    def route(self, group: GroupView) -> Route:
         states = {channel.name: channel.state for channel in self.session.board.channels}
-        return [
-            GroupRow(group, tuple((name, states.get(name, "off")) for name in group.channels))
-            for group in self.session.board.groups
-        ]
+        return [(name, states.get(name, "off")) for name in group.channels]
 
     def lead(self, width: int) -> Content:
         about = f" {glyphs.DOT} a group gives its tokens channels, a price factor and shared limits"
         counted = f" {self.count_rows(len(self.session.board.groups))}"
         return content(*fit_groups(width, [(counted, "")], [(about, "dim")]))
 
-    def detail(self, row: GroupRow, width: int) -> Content:
-        group, session = row.view, self.session
-        card, now = TextCard(width), session.now()
+    def detail(self, group: GroupView, width: int) -> Content:
+        card, now = TextCard(width), self.session.now()
         card.line((safe(group.name), "bold"), f"   price {brief_multiplier(group.multiplier)}")
-        card.row("route", *_route(row, session))
+        card.row("route", *_route_parts(self.route(group), self.session))
         patterns = f"shows {', '.join(map(safe, group.models))}; " if group.models else ""
         card.row("models", f"{patterns}{first_of([*map(safe, group.sees)], 12) or 'none: its tokens see no models'}")
         for rule in group.fallbacks:
@@ -206,6 +197,5 @@ class GroupsPage(ListPage[GroupRow]):
         add_details(card, details(GROUP, group, *own_rows))
         return card.content()
 
-    def words(self, row: GroupRow) -> str:
-        g = row.view
+    def words(self, g: GroupView) -> str:
         return safe(f"{g.name} {' '.join(g.tokens)} {' '.join(g.channels)} {' '.join(g.models)} {g.note}", 20_000)

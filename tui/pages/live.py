@@ -236,8 +236,6 @@ class LivePage(LiveListing, ListPage[CallView]):
     def __init__(self, session: ConsoleSession) -> None:
         super().__init__(session, LiveSource(session))
         self._fetching = False
-        self._today = ""
-        """The current date. All times in the table are written according to it."""
 
     @property
     def calls(self) -> LiveSource:
@@ -253,9 +251,6 @@ class LivePage(LiveListing, ListPage[CallView]):
 
     def renew(self) -> None:
         self.table.follows = not self.calls.paused  # also while sorted, because calls that are found later may be first
-        if self._today != (today := fmt.day(self.session.now())):
-            self._today = today
-            self.table.rearrange()
         super().renew()
         if not self._fetching and self.session.link == "attached" and self._needs_more():  # one request at a time
             self._fetching = True

@@ -210,11 +210,11 @@ def budgets_of(text: str, before: Sequence[Any], now: Millis) -> list[dict[str, 
 
 def _views(page: AnyPage) -> list[Any]:
     """Returns the marked rows that still exist, or the selected one."""
-    rows = {page.key(row): row.view for row in page.rows()}
+    rows = {page.key(row): row for row in page.rows()}
     marked = [rows[key] for key in rows if key in page.table.marks]
     if marked or page.table.marks:
         return marked
-    return [] if page.table.current is None else [page.table.current.view]
+    return [] if page.table.current is None else [page.table.current]
 
 
 def _ref(page: AnyPage, view: Any) -> str:

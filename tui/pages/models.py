@@ -22,7 +22,7 @@ from tui.pages import list_page, marked
 from tui.pages.base import AnyPage, Verb, on_selected
 from tui.pages.entities import EntityForm
 from tui.pages.list_page import TrendPage
-from tui.pages.models_table import ModelRow, ModelsListing
+from tui.pages.models_table import ModelsListing
 from tui.session import ConsoleSession
 from tui.text import safe
 from tui.widgets.choices import ChooseOne, MultiSelect
@@ -259,7 +259,7 @@ async def _why(page: AnyPage, model: ModelView) -> None:
         toast(page, "No tokens yet. Create one on page 2.")
 
 
-class ModelsPage(ModelsListing, TrendPage[ModelRow]):
+class ModelsPage(ModelsListing, TrendPage[ModelView]):
     """The page with a table of models and their prices."""
 
     scopes = ("models", "list")

@@ -1,9 +1,9 @@
 """ModelsListing: the table and the detail pane of the Models page, with the prices, channels and costs of models."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import chain
 
-import msgspec
 from textual.content import Content
 
 from gateway.client.receipt import price_parts
@@ -12,7 +12,7 @@ from gateway.domain.money import dollars
 from gateway.domain.price import PriceDraft
 from gateway.domain.price_kinds import PRICE
 from gateway.domain.price_view import PriceView, draft_of, example_cost, price_range
-from gateway.domain.units import MILLION, Nanos
+from gateway.domain.units import MILLION
 from gateway.domain.views import ChannelView, ModelView
 from tui import format as fmt, glyphs
 from tui.charts import spark
@@ -21,25 +21,11 @@ from tui.listing import PageListing
 from tui.text import TextCard, content, safe
 
 Rate = Callable[[PriceView], int | None]
+States = Sequence[tuple[str, str]]
+"""The channels of a model in the order they are tried, with their states."""
 
 
-class ModelRow(msgspec.Struct, frozen=True):
-    """A model, the states of its channels, and its recent cost."""
-
-    view: ModelView
-    states: tuple[tuple[str, str], ...]
-    """The channels in the order they are tried, with their states."""
-    month: Nanos
-    """The cost of the last 30 days."""
-    tokens: int
-    """The tokens of the last 30 days."""
-    calls: int
-    """The calls of the last 30 days, without refused ones."""
-    places: int
-    """The highest number of decimals of a price in the table, up to 4. It aligns the decimal points of all prices."""
-
-
-class ModelsListing(PageListing[ModelRow]):
+class ModelsListing(PageListing[ModelView]):
     """What the page shows: models, in the server's order."""
 
     noun = "model"
@@ -48,21 +34,22 @@ class ModelsListing(PageListing[ModelRow]):
         "{4} channels: {entity.new} creates one, {channels.fetch} fetches its models",
     )
     key_field = "name"
+    price_places = 2
+    """The highest number of decimals of a price in the table, up to 4. It aligns the decimal points of all prices."""
     creation_hint = "Page 4 lists the channels."
 
-    def all_columns(self) -> Sequence[Column[ModelRow]]:
-        return list(_columns())
+    def all_columns(self) -> Sequence[Column[ModelView]]:
+        return list(_columns(self))
 
-    def rows(self) -> Sequence[ModelRow]:
-        channels = {channel.name: channel for channel in self.session.board.channels}
+    def rows(self) -> Sequence[ModelView]:
         models = self.session.board.models
         prices = [model.price for model in models if model.price is not None]
         rates = {rate for p in prices for rate in (p.input_nanos, p.cached_input_nanos, p.output_nanos)}
-        places = min(4, max((fmt.decimals(rate) for rate in rates if rate is not None), default=2))
-        return [self._row(model, channels, places) for model in models]
+        self.price_places = min(4, max((fmt.decimals(rate) for rate in rates if rate is not None), default=2))
+        return models
 
-    def command(self, row: ModelRow) -> str:
-        price, name = row.view.price, row.view.name
+    def command(self, model: ModelView) -> str:
+        price, name = model.price, model.name
         if price is None:
             return "tollkeeper " + fmt.cli_command("price", "set", name, input="DOLLARS", output="DOLLARS")
         if price.free:
@@ -89,8 +76,8 @@ class ModelsListing(PageListing[ModelRow]):
             parts.append((unit, "dim"))
         return content(*parts)
 
-    def detail(self, row: ModelRow, width: int) -> Content:
-        model, card = row.view, TextCard(width)
+    def detail(self, model: ModelView, width: int) -> Content:
+        card = TextCard(width)
         context = brief_context(model.context, model.context_source, " tokens")
         card.line((safe(model.name), "bold"), f"   context {context}" if context else "")
         price = price_parts(model.price, model.name, refused=self.session.board.refuses_unpriced)
@@ -105,20 +92,34 @@ class ModelsListing(PageListing[ModelRow]):
         if model.stands_for:
             card.row("served", f"{safe(model.stands_for)} answers")
         else:
-            states = [(name, "" if state == "ok" else fmt.channel_state(state)) for name, state in row.states]
+            states = [(name, "" if state == "ok" else fmt.channel_state(state)) for name, state in self.states(model)]
             channels = [f"{safe(name)} ({safe(state, 16)})" if state else safe(name) for name, state in states]
             card.row("served", f" {glyphs.RIGHT} ".join(channels) or ("by no channel", "warn"))
         card.row("groups", ", ".join(map(safe, model.groups)) or ("none: no token can see it", "warn"))
         costs = self.trends.values(model.name, lambda day: day.cost_nanos or day.calls - day.refused)
-        text = f" {fmt.dollar_amount(row.month)}, {fmt.brief_count(row.tokens)} tok"
+        text = f" {fmt.dollar_amount(self.month_cost(model))}, {fmt.brief_count(self.month_tokens(model))} tok"
         card.row("30 days", (spark(costs, min(30, max(10, width - 40))), "live"), text)
         card.row("total", f"{fmt.count_text(model.calls, 'call')}, {dollars(model.spent_nanos)}")
         return card.content()
 
-    def words(self, row: ModelRow) -> str:
-        m = row.view
+    def words(self, m: ModelView) -> str:
         price = "unpriced" if m.price is None else "free" if m.price.free else m.price.source
         return safe(f"{m.name} {' '.join(m.channels)} {' '.join(m.groups)} {price}")
+
+    def states(self, model: ModelView) -> States:
+        channels = {channel.name: channel for channel in self.session.board.channels}
+        return [(name, self._state(channels.get(name), model.name)) for name in model.channels]
+
+    def month_cost(self, model: ModelView) -> int:
+        """Returns the cost of the last 30 days."""
+        return self.trends.total(model.name, lambda total: total.cost_nanos)
+
+    def month_tokens(self, model: ModelView) -> int:
+        return self.trends.total(model.name, lambda total: total.input_tokens + total.output_tokens)
+
+    def month_calls(self, model: ModelView) -> int:
+        """Returns the calls of the last 30 days, without refused ones."""
+        return self.trends.total(model.name, lambda total: total.calls - total.refused)
 
     def _state(self, channel: ChannelView | None, model: str) -> str:
         """Returns a channel's state: ``cooling`` also if its upstream recently did not have the model."""
@@ -126,13 +127,6 @@ class ModelsListing(PageListing[ModelRow]):
             return "off"
         is_missing = channel.missing_models.get(model, 0) > self.session.now()
         return "cooling" if is_missing and channel.state == "ok" else channel.state
-
-    def _row(self, model: ModelView, channels: Mapping[str, ChannelView], places: int) -> ModelRow:
-        total = self.trends.totals.get(model.name)
-        month, tokens = (total.cost_nanos, total.input_tokens + total.output_tokens) if total else (Nanos(0), 0)
-        calls = total.calls - total.refused if total else 0
-        states = tuple((name, self._state(channels.get(name), model.name)) for name in model.channels)
-        return ModelRow(model, states, month, tokens, calls, places)
 
     def _add_examples(self, card: TextCard, model: ModelView, price: PriceView) -> None:
         groups = [group for group in reversed(self.session.board.groups) if group.name in model.groups]
@@ -144,42 +138,46 @@ class ModelsListing(PageListing[ModelRow]):
         card.row("example", f"10k in + 1k out = {'   '.join(parts)}")
 
 
-def _columns() -> Iterator[Column[ModelRow]]:
-    yield text_column("name", "Model", 20, lambda r: r.view.name, flex=True)
-    yield number_column("context", "Ctx", 5, lambda r: r.view.context or None, fmt.brief_count, rank=4, dim=True)
-    yield _rate_column("input", "In $/M", 0, lambda p: p.input_nanos)
-    yield _rate_column("cached", "Cached", 5, lambda p: p.cached_input_nanos)
-    yield _rate_column("output", "Out $/M", 0, lambda p: p.output_nanos)
+def _columns(listing: ModelsListing) -> Iterator[Column[ModelView]]:
+    yield text_column("name", "Model", 20, lambda m: m.name, flex=True)
+    yield number_column("context", "Ctx", 5, lambda m: m.context or None, fmt.brief_count, rank=4, dim=True)
+    yield _rate_column(listing, "input", "In $/M", 0, lambda p: p.input_nanos)
+    yield _rate_column(listing, "cached", "Cached", 5, lambda p: p.cached_input_nanos)
+    yield _rate_column(listing, "output", "Out $/M", 0, lambda p: p.output_nanos)
     yield Column(
         "source",
         "Price",
         10,
         _source,
         rank=1,
-        tone=lambda r: "warn" if r.view.price is None or r.view.price.stale else "dim",
+        tone=lambda m: "warn" if m.price is None or m.price.stale else "dim",
         sort=_source,
     )
     yield Column(
-        "served", "Served by", 16, _serving_channel, flex=True, rank=2, tone=_served_tone, sort=lambda r: r.states
+        "served",
+        "Served by",
+        16,
+        lambda m: _serving_channel(m, listing.states(m)),
+        flex=True,
+        rank=2,
+        tone=lambda m: _served_tone(m, listing.states(m)),
+        sort=listing.states,
     )
-    yield Column("month", "30 days", 9, _month, right=True, rank=3, sort=lambda r: r.month)
-    yield number_column("calls", "Calls", 7, lambda r: r.calls, fmt.count, rank=6, extra=True)
-    yield text_column(
-        "groups", "Groups", 12, lambda r: ", ".join(r.view.groups), rank=7, dim=True, max_width=24, extra=True
-    )
+    yield Column("month", "30 days", 9, partial(_month, listing), right=True, rank=3, sort=listing.month_cost)
+    yield number_column("calls", "Calls", 7, listing.month_calls, fmt.count, rank=6, extra=True)
+    yield text_column("groups", "Groups", 12, lambda m: ", ".join(m.groups), rank=7, dim=True, max_width=24, extra=True)
 
 
-def _rate_column(id_: str, title: str, rank: int, rate: Rate) -> Column[ModelRow]:
+def _rate_column(listing: ModelsListing, id_: str, title: str, rank: int, rate: Rate) -> Column[ModelView]:
     """Returns a column of dollars per million tokens. Blanks stand for missing decimals, so that points are aligned."""
     cells = 7
 
-    def text(row: ModelRow) -> str:
-        price = row.view.price
-        nanos = None if price is None else rate(price)
+    def text(model: ModelView) -> str:
+        nanos = None if model.price is None else rate(model.price)
         if nanos is None:
-            return ("?" if price is None else glyphs.NOTHING) + " " * (row.places + 1)
+            return ("?" if model.price is None else glyphs.NOTHING) + " " * (listing.price_places + 1)
         amount = dollars(nanos).replace("$", "")
-        return (amount + " " * (row.places - fmt.decimals(nanos)))[: max(len(amount), cells)]
+        return (amount + " " * (listing.price_places - fmt.decimals(nanos)))[: max(len(amount), cells)]
 
     return Column(
         id_,
@@ -188,13 +186,13 @@ def _rate_column(id_: str, title: str, rank: int, rate: Rate) -> Column[ModelRow
         text,
         right=True,
         rank=rank,
-        tone=lambda r: "warn" if r.view.price is None else "",
-        sort=lambda r: -1 if r.view.price is None else rate(r.view.price) or 0,
+        tone=lambda m: "warn" if m.price is None else "",
+        sort=lambda m: -1 if m.price is None else rate(m.price) or 0,
     )
 
 
-def _source(row: ModelRow) -> str:
-    price = row.view.price
+def _source(model: ModelView) -> str:
+    price = model.price
     if price is None:
         return "! no price"
     source = "list" if price.source.startswith("genai-prices") else safe(price.source)  # the built-in list
@@ -204,18 +202,19 @@ def _source(row: ModelRow) -> str:
     return "free" if price.free else f"{source}{' old' if price.stale else ''}{tiers}"
 
 
-def _serving_channel(row: ModelRow) -> str:
-    if row.view.stands_for:
-        return f"as {safe(row.view.stands_for)}"
+def _serving_channel(model: ModelView, states: States) -> str:
+    if model.stands_for:
+        return f"as {safe(model.stands_for)}"
     marks = {"ok": "", "off": f" {glyphs.OFF}", "attention": f" {glyphs.FAILED}"}
-    return ", ".join(f"{safe(name)}{marks.get(state, f' {glyphs.WARNING}')}" for name, state in row.states) or "nobody"
+    return ", ".join(f"{safe(name)}{marks.get(state, f' {glyphs.WARNING}')}" for name, state in states) or "nobody"
 
 
-def _served_tone(row: ModelRow) -> str:
-    return "" if row.view.stands_for or any(state in ("ok", "half_open") for _, state in row.states) else "warn"
+def _served_tone(model: ModelView, states: States) -> str:
+    return "" if model.stands_for or any(state in ("ok", "half_open") for _, state in states) else "warn"
 
 
-def _month(row: ModelRow) -> str:
-    if row.month:
-        return fmt.short_cost(row.month)
-    return f"{fmt.brief_count(row.tokens)} tok" if row.tokens else glyphs.NOTHING
+def _month(listing: ModelsListing, model: ModelView) -> str:
+    if cost := listing.month_cost(model):
+        return fmt.short_cost(cost)
+    tokens = listing.month_tokens(model)
+    return f"{fmt.brief_count(tokens)} tok" if tokens else glyphs.NOTHING

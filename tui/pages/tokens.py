@@ -35,15 +35,6 @@ COLOR_TONES = {Color.NONE: "", Color.RED: "bad", Color.YELLOW: "warn", Color.GRE
 """The tones of token colors. The theme draws names in them."""
 
 
-class TokenRow(msgspec.Struct, frozen=True):
-    """A token, and its values that change with time."""
-
-    view: TokenView
-    today: Nanos
-    last_used: str
-    expires: str
-
-
 def _highest_share(token: TokenView) -> float:
     return highest_share(token.budgets) if token.enabled else 0.0
 
@@ -56,51 +47,65 @@ def _models(token: TokenView) -> Iterator[tuple[str, str]]:
     yield f"{allowed}sees {len(token.sees)}: {first_of([*map(safe, token.sees)], 12)}", ""
 
 
-def _columns() -> Iterator[Column[TokenRow]]:
+def _columns(page: "TokensPage") -> Iterator[Column[TokenView]]:
     marks = {"active": (glyphs.ON, "ok"), "expired": (glyphs.FAILED, "bad")}
-    other = (glyphs.OFF, "dim")
+    other, now = (glyphs.OFF, "dim"), page.session.now
     yield Column(
         "state",
         "",
         1,
-        lambda r: marks.get(r.view.state, other)[0],
-        tone=lambda r: marks.get(r.view.state, other)[1],
-        sort=lambda r: r.view.state,
+        lambda t: marks.get(t.state, other)[0],
+        tone=lambda t: marks.get(t.state, other)[1],
+        sort=lambda t: t.state,
     )
     yield text_column(
         "name",
         "Name",
         10,
-        lambda r: r.view.name,
+        lambda t: t.name,
         max_width=18,
         flex=True,
-        tone=lambda r: COLOR_TONES[r.view.color],
-        fit_text=lambda r, width: cut_middle(safe(r.view.name), width),
+        tone=lambda t: COLOR_TONES[t.color],
+        fit_text=lambda t, width: cut_middle(safe(t.name), width),
     )
-    yield text_column("key", "Key", 15, lambda r: r.view.hint, rank=5, dim=True)
-    yield text_column("group", "Group", 9, lambda r: r.view.group, rank=2, max_width=14)
-    yield budget_column(lambda r: r.view.budgets)
+    yield text_column("key", "Key", 15, lambda t: t.hint, rank=5, dim=True)
+    yield text_column("group", "Group", 9, lambda t: t.group, rank=2, max_width=14)
+    yield budget_column(lambda t: t.budgets)
     yield text_column(
-        "window", "Window", 6, lambda r: b.window.value if (b := tightest(r.view.budgets)) else "", rank=6, dim=True
+        "window", "Window", 6, lambda t: b.window.value if (b := tightest(t.budgets)) else "", rank=6, dim=True
     )
-    yield number_column("today", "Today", 9, lambda r: r.today or None, fmt.short_cost)
+    yield number_column("today", "Today", 9, lambda t: page.today_nanos(t) or None, fmt.short_cost)
     yield Column(
         "expires",
         "Expires",
         7,
-        lambda r: r.expires,
+        lambda t: _expiry(t, now()),
         rank=3,
-        tone=lambda r: "warn" if r.view.expires else "dim",
-        sort=lambda r: r.view.expires or 1 << 62,
+        tone=lambda t: "warn" if t.expires else "dim",
+        sort=lambda t: t.expires or 1 << 62,
     )
-    yield Column("seen", "Seen", 5, lambda r: r.last_used, right=True, sort=lambda r: r.view.last_used_ms or 0)
-    yield number_column("spent", "Spent", 9, lambda r: r.view.spent_nanos, fmt.short_cost, rank=7, extra=True)
-    yield number_column("calls", "Calls", 7, lambda r: r.view.calls, fmt.count, rank=7, extra=True)
-    yield number_column("sees", "Models", 6, lambda r: len(r.view.sees), str, rank=8, extra=True)
+    yield Column("seen", "Seen", 5, lambda t: _last_used(t, now()), right=True, sort=lambda t: t.last_used_ms or 0)
+    yield number_column("spent", "Spent", 9, lambda t: t.spent_nanos, fmt.short_cost, rank=7, extra=True)
+    yield number_column("calls", "Calls", 7, lambda t: t.calls, fmt.count, rank=7, extra=True)
+    yield number_column("sees", "Models", 6, lambda t: len(t.sees), str, rank=8, extra=True)
     yield text_column(
-        "limits", "Limits", 16, lambda r: limits_text(r.view.limits), rank=9, dim=True, max_width=40, extra=True
+        "limits", "Limits", 16, lambda t: limits_text(t.limits), rank=9, dim=True, max_width=40, extra=True
     )
-    yield text_column("note", "Note", 10, lambda r: r.view.note, rank=10, dim=True, max_width=40, extra=True)
+    yield text_column("note", "Note", 10, lambda t: t.note, rank=10, dim=True, max_width=40, extra=True)
+
+
+def _expiry(token: TokenView, now: int) -> str:
+    if token.expires is None:
+        return "never"
+    if token.expires <= now:
+        return "expired"
+    if token.expires < now + 86_400_000:
+        return f"in {fmt.age(token.expires - now)}"
+    return fmt.day(token.expires - 1)  # its last day
+
+
+def _last_used(token: TokenView, now: int) -> str:
+    return "now" if token.held_nanos else fmt.ago(now, token.last_used_ms)
 
 
 class TokenForm(EntityForm):
@@ -188,7 +193,7 @@ def _show_ended(page: AnyPage) -> None:
     page.renew()
 
 
-class TokensPage(TrendPage[TokenRow]):
+class TokensPage(TrendPage[TokenView]):
     """The page with a table of tokens."""
 
     scopes = ("entity", "tokens", "list")
@@ -214,12 +219,12 @@ class TokensPage(TrendPage[TokenRow]):
     shows_ended = False
     """Whether the tokens of programs that have ended are listed, too."""
 
-    def all_columns(self) -> Sequence[Column[TokenRow]]:
-        return list(_columns())
+    def all_columns(self) -> Sequence[Column[TokenView]]:
+        return list(_columns(self))
 
-    def rows(self) -> Sequence[TokenRow]:
+    def rows(self) -> Sequence[TokenView]:
         board = self.session.board
-        return [*map(self._row, (*board.tokens, *(board.ended_tokens if self.shows_ended else ())))]
+        return [*board.tokens, *(board.ended_tokens if self.shows_ended else ())]
 
     def lead(self, width: int) -> Content:
         tokens = self.session.board.tokens
@@ -236,9 +241,8 @@ class TokensPage(TrendPage[TokenRow]):
         hint = f"   {self.session.key('tokens.connect')} shows how to use one, with a test call"
         return content(*fit_groups(width, parts, [(hint, "dim")]))
 
-    def detail(self, row: TokenRow, width: int) -> Content:
-        token, session = row.view, self.session
-        card, now = TextCard(width), session.now()
+    def detail(self, token: TokenView, width: int) -> Content:
+        card, now = TextCard(width), self.session.now()
         state = "" if token.state == "active" else f"   {safe(token.state)}"
         card.line(
             (safe(token.name), COLOR_TONES[token.color] or "bold"),
@@ -250,33 +254,27 @@ class TokensPage(TrendPage[TokenRow]):
             card.row(budget.window.value, *budget_parts(budget, 8, text))
         if not token.budgets:
             card.row("budget", ("none of its own", "dim"))
-        self._add_sums(card, row, width)
+        self._add_sums(card, token, width)
         card.row("limits", limits_text(token.limits) or ("none of its own", "dim"))
         card.row("models", *_models(token))
         others = details(TOKEN, token, "name", "group", "models", "budgets", "limits")  # these have their own rows
         add_details(card, [("created", fmt.moment(token.created_ms, now)), *others])
         return card.content()
 
-    def words(self, row: TokenRow) -> str:
-        return safe(row.view.search_text, 20_000)
+    def words(self, token: TokenView) -> str:
+        return safe(token.search_text, 20_000)
 
-    def _row(self, token: TokenView) -> TokenRow:
-        now = self.session.now()
+    def today_nanos(self, token: TokenView) -> Nanos:
         today = self.trends.newest(token.id)
-        last_used = "now" if token.held_nanos else fmt.ago(now, token.last_used_ms)
-        expires = "never"
-        if token.expires is not None:
-            expires = "expired" if token.expires <= now else fmt.day(token.expires - 1)  # its last day
-            if now < token.expires < now + 86_400_000:
-                expires = f"in {fmt.age(token.expires - now)}"
-        return TokenRow(token, today.cost_nanos if today else Nanos(0), last_used, expires)
+        return today.cost_nanos if today else Nanos(0)
 
-    def _add_sums(self, card: TextCard, row: TokenRow, width: int) -> None:
-        costs = self.trends.values(row.view.id, lambda day: day.cost_nanos)
-        total = self.trends.totals.get(row.view.id)
+    def _add_sums(self, card: TextCard, token: TokenView, width: int) -> None:
+        costs = self.trends.values(token.id, lambda day: day.cost_nanos)
+        total = self.trends.totals.get(token.id)
         calls, refused = (total.calls - total.refused, total.refused) if total else (0, 0)
         errors = f", errors {fmt.percent((total.errors - refused) / calls)}" if total is not None and calls else ""
         text = f" {fmt.dollar_amount(total.cost_nanos if total else 0)}, {fmt.count_text(calls, 'call')}"
-        text += f"{f' and {refused:,} refused' if refused else ''}{errors}; {fmt.dollar_amount(row.today)} today"
+        today = fmt.dollar_amount(self.today_nanos(token))
+        text += f"{f' and {refused:,} refused' if refused else ''}{errors}; {today} today"
         card.row("30 days", (spark(costs, min(30, max(10, width - 50))), "live"), text)
-        card.row("total", f"{fmt.count_text(row.view.calls, 'call')}, {dollars(row.view.spent_nanos)}")
+        card.row("total", f"{fmt.count_text(token.calls, 'call')}, {dollars(token.spent_nanos)}")

@@ -47,8 +47,7 @@ def _times(title: str, measure: str) -> Iterator[Column[SeriesRow]]:
     """Yields the columns of a time: its percentiles, the first under the ``title``, and its average."""
 
     def text(number: Callable[[SumRow], float | None], row: SumRow) -> str:
-        ms = number(row)
-        return fmt.duration(None if ms is None else round(ms))
+        return fmt.duration(number(row))
 
     for name, number in zip((title, "p95", "avg"), MEASURES[measure].lines.values(), strict=True):
         yield _numbers(name, max(7, len(name)), partial(text, number), measure)

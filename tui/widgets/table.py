@@ -8,7 +8,7 @@ that it shows. Rules:
 - The cursor stays on its row, by the row's key, even if a filter hides the row. If the row is gone, no row is selected
   until the cursor is moved: an action must never get another row than the one that the user saw.
 - ``renew`` is called a few times a second at most. It repaints only the lines that changed: the painter keeps the strip
-  of a row until the row or its state changes.
+  of a row until one of its texts or its state changes.
 """
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
@@ -35,6 +35,9 @@ from tui.listing import RowSource
 from tui.text import TONES
 
 R = TypeVar("R")
+
+Cells = Sequence[tuple[str, str, str]]
+"""What the columns show of a row, as ``Column.cell`` returns it."""
 
 HEAD = 1
 """The number of lines of the header."""
@@ -297,7 +300,7 @@ class RowPainter(Generic[R]):
     def __init__(self, style: Callable[[str], Style]) -> None:
         self._make_style = style
         self._styles: dict[str, Style] = {}
-        self._strips: LRUCache[Hashable, tuple[R | None, str, bool, Strip]] = LRUCache(512)  # a few screens
+        self._strips: LRUCache[Hashable, tuple[Cells | None, str, bool, Strip]] = LRUCache(512)  # a few screens
         self.placed: Sequence[Column[R]] = ()
         self.cut_widths: dict[str, int] = {}
         """The widths of the widest texts that were cut since the columns were placed, by column."""
@@ -330,28 +333,28 @@ class RowPainter(Generic[R]):
         """Returns the line of a row, which is None if it is not loaded yet; without a style, the line of no row. It is
         the same strip as before if nothing changed.
         """
+        cells = None if row is None else [column.cell(row) for column in self.placed]
         cached = self._strips.get(key)
-        if cached is not None and cached[:3] == (row, style, is_marked):
+        if cached is not None and cached[:3] == (cells, style, is_marked):
             return cached[3]
-        strip = self._paint(row, style, is_marked=is_marked)
+        strip = self._paint(cells, style, is_marked=is_marked)
         self._strips.discard(key)  # otherwise the cache keeps the strip that it has
-        self._strips[key] = (row, style, is_marked, strip)
+        self._strips[key] = (cells, style, is_marked, strip)
         return strip
 
-    def _paint(self, row: R | None, style: str, *, is_marked: bool) -> Strip:
+    def _paint(self, cells: Cells | None, style: str, *, is_marked: bool) -> Strip:
         if not style:
             return Strip.blank(self.width, self._style("base"))
-        if row is None:
+        if cells is None:
             base = self._style("dim" if style == "base" else "cursor")
             return Strip([Segment(" " + glyphs.ELLIPSIS, base)]).adjust_cell_length(self.width, base)
         base = self._style(style)
         segments = [Segment(glyphs.MARKED if is_marked else " ", base)]
-        for column in self.placed:
-            width = cell_len(column.text(row))
+        for column, (whole_text, fitted_text, tone) in zip(self.placed, cells, strict=True):
+            width = cell_len(whole_text)
             if width > column.width:
                 self.cut_widths[column.id] = max(self.cut_widths.get(column.id, 0), width)
-            text = cell(column.fitted_text(row), column.width, right=column.right)
-            tone = "dim" if column.dim else "" if column.tone is None else column.tone(row)
+            text = cell(fitted_text, column.width, right=column.right)
             has_tone = tone and style == "base"  # it would be unreadable in the cursor's line
             segments.append(Segment(text + " ", base + self._style(tone) if has_tone else base))
         return Strip(segments).adjust_cell_length(self.width, base)

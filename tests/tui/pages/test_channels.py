@@ -34,11 +34,11 @@ def test_lost_calls_and_waits_for_a_slot_are_not_the_fault_of_the_channel() -> N
 
 def test_an_untested_channel_is_neither_green_nor_marked_as_good() -> None:
     page = listing(channel("fresh", untested=True), channel("old"))
-    (fresh,) = [row for row in page.rows() if row.view.name == "fresh"]
+    (fresh,) = [row for row in page.rows() if row.name == "fresh"]
     state = next(column for column in page.all_columns() if column.id == "state")
     assert state.tone is not None
     assert (state.text(fresh).split(), state.tone(fresh)) == (["?", "untested"], "dim")
-    assert "untested   nothing has succeeded here yet" in detail(fresh.view)
+    assert "untested   nothing has succeeded here yet" in detail(fresh)
     assert "1 ok · 1 untested" in str(page.lead(100)) or "1 untested · 1 ok" in str(page.lead(100))
 
 

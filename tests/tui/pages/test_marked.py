@@ -87,7 +87,7 @@ async def test_enter_does_at_once_what_ends_nothing(keys: list[str], *, done: bo
 
 async def test_marked_channels_are_added_to_a_group_beside_their_others() -> None:
     async with shown("channels") as (app, pilot, owner):
-        first, second = (app.page.source.row(at).view for at in (0, 1))
+        first, second = (app.page.source.row(at) for at in (0, 1))
         board = app.session.board
         board.groups = [*board.groups, msgspec.structs.replace(board.groups[0], name="zoo")]
         board.channels = [

@@ -63,7 +63,7 @@ async def test_a_new_token_is_made_and_its_key_shown_once() -> None:
         assert KEY in screen(app)
         await press(app, pilot, "escape")
         assert KEY not in screen(app)
-        assert app.page.query_one("LiveTable").current.view.name == "pad"
+        assert app.page.query_one("LiveTable").current.name == "pad"
 
 
 @pytest.mark.parametrize("page", ["tokens", "groups", "channels", "models", "account"])
@@ -91,7 +91,7 @@ async def test_today_comes_from_the_sums() -> None:
 def test_a_name_has_its_color_in_the_table_and_in_the_pane() -> None:
     made = listing(token("red", color=Color.RED), token("plain"))
     column = next(column for column in made.all_columns() if column.id == "name")
-    rows = {row.view.name: row for row in made.rows()}
+    rows = {row.name: row for row in made.rows()}
     assert column.tone is not None
     assert {name: column.tone(row) for name, row in rows.items()} == {"red": "bad", "plain": ""}
     assert "color: red" in made.detail(rows["red"], 200).plain
