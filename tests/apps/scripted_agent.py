@@ -13,9 +13,10 @@ from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.units import ChannelId
 from tests.cases.anthropic import streams as anthropic
 from tests.cases.gemini import streams as gemini
+from tests.fakes import messages, responses
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Bill, Exchange, Provider
-from tests.fakes.replies import DONE, choice, chunk, delta, dumps, event, story, tool_call, usage, whole
+from tests.fakes.replies import DONE, choice, chunk, delta, dumps, in_steps, story, tool_call, usage, whole
 
 INPUT, OUTPUT = 900, 12
 """What every answer bills."""
@@ -121,7 +122,7 @@ async def _openai(agent: ScriptedAgent, exchange: Exchange) -> None:
         docs.append(chunk(delta(finish="tool_calls"), id=id, model=model))
     thought = [chunk(delta(reasoning_content=agent.thought), id=id, model=model)] if agent.thought else []
     docs = [docs[0], *thought, *docs[1:], chunk(id=id, model=model, usage=spent)]
-    await _stream(exchange, [event(doc) for doc in docs], DONE)
+    await in_steps(*docs, DONE)(exchange)
 
 
 def _without_index(call: dict[str, Any]) -> dict[str, Any]:
@@ -133,34 +134,17 @@ async def _responses(agent: ScriptedAgent, exchange: Exchange) -> None:
     results = sum(item.get("type", "").endswith("_call_output") for item in asked["input"])
     compacts = asked["input"][-1].get("type") == "compaction_trigger"
     step = agent.next_step(results, tools=_may_call(asked) and not compacts)
-    id = f"answer-{exchange.number}"
-    spent = {"input_tokens": agent.input, "output_tokens": OUTPUT, "total_tokens": agent.input + OUTPUT}
-    details = {"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}
-    begun = {"id": id, "object": "response", "created_at": 1, "model": asked["model"], "output": [], "error": None}
     if compacts:
         item = {"id": "cmp_1", "type": "compaction", "encrypted_content": SEALED}
     else:
         item = _responses_item(results, step, asked["tools"] if asked.get("tools") else [])
-    events: list[dict[str, Any]] = [
-        {"type": "response.created", "response": {**begun, "status": "in_progress"}},
-        {"type": "response.output_item.added", "output_index": 0, "item": {**item, "status": "in_progress"}},
-        {"type": "response.output_item.done", "output_index": 0, "item": item},
-    ]
-    ended = {**begun, "status": "completed", "output": [item], "usage": {**spent, **details}}
-    events.append({"type": "response.completed", "response": ended})
-    await _stream(
-        exchange,
-        [
-            f"event: {doc['type']}\n".encode() + event({**doc, "sequence_number": number})
-            for number, doc in enumerate(events)
-        ],
-    )
+    answer = responses.response(item, model=asked["model"], usage=responses.spent(agent.input, OUTPUT))
+    await in_steps(*responses.events_of({**answer, "id": f"answer-{exchange.number}"}))(exchange)
 
 
 def _responses_item(results: int, step: ToolUse | str, tools: Sequence[Json]) -> dict[str, Any]:
     if isinstance(step, str):
-        part = {"type": "output_text", "text": step, "annotations": []}
-        return {"id": "msg_1", "type": "message", "role": "assistant", "status": "completed", "content": [part]}
+        return responses.message(step)
     call = {"call_id": f"call_{results}", "name": step.name, "status": "completed"}
     if any(tool["type"] == "custom" and tool["name"] == step.name for tool in tools):
         return {"id": f"ctc_{results}", "type": "custom_tool_call", **call, "input": step.arguments["input"]}
@@ -173,20 +157,21 @@ async def _anthropic(agent: ScriptedAgent, exchange: Exchange) -> None:
     results = sum(block["type"] == "tool_result" for block in blocks)
     step = agent.next_step(results, tools=_may_call(asked))
     id, counts = f"answer-{exchange.number}", {"input_tokens": agent.input, "output_tokens": OUTPUT}
+    reason = "end_turn" if isinstance(step, str) else "tool_use"
     if asked.get("stream"):
         thought = anthropic.thinking(agent.thought, "SIG") if agent.thought else b""
         index = 1 if thought else 0
         body = anthropic.text(step, index=index) if isinstance(step, str) else _anthropic_call(results, step, index)
-        reason = "end_turn" if isinstance(step, str) else "tool_use"
         begin = anthropic.start({**counts, "output_tokens": 1}, id=id)
-        await _stream(exchange, [begin, thought, body, anthropic.end(reason, output_tokens=OUTPUT)])
+        await in_steps(begin, thought, body, anthropic.end(reason, output_tokens=OUTPUT))(exchange)
         return
-    content: dict[str, Any] = {"type": "text", "text": step}
-    if not isinstance(step, str):
-        content = {"type": "tool_use", "id": f"toolu_{results}", "name": step.name, "input": step.arguments}
-    doc = {"id": id, "type": "message", "role": "assistant", "model": asked["model"], "content": [content]}
-    reason = "end_turn" if isinstance(step, str) else "tool_use"
-    await exchange.answer(dumps({**doc, "stop_reason": reason, "stop_sequence": None, "usage": counts}))
+    block = messages.text_block(step) if isinstance(step, str) else _anthropic_use(results, step)
+    answer = messages.message(block, model=asked["model"], stop=reason, spent=counts)
+    await exchange.answer(dumps({**answer, "id": id}))
+
+
+def _anthropic_use(results: int, step: ToolUse) -> dict[str, Any]:
+    return {"type": "tool_use", "id": f"toolu_{results}", "name": step.name, "input": step.arguments}
 
 
 def _anthropic_call(results: int, step: ToolUse, index: int) -> bytes:
@@ -202,17 +187,9 @@ async def _gemini(agent: ScriptedAgent, exchange: Exchange) -> None:
     doc = gemini.response(*thought, part, finish="STOP", **gemini.spent(agent.input, OUTPUT))
     doc["responseId"] = f"answer-{exchange.number}"
     if "streamGenerateContent" in exchange.path:
-        await _stream(exchange, [gemini.event(doc)])
+        await in_steps(gemini.event(doc))(exchange)
     else:
         await exchange.answer(dumps(doc))
-
-
-async def _stream(exchange: Exchange, events: Sequence[bytes], end: bytes = b"") -> None:
-    await exchange.begin_stream()
-    for data in events:
-        await exchange.piece(data)
-    await exchange.piece(end)
-    await exchange.finish()
 
 
 _DIALECTS: Mapping[str, Callable[..., Any]] = {

@@ -7,7 +7,6 @@ models ``m-200`` and ``claude-m-200`` stream 200 events. It streams responses an
 
 import asyncio
 import hashlib
-import json
 import re
 import sys
 from collections.abc import Sequence
@@ -16,28 +15,16 @@ from typing import cast
 
 import uvloop
 
+from tests.fakes import messages, replies, responses
+from tests.fakes.replies import Doc, chunk, delta, dumps, event
+from tests.fakes.wire import chunked
+
 EVENTS_A_WRITE = 20
 _LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 _STREAM = re.compile(rb'"stream": ?true')
 _EVENTS = re.compile(rb'"model": ?"(?:[a-z]+-)?m-(\d+)"')
 
-_ANSWER = json.dumps(
-    {
-        "id": "chatcmpl-bench",
-        "object": "chat.completion",
-        "created": 1_763_500_000,
-        "model": "m",
-        "choices": [
-            {
-                "index": 0,
-                "message": {"role": "assistant", "content": "word " * 120, "refusal": None},
-                "logprobs": None,
-                "finish_reason": "stop",
-            }
-        ],
-        "usage": {"prompt_tokens": 250, "completion_tokens": 121, "total_tokens": 371},
-    }
-).encode()
+_ANSWER = dumps(replies.whole("m", replies.choice("word " * 120), spent=replies.usage(250, 121)))
 PLAIN = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%s" % (len(_ANSWER), _ANSWER)
 LACKING = (
     b'HTTP/1.1 404 Not Found\r\ncontent-type: application/json\r\ncontent-length: 22\r\n\r\n{"detail":"Not Found"}'
@@ -85,43 +72,36 @@ class Upstream(asyncio.Protocol):
 
 @lru_cache
 def stream_pieces(events: int) -> tuple[bytes, ...]:
-    """The head with the first event, then the others some at a time, each in a chunk of its own."""
-    first = _frame({"role": "assistant", "content": ""})
-    words = [_frame({"content": f"word{i} "}) for i in range(events - 2)]
-    tail = _frame({}, "stop") + _chunk(_usage()) + _chunk(b"data: [DONE]\n\n") + b"0\r\n\r\n"
-    batches = [b"".join(words[i : i + EVENTS_A_WRITE]) for i in range(0, len(words), EVENTS_A_WRITE)]
-    return (_STREAM_HEAD + first, *batches, tail)
+    """A chat of so many events."""
+    words = [delta(f"word{i} ") for i in range(events - 2)]
+    chunks = [chunk(one) for one in (delta("", role="assistant"), *words, delta(finish="stop"))]
+    return _batched([*map(event, chunks), event(chunk(usage=replies.usage(250, 50))), replies.DONE])
 
 
 @lru_cache
 def response_pieces(events: int) -> tuple[bytes, ...]:
     """The same as a response."""
-    place = {"item_id": "msg_1", "output_index": 0, "content_index": 0}
-    whole = {"id": "resp_1", "object": "response", "created_at": 1_763_500_000, "model": f"m-{events}", "error": None}
-    whole |= {"parallel_tool_calls": True, "tool_choice": "auto", "tools": [], "instructions": None, "metadata": {}}
-    part = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
-    item = {"id": "msg_1", "type": "message", "role": "assistant", "status": "in_progress", "content": []}
-    said = {**part, "text": "".join(f"word{i} " for i in range(events))}
-    done = {**item, "status": "completed", "content": [said]}
-    spent = {"input_tokens": 250, "output_tokens": 50, "total_tokens": 300}
-    usage = {**spent, "input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}
-    begun: dict[str, object] = {"response": {**whole, "status": "in_progress", "output": [], "usage": None}}
-    ended: dict[str, object] = {"response": {**whole, "status": "completed", "output": [done], "usage": usage}}
-    docs: list[tuple[str, dict[str, object]]] = [
-        ("response.created", begun),
-        ("response.in_progress", begun),
-        ("response.output_item.added", {"output_index": 0, "item": item}),
-        ("response.content_part.added", {**place, "part": part}),
+    words = [f"word{i} " for i in range(events)]
+    item = responses.message("".join(words))
+    (part,) = item["content"]
+    place = {"item_id": item["id"], "output_index": 0, "content_index": 0}
+    whole = responses.response(item, model=f"m-{events}", usage=responses.spent(250, 50))
+    begun = {"response": {**whole, "status": "in_progress", "output": [], "usage": None}}
+    docs: list[tuple[str, Doc]] = [
+        ("created", begun),
+        ("in_progress", begun),
+        ("output_item.added", {"output_index": 0, "item": {**item, "status": "in_progress", "content": []}}),
+        ("content_part.added", {**place, "part": {**part, "text": ""}}),
         *(
-            ("response.output_text.delta", {**place, "delta": f"word{i} ", "logprobs": [], "obfuscation": padding(i)})
-            for i in range(events)
+            ("output_text.delta", {**place, "delta": word, "logprobs": [], "obfuscation": padding(i)})
+            for i, word in enumerate(words)
         ),
-        ("response.output_text.done", {**place, "text": said["text"], "logprobs": []}),
-        ("response.content_part.done", {**place, "part": said}),
-        ("response.output_item.done", {"output_index": 0, "item": done}),
-        ("response.completed", ended),
+        ("output_text.done", {**place, "text": part["text"], "logprobs": []}),
+        ("content_part.done", {**place, "part": part}),
+        ("output_item.done", {"output_index": 0, "item": item}),
+        ("completed", {"response": whole}),
     ]
-    return _batched([(kind, {"sequence_number": i, **doc}) for i, (kind, doc) in enumerate(docs)])
+    return _batched([responses.event(f"response.{kind}", i, **doc) for i, (kind, doc) in enumerate(docs)])
 
 
 def padding(number: int) -> str:
@@ -132,57 +112,16 @@ def padding(number: int) -> str:
 @lru_cache
 def message_pieces(events: int) -> tuple[bytes, ...]:
     """The same as a message."""
-    usage = {"input_tokens": 250, "output_tokens": 1}
-    whole = {"id": "msg_1", "type": "message", "role": "assistant", "model": f"m-{events}", "content": []}
-    docs: list[tuple[str, dict[str, object]]] = [
-        ("message_start", {"message": {**whole, "stop_reason": None, "stop_sequence": None, "usage": usage}}),
-        ("content_block_start", {"index": 0, "content_block": {"type": "text", "text": ""}}),
-        *(
-            ("content_block_delta", {"index": 0, "delta": {"type": "text_delta", "text": f"word{i} "}})
-            for i in range(events)
-        ),
-        ("content_block_stop", {"index": 0}),
-        (
-            "message_delta",
-            {"delta": {"stop_reason": "end_turn", "stop_sequence": None}, "usage": {"output_tokens": 50}},
-        ),
-        ("message_stop", {}),
-    ]
-    return _batched(docs)
+    said = messages.text_block("abc" * events)  # which comes in pieces of three characters
+    spent = {"input_tokens": 250, "output_tokens": 50}
+    return _batched(messages.message_events(messages.message(said, model=f"m-{events}", spent=spent)))
 
 
-def _batched(docs: Sequence[tuple[str, dict[str, object]]]) -> tuple[bytes, ...]:
-    """The head with the first event, then the others some at a time."""
-    first, *others = (
-        _chunk(b"event: %b\ndata: %b\n\n" % (kind.encode(), _json({"type": kind, **doc}))) for kind, doc in docs
-    )
+def _batched(events: Sequence[bytes]) -> tuple[bytes, ...]:
+    """The head with the first event, then the others some at a time, each in a chunk of its own."""
+    first, *others = map(chunked, events)
     batches = [b"".join(others[i : i + EVENTS_A_WRITE]) for i in range(0, len(others), EVENTS_A_WRITE)]
-    return (_STREAM_HEAD + first, *batches, b"0\r\n\r\n")
-
-
-def _usage() -> bytes:
-    doc = {"id": "chatcmpl-bench", "object": "chat.completion.chunk", "created": 1_763_500_000, "model": "m"}
-    usage = {"prompt_tokens": 250, "completion_tokens": 50, "total_tokens": 300}
-    return b"data: " + json.dumps({**doc, "choices": [], "usage": usage}, separators=(",", ":")).encode() + b"\n\n"
-
-
-def _frame(delta: dict[str, str], finish: str | None = None) -> bytes:
-    doc = {
-        "id": "chatcmpl-bench",
-        "object": "chat.completion.chunk",
-        "created": 1_763_500_000,
-        "model": "m",
-        "choices": [{"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}],
-    }
-    return _chunk(b"data: " + json.dumps(doc, separators=(",", ":")).encode() + b"\n\n")
-
-
-def _chunk(data: bytes) -> bytes:
-    return b"%x\r\n%s\r\n" % (len(data), data)
-
-
-def _json(doc: dict[str, object]) -> bytes:
-    return json.dumps(doc, separators=(",", ":")).encode()
+    return (_STREAM_HEAD + first, *batches, chunked(b""))
 
 
 _OTHERS = {b"/responses": response_pieces, b"/messages": message_pieces}

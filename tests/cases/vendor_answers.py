@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gateway.domain.channel import Dialect
+from tests.cases.anthropic.streams import STOP, end as ended, start as began, text as words
 from tests.cases.conversations import call
 from tests.cases.gemini import streams as gemini
-from tests.fakes.replies import DONE, choice, chunk, delta, dumps, event, tool_call, usage
+from tests.fakes.messages import event as named
+from tests.fakes.replies import DONE, choice, chunk, delta, dumps, event, tool_call, usage, whole
 
 Doc = dict[str, Any]
 Calls = list[tuple[str, str]]
@@ -60,15 +62,8 @@ def chat(*deltas: Doc, spent: Doc | None = None, finish: str | None = "stop", la
 
 
 def completion(message: Doc, finish: str | None = "stop", spent: Doc | None = None, **more: Any) -> Doc:
-    return {
-        "id": "chatcmpl-1",
-        "object": "chat.completion",
-        "created": 1,
-        "model": "m",
-        "choices": [{"index": 0, "message": message, "finish_reason": finish}],
-        "usage": usage(9, 2) if spent is None else spent,
-        **more,
-    }
+    given = {"index": 0, "message": message, "finish_reason": finish}
+    return whole("m", given, spent=usage(9, 2) if spent is None else spent, **more)
 
 
 def said(text: str) -> Doc:
@@ -92,33 +87,11 @@ def called(*calls: Doc | None) -> Doc:
     return {"role": "assistant", "content": None, "tool_calls": list(calls)}
 
 
-def named(name: str, **fields: Any) -> bytes:
-    """One event of Anthropic's."""
-    return b"event: %b\ndata: %b\n\n" % (name.encode(), dumps({"type": name, **fields}))
-
-
-def began(**spent: int) -> bytes:
-    """The first event of a message."""
-    message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": [], "usage": spent}
-    return named("message_start", message=message)
-
-
 def block(index: int, start: Doc, *deltas: Doc, stop: bool = True) -> bytes:
     """A block of a message."""
     out = named("content_block_start", index=index, content_block=start)
     out += b"".join(named("content_block_delta", index=index, delta=each) for each in deltas)
     return out + (named("content_block_stop", index=index) if stop else b"")
-
-
-def ended(reason: str = "end_turn", *, stop: bool = True, **spent: int) -> bytes:
-    """The last events of a message."""
-    out = named("message_delta", delta={"stop_reason": reason, "stop_sequence": None}, usage=spent)
-    return out + (named("message_stop") if stop else b"")
-
-
-def words(text: str, index: int = 0) -> bytes:
-    """A block of text."""
-    return block(index, {"type": "text", "text": ""}, {"type": "text_delta", "text": text})
 
 
 def writes(text: str) -> Doc:
@@ -182,7 +155,7 @@ def claude_row(
     name: str, *blocks: bytes, reason: str = "end_turn", output: int = 2, plain: Doc | None = None, **expected: Any
 ) -> Row:
     """A message of Claude's with the usual usage."""
-    stream = began(**SPENT) + b"".join(blocks) + ended(reason, output_tokens=output)
+    stream = began(SPENT) + b"".join(blocks) + ended(reason, output_tokens=output)
     return Row(name, ANTHROPIC, stream, plain or {}, **expected)
 
 
@@ -297,7 +270,7 @@ USAGE = [
     Row(
         "zeros in the last report",
         ANTHROPIC,
-        began(**CACHED, output_tokens=1)
+        began({**CACHED, "output_tokens": 1})
         + words("Hi")
         + ended(input_tokens=0, cache_read_input_tokens=0, cache_creation_input_tokens=0, output_tokens=20),
         text="Hi",
@@ -307,7 +280,7 @@ USAGE = [
     Row(
         "the whole prompt first, then the cache apart",
         ANTHROPIC,
-        began(input_tokens=8834, output_tokens=0)
+        began({"input_tokens": 8834, "output_tokens": 0})
         + words("Hi")
         + ended(input_tokens=18, cache_read_input_tokens=8831, cache_creation_input_tokens=0, output_tokens=426),
         text="Hi",
@@ -316,7 +289,7 @@ USAGE = [
     Row(
         "the whole prompt first, with an empty cache, then less",
         ANTHROPIC,
-        began(input_tokens=5000, cache_read_input_tokens=0, output_tokens=0)
+        began({"input_tokens": 5000, "cache_read_input_tokens": 0, "output_tokens": 0})
         + words("Hi")
         + ended(input_tokens=100, cache_read_input_tokens=4800, output_tokens=5),
         text="Hi",
@@ -326,7 +299,7 @@ USAGE = [
     Row(
         "the whole prompt first, then the cache alone",
         ANTHROPIC,
-        began(input_tokens=3602, output_tokens=0)
+        began({"input_tokens": 3602, "output_tokens": 0})
         + words("Hi")
         + ended(cache_read_input_tokens=3604, cache_creation_input_tokens=0, output_tokens=878),
         text="Hi",
@@ -335,7 +308,7 @@ USAGE = [
     Row(
         "a cache that is known from the start, and named again without the input",
         ANTHROPIC,
-        began(input_tokens=100, cache_read_input_tokens=50, output_tokens=0)
+        began({"input_tokens": 100, "cache_read_input_tokens": 50, "output_tokens": 0})
         + words("Hi")
         + ended(cache_read_input_tokens=60, output_tokens=2),
         text="Hi",
@@ -344,7 +317,7 @@ USAGE = [
     Row(
         "usage without a delta",
         ANTHROPIC,
-        began(**SPENT)
+        began(SPENT)
         + words("Hi")
         + named("message_delta", usage={"output_tokens": 7})
         + named("message_delta", delta=None, usage={"output_tokens": 8})
@@ -478,17 +451,13 @@ ENDS = [
     Row(
         "[DONE] instead of message_stop",
         ANTHROPIC,
-        began(**SPENT) + words("Hi") + ended(stop=False, output_tokens=2) + DONE,
+        began(SPENT) + words("Hi") + ended(output_tokens=2).removesuffix(STOP) + DONE,
         **HI,
     ),
     Row(
         "[DONE] in the last event (claude-code-hub)",
         ANTHROPIC,
-        began(**SPENT)
-        + words("Hi")
-        + ended(stop=False, output_tokens=2)
-        + named("message_stop").removesuffix(b"\n")
-        + DONE,
+        began(SPENT) + words("Hi") + ended(output_tokens=2).removesuffix(b"\n") + DONE,
         **HI,
     ),
     openai_row(
@@ -538,13 +507,13 @@ ENDS = [
         {"response": gemini.response(gemini.say("Hi"), finish="STOP", **gemini.spent(9, 2)), "traceId": "1"},
         **HI,
     ),
-    Row("no message_stop", ANTHROPIC, began(**SPENT) + words("Hi") + ended(stop=False, output_tokens=2), **HI),
-    claude_row("the beginning twice", began(**SPENT), words("Hi"), **HI),
-    claude_row("another message before anything came", began(**SPENT).replace(b"msg_1", b"msg_2"), words("Hi"), **HI),
+    Row("no message_stop", ANTHROPIC, began(SPENT) + words("Hi") + ended(output_tokens=2).removesuffix(STOP), **HI),
+    claude_row("the beginning twice", began(SPENT), words("Hi"), **HI),
+    claude_row("another message before anything came", began(SPENT).replace(b"msg_1", b"msg_2"), words("Hi"), **HI),
     claude_row(
         "another message in the middle",
         block(0, {**TOOL, "input": {}}, writes_json('{"a'), stop=False),
-        began(**SPENT).replace(b"msg_1", b"msg_2"),
+        began(SPENT).replace(b"msg_1", b"msg_2"),
         block(0, TOOL),
         reason="tool_use",
         error="upstream_stream_truncated",
@@ -696,7 +665,7 @@ ENDS = [
         for name, failure in (("its data field", BARE_FAILURE), ("a line of its own", b"\n" + BARE_FAILURE))
         for dialect, came in (
             (OPENAI, event(chunk(delta("Hi")))),
-            (ANTHROPIC, began(**SPENT) + words("Hi")),
+            (ANTHROPIC, began(SPENT) + words("Hi")),
             (GEMINI, gemini.event(gemini.response(gemini.say("Hi")))),
         )
     ),
@@ -825,7 +794,7 @@ BLOCKS = [
     claude_row(
         "thinking at the block's start",
         block(0, {"type": "thinking", "thinking": "H"}, thinks("m")),
-        words("Hi", 1),
+        words("Hi", index=1),
         **THOUGHT_HI,
     ),
     claude_row(
@@ -867,7 +836,7 @@ BLOCKS = [
         "another message after the end",
         words("Hi"),
         ended(output_tokens=20),
-        began(**SPENT).replace(b"msg_1", b"msg_2"),
+        began(SPENT).replace(b"msg_1", b"msg_2"),
         words("there"),
         output=30,
         text="Hi",
@@ -919,7 +888,7 @@ BLOCKS = [
     Row(
         "no stop reason, and usage in the last event",
         ANTHROPIC,
-        began() + words("Hi") + named("message_stop", usage={"input_tokens": 9, "output_tokens": 2}),
+        began({}) + words("Hi") + named("message_stop", usage={"input_tokens": 9, "output_tokens": 2}),
         **HI,
     ),
     claude_row(
@@ -957,7 +926,7 @@ BLOCKS = [
             writes_json('{"query":"x"}'),
         ),
         block(1, {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}),
-        words("Hi", 2),
+        words("Hi", index=2),
         text="Hi",
     ),
 ]

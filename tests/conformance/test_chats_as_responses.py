@@ -10,14 +10,13 @@ from gateway.domain.units import MILLION
 from tests.conformance.sdk import openai
 from tests.fakes.gateway import OUTPUT, Gateway
 from tests.fakes.provider import Exchange, Provider, Script
-from tests.fakes.replies import Doc, choice, fail, reply, speak, usage, whole
+from tests.fakes.replies import Doc, choice, fail, reply, speak, stream_bytes, usage, whole
 from tests.fakes.responses import (
     either,
     event,
     function_call,
     message,
     respond,
-    respond_with,
     response,
     spent,
 )
@@ -345,7 +344,7 @@ async def test_reasoning_that_the_upstream_refuses_is_forgotten(
     gateway: Gateway, provider: Provider, *, in_stream: bool
 ) -> None:
     message = "The encrypted content c2Vh could not be verified."
-    refusal = respond_with(event("error", 0, error={"message": message})) if in_stream else fail(400, message)
+    refusal = stream_bytes(event("error", 0, error={"message": message})) if in_stream else fail(400, message)
     call = {"id": "call_9", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
     turns = [{"role": "assistant", "tool_calls": [call]}, {"role": "tool", "tool_call_id": "call_9", "content": "x"}]
     refused = ONLY_THERE["openai"]
@@ -457,6 +456,6 @@ async def test_a_response_that_fails_goes_to_the_next_channel(
     events = [event("response.created", 0, response=failed | {"status": "in_progress", "error": None})]
     events.append(event("response.failed", 1, response=failed))
     gateway.channel(provider.base_url, "m=bad", name="first", priority=9)
-    provider.on("bad", either(respond_with(b"".join(events)) if stream else reply(failed), ONLY_THERE["openai"]))
+    provider.on("bad", either(stream_bytes(b"".join(events)) if stream else reply(failed), ONLY_THERE["openai"]))
     provider.on("m", speak("as a ", "chat") if stream else CHAT)
     assert (await gateway.client.chat(stream=stream)).text == "as a chat"

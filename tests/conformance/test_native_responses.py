@@ -17,7 +17,7 @@ from tests.conformance.sdk import openai
 from tests.fakes.client import Answer, Client
 from tests.fakes.gateway import GRANTED, Gateway
 from tests.fakes.provider import Provider, Script
-from tests.fakes.replies import Doc, choice, chunk, cut, delta, dumps, fail, reply, slam, usage, whole
+from tests.fakes.replies import Doc, choice, chunk, cut, delta, dumps, fail, reply, slam, stream_bytes, usage, whole
 from tests.fakes.responses import (
     either,
     event,
@@ -26,7 +26,6 @@ from tests.fakes.responses import (
     message,
     parsed,
     respond,
-    respond_with,
     response,
     spent,
 )
@@ -42,7 +41,7 @@ async def call(gateway: Gateway, body: bytes | None = None, client: Client | Non
 
 async def test_nothing_is_changed(gateway: Gateway, provider: Provider) -> None:
     data = b"".join(events_of(response(message("Hello"), function_call("f", "{}"))))
-    provider.on("m", respond_with(data, size=50))
+    provider.on("m", stream_bytes(data, size=50))
     body = (
         b'{ "model":"m","input": "hi" , "stream":true,"x":{"deep":[1.50, "\\ud83d"]}, "reasoning" : {"effort":"low"} }'
     )
@@ -235,7 +234,7 @@ async def test_seals_of_the_gateway_never_reach_a_vendor(gateway: Gateway, provi
 async def test_an_error_event_without_an_end_becomes_a_failed_response(gateway: Gateway, provider: Provider) -> None:
     begun = events_of(response(message("Hello")))[:5]
     error = event("error", 5, code="server_error", message="it broke", param=None)
-    provider.on("m", respond_with(b"".join(begun) + error))
+    provider.on("m", stream_bytes(b"".join(begun) + error))
     answer = await call(gateway, stream=True)
     assert answer.body.startswith(b"".join(begun) + error)
     last = parsed(answer.body)[-1]
@@ -264,8 +263,8 @@ async def test_a_stream_that_fails_before_its_first_item_goes_to_the_next_channe
 ) -> None:
     gateway.channel(provider.base_url, "m=m-9", name="first", priority=9)
     opening, answer = b"".join(events_of(response())[:2]), b"".join(events_of(response(message("Hello"))))
-    provider.on("m-9", respond_with(opening + after))
-    provider.on("m", respond_with(answer, size=50))
+    provider.on("m-9", stream_bytes(opening + after))
+    provider.on("m", stream_bytes(answer, size=50))
     got = (await call(gateway, stream=True)).body
     assert got.startswith(answer if answered else opening)
     assert parsed(got)[-1]["response"]["error"] == (None if answered else TOO_LONG)
@@ -277,7 +276,7 @@ async def test_a_failed_response_passes_with_its_error(gateway: Gateway, provide
     failed = response(status="failed", usage=spent(50, 3), error=None if beside else error)
     more = {"error": error} if beside else {}
     data = [*events_of(response(message("Hello")))[:5], event("response.failed", 5, response=failed, **more)]
-    provider.on("m", respond_with(b"".join(data)))
+    provider.on("m", stream_bytes(b"".join(data)))
     last = parsed((await call(gateway, stream=True)).body)[-1]
     assert (last["type"], last["sequence_number"], last["response"]["error"]) == ("response.failed", 5, error)
     record = gateway.record
@@ -286,7 +285,7 @@ async def test_a_failed_response_passes_with_its_error(gateway: Gateway, provide
 
 
 async def test_a_stream_cut_off_ends_in_a_failed_response(gateway: Gateway, provider: Provider) -> None:
-    provider.on("m", respond_with(b"".join(events_of(response(message("Hello")))[:-1])))
+    provider.on("m", stream_bytes(b"".join(events_of(response(message("Hello")))[:-1])))
     async with openai(gateway) as client:
         with pytest.raises(APIError) as broken:
             async with client.responses.stream(model="m", input="hi") as stream:
@@ -319,7 +318,7 @@ async def test_no_secret_shows_around_the_content_of_a_stream(gateway: Gateway, 
         event("response.output_item.done", 5, output_index=0, item=items[0]),
         event("response.completed", 6, response=whole),
     ]
-    provider.on("m", respond_with(b"".join(data)))
+    provider.on("m", stream_bytes(b"".join(data)))
     answer = await call(gateway, stream=True)
     found = parsed(answer.body)
     assert [doc["sequence_number"] for doc in found] == list(range(7))
@@ -451,7 +450,7 @@ async def test_items_that_only_the_last_event_has_get_their_own_events(
 ) -> None:
     events = events_of(response(message("Hello"), function_call("f", "{}")))
     deltas = [event for event in events if b"output_text.delta" in event] if has_deltas else []
-    provider.on("m", respond_with(b"".join([*events[:2], *deltas, events[-1]])))
+    provider.on("m", stream_bytes(b"".join([*events[:2], *deltas, events[-1]])))
     told = parsed((await call(gateway, input="Hi", stream=True)).body)
     done = [doc["item"] for doc in told if doc["type"] == "response.output_item.done"]
     assert done == [message("Hello"), function_call("f", "{}")] == told[-1]["response"]["output"]
@@ -509,7 +508,7 @@ async def test_behind_output_it_is_passed_on(gateway: Gateway, provider: Provide
     refused = {"code": "invalid_encrypted_content", "message": "cannot decrypt"}
     begun = b"".join(events_of(response(message("Hello")))[:5])
     failed = event("response.failed", 5, response={**response(message("Hel"), status="failed"), "error": refused})
-    provider.on("m", respond_with(begun + failed))
+    provider.on("m", stream_bytes(begun + failed))
     theirs = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAA"}
     answer = await call(gateway, input=[theirs, {"role": "user", "content": "hi"}], stream=True)
     assert parsed(answer.body)[-1]["response"]["error"] == refused

@@ -18,40 +18,35 @@ from gateway.domain.order import PreparedRequest
 from gateway.upstream import failures
 from gateway.upstream.adapter import AnswerStream, Memory, Reply
 from gateway.upstream.redaction.redaction import Redaction
-from tests.fakes.replies import Seen
+from tests.fakes import replies
 
 Piece = bytes | BaseException | asyncio.Event | Callable[[], None]
 """What a reply does next: bring bytes, break, wait, or do something to the world."""
 
-DONE = b"data: [DONE]\n\n"
+DONE = replies.DONE
 
 
 def event(**fields: Any) -> bytes:
-    usual = {"id": "chatcmpl-up", "object": "chat.completion.chunk", "created": 5, "model": "m"}
-    return b"data: " + json.dumps({**usual, **fields}).encode() + b"\n\n"
+    return replies.event({**replies.chunk(), **fields})
 
 
 def says(text: str) -> bytes:
-    return event(choices=[{"index": 0, "delta": {"role": "assistant", "content": text}, "finish_reason": None}])
+    return replies.event(replies.chunk(replies.delta(text, role="assistant")))
 
 
 def ends(finish: str = "stop") -> bytes:
-    return event(choices=[{"index": 0, "delta": {}, "finish_reason": finish}])
+    return replies.event(replies.chunk(replies.delta(finish=finish)))
 
 
 def counts(input: int, output: int) -> bytes:
-    usage = {"prompt_tokens": input, "completion_tokens": output, "total_tokens": input + output}
-    return event(choices=[], usage=usage)
+    return replies.event(replies.chunk(usage=replies.usage(input, output)))
 
 
 GOOD_STREAM = (says("Hello"), says(" there."), ends(), counts(9, 12), DONE)
 
 
 def whole(text: str = "Hello there.", *, input: int = 9, output: int = 12, **fields: Any) -> bytes:
-    choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
-    usage = {"prompt_tokens": input, "completion_tokens": output, "total_tokens": input + output}
-    usual = {"id": "chatcmpl-up", "object": "chat.completion", "created": 5, "model": "m", "choices": [choice]}
-    return json.dumps({**usual, "usage": usage, **fields}).encode()
+    return replies.dumps({**replies.whole("m", replies.choice(text), spent=replies.usage(input, output)), **fields})
 
 
 def error_body(message: str = "it broke", **fields: Any) -> bytes:
@@ -71,7 +66,7 @@ class FakeReply:
         self._pieces = pieces
 
     async def read(self, limit: int, memory: Memory) -> bytes:
-        body = b"".join([data async for data in self.chunks(cast("AnswerStream", Seen()))])
+        body = b"".join([data async for data in self.chunks(cast("AnswerStream", replies.Seen()))])
         if not memory.take(len(body)):
             await memory.wait(len(body))
         return body

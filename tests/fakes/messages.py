@@ -23,7 +23,8 @@ def message(*blocks: Doc, model: str = "claude-x", stop: str = "end_turn", spent
 
 
 def event(kind: str, **fields: Any) -> bytes:
-    return f"event: {kind}\n".encode() + b"data: " + dumps({"type": kind, **fields}) + b"\n\n"
+    """One event; its data has its name, too."""
+    return f"event: {kind}\ndata: ".encode() + dumps({"type": kind, **fields}) + b"\n\n"
 
 
 def block_events(index: int, block: Doc) -> list[bytes]:

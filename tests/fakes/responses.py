@@ -1,12 +1,11 @@
 """Responses: what an upstream sends that speaks the Responses API itself."""
 
-import asyncio
 import json
 from collections.abc import Mapping
 from typing import Any
 
-from tests.fakes.provider import EVENTS, Exchange, Script
-from tests.fakes.replies import dumps
+from tests.fakes.provider import Exchange, Script
+from tests.fakes.replies import at_path, dumps, in_steps
 
 Doc = dict[str, Any]
 
@@ -62,11 +61,12 @@ def event(kind: str, number: int, **fields: Any) -> bytes:
 
 
 def events_of(whole: Doc) -> list[bytes]:
-    begun = {**whole, "status": "in_progress", "output": [], "usage": None, "error": None, "incomplete_details": None}
-    out: list[tuple[str, Doc]] = [("created", {"response": begun}), ("in_progress", {"response": begun})]
+    opened = {**whole, "status": "in_progress", "output": [], "usage": None, "error": None, "incomplete_details": None}
+    out: list[tuple[str, Doc]] = [("created", {"response": opened}), ("in_progress", {"response": opened})]
     for index, item in enumerate(whole["output"]):
         place = {"output_index": index, "item_id": item["id"]}
-        out.append(("output_item.added", {"output_index": index, "item": {**item, **_BLANK[item["type"]]}}))
+        begun = {**item, **_BLANK.get(item["type"], {"status": "in_progress"})}
+        out.append(("output_item.added", {"output_index": index, "item": begun}))
         if item["type"] == "message":
             (part,) = item["content"]
             text, within = part["text"], {**place, "content_index": 0}
@@ -102,34 +102,14 @@ def respond(*items: Doc, **more: Any) -> Script:
         if not asked.get("stream"):
             await exchange.answer(dumps(whole))
             return
-        await exchange.begin_stream()
-        for part in events_of(whole):
-            await exchange.piece(part)
-            await asyncio.sleep(0)
-        await exchange.finish()
-
-    return script
-
-
-def respond_with(data: bytes, *, size: int = 0) -> Script:
-    """These bytes as a stream."""
-
-    async def script(exchange: Exchange) -> None:
-        await exchange.begin(kind=EVENTS, headers={"content-length": str(len(data))})
-        for start in range(0, len(data), size or len(data)):
-            await exchange.write(data[start : start + (size or len(data))])
-            await asyncio.sleep(0)
+        await in_steps(*events_of(whole))(exchange)
 
     return script
 
 
 def either(native: Script, chat: Script) -> Script:
     """One for each API."""
-
-    async def script(exchange: Exchange) -> None:
-        await (native if exchange.path.endswith("/responses") else chat)(exchange)
-
-    return script
+    return at_path("/responses", native, chat)
 
 
 def parsed(data: bytes) -> list[Doc]:

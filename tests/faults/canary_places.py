@@ -9,8 +9,9 @@ from typing import Any
 
 from gateway.domain.channel import Dialect
 from tests.cases.gemini import streams as gemini
+from tests.fakes.messages import message
 from tests.fakes.provider import EVENTS, JSON, Exchange
-from tests.fakes.replies import chunk, delta, dumps, usage, whole
+from tests.fakes.replies import choice, chunk, delta, dumps, usage, whole
 from tests.fakes.wire import head_bytes
 
 
@@ -155,17 +156,8 @@ def _token(text: str) -> str:
     return re.sub(r"[^0-9A-Za-z._-]", "-", text)
 
 
-def _message(text: str = "", **more: Any) -> dict[str, Any]:
-    return {
-        "id": "msg_1",
-        "type": "message",
-        "role": "assistant",
-        "model": "m",
-        "stop_reason": "end_turn",
-        "content": [{"type": "text", "text": "Hi"}],
-        "usage": {"input_tokens": 9, "output_tokens": 2},
-        **more,
-    }
+def _message(**more: Any) -> dict[str, Any]:
+    return {**message(), **more}
 
 
 def _openai(**more: Any) -> dict[str, Any]:
@@ -185,8 +177,8 @@ _GOOD: dict[Dialect, dict[str, Callable[[str], dict[str, Any]]]] = {
         "id": lambda text: _openai(id=f"chatcmpl-{text}"),
         "model": lambda text: _openai(model=text),
         "fingerprint": lambda text: _openai(system_fingerprint=text, provider={"name": [text]}),
-        "finish": lambda text: {**whole("m", spent=usage()), "choices": [_ended(text)]},
-        "beside a choice": lambda text: {**whole("m", spent=usage()), "choices": [{**_ended("stop"), "note": text}]},
+        "finish": lambda text: {**whole("m", spent=usage()), "choices": [choice("Hi", finish=text)]},
+        "beside a choice": lambda text: {**whole("m", spent=usage()), "choices": [{**choice("Hi"), "note": text}]},
         "usage": lambda text: _openai(usage={**usage(), "cost_details": {"note": text}, "cost": text}),
         "odd usage": lambda text: _openai(usage={"prompt_tokens": text, "completion_tokens": text}),
         "groq": lambda text: _openai(x_groq={"id": text}),
@@ -229,8 +221,3 @@ _STREAMED: dict[Dialect, dict[str, Callable[[str], list[dict[str, Any]]]]] = {
         "failed": lambda text: [{"candidates": [{"finishReason": "MALFORMED_RESPONSE", "finishMessage": text}]}],
     },
 }
-
-
-def _ended(reason: str) -> dict[str, Any]:
-    message = {"role": "assistant", "content": "Hi", "refusal": None}
-    return {"index": 0, "message": message, "logprobs": None, "finish_reason": reason}

@@ -5,12 +5,7 @@ from typing import Any
 
 from tests.cases.answers import Answer
 from tests.cases.streams import Case
-from tests.fakes.replies import dumps
-
-
-def event(kind: str, **fields: Any) -> bytes:
-    """One event; its data has its name, too."""
-    return f"event: {kind}\ndata: ".encode() + dumps({"type": kind, **fields}) + b"\n\n"
+from tests.fakes.messages import event
 
 
 def start(usage: dict[str, Any] | None = None, **more: Any) -> bytes:

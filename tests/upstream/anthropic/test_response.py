@@ -8,8 +8,9 @@ import pytest
 from gateway.domain.usage import Usage
 from gateway.upstream.adapter import AnswerStream
 from gateway.upstream.anthropic.dialect import AnthropicDialect
-from tests.cases.anthropic.streams import HELLO, block, end, event, start, text
+from tests.cases.anthropic.streams import HELLO, block, end, start, text
 from tests.conformance.shapes import completion_faults, stream_faults
+from tests.fakes.messages import event
 from tests.fakes.replies import dumps
 from tests.upstream.makers import as_chat, body_of, channel, translated
 
