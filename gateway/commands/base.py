@@ -4,9 +4,9 @@ A noun alone shows its list or state. Words that people type out of habit, such 
 aliases. The error for an unknown word suggests similar commands, unless they are destructive.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, cast
 
 import click
 
@@ -82,12 +82,6 @@ DESTRUCTIVE_OPTIONS = frozenset({"--force", "--now", "--prune", "--set", "--yes"
 """Options that are never suggested for a mistyped word, because suggestions are copied without much thought."""
 
 
-def no_such_command(name: str, names: Iterable[str], ctx: click.Context) -> click.exceptions.NoSuchCommand:
-    """Returns the error for an unknown command, which suggests similar ones."""
-    possibilities = [possible for possible in names if possible not in DESTRUCTIVE]
-    return click.exceptions.NoSuchCommand(name, possibilities=possibilities, ctx=ctx)
-
-
 class Command(click.Command):
     """A command with examples, which its help shows, and with ``--json``, unless the help of that option is empty."""
 
@@ -150,7 +144,8 @@ class SuggestingGroup(click.Group):
         if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
             if suggestion := self.suggestion(ctx, args):
                 raise click.UsageError(f"No such command '{args[0]}'. Did you mean '{suggestion}'?", ctx)
-            raise no_such_command(args[0], self.list_commands(ctx), ctx)
+            names = [name for name in self.list_commands(ctx) if name not in DESTRUCTIVE]
+            raise click.exceptions.NoSuchCommand(args[0], possibilities=names, ctx=ctx)
         return super().resolve_command(ctx, args)
 
     def suggestion(self, ctx: click.Context, args: list[str]) -> str:
@@ -272,11 +267,8 @@ def show_help(words: tuple[str, ...]) -> None:
     own_ctx = click.get_current_context()
     ctx = own_ctx.parent or own_ctx
     for name in words:
-        group = ctx.command
-        if not isinstance(group, click.Group):
+        if not isinstance(ctx.command, click.Group):
             break
-        command = group.get_command(ctx, name)
-        if command is None:
-            raise no_such_command(name, group.list_commands(ctx), ctx)
+        command = cast("click.Command", ctx.command.resolve_command(ctx, [name])[1])  # an unknown name is an error
         ctx = click.Context(command, info_name=command.name, parent=ctx)
     click.echo(ctx.get_help())

@@ -110,13 +110,9 @@ def _message_of(error: BaseException) -> str:
 
 
 def _usage_message(error: click.UsageError) -> str:
-    """Returns the message with any similar names, and with the command that shows the help."""
+    """Returns the message, with the command that shows the help."""
     message = error.format_message().removesuffix(".")
-    if isinstance(error, click.NoSuchOption | click.exceptions.NoSuchCommand) and error.possibilities:
-        *others, last = (f"'{name}'" for name in error.possibilities)
-        names = f"{', '.join(others)} or {last}" if others else last
-        message = f"{error.message} Did you mean {names}?"
     if error.ctx is None:
         return message
     command = f"'{error.ctx.command_path} --help'"
-    return f"{message} See {command}" if message.endswith("?") else f"{message}; see {command}"
+    return f"{message} See {command}" if message.endswith(("?", "?)")) else f"{message}; see {command}"
