@@ -7,7 +7,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from gateway.client.http import Address, ClientRequest, HttpAnswer, request
+from gateway.client.http import Address, ClientRequest, request
 from gateway.domain.errors import BadRequest, Conflict, GatewayError, InternalError, error_class
 from gateway.domain.history import ACCEPT_HEADER, NOTHING_CHANGED, SOURCE_HEADER, ChangeSource, Question
 from gateway.domain.text import plain
@@ -35,51 +35,45 @@ class Caller:
     async def request(
         self, method: str, path: str, kind: type[Value], body: Body | None = None, *, timeout_s: float = 0
     ) -> Value:
-        """Send a request. Returns its answer as this type. Raises what ``send`` raises."""
-        return self.decode((await self.send(method, path, body, timeout_s=timeout_s)).body, kind)
-
-    async def send(self, method: str, path: str, body: Body | None = None, *, timeout_s: float = 0) -> HttpAnswer:
-        """Send one request, and again if the owner confirms what the server asks.
+        """Send a request, and again if the owner confirms what the server asks. Returns its answer as this type.
 
         ``timeout_s`` is the time for the whole answer in seconds; 0 means the client's own timeout. Raises the server's
-        error, Conflict ``declined``, or Unavailable.
+        error, Conflict ``declined``, Unavailable, or InternalError for a server of another version.
         """
+        message = self.build_request(method, path, body)
         try:
-            return await self.send_once(method, path, body, timeout_s=timeout_s)
+            answer = await self.send(message, timeout_s)
         except Conflict as error:
             if error.code != "needs_confirmation" or self.confirm is None:
                 raise
-            question = self.decode(encode_body(error.details), Question)
+            question = _decode(encode_body(error.details), Question)
             if not await self.confirm(question):
                 raise Conflict(NOTHING_CHANGED, code="declined") from error
-        return await self.send_once(method, path, body, timeout_s=timeout_s, accepts=question.answer)
+            headers = {**message.headers, ACCEPT_HEADER: question.answer}
+            answer = await self.send(msgspec.structs.replace(message, headers=headers), timeout_s)
+        return _decode(answer, kind)
 
-    async def send_once(
-        self, method: str, path: str, body: Body | None = None, *, timeout_s: float = 0, accepts: str = ""
-    ) -> HttpAnswer:
-        """Send one request. ``accepts`` is the answer of the question that the owner has confirmed; empty if none."""
-        message = self.build_request(method, path, body, accepts=accepts)
+    async def send(self, message: ClientRequest, timeout_s: float = 0) -> bytes:
+        """Send one request. Returns the body of its answer. Raises the server's error, or Unavailable."""
         answer = await request(self.server_address, message, timeout_s=timeout_s or self._timeout_s)
         if not 200 <= answer.status < 300:
             raise error_of(answer.status, answer.body)
-        return answer
+        return answer.body
 
-    def build_request(self, method: str, path: str, body: Body | None = None, *, accepts: str = "") -> ClientRequest:
+    def build_request(self, method: str, path: str, body: Body | None = None) -> ClientRequest:
         headers = {"Authorization": f"Bearer {self.endpoint.secret}", "Content-Type": "application/json"}
-        headers |= {ACCEPT_HEADER: accepts} if accepts else {}
         if self.source is not None:
             headers[SOURCE_HEADER] = self.source.header()
         content = b"" if body is None else encode_body(body)
         return ClientRequest(method=method, path="/control" + path, headers=headers, body=content)
 
-    @staticmethod
-    def decode(answer: bytes, kind: type[Value]) -> Value:
-        """Returns the decoded answer. Raises InternalError if the server's version does not match."""
-        try:
-            return msgspec.json.decode(answer, type=kind)
-        except (msgspec.DecodeError, UnicodeDecodeError) as exc:
-            text = f"the server's answer cannot be decoded ({exc}); if the server has another version, restart it"
-            raise InternalError(text, code="version_mismatch") from exc
+
+def _decode(answer: bytes, kind: type[Value]) -> Value:
+    try:
+        return msgspec.json.decode(answer, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+        text = f"the server's answer cannot be decoded ({exc}); if the server has another version, restart it"
+        raise InternalError(text, code="version_mismatch") from exc
 
 
 def ask(

@@ -15,7 +15,7 @@ from tests.control.conftest import Surface
 async def test_every_route_has_its_method() -> None:
     """A method a route, or one for each of its alternatives; other methods send several requests."""
     methods = [name for name, _ in inspect.getmembers(ControlClient, inspect.isfunction) if not name.startswith("_")]
-    general = {"request", "send", "send_once", "build_request", "decode"}
+    general = {"request", "send", "build_request"}
     combined = {"add_offers"}
     assert len(set(methods) - general - combined) == sum(path.count("|") + 1 for _, path, _ in ROUTES)
 

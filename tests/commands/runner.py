@@ -10,8 +10,7 @@ from click.testing import CliRunner
 
 import cli
 from gateway.client.control import ControlClient
-from gateway.client.http import HttpAnswer
-from gateway.client.request import Body
+from gateway.client.http import ClientRequest
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.config import Config
 from gateway.domain.errors import GatewayError, NotFound
@@ -80,17 +79,16 @@ class _Client(ControlClient):
         super().__init__(Endpoint(instance="test", secret="test"))
         self._control = control
 
-    async def send_once(
-        self, method: str, path: str, body: Body | None = None, *, timeout_s: float = 30, accepts: str = ""
-    ) -> HttpAnswer:
-        self._control.asked.append((f"{method} {path}", msgspec.to_builtins(body)))
-        self._control.accepted.append(accepts)
-        found = self._control.answers.get(f"{method} {path.partition('?')[0]}", NotFound(f"nothing at {path}"))
+    async def send(self, message: ClientRequest, timeout_s: float = 0) -> bytes:
+        asked = f"{message.method} {message.path.removeprefix('/control')}"
+        self._control.asked.append((asked, msgspec.json.decode(message.body) if message.body else None))
+        self._control.accepted.append(message.headers.get("X-Tollkeeper-Accept", ""))
+        found = self._control.answers.get(asked.partition("?")[0], NotFound(f"nothing at {asked}"))
         if isinstance(found, Iterator):
             found = next(found)
         if isinstance(found, GatewayError):
             raise found
-        return HttpAnswer(status=200, headers={}, body=msgspec.json.encode(found))
+        return msgspec.json.encode(found)
 
 
 def run(

@@ -30,7 +30,7 @@ async def raw(surface: Surface, data: bytes, wait_s: float = 5.0) -> bytes:
 
 async def test_an_unknown_path_is_reported(owner: ControlClient) -> None:
     with pytest.raises(NotFound) as caught:
-        await owner.send("GET", "/nothing")
+        await owner.send(owner.build_request("GET", "/nothing"))
     assert caught.value.code == "unknown_url"
 
 
@@ -73,7 +73,7 @@ async def test_what_makes_no_sense_is_refused_with_its_name_and_changes_nothing(
 ) -> None:
     before, (method, path) = gateway.engine.catalog.registry, call.split()
     with pytest.raises(BadRequest) as caught:
-        await owner.send(method, path, body)
+        await owner.send(owner.build_request(method, path, body))
     assert caught.value.param == param
     assert gateway.engine.catalog.registry is before
 
@@ -92,7 +92,9 @@ async def test_a_name_is_used_once(owner: ControlClient, gateway: Gateway, call:
     gateway.group("work")
     method, path = call.split()
     with pytest.raises(Conflict):
-        await owner.send(method, path, {"name": name, **({"dialect": "mock"} if path == "/channels" else {})})
+        await owner.send(
+            owner.build_request(method, path, {"name": name, **({"dialect": "mock"} if path == "/channels" else {})})
+        )
 
 
 async def test_another_method_is_reported_with_those_there_are(surface: Surface) -> None:
@@ -126,7 +128,7 @@ async def test_a_body_of_unusual_size_is_refused(surface: Surface, owner: Contro
     answer = await Client(surface.tcp.port).ask("PATCH", "/control/channels/up", fits, AUTH)
     assert answer.refusal == (400, "invalid_value", "note")
     with pytest.raises(TooLarge):
-        await owner.send("PATCH", "/channels/up", {"note": "x" * BODY_LIMIT})
+        await owner.edit_channel("up", {"note": "x" * BODY_LIMIT})
 
 
 async def test_a_thousand_silent_connections_do_no_harm(surface: Surface, owner: ControlClient) -> None:
@@ -188,7 +190,7 @@ async def test_a_body_that_comes_late_undoes_no_edit(surface: Surface, owner: Co
     )
     writer.write(f"{head}\r\n\r\n".encode())
     await asyncio.sleep(0.1)
-    await owner.send("PATCH", "/account", {"status": "suspended"})
+    await owner.set_account({"status": "suspended"})
     writer.write(body)
     answer = await reader.readline()
     writer.transport.abort()

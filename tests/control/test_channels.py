@@ -51,7 +51,7 @@ async def test_keys_header_values_and_proxy_passwords_are_secret(owner: ControlC
     await owner.add_channel(body | proxied | {"headers": {"X-Secret": CANARY}})
     await owner.edit_channel("new", {"note": "x"})
     for path in ("/channels", "/channels/new", "/status", "/models", "/settings"):
-        assert CANARY[:-4].encode() not in (await owner.send("GET", path)).body
+        assert CANARY[:-4].encode() not in await owner.send(owner.build_request("GET", path))
     channel = await owner.channel("new")
     assert (channel.key, channel.headers, channel.proxy) == ("…tail", {"X-Secret": "…tail"}, "http://…@127.0.0.1:9")
     assert (await owner.edit_channel("new", {"key": "env:MY_KEY"})).key == "env:MY_KEY"
@@ -327,7 +327,10 @@ async def test_no_answer_of_any_kind_tells_a_key(owner: ControlClient, gateway: 
     assert sorted(used) == sorted(f"Bearer {key}" for key in (FIRST, SECOND, THIRD))
     provider.on("m", fail(401, f"bad key {THIRD}"))
     answer = await gateway.client.chat()
-    heard = [(await owner.send("GET", path)).body for path in ("/channels", "/channels/up", "/calls", "/status")]
+    heard = [
+        await owner.send(owner.build_request("GET", path))
+        for path in ("/channels", "/channels/up", "/calls", "/status")
+    ]
     for text in [answer.body, *heard]:
         assert b"canary" not in text
 

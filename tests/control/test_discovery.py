@@ -61,7 +61,7 @@ async def test_a_key_in_the_environment_is_offered_by_its_name(
     owner: ControlClient, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GROQ_API_KEY", "gsk-canary")
-    assert b"gsk-canary" not in (await owner.send("GET", "/offers")).body
+    assert b"gsk-canary" not in await owner.send(owner.build_request("GET", "/offers"))
     (offer,) = await owner.offers()
     assert (offer.name, offer.key, offer.base_url) == ("groq", "env:GROQ_API_KEY", PRESETS["groq"].base_url)
     assert provider.exchanges == []

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from gateway.client.control import ControlClient
+from gateway.client.http import ClientRequest
 from gateway.config import Config
 from gateway.core.change_history import differences_of
 from gateway.domain.config_views import Difference
@@ -213,13 +214,18 @@ async def test_an_undo_that_was_confirmed_undoes_no_other(console: ControlClient
     assert (token.name, token.note) == ("laptop", "made while the owner read the question")
 
 
+def _undo_accepting(client: ControlClient, number: int, answer: str) -> ClientRequest:
+    request = client.build_request("POST", "/undo", {"id": number})
+    return msgspec.structs.replace(request, headers={**request.headers, "X-Tollkeeper-Accept": answer})
+
+
 async def test_the_answer_to_one_question_confirms_no_other(console: ControlClient, command: ControlClient) -> None:
     await command.add_token({"name": "ci"})
     entry, *_ = await console.history()
     for answer in (f"redo {entry.id}", f"undo {entry.id + 1}", "revives_key"):
-        error = await refused(console.send_once("POST", "/undo", {"id": entry.id}, accepts=answer))
+        error = await refused(console.send(_undo_accepting(console, entry.id, answer)))
         assert error.details["answer"] == f"undo {entry.id}"
-    await console.send_once("POST", "/undo", {"id": entry.id}, accepts=f"undo {entry.id}")
+    await console.send(_undo_accepting(console, entry.id, f"undo {entry.id}"))
     assert [token.name for token in await console.tokens()] == ["laptop"]
 
 
@@ -386,7 +392,7 @@ async def test_after_a_restart_a_removed_channel_comes_back_with_its_key(tmp_pat
     assert (config.home / "history.json").stat().st_mode & 0o777 == 0o600
     async with embedded_server(config) as endpoint:
         owner = ControlClient(endpoint)
-        assert "sk-" not in (await owner.send("GET", "/history")).body.decode()
+        assert b"sk-" not in await owner.send(owner.build_request("GET", "/history"))
         assert (await owner.undo()).notes == []
     stored = (config.home / "config.json").read_text()
     assert all(text in stored for text in (UPSTREAM_KEY, "sk-other-1234567890", "sk-header-of-the-owner"))

@@ -91,7 +91,7 @@ class CanaryRun:
     async def command(self, owner: ControlClient, method: str, path: str, body: Any = None) -> None:
         """One request of the owner's; its answer or its error is kept."""
         try:
-            shown = (await owner.send(method, path, body)).body
+            shown = await owner.send(owner.build_request(method, path, body))
         except GatewayError as error:
             shown = f"{error.message} {error.code} {error.param} {error.details}".encode()
         self.out[path] = self.out.get(path, b"") + shown + b"\n"
@@ -103,7 +103,7 @@ class CanaryRun:
         async with opened(self.gateway.engine) as surface:
             owner = ControlClient(surface.unix, timeout_s=10)
             for path in ("/calls?limit=5000", "/channels", "/channels/up", "/models", "/usage?by=channel", "/status"):
-                kept[path] = (await owner.send("GET", path)).body
+                kept[path] = await owner.send(owner.build_request("GET", path))
             async for event in owner.events(1000):
                 kept["events"] = msgspec.json.encode(event)
                 break
