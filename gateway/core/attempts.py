@@ -18,7 +18,7 @@ import msgspec
 
 from gateway.core.answer_memory import UNCOUNTED
 from gateway.core.call import Call
-from gateway.core.channel_health import NO_TRIAL, ChannelHealth
+from gateway.core.channel_health import NO_TRIAL
 from gateway.core.chooser import Chooser, no_channel, unaffordable_text
 from gateway.core.clock import Clock
 from gateway.core.latency import LatencyStats
@@ -37,7 +37,7 @@ from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.text import plain
 from gateway.domain.units import Millis
 from gateway.inbound.api import AttemptPlan
-from gateway.upstream.adapter import Adapter, Answer, AnswerFacts, AnswerStream, Reply, WholeAnswer
+from gateway.upstream.adapter import Adapter, Answer, AnswerFacts, AnswerStream, Reply
 from gateway.upstream.redaction.redaction import Redaction
 
 SLICE = 32 << 10
@@ -223,7 +223,7 @@ class Attempts:
 
     async def _exchange(self, call: Call, plan: AttemptPlan, route: Route, refused: LearnedRefusals) -> Answer:
         """Prepare the request, send it once, and return the answer. Raises AttemptFailed."""
-        adapter, order = plan.adapter, plan.order
+        order = plan.order
         if plan.native is not call.running.native and call.context.origin.api.name != CHAT_API:
             call.running = msgspec.structs.replace(call.running, native=plan.native)
             self.progress.report_route(call)
@@ -234,63 +234,48 @@ class Attempts:
         call.attempt.repairs = order.marks
         if not call.result.overhead_us:
             call.result.overhead_us = round((self.clock.mono() - call.context.origin.began) * 1_000_000)
-        if prepared.more:
-            return await self._gather(call, adapter, order, route, prepared)
-        reply = await self.sender.send(route.channel, prepared, stream=order.stream)
-        try:
-            return await self._read(call, adapter, order, route.channel, reply)
-        except BaseException as error:
-            if isinstance(error, AttemptFailed):
-                error.accepted = 200 <= reply.status < 300
-            _abort(reply, call, route, self.health)
-            raise
+        return await self._receive(call, plan, route, prepared)
 
-    async def _gather(
-        self, call: Call, adapter: Adapter, order: Order, route: Route, prepared: PreparedRequest
-    ) -> WholeAnswer:
-        """Returns the answer to a request in parts. If one fails, the attempt fails, although others may be billed."""
-        bytes_left, channel, bodies = call.context.origin.api.answer_limit, route.channel, list[bytes]()
-        order.screen = self.redaction.screen(channel)
-        for part in (prepared, *prepared.more):
-            reply = await self.sender.send(channel, part, stream=False)
-            try:
+    async def _receive(self, call: Call, plan: AttemptPlan, route: Route, prepared: PreparedRequest) -> Answer:
+        """Send a request, or its parts one after another, and return the answer. Raises AttemptFailed.
+
+        If a part fails, the attempt fails, although others may be billed.
+        """
+        order, channel, bodies = plan.order, route.channel, list[bytes]()
+        order.screen, bytes_left = self.redaction.screen(channel), call.context.origin.api.answer_limit
+        reply: Reply | None = None
+        try:
+            for part in (prepared, *prepared.more):
+                call.attempt.parts = len(bodies)
+                reply = await self.sender.send(channel, part, stream=order.stream)
+                call.attempt.reply_headers = order.screen.headers(reply.headers)
                 if not 200 <= reply.status < 300:
-                    await _raise_failure(call, adapter, channel, reply, self.clock.wall())
+                    await _raise_failure(call, plan.adapter, channel, reply, self.clock.wall())
+                if order.stream:
+                    return await self._relay(call, reply, plan.adapter.stream(order, channel))
                 bodies.append(await reply.read(bytes_left, call.share))
-            except BaseException:
-                _abort(reply, call, route, self.health)
-                raise
-            bytes_left -= len(bodies[-1])
-            call.attempt.parts += 1
-            call.attempt.reply_headers = order.screen.headers(reply.headers)
-        body = b"[" + b",".join(bodies) + b"]"
-        whole = await self.preparer.worker.run_sized(len(body), partial(adapter.whole, body, order, channel))
+                bytes_left -= len(bodies[-1])
+            body = bodies[0] if len(bodies) == 1 else b"[%b]" % b",".join(bodies)
+            work = partial(plan.adapter.whole, body, order, channel)
+            whole = await self.preparer.worker.run(work, large=len(body) > UNCOUNTED)
+        except BaseException as error:
+            if reply is not None:
+                if isinstance(error, AttemptFailed):
+                    error.accepted = 200 <= reply.status < 300
+                # its status still says how the key is
+                self.health.note_answer(route.channel.id, route.key_id, reply.status)
+                reply.abort()
+                call.share.set_size(0)
+            raise
         call.attempt.parts = 0
-        call.share.set_size(len(whole.body))
+        # a body that is still to be rendered takes at most what was read
+        call.share.set_size(len(whole.body) or call.share.size)
         call.delivery.first_byte = self.clock.mono()
         return whole
 
-    async def _read(self, call: Call, adapter: Adapter, order: Order, channel: Channel, reply: Reply) -> Answer:
-        """Returns the whole answer in a reply, or its stream after it was relayed. Raises AttemptFailed."""
-        order.screen = self.redaction.screen(channel)
-        call.attempt.reply_headers = order.screen.headers(reply.headers)
-        if not 200 <= reply.status < 300:
-            await _raise_failure(call, adapter, channel, reply, self.clock.wall())
-        if not order.stream:
-            body = await reply.read(call.context.origin.api.answer_limit, call.share)
-            whole = await self.preparer.worker.run_sized(len(body), partial(adapter.whole, body, order, channel))
-            # a body that is still to be rendered takes at most what was read
-            call.share.set_size(len(whole.body) or call.share.size)
-            call.delivery.first_byte = self.clock.mono()
-            return whole
-        stream = adapter.stream(order, channel)
-        call.attempt.stream = stream
-        await self._relay(call, reply, stream)
-        reply.release()
-        return stream
-
-    async def _relay(self, call: Call, reply: Reply, stream: AnswerStream) -> None:
+    async def _relay(self, call: Call, reply: Reply, stream: AnswerStream) -> AnswerStream:
         """Send what the stream makes of the upstream's bytes, until the answer is complete. Raises AttemptFailed."""
+        call.attempt.stream = stream
         chunks = reply.chunks(stream)
         async for data in chunks:
             content = stream.feed(data)
@@ -304,12 +289,14 @@ class Attempts:
             if stream.held > UNCOUNTED or call.share.counted:
                 await call.share.wait_to_read(SLICE, stream.held)
         else:
-            if content := await self.preparer.worker.run_sized(stream.held, stream.end):
+            if content := await self.preparer.worker.run(stream.end, large=stream.held > UNCOUNTED):
                 await _send_content(call, content, stream.held, self.clock)
         if stream.failure is not None:
             raise AttemptFailed(stream.failure)
         if stream.state.reported is None:
             await _read_late_usage(chunks, stream)
+        reply.release()
+        return stream
 
     async def _note_failure(self, call: Call, route: Route, failed: AttemptFailed, began: float) -> UpstreamError:
         """Report a failed attempt to its channel's health, add it to the call, and return its error without secrets."""
@@ -385,13 +372,6 @@ async def _raise_failure(call: Call, adapter: Adapter, channel: Channel, reply: 
     body = await reply.read(1 << 20, call.share)
     headers = {"date": formatdate(now / 1000, usegmt=True), **reply.headers}
     raise AttemptFailed(adapter.failure(channel, reply.status, headers, body))
-
-
-def _abort(reply: Reply, call: Call, route: Route, health: ChannelHealth) -> None:
-    """Close a reply that cannot be used. Its status still says how the key is."""
-    health.note_answer(route.channel.id, route.key_id, reply.status)
-    reply.abort()
-    call.share.set_size(0)
 
 
 def _order_of(entry: ModelEntry, order: Order) -> Order:

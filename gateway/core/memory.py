@@ -119,12 +119,8 @@ class Pressure:
 class BodyShare(msgspec.Struct, eq=False):
     """The part of the memory that one request's body takes, until ``close``."""
 
-    _pressure: Pressure
+    pressure: Pressure
     _size: int = 0
-
-    def check(self, now: float) -> None:
-        """See ``Pressure.check``."""
-        self._pressure.check(now)
 
     def close(self) -> None:
         """Give the memory back: the body is not needed any more."""
@@ -133,12 +129,12 @@ class BodyShare(msgspec.Struct, eq=False):
     def give_back(self, size: int) -> None:
         """Give this many bytes back."""
         size = min(size, self._size)
-        self._pressure.body_bytes -= size
+        self.pressure.body_bytes -= size
         self._size -= size
 
     def grow(self, size: int) -> None:
         """Count more of the body. Raises Unavailable when all bodies together are too large."""
-        pressure = self._pressure
+        pressure = self.pressure
         if pressure.max_body_bytes and pressure.body_bytes + size > pressure.max_body_bytes:
             msg = (
                 f"the bodies of all requests together would be larger than {pressure.max_body_bytes // MIB} MiB; "

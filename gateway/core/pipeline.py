@@ -239,7 +239,7 @@ class Pipeline:
             await self._finish(call, status, _end_of_stream(call, answer))
             return
         write = partial(answer.parts, call.result.usage)
-        parts = await self.worker.run_sized(0 if answer.body else call.share.size, write)
+        parts = await self.worker.run(write, large=not answer.body and call.share.size > UNCOUNTED)
         is_large = sum(map(len, parts)) > UNCOUNTED
         # the records and answers of several calls may be written together, in the loop's next turn
         syncs_each_call = context.catalog.registry.settings.durability is Durability.CALL

@@ -17,7 +17,6 @@ from typing import TypeVar
 
 import msgspec
 
-from gateway.core.answer_memory import UNCOUNTED
 from gateway.core.call import Call
 from gateway.core.model_entry import Route
 from gateway.core.quota import affordable_output, need_of
@@ -44,12 +43,14 @@ class Worker:
     def __init__(self) -> None:
         self._turn = asyncio.Lock()
 
-    async def run(self, work: Callable[[], Result]) -> Result:
-        """Returns the work's result or raises its exception.
+    async def run(self, work: Callable[[], Result], *, large: bool = True) -> Result:
+        """Returns the work's result or raises its exception. Work that is not ``large`` is done at once, in the loop.
 
         If the caller is cancelled, the work is not begun, or finished first: a call's usage may change until then. A
         caller that is cancelled again does not wait.
         """
+        if not large:
+            return work()
         async with self._turn:
             future = Future[Result]()
             Thread(target=_fulfil, args=(future, work), name="tollkeeper-large", daemon=True).start()
@@ -61,10 +62,6 @@ class Worker:
                 raise
             finally:
                 del future, waiting  # they keep the exception, which would keep this frame and the whole request
-
-    async def run_sized(self, size: int, work: Callable[[], Result]) -> Result:
-        """Returns the result of work whose time grows with an answer of this size: in the thread if large."""
-        return work() if size <= UNCOUNTED else await self.run(work)
 
 
 def _fulfil(future: "Future[Result]", work: Callable[[], Result]) -> None:
@@ -101,7 +98,7 @@ class Preparer:
         try:
             if call.context.request.input_estimate is None:
                 return api.plan(order, channel, adapter, lacks_api=lacks_api)
-            return await self.run(call, partial(api.plan, order, channel, adapter, lacks_api=lacks_api))
+            return await self.worker.run(partial(api.plan, order, channel, adapter, lacks_api=lacks_api))
         except BadRequest as error:
             raise refusal_of(channel, error) from error
 
@@ -140,7 +137,7 @@ class Preparer:
 
     async def run(self, call: Call, work: Callable[[], Result]) -> Result:
         """Returns the result of work whose time grows with the request: in the worker if the request is large."""
-        return await self.worker.run(work) if call.context.request.input_estimate is not None else work()
+        return await self.worker.run(work, large=call.context.request.input_estimate is not None)
 
     async def prepare(self, call: Call, plan: AttemptPlan, route: Route, refused: LearnedRefusals) -> PreparedRequest:
         """Returns the request as this channel gets it. Raises AttemptFailed if it cannot be written."""

@@ -172,8 +172,7 @@ async def answer_call(
         try:
             data = await read_body(request, share, origin.began)
             if origin.model:
-                replace = partial(_replace_model, data, origin.model)
-                data = await engine.worker.run(replace) if is_large(data) else replace()
+                data = await engine.worker.run(partial(_replace_model, data, origin.model), large=is_large(data))
             if answer_locally is not None and (response := answer_locally(token, data)) is not None:
                 return response
             received = HttpRequest(body=data, target=request.raw_path, headers=request.headers)

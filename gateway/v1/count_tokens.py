@@ -44,7 +44,7 @@ async def answer_count_tokens(engine: Engine, request: web.BaseRequest, origin: 
         body = await read_body(request, share)
         received = HttpRequest(body=body, target=request.raw_path, headers=request.headers)
         parse = partial(parse_messages_request, received, only_counts=True)
-        parsed = await engine.worker.run(parse) if is_large(body) else parse()
+        parsed = await engine.worker.run(parse, large=is_large(body))
         name = visible_name(parsed.model, MESSAGES, token, engine.catalog)
         entry = visible_entry(name, token, engine.catalog)
         # the route that a call would probably take: weights and limits are ignored

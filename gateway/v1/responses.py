@@ -51,8 +51,7 @@ async def _complete(
 
 async def recall_request(engine: Engine, body: bytes, memory: TokenMemory) -> RecalledRequest:
     """Returns the request with the remembered responses that it continues. Raises BadRequest and TooLarge."""
-    work = partial(recall, body, memory, MAX_BODY)
-    return await engine.worker.run(work) if is_large(body) else work()
+    return await engine.worker.run(partial(recall, body, memory, MAX_BODY), large=is_large(body))
 
 
 async def get_response(engine: Engine, request: web.BaseRequest, origin: CallOrigin) -> Response:
@@ -129,7 +128,6 @@ async def answer_input_tokens(engine: Engine, request: web.BaseRequest, origin: 
         if engine.responses.enabled:
             body = (await recall_request(engine, body, TokenMemory(token.id, engine.responses))).body
         received = HttpRequest(body=body, target=request.raw_path, headers=request.headers)
-        parse = partial(parse_large, RESPONSES, received)
-        parsed = await engine.worker.run(parse) if is_large(body) else parse()
+        parsed = await engine.worker.run(partial(parse_large, RESPONSES, received), large=is_large(body))
         visible_entry(parsed.model, token, engine.catalog)
         return Response(rawjson.encode({"input_tokens": parsed.input_estimate, "object": "response.input_tokens"}))

@@ -273,7 +273,7 @@ class SocketSession:
             token = pipeline.identify(origin)
             try:
                 self._engine.pressure.check(origin.began)
-                turn = await self._engine.worker.run(partial(read_turn, data)) if is_large(data) else read_turn(data)
+                turn = await self._engine.worker.run(partial(read_turn, data), large=is_large(data))
                 recalled = await self._memory.recall(turn, token)
                 share.grow(len(recalled.body) - len(turn.body))
             except GatewayError as error:

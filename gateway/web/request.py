@@ -98,7 +98,7 @@ async def read_body(request: web.BaseRequest, share: BodyShare, call_began: floa
     """
     _check_json(request)
     if call_began is not None:
-        share.check(call_began)
+        share.pressure.check(call_began)
     declared = request.content_length
     if declared is not None and declared > MAX_BODY:
         raise _too_large()

@@ -165,13 +165,13 @@ async def test_a_call_that_is_cancelled_while_the_end_of_its_answer_is_read_pays
     rig.channel(answer=lambda: FakeReply(says("Hello"), rest))
     begun, go_on, run = threading.Event(), threading.Event(), rig.worker.run
 
-    async def run_late(work: Callable[[], Any]) -> Any:
+    async def run_late(work: Callable[[], Any], *, large: bool) -> Any:
         def wait() -> Any:
             begun.set()
             go_on.wait(30)
             return work()
 
-        return await run(wait)
+        return await run(wait, large=large)
 
     monkeypatch.setattr(rig.worker, "run", run_late)
     task = await rig.start_until(lambda: rig.client.body, stream=True)
