@@ -34,6 +34,8 @@ from gateway.domain.answer import (
 from gateway.domain.call import LOST_EVENTS_MARK
 from gateway.domain.estimate import OutputCounter
 from gateway.domain.order import Order
+from gateway.domain.screen import Screen
+from gateway.domain.text import plain
 from gateway.domain.usage import Usage
 from gateway.upstream.finish_words import REASONS, finish_reason, meaning_of
 from gateway.upstream.tool_call_tracker import TOO_MANY, Arguments, ToolCallTracker
@@ -41,6 +43,10 @@ from gateway.upstream.usage_report import UsageReports
 
 BlockKey = tuple[BlockKind, int]
 _FIRST_TEXT: BlockKey = (BlockKind.TEXT, 0)
+
+
+ID_LIMIT = 200
+"""The maximum length of an upstream's id."""
 
 
 class _HeldBlock(msgspec.Struct):
@@ -335,8 +341,7 @@ class AnswerState:
         if isinstance(part, UsageSeen):
             self.reports.add(part.fields, final=part.final)
         elif isinstance(part, AnswerId):
-            if not self.upstream_id and not self.order.screen.has_secret(part.id):
-                self.upstream_id = part.id
+            self.upstream_id = self.upstream_id or harmless_id(part.id, self.order.screen)
             if part.began:
                 self._choice(part.choice)
         elif isinstance(part, AnswerMark):
@@ -382,3 +387,11 @@ class AnswerState:
         if index not in self._choices:
             self._choices[index] = _Choice(index, self)
         return self._choices[index]
+
+
+def harmless_id(id: str, screen: Screen) -> str:
+    """Returns an upstream's id as harmless text, cut to ``ID_LIMIT``; empty if it has a secret."""
+    if screen.has_secret(id):
+        return ""
+    is_harmless = len(id) <= ID_LIMIT and id.isascii() and id.isprintable()
+    return id if is_harmless else plain(id, ID_LIMIT)

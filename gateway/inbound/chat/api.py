@@ -63,7 +63,6 @@ class _ChatFields(msgspec.Struct, gc=False):
     max_tokens: int | None = None
 
 
-_LIMITS = ("max_completion_tokens", "max_tokens")
 _COUNTED = frozenset(_ChatFields.__struct_fields__) - CHAT_CONTENT | {"model", "messages"}
 """The messages, and the fields that the model does not read."""
 _TEXTS_OR_TOKENS: Any = str | list[str | int | list[int]]
@@ -77,7 +76,7 @@ def read_chat(text: bytes, body: Body) -> InboundRequest:
     fields, chat = body.fields, body.read_as(_ChatFields)
     model = check_model(chat.model)
     if -1 in (chat.max_completion_tokens, chat.max_tokens):  # "no limit", in programs made for local servers
-        kept = {name: raw for name, raw in fields.items() if name not in _LIMITS or bytes(raw) != b"-1"}
+        kept = {name: raw for name, raw in fields.items() if name not in CAPS or bytes(raw) != b"-1"}
         return read_chat(b"", body_of(kept))
     if chat.messages is msgspec.UNSET:
         raise missing_input(fields, "messages")

@@ -26,11 +26,12 @@ from gateway.inbound.event_stream import CONTENTLESS
 from gateway.inbound.rendering import RenderedStream, RenderingAdapter, WholeRenderer
 from gateway.upstream.adapter import WholeAnswer, whole_answer
 from gateway.upstream.answer_errors import reports_error
+from gateway.upstream.answer_state import harmless_id
 from gateway.upstream.finish_words import REASONS, meaning_of
 from gateway.upstream.framing import FramedStream
 from gateway.upstream.openai.completions import CompletionsDialect
 from gateway.upstream.openai.dialect import OpenAIDialect
-from gateway.upstream.openai.reader import ChatReader, may_report_error, upstream_id
+from gateway.upstream.openai.reader import ChatReader, may_report_error
 from gateway.upstream.openai.template import Run
 from gateway.upstream.tool_call_tracker import Arguments, TrackedCall
 from gateway.upstream.usage_report import UsageReports
@@ -192,7 +193,7 @@ def _read_regular(body: bytes, order: Order) -> WholeAnswer | None:
         return None
     original, reports = dict(answer), UsageReports(order.fields)
     reports.add(answer)
-    reported, name = reports.usage(tally), upstream_id(answer, order.screen)
+    reported, name = reports.usage(tally), harmless_id(rawjson.text_at(answer.get("id")), order.screen)
     edit_head(answer, reports, reported, identity(answer, name, order, ChunkEditor.whole_object), order)
     return WholeAnswer(
         body=body if answer == original else rawjson.encode(answer),

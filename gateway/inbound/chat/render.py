@@ -26,7 +26,7 @@ from gateway.domain.order import Order
 from gateway.domain.rawjson import NULL, Fields, JsonObject
 from gateway.domain.usage import Usage, as_object
 from gateway.inbound.rendering import Renderer, WholeBlock, WholeRenderer
-from gateway.upstream.openai.reader import ID_LIMIT
+from gateway.upstream.answer_state import ID_LIMIT
 
 DONE = b"data: [DONE]\n\n"
 CHUNK, COMPLETION = msgspec.Raw(b'"chat.completion.chunk"'), msgspec.Raw(b'"chat.completion"')

@@ -26,9 +26,7 @@ from gateway.domain.answer import (
 from gateway.domain.channel import Channel
 from gateway.domain.order import Order
 from gateway.domain.rawjson import NULL, Fields
-from gateway.domain.screen import Screen
 from gateway.domain.sse import SSEEvent
-from gateway.domain.text import plain
 from gateway.upstream.adapter import AnswerReader
 from gateway.upstream.answer_errors import failure_in, failure_named, reported_failure, reports_error
 from gateway.upstream.finish_words import finish_reason, meaning_of
@@ -43,9 +41,6 @@ from gateway.upstream.openai.tool_calls import (
     tool_call_part,
 )
 from gateway.upstream.tool_call_tracker import TOO_MANY
-
-ID_LIMIT = 200
-"""The maximum length of an upstream's id."""
 
 _REPORTS = ("usage", "x_groq", "timings", "service_tier", "cost")
 _REASONING = ("reasoning_content", "reasoning")
@@ -87,7 +82,6 @@ class ChatReader(AnswerReader):
         self._parts: list[AnswerPart] = []
         self._order = order
         self._channel = channel
-        self._upstream_id = ""
         self._begun: set[int] = set()
         self._is_single = order.wants_one_choice
         self._has_usage = False
@@ -179,8 +173,6 @@ class ChatReader(AnswerReader):
         """Add the choices of a chunk, whose content is in ``holder``. Returns whether there are any."""
         raw = chunk.get("choices", NULL)
         choices = [] if raw == NULL else rawjson.objects(raw)
-        if choices and not self._upstream_id:
-            self._upstream_id = upstream_id(chunk, self._order.screen)
         for position, fields in enumerate(choices):
             choice = _parse_choice(fields, holder, self._index(fields, position, holder))
             self.choices.append(choice)
@@ -189,7 +181,7 @@ class ChatReader(AnswerReader):
                 (self._thinking.add if is_open else self._thinking.discard)(choice.index)
             if choice.index not in self._begun:
                 self._begun.add(choice.index)
-                self._parts.append(AnswerId(self._upstream_id, choice=choice.index))
+                self._parts.append(AnswerId(rawjson.text_at(chunk.get("id")), choice=choice.index))
             if choice.repeats:
                 self._remove_repeated(choice)
             self._add_message(choice)
@@ -332,15 +324,6 @@ def _parse_choice(fields: Fields, holder: str, index: int) -> ParsedChoice:
             message["function_call"] = raw
         calls = [{"function": raw}]
     return ParsedChoice(index, fields, message, calls, is_whole, repeats=is_other and not is_whole)
-
-
-def upstream_id(answer: Fields, screen: Screen) -> str:
-    """Returns the upstream's id as harmless text, cut to ``ID_LIMIT``; empty if it is missing or has a secret."""
-    id = rawjson.value(answer.get("id"))
-    if not isinstance(id, str) or screen.has_secret(id):
-        return ""
-    harmless = len(id) <= ID_LIMIT and id.isascii() and id.isprintable()
-    return id if harmless else plain(id, ID_LIMIT)
 
 
 def _logprobs(raw: msgspec.Raw) -> bytes:

@@ -55,9 +55,7 @@ def has_content(function: msgspec.Raw) -> bool:
 
 def lenient_index(value: msgspec.Raw | None, default: int | None = None) -> int | None:
     """Returns an index, which may be text or a float; the default for anything else."""
-    number = rawjson.maybe(value)
-    if type(number) is not int:
-        number = rawjson.whole_number(number)
+    number = rawjson.whole_number(rawjson.maybe(value))
     return default if number is None or number < 0 else number
 
 
