@@ -60,14 +60,6 @@ def native_headers(order: Order, channel: Channel) -> dict[str, str]:
     return {**(STREAM_HEADERS if order.stream else PLAIN_HEADERS), **forward}
 
 
-def native_body(order: Order, changes: Fields) -> bytes:
-    """Returns the body with these top-level values; the client's own bytes if nothing changed."""
-    changed = {name: value for name, value in changes.items() if order.fields.get(name) != value}
-    if order.body and not changed:
-        return order.body
-    return rawjson.encode({**order.fields, **changed})
-
-
 def lower_cap(fields: Fields, name: str, served: ServedModel) -> Fields:
     """Returns the output limit that replaces one above the model's own, under its name; empty if the limit stays."""
     cap, limit = rawjson.maybe(fields.get(name)), served.max_output

@@ -36,7 +36,7 @@ from gateway.inbound.messages.conversation import described_block
 from gateway.inbound.messages.native_answer import MessageTap
 from gateway.inbound.messages.render import message_adapter
 from gateway.inbound.messages.tools import TOOL_CHANGE_TYPES, USUAL_BLOCKS, changed_tools, is_refused_block
-from gateway.inbound.relay import NativeStream, lower_cap, native_body, native_failure, native_headers
+from gateway.inbound.relay import NativeStream, lower_cap, native_failure, native_headers
 from gateway.upstream.adapter import Adapter, DialectAdapter, WholeAnswer, failing_attempt
 from gateway.upstream.answer_formats import FORMATS_REFUSED
 from gateway.upstream.anthropic.dialect import request_headers, root
@@ -126,7 +126,7 @@ def native_request(
     return PreparedRequest(
         url=url,
         headers={**request_headers(channel, stream=order.stream), **native_headers(order, channel)},
-        body=native_body(order, changes),
+        body=order.body_with({**order.fields, **changes}),
         dropped=dropped,
         lowered_cap=served.max_output if lower_limit else None,
     )

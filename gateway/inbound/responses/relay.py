@@ -23,7 +23,7 @@ from gateway.domain.output_limit import read_limit
 from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.sse import BLANK, is_stream, parse, with_line_feeds
 from gateway.domain.usage import NOTHING
-from gateway.inbound.relay import NativeStream, lower_cap, native_body, native_failure, native_headers
+from gateway.inbound.relay import NativeStream, lower_cap, native_failure, native_headers
 from gateway.inbound.responses.native_events import items_in
 from gateway.inbound.responses.reader import ResponsesReader
 from gateway.inbound.responses.summary import COMPACTIONS, summary_in
@@ -205,18 +205,17 @@ class ResponsesRelay(Adapter):
         self._sent = order.fields
         rules = [name for name in vendor_of(channel).rules + learned.dropped if name in _PATHS or _is_own(name)]
         fields, dropped = fit_request(order.fields, rules)
-        order = msgspec.structs.replace(order, fields=fields, body=order.body if fields == order.fields else b"")
         served = with_limit(served, learned)
-        changes = lower_cap(order.fields, "max_output_tokens", served)
+        changes = lower_cap(fields, "max_output_tokens", served)
         lowered = served.max_output if changes else None
         changes["model"] = rawjson.raw(served.upstream_name)
-        if rawjson.is_null(order.fields.get("max_output_tokens")) and order.output_budget is not None:
-            lowered = max(MIN_LIMIT, order.output_budget) // read_limit(order.fields, content=CONTENT_FIELDS).choices
+        if rawjson.is_null(fields.get("max_output_tokens")) and order.output_budget is not None:
+            lowered = max(MIN_LIMIT, order.output_budget) // read_limit(fields, content=CONTENT_FIELDS).choices
             changes["max_output_tokens"] = rawjson.raw(lowered)
         return PreparedRequest(
             url=endpoint(channel.base_url, self.path),
             headers=native_headers(order, channel),
-            body=native_body(order, changes),
+            body=order.body_with({**fields, **changes}),
             dropped=tuple(dropped),
             lowered_cap=lowered,
         )

@@ -36,7 +36,7 @@ class CompletionsDialect(RequestWriter):
         return PreparedRequest(
             url=endpoint(base_url, "/completions"),
             headers=STREAM_HEADERS if order.stream else PLAIN_HEADERS,
-            body=order.body if order.body and fields == order.fields else rawjson.encode(fields),
+            body=order.body_with(fields),
             dropped=tuple(dropped),
             lowered_cap=lowered,
         )

@@ -138,12 +138,11 @@ class OpenAIDialect(ChannelDialect):
             dropped += _fit_parameters(fields, vendor)
         if vendor.reasoning_back:
             restore_reasoning(fields, order.owner, self._memory)
-        is_as_sent = bool(order.body) and not order.stream and fields == order.fields
         client_names = {} if order.conversation is None else order.conversation.param_names
         return PreparedRequest(
             url=endpoint(channel.base_url, "/chat/completions"),
             headers=STREAM_HEADERS if streams else PLAIN_HEADERS,
-            body=order.body if is_as_sent else rawjson.encode(fields),
+            body=order.body_with(fields),
             dropped=tuple(client_names.get(name, name) for name in dropped),
             lowered_cap=lowered,
         )

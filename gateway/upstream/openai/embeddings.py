@@ -83,7 +83,7 @@ class OpenAIEmbeddings(EmbeddingsAdapter):
         return PreparedRequest(
             url=endpoint(channel.base_url, "/embeddings"),
             headers=PLAIN_HEADERS,
-            body=order.body if order.body and fields == order.fields else rawjson.encode(fields),
+            body=order.body_with(fields),
             dropped=tuple(dropped),
         )
 
