@@ -98,6 +98,11 @@ def table(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
+def filled(**fields: object) -> dict[str, Any]:
+    """Returns the fields that have a value: not None, an empty text or an empty table."""
+    return {name: value for name, value in fields.items() if value not in (None, "", {})}
+
+
 def with_version(url: str, version: str) -> str:
     """Returns a base URL with the version at its end, added if it is missing."""
     bare = url.strip().rstrip("/")

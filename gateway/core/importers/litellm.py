@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
-from gateway.core.importers.base import ImportedConfig, model_name, table, whole, with_version
+from gateway.core.importers.base import ImportedConfig, filled, model_name, table, whole, with_version
 from gateway.domain.text import REFERENCE, plain
 from gateway.domain.urls import checked_base_url
 from gateway.upstream.vendors import LOCAL, PRESETS
@@ -182,12 +182,8 @@ class _DeploymentImport:
                 effect = "are offered under the upstream's names, without a prefix"
                 self._config.note(f"models that match '{plain(public, 60)}' {effect}")
             return
-        model: dict[str, Any] = {"name": public}
-        if upstream != public:
-            model["upstream"] = upstream
-        if (context := whole(self._info.get("max_input_tokens"), 1)) is not None:
-            model["context"] = context
-        channel["models"].append(model)
+        context = whole(self._info.get("max_input_tokens"), 1)
+        channel["models"].append(filled(name=public, upstream=upstream if upstream != public else "", context=context))
 
     def _convert_channel(self, preset: str, provider: str) -> dict[str, Any] | None:
         """Returns the channel's fields without its models. Without an address, adds a note and returns None."""
@@ -203,45 +199,43 @@ class _DeploymentImport:
         if url and not self._config.is_valid(checked_base_url, url, self._place):
             return None
         has_key = preset not in LOCAL and (preset or url == usual_url)
-        fields: dict[str, Any] = {"dialect": row.dialect.value if row else "openai"}
-        fields |= {"preset": preset} if preset else {}
-        fields |= {"base_url": url} if url else {}
         variable = row.key_variable if row and row.key_variable else f"{provider.upper()}_API_KEY"
-        if key := _key(params.get("api_key"), variable if has_key else ""):
-            fields["key"] = key
-        fields |= self._convert_headers() | self._convert_numbers()
-        if params.get("drop_params") is False:
-            fields["strict"] = True
-        extra = table(params.get("extra_body"))
+        numbers, extra = self._convert_numbers(), table(params.get("extra_body"))
         defaults = {name: params[name] for name in DEFAULTS - set(extra) if params.get(name) is not None}
-        if overrides := self._config.overrides(self._place, extra, defaults):
-            fields["overrides"] = overrides
+        fields = filled(
+            dialect=row.dialect.value if row else "openai",
+            preset=preset,
+            base_url=url,
+            key=_key(params.get("api_key"), variable if has_key else ""),
+            headers=self._convert_headers(),
+            strict=params.get("drop_params") is False or None,
+            overrides=self._config.overrides(self._place, extra, defaults),
+            **numbers,
+        )
         if "api_version" in params:
             self._note("not imported: api_version; Azure's v1 address does not need it")
         return fields
 
-    def _convert_headers(self) -> dict[str, Any]:
+    def _convert_headers(self) -> dict[str, str]:
         headers = {str(name): str(value) for name, value in table(self._params.get("extra_headers")).items()}
         if organization := self._params.get("organization"):
             headers["OpenAI-Organization"] = str(organization)
-        return {"headers": {name: _key(value, "") for name, value in headers.items()}} if headers else {}
+        return {name: _key(value, "") for name, value in headers.items()}
 
     def _convert_numbers(self) -> dict[str, Any]:
         """Returns limits, timeouts, weight and priority. Notes numbers that are not valid."""
-        params = self._params
-        fields: dict[str, Any] = {}
-        for field, number_type, names in (("limits", int, LIMITS), ("timeouts", float, TIMEOUTS)):
-            numbers = {ours: whole(params.get(theirs), 1) for theirs, ours in names.items()}
-            if valid := {name: number_type(number) for name, number in numbers.items() if number is not None}:
-                fields[field] = valid
-            for theirs in params.keys() & names.keys():
-                if names[theirs] not in valid and params[theirs] is not None:
-                    self._note(f"not imported: litellm_params.{theirs} = {plain(str(params[theirs]), 40)}")
-        if (weight := whole(params.get("weight"))) is not None:
-            fields["weight"] = weight
-        if (order := whole(params.get("order"))) is not None:
-            fields["priority"] = -order  # a higher order is tried later, a higher priority earlier
-        return fields
+        params, order = self._params, whole(self._params.get("order"))
+        limits = {ours: whole(params.get(theirs), 1) for theirs, ours in LIMITS.items()}
+        timeouts = {ours: whole(params.get(theirs), 1) for theirs, ours in TIMEOUTS.items()}
+        for theirs, ours in (LIMITS | TIMEOUTS).items():
+            if params.get(theirs) is not None and (limits | timeouts)[ours] is None:
+                self._note(f"not imported: litellm_params.{theirs} = {plain(str(params[theirs]), 40)}")
+        return filled(
+            limits=filled(**limits),
+            timeouts={name: float(seconds) for name, seconds in timeouts.items() if seconds is not None},
+            weight=whole(params.get("weight")),
+            priority=None if order is None else -order,  # a higher order is tried later, a higher priority earlier
+        )
 
 
 def _provider_and_model(params: Mapping[str, Any]) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from gateway.core.importers.base import ImportedConfig, model_name, table, whole, with_version
+from gateway.core.importers.base import ImportedConfig, filled, model_name, table, whole, with_version
 from gateway.domain.errors import BadRequest
 from gateway.domain.text import plain
 from gateway.domain.urls import checked_base_url, parse_proxy
@@ -136,9 +136,7 @@ class _ChannelImport:
         groups = [name for name in group_names if name]
         for group in groups:
             self._config.groups.setdefault(group, {})
-        fields: dict[str, Any] = {"dialect": kind.dialect}
-        fields |= {"preset": kind.preset} if kind.preset else {}
-        fields |= {"base_url": url} if url else {}
+        fields = filled(dialect=kind.dialect, preset=kind.preset, base_url=url)
         fields |= {"models": self._convert_models(), "groups": groups}
         fields |= self._convert_keys() | self._convert_routing() | self._convert_request_changes()
         name = self._config.channel_name(str(self._source.get("name") or f"type-{type_number}"))
@@ -147,17 +145,14 @@ class _ChannelImport:
         changed = {field for field in unknown if self._source[field] not in _DEFAULTS.get(field, _EMPTY_VALUES)}
         self._config.note_fields(changed, self._place)
 
-    def _convert_models(self) -> list[dict[str, str]]:
+    def _convert_models(self) -> list[dict[str, Any]]:
         """Returns the models that the channel offers. Notes mapped names that it does not offer."""
         mapping = {str(public): str(upstream) for public, upstream in self._parse_json("model_mapping").items()}
         listed = str(self._source.get("models") or "").split(",")
         names = list(dict.fromkeys(name for text in listed if (name := model_name(text))))
         if hidden := sorted(set(mapping) - set(names)):
             self._note(f"not imported: model_mapping of models that are not offered: {', '.join(hidden)}")
-        return [
-            {"name": name, "upstream": mapping[name]} if mapping.get(name, name) != name else {"name": name}
-            for name in names
-        ]
+        return [filled(name=name, upstream=mapping.get(name) if mapping.get(name) != name else None) for name in names]
 
     def _convert_keys(self) -> dict[str, Any]:
         """Returns the fields with the enabled keys. Notes that there are disabled keys, or none."""
@@ -173,37 +168,29 @@ class _ChannelImport:
 
     def _convert_routing(self) -> dict[str, Any]:
         """Returns priority, weight, status and note. Notes that the other program had disabled the channel."""
-        fields: dict[str, Any] = {}
-        if priority := whole(self._source.get("priority"), -(10**9)):
-            fields["priority"] = priority
-        if weight := whole(self._source.get("weight"), 1):  # without any weight all are equal, as with our default of 1
-            fields["weight"] = weight
         status = whole(self._source.get("status", 1))
-        if status != 1:
-            fields["enabled"] = False
         if status not in (1, 2):
             self._note("it had been disabled automatically: 'tollkeeper channel enable NAME' enables it")
-        if remarks := " ".join(str(self._source[name]) for name in ("tag", "remark") if self._source.get(name)):
-            fields["note"] = plain(remarks, 500)
-        return fields
+        remarks = " ".join(str(self._source[name]) for name in ("tag", "remark") if self._source.get(name))
+        return filled(
+            priority=whole(self._source.get("priority"), -(10**9)) or None,
+            weight=whole(self._source.get("weight"), 1),  # without any weight all are equal, as with our default of 1
+            enabled=None if status == 1 else False,
+            note=plain(remarks, 500),
+        )
 
     def _convert_request_changes(self) -> dict[str, Any]:
         """Returns headers, parameters, system prompt and proxy. Notes what else would change requests."""
-        fields: dict[str, Any] = {}
         headers = {str(name): str(value) for name, value in self._parse_json("header_override").items()}
         if organization := self._source.get("openai_organization"):
             headers["OpenAI-Organization"] = str(organization)
-        if headers:
-            fields["headers"] = headers
         setting = self._parse_json("setting")
-        if overrides := self._convert_overrides(setting):
-            fields["overrides"] = overrides
-        proxy = str(setting.get("proxy") or "")
-        if proxy and self._config.is_valid(parse_proxy, proxy, self._place):
-            fields["proxy"] = proxy
+        overrides, proxy = self._convert_overrides(setting), str(setting.get("proxy") or "")
+        if proxy and not self._config.is_valid(parse_proxy, proxy, self._place):
+            proxy = ""
         unknown = {name for name in set(setting) - {"proxy", "system_prompt"} if setting[name]}
         self._config.note_fields(unknown, self._place, "setting.")
-        return fields
+        return filled(headers=headers, overrides=overrides, proxy=proxy)
 
     def _convert_overrides(self, setting: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the overrides of parameters and of the system prompt, which may be in the channel's ``setting``."""
