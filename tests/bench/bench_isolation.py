@@ -8,12 +8,15 @@ import asyncio
 import json
 import tempfile
 from collections.abc import AsyncIterator
-from contextlib import ExitStack, asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from statistics import median
 
-from tests.bench.load import Job, Result, chat_request
+from tests.bench.load import Job, Result
 from tests.bench.processes import LOAD_CORE, Load, free_port, machine, module, serving, tollkeeper, until_answered
+from tests.fakes.client import Client
+from tests.fakes.provider import Provider
+from tests.fakes.replies import silence
 
 STUCK = 120
 RATE = 300
@@ -21,33 +24,33 @@ CALLS = 1500
 ROUNDS = 5
 
 
-def main() -> None:
+async def main() -> None:
     print(machine())
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         home, port = Path(name) / "home", free_port()
         _, upstream = stack.enter_context(module("tests.bench.fast_upstream", core=LOAD_CORE))
-        hole = free_port()
         tollkeeper(home, "settings", "set", "--channel-calls", "0")
-        for channel, there in (("well", upstream), ("hole", hole)):
-            url = f"http://127.0.0.1:{there}/v1"
-            model = "m" if channel == "well" else "stuck"
-            more = ("--models", model, "--group", "default")
-            tollkeeper(home, "channel", "add", channel, "--base-url", url, "--key", "k", *more)
-        key = str(json.loads(tollkeeper(home, "token", "add", "bench", "--json"))["key"])
-        stack.enter_context(serving(home, port))
-        until_answered(port, key)
-        alone, beside = asyncio.run(measure(port, hole, key))
+        async with Provider().running() as hole:
+            hole.on("stuck", silence)
+            for channel, there, model in (("well", upstream, "m"), ("hole", hole.port, "stuck")):
+                url = f"http://127.0.0.1:{there}/v1"
+                more = ("--models", model, "--group", "default")
+                tollkeeper(home, "channel", "add", channel, "--base-url", url, "--key", "k", *more)
+            key = str(json.loads(tollkeeper(home, "token", "add", "bench", "--json"))["key"])
+            stack.enter_context(serving(home, port))
+            until_answered(port, key)
+            alone, beside = await measure(port, hole, key)
     base, found = median(r.p99 for r in alone) / 1000, median(r.p99 for r in beside) / 1000
     print(f"p99 at {RATE} calls/s: {base:.2f} ms alone, {found:.2f} ms beside {STUCK} stuck calls")
     print(f"goal: at most {1.2 * base + 2:.2f} ms (1.2 x base + 2): {'held' if found <= 1.2 * base + 2 else 'MISSED'}")
 
 
-async def measure(port: int, hole: int, key: str) -> tuple[list[Result], list[Result]]:
+async def measure(port: int, hole: Provider, key: str) -> tuple[list[Result], list[Result]]:
     """Results without and with the stuck calls."""
     alone: list[Result] = []
     beside: list[Result] = []
     load = Load()
-    job = Job(port=port, request=request(port, key, "m"), calls=CALLS, connections=32, rate=RATE)
+    job = Job(port=port, request=Client(port, key).chat_bytes().decode(), calls=CALLS, connections=32, rate=RATE)
     try:
         await asyncio.to_thread(load.run, job)
         alone += [await asyncio.to_thread(load.run, job) for _ in range(ROUNDS)]
@@ -60,41 +63,15 @@ async def measure(port: int, hole: int, key: str) -> tuple[list[Result], list[Re
 
 
 @asynccontextmanager
-async def stuck(port: int, hole: int, key: str) -> AsyncIterator[None]:
+async def stuck(port: int, hole: Provider, key: str) -> AsyncIterator[None]:
     """The calls that hang, while the block runs."""
-    arrived = 0
-    there = asyncio.Event()
-
-    async def swallow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        nonlocal arrived
-        with suppress(asyncio.CancelledError):
-            await reader.read(1)
-            arrived += 1
-            if arrived == STUCK:
-                there.set()
-            await reader.read()
-        writer.close()
-
-    server = await asyncio.start_server(swallow, "127.0.0.1", hole)
-    callers = []
-    try:
-        for _ in range(STUCK):
-            _, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(request(port, key, "stuck").encode())
-            callers.append(writer)
-        async with asyncio.timeout(30):
-            await there.wait()
-        yield
-    finally:
-        server.close()
-        for writer in callers:
-            writer.transport.abort()
-
-
-def request(port: int, key: str, model: str) -> str:
-    body = json.dumps({"model": model, "messages": [{"role": "user", "content": "Hello"}]})
-    return chat_request(port, key, body)
+    client = Client(port, key)
+    callers = [await client.send(client.chat_bytes("stuck")) for _ in range(STUCK)]
+    await hole.asked(STUCK)
+    yield
+    for caller in callers:
+        caller.reset()
 
 
 if __name__ == "__main__":
-    main()
+    asyncio.run(main())

@@ -42,15 +42,14 @@ def test_a_channel_is_shown(changes: dict[str, Any], shown: str) -> None:
 
 
 def test_a_channel_is_added() -> None:
-    control = Control({"POST /channels": CHANNEL})
     ran = run(
         *("channel", "add", "openai", "--base-url", "https://api.openai.com/v1", "--key", "env:OPENAI_API_KEY"),
         *("--models", "gpt-4o,o3", "--map", "fast=gpt-4o-mini", "--group", "default", "--group", "friends"),
         *("--priority", "-5", "--weight", "2", "--header", "X-Team=a=b", "--timeout", "head=60"),
-        control=control,
+        answers={"POST /channels": CHANNEL},
     )
     assert ran.code == 0
-    assert control.bodies == [
+    assert ran.bodies == [
         {
             "name": "openai",
             "dialect": "openai",

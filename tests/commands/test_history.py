@@ -151,8 +151,7 @@ def test_it_is_the_same_with_a_server_and_without_one(tmp_path: Path) -> None:
 
 
 def test_a_history_that_ends_because_of_its_usual_limit_says_so() -> None:
-    control = Control({"GET /history": [ENTRY] * 20})
-    assert run("history", control=control).err == (
+    assert run("history", answers={"GET /history": [ENTRY] * 20}).err == (
         "these are the newest 20 changes; there may be more: use --limit for more, --until for older ones\n"
     )
     assert run("history", "list", "--limit", "19", answers={"GET /history": [ENTRY] * 19}).err == ""

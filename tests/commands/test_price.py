@@ -267,10 +267,9 @@ def test_only_the_channel_asked_for_can_be_why_nothing_is_imported() -> None:
 
 
 def test_several_prices_are_removed_as_one_change() -> None:
-    control = Control({"POST /batch": {"done": "removed 2 prices"}})
-    ran = run("price", "remove", "x", "y", "--yes", control=control)
+    ran = run("price", "remove", "x", "y", "--yes", answers={"POST /batch": {"done": "removed 2 prices"}})
     edits = [{"ref": "x", "patch": None}, {"ref": "y", "patch": None}]
-    assert (ran.code, control.bodies) == (0, [{"kind": "prices", "edits": edits}])
+    assert (ran.code, ran.bodies) == (0, [{"kind": "prices", "edits": edits}])
     assert ran.err == "Removed 2 prices.\n"
 
 

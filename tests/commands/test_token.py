@@ -103,13 +103,12 @@ def test_a_token_like_another_one_has_its_fields_but_those_that_are_given() -> N
 
 
 def test_adding_sends_exact_amounts() -> None:
-    control = Control({"POST /tokens": NEW})
-    run(
+    ran = run(
         *("token", "add", "ci", "--group", "work", "--budget", "day=5", "--budget", "month=0.000000001"),
         *("--tokens-budget", "day=1M", "--rpm", "60", "--models", "gpt-*,demo-*", "--expires", "2026-12-31"),
-        control=control,
+        answers={"POST /tokens": NEW},
     )
-    body = control.bodies[0]
+    body = ran.bodies[0]
     assert body["budgets"] == [
         {"window": "day", "nanos": 5_000_000_000, "tokens": 1_000_000},
         {"window": "month", "nanos": 1, "tokens": None},

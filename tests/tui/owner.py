@@ -5,7 +5,7 @@ Long: one fake of the whole control surface.
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,6 +25,8 @@ from gateway.domain.settings import Settings
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.upstream_views import ListedModel, ListingView, PresetView, PriceProposal, SavedChannel
 from gateway.domain.views import AccountView, ChannelView, GroupView, NewToken, Offer, Step
+from tests.fakes.provider import Exchange, Provider
+from tests.fakes.replies import DONE, choice, chunk, delta, event, fail, reply, stream_bytes, whole
 from tests.fakes.verdicts import route, verdict
 from tests.house import FULL
 from tests.tui.stage import NOW, FakeClient, budget, calls, channel, console, group, model, token
@@ -36,12 +38,6 @@ from tui.session import ConsoleSession
 
 L = TypeVar("L")
 KEY = "sk-tk-" + "k" * 43
-
-
-ANSWER = b"".join(
-    b"data: " + data + b"\n\n" for data in (b'{"choices":[{"index":0,"delta":{"content":"ok"}}]}', b"[DONE]")
-)
-WHOLE = b'{"choices":[{"index":0,"message":{"role":"assistant","content":"ok"}}]}'
 
 
 def _answering(table: str) -> Any:
@@ -354,42 +350,27 @@ def refused(**changes: Any) -> Why:
 
 
 @asynccontextmanager
-async def public(
-    owner: Owner, status: str = "200 OK", message: str = "no channel takes calls"
-) -> AsyncIterator[list[str]]:
-    """A /v1 of the fake server: every call is its newest record; the request lines and keys that came."""
+async def public(owner: Owner, status: int = 200, message: str = "no channel takes calls") -> AsyncIterator[list[str]]:
+    """A /v1 of the fake server: every call is its newest record; the paths and keys that came."""
     asked: list[str] = []
 
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = (await reader.readuntil(b"\r\n\r\n")).decode()
-        fields = dict(line.split(": ", 1) for line in head.split("\r\n")[1:] if line)
-        lower = {name.lower(): value for name, value in fields.items()}
-        body = await reader.readexactly(int(lower.get("content-length", "0")))
-        asked.append(f"{head.splitlines()[0].split()[1]} {lower.get('authorization', '')}")
-        data = ANSWER if b'"stream":true' in body else WHOLE
-        if "/models" in head:
-            data = msgspec.json.encode({"data": [{"id": name} for name in ("claude-sonnet-4-5", "gpt-5-mini")]})
-        if status != "200 OK":
-            data = msgspec.json.encode({"error": {"message": message, "code": "no_channel_available"}})
-        writer.write(f"HTTP/1.1 {status}\r\ncontent-length: {len(data)}\r\n".encode())
-        writer.write(f"x-request-id: {owner.records[0].id}\r\nconnection: close\r\n\r\n".encode() + data)
-        with suppress(ConnectionError):  # the client has all of it and may go first
-            await writer.drain()
-            writer.close()
-            await writer.wait_closed()
+    async def answer(exchange: Exchange) -> None:
+        asked.append(f"{exchange.path} {exchange.head.get('authorization')}")
+        headers = {"x-request-id": owner.records[0].id}
+        script = reply(whole("m", choice("ok")), headers=headers)
+        if status != 200:
+            script = fail(status, message, code="no_channel_available", headers=headers)
+        elif exchange.path.endswith("/models"):
+            script = reply({"data": [{"id": name} for name in ("claude-sonnet-4-5", "gpt-5-mini")]})
+        elif b'"stream":true' in exchange.body:
+            script = stream_bytes(event(chunk(delta("ok"))) + DONE, headers=headers)
+        await script(exchange)
 
-    async def answering(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        answers.append(task)
-        await answer(reader, writer)
-
-    answers: list[asyncio.Task[Any]] = []
-    server = await asyncio.start_server(answering, "127.0.0.1", 0)
-    owner.address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
-    async with server:
+    async with Provider().running() as provider:
+        provider.other = answer
+        owner.address = provider.base_url
         yield asked
-        await asyncio.gather(*answers)
+        assert provider.faults == []
 
 
 @asynccontextmanager

@@ -175,7 +175,7 @@ async def test_complaints_of_a_form_name_keys(param: str, place: str) -> None:
 async def test_a_test_call_that_fails_names_keys() -> None:
     owner = Owner()
     async with (
-        public(owner, "503 Service Unavailable", ADVICE),
+        public(owner, 503, ADVICE),
         shown("tokens", owner, preferences=PREFERENCES, size=(120, 30)) as (app, pilot, _),
     ):
         await see(app, pilot, "no channel takes calls; f9 on page 4 (Channels) tries it", "ctrl+t", "t")

@@ -244,7 +244,7 @@ async def test_a_part_of_a_vendor_stands_for_it_and_an_address_for_itself() -> N
 
 async def test_a_first_call_that_failed_is_not_all_set() -> None:
     owner = fresh()
-    async with public(owner, "503 Service Unavailable"), shown("live", owner) as (app, pilot, _):
+    async with public(owner, 503), shown("live", owner) as (app, pilot, _):
         for step in (1, 2, 3, 4):
             await until(app, pilot, f"First steps, {step} of 4")
             owner.records = Owner().records

@@ -56,7 +56,7 @@ async def test_about_one_call_the_rest_is_reported_as_another_matter() -> None:
 
 
 async def test_the_first_bad_answer_says_what_to_do_and_ends_it() -> None:
-    async with public(owner := Owner(), "503 Service Unavailable"), shown("doctor", owner) as (app, pilot, _):
+    async with public(owner := Owner(), 503), shown("doctor", owner) as (app, pilot, _):
         await see(app, pilot, "fix this, then press enter to check again", "enter")
         assert "skipped; fix the failure above first" in screen(app)
 

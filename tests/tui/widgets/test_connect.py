@@ -59,7 +59,7 @@ async def test_texts_and_the_key_are_copied() -> None:
 
 
 async def test_a_test_call_that_fails_says_why_and_where_to_go_on() -> None:
-    async with public(owner := Owner(), "503 Service Unavailable"), shown("tokens", owner) as (app, pilot, _):
+    async with public(owner := Owner(), 503), shown("tokens", owner) as (app, pilot, _):
         await see(app, pilot, "the test call failed: no channel takes calls", "c", "t")
         assert "page 8, Doctor" in screen(app)
 
