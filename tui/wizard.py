@@ -136,7 +136,7 @@ def model_options(session: ConsoleSession, channel: ChannelView) -> list[tuple[s
     if isinstance(channel, SavedChannel):  # its prices may not be on the board yet
         prices |= {price.model: price for price in channel.new_prices}
     views = [prices.get(model.name) for model in channel.models]
-    width = max((len(fmt.price(view.input_nanos)) for view in views if view is not None), default=0)
+    width = max((len(fmt.price(view.input)) for view in views if view is not None), default=0)
     texts = aligned_rows(
         [safe(model.name, 48) for model in channel.models],
         [f"{fmt.brief_count(model.context)} tokens" if model.context else "" for model in channel.models],
@@ -149,7 +149,7 @@ def _price_text(price: PriceView | None, width: int) -> str:
     """Returns the prices of input and output; the first one is padded to ``width`` cells."""
     if price is None:
         return "no price yet"
-    return "free" if price.free else f"{fmt.price(price.input_nanos):>{width}} / {fmt.price(price.output_nanos)}"
+    return "free" if price.free else f"{fmt.price(price.input):>{width}} / {fmt.price(price.output)}"
 
 
 def models_intro(channel: ChannelView, *, refused: bool = False) -> str:

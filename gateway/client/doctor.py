@@ -204,7 +204,7 @@ async def check_quota(case: Case) -> str | Step:
 
 
 def _cost_text(why: Why, price: PriceView) -> str:
-    costs = [Nanos(nanos * why.multiplier // MILLION) for nanos in (price.input_nanos, price.output_nanos)]
+    costs = [Nanos(nanos * why.multiplier // MILLION) for nanos in (price.input, price.output)]
     texts = [f"a million tokens cost {' and '.join(map(brief_dollars, costs))} (input, output)"]
     if price.inherited_from:
         texts.append(f"the price of '{plain(price.inherited_from)}'")

@@ -143,17 +143,17 @@ def price_parts(view: PriceView | None, model: str, *, refused: bool = False) ->
     if view.free:
         yield f"free   ({view.source})", "ok"
         return
-    amounts = {"in": view.input_nanos, "out": view.output_nanos, "cached": view.cached_input_nanos}
-    amounts |= {"cache write": view.cache_write_nanos, "long cache write": view.cache_write_long_nanos}
+    amounts = {"in": view.input, "out": view.output, "cached": view.cached_input}
+    amounts |= {"cache write": view.cache_write, "long cache write": view.cache_write_long}
     amounts |= {RATE_WORDS[name]: nanos for name, nanos in view.extras.items()}
     yield "   ".join(f"{name} {typed_dollars(nanos)}" for name, nanos in amounts.items() if nanos is not None), ""
-    if view.per_call_nanos:
-        yield f"   {dollars(view.per_call_nanos)} a call", ""
+    if view.per_call:
+        yield f"   {dollars(view.per_call)} a call", ""
     for rule in view.rules:
         yield f"   {rule_text(rule)}", ""
     if view.inherited_from:
         yield f"   the price of {view.inherited_from}, which it stands for", "dim"
-    tiers = f"; above {', above '.join(map(tier_text, view.tier_prices))}" if view.tier_prices else ""
+    tiers = f"; above {', above '.join(map(tier_text, view.tiers))}" if view.tiers else ""
     listed = f" of {local_time(view.as_of_ms)[:10]}" if view.as_of_ms else ""
     yield f"   $ per million tokens, {view.source}{listed}{tiers}", "dim"
     if view.stale:

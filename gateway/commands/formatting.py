@@ -132,10 +132,10 @@ def price(view: PriceView | None) -> str:
     """Returns ``$2.50 / $10.00, 1 tier``: input and output per million tokens. A tier is a price for longer inputs."""
     if view is None:
         return UNPRICED
-    counts = [count_text(view.tiers, "tier")] if view.tiers else []
+    counts = [count_text(view.tier_count, "tier")] if view.tier_count else []
     counts += [count_text(len(view.rules), "rule")] if view.rules else []
-    call = f" + {dollars(view.per_call_nanos)} a call" if view.per_call_nanos else ""
-    rates = f"{dollars(view.input_nanos)} / {dollars(view.output_nanos)}{call}"
+    call = f" + {dollars(view.per_call)} a call" if view.per_call else ""
+    rates = f"{dollars(view.input)} / {dollars(view.output)}{call}"
     return "free" if view.free else ", ".join([rates, *counts])
 
 

@@ -20,7 +20,7 @@ from gateway.domain.human_values import count_text, first_of, tier_text
 from gateway.domain.money import dollars
 from gateway.domain.price import MANUAL
 from gateway.domain.price_kinds import rule_text
-from gateway.domain.price_view import PriceNews, PriceView, draft_of, example_cost, news_lines
+from gateway.domain.price_view import PriceNews, PriceView, example_cost, news_lines
 from gateway.domain.quoting import option_names
 from gateway.domain.text import plain, word
 from gateway.domain.upstream_views import ModelRoute, PriceProposal
@@ -121,15 +121,15 @@ def _summary(proposals: list[PriceProposal], *, dry_run: bool, accept: bool) -> 
 COLUMNS = [
     ListColumn("Model", lambda p: p.model, "name", min_width=16),
     ListColumn("Channel", lambda p: p.channel, "name", optional=True),
-    ListColumn("Input", lambda p: dollars(p.input_nanos), "number"),
-    ListColumn("Cached", lambda p: _optional(p.cached_input_nanos), "number"),
-    ListColumn("Cache write", lambda p: _optional(p.cache_write_nanos), "number", drop=5),
-    ListColumn("Long write", lambda p: _optional(p.cache_write_long_nanos), "number", drop=3),
-    ListColumn("Output", lambda p: dollars(p.output_nanos), "number"),
-    ListColumn("A call", lambda p: _optional(p.per_call_nanos or None), "number", drop=4),
+    ListColumn("Input", lambda p: dollars(p.input), "number"),
+    ListColumn("Cached", lambda p: _optional(p.cached_input), "number"),
+    ListColumn("Cache write", lambda p: _optional(p.cache_write), "number", drop=5),
+    ListColumn("Long write", lambda p: _optional(p.cache_write_long), "number", drop=3),
+    ListColumn("Output", lambda p: dollars(p.output), "number"),
+    ListColumn("A call", lambda p: _optional(p.per_call or None), "number", drop=4),
     ListColumn("Source", lambda p: "free" if p.free and p.source == MANUAL else formatting.source(p), drop=6),
     ListColumn("Updated", lambda p: formatting.moment(p.updated_ms), "whole", drop=2),
-    ListColumn("Longer inputs", lambda p: ", ".join(map(tier_text, p.tier_prices)), drop=7, optional=True),
+    ListColumn("Longer inputs", lambda p: ", ".join(map(tier_text, p.tiers)), drop=7, optional=True),
     ListColumn("Other prices", lambda p: "; ".join(map(rule_text, p.rules)), drop=1, optional=True),
 ]
 
@@ -230,16 +230,16 @@ def _details(view: PriceView | None, model: str, *, refused: bool) -> Iterator[t
     yield "price of", view.inherited_from and f"{view.inherited_from}, which {model} stands for"
     yield "price", "free" if view.free else "in dollars per million tokens:"
     if not view.free:
-        yield "input", dollars(view.input_nanos)
-        yield "output", dollars(view.output_nanos)
-        yield "cached input", _optional(view.cached_input_nanos) or "as input"
-        yield "cache write", _optional(view.cache_write_nanos) or "as input"
-        yield "long cache write", _optional(view.cache_write_long_nanos) or "as cache write"
-        yield "per call", _optional(view.per_call_nanos or None)
-        for tier in view.tier_prices:
+        yield "input", dollars(view.input)
+        yield "output", dollars(view.output)
+        yield "cached input", _optional(view.cached_input) or "as input"
+        yield "cache write", _optional(view.cache_write) or "as input"
+        yield "long cache write", _optional(view.cache_write_long) or "as cache write"
+        yield "per call", _optional(view.per_call or None)
+        for tier in view.tiers:
             yield "longer inputs", tier_text(tier)
         yield from extra_rows(view)
-        yield "example", f"10,000 input and 1,000 output tokens: {dollars(example_cost(draft_of(view)))}"
+        yield "example", f"10,000 input and 1,000 output tokens: {dollars(example_cost(view))}"
     yield "source", f"{view.source}{' (set by you)' if view.source == MANUAL else ''}"
     yield "list of", f"{formatting.moment(view.as_of_ms)[:10]}{', old' if view.stale else ''}" if view.as_of_ms else ""
     yield "context", f"{view.context:,} tokens" if view.context else ""

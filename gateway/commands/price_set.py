@@ -22,13 +22,14 @@ from gateway.commands.options import TEXT, now
 from gateway.commands.output import notify, out_change, out_json, wants_json
 from gateway.commands.session import run
 from gateway.domain.errors import BadRequest, NotFound
+from gateway.domain.field_kinds import json_value
 from gateway.domain.fields import changed_fields
 from gateway.domain.human_values import first_of, parse_price_hours
 from gateway.domain.money import dollars
 from gateway.domain.patterns import is_pattern, matches, near_names
 from gateway.domain.price import RATE_WORDS, VARIANTS, PriceDraft, PriceRule
 from gateway.domain.price_kinds import PRICE, parse_moment, rule_text
-from gateway.domain.price_view import PriceView, draft_of
+from gateway.domain.price_view import PriceView
 from gateway.domain.text import plain, word
 from gateway.domain.usage import UNITS
 
@@ -128,8 +129,8 @@ def _report(results: Sequence[tuple[PriceView, list[str]]], *, several: bool) ->
         notify(f"Price of '{view.model}'{place}: {formatting.price(view)}")
         for rule in view.rules:
             notify(f"  {rule_text(rule)}")
-        if view.cached_input_nanos is not None and view.cached_input_nanos > view.input_nanos:
-            notify(f"note: cached input costs more than other input: {dollars(view.cached_input_nanos)}")
+        if view.cached_input is not None and view.cached_input > view.input:
+            notify(f"note: cached input costs more than other input: {dollars(view.cached_input)}")
         notify(*notes)
 
 
@@ -143,9 +144,9 @@ def _lost_rates(before: PriceView | None, view: PriceView) -> str:
     """Returns a note about the rates that a price lost, with the options that restore them; empty if it lost none."""
     lost: list[str] = []
     for field in PRICE:
-        old, new = (getattr(draft_of(price), field.name) for price in (before, view))
+        old, new = getattr(before or PriceDraft(), field.name), getattr(view, field.name)
         is_list = isinstance(old, tuple | dict)
-        if any(part not in new for part in old) if is_list else old is not None and new is None:
+        if any(part not in new for part in old) if is_list else field.kind.text(old) and not field.kind.text(new):
             lost += map(word, field.arguments(new, old))
     return f"note: the whole price was replaced; it no longer has: {' '.join(lost)}" if lost else ""
 
@@ -200,8 +201,8 @@ def with_rule(view: PriceView, conditions: Mapping[str, Any], amounts: Mapping[s
     others = [
         rule for rule in view.rules if (rule.since, rule.during, rule.variant) != (new.since, new.during, new.variant)
     ]
-    body: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(draft_of(view), rules=(*others, new)))
-    return {name: value for name, value in body.items() if value is not None}
+    amounts = {field.name: getattr(view, field.name) for field in PRICE} | {"rules": (*others, new)}
+    return {name: json_value(value) for name, value in amounts.items() if value is not None}
 
 
 def extra_rows(view: PriceView) -> Iterator[tuple[str, str]]:

@@ -22,7 +22,7 @@ from gateway.domain.call import ACCOUNT, Scope
 from gateway.domain.channel import Channel, ChannelFields, ServedModel
 from gateway.domain.group import Group, GroupFields
 from gateway.domain.key_owners import keys_of
-from gateway.domain.price import AMOUNTS, Price
+from gateway.domain.price import Price, PriceDraft
 from gateway.domain.price_view import PriceView
 from gateway.domain.text import mask
 from gateway.domain.token import Token, TokenFields, state_of
@@ -179,21 +179,17 @@ def _waiting(engine: Engine, kind: str, key: str) -> int:
 def price_view(price: Price, now: Millis, model: str = "", *, channel: str = "") -> PriceView:
     """Returns the view of a price. ``model`` is another name with that price, ``channel`` the only one that has it."""
     model = model or price.model
-    amounts: dict[str, Any] = {f"{name}_nanos": getattr(price, name) for name in AMOUNTS}
     return PriceView(
+        **_copy_fields(price, PriceDraft),
         model=model,
         inherited_from=price.model if price.model != model else "",
-        **amounts,
         free=price.free,
         source=price.source,
         updated_ms=price.updated,
-        tiers=len(price.tiers),
-        tier_prices=list(price.tiers),
+        tier_count=len(price.tiers),
         as_of_ms=price.as_of or None,
         stale=is_stale(price, now),
         context=price.context,
-        extras=dict(price.extras),
-        rules=list(price.rules),
         channel=channel,
     )
 

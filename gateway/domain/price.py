@@ -206,7 +206,7 @@ Part = TypeVar("Part", bound=PriceAmounts)
 
 
 class PriceDraft(msgspec.Struct, frozen=True, kw_only=True):
-    """The part of a price that the owner sets, always as a whole. None means not set.
+    """The part of a price that the owner sets, always as a whole. None means not set, and so does a fee of 0.
 
     A new field must also be one of ``Price``, and a ``Field`` of ``PRICE`` in ``domain.fields``.
     """
@@ -216,7 +216,7 @@ class PriceDraft(msgspec.Struct, frozen=True, kw_only=True):
     cached_input: Nanos | None = None
     cache_write: Nanos | None = None
     cache_write_long: Nanos | None = None
-    per_call: Nanos | None = None
+    per_call: Nanos = Nanos(0)
     tiers: tuple[Tier, ...] = ()
     extras: dict[str, Nanos] = {}
     rules: tuple[PriceRule, ...] = ()

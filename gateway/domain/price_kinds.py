@@ -120,11 +120,21 @@ class Dollars(Kind[Nanos | None]):
         return parse_dollars(text)
 
     def arguments(self, field: Field, before: Nanos | None, after: Nanos | None) -> Sequence[str]:
-        """Returns the option with the amount; nothing for None, because each command sets the whole price."""
-        return [] if after is None else [field.flags, self.text(after)]
+        """Returns the option with the amount, if there is one, because each command sets the whole price."""
+        return [field.flags, self.text(after)] if self.text(after) else []
 
     def show(self, value: Nanos | None) -> str:
         return "" if value is None else dollars(value)
+
+
+class Fee(Dollars):
+    """An amount in dollars; 0 is no fee."""
+
+    def text(self, value: Nanos | None) -> str:
+        return super().text(value) if value else ""
+
+    def read(self, text: str, now: Millis) -> Nanos:
+        return super().read(text, now) or Nanos(0)
 
 
 class RepeatedValues(ListKind[Any]):
@@ -208,7 +218,7 @@ PRICE: Sequence[Field] = (
     ),
     Field(
         name="per_call",
-        kind=Dollars(),
+        kind=Fee(),
         help="Extra dollars per call (optional).",
         placeholder="optional: extra dollars per call",
     ),

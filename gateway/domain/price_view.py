@@ -5,34 +5,33 @@ publish prices that differ from those in use.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import msgspec
 
 from gateway.domain.cost import cost
 from gateway.domain.human_values import count_text, first_of
 from gateway.domain.money import dollars
-from gateway.domain.price import AMOUNTS, Price, PriceDraft, PriceRule, Tier, rates
+from gateway.domain.price import Price, PriceDraft, Tier, rates
 from gateway.domain.text import plain
 from gateway.domain.units import MILLION, Millis, Nanos
 from gateway.domain.usage import Usage
 
 
-class PriceView(msgspec.Struct, frozen=True, kw_only=True):
-    """A price in nano-dollars per million tokens; ``per_call_nanos`` is the fee of a call."""
+class PriceView(PriceDraft, frozen=True, kw_only=True):
+    """A price in nano-dollars per million tokens; ``per_call`` is the fee of a call."""
 
     model: str
-    input_nanos: Nanos
-    cached_input_nanos: Nanos | None
-    cache_write_nanos: Nanos | None
-    output_nanos: Nanos
-    per_call_nanos: Nanos
+    input: Nanos = msgspec.field(name="input_nanos")
+    cached_input: Nanos | None = msgspec.field(default=None, name="cached_input_nanos")
+    cache_write: Nanos | None = msgspec.field(default=None, name="cache_write_nanos")
+    cache_write_long: Nanos | None = msgspec.field(default=None, name="cache_write_long_nanos")
+    output: Nanos = msgspec.field(name="output_nanos")
+    per_call: Nanos = msgspec.field(name="per_call_nanos")
     free: bool
     source: str
     updated_ms: Millis
-    tiers: int
-    cache_write_long_nanos: Nanos | None = None
-    tier_prices: list[Tier] = []
+    tier_count: int = msgspec.field(name="tiers")
+    tiers: tuple[Tier, ...] = msgspec.field(default=(), name="tier_prices")
     """The prices of longer inputs, which replace the rates above, shortest first."""
     as_of_ms: Millis | None = None
     """When the list that the price was imported from was last updated; None if it is not from a list."""
@@ -42,24 +41,8 @@ class PriceView(msgspec.Struct, frozen=True, kw_only=True):
     """The model whose price this is, if ``model`` is another name of it and has no price of its own."""
     context: int | None = None
     """The context length in tokens by the price list, which counts if no upstream lists one."""
-    extras: dict[str, Nanos] = {}
-    rules: list[PriceRule] = []
-    """The prices that replace all of these from a day on, in some hours, or for a service tier."""
     channel: str = ""
     """The channel that has this price; empty for the price of all channels without one of their own."""
-
-
-def draft_of(view: PriceView | None) -> PriceDraft:
-    """Returns the part of a price that the owner can set; an empty draft for no price."""
-    if view is None:
-        return PriceDraft()
-    amounts: dict[str, Any] = {name: getattr(view, f"{name}_nanos") for name in AMOUNTS}
-    return PriceDraft(
-        **amounts | {"per_call": view.per_call_nanos or None},
-        tiers=tuple(view.tier_prices),
-        extras=dict(view.extras),
-        rules=tuple(view.rules),
-    )
 
 
 def example_cost(draft: PriceDraft, multiplier: int = MILLION) -> Nanos:
@@ -69,7 +52,7 @@ def example_cost(draft: PriceDraft, multiplier: int = MILLION) -> Nanos:
         model="",
         input=draft.input or zero,
         output=draft.output or zero,
-        per_call=draft.per_call or zero,
+        per_call=draft.per_call,
         tiers=draft.tiers,
     )
     return cost(usage, rates(price, usage.input, multiplier))
@@ -77,7 +60,7 @@ def example_cost(draft: PriceDraft, multiplier: int = MILLION) -> Nanos:
 
 def price_range(views: Sequence[PriceView], text: Callable[[int], str] = dollars) -> str:
     """Returns the lowest and highest rates of several prices: ``$0.00 - $2.50 / $10.00``. ``text`` writes an amount."""
-    sides = ([view.input_nanos for view in views], [view.output_nanos for view in views])
+    sides = ([view.input for view in views], [view.output for view in views])
     return " / ".join(text(min(side)) + (f" - {text(max(side))}" if min(side) < max(side) else "") for side in sides)
 
 

@@ -105,15 +105,15 @@ TWO_KEYS = [
 
 PRICE = PriceView(
     model="gpt-4o",
-    input_nanos=Nanos(2_500_000_000),
-    cached_input_nanos=Nanos(1_250_000_000),
-    cache_write_nanos=None,
-    output_nanos=Nanos(10_000_000_000),
-    per_call_nanos=Nanos(0),
+    input=Nanos(2_500_000_000),
+    cached_input=Nanos(1_250_000_000),
+    cache_write=None,
+    output=Nanos(10_000_000_000),
+    per_call=Nanos(0),
     free=False,
     source="manual",
     updated_ms=NOW,
-    tiers=0,
+    tier_count=0,
 )
 
 MODEL = ModelView(

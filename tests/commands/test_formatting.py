@@ -12,7 +12,7 @@ def test_a_price_is_input_and_output_free_or_unpriced() -> None:
     assert formatting.price(PRICE) == "$2.50 / $10.00"
     assert formatting.price(replace(PRICE, free=True)) == "free"
     assert formatting.price(None) == "unpriced"
-    assert formatting.price(replace(PRICE, per_call_nanos=Nanos(1))).endswith("+ $0.000000001 a call")
+    assert formatting.price(replace(PRICE, per_call=Nanos(1))).endswith("+ $0.000000001 a call")
 
 
 def test_the_state_of_a_channel_is_plain_english() -> None:

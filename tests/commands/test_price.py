@@ -44,7 +44,7 @@ def test_what_changes_is_shown_with_its_new_value() -> None:
 
 def test_prices_for_longer_inputs_are_in_every_list() -> None:
     tier = Tier(above=200_000, input=Nanos(6 * 10**9), output=Nanos(22_500_000_000))
-    tiered = replace(PRICE, tiers=1, tier_prices=[tier])
+    tiered = replace(PRICE, tier_count=1, tiers=(tier,))
     listed = run("price", "list", answers={"GET /prices": [PRICE, tiered], **NEWS}).out.splitlines()
     assert listed[0].endswith("Updated              Longer inputs")
     assert [line.split()[-1] for line in listed[1:]] == ["-", "200k=6/22.50"]
@@ -56,13 +56,13 @@ def test_prices_for_longer_inputs_are_in_every_list() -> None:
 
 
 def test_a_model_with_several_prices_has_a_range() -> None:
-    several = replace(MODEL, prices=[PRICE, replace(PRICE, input_nanos=Nanos(0))])
+    several = replace(MODEL, prices=[PRICE, replace(PRICE, input=Nanos(0))])
     models = run("model", "list", answers={"GET /models": [several], "GET /account": ACCOUNT})
     assert "$0.00 - $2.50 / $10.00" in models.out
 
 
 def test_the_same_price_looks_the_same_on_both_sides_and_fits(monkeypatch: pytest.MonkeyPatch) -> None:
-    tiered = replace(PRICE, tiers=1)
+    tiered = replace(PRICE, tier_count=1)
     same = Control({"POST /prices/import": [replace(SAME, now=tiered, listed=tiered), NEW]})
     line = next(x for x in run("price", "import", "--dry-run", control=same).out.splitlines() if "gpt-6" in x)
     assert line.count("$2.50 / $10.00, 1 tier") == 2
@@ -103,17 +103,24 @@ def test_models_without_a_price_are_in_one_place() -> None:
 
 def test_rates_that_a_new_price_does_not_have_any_more_are_named() -> None:
     tier = Tier(above=200_000, input=Nanos(6_000_000_000), output=Nanos(22_500_000_000))
-    full = replace(PRICE, cached_input_nanos=Nanos(1_250_000_000), tier_prices=[tier])
-    bare = replace(PRICE, cached_input_nanos=None, cache_write_nanos=None, tier_prices=[])
+    full = replace(PRICE, cached_input=Nanos(1_250_000_000), tiers=(tier,))
+    bare = replace(PRICE, cached_input=None, cache_write=None, tiers=())
     control = Control({**OFFERED, "GET /prices": [full], f"PUT /prices/{quote(PRICE.model)}": bare})
     ran = run("price", "set", PRICE.model, "--input", "2.5", "--output", "10", control=control)
     assert ran.err.splitlines()[1].endswith("it no longer has: --cached 1.25 --tier 200k=6/22.50")
     longer = replace(tier, above=1_000_000)
-    free = replace(PRICE, cached_input_nanos=Nanos(0), tier_prices=[tier, longer])
+    free = replace(
+        PRICE,
+        cached_input=Nanos(0),
+        tiers=(
+            tier,
+            longer,
+        ),
+    )
     answers = {
         **OFFERED,
         "GET /prices": [free],
-        f"PUT /prices/{quote(PRICE.model)}": replace(bare, tier_prices=[longer]),
+        f"PUT /prices/{quote(PRICE.model)}": replace(bare, tiers=(longer,)),
     }
     ran = run("price", "set", PRICE.model, "--input", "2.5", "--output", "10", answers=answers)
     assert ran.err.splitlines()[1].endswith("no longer has: --cached 0 --tier 200k=6/22.50 --tier 1M=6/22.50")
@@ -199,7 +206,7 @@ def test_half_a_price_is_a_usage_error(args: tuple[str, ...]) -> None:
 
 
 def test_one_price_is_shown_with_every_rate() -> None:
-    dear = replace(PRICE, source="like gpt-4o", tier_prices=[Tier(above=200_000, input=Nanos(10**9), output=Nanos(0))])
+    dear = replace(PRICE, source="like gpt-4o", tiers=(Tier(above=200_000, input=Nanos(10**9), output=Nanos(0)),))
     dear = replace(dear, context=400_000)
     control = Control({"GET /prices": [PRICE, replace(dear, model="mine")], "GET /models": [MODEL]})
     lines = run("price", "show", "mine", control=control).out.splitlines()
@@ -220,9 +227,7 @@ def test_a_price_that_is_another_model_s_says_so() -> None:
 
 
 def test_a_local_server_s_price_has_no_time() -> None:
-    free = replace(
-        PRICE, input_nanos=Nanos(0), output_nanos=Nanos(0), free=True, source="local server", updated_ms=Millis(0)
-    )
+    free = replace(PRICE, input=Nanos(0), output=Nanos(0), free=True, source="local server", updated_ms=Millis(0))
     control = Control({"GET /prices": [], "GET /models/fast": replace(DETAIL, name="fast", price=free)})
     shown = run("price", "show", "fast", control=control).out
     assert shown.startswith("model   fast\nprice   free\nsource  local server\n\n")
@@ -301,7 +306,7 @@ def test_no_price_of_a_channel_is_removed_if_one_does_not_exist() -> None:
 
 
 def test_cached_input_that_costs_more_is_pointed_out() -> None:
-    dear = replace(PRICE, cached_input_nanos=Nanos(5 * PRICE.input_nanos))
+    dear = replace(PRICE, cached_input=Nanos(5 * PRICE.input))
     for view, noted in ((dear, True), (PRICE, False)):
         ran = run("price", "set", "x", "--input", "1", "--output", "2", answers={**OFFERED, "PUT /prices/x": view})
         assert ("note: cached input costs more than other input: $12.50" in ran.err) is noted

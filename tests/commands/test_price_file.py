@@ -47,7 +47,7 @@ def test_tiers_are_written_as_in_the_option() -> None:
 def test_the_list_of_prices_can_be_read_back() -> None:
     tier = Tier(above=200_000, input=Nanos(6), output=Nanos(7))
     rule = PriceRule(variant="flex", input=Nanos(8), output=Nanos(9))
-    full = replace(PRICE, tier_prices=[tier], extras={"searches": Nanos(5)}, rules=[rule])
+    full = replace(PRICE, tiers=(tier,), extras={"searches": Nanos(5)}, rules=(rule,))
     shown = run("price", "list", "--json", answers={"GET /prices": [full], "GET /prices/news": PriceNews()}).out
     (body,) = prices_in(shown, "-").values()
     assert {name: body[name] for name in ("input", "output", "cached_input", "per_call", "extras")} == {

@@ -38,16 +38,16 @@ def test_what_cannot_be_read_is_a_usage_error(given: dict[str, Any]) -> None:
 def view(*rules: PriceRule) -> PriceView:
     return PriceView(
         model="m",
-        input_nanos=Nanos(1),
-        cached_input_nanos=None,
-        cache_write_nanos=None,
-        output_nanos=Nanos(2),
-        per_call_nanos=Nanos(0),
+        input=Nanos(1),
+        cached_input=None,
+        cache_write=None,
+        output=Nanos(2),
+        per_call=Nanos(0),
         free=False,
         source="manual",
         updated_ms=Millis(0),
-        tiers=0,
-        rules=list(rules),
+        tier_count=0,
+        rules=rules,
     )
 
 

@@ -17,14 +17,14 @@ from tests.fakes.replies import reply
 
 async def test_a_channel_is_charged_at_its_own_price(owner: ControlClient, gateway: Gateway) -> None:
     found = await owner.set_price("m", {"input": 0, "output": 0, "per_call": 7}, "up")
-    assert (found.channel, found.per_call_nanos) == ("up", 7)
+    assert (found.channel, found.per_call) == ("up", 7)
     record = await gateway.call()
     assert (record.cost, record.channel_name) == (7, "up")
 
 
 async def test_prices_of_channels_are_listed_after_those_of_models(owner: ControlClient) -> None:
     await owner.set_price("m", {"input": 1, "output": 2}, "up")
-    found = [(price.model, price.channel, price.input_nanos) for price in await owner.prices()]
+    found = [(price.model, price.channel, price.input) for price in await owner.prices()]
     assert found == [("m", "", INPUT), ("m", "up", 1)]
 
 
@@ -32,12 +32,12 @@ async def test_a_model_shows_what_each_channel_asks(owner: ControlClient, gatewa
     gateway.channel(provider.base_url, "m", name="other")
     await owner.set_price("m", {"input": 1, "output": 2}, "other")
     routes = {route.channel: route.price for route in (await owner.model("m")).routes}
-    assert {name: price.output_nanos for name, price in routes.items() if price is not None} == {
+    assert {name: price.output for name, price in routes.items() if price is not None} == {
         "up": OUTPUT,
         "other": 2,
     }
     (view,) = [one for one in await owner.models() if one.name == "m"]
-    assert {price.output_nanos for price in view.prices} == {OUTPUT, 2}
+    assert {price.output for price in view.prices} == {OUTPUT, 2}
     await owner.set_price("m", {"input": DOLLAR, "output": 2 * DOLLAR}, "other")
     await owner.set_price("m", {"input": 3 * DOLLAR, "output": 4 * DOLLAR}, "up")
     await owner.edit_channel("up", {"priority": 9})
@@ -104,7 +104,7 @@ async def test_a_second_import_changes_nothing(owner: ControlClient, gateway: Ga
         assert [one.model for one in again if one.differs or one.applied] == []
     assert await owner.prices() == before
     prices = {route.channel: route.price for route in (await owner.model(MODEL)).routes}
-    found = {name: price.input_nanos for name, price in prices.items() if price is not None}
+    found = {name: price.input for name, price in prices.items() if price is not None}
     assert found == {"a": DOLLAR * 15 // 100, "b": DOLLAR * 15 // 100, "c": 0, "d": DOLLAR * 15 // 100}
 
 
@@ -145,7 +145,7 @@ async def test_undoing_an_older_price_of_a_channel_asks_first(owner: ControlClie
     with pytest.raises(Conflict, match="was changed since"):
         await owner.undo(first.id)
     await owner.undo()
-    assert [price.input_nanos for price in await owner.prices()] == [INPUT, 1]
+    assert [price.input for price in await owner.prices()] == [INPUT, 1]
 
 
 async def test_the_history_shows_each_price_that_an_import_changes(owner: ControlClient) -> None:

@@ -191,7 +191,7 @@ async def test_a_model_that_leads_elsewhere_gets_the_price_of_its_new_upstream(o
     await owner.import_config(text("openai/gpt-4.1"), apply=True, origin=ConfigOrigin.LITELLM)
     await owner.import_config(text("openai/gpt-4.1-nano"), apply=True, origin=ConfigOrigin.LITELLM)
     (price,) = [price for price in await owner.prices() if price.model == "n"]
-    assert price.input_nanos == 100_000_000
+    assert price.input == 100_000_000
 
 
 async def test_what_the_owner_added_to_an_imported_channel_stays(owner: ControlClient, gateway: Gateway) -> None:

@@ -300,7 +300,7 @@ async def test_undoing_a_removal_asks_before_it_overwrites_what_has_its_name_now
         f"Price 'm' exists again, by change {newest.id} (set the price of 'm'); that is overwritten."
     ]
     await confirming(console).undo(removed.id)
-    assert [price.input_nanos for price in await console.prices() if price.model == "m"] == [1]
+    assert [price.input for price in await console.prices() if price.model == "m"] == [1]
 
 
 async def test_what_was_removed_since_is_not_edited_back(console: ControlClient) -> None:

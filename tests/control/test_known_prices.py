@@ -26,14 +26,14 @@ def named(*models: str) -> list[dict[str, str]]:
 
 async def rates(owner: ControlClient) -> dict[str, int | None]:
     """Input prices of the models, inherited ones included."""
-    return {m.name: None if m.price is None else m.price.input_nanos for m in await owner.models()}
+    return {m.name: None if m.price is None else m.price.input for m in await owner.models()}
 
 
 @pytest.mark.parametrize("more", [{}, {"base_url": "http://127.0.0.1:9/v1"}], ids=["its own place", "another place"])
 async def test_a_new_channel_s_models_get_its_preset_s_prices(owner: ControlClient, more: dict[str, str]) -> None:
     saved = await owner.add_channel({**OPENAI, **more, "models": named("gpt-4.1", "unheard-of")})
     assert (await owner.history())[0].text == "added channel 'openai' with 1 list price"
-    assert [(price.model, price.input_nanos) for price in saved.new_prices] == [("gpt-4.1", 2 * DOLLAR)]
+    assert [(price.model, price.input) for price in saved.new_prices] == [("gpt-4.1", 2 * DOLLAR)]
     assert saved.new_prices[0].source.startswith("genai-prices")
     assert saved.unpriced == ("unheard-of",)
     assert (await rates(owner))["gpt-4.1"] == 2 * DOLLAR
@@ -207,7 +207,7 @@ async def test_a_mapping_follows_its_target(owner: ControlClient) -> None:
     await owner.set_price("gpt-4.1", {"input": 7, "output": 7})
     found = {model.name: model.price for model in await owner.models()}
     assert found["fast"] is not None
-    assert (found["fast"].model, found["fast"].inherited_from, found["fast"].input_nanos) == ("fast", "gpt-4.1", 7)
+    assert (found["fast"].model, found["fast"].inherited_from, found["fast"].input) == ("fast", "gpt-4.1", 7)
     assert [(p.model, p.kept) for p in await owner.import_prices()] == [
         ("gpt-4.1", True),
         ("fast", True),
@@ -274,7 +274,7 @@ async def test_later_list_prices_are_in_the_history(owner: ControlClient, gatewa
 async def asked(owner: ControlClient, model: str) -> dict[str, int | None]:
     """What the channels of a model ask for its input."""
     routes = (await owner.model(model)).routes
-    return {route.channel: None if route.price is None else route.price.input_nanos for route in routes}
+    return {route.channel: None if route.price is None else route.price.input for route in routes}
 
 
 @pytest.mark.parametrize("order", [("groq", "together"), ("together", "groq")])
@@ -292,16 +292,14 @@ async def test_what_the_upstream_publishes_comes_before_the_list(owner: ControlC
     prices = {"prompt": "0.0000003", "completion": "0.0000012"}
     provider.on("/v1/models", reply({"data": [{"id": "gpt-4.1", "pricing": prices}]}))
     saved = await owner.add_channel({**OPENAI, "key": "sk-x", "base_url": provider.base_url})
-    assert [(price.input_nanos, price.source) for price in saved.new_prices] == [
-        (DOLLAR * 3 // 10, "the list of openai")
-    ]
+    assert [(price.input, price.source) for price in saved.new_prices] == [(DOLLAR * 3 // 10, "the list of openai")]
 
 
 async def test_published_zeros_do_not_make_free_what_the_list_prices(owner: ControlClient, provider: Provider) -> None:
     listed = {"id": "gpt-4.1", "pricing": {"input": 0, "output": 0}}
     provider.on("/v1/models", reply({"data": [listed, {**listed, "id": "gratis"}]}))
     saved = await owner.add_channel({**OPENAI, "key": "sk-x", "base_url": provider.base_url})
-    assert {price.model: price.input_nanos for price in saved.new_prices} == {"gpt-4.1": 2 * DOLLAR, "gratis": 0}
+    assert {price.model: price.input for price in saved.new_prices} == {"gpt-4.1": 2 * DOLLAR, "gratis": 0}
 
 
 async def test_a_server_nearby_is_not_charged_at_a_vendors_price_and_a_relay_far_away_is(owner: ControlClient) -> None:
@@ -309,7 +307,7 @@ async def test_a_server_nearby_is_not_charged_at_a_vendors_price_and_a_relay_far
     assert (await owner.add_channel({**LOCAL, "models": named("gpt-4.1")})).unpriced == ("gpt-4.1",)
     relay = {**LOCAL, "name": "relay", "base_url": "https://relay.example.com/v1"}
     (price,) = (await owner.add_channel({**relay, "models": named("mine=gpt-4.1", "other")})).new_prices
-    assert (price.model, price.input_nanos) == ("mine", 2 * DOLLAR)
+    assert (price.model, price.input) == ("mine", 2 * DOLLAR)
     assert price.source.endswith(", as at channel openai")
     assert [one.model for one in await owner.import_prices(apply=True) if one.differs] == []
 
@@ -338,14 +336,14 @@ async def test_a_removed_channel_takes_its_prices_along(owner: ControlClient) ->
 )
 async def test_a_model_is_priced_like_one_of_ours_or_of_the_list(owner: ControlClient, like: str, dollars: int) -> None:
     price = await owner.set_price("local", {"like": like})
-    assert (price.model, price.input_nanos, price.as_of_ms) == ("local", dollars, None)
+    assert (price.model, price.input, price.as_of_ms) == ("local", dollars, None)
     listed, _, version = price.source.partition(" in ")
     assert (listed, version.startswith("genai-prices ")) == (f"like {like}", like != "m")
 
 
 async def test_a_model_is_priced_like_an_inherited_price(owner: ControlClient, gateway: Gateway) -> None:
     gateway.channel("http://127.0.0.1:9/v1", "fast=m", name="mapped")
-    assert (await owner.set_price("local", {"like": "fast"})).input_nanos == INPUT
+    assert (await owner.set_price("local", {"like": "fast"})).input == INPUT
 
 
 async def test_likeness_to_nothing_or_to_several_is_refused(owner: ControlClient) -> None:

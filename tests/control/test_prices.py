@@ -15,12 +15,12 @@ from tests.fakes.provider import Provider
 
 async def test_prices_are_listed_by_model(owner: ControlClient) -> None:
     await owner.set_price("a/b:c", {"input": DOLLAR, "output": 2 * DOLLAR})
-    assert [(price.model, price.input_nanos) for price in await owner.prices()] == [("a/b:c", DOLLAR), ("m", INPUT)]
+    assert [(price.model, price.input) for price in await owner.prices()] == [("a/b:c", DOLLAR), ("m", INPUT)]
 
 
 async def test_a_price_tells_whether_it_is_free(owner: ControlClient) -> None:
     price = await owner.set_price("m", {"input": 0, "output": 0, "tiers": [{"above": 9, "input": 0, "output": 0}]})
-    assert (price.free, price.tiers, price.source) == (True, 1, "manual")
+    assert (price.free, price.tier_count, price.source) == (True, 1, "manual")
 
 
 async def test_a_removed_price_leaves_the_model_unpriced(owner: ControlClient) -> None:
@@ -62,7 +62,7 @@ async def test_prices_set_by_hand_are_kept(owner: ControlClient) -> None:
     await owner.set_price("gpt-4.1", {"input": 1, "output": 2})
     by_hand, other = await owner.import_prices(apply=True)
     assert (by_hand.kept, by_hand.differs, other.kept) == (True, True, False)
-    assert {p.model: p.input_nanos for p in await owner.prices()}["gpt-4.1"] == 1
+    assert {p.model: p.input for p in await owner.prices()}["gpt-4.1"] == 1
 
 
 @pytest.mark.usefixtures("vendor")
@@ -95,7 +95,7 @@ async def test_a_leap_is_imported_only_if_it_is_accepted(owner: ControlClient) -
     assert [p.source for p in await owner.prices() if p.model == "gpt-4.1"] == ["an older list"]
     leap, _ = await owner.import_prices(apply=True, accept=True)
     assert leap.applied
-    assert {p.model: p.input_nanos for p in await owner.prices()}["gpt-4.1"] == 2 * DOLLAR
+    assert {p.model: p.input for p in await owner.prices()}["gpt-4.1"] == 2 * DOLLAR
 
 
 async def test_what_one_channel_or_vendor_has_is_asked_by_its_name(owner: ControlClient, gateway: Gateway) -> None:
@@ -115,7 +115,7 @@ async def test_what_is_in_no_list_costs_what_its_upstream_tells(owner: ControlCl
     assert (proposal.model, proposal.listed.source, proposal.applied) == ("rare", "the list of router", True)
     (model,) = (m for m in await owner.models() if m.name == "rare")
     assert model.price is not None
-    assert (model.price.input_nanos, model.price.cached_input_nanos) == (DOLLAR, DOLLAR // 10)
+    assert (model.price.input, model.price.cached_input) == (DOLLAR, DOLLAR // 10)
 
 
 async def test_a_model_name_of_two_lines_is_refused_as_a_name(owner: ControlClient) -> None:
@@ -134,7 +134,7 @@ async def test_a_model_tells_who_serves_it_who_sees_it_and_what_it_cost(owner: C
     m, n = await owner.models()
     assert (m.name, m.channels, m.groups, m.calls, m.spent_nanos) == ("m", ["off", "up"], ["default"], 1, record.cost)
     assert m.price is not None
-    assert m.price.input_nanos == INPUT
+    assert m.price.input == INPUT
     assert (n.name, n.channels, n.groups, n.price) == ("n", ["off"], [], None)
 
 
@@ -165,7 +165,7 @@ async def test_one_model_is_shown_with_its_channels_in_order(owner: ControlClien
     assert (found.routes[0].place, found.routes[1].limits.rpm, found.routes[3].state) == ("priority 9", 3, "off")
     assert (found.groups, found.tokens) == (["default"], ["laptop"])
     assert found.price is not None
-    assert found.price.input_nanos == INPUT
+    assert found.price.input == INPUT
 
 
 async def test_tokens_of_ended_programs_see_no_model(surface: Surface, owner: ControlClient, gateway: Gateway) -> None:
@@ -182,7 +182,7 @@ async def test_a_price_of_ones_own_keeps_the_context_that_the_list_told(owner: C
         found = await owner.model("m")
         assert (found.context, found.context_source) == (128_000, "genai-prices 1")
         assert found.price is not None
-        assert (found.price.source, found.price.input_nanos) == ("manual", input_nanos)
+        assert (found.price.source, found.price.input) == ("manual", input_nanos)
 
 
 async def test_an_alias_that_once_was_a_model_costs_what_answers_now(owner: ControlClient, gateway: Gateway) -> None:
@@ -192,7 +192,7 @@ async def test_an_alias_that_once_was_a_model_costs_what_answers_now(owner: Cont
     (seen,) = [model for model in await owner.models("laptop") if model.name == "gone"]
     for price in ((await owner.model("gone")).price, listed.price, seen.price):
         assert price is not None
-        assert (price.input_nanos, price.inherited_from) == (INPUT, "m")
+        assert (price.input, price.inherited_from) == (INPUT, "m")
     assert (await gateway.client.get("/v1/models/gone")).json["pricing"]["input"] == "2.50"
 
 
@@ -202,7 +202,7 @@ async def test_an_alias_of_a_group_is_listed_for_owner_and_token(owner: ControlC
         alias = next(model for model in models if model.name == "smart")
         assert (alias.channels, alias.stands_for, alias.groups) == ([], "m", ["default"])
         assert alias.price is not None
-        assert (alias.price.input_nanos, alias.price.inherited_from) == (INPUT, "m")
+        assert (alias.price.input, alias.price.inherited_from) == (INPUT, "m")
         assert [model.stands_for for model in models if model.name == "m"] == [""]
     gateway.channel(gateway.base_url, "smart", name="late")
     assert next(model for model in await owner.models() if model.name == "smart").channels == ["late"]
@@ -230,7 +230,7 @@ async def test_a_token_is_shown_what_it_pays_and_its_own_calls(
     await gateway.settled(3)
     (seen,), (whole,) = await owner.models("bob"), await owner.models()
     assert seen.price is not None
-    assert (seen.price.input_nanos, seen.price.output_nanos) == (3_750_000_000, 15_000_000_000)
+    assert (seen.price.input, seen.price.output) == (3_750_000_000, 15_000_000_000)
     assert (seen.calls, whole.calls, seen.spent_nanos) == (1, 3, gateway.records[0].cost)
     assert (await bob.get("/v1/models/m")).json["pricing"] == {"input": "3.75", "output": "15.00"}
     assert (await gateway.client.get("/v1/models/m")).json["pricing"] == {"input": "2.50", "output": "10.00"}

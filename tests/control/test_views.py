@@ -69,7 +69,7 @@ async def test_the_context_of_the_price_list_is_the_same_in_every_view(owner: Co
 
 def test_a_price_without_a_cache_price_says_none() -> None:
     view = price_view(Price(model="m", input=Nanos(1), output=Nanos(2)), Millis(0))
-    assert (view.cached_input_nanos, view.cache_write_nanos, view.free) == (None, None, False)
+    assert (view.cached_input, view.cache_write, view.free) == (None, None, False)
 
 
 def test_a_running_call_speaks_the_words_of_a_settled_one() -> None:

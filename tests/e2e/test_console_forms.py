@@ -257,8 +257,8 @@ async def test_prices_are_set_in_a_form_that_refuses_other_texts(tmp_path: Path)
         await seat.field("output", "15")
         await seat.see(" 15.00 ", "enter")
         found = next(price for price in await seat.control.prices() if price.model == "demo-echo")
-        assert (found.input_nanos, found.output_nanos) == (3 * DOLLAR, 15 * DOLLAR)
-        assert found.tier_prices == [parse_tier("200k=6/22.50")]
+        assert (found.input, found.output) == (3 * DOLLAR, 15 * DOLLAR)
+        assert found.tiers == (parse_tier("200k=6/22.50"),)
         await seat.press("d", "y", toast="Price of demo-echo removed")
         await seat.undo("the price of 'demo-echo' is back")
 

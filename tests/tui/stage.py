@@ -287,15 +287,15 @@ def model(known: str, **changes: Any) -> ModelView:
     listed = price_of(known)
     view = PriceView(
         model=known,
-        input_nanos=listed.input,
-        cached_input_nanos=listed.cached_input,
-        cache_write_nanos=None,
-        output_nanos=listed.output,
-        per_call_nanos=Nanos(0),
+        input=listed.input,
+        cached_input=listed.cached_input,
+        cache_write=None,
+        output=listed.output,
+        per_call=Nanos(0),
         free=listed.free,
         source="manual",
         updated_ms=NOW,
-        tiers=0,
+        tier_count=0,
     )
     fields: dict[str, Any] = {
         "name": known,

@@ -284,7 +284,7 @@ def price_news(*saved: SavedChannel) -> str:
     if priced:
         sources = ", ".join(dict.fromkeys(safe(price.source, 40) for price in priced))
         first = priced[0]
-        rates = "free" if first.free else f"${fmt.price(first.input_nanos)} / ${fmt.price(first.output_nanos)}"
+        rates = "free" if first.free else f"${fmt.price(first.input)} / ${fmt.price(first.output)}"
         more = f", and {len(priced) - 1} more" if len(priced) > 1 else ""
         text += f"\nPrices from {sources}: {safe(first.model, 40)} {rates}{more}. Page 5 changes them."
     if unpriced:

@@ -13,7 +13,7 @@ from gateway.domain.human_values import brief_count, first_of
 from gateway.domain.money import dollars
 from gateway.domain.price import PriceDraft, is_set_by_owner
 from gateway.domain.price_kinds import PRICE
-from gateway.domain.price_view import PriceView, draft_of, example_cost, news_lines
+from gateway.domain.price_view import PriceView, example_cost, news_lines
 from gateway.domain.units import MILLION
 from gateway.domain.upstream_views import PriceProposal
 from gateway.domain.views import ModelView
@@ -79,16 +79,15 @@ def _rates(price: PriceView) -> str:
     if price.free:
         return "free"
     tiers = [
-        f", above {brief_count(tier.above)} {fmt.price(tier.input)} / {fmt.price(tier.output)}"
-        for tier in price.tier_prices
+        f", above {brief_count(tier.above)} {fmt.price(tier.input)} / {fmt.price(tier.output)}" for tier in price.tiers
     ]
-    return f"{fmt.price(price.input_nanos)} / {fmt.price(price.output_nanos)}{''.join(tiers)}"
+    return f"{fmt.price(price.input)} / {fmt.price(price.output)}{''.join(tiers)}"
 
 
 @on_selected
 async def _edit(page: AnyPage, model: ModelView) -> None:
     session: ConsoleSession = page.session
-    form = EntityForm("price", PRICE, PriceDraft(), session, source=draft_of(model.price))
+    form = EntityForm("price", PRICE, PriceDraft(), session, source=model.price)
     priced_models = [
         other.name for other in session.board.models if other.price is not None and other.name != model.name
     ]

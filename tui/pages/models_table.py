@@ -11,7 +11,7 @@ from gateway.domain.human_values import brief_context, brief_multiplier
 from gateway.domain.money import dollars
 from gateway.domain.price import PriceDraft
 from gateway.domain.price_kinds import PRICE
-from gateway.domain.price_view import PriceView, draft_of, example_cost, price_range
+from gateway.domain.price_view import PriceView, example_cost, price_range
 from gateway.domain.units import MILLION
 from gateway.domain.views import ChannelView, ModelView
 from tui import format as fmt, glyphs
@@ -44,7 +44,7 @@ class ModelsListing(PageListing[ModelView]):
     def rows(self) -> Sequence[ModelView]:
         models = self.session.board.models
         prices = [model.price for model in models if model.price is not None]
-        rates = {rate for p in prices for rate in (p.input_nanos, p.cached_input_nanos, p.output_nanos)}
+        rates = {rate for p in prices for rate in (p.input, p.cached_input, p.output)}
         self.price_places = min(4, max((fmt.decimals(rate) for rate in rates if rate is not None), default=2))
         return models
 
@@ -54,8 +54,8 @@ class ModelsListing(PageListing[ModelView]):
             return "tollkeeper " + fmt.cli_command("price", "set", name, input="DOLLARS", output="DOLLARS")
         if price.free:
             return "tollkeeper " + fmt.cli_command("price", "set", name, "--free")
-        draft, blank = draft_of(price), PriceDraft()
-        parts = (field.arguments(getattr(blank, field.name), getattr(draft, field.name)) for field in PRICE)
+        blank = PriceDraft()
+        parts = (field.arguments(getattr(blank, field.name), getattr(price, field.name)) for field in PRICE)
         return "tollkeeper " + fmt.cli_command("price", "set", name, *chain.from_iterable(parts))
 
     def lead(self, width: int) -> Content:
@@ -132,7 +132,7 @@ class ModelsListing(PageListing[ModelView]):
         groups = [group for group in reversed(self.session.board.groups) if group.name in model.groups]
         factors = {group.multiplier: group.name for group in groups} or {MILLION: ""}
         parts = [
-            f"{dollars(example_cost(draft_of(price), factor))} ({safe(name, 24)} {brief_multiplier(factor)})"
+            f"{dollars(example_cost(price, factor))} ({safe(name, 24)} {brief_multiplier(factor)})"
             for factor, name in sorted(factors.items(), reverse=True)[:4]
         ]
         card.row("example", f"10k in + 1k out = {'   '.join(parts)}")
@@ -141,9 +141,9 @@ class ModelsListing(PageListing[ModelView]):
 def _columns(listing: ModelsListing) -> Iterator[Column[ModelView]]:
     yield text_column("name", "Model", 20, lambda m: m.name, flex=True)
     yield number_column("context", "Ctx", 5, lambda m: m.context or None, fmt.brief_count, rank=4, dim=True)
-    yield _rate_column(listing, "input", "In $/M", 0, lambda p: p.input_nanos)
-    yield _rate_column(listing, "cached", "Cached", 5, lambda p: p.cached_input_nanos)
-    yield _rate_column(listing, "output", "Out $/M", 0, lambda p: p.output_nanos)
+    yield _rate_column(listing, "input", "In $/M", 0, lambda p: p.input)
+    yield _rate_column(listing, "cached", "Cached", 5, lambda p: p.cached_input)
+    yield _rate_column(listing, "output", "Out $/M", 0, lambda p: p.output)
     yield Column(
         "source",
         "Price",
@@ -196,7 +196,7 @@ def _source(model: ModelView) -> str:
     if price is None:
         return "! no price"
     source = "list" if price.source.startswith("genai-prices") else safe(price.source)  # the built-in list
-    tiers = f", {fmt.count_text(price.tiers, 'tier')}" if price.tiers and not price.free else ""
+    tiers = f", {fmt.count_text(price.tier_count, 'tier')}" if price.tier_count and not price.free else ""
     if price.inherited_from:
         return f"as {safe(price.inherited_from)}{tiers}"
     return "free" if price.free else f"{source}{' old' if price.stale else ''}{tiers}"

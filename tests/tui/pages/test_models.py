@@ -18,7 +18,7 @@ def test_only_what_changes_is_offered_and_what_is_new_comes_first() -> None:
 def test_prices_for_longer_inputs_are_offered_in_words() -> None:
     (one, *_) = price_changes(Owner().proposals)
     tier = Tier(above=200_000, input=Nanos(6_000_000_000), output=Nanos(22_500_000_000))
-    tiered = msgspec.structs.replace(one.listed, tiers=1, tier_prices=[tier])
+    tiered = msgspec.structs.replace(one.listed, tier_count=1, tiers=(tier,))
     ((_, text),) = price_options([msgspec.structs.replace(one, listed=tiered)])
     assert text == "new     my-finetune-7   no price > 1 / 5, above 200k 6 / 22.50   openai-main"
 
