@@ -98,7 +98,7 @@ def table(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def filled(**fields: object) -> dict[str, Any]:
+def without_empty(**fields: object) -> dict[str, Any]:
     """Returns the fields that have a value: not None, an empty text or an empty table."""
     return {name: value for name, value in fields.items() if value not in (None, "", {})}
 

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
-from gateway.core.importers.base import ImportedConfig, filled, model_name, table, whole, with_version
+from gateway.core.importers.base import ImportedConfig, model_name, table, whole, with_version, without_empty
 from gateway.domain.text import REFERENCE, plain
 from gateway.domain.urls import checked_base_url
 from gateway.upstream.vendors import LOCAL, PRESETS
@@ -183,7 +183,9 @@ class _DeploymentImport:
                 self._config.note(f"models that match '{plain(public, 60)}' {effect}")
             return
         context = whole(self._info.get("max_input_tokens"), 1)
-        channel["models"].append(filled(name=public, upstream=upstream if upstream != public else "", context=context))
+        channel["models"].append(
+            without_empty(name=public, upstream=upstream if upstream != public else "", context=context)
+        )
 
     def _convert_channel(self, preset: str, provider: str) -> dict[str, Any] | None:
         """Returns the channel's fields without its models. Without an address, adds a note and returns None."""
@@ -202,7 +204,7 @@ class _DeploymentImport:
         variable = row.key_variable if row and row.key_variable else f"{provider.upper()}_API_KEY"
         numbers, extra = self._convert_numbers(), table(params.get("extra_body"))
         defaults = {name: params[name] for name in DEFAULTS - set(extra) if params.get(name) is not None}
-        fields = filled(
+        fields = without_empty(
             dialect=row.dialect.value if row else "openai",
             preset=preset,
             base_url=url,
@@ -230,8 +232,8 @@ class _DeploymentImport:
         for theirs, ours in (LIMITS | TIMEOUTS).items():
             if params.get(theirs) is not None and (limits | timeouts)[ours] is None:
                 self._note(f"not imported: litellm_params.{theirs} = {plain(str(params[theirs]), 40)}")
-        return filled(
-            limits=filled(**limits),
+        return without_empty(
+            limits=without_empty(**limits),
             timeouts={name: float(seconds) for name, seconds in timeouts.items() if seconds is not None},
             weight=whole(params.get("weight")),
             priority=None if order is None else -order,  # a higher order is tried later, a higher priority earlier

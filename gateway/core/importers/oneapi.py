@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from gateway.core.importers.base import ImportedConfig, filled, model_name, table, whole, with_version
+from gateway.core.importers.base import ImportedConfig, model_name, table, whole, with_version, without_empty
 from gateway.domain.errors import BadRequest
 from gateway.domain.text import plain
 from gateway.domain.urls import checked_base_url, parse_proxy
@@ -136,7 +136,7 @@ class _ChannelImport:
         groups = [name for name in group_names if name]
         for group in groups:
             self._config.groups.setdefault(group, {})
-        fields = filled(dialect=kind.dialect, preset=kind.preset, base_url=url)
+        fields = without_empty(dialect=kind.dialect, preset=kind.preset, base_url=url)
         fields |= {"models": self._convert_models(), "groups": groups}
         fields |= self._convert_keys() | self._convert_routing() | self._convert_request_changes()
         name = self._config.channel_name(str(self._source.get("name") or f"type-{type_number}"))
@@ -152,7 +152,10 @@ class _ChannelImport:
         names = list(dict.fromkeys(name for text in listed if (name := model_name(text))))
         if hidden := sorted(set(mapping) - set(names)):
             self._note(f"not imported: model_mapping of models that are not offered: {', '.join(hidden)}")
-        return [filled(name=name, upstream=mapping.get(name) if mapping.get(name) != name else None) for name in names]
+        return [
+            without_empty(name=name, upstream=mapping.get(name) if mapping.get(name) != name else None)
+            for name in names
+        ]
 
     def _convert_keys(self) -> dict[str, Any]:
         """Returns the fields with the enabled keys. Notes that there are disabled keys, or none."""
@@ -172,7 +175,7 @@ class _ChannelImport:
         if status not in (1, 2):
             self._note("it had been disabled automatically: 'tollkeeper channel enable NAME' enables it")
         remarks = " ".join(str(self._source[name]) for name in ("tag", "remark") if self._source.get(name))
-        return filled(
+        return without_empty(
             priority=whole(self._source.get("priority"), -(10**9)) or None,
             weight=whole(self._source.get("weight"), 1),  # without any weight all are equal, as with our default of 1
             enabled=None if status == 1 else False,
@@ -190,7 +193,7 @@ class _ChannelImport:
             proxy = ""
         unknown = {name for name in set(setting) - {"proxy", "system_prompt"} if setting[name]}
         self._config.note_fields(unknown, self._place, "setting.")
-        return filled(headers=headers, overrides=overrides, proxy=proxy)
+        return without_empty(headers=headers, overrides=overrides, proxy=proxy)
 
     def _convert_overrides(self, setting: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the overrides of parameters and of the system prompt, which may be in the channel's ``setting``."""
