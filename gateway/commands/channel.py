@@ -12,8 +12,6 @@ from gateway.commands.channel_fields import (
     channel_options,
     channel_patch,
     dialect_option,
-    group_options,
-    groups_patch,
     warn_about_unset_variables,
     with_secrets,
 )
@@ -95,7 +93,7 @@ def show_channel(ref: str) -> None:
 )
 @click.argument("name")
 @dialect_option("Wire format (default: the preset's, else openai); mock needs no upstream.")
-@channel_options("name")
+@channel_options("name", "add_group", "remove_group")
 def add_channel(name: str, dialect: str | None, **values: Any) -> None:
     """Create a channel.
 
@@ -159,16 +157,8 @@ async def _keyless_note(client: ControlClient, view: SavedChannel) -> str:
 @names_argument(CHANNELS)
 @dialect_option("Another wire format. If its address differs, give --base-url too.")
 @channel_options()
-@group_options
 @yes_option(text=REVIVAL)
-def edit_channel(
-    refs: tuple[str, ...],
-    dialect: str | None,
-    *,
-    add_groups: tuple[str, ...],
-    remove_groups: tuple[str, ...],
-    **values: Any,
-) -> None:
+def edit_channel(refs: tuple[str, ...], dialect: str | None, **values: Any) -> None:
     """Change a channel, or several in one step. Only the given options change.
 
     With --json, several channels are printed as an array.
@@ -176,9 +166,7 @@ def edit_channel(
     resolved = with_secrets(values)
 
     def patch_for(view: ChannelView) -> options.Patch:
-        patch = options.without_none(dialect=dialect) | channel_patch(resolved, view)
-        patch |= groups_patch(view.groups, add_groups, remove_groups, replaces="groups" in patch)
-        return options.require_changes(patch)
+        return options.require_changes(options.without_none(dialect=dialect) | channel_patch(resolved, view))
 
     async def work(client: ControlClient) -> tuple[list[ChannelView], list[str]]:
         before = await find_each(client.channel, refs)

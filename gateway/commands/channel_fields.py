@@ -11,7 +11,6 @@ import click
 import msgspec
 
 from gateway.commands import stdin
-from gateway.commands.completion import GROUPS
 from gateway.commands.editing import field_options, patch_of
 from gateway.commands.options import NAMES, NONE, RENAMING, Patch, with_options
 from gateway.commands.output import notify
@@ -19,7 +18,7 @@ from gateway.domain.channel import ChannelFields, Dialect, ServedModel
 from gateway.domain.fields import CHANNEL
 from gateway.domain.human_values import unset_text
 from gateway.domain.list_kinds import unique_pairs
-from gateway.domain.quoting import Offering, offering_of, option_names, read_offering
+from gateway.domain.quoting import Offering, offering_of, read_offering
 from gateway.domain.text import REFERENCE, plain
 from gateway.domain.views import ChannelView
 
@@ -58,38 +57,6 @@ _OPTIONS: Sequence[Callable[[Any], Any]] = (
         "name.",
     ),
 )
-
-
-group_options = with_options(
-    *(
-        click.option(
-            f"--{change}-group",
-            f"{change}_groups",
-            multiple=True,
-            metavar="GROUP",
-            shell_complete=GROUPS,
-            help=f"{text}. May be repeated.",
-        )
-        for change, text in (("add", "Serve this group too"), ("remove", "Stop serving this group"))
-    )
-)
-"""Adds ``--add-group`` and ``--remove-group``. The command passes their values to ``groups_patch``."""
-
-
-def groups_patch(before: Sequence[str], added: Sequence[str], removed: Sequence[str], *, replaces: bool) -> Patch:
-    """Returns the patch that adds and removes groups of a channel. Raises UsageError if the channel does not serve a
-    removed group, or if another option ``replaces`` all groups.
-    """
-    added, removed = option_names(added), option_names(removed)
-    if not (added or removed):
-        return {}
-    if replaces:
-        text = "--group and --no-groups replace all groups; do not combine them with --add-group and --remove-group"
-        raise click.UsageError(text)
-    if missing := [plain(name) for name in removed if name not in before]:
-        served = f"its groups are: {', '.join(before)}" if before else "it serves none"
-        raise click.UsageError(f"the channel does not serve group '{missing[0]}'; {served}")
-    return {"groups": [name for name in dict.fromkeys([*before, *added]) if name not in removed]}
 
 
 def dialect_option(text: str) -> Callable[[F], F]:

@@ -26,9 +26,9 @@ COMPLETERS: Mapping[str, Completer] = {"groups": GROUPS, "models": MODELS, "pres
 
 
 def field_options(table: Table, *omit: str) -> Callable[[F], F]:
-    """Add the options of all fields except those named. The command gets their values by name."""
-    table_options = [option for field in table if field.name not in omit for option in field.kind.options(field)]
-    return with_options(*map(_click_option, table_options))
+    """Add the options of all fields, except those with these names. The command gets their values by name."""
+    table_options = [option for field in table for option in field.kind.options(field)]
+    return with_options(*(_click_option(option) for option in table_options if option.name not in omit))
 
 
 def patch_of(table: Table, values: Mapping[str, Any], before: msgspec.Struct) -> Patch:

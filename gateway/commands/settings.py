@@ -46,23 +46,17 @@ def show_settings() -> None:
     ],
 )
 @field_options(SETTINGS)
-@click.option("--add-host", "add_hosts", multiple=True, help="Add a host name. May be repeated.")
-@click.option("--add-origin", "add_origins", multiple=True, help="Add an origin. May be repeated.")
 @yes_option()
-def set_settings(*, add_hosts: tuple[str, ...], add_origins: tuple[str, ...], **values: Any) -> None:
+def set_settings(**values: Any) -> None:
     """Change settings. Only the given options change.
 
     Asks first if --keep-days deletes call records.
     """
-    patch: dict[str, Any] = dict(patch_of(SETTINGS, values, Settings()))
-    added = {name: items for name, items in (("hosts", add_hosts), ("origins", add_origins)) if items}
-    present = run(lambda client: client.settings()) if added else None
-    for name, items in added.items():  # to the items that the other options set, else to the current ones
-        patch[name] = list(dict.fromkeys((*patch.get(name, getattr(present, name)), *items)))
-    changes = options.require_changes(patch)
 
     async def work(client: ControlClient) -> tuple[Settings, Settings, str]:
-        before, after = await client.settings(), await client.set_settings(changes)
+        before = await client.settings()
+        changes = options.require_changes(patch_of(SETTINGS, values, before))
+        after = await client.set_settings(changes)
         return before, after, (await client.status()).ollama_error if "ollama_port" in changes else ""
 
     before, after, ollama_error = run(work, create=True)

@@ -234,6 +234,7 @@ CHANNEL: Table = (
             empty_text="none: no token can use it",
             clear_option=("--no-groups", "Serve no group: no token can use it."),
             completes="groups",
+            item="group",
         ),
         help="The groups it serves: default,friends; a new channel serves 'default', or the only one.",
         option="--group",
@@ -405,13 +406,13 @@ SETTINGS: Table = (
     ),
     Field(
         name="hosts",
-        kind=Names(empty_text="loopback names only", none_word=True),
+        kind=Names(empty_text="loopback names only", none_word=True, item="host"),
         help="Additional host names that clients may use, or none.",
         section="Access",
     ),
     Field(
         name="origins",
-        kind=Names(empty_text="none", none_word=True),
+        kind=Names(empty_text="none", none_word=True, item="origin"),
         help="Web pages that may call the gateway: https://app.example.com, or none.",
         section="Access",
     ),

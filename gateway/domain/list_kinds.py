@@ -53,6 +53,34 @@ class Names(ListKind[tuple[str, ...]], kw_only=True):
     many: bool = True
     empty_text: str
     """The text of an empty list in details."""
+    item: str = ""
+    """What one name is, as in ``--add-host`` and ``--remove-host``; empty if the field has no such options."""
+
+    def options(self, field: Field) -> Sequence[Option]:
+        texts = {"add": f"Add this {self.item}", "remove": f"Remove this {self.item}"} if self.item else {}
+        single_names = [
+            Option(
+                flags=f"--{verb}-{self.item}",
+                name=f"{verb}_{self.item}",
+                help=f"{text}. May be repeated.",
+                metavar=self.item.upper(),
+                multiple=True,
+                completes=self.completes,
+            )
+            for verb, text in texts.items()
+        ]
+        return [*super().options(field), *single_names]
+
+    def change(self, field: Field, options: Mapping[str, Any], before: tuple[str, ...]) -> Any:
+        """Returns the names after all options. Names are added to those that other options set, else to ``before``."""
+        value = super().change(field, options, before)
+        added, removed = (option_names(options.get(f"{verb}_{self.item}") or ()) for verb in ("add", "remove"))
+        if not (added or removed):
+            return value
+        names = before if value is msgspec.UNSET else value
+        if missing := [name for name in removed if name not in names]:
+            raise BadRequest(f"{field.detail}: '{missing[0]}' is not in the list: {', '.join(names) or 'it is empty'}")
+        return tuple(name for name in dict.fromkeys((*names, *added)) if name not in removed)
 
     def read_option(self, text: str, now: Millis) -> str:
         """Returns the names in an option. Raises BadRequest for none, which may come from an unset variable."""

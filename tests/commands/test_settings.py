@@ -60,6 +60,8 @@ def test_all_settings_are_shown_also_those_that_are_as_usual() -> None:
         ("--origins '' --keep-days 30 --refresh-models-h 6", {"origins": [], "keep_days": 30, "refresh_models_h": 6}),
         # One more than there are.
         ("--add-host b.lan --app-origins", {"app_origins": True, "hosts": ["c.lan", "b.lan"]}),
+        ("--hosts a.lan --add-host b.lan", {"hosts": ["a.lan", "b.lan"]}),
+        ("--remove-host c.lan", {"hosts": []}),
         ("--add-origin null --add-origin https://a.example", {"origins": ["https://a.example", "null"]}),
         ("--ollama-token apps --ollama-port 11434", {"ollama_token": "apps", "ollama_port": 11434}),
         ("--ollama-port off", {"ollama_port": 0}),
