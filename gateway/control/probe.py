@@ -163,7 +163,7 @@ async def _call(engine: Engine, channel: Channel, served: ServedModel) -> tuple[
     answer = await _answer(engine, api, order, channel, served)
     if isinstance(answer, UpstreamError):
         return False, NO_ANSWER + reason_of(channel, answer)
-    if (usage := answer.reported) is None:
+    if (usage := answer.state.reported) is None:
         return True, f"'{served.name}' answered, but reported no usage"
     return True, f"'{served.name}' answered with {usage.input} input and {usage.output} output tokens"
 

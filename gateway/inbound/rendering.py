@@ -36,7 +36,7 @@ from gateway.domain.sse import BLANK, BOM, SSEEvent, has_comment, is_idle, parse
 from gateway.domain.transcript import object_of
 from gateway.domain.usage import Usage
 from gateway.inbound.event_stream import EventStream
-from gateway.upstream.adapter import AnswerReader, DialectAdapter, WholeAnswer, failing_attempt, whole_answer
+from gateway.upstream.adapter import AnswerReader, DialectAdapter, WholeAnswer, failing_attempt
 from gateway.upstream.answer_errors import failure_named
 from gateway.upstream.answer_state import AnswerState
 from gateway.upstream.error_body import tidy
@@ -377,10 +377,11 @@ class RenderingAdapter:
         stream = RenderedStream(self._dialect.reader(order, channel), order, channel, self._whole(order))
         events = stream_in(body)
         if events:
+            stream.state.add_mark("assembled")
             stream.feed(events)
             stream.end()
         else:
             stream.read_whole(body)
         if stream.failure is not None:
             raise AttemptFailed(stream.failure)
-        return whole_answer(stream.state, b"", *(("assembled",) if events else ()), render=stream.renderer.whole)
+        return WholeAnswer(body=b"", state=stream.state, render=stream.renderer.whole)

@@ -60,53 +60,41 @@ class AnswerStream(Protocol):
         """Returns the end of a complete answer: usage if requested, estimated or the upstream's, and ``[DONE]``."""
 
 
+class WholeFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What is known of a whole answer that was read without an ``AnswerState``."""
+
+    reported: Usage | None
+    finish: str = ""
+    upstream_id: str = ""
+    tally: OutputCounter
+    marks: tuple[str, ...] = ()
+
+
+AnswerFacts = WholeFacts | AnswerState
+"""What is known of an answer."""
+
+
 class WholeAnswer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One whole answer, normalised."""
 
     body: bytes
-    """The client's bytes, without usage if none was ``reported``; empty if only ``render`` has them."""
-    reported: Usage | None
-    finish: str
-    upstream_id: str
-    tally: OutputCounter
-    marks: tuple[str, ...] = ()
+    """The client's bytes, without usage if none was reported; empty if only ``render`` has them."""
+    state: AnswerFacts
     render: Callable[[Usage], bytes] | None = None
     """Writes the client's bytes once the usage is known."""
     counts: Callable[[Usage], dict[str, object]] = as_object
     """Returns the usage as the API writes it."""
 
-    @property
-    def state(self) -> "WholeAnswer":
-        """Returns itself, which has what is asked of the state of a stream."""
-        return self
-
     def parts(self, usage: Usage) -> tuple[Buffer, ...]:
         """Returns the client's bytes, uncopied, with this estimate if the upstream reported no usage."""
         if self.render is not None:
             return (self.render(usage),)
-        if self.reported is not None:
+        if self.state.reported is not None:
             return (self.body,)
         return memoryview(self.body)[:-1], b',"usage":' + msgspec.json.encode(self.counts(usage)) + b"}"
 
 
 Answer = WholeAnswer | AnswerStream
-AnswerFacts = WholeAnswer | AnswerState
-"""What is known of an answer."""
-
-
-def whole_answer(
-    state: AnswerState, body: bytes, *marks: str, render: Callable[[Usage], bytes] | None = None
-) -> WholeAnswer:
-    """Returns these facts as a whole answer, with ``marks`` added."""
-    return WholeAnswer(
-        body=body,
-        reported=state.reported,
-        finish=state.finish,
-        upstream_id=state.upstream_id,
-        tally=state.tally,
-        marks=(*state.marks, *marks),
-        render=render,
-    )
 
 
 class RequestWriter(Protocol):

@@ -181,7 +181,7 @@ class StorelessGateway(GenerousUpstream):
         order = msgspec.structs.replace(api.order(asked, origin.id, origin.ts), owner=token.id)
         got = await self.attempts.answer(call, admission.entry, order, choice)
         assert isinstance(got, WholeAnswer)
-        call.result.usage = self.meter.usage(call, got)
+        call.result.usage = self.meter.usage(call, got.state)
         assert left is None or call.result.usage.source is UsageSource.REPORTED
         record = record_of(call, 200, mono=self.clock.mono())
         return Spending(call.held, record.cost, call.held_tokens, record.input + record.output)

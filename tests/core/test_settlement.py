@@ -21,7 +21,7 @@ from gateway.domain.units import MILLION, CallId, Nanos
 from gateway.domain.usage import NOTHING, Usage, UsageSource
 from gateway.domain.views import call_view
 from gateway.inbound.chat.api import CHAT
-from gateway.upstream.adapter import AnswerStream, WholeAnswer
+from gateway.upstream.adapter import AnswerStream, WholeFacts
 from gateway.upstream.dialects import new_adapter
 from tests.core import kit
 from tests.core.clocks import NOON
@@ -42,11 +42,11 @@ def call(prompt: str = "Say hello.", channel: Channel = UP, **fields: Any) -> Ca
     return made
 
 
-def answer(text: str, reported: Usage | None) -> WholeAnswer:
+def answer(text: str, reported: Usage | None) -> WholeFacts:
     tally = OutputCounter()
     if text:
         tally.add(text)
-    return WholeAnswer(body=b"{}", reported=reported, finish="stop", upstream_id="up", tally=tally)
+    return WholeFacts(reported=reported, finish="stop", upstream_id="up", tally=tally)
 
 
 def stream(*events: bytes) -> AnswerStream:

@@ -62,7 +62,7 @@ def test_a_plain_answer_shows_no_secret_beside_its_content() -> None:
     doc = whole("m", {**said, "note": KEY}, id=f"x-{KEY}", spent=usage(), system_fingerprint=KEY, provider={"a": [KEY]})
     found = native_whole(dumps(doc), ask(), channel())
     answer = json.loads(found.body)
-    assert (found.upstream_id, answer["id"]) == ("", "chatcmpl-ours")
+    assert (found.state.upstream_id, answer["id"]) == ("", "chatcmpl-ours")
     assert (answer["system_fingerprint"], answer["provider"]) == ("…", {"a": ["…"]})
     assert (answer["choices"][0]["note"], answer["choices"][0]["message"]) == ("…", said["message"])
 

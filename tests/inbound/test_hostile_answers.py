@@ -186,7 +186,7 @@ def _plain(plan: AttemptPlan, channel: Channel, data: bytes) -> None:
         found = plan.adapter.whole(data, plan.order, channel)
     except AttemptFailed:
         return
-    b"".join(found.parts(found.reported or USED))
+    b"".join(found.parts(found.state.reported or USED))
 
 
 @pytest.mark.sampled(8)

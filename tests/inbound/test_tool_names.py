@@ -66,8 +66,8 @@ def test_a_refused_name_is_sent_in_another_form_and_comes_back(api: InboundApi, 
     assert sent.replace("_", "").isalnum()
     answer = plan.adapter.whole(called(sent), plan.order, at)
     assert answer.render is not None
-    assert answer.reported is not None
-    assert b'"name":"%b"' % name.encode() in answer.render(answer.reported)
+    assert answer.state.reported is not None
+    assert b'"name":"%b"' % name.encode() in answer.render(answer.state.reported)
 
 
 def test_each_name_is_changed_once_for_all_calls_of_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:

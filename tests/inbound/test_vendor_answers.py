@@ -358,7 +358,7 @@ def test_deeply_nested_parts_do_not_crash(dialect: Dialect, sent: Doc, api: str)
 def test_what_a_translation_leaves_out_is_marked(mark: str, sent: Doc) -> None:
     for api, marks in (("messages", (mark,)), ("chat", ())):  # native chats get it
         plan = planned(api, Dialect.OPENAI, stream=False)
-        assert plan.adapter.whole(dumps(sent), plan.order, channel(dialect=Dialect.OPENAI)).marks == marks
+        assert plan.adapter.whole(dumps(sent), plan.order, channel(dialect=Dialect.OPENAI)).state.marks == marks
 
 
 def test_a_source_is_marked_as_left_out_where_an_api_has_no_place_for_it(*, stream: bool) -> None:
@@ -367,7 +367,7 @@ def test_a_source_is_marked_as_left_out_where_an_api_has_no_place_for_it(*, stre
         marks = fed(row, "ollama")[0].state.marks
     else:
         plan = planned("ollama", row.dialect, stream=False)
-        marks = plan.adapter.whole(dumps(row.plain), plan.order, channel(dialect=row.dialect)).marks
+        marks = plan.adapter.whole(dumps(row.plain), plan.order, channel(dialect=row.dialect)).state.marks
     assert marks == ("citation_dropped",)
 
 

@@ -108,7 +108,7 @@ def native_whole(body: bytes, asked: Order | None = None, at: Channel | None = N
 
 def body_of(whole: WholeAnswer) -> bytes:
     """What the client gets of a whole answer."""
-    usage = whole.reported or Usage(output=whole.tally.tokens(), source=UsageSource.ESTIMATED)
+    usage = whole.state.reported or Usage(output=whole.state.tally.tokens(), source=UsageSource.ESTIMATED)
     return b"".join(bytes(part) for part in whole.parts(usage))
 
 

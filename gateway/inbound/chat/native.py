@@ -24,7 +24,7 @@ from gateway.inbound.chat.edits import ChunkEditor, edit_head
 from gateway.inbound.chat.render import WholeChatRenderer, identity
 from gateway.inbound.event_stream import CONTENTLESS
 from gateway.inbound.rendering import RenderedStream, RenderingAdapter, WholeRenderer
-from gateway.upstream.adapter import WholeAnswer, whole_answer
+from gateway.upstream.adapter import WholeAnswer, WholeFacts
 from gateway.upstream.answer_errors import reports_error
 from gateway.upstream.answer_state import harmless_id
 from gateway.upstream.finish_words import REASONS, meaning_of
@@ -68,7 +68,7 @@ class NativeChatStream(RenderedStream):
         self._forget()
         head = identity(answer, self.state.upstream_id, self._order, self._editor.whole_object)
         edit_head(answer, self.state.reports, self.state.reported, head, self._order)
-        return whole_answer(self.state, body if answer == sent else rawjson.encode(answer))
+        return WholeAnswer(body=body if answer == sent else rawjson.encode(answer), state=self.state)
 
     def _read_body(self, body: bytes) -> bytes:
         """See ``FramedStream``. Everything in the answer is in the chunks that are made of it."""
@@ -195,14 +195,8 @@ def _read_regular(body: bytes, order: Order) -> WholeAnswer | None:
     reports.add(answer)
     reported, name = reports.usage(tally), harmless_id(rawjson.text_at(answer.get("id")), order.screen)
     edit_head(answer, reports, reported, identity(answer, name, order, ChunkEditor.whole_object), order)
-    return WholeAnswer(
-        body=body if answer == original else rawjson.encode(answer),
-        reported=reported,
-        finish=finish,
-        upstream_id=name,
-        tally=tally,
-        marks=reports.marks,
-    )
+    facts = WholeFacts(reported=reported, finish=finish, upstream_id=name, tally=tally, marks=reports.marks)
+    return WholeAnswer(body=body if answer == original else rawjson.encode(answer), state=facts)
 
 
 class _RegularMessage(msgspec.Struct, gc=False):

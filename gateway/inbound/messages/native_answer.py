@@ -23,7 +23,7 @@ from gateway.domain.usage import Usage
 from gateway.inbound.messages.native_events import deltas_of, empty_fields, message_event, message_events
 from gateway.inbound.messages.render import usage_object
 from gateway.inbound.relay import NativeTap
-from gateway.upstream.adapter import AnswerReader, WholeAnswer, whole_answer
+from gateway.upstream.adapter import AnswerReader, WholeAnswer
 from gateway.upstream.answer_errors import failure_in
 from gateway.upstream.anthropic.reader import blocks_in
 
@@ -254,7 +254,7 @@ class MessageTap(NativeTap):
                 self.tally.add(bytes(block.get("input", b"")).decode("utf-8", "replace"))
         edited = self._edit_message(message)
         sent = body if edited == message and not self._has_bare_text else rawjson.encode(edited)
-        return whole_answer(self, sent, render=lambda _: sent)
+        return WholeAnswer(body=sent, state=self, render=lambda _: sent)
 
     def replay(self, body: bytes) -> bytes:
         """See ``NativeTap``."""

@@ -27,7 +27,7 @@ from gateway.inbound.relay import NativeStream, lower_cap, native_failure, nativ
 from gateway.inbound.responses.native_events import items_in
 from gateway.inbound.responses.reader import ResponsesReader
 from gateway.inbound.responses.summary import COMPACTIONS, summary_in
-from gateway.upstream.adapter import Adapter, RequestWriter, WholeAnswer, failing_attempt, whole_answer
+from gateway.upstream.adapter import Adapter, RequestWriter, WholeAnswer, failing_attempt
 from gateway.upstream.call_memory import THOUGHTS_REFUSED
 from gateway.upstream.error_body import ErrorBody, read_error
 from gateway.upstream.failures import REJECTED
@@ -235,7 +235,7 @@ class ResponsesRelay(Adapter):
                 body = _response_in(body, self.stream(order, channel))
             refuse_many_elements(body)
             sent = reader.read_whole(body)
-        return whole_answer(reader, sent, render=lambda _: sent)
+        return WholeAnswer(body=sent, state=reader, render=lambda _: sent)
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         """Returns the failure. A server may lack the API only for a model, or for Codex's tools or items."""

@@ -24,7 +24,7 @@ from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.rawjson import Fields
 from gateway.domain.sse import BOM
 from gateway.domain.usage import Usage, UsageSource
-from gateway.upstream.adapter import Adapter, AnswerStream, WholeAnswer
+from gateway.upstream.adapter import Adapter, AnswerStream, WholeAnswer, WholeFacts
 from gateway.upstream.answer_errors import reported_failure, reports_error
 from gateway.upstream.error_body import excerpt, read_error
 from gateway.upstream.failures import bad_response, classify, lacks_path
@@ -140,8 +140,8 @@ def write_answer(vectors: list[Vector], order: Order, answer: Fields) -> WholeAn
     usage = read_usage(report)
     if usage is not None:
         written["usage"] = {**report, **_counts(usage)}
-    body = rawjson.encode(written)
-    return WholeAnswer(body=body, reported=usage, finish="", upstream_id="", tally=OutputCounter(), counts=_counts)
+    facts = WholeFacts(reported=usage, tally=OutputCounter())
+    return WholeAnswer(body=rawjson.encode(written), state=facts, counts=_counts)
 
 
 def _counts(usage: Usage) -> dict[str, object]:

@@ -53,13 +53,13 @@ def test_a_regular_answer_is_the_same_bytes_and_reads_as_opened(answer: Doc, mon
     monkeypatch.setattr("gateway.inbound.chat.native._read_choices", lambda *_: "")
     opened = _read(data)
     assert json.loads(opened.body) == answer
-    assert (found.reported, found.finish, found.upstream_id, found.marks) == (
-        opened.reported,
-        opened.finish,
-        opened.upstream_id,
-        opened.marks,
+    assert (found.state.reported, found.state.finish, found.state.upstream_id, found.state.marks) == (
+        opened.state.reported,
+        opened.state.finish,
+        opened.state.upstream_id,
+        opened.state.marks,
     )
-    assert found.tally.tokens() == opened.tally.tokens()
+    assert found.state.tally.tokens() == opened.state.tally.tokens()
 
 
 def test_the_model_is_the_one_asked_for() -> None:
@@ -68,7 +68,7 @@ def test_the_model_is_the_one_asked_for() -> None:
 
 @pytest.mark.parametrize("lead", [b"\n\n\n", b"\xef\xbb\xbf", b" \r\n"])
 def test_text_before_the_json_does_no_harm(lead: bytes) -> None:
-    assert _read(lead + dumps(whole("m", choice("Hi")))).finish == "stop"
+    assert _read(lead + dumps(whole("m", choice("Hi")))).state.finish == "stop"
 
 
 def test_missing_parts_are_filled_in() -> None:
@@ -86,14 +86,14 @@ def test_a_lone_surrogate_passes() -> None:
 @pytest.mark.parametrize("spent", [None, usage(0, 0), "none", {"prompt_tokens": "?"}])
 def test_without_usage_there_is_an_estimate(spent: Any) -> None:
     answer = _read({**whole("m", choice("Hello there")), "usage": spent})
-    assert answer.reported is None
-    filled = json.loads(b"".join(answer.parts(Usage(input=5, output=answer.tally.tokens()))))
+    assert answer.state.reported is None
+    filled = json.loads(b"".join(answer.parts(Usage(input=5, output=answer.state.tally.tokens()))))
     assert (set(filled["usage"]) == set(as_object(Usage())), filled["usage"]["completion_tokens"]) == (True, 2)
 
 
 def test_llama_cpps_timings_are_usage() -> None:
     answer = _read(whole("m", choice("Hi"), timings={"cache_n": 4, "prompt_n": 5, "predicted_n": 2}))
-    assert answer.reported == Usage(input=9, cached=4, output=2, source=UsageSource.REPORTED)
+    assert answer.state.reported == Usage(input=9, cached=4, output=2, source=UsageSource.REPORTED)
     assert json.loads(answer.body)["usage"]["total_tokens"] == 11
 
 

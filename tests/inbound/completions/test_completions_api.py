@@ -177,4 +177,4 @@ def test_what_surrounds_the_text_shows_no_secret(name: str) -> None:
 
 def test_an_answer_inside_of_another_object_is_read() -> None:
     answer = {"result": {"choices": [{"index": 0, "text": "Hi", "finish_reason": "stop"}]}}
-    assert _relay().whole(dumps(answer), order({"model": "m", "prompt": "p"}), channel()).tally.chars == 2
+    assert _relay().whole(dumps(answer), order({"model": "m", "prompt": "p"}), channel()).state.tally.chars == 2

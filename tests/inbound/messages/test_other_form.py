@@ -28,7 +28,7 @@ def test_a_stream_instead_of_a_body_becomes_a_message() -> None:
     (body,) = answer.parts(NOTHING)
     found = json.loads(bytes(body))
     assert (found["content"], found["stop_reason"]) == (CONTENT, "tool_use")
-    assert "assembled" in answer.marks
+    assert "assembled" in answer.state.marks
 
 
 def test_a_body_that_is_not_a_message_is_a_failure() -> None:

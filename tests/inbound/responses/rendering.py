@@ -59,7 +59,7 @@ def whole(body: bytes, made: Channel | None = None, **fields: Any) -> dict[str, 
     made = made or channel()
     plan = planned(made, stream=False, **fields)
     answer = plan.adapter.whole(body, plan.order, made)
-    found: dict[str, Any] = msgspec.json.decode(b"".join(map(bytes, answer.parts(answer.reported or SPENT))))
+    found: dict[str, Any] = msgspec.json.decode(b"".join(map(bytes, answer.parts(answer.state.reported or SPENT))))
     return found
 
 

@@ -33,7 +33,7 @@ def test_thoughts_of_an_answer_come_back_in_the_next_request() -> None:
 
 
 def test_an_answer_is_taken_in_either_form() -> None:
-    assert as_chat(AnthropicDialect()).whole(HELLO, translated(), channel()).finish == "stop"
+    assert as_chat(AnthropicDialect()).whole(HELLO, translated(), channel()).state.finish == "stop"
 
 
 OPUS = {

@@ -26,7 +26,7 @@ def _said(body: bytes, **fields: Any) -> tuple[Any, str]:
     whole = as_chat(AnthropicDialect()).whole(body, translated({"messages": [], **fields}), channel())
     doc = json.loads(body_of(whole))
     assert completion_faults(doc) == []
-    return doc["choices"][0]["message"], whole.finish
+    return doc["choices"][0]["message"], whole.state.finish
 
 
 @pytest.mark.parametrize(

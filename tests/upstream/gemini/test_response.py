@@ -171,7 +171,7 @@ def test_sources_are_annotations() -> None:
     ],
 )
 def test_every_finish_reason(reason: str, finish: str) -> None:
-    assert _whole(response(say("a"), finish=reason)).finish == finish
+    assert _whole(response(say("a"), finish=reason)).state.finish == finish
 
 
 CHOSEN = {"token": "é", "tokenId": 3, "logProbability": -0.5}
@@ -195,7 +195,10 @@ def test_odd_ones_are_passed_over() -> None:
 @pytest.mark.parametrize("kind", ["toolCall", "toolResponse", "functionResponse"])
 def test_parts_of_tools_that_the_vendor_runs_are_named(kind: str) -> None:
     answer = _whole(response({kind: {"id": "t", "toolType": "GOOGLE_SEARCH_WEB"}}, say("Hi"), finish="STOP"))
-    assert (answer.marks, json.loads(body_of(answer))["choices"][0]["message"]["content"]) == (("block_dropped",), "Hi")
+    assert (answer.state.marks, json.loads(body_of(answer))["choices"][0]["message"]["content"]) == (
+        ("block_dropped",),
+        "Hi",
+    )
 
 
 def test_the_names_of_googles_python_library_are_read_and_arguments_stay() -> None:
@@ -204,8 +207,8 @@ def test_the_names_of_googles_python_library_are_read_and_arguments_stay() -> No
     answer = _whole({"candidates": [{"content": {"parts": [part]}, "finish_reason": "STOP"}], "usage_metadata": used})
     (call,) = json.loads(body_of(answer))["choices"][0]["message"]["tool_calls"]
     assert call["function"] == {"name": "f", "arguments": '{"city_name":{"a_b":1}}'}
-    assert answer.reported is not None
-    assert (answer.reported.input, answer.reported.output, answer.finish) == (3, 2, "tool_calls")
+    assert answer.state.reported is not None
+    assert (answer.state.reported.input, answer.state.reported.output, answer.state.finish) == (3, 2, "tool_calls")
 
 
 def _stream() -> AnswerStream:

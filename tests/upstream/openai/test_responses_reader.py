@@ -110,8 +110,8 @@ def test_a_stream_is_read_as_it_was_meant(kind: str) -> None:
     told: Doc = json.loads(body_of(whole))["choices"][0]["message"]
     calls = [(call["id"], call["function"]["name"], call["function"]["arguments"]) for call in told["tool_calls"]]
     assert (told["content"], calls) == ("Hello", [("call_1", "f", "{}"), ("call_2", "g", '{"x":1}')])
-    assert whole.reported is not None
-    assert (whole.reported.input, whole.reported.output, whole.finish) == (9, 12, "tool_calls")
+    assert whole.state.reported is not None
+    assert (whole.state.reported.input, whole.state.reported.output, whole.state.finish) == (9, 12, "tool_calls")
 
 
 @pytest.mark.parametrize("name", ["reasoning_text", "reasoning", "reasoning_summary_text"])
@@ -163,7 +163,7 @@ def test_a_picture_that_the_vendors_tool_made_is_an_image_of_the_answer(
     whole = as_chat(ResponsesDialect()).whole(data, translated(), channel())
     told: Doc = json.loads(body_of(whole))["choices"][0]["message"]
     assert (told["content"], [image["image_url"]["url"] for image in told.get("images", [])]) == ("Here.", urls)
-    assert ("block_dropped" in whole.marks) == (not urls)
+    assert ("block_dropped" in whole.state.marks) == (not urls)
 
 
 K = FailureKind
