@@ -120,7 +120,7 @@ def _admit(call: Call, limiter: Limiter, books: MoneyBooks, recall: Recall) -> A
     except GatewayError as error:
         request = context.request
         output = call.need.capped if request.output_cap is None else request.choices * request.output_cap
-        error.request_size = RequestSize(input=request.input_bound, max_output=output or None)
+        error.request_size = RequestSize(input=request.bound.tokens, max_output=output or None)
         raise
     if entry.fallbacks:
         call.limits.unaffordable = tuple(unaffordable)

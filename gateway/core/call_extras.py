@@ -27,7 +27,7 @@ def call_extras(
     request: InboundRequest, offers: Iterable[tuple[Channel, ServedModel]], prices: Sequence[Price]
 ) -> CallExtras:
     """Returns what a call may be billed for in addition to text, given its request and its channels' parameters."""
-    media = request.media is not NO_MEDIA or request.remote_input
+    media = request.bound.media is not NO_MEDIA or request.remote_input
     cached_12h = any(LONGEST_WRITE in price.extras for price in prices) and _may_cache_for_12h(request)
     variants: dict[str, None] = {}
     searches = _searches(request.fields)
@@ -35,7 +35,7 @@ def call_extras(
         variants |= dict.fromkeys(_variants_at(_sent_fields(request, channel), channel))
         searches = max(searches, SEARCHES_HELD if _always_searches(channel, served) else 0)
         cached_12h = cached_12h or "12h" in str(channel.overrides)
-    pictures = request.media.pictures
+    pictures = request.bound.media.pictures
     return CallExtras(media, cached_12h, searches, pictures, tuple(variants))
 
 

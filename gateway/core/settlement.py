@@ -97,7 +97,7 @@ class Meter:
     def _learn(self, call: Call, reported: Usage) -> None:
         """Learn how far the estimate of a prompt is off. An estimate takes long, so only short prompts are used."""
         route = call.attempt.route
-        if route is None or call.context.request.input_bound > 8000:
+        if route is None or call.context.request.bound.tokens > 8000:
             return
         estimated = call.context.origin.api.prompt_tokens(call.context.request)
         self.calibration.learn(route.channel.id, route.served.name, reported=reported.input, estimated=estimated)
@@ -151,7 +151,7 @@ def _charge(call: Call) -> tuple[Usage, Rates | None, tuple[str, ...]]:
     charged_rates = rates(price, usage.input - other_input, call.context.group.multiplier, usage.variant)
     if is_other:
         charged_rates = _with_other_model(charged_rates, usage, call, other_input)
-    pictures = call.context.request.media.pictures
+    pictures = call.context.request.bound.media.pictures
     if pictures and charged_rates.extras and PICTURES in charged_rates.extras:  # they cost more than their tokens
         usage = msgspec.structs.replace(usage, parts={**usage.parts, PICTURES: pictures})
     return usage, charged_rates, without_charged(marks, usage, price, charged_rates) if marks else marks

@@ -109,6 +109,10 @@ class InputBound(msgspec.Struct, frozen=True, gc=False):
     media: PromptMedia = NO_MEDIA
     calls: CallCounts = NO_CALLS
 
+    def plus(self, tokens: int) -> "InputBound":
+        """Returns the bound with more tokens."""
+        return msgspec.structs.replace(self, tokens=self.tokens + tokens)
+
 
 def bound_of(
     contents: Fields,

@@ -25,10 +25,9 @@ from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import GatewayError
 from gateway.domain.failure import Failure
 from gateway.domain.json_text import count_braces
-from gateway.domain.media_size import NO_MEDIA, PromptMedia
 from gateway.domain.order import Order
 from gateway.domain.output_limit import CHAT_CONTENT, MIN_OUTPUT, OutputLimit
-from gateway.domain.prompt_size import NO_CALLS, CallCounts, prompt_tokens
+from gateway.domain.prompt_size import InputBound, prompt_tokens
 from gateway.domain.rawjson import Fields
 from gateway.domain.units import CallId, Millis
 from gateway.upstream.adapter import Adapter, AnswerStream, DialectAdapter
@@ -73,11 +72,8 @@ class InboundRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Fields that the model reads. Nothing in them limits the output."""
     min_cap: int = 1
     """The smallest limit that the API accepts."""
-    input_bound: int
-    """An upper bound of the input tokens, for the hold, without media."""
-    media: PromptMedia = NO_MEDIA
-    """Images, sounds and documents, whose tokens depend on the model."""
-    calls: CallCounts = NO_CALLS
+    bound: InputBound
+    """The maximum input, for the hold. The tokens of media depend on the model."""
     remote_input: bool = False
     """Whether there is input that only the upstream can count, because it keeps part of the conversation."""
     input_estimate: int | None = None
@@ -196,7 +192,7 @@ class InboundApi(Protocol):
             created=ts // 1000,
             forward=request.forward,
             query=request.query,
-            input_hint=request.input_bound * 6 // 10,  # clients see it before the input is reported: rather too few
+            input_hint=request.bound.tokens * 6 // 10,  # clients see it before the input is reported: rather too few
             form=request.form,
         )
 

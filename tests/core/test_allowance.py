@@ -229,8 +229,8 @@ def test_the_channel_that_allows_most_decides() -> None:
     ],
 )
 def test_the_owners_edits_add_input(edits: dict[str, Any], tokens: int) -> None:
-    assert needed(edited(**edits)).input == kit.ask().input_bound + tokens
-    assert needed(edited(**edits), edited()).input == kit.ask().input_bound + tokens
+    assert needed(edited(**edits)).input == kit.ask().bound.tokens + tokens
+    assert needed(edited(**edits), edited()).input == kit.ask().bound.tokens + tokens
 
 
 def test_a_limit_of_the_model_bounds_the_cap_that_goes_out_and_so_the_hold() -> None:

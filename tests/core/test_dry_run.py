@@ -59,7 +59,7 @@ async def test_every_real_call_gets_what_was_foretold(tmp_path: Path, seed: int)
             _stir(rig, chance)
             cap = chance.choice((None, 1, 200, 30_000))
             asked = kit.ask("m", max_tokens=cap)
-            reached.add(await _compared(rig, foretold(rig, "m", asked.input_bound, cap), cap))
+            reached.add(await _compared(rig, foretold(rig, "m", asked.bound.tokens, cap), cap))
         assert len(reached) > 2
 
 

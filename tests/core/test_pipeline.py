@@ -88,7 +88,7 @@ async def test_the_hold_is_written_before_an_upstream_gets_the_call(up: Rig) -> 
     up.upstreams.on("up", lambda: look)
     await up.call(max_tokens=100)
     assert held == [up.record.held]
-    assert up.record.held == 100 * 10_000 + kit.ask().input_bound * 2500
+    assert up.record.held == 100 * 10_000 + kit.ask().bound.tokens * 2500
 
 
 async def test_the_hold_is_reported_with_its_channel(up: Rig) -> None:

@@ -86,7 +86,6 @@ def read_chat(text: bytes, body: Body) -> InboundRequest:
     include_usage = include_usage or (chat.usage is not None and rawjson.at(chat.usage, "include") is True)
     new_cap = check_range("max_completion_tokens", chat.max_completion_tokens, MAX_TOKEN_COUNT)
     old_cap = check_range("max_tokens", chat.max_tokens, MAX_TOKEN_COUNT)
-    bound = _input_bound(body)
     is_legacy = "functions" in fields and is_nothing(fields.get("tools", NULL)) and not is_nothing(fields["functions"])
     return InboundRequest(
         body=b"" if text.startswith(BOM) else text,
@@ -96,9 +95,7 @@ def read_chat(text: bytes, body: Body) -> InboundRequest:
         include_usage=include_usage,
         choices=check_range("n", chat.n, MAX_CHOICES) or 1,
         output_cap=new_cap or old_cap,
-        input_bound=bound.tokens,
-        media=bound.media,
-        calls=bound.calls,
+        bound=_input_bound(body),
         form=AnswerForm(has_functions=True) if is_legacy else DEFAULT_FORM,
     )
 

@@ -96,7 +96,6 @@ class Completions(ChatCompletions):
         model = check_model(completion.model)
         if rawjson.is_null(fields.get("prompt")) and not rawjson.is_null(fields.get("messages")):
             raise missing_input(fields, "prompt")
-        bound = _input_bound(body)
         choices = check_range("n", completion.n, MAX_CHOICES) or 1
         drafts = check_range("best_of", completion.best_of, MAX_CHOICES) or 1
         return InboundRequest(
@@ -107,8 +106,7 @@ class Completions(ChatCompletions):
             include_usage=wants_usage(completion.stream_options, stream=bool(completion.stream)),
             choices=max(choices, drafts) * text_count(fields.get("prompt")),
             output_cap=check_range("max_tokens", completion.max_tokens or None, MAX_TOKEN_COUNT) or DEFAULT_OUTPUT,
-            input_bound=bound.tokens + MESSAGE_TOKENS,
-            media=bound.media,
+            bound=_input_bound(body),
             content=_CONTENT_FIELDS - {"prompt"},  # each of several prompts gets an answer
             output_rule=completions_limit,
         )
@@ -138,14 +136,14 @@ def _input_bound(body: Body) -> InputBound:
     if not rawjson.is_null(fields.get("suffix")):
         check_text(fields["suffix"], "suffix")  # as numbers it could have more tokens
     tokens = count_sent_tokens(fields, "prompt")
+    added = tokens + MESSAGE_TOKENS
     prompts = text_count(fields.get("prompt"))
     names = ("suffix",) if tokens else ("prompt", "suffix")
     texts = {name: fields[name] for name in names if name in fields}
     if prompts > 1 and "suffix" in fields:  # the suffix goes with each prompt
-        tokens += -(-(prompts - 1) * len(memoryview(fields["suffix"])) // BOUND_BYTES_PER_TOKEN)
+        added += -(-(prompts - 1) * len(memoryview(fields["suffix"])) // BOUND_BYTES_PER_TOKEN)
     others = {name: fields[name] for name in fields.keys() - _CHECKED}
-    bound = bound_of(texts, (), others, elements=body.elements)
-    return msgspec.structs.replace(bound, tokens=tokens + bound.tokens)
+    return bound_of(texts, (), others, elements=body.elements).plus(added)
 
 
 def completions_limit(fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:

@@ -73,8 +73,7 @@ class Embeddings(ChatCompletions):
             body=request.body,
             fields=fields,
             model=model,
-            input_bound=tokens + bound.tokens - (-repeated // BOUND_BYTES_PER_TOKEN),
-            media=bound.media,
+            bound=bound.plus(tokens - (-repeated // BOUND_BYTES_PER_TOKEN)),
             content=frozenset({"model", "input"}),
             output_rule=lambda *_: OutputLimit(),  # vectors are not billed as output, however many there are
         )

@@ -76,7 +76,6 @@ def parse_messages_request(request: HttpRequest, *, only_counts: bool = False) -
     if not (typed.messages or continued_id):
         raise BadRequest("messages: at least one message is required", param="messages")
     cap = 1 if only_counts and typed.max_tokens is None else _check_cap(typed.max_tokens)
-    bound = _input_bound(body)
     is_beta = "?" in request.target and parse_qs(urlsplit(request.target).query).get("beta") == ["true"]
     return InboundRequest(
         body=request.body,
@@ -85,9 +84,7 @@ def parse_messages_request(request: HttpRequest, *, only_counts: bool = False) -
         stream=bool(typed.stream) and not only_counts,
         output_cap=max(1, cap),
         content=CONTENT_FIELDS,
-        input_bound=bound.tokens + MESSAGE_TOKENS * ("system" in fields),
-        media=bound.media,
-        calls=bound.calls,
+        bound=_input_bound(body),
         input_estimate=_prompt_tokens(fields) if only_counts and is_large(request.body) else None,
         output_rule=messages_limit,
         remote_input=bool(continued_id),
@@ -136,13 +133,13 @@ def _input_bound(body: Body) -> InputBound:
     texts, schemas, others = _prompt_parts(fields, messages)
     others |= {name: fields[name] for name in _SETTINGS if name in fields}
     bound = bound_of(texts, schemas, others, elements=body.elements)
-    tokens = bound.tokens + bound.calls.tokens(25)
+    tokens = bound.calls.tokens(25) + MESSAGE_TOKENS * ("system" in fields)
     if contains(messages, b'"citations"'):
         tokens += 600  # which Anthropic adds about documents to cite; up to 560 were recorded
     if contains(messages, _TOOL_ADDITION):
         additions = messages.count(_TOOL_ADDITION)
         tokens += BOUND_TOOL * additions + BOUND_DATED_TOOL * min(additions, messages.count(DATED_TYPE))
-    return msgspec.structs.replace(bound, tokens=tokens)
+    return bound.plus(tokens)
 
 
 def _prompt_parts(fields: Fields, messages: bytes) -> tuple[Fields, list[msgspec.Raw], Fields]:

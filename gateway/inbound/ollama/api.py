@@ -206,8 +206,8 @@ def _read_as_chat(request: Fields, chat: Fields, read_names: frozenset[str]) -> 
     if "messages" in chat:
         _transcript_of(chat["messages"])  # raises BadRequest
     parsed = read_chat(b"", body_of(chat))
-    bound = parsed.input_bound + parsed.calls.tokens(25)
-    return msgspec.structs.replace(parsed, input_bound=bound, removed=_unread(request, read_names))
+    bound = parsed.bound.plus(parsed.bound.calls.tokens(25))
+    return msgspec.structs.replace(parsed, bound=bound, removed=_unread(request, read_names))
 
 
 def _unread(request: Fields, read_names: frozenset[str]) -> tuple[str, ...]:

@@ -143,7 +143,7 @@ class Compactions(Responses):
             fields=fields,
             body=parsed.body if len(fields) == len(parsed.fields) else b"",
             stream=False,
-            input_bound=parsed.input_bound + PROMPT_BOUND,
+            bound=parsed.bound.plus(PROMPT_BOUND),
             form=msgspec.structs.replace(parsed.form, compacts=True),
         )
 

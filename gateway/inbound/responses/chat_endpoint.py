@@ -82,8 +82,8 @@ def _with_tools(request: InboundRequest, tools: list[JsonObject]) -> InboundRequ
         fields["messages"] = chat.fields["messages"]
         request = msgspec.structs.replace(request, removed=chat.removed)
     added_bytes = sum(len(memoryview(fields[name])) - len(memoryview(request.fields[name])) for name in _REWRITTEN)
-    bound = request.input_bound + max(0, -(-added_bytes // BOUND_BYTES_PER_TOKEN))
-    return msgspec.structs.replace(request, fields=fields, body=b"", input_bound=bound)
+    bound = request.bound.plus(max(0, -(-added_bytes // BOUND_BYTES_PER_TOKEN)))
+    return msgspec.structs.replace(request, fields=fields, body=b"", bound=bound)
 
 
 def _as_chat_choice(choice: dict[str, Any]) -> Any:

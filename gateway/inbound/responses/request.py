@@ -121,7 +121,7 @@ def parse_responses_request(request: HttpRequest) -> InboundRequest:
     bound = bound_of(texts, schemas, others, elements=sent.elements)
     content = b"".join(texts.values())
     added = PROMPT_BOUND * compacts + written_tools_bound(fields.get("tools", NULL), content)
-    added += bound.calls.tokens(25)
+    added += bound.calls.tokens(25) + MESSAGE_TOKENS * len(texts)
     return InboundRequest(
         body=body,
         fields=fields,
@@ -130,9 +130,7 @@ def parse_responses_request(request: HttpRequest) -> InboundRequest:
         output_cap=typed.max_output_tokens,
         content=CONTENT_FIELDS,
         min_cap=MIN_LIMIT,
-        input_bound=bound.tokens + MESSAGE_TOKENS * len(texts) + added,
-        media=bound.media,
-        calls=bound.calls,
+        bound=bound.plus(added),
         remote_input=bool(typed.state_field),
         continued_id=typed.previous_response_id or "",
         conversation_field="input",

@@ -184,7 +184,7 @@ def test_a_lone_surrogate_is_replaced_where_the_request_is_read() -> None:
 
 
 def test_the_input_is_bounded_by_a_third_of_its_bytes() -> None:
-    small, large = ask().input_bound, ask(messages=[{"role": "user", "content": "x" * 3000}]).input_bound
+    small, large = ask().bound.tokens, ask(messages=[{"role": "user", "content": "x" * 3000}]).bound.tokens
     assert small == 16
     assert 1000 <= large <= 1020
 

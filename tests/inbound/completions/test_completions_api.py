@@ -88,10 +88,10 @@ def test_no_output_is_a_limit_that_only_completions_have(dialect: Dialect, limit
 
 
 def test_prompt_and_suffix_are_the_input() -> None:
-    assert parsed().input_bound == 16 + 4
-    assert parsed(prompt="x" * 298, suffix="y" * 298).input_bound == 204
-    assert parsed(prompt=["x", "x", "x"], suffix="y" * 298).input_bound == 309
-    assert parsed(prompt=[7] * 90).input_bound == 90 + 16 + 4
+    assert parsed().bound.tokens == 16 + 4
+    assert parsed(prompt="x" * 298, suffix="y" * 298).bound.tokens == 204
+    assert parsed(prompt=["x", "x", "x"], suffix="y" * 298).bound.tokens == 309
+    assert parsed(prompt=[7] * 90).bound.tokens == 90 + 16 + 4
 
 
 @pytest.mark.parametrize("done", [b"", b"data: [DONE]\n\n"])

@@ -53,13 +53,13 @@ def test_the_error_names_the_field_at_fault(fields: dict[str, Any], param: str) 
     ids=["short", "text", "texts", "tokens", "arrays of tokens", "image"],
 )
 def test_the_input_is_bounded_by_its_bytes_or_counted_in_tokens(given: Any, bound: int) -> None:
-    assert parsed(input=given).input_bound == bound
+    assert parsed(input=given).bound.tokens == bound
 
 
 def test_a_large_request_is_bounded_and_estimated_whole() -> None:
     body = json.dumps({"model": "e", "input": [LONG, "short"]}).encode()
     request = parse_large(EMBEDDINGS, HttpRequest(body=body, target="", headers={}))
-    assert request.input_bound >= len(LONG) // 3
+    assert request.bound.tokens >= len(LONG) // 3
     assert request.input_estimate is not None
     assert abs(request.input_estimate - 100_000) < 10_000
 

@@ -413,7 +413,7 @@ def test_a_schema_that_is_written_out_is_held_for() -> None:
     ):
         text = '{"model":"m","max_tokens":9,' + body.removeprefix("{")
         request = MESSAGES.parse(HttpRequest(body=text.encode(), target="", headers={}, repeats={}))
-        assert request.input_bound > BOUND_TOOLS_TOKENS + BOUND_DATED_TOOL
+        assert request.bound.tokens > BOUND_TOOLS_TOKENS + BOUND_DATED_TOOL
     with pytest.raises(BadRequest, match="memory"):
         translated(tools=[{"type": "memory_2", "name": "memory"}])
 
@@ -426,7 +426,7 @@ def test_what_is_said_about_citations_is_held_for() -> None:
     }
     for fields, least in (({}, 0), ({"citations": {"enabled": True}}, 683)):
         messages = [{"role": "user", "content": [{**document, **fields}, {"type": "text", "text": "Cite it."}]}]
-        bound = request_of(MESSAGES, {"max_tokens": 9, "messages": messages}).input_bound
+        bound = request_of(MESSAGES, {"max_tokens": 9, "messages": messages}).bound.tokens
         assert least <= bound < least + 200
 
 
@@ -555,4 +555,4 @@ def test_the_owners_default_tools_are_for_clients_that_send_none() -> None:
 
 def test_an_image_in_the_form_of_chats_is_held_for() -> None:
     part = {"type": "image_url", "image_url": {"url": "https://a.example/a.png"}}
-    assert parsed(messages=[{"role": "user", "content": [part]}]).media == PromptMedia(pictures=1)
+    assert parsed(messages=[{"role": "user", "content": [part]}]).bound.media == PromptMedia(pictures=1)

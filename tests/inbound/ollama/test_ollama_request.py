@@ -122,8 +122,8 @@ def test_a_message_becomes_the_blocks_of_a_turn() -> None:
 def test_an_image_is_held_for_as_a_picture() -> None:
     image = PNG * 4000
     found = chat({"messages": [{**TURN, "images": [image]}]})
-    assert found.media == PromptMedia(pictures=1, picture_bytes=len(image))
-    assert found.input_bound < 100
+    assert found.bound.media == PromptMedia(pictures=1, picture_bytes=len(image))
+    assert found.bound.tokens < 100
     assert api.OLLAMA_CHAT.prompt_tokens(found) < 1000
 
 

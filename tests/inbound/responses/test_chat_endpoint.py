@@ -30,7 +30,7 @@ def test_the_hold_covers_the_rewritten_chat(body: dict[str, Any]) -> None:
     request = CHAT_ENDPOINT.parse(HttpRequest(body=text.encode(), target="", headers={}, repeats={}))
     size = sum(len(memoryview(request.fields[name])) for name in ("messages", "tools"))
     assert size > 2 * len(text)
-    assert request.input_bound >= size // BOUND_BYTES_PER_TOKEN
+    assert request.bound.tokens >= size // BOUND_BYTES_PER_TOKEN
 
 
 @pytest.mark.parametrize(
