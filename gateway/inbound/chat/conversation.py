@@ -66,20 +66,6 @@ class ChatTool(msgspec.Struct, frozen=True):
     """Where Google has the thought signature."""
 
 
-class _AllowedTools(msgspec.Struct, frozen=True):
-    mode: str = "auto"
-    tools: list[ChatTool] = []
-
-
-class _Choice(msgspec.Struct, frozen=True):
-    type: str = "function"
-    name: str = ""
-    """The name in the legacy spelling, and in other APIs'."""
-    function: ChatFunction | None = None
-    allowed_tools: _AllowedTools | None = None
-
-
-_CHOICE: Any = _Choice | str
 MODES = {"auto": "auto", "none": "none", "required": "required", "any": "required", "validated": "auto"}
 """``any`` is Mistral's word; Copilot CLI sends ``validated`` to models of Gemini."""
 
@@ -93,7 +79,7 @@ def read_tools(fields: Fields) -> tuple[tuple[ToolOffer, ...], ToolChoice]:
         offers.append(_function_offer(function, NULL, f"functions[{i}]"))
     legacy = rawjson.is_null(fields.get("tool_choice")) and not rawjson.is_null(fields.get("function_call"))
     param = "function_call" if legacy else "tool_choice"
-    return tuple(offers), _read_choice(read_optional(_CHOICE, fields.get(param, NULL), param), param)
+    return tuple(offers), _read_choice(rawjson.maybe(fields.get(param)), param)
 
 
 def _tool_offer(tool: ChatTool | None, raw: msgspec.Raw, param: str) -> ToolOffer:
@@ -119,20 +105,22 @@ def _function_offer(function: ChatFunction, cache: msgspec.Raw, param: str) -> T
     )
 
 
-def _read_choice(choice: _Choice | str | None, param: str) -> ToolChoice:
+def _read_choice(choice: Any, param: str) -> ToolChoice:
     if choice is None:
         return ToolChoice()
     if isinstance(choice, str):
         return ToolChoice(mode=read_mode(choice, param), param=param)
-    name = choice.name if choice.function is None else choice.function.name
-    if choice.type in ("function", "tool") and name:
+    kind = rawjson.text_at(choice, "type")
+    name = rawjson.text_at(choice, "function", "name") or rawjson.text_at(choice, "name")  # the legacy spelling
+    if kind in ("", "function", "tool") and name:
         return ToolChoice(mode="named", name=name, param=param)
-    if choice.type in MODES:
-        return ToolChoice(mode=MODES[choice.type], param=param)
-    if choice.type == "allowed_tools" and (allowed := choice.allowed_tools) is not None:
-        names = tuple(tool.function.name or "" for tool in allowed.tools if tool.function is not None)
-        return ToolChoice(mode=read_mode(allowed.mode, "tool_choice.allowed_tools.mode"), allowed=names)
-    raise unsupported_param("tool_choice", f"a choice of type '{plain(choice.type, 40)}' has no counterpart there")
+    if kind in MODES:
+        return ToolChoice(mode=MODES[kind], param=param)
+    if kind == "allowed_tools" and (allowed := rawjson.at(choice, kind)):
+        names = (rawjson.text_at(tool, "function", "name") for tool in rawjson.list_at(allowed, "tools"))
+        mode = read_mode(rawjson.text_at(allowed, "mode") or "auto", "tool_choice.allowed_tools.mode")
+        return ToolChoice(mode=mode, allowed=tuple(filter(None, names)))
+    raise unsupported_param("tool_choice", f"a choice of type '{plain(kind, 40)}' has no counterpart there")
 
 
 def read_mode(word: str, param: str) -> str:

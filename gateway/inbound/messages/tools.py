@@ -85,11 +85,6 @@ _READ_FIELDS = frozenset({*_Tool.__struct_fields__, "defer_loading", "eager_inpu
 """Fields of tools that are read, or say only when a tool or its arguments are sent."""
 
 
-class _Choice(msgspec.Struct, gc=False):
-    type: str = "auto"
-    name: str = ""
-
-
 class _ToolChange(msgspec.Struct, gc=False):
     """A tool that is added or removed: its definition, or the name of one that is defined elsewhere."""
 
@@ -105,11 +100,12 @@ def read_tools(fields: Fields) -> tuple[tuple[ToolOffer, ...], ToolChoice, list[
     fields of others. Raises BadRequest for a tool that cannot be left out.
     """
     tools = read_optional(list[_Tool], fields.get("tools", NULL), "tools") or []
-    choice = read_optional(_Choice, fields.get("tool_choice", NULL), "tool_choice")
+    choice = rawjson.maybe(fields.get("tool_choice"))
+    kind, name = rawjson.text_at(choice, "type"), rawjson.text_at(choice, "name")
     found = [_offer(tool, f"tools.{position}") for position, tool in enumerate(tools)]
     offers = tuple(offer for offer in found if offer is not None)
     server_tools = [tool for tool, offer in zip(tools, found, strict=True) if offer is None]
-    is_chosen = choice is not None and any(tool.name == choice.name for tool in server_tools)
+    is_chosen = choice is not None and any(tool.name == name for tool in server_tools)
     if server_tools and (is_chosen or not offers):
         tool_names = ", ".join(tool.name or tool.type or "" for tool in server_tools)
         raise unsupported_param(
@@ -121,10 +117,9 @@ def read_tools(fields: Fields) -> tuple[tuple[ToolOffer, ...], ToolChoice, list[
     dropped += unread_members(offered, "tools[].", _READ_FIELDS)
     if not offers or choice is None:
         return offers, ToolChoice(), dropped
-    if choice.type not in _MODES:
+    if kind not in _MODES:
         raise BadRequest("tool_choice.type must be auto, any, tool or none", param="tool_choice.type")
-    name = choice.name if choice.type == "tool" else ""
-    return offers, ToolChoice(mode=_MODES[choice.type], name=name), dropped
+    return offers, ToolChoice(mode=_MODES[kind], name=name if kind == "tool" else ""), dropped
 
 
 def changed_tools(tools: msgspec.Raw, changes: list[tuple[str, msgspec.Raw]]) -> msgspec.Raw:
