@@ -17,19 +17,12 @@ JSON_LINE = "Reply with one JSON object and nothing else."
 """The line of the system prompt for models that cannot be made to write JSON."""
 
 
-class JsonSchema(msgspec.Struct, frozen=True, kw_only=True):
-    """The ``json_schema`` of a response format."""
-
-    schema: msgspec.Raw = NULL
-    description: str | None = None
-
-
 class ResponseFormat(msgspec.Struct, frozen=True, kw_only=True):
     """The ``response_format`` of a request."""
 
     type: str = "text"
     """``text``, ``json_object`` or ``json_schema``."""
-    json_schema: JsonSchema | None = None
+    json_schema: Fields | None = None
     top_level_schema: msgspec.Raw = msgspec.field(name="schema", default=NULL)
     """The schema where Responses, llama.cpp and Together have it."""
     value: msgspec.Raw = NULL
@@ -41,10 +34,11 @@ class ResponseFormat(msgspec.Struct, frozen=True, kw_only=True):
         if self.type not in JSON_FORMATS:
             return NULL
         given = self.value if rawjson.is_null(self.top_level_schema) else self.top_level_schema
-        form = self.json_schema or JsonSchema(schema=given)
-        if not form.description or bytes(memoryview(form.schema)[:1]) != b"{":
-            return form.schema
-        return rawjson.raw({"description": form.description, **rawjson.fields(form.schema)})
+        form = {"schema": given} if self.json_schema is None else self.json_schema
+        schema, description = form.get("schema", NULL), rawjson.text_at(form.get("description"))
+        if not description or bytes(memoryview(schema)[:1]) != b"{":
+            return schema
+        return rawjson.raw({"description": description, **rawjson.fields(schema)})
 
 
 def format_lines(form: ResponseFormat) -> list[str]:

@@ -22,28 +22,18 @@ from gateway.inbound.media import AUDIO, VIDEO, audio_part, document_part, image
 from gateway.inbound.messages.conversation import read_block
 
 
-class _Image(msgspec.Struct, frozen=True):
-    url: str
-    detail: str | None = None
-
-
-class _Audio(msgspec.Struct, frozen=True):
-    data: str
-    format: str = ""
-
-
 class _Part(msgspec.Struct, frozen=True):
     """A part of a content. Those of the Responses API have the fields of an image or a file next to the type."""
 
     type: str
     text: msgspec.Raw = NULL
     refusal: msgspec.Raw = NULL
-    image_url: _Image | str | None = None
-    video_url: _Image | str | None = None
-    audio_url: _Image | str | None = None
-    document_url: _Image | str | None = None
-    file_url: _Image | str | None = None
-    input_audio: _Audio | str | None = None
+    image_url: msgspec.Raw = NULL
+    video_url: msgspec.Raw = NULL
+    audio_url: msgspec.Raw = NULL
+    document_url: msgspec.Raw = NULL
+    file_url: msgspec.Raw = NULL
+    input_audio: msgspec.Raw = NULL
     file: dict[str, Any] | None = None
     detail: str | None = None
     file_id: str | None = None
@@ -60,17 +50,20 @@ class _Part(msgspec.Struct, frozen=True):
         return self.cache_control if rawjson.is_null(self.prompt_cache_breakpoint) else _CACHE_MARK
 
     @property
-    def link(self) -> _Image | None:
-        """Returns the image, the film, the sound or the document."""
+    def link(self) -> tuple[str, str] | None:
+        """Returns the address or data of an image, a film, a sound or a document, and an image's detail, or None."""
         links = (self.image_url, self.video_url, self.audio_url, self.document_url, self.file_url)
-        link = next((link for link in links if link is not None), None)
-        detail = "high" if self.detail == "original" else self.detail
-        return _Image(link, detail) if isinstance(link, str) else link
+        link = next((rawjson.maybe(link) for link in links if not rawjson.is_null(link)), None)
+        if isinstance(link, str):
+            return link, "high" if self.detail == "original" else self.detail or ""
+        return None if link is None else (rawjson.text_at(link, "url"), rawjson.text_at(link, "detail"))
 
     @property
-    def sound(self) -> _Audio | None:
-        """Returns the sound. Clients of Mistral send its data or its address alone."""
-        return _Audio(self.input_audio) if isinstance(self.input_audio, str) else self.input_audio
+    def sound(self) -> tuple[str, str] | None:
+        """Returns a sound's data or address, which clients of Mistral send alone, and its format; None without it."""
+        sound = rawjson.maybe(self.input_audio)
+        data = sound if isinstance(sound, str) else rawjson.text_at(sound, "data")
+        return (data, rawjson.text_at(sound, "format")) if data else None
 
     @property
     def document(self) -> tuple[str, str] | None:
@@ -82,7 +75,7 @@ class _Part(msgspec.Struct, frozen=True):
         if self.file_data is not None:
             return self.file_data, name
         if self.link is not None:
-            return self.link.url, name
+            return self.link[0], name
         if self.file is None:
             return None
         data, id, name = (rawjson.text_at(self.file, field) for field in ("file_data", "file_id", "filename"))
@@ -151,14 +144,14 @@ def _read_part(part: _Part, param: str) -> TextPart | MediaPart | ThoughtPart:
         case kind if kind in _LINKED and (image := part.link) is not None:
             name = kind.removeprefix("input_").removesuffix("_url")
             return image_part(
-                image.url,
+                image[0],
                 f"{param}.{name}_url",
-                detail=image.detail or "",
+                detail=image[1],
                 cache=part.cache,
                 linked_type=_LINKED[kind],
             )
         case "input_audio" if (audio := part.sound) is not None:
-            return audio_part(audio.data, audio.format, f"{param}.input_audio")
+            return audio_part(*audio, f"{param}.input_audio")
         case "file" | "document_url" | "file_url" | "input_file" if (file := part.document) is not None:
             own_field = "file_url" if part.file_data is None else "file_data"
             field = own_field if part.type == "input_file" else part.type

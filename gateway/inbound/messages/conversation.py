@@ -37,14 +37,6 @@ _BILLING = b'"x-anthropic-billing-header:'
 _BILLING_LINE = re.compile(rb'"x-anthropic-billing-header:(?:[^"\\]|\\[^n])*(?:\\n)*')
 
 
-class _Source(msgspec.Struct, gc=False):
-    type: str = ""
-    media_type: str = ""
-    data: msgspec.Raw = NULL
-    url: msgspec.Raw = NULL
-    content: msgspec.Raw = NULL
-
-
 class _ContentBlock(msgspec.Struct, gc=False):
     type: str
     text: msgspec.Raw = NULL
@@ -299,13 +291,14 @@ def _thought_part(block: _ContentBlock, seal: Seal | None) -> ThoughtPart:
 
 
 def _document_parts(block: _ContentBlock, param: str) -> list[TextPart | MediaPart]:
-    source = read_typed(_Source, block.source, f"{param}.source")
+    source = read_typed(Fields, block.source, f"{param}.source")
+    kind = rawjson.text_at(source.get("type"))
     heading = [_text_or_empty(block.title), _text_or_empty(block.context)]
-    if source.type == "text":
-        text = TextPart(raw=check_text(source.data, f"{param}.source.data"))
+    if kind == "text":
+        text = TextPart(raw=check_text(source.get("data", NULL), f"{param}.source.data"))
         return _headed_parts(heading, [text], block.cache_control)
-    if source.type == "content":
-        return _headed_parts(heading, _inner_parts(source.content, param), block.cache_control)
+    if kind == "content":
+        return _headed_parts(heading, _inner_parts(source.get("content", NULL), param), block.cache_control)
     context = [] if is_nothing(heading[1]) else [TextPart(raw=heading[1])]
     return [*context, _media_part(block, param, rawjson.text(heading[0]) or "document.pdf")]
 
@@ -325,15 +318,16 @@ def _inner_parts(content: msgspec.Raw, param: str) -> list[TextPart | MediaPart]
 
 def _media_part(block: _ContentBlock, param: str, name: str = "") -> MediaPart:
     """Returns an image, or a document with a name. Raises BadRequest for what only the vendor can open."""
-    source = read_typed(_Source, block.source, f"{param}.source")
-    if source.type not in ("url", "base64"):
-        kind = "a document" if name else "an image"
-        raise unsupported_param(f"{param}.source", f"{kind} of type '{source.type}' has no counterpart there")
-    field, raw = ("url", source.url) if source.type == "url" else ("data", source.data)
+    source = read_typed(Fields, block.source, f"{param}.source")
+    kind, media_type = (rawjson.text_at(source.get(field)) for field in ("type", "media_type"))
+    if kind not in ("url", "base64"):
+        medium = "a document" if name else "an image"
+        raise unsupported_param(f"{param}.source", f"{medium} of type '{kind}' has no counterpart there")
+    field = "url" if kind == "url" else "data"
     place, cache = f"{param}.source.{field}", block.cache_control
-    url = rawjson.text(check_text(raw, place))
-    if source.type == "base64":
-        url = f"data:{source.media_type};base64,{url}"
+    url = rawjson.text(check_text(source.get(field, NULL), place))
+    if kind == "base64":
+        url = f"data:{media_type};base64,{url}"
     return document_part(url, name, place, cache) if name else image_part(url, place, cache=cache)
 
 

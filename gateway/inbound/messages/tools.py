@@ -13,7 +13,7 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.conversation import ToolChoice, ToolOffer, object_schema
 from gateway.domain.errors import BadRequest, unsupported_param
-from gateway.domain.json_text import read_optional, read_typed
+from gateway.domain.json_text import read_optional
 from gateway.domain.prompt_size import DATED_TYPE
 from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.text import plain
@@ -85,13 +85,6 @@ _READ_FIELDS = frozenset({*_Tool.__struct_fields__, "defer_loading", "eager_inpu
 """Fields of tools that are read, or say only when a tool or its arguments are sent."""
 
 
-class _ToolChange(msgspec.Struct, gc=False):
-    """A tool that is added or removed: its definition, or the name of one that is defined elsewhere."""
-
-    name: str = ""
-    definition: msgspec.Raw = NULL
-
-
 _MODES = {"auto": "auto", "none": "none", "any": "required", "tool": "named"}
 
 
@@ -126,22 +119,19 @@ def changed_tools(tools: msgspec.Raw, changes: list[tuple[str, msgspec.Raw]]) ->
     """Returns the tools after these changes, each of a type in ``TOOL_CHANGE_TYPES`` and a tool. Raises BadRequest."""
     if not changes:
         return tools
-    definitions = {_name_of(tool): tool for tool in read_optional(list[msgspec.Raw], tools, "tools") or ()}
+    listed = read_optional(list[msgspec.Raw], tools, "tools") or ()
+    definitions = {rawjson.text_at(tool, "name"): tool for tool in listed}
     offered = dict(definitions)
-    for change_type, raw in changes:
-        change = read_typed(_ToolChange, raw, f"messages[].{change_type}.tool")
-        name = change.name if rawjson.is_null(change.definition) else _name_of(change.definition)
+    for change_type, tool in changes:
+        definition = rawjson.maybe_fields(tool).get("definition", NULL)  # else it is the name of one that is elsewhere
+        name = rawjson.text_at(tool if rawjson.is_null(definition) else definition, "name")
         if change_type == "tool_removal":
             offered.pop(name, None)
-        elif not rawjson.is_null(change.definition):
-            definitions[name] = offered[name] = change.definition
+        elif not rawjson.is_null(definition):
+            definitions[name] = offered[name] = definition
         elif name in definitions:
             offered[name] = definitions[name]
     return rawjson.raw([*offered.values()])
-
-
-def _name_of(tool: msgspec.Raw) -> str:
-    return read_typed(_ToolChange, tool, "tools").name
 
 
 def _offer(tool: _Tool, param: str) -> ToolOffer | None:

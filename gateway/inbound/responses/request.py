@@ -71,10 +71,6 @@ _BETA = "openai-beta"
 _FORWARDED = re.compile(_BETA)
 
 
-class _TextFormat(msgspec.Struct, frozen=True, gc=False):
-    type: str
-
-
 class ResponsesFields(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The fields that the gateway itself reads."""
 
@@ -248,7 +244,7 @@ def _parameters(params: ResponsesFields, request: Fields) -> Fields:
     if not rawjson.is_null(options.get("verbosity")):
         fields["verbosity"] = options["verbosity"]
     form = options.get("format", NULL)
-    kind = "text" if rawjson.is_null(form) else read_typed(_TextFormat, form, "text.format").type
+    kind = "text" if rawjson.is_null(form) else rawjson.text_at(form, "type")
     if kind == "json_schema":  # chat completions nest the schema one level deeper
         schema = {name: raw for name, raw in rawjson.fields(form).items() if name != "type"}
         fields["response_format"] = rawjson.raw({"type": kind, "json_schema": schema})
