@@ -98,16 +98,13 @@ class CallCounts(msgspec.Struct, frozen=True, gc=False):
         return self.calls * tokens_per_call + 5 * self.results - (-id_bytes // BOUND_BYTES_PER_TOKEN)
 
 
-NO_CALLS = CallCounts()
-
-
 class InputBound(msgspec.Struct, frozen=True, gc=False):
     """The maximum input that a request may count."""
 
     tokens: int
     """The tokens of everything except media."""
     media: PromptMedia = NO_MEDIA
-    calls: CallCounts = NO_CALLS
+    calls: CallCounts = CallCounts()
 
     def plus(self, tokens: int) -> "InputBound":
         """Returns the bound with more tokens."""
@@ -170,8 +167,7 @@ def prompt_tokens(fields: Mapping[str, msgspec.Raw]) -> int:
     if isinstance(messages, list):
         return _estimate([messages], schemas, len(messages)) + CALL_TOKENS
     inputs = [rawjson.maybe(fields[name]) for name in _INPUTS if name in fields]
-    call_tokens = CALL_TOKENS if "messages" in fields else 0
-    return _estimate(inputs, schemas, 0) + sum(map(count_tokens, inputs)) + call_tokens
+    return _estimate(inputs, schemas, 0) + sum(map(count_tokens, inputs)) + CALL_TOKENS * ("messages" in fields)
 
 
 def tokens_of(values: Iterable[msgspec.Raw], schemas: Iterable[msgspec.Raw], messages: int) -> int:
