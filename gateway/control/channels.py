@@ -9,7 +9,7 @@ from aiohttp import web
 from gateway.control import model_lists, validation
 from gateway.control.edits import ConfigEdits, EntityEdit
 from gateway.control.probe import probe, test_key
-from gateway.control.request_bodies import fields, members, missing, patch, types_of
+from gateway.control.request_bodies import fields, missing, patch, types_of
 from gateway.control.tokens import default_group
 from gateway.control.usage import tallies
 from gateway.control.vendor_prices import new_prices, with_known_prices
@@ -63,12 +63,12 @@ async def add_channel(edits: ConfigEdits, request: web.Request) -> SavedChannel:
 async def plan_edit(edits: ConfigEdits, edit: EntityEdit) -> tuple[str, Sequence[Change]]:
     """Returns the channel's name, and the changes that edit it, or remove it with its prices."""
     old = edits.engine.catalog.channel(edit.ref)
-    if edit.body is None:
+    if edit.patch is None:
         return old.name, [Change("channels", old.id, None)]
-    edited = patch(old, edit.body, types_of(ChannelFields) | {"dialect": Dialect})
+    edited = patch(old, edit.patch, types_of(ChannelFields) | {"dialect": Dialect})
     if edited.preset != old.preset:
         validation.check_preset(edited.preset)
-    sends_patterns = "patterns" in members(edit.body)
+    sends_patterns = "patterns" in edit.patch
     edited = chosen_by_hand(old, _with_matching_url(edited, old), sends_patterns=sends_patterns)
     return old.name, await _changes_to_save(edits, fix_models(edited), old)
 

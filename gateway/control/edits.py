@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from copy import copy
-from typing import Self
+from typing import Any, Self
 
 import msgspec
 
@@ -39,18 +39,12 @@ class EntityEdit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """An edit of one token, group, channel or price, named by its id or name."""
 
     ref: str
-    patch: msgspec.Raw = msgspec.Raw(b"null")
-    """The fields to change; ``null`` removes the entity."""
+    patch: dict[str, Any] | None = None
+    """The fields to change; None removes the entity."""
     move: str = ""
     """Where the users of a removed group move to."""
     channel: str = ""
     """The channel whose price is set or removed; empty for the price at all channels."""
-
-    @property
-    def body(self) -> bytes | None:
-        """Returns the fields to change; None to remove the entity."""
-        patch = bytes(self.patch)
-        return None if patch == b"null" else patch
 
 
 class ConfigEdits:

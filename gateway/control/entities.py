@@ -57,7 +57,8 @@ async def show_entity(edits: ConfigEdits, request: web.Request) -> TokenView | G
 
 async def edit_entity(edits: ConfigEdits, request: web.Request) -> TokenView | GroupView | ChannelView:
     """PATCH /{kind}/{ref}: edit a token, group or channel. With a new key, a channel's past failures are forgotten."""
-    old, edit = _entity_in(edits, request), EntityEdit(ref=request.match_info["ref"], patch=await _patch_in(request))
+    old = _entity_in(edits, request)
+    edit = EntityEdit(ref=request.match_info["ref"], patch=members(await request.read()))
     result, changes = await _commit(edits, request.match_info["kind"], [edit])
     if isinstance(old, Channel):
         return await channels.saved_view(edits, old.id, old, unchanged=result["done"] == NOTHING_CHANGED)
@@ -67,7 +68,7 @@ async def edit_entity(edits: ConfigEdits, request: web.Request) -> TokenView | G
 async def set_price(edits: ConfigEdits, request: web.Request) -> PriceView:
     """PUT /prices/{ref}[?channel=REF]: set a model's price, at one channel or all. The body has amounts or ``like``."""
     model, channel = request.match_info["ref"], query(request.query, {"channel": str}).get("channel", "")
-    edit = EntityEdit(ref=model, patch=await _patch_in(request), channel=channel)
+    edit = EntityEdit(ref=model, patch=members(await request.read()), channel=channel)
     _, changes = await _commit(edits, "prices", [edit])
     return prices.saved_view(edits, model, changes[0])
 
@@ -124,7 +125,7 @@ async def _plan(
     """Returns the entities' names, the changes, and the channels with new keys. An edit may depend on earlier ones."""
     names, changes, new_keys = list[str](), dict[tuple[str, str], Change](), list[ChannelId]()
     for number, edit in enumerate(entity_edits, start=1):
-        sent = {} if edit.body is None else members(edit.body)
+        sent = edit.patch or {}
         if "name" in sent and len(entity_edits) > 1:
             raise BadRequest("name: cannot be changed for several at once", param="name")
         try:
@@ -165,7 +166,7 @@ def _sentences(kind: str, entity_edits: Sequence[EntityEdit], names: Sequence[st
     if len(names) > 1:
         subject = f"{count_text(len(names), noun)}{place}"
         listed = ": " + first_of([f"'{name}'" for name in names], 5)
-    patches = [msgspec.json.decode(edit.patch) for edit in entity_edits]
+    patches = [edit.patch for edit in entity_edits]
     common = patches[0] if all(patch == patches[0] for patch in patches) else None
     if None in patches:
         done = f"{'edited' if any(patches) else 'removed'} {subject}{listed}"
@@ -176,16 +177,11 @@ def _sentences(kind: str, entity_edits: Sequence[EntityEdit], names: Sequence[st
     elif common is not None and [*common] == ["name"]:
         done = f"renamed {subject} to '{plain(str(common['name']))}'"
     else:
-        fields = sorted({plain(name, 40).replace("_", " ") for patch in patches for name in patch})
+        fields = sorted({plain(name, 40).replace("_", " ") for patch in patches for name in patch or ()})
         changed = f"changed {', '.join(fields)} of" if fields else "changed"
         done = f"{'set' if kind == 'prices' else changed} {subject}{listed}"
     state = "back" if all(patch is None for patch in patches) else "as before"
     return done, f"{subject} {'is' if len(names) == 1 else 'are'} {state}{listed}"
-
-
-async def _patch_in(request: web.Request) -> msgspec.Raw:
-    """Returns the body. Raises BadRequest unless it is an object: ``null`` would remove the entity."""
-    return msgspec.Raw(msgspec.json.encode(members(await request.read())))
 
 
 def _entity_in(edits: ConfigEdits, request: web.Request) -> Token | Group | Channel:

@@ -30,9 +30,9 @@ async def add_group(edits: ConfigEdits, request: web.Request) -> GroupView:
 async def plan_edit(edits: ConfigEdits, edit: EntityEdit) -> tuple[str, Sequence[Change]]:
     """Returns the group's name, and the changes that edit or remove it. A rename changes its tokens and channels."""
     old, registry = edits.engine.catalog.group(edit.ref), edits.registry
-    if edit.body is None:
+    if edit.patch is None:
         return old.name, _removal_changes(edits, old, edit.move)
-    group = patch(old, edit.body, types_of(GroupFields))
+    group = patch(old, edit.patch, types_of(GroupFields))
     validation.check_group(group)
     if group.name == old.name:
         return old.name, [Change("groups", group.name, group)]

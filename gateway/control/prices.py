@@ -4,14 +4,14 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import islice
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 from aiohttp import web
 
 from gateway.control import validation
 from gateway.control.edits import ConfigEdits, EntityEdit, edit_conflict
-from gateway.control.request_bodies import fields, members, query, read_body, types_of
+from gateway.control.request_bodies import fields, query, read_body, types_of
 from gateway.control.vendor_prices import PriceList, known_prices, load_price_list
 from gateway.control.views import price_view
 from gateway.core.model_prices import channel_price, in_order, set_by_owner, with_price
@@ -148,7 +148,7 @@ async def plan_edit(edits: ConfigEdits, edit: EntityEdit) -> tuple[str, Sequence
 
     Without a channel, prices that the owner set at single channels stay.
     """
-    model, price = edit.ref, None if edit.body is None else await _price_of(edits, edit.ref, edit.body)
+    model, price = edit.ref, None if edit.patch is None else await _price_of(edits, edit.ref, edit.patch)
     if edit.channel:
         channel = edits.engine.catalog.channel(edit.channel)
         channel = edits.registry.channels.get(channel.id, channel)  # with the prices that are planned already
@@ -170,9 +170,9 @@ def saved_view(edits: ConfigEdits, model: str, change: Change) -> PriceView:
     return price_view(cast("Price", change.value), edits.now)
 
 
-async def _price_of(edits: ConfigEdits, model: str, body: bytes) -> Price:
+async def _price_of(edits: ConfigEdits, model: str, body: dict[str, Any]) -> Price:
     """Returns the price that a body sets: one like another model's, or amounts. Raises BadRequest or NotFound."""
-    if "like" in members(body):
+    if "like" in body:
         price = await _price_like(edits, model, fields(body, {"like": str})["like"])
     else:
         price = Price(model=model, updated=edits.now, **fields(body, EDITABLE, "input", "output"))

@@ -23,27 +23,27 @@ _DECODER_MESSAGE = re.compile(r"(?P<reason>.*?)(?: - at `(?P<place>.*)`)?", re.D
 """Matches a decoder's message such as ``Expected `int`, got `str` - at `$[0].nanos```."""
 
 
-def members(data: bytes) -> dict[str, msgspec.Raw]:
-    """Returns the members of a JSON object, not decoded yet; an empty body counts as ``{}``. Raises BadRequest."""
+def members(data: bytes) -> dict[str, Any]:
+    """Returns the members of a JSON object; an empty body counts as ``{}``. Raises BadRequest."""
     if not data.strip():
         return {}
     try:
-        return msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+        return msgspec.json.decode(data, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise BadRequest(f"the body must be one JSON object: {exc}", code="invalid_json") from exc
 
 
-def fields(data: bytes, types: Mapping[str, Any], *required: str) -> dict[str, Any]:
-    """Returns the values of a body by name. ``types`` has the types of all fields that it may have.
+def fields(body: bytes | Mapping[str, Any], types: Mapping[str, Any], *required: str) -> dict[str, Any]:
+    """Returns the values of a body, or of its members, by name. ``types`` has the types of all possible fields.
 
     Raises BadRequest with ``param`` set to an unknown or wrong field, or to a missing ``required`` one.
     """
-    raw = members(data)
-    require_known(raw, types)
+    sent = members(body) if isinstance(body, bytes) else body
+    require_known(sent, types)
     for name in required:
-        if name not in raw:
+        if name not in sent:
             raise missing(name)
-    return {name: _decode(name, value, types[name]) for name, value in raw.items()}
+    return {name: _convert_field(name, value, types[name]) for name, value in sent.items()}
 
 
 def missing(name: str) -> BadRequest:
@@ -57,9 +57,9 @@ def types_of(struct: type[msgspec.Struct]) -> dict[str, Any]:
     return get_type_hints(struct)
 
 
-def patch(entity: AnyStruct, data: bytes, types: Mapping[str, Any], *required: str) -> AnyStruct:
+def patch(entity: AnyStruct, body: bytes | Mapping[str, Any], types: Mapping[str, Any], *required: str) -> AnyStruct:
     """Returns the entity with the fields of a body. Raises BadRequest as ``fields`` does."""
-    return msgspec.structs.replace(entity, **fields(data, types, *required))
+    return msgspec.structs.replace(entity, **fields(body, types, *required))
 
 
 async def read_body(request: web.Request, struct: type[AnyStruct]) -> AnyStruct:
@@ -110,16 +110,15 @@ def _convert(name: str, text: str, kind: ParameterType) -> object:
     return text
 
 
-def _decode(name: str, raw: msgspec.Raw, hint: Any) -> object:
+def _convert_field(name: str, untyped: object, hint: Any) -> object:
     try:
-        value = msgspec.json.decode(raw, type=hint)
-        untyped = msgspec.json.decode(raw)  # has the unknown fields too, which typed decoding drops
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
+        value: object = msgspec.convert(untyped, hint)
+        _check_nested(name, untyped, hint)  # it has the unknown fields too, which conversion drops
+    except (msgspec.ValidationError, RecursionError) as exc:
         match = _DECODER_MESSAGE.fullmatch(str(exc))
         reason, path = (match["reason"], match["place"] or "$") if match else (str(exc), "$")
         choices = "; known: " + ", ".join(_choices(hint)) if "enum" in reason.lower() and any(_choices(hint)) else ""
         raise BadRequest(f"{name}{path.removeprefix('$')}: {plain(reason)}{choices}", param=name) from exc
-    _check_nested(name, untyped, hint)
     return value
 
 

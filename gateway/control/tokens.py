@@ -49,9 +49,9 @@ async def add_token(edits: ConfigEdits, request: web.Request) -> NewToken:
 async def plan_edit(edits: ConfigEdits, edit: EntityEdit) -> tuple[str, Sequence[Change]]:
     """Returns the token's name, and the changes that edit or remove it. The records of a removed one stay."""
     old = edits.engine.catalog.token(edit.ref)
-    if edit.body is None:
+    if edit.patch is None:
         return old.name, _removal_changes(edits, old)
-    token = patch(old, edit.body, types_of(TokenFields))
+    token = patch(old, edit.patch, types_of(TokenFields))
     _check(token, edits.registry)
     return old.name, [Change("tokens", token.id, token), *_keyless_changes(edits, old.name, token.name)]
 
