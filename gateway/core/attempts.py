@@ -149,11 +149,11 @@ class Attempts:
 
     async def _repeat(self, call: Call, order: Order, route: Route) -> Answer:
         """Returns the answer; to a response if the channel is known to take the chat only so. Raises AttemptFailed."""
-        if (need := self.preparer.response_need(order, route)) is not None:
-            answer = await self._answer_as_response(call, order, route, need)
-            if answer is not None:
-                return answer
-        return await self._send(call, order, route, await self.preparer.plan(call, order, route))
+        preparer = self.preparer
+        need = preparer.response_need(order, route) if preparer.learned.missing_apis else None
+        if need is not None and (answer := await self._answer_as_response(call, order, route, need)) is not None:
+            return answer
+        return await self._send(call, order, route, await preparer.plan(call, order, route))
 
     async def _send(self, call: Call, order: Order, route: Route, plan: AttemptPlan) -> Answer:
         """Returns the answer. Raises AttemptFailed.
@@ -171,8 +171,7 @@ class Attempts:
                     raise
                 if (need := self.preparer.response_need(order, route, failure)) is not None:
                     call.result.resends += 1
-                    answer = await self._answer_as_response(call, order, route, need)
-                    if answer is not None:
+                    if (answer := await self._answer_as_response(call, order, route, need)) is not None:
                         return answer
                 repaired = await self.preparer.repair(call, plan, route.channel, failure)
                 if repaired is not None:

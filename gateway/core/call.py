@@ -57,11 +57,10 @@ class Client(Protocol):
     async def wait_until_sent(self) -> None:
         """Wait until a large answer is sent to the last byte, or the client is gone."""
 
-    async def write(self, data: Buffer) -> None:
-        """Send bytes. Returns when more can be sent. Raises ConnectionError if the client is gone."""
-
-    async def finish(self, data: Buffer) -> None:
-        """Send the last bytes of a streamed answer, like ``write``."""
+    async def write(self, data: Buffer, *, last: bool = False) -> None:
+        """Send bytes of a stream, perhaps its last. Returns when more can be sent. Raises ConnectionError if the client
+        is gone.
+        """
 
     async def fail(self, error: GatewayError, before: bytes = b"", stream: AnswerStream | None = None) -> None:
         """End a begun stream with ``before`` and an error event, but no ``[DONE]``. ``stream`` is the begun answer."""
@@ -231,10 +230,7 @@ class Call:
         delivery.writing, delivery.last_write = True, now
         if not client.begun:
             await client.begin(self.answer_headers(), more=True)
-        if last:
-            await client.finish(data)
-        else:
-            await client.write(data)
+        await client.write(data, last=last)
         delivery.writing = False
 
     def end(self, outcome: Outcome) -> None:

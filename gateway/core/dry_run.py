@@ -5,6 +5,7 @@ channel. But no hold is written, and no upstream is called.
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import cast
 
@@ -39,14 +40,14 @@ class PlannedCall(msgspec.Struct, frozen=True, kw_only=True):
     api: InboundApi = CHAT
 
 
-class DryRun(msgspec.Struct, frozen=True, kw_only=True):
+class DryRun(msgspec.Struct):
     """How far the call would get."""
 
-    error: GatewayError | None
+    error: GatewayError | None = None
     """The error that would refuse it; None if a channel would be called."""
-    admission: Admission | None
+    admission: Admission | None = None
     """What would be committed; None if the call would not be admitted."""
-    choice: RouteChoice | None
+    choice: RouteChoice | None = None
     """The choice of a channel; None if none would be called. Without a route, the call would wait for one."""
     need: CallNeed | None = None
     """The most that the call may use; None if it would be refused before that is known."""
@@ -71,39 +72,34 @@ def dry_run(
     ``check_open`` raises the error of calls while none are accepted. ``usable`` returns a model without the channels
     that cannot be called.
     """
-    limiter = chooser.channel_limits.limiter
+    run, limiter = DryRun(), chooser.channel_limits.limiter
     try:
         require_usable(current_token(planned.token, catalog, now), now)
         check_open()
         call = _call(planned, catalog, now)
-        admission = admit(call, limiter, books)
-    except GatewayError as error:
-        return _refused_run(error, planned, catalog, books, now)
-    run = DryRun(error=None, admission=admission, choice=None, need=call.need, unaffordable=admission.unaffordable)
-    try:
+        run.admission = admission = admit(call, limiter, books)
+        run.need, run.unaffordable = call.need, admission.unaffordable
         if admission.full is not None:
             limiter.concurrency.gates_with_room((admission.full,))
-        return msgspec.structs.replace(run, choice=_first_choice(call, usable(admission.entry), chooser))
+        run.choice = _first_choice(call, usable(admission.entry), chooser)
     except GatewayError as error:
-        return msgspec.structs.replace(run, error=error)
+        run.error = error
+        if run.admission is None:
+            _add_need(run, planned, catalog, books, now)
+    return run
 
 
-def _refused_run(error: GatewayError, planned: PlannedCall, catalog: Catalog, books: MoneyBooks, now: Millis) -> DryRun:
-    """Returns the run of a call that is not admitted, with its need and whether too little is left for it."""
-    run = DryRun(error=error, admission=None, choice=None)
-    try:
+def _add_need(run: DryRun, planned: PlannedCall, catalog: Catalog, books: MoneyBooks, now: Millis) -> None:
+    """Add the need of a call that is not admitted, if it is known, and whether too little is left for it."""
+    with suppress(GatewayError):
         call = _call(planned, catalog, now)
         needs = needs_by_model(call, entry_for(call))
-    except GatewayError:
-        return run
-    call.need = largest_need(needs, call.context.group.multiplier)
-    try:
-        _, unaffordable = affordable_hold(call, needs, books)
-    except QuotaExceeded as quota_error:
-        return msgspec.structs.replace(
-            run, need=call.need, quota_error=None if isinstance(error, QuotaExceeded) else quota_error
-        )
-    return msgspec.structs.replace(run, need=call.need, unaffordable=unaffordable)
+        call.need = largest_need(needs, call.context.group.multiplier)
+        try:
+            _, run.unaffordable = affordable_hold(call, needs, books)
+        except QuotaExceeded as error:
+            run.quota_error = None if isinstance(run.error, QuotaExceeded) else error
+        run.need = call.need
 
 
 def _first_choice(call: Call, entry: ModelEntry, chooser: Chooser) -> RouteChoice:

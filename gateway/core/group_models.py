@@ -64,7 +64,7 @@ class GroupModels:
     def _make_entry(self, name: str, offers: Sequence[Offer]) -> ModelEntry:
         registry = self._registry
         limits = [known_limit(*offer) for offer in offers]
-        usable = [(channel, _with_price(channel, served, registry.prices)) for channel, served in offers]
+        usable = [(channel, priced_model(channel, served, registry.prices)) for channel, served in offers]
         if registry.settings.refuse_unpriced:  # an unpriced channel must not answer where another one has a price
             usable = [offer for offer in usable if offer[1].price is not None] or usable
         ranked = rank_offers(self._group.policy, usable)
@@ -139,17 +139,15 @@ def known_limit(channel: Channel, served: ServedModel) -> int | None:
     return served.max_output or DIALECTS[channel.dialect].model_limit(served.upstream_name)
 
 
-def with_output_bound(channel: Channel, served: ServedModel, price: Price | None) -> ServedModel:
-    """Returns the model with a bound of its output: its own limit, else the context in the list or the price."""
-    limit = known_limit(channel, served) or served.context or (price.context if price is not None else None)
-    return served if limit == served.max_output else msgspec.structs.replace(served, max_output=limit)
-
-
-def _with_price(channel: Channel, served: ServedModel, prices: Mapping[str, Price]) -> ServedModel:
-    """Returns the model with its price at the channel and a bound of its output."""
+def priced_model(channel: Channel, served: ServedModel, prices: Mapping[str, Price]) -> ServedModel:
+    """Returns the model with its price at the channel, and a bound of its output: its own limit, else the context in
+    the list or the price.
+    """
     price = channel_price(channel, served, prices)
-    bounded = with_output_bound(channel, served, price)
-    return bounded if price is bounded.price else msgspec.structs.replace(bounded, price=price)
+    limit = known_limit(channel, served) or served.context or (price.context if price is not None else None)
+    if price is served.price and limit == served.max_output:
+        return served
+    return msgspec.structs.replace(served, price=price, max_output=limit)
 
 
 def _with_one_key(channel: Channel) -> list[tuple[Channel, ChannelId, str]]:

@@ -104,8 +104,6 @@ class Preparer:
 
     def response_need(self, order: Order, route: Route, failure: Failure | None = None) -> ResponsesNeed | None:
         """Returns why a chat must be a response, as its failure says or was learned; None if it need not or cannot."""
-        if failure is None and not self.learned.missing_apis:
-            return None
         knows = partial(self.learned.needs_responses, route.channel.id, route.served, now=self.wall())
         learned = filter(knows, (ResponsesNeed.MODEL, ResponsesNeed.TOOLS))
         needs = learned if failure is None else [failure.needs_responses]

@@ -3,6 +3,7 @@
 import re
 import shlex
 import unicodedata
+from collections.abc import Mapping
 
 _FORBIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 """The Unicode categories of characters that move cursors, reorder text or start escape sequences."""
@@ -52,6 +53,11 @@ def bare_key(text: str) -> str:
     """Returns a key without the quotes and the word "Bearer" that were copied with it."""
     match = _BARE_KEY.fullmatch(text)
     return match[2] if match is not None else text
+
+
+def setting_value(value: str, environ: Mapping[str, str]) -> str:
+    """Returns a value without blanks around it, or that of the variable it refers to; empty if this is not set."""
+    return (environ.get(value.removeprefix(REFERENCE), "") if value.startswith(REFERENCE) else value).strip()
 
 
 def mask(secret: str) -> str:

@@ -7,7 +7,7 @@ from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel
 from gateway.domain.errors import BadRequest
 from gateway.domain.failure import AttemptFailed, Failure, UpstreamText
-from gateway.domain.text import REFERENCE, bare_key
+from gateway.domain.text import REFERENCE, bare_key, setting_value
 from gateway.domain.urls import Proxy, parse_proxy
 from gateway.upstream.vendors import vendor_of
 
@@ -45,8 +45,8 @@ class ChannelVariables:
 
     def missing_in(self, secret: str) -> str:
         """Returns the missing variable that a key, header or proxy refers to, or an empty string."""
-        name = secret.removeprefix(REFERENCE)
-        return name if secret.startswith(REFERENCE) and not self._environ.get(name) else ""
+        is_missing = secret.startswith(REFERENCE) and not setting_value(secret, self._environ)
+        return secret.removeprefix(REFERENCE) if is_missing else ""
 
     def blocking(self, channel: Channel) -> list[str]:
         """Returns the missing variables that stop all calls: those of keys do not if another key is usable."""
@@ -66,18 +66,16 @@ def proxy_of(channel: Channel, environ: Mapping[str, str]) -> Proxy | None:
 
 def _resolve(channel: Channel, value: str, environ: Mapping[str, str], setting: str) -> str:
     """Returns a value, or the variable that it refers to. ``setting`` names it in errors. Raises AttemptFailed."""
-    if value.startswith(REFERENCE):
+    text = setting_value(value, environ)
+    if not text and value.startswith(REFERENCE):
         name = value.removeprefix(REFERENCE)
-        value = environ.get(name, "")
-        if not value:
-            reason = f"the environment variable {name} is not set where the server runs: set it and restart the server"
-            if setting == "key":
-                reason += f", or give the key itself instead of {REFERENCE}{name}"
-            raise _unusable(channel, reason, {"setting": setting, "variable": name}, FailureKind.UNSET)
-    value = value.strip()
-    if not (value.isascii() and value.isprintable()):
+        reason = f"the environment variable {name} is not set where the server runs: set it and restart the server"
+        if setting == "key":
+            reason += f", or give the key itself instead of {value}"
+        raise _unusable(channel, reason, {"setting": setting, "variable": name}, FailureKind.UNSET)
+    if not (text.isascii() and text.isprintable()):
         raise _unusable(channel, f"its {setting} has characters that cannot be sent", {"setting": setting})
-    return value
+    return text
 
 
 def _unusable(

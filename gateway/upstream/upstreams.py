@@ -2,8 +2,8 @@
 
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 
 import msgspec
 
@@ -74,11 +74,20 @@ class Upstreams:
         order = msgspec.structs.replace(order, screen=self.redaction.screen(channel))
         with self.redaction.errors_of(channel):
             reply = await self.send(channel, adapter.prepare(order, channel, served, learned), stream=False)
-            with self._memory_for(channel, reply, "its answer") as memory:
-                body = await reply.read(limit, memory)
+            body = await self.read_body(channel, reply, limit, "its answer")
             if not 200 <= reply.status < 300:
                 raise AttemptFailed(adapter.failure(channel, reply.status, reply.headers, body))
             return adapter.whole(body, order, channel)
+
+    async def read_body(self, channel: Channel, reply: Reply, limit: int, subject: str) -> bytes:
+        """Returns a reply's body, and ends the reply. ``subject`` names the body in an error. Raises AttemptFailed."""
+        try:
+            with self.share() as memory:
+                return await reply.read(limit, memory)
+        except AnswerMemoryFull as error:
+            raise AttemptFailed(failures.out_of_memory(channel, subject, error)) from error
+        finally:
+            reply.abort()
 
     async def fetch_models(self, channel: Channel) -> list[ServedModel]:
         """Returns the models that the upstream lists now. Raises UpstreamError."""
@@ -120,17 +129,6 @@ class Upstreams:
             await pool.close()
         self._pools.clear()
 
-    @contextmanager
-    def _memory_for(self, channel: Channel, reply: Reply, subject: str) -> Iterator[Memory]:
-        """Yields memory for a reply's body, and ends the reply. ``subject`` names the body in an error."""
-        try:
-            with self.share() as memory:
-                yield memory
-        except AnswerMemoryFull as error:
-            raise AttemptFailed(failures.out_of_memory(channel, subject, error)) from error
-        finally:
-            reply.abort()
-
     async def _fetch_models(self, channel: Channel) -> list[ServedModel]:
         """Returns the models on all pages of the list, without those whose names show a secret."""
         if not channel.dialect.info.needs_url:
@@ -156,13 +154,11 @@ class Upstreams:
     async def _fetch_page(self, channel: Channel, request: PreparedRequest) -> ModelPage:
         """Returns a page of the list of models, and keeps the upstream's time in ``dates``."""
         reply = await self._pool_for(channel).send("GET", request, head_s=20.0)
-        with self._memory_for(channel, reply, "its list of models") as memory:
-            body = await reply.read(16 * 1024 * 1024, memory)
-            page = read_models(body) if reply.status == 200 else None
+        body = await self.read_body(channel, reply, 16 * 1024 * 1024, "its list of models")
         self.dates[channel.id] = reply.headers.get("date", "")
         if reply.status != 200:
             raise AttemptFailed(DIALECTS[channel.dialect].failure(channel, reply.status, reply.headers, body))
-        if page is None:
+        if (page := read_models(body)) is None:
             raise AttemptFailed(failures.bad_response(channel, "its list of models cannot be read"))
         return page
 

@@ -22,7 +22,7 @@ from gateway.domain.errors import BadRequest, GatewayError, InternalError, Inval
 from gateway.domain.settings import Settings
 from gateway.domain.text import plain
 from gateway.inbound.api import InboundApi
-from gateway.v1.endpoints import EndpointRow, Handler, api_of, documented_requests, find_endpoint, methods_of
+from gateway.v1.endpoints import KEY_PATH, EndpointRow, Handler, api_of, documented_requests, find_endpoint, methods_of
 from gateway.web import error_responses
 from gateway.web.connection_limits import AuthThrottle, is_this_machine
 from gateway.web.origins import check_host, check_origin, cors_headers, preflight_headers
@@ -31,7 +31,6 @@ from gateway.web.response import Response
 
 _log = logging.getLogger("tollkeeper")
 
-KEY_PATH = "/k/"
 APP_LIMIT = 200
 """How many characters of a program's name are read."""
 
@@ -60,7 +59,7 @@ class PublicApp:
         if request.protocol._messages:  # noqa: SLF001 - aiohttp's: requests that came together with this one
             await asyncio.sleep(0)  # they must not hold the loop
         engine = self._engine
-        endpoint, path, model = find_endpoint(_without_key(request.path))
+        endpoint, path, model = find_endpoint(request.path)
         api = (endpoint and endpoint.api) or api_of(request.headers)
         origin = _origin(request, engine.clock, api, path=path, model=model)
         try:
@@ -156,11 +155,6 @@ async def _answer_preflight(_engine: Engine, request: web.BaseRequest, _origin: 
 
 async def _answer_ollama_probe(_engine: Engine, _request: web.BaseRequest, _origin: CallOrigin) -> Response:
     return Response(b"Ollama is running", content_type="text/plain; charset=utf-8")
-
-
-def _without_key(path: str) -> str:
-    """Returns the path without the key of a program that cannot send one, and has it in the base URL."""
-    return "/" + path.removeprefix(KEY_PATH).partition("/")[2] if path.startswith(KEY_PATH) else path
 
 
 def _origin(request: web.BaseRequest, clock: Clock, api: InboundApi, *, path: str, model: str) -> CallOrigin:

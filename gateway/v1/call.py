@@ -88,20 +88,18 @@ class HttpClient(RequestClient):
         if not more:
             response.write(b"")
 
-    async def write(self, data: Buffer) -> None:
+    async def write(self, data: Buffer, *, last: bool = False) -> None:
+        """See ``Client``. The last bytes and the end of the response go out in one write."""
         if self.gone or not isinstance(self.response, StreamedResponse):
             raise ConnectionResetError("the client is gone")
+        if last:
+            if self.on_answer is not None and len(data) <= MAX_OBSERVED:
+                self.on_answer(bytes(data))
+            await self.response.write_eof(bytes(data))
+            return
         self.response.write(data)
         if self._request.protocol.writing_paused:
             await self._request.writer.drain()
-
-    async def finish(self, data: Buffer) -> None:
-        """Send the last bytes and the end of the response in one write."""
-        if self.gone or not isinstance(self.response, StreamedResponse):
-            raise ConnectionResetError("the client is gone")
-        if self.on_answer is not None and len(data) <= MAX_OBSERVED:
-            self.on_answer(bytes(data))
-        await self.response.write_eof(bytes(data))
 
     def answer(self, headers: dict[str, str], parts: tuple[bytes | memoryview, ...], *, soon: bool = False) -> None:
         if self.on_answer is not None and sum(map(len, parts)) <= MAX_OBSERVED:

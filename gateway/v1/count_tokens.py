@@ -29,7 +29,6 @@ from gateway.inbound.api import HttpRequest, InboundRequest, is_large
 from gateway.inbound.messages.api import MESSAGES, parse_messages_request
 from gateway.inbound.messages.native import COUNT_PATH, native_request, repaired_by
 from gateway.inbound.relay import CLIENT_STATUSES
-from gateway.upstream.adapter import UnlimitedMemory
 from gateway.web.request import read_body
 from gateway.web.response import Response
 
@@ -84,10 +83,7 @@ async def _fetch_upstream_count(
     with suppress(AttemptFailed, TimeoutError, GatewayError):
         async with asyncio.timeout(3.0):  # an estimate now is better than a count later
             reply = await engine.upstreams.send(channel, prepared, stream=False)
-            try:
-                body = await reply.read(64 << 10, UnlimitedMemory())  # a count or an error is short
-            finally:
-                reply.abort()
+            body = await engine.upstreams.read_body(channel, reply, 64 << 10, "its count")
         answer = rawjson.maybe(body)
         text = body.decode("utf-8", "replace")
         is_client_error = reply.status in CLIENT_STATUSES and isinstance(answer, dict)

@@ -35,6 +35,10 @@ Handler = Callable[[Engine, web.BaseRequest, CallOrigin], Awaitable[web.StreamRe
 """Answers one request. Raises GatewayError while nothing has been sent."""
 
 
+KEY_PATH = "/k/"
+"""The start of a path that has the key of a program that cannot send one, and has it in the base URL."""
+
+
 class EndpointRow(msgspec.Struct, frozen=True, kw_only=True):
     """One row of the table."""
 
@@ -108,6 +112,8 @@ def find_endpoint(path: str) -> tuple[EndpointRow | None, str, str]:
     endpoint = EXACT_ROWS.get(path)
     if endpoint is not None:
         return endpoint, path, ""
+    if path.startswith(KEY_PATH):
+        path = "/" + path.removeprefix(KEY_PATH).partition("/")[2]
     standard, model = standard_path(path)
     spellings = tuple(_spellings(standard))
     for spelling in spellings:

@@ -28,7 +28,7 @@ class SocketClient(RequestClient):
         """See ``Client``. A WebSocket has no head to send."""
         self.begun = True
 
-    async def write(self, data: Buffer) -> None:
+    async def write(self, data: Buffer, *, last: bool = False) -> None:
         """Send each event as a frame, a ping for a comment, as the client reads them. Raises ConnectionResetError."""
         frames = self._events.feed(bytes(data))
         if not frames:
@@ -41,10 +41,6 @@ class SocketClient(RequestClient):
         transport.write(frames)  # all at once: sending each by aiohttp costs more than making it
         if self._request.protocol.writing_paused:
             await self._request.writer.drain()
-
-    async def finish(self, data: Buffer) -> None:
-        """Send the last events. The connection stays open."""
-        await self.write(data)
 
     def answer(self, headers: dict[str, str], parts: tuple[Buffer, ...], *, soon: bool = False) -> None:
         """Raises InternalError: every request is for a stream, so no answer is whole."""

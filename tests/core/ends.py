@@ -195,12 +195,9 @@ class FakeClient:
         with suppress(ConnectionError):
             await self._pass()
 
-    async def write(self, data: Buffer) -> None:
+    async def write(self, data: Buffer, *, last: bool = False) -> None:
         await self._pass()
         self.body += data
-
-    async def finish(self, data: Buffer) -> None:
-        await self.write(data)
 
     async def fail(self, error: GatewayError, before: bytes = b"", stream: AnswerStream | None = None) -> None:
         try:

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from gateway.core.channel_effects import effects_of
-from gateway.core.group_models import with_output_bound
+from gateway.core.group_models import priced_model
 from gateway.core.quota import CallNeed, need_of
 from gateway.domain.budget import Budget
 from gateway.domain.channel import Channel, Dialect, Overrides, ServedModel
@@ -260,7 +260,8 @@ def test_a_limit_bounds_nothing_that_goes_out_beside_it() -> None:
     ],
 )
 def test_where_limits_come_from(dialect: Dialect, served: ServedModel, price: Price | None, limit: int | None) -> None:
-    assert with_output_bound(kit.channel(dialect=dialect), served, price).max_output == limit
+    served = msgspec.structs.replace(served, price=price)
+    assert priced_model(kit.channel(dialect=dialect), served, {}).max_output == limit
 
 
 def test_a_request_with_no_end_of_caps_is_refused() -> None:

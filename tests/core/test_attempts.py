@@ -354,9 +354,9 @@ async def test_what_one_read_brings_goes_out_in_one_write(rig: Rig) -> None:
     sizes: list[int] = []
     write = rig.client.write
 
-    async def watched(data: Buffer) -> None:
+    async def watched(data: Buffer, *, last: bool = False) -> None:
         sizes.append(len(data))
-        await write(data)
+        await write(data, last=last)
 
     rig.client.write = watched  # type: ignore[method-assign]
     await rig.call(stream=True)

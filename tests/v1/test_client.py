@@ -90,7 +90,7 @@ async def test_the_head_goes_out_with_the_first_bytes_and_the_end_with_the_last(
         await client.begin({}, more=True)
         assert writes == []
         await client.write(b"data: 1\n\n")
-        await client.finish(b"data: 2\n\n")
+        await client.write(b"data: 2\n\n", last=True)
         made[:] = writes
 
     assert (await acted(act)).body == b"data: 1\n\ndata: 2\n\n"
@@ -115,7 +115,7 @@ async def test_the_last_bytes_are_for_nobody_once_the_client_is_gone() -> None:
         await client.begin({})
         client.gone = True
         with pytest.raises(ConnectionResetError):
-            await client.finish(b"data: 2\n\n")
+            await client.write(b"data: 2\n\n", last=True)
 
     assert (await acted(act)).body == b""
 

@@ -110,12 +110,8 @@ class Target(msgspec.Struct, frozen=True):
 def target_of(text: str) -> Target:
     """Returns the target of a URL."""
     url = yarl.URL(text)
-    host, port = url.raw_host or "", url.port or 0
-    authority = f"[{host}]" if ":" in host else host
-    if not url.is_default_port():
-        authority += f":{port}"
-    line = f"{url.raw_path_qs} HTTP/1.1\r\nHost: {authority}".encode()
-    return Target(host, port, tls_context() if url.scheme == "https" else None, line)
+    line = f"{url.raw_path_qs} HTTP/1.1\r\nHost: {url.host_port_subcomponent}".encode()
+    return Target(url.raw_host or "", url.port or 0, tls_context() if url.scheme == "https" else None, line)
 
 
 @lru_cache(maxsize=1)

@@ -28,7 +28,7 @@ from gateway.domain.errors import BadRequest, UpstreamError, UpstreamTimeout
 from gateway.domain.failure import AttemptFailed, Failure, FailureOrigin, ResponsesNeed, UpstreamText
 from gateway.domain.screen import NO_SCREEN, Screen
 from gateway.domain.secret_search import Needles, blank_spans, needles
-from gateway.domain.text import REFERENCE, bare_key, plain
+from gateway.domain.text import bare_key, plain, setting_value
 from gateway.domain.units import ChannelId
 from gateway.domain.urls import parse_proxy
 from gateway.upstream.failures import BAD_RESPONSE, REJECTED, TIMEOUT
@@ -57,26 +57,19 @@ def secrets_of(channel: Channel, environ: Mapping[str, str]) -> frozenset[str]:
     secrets = set(keys_of(channel, environ))
     for name, value in channel.headers.items():
         if name.lower() not in PUBLIC_HEADERS:
-            secrets.update(_header_secrets(_resolve(value, environ)))
+            secrets.update(_header_secrets(setting_value(value, environ)))
     if channel.proxy:
-        secrets.update(_proxy_secrets(_resolve(channel.proxy, environ)))
+        secrets.update(_proxy_secrets(setting_value(channel.proxy, environ)))
     return _without_public(secrets)
 
 
 def keys_of(channel: Channel, environ: Mapping[str, str]) -> frozenset[str]:
     """Returns the secret keys of a channel."""
-    return _without_public(bare_key(_resolve(key, environ)) for key in channel.all_keys)
+    return _without_public(bare_key(setting_value(key, environ)) for key in channel.all_keys)
 
 
 def _without_public(values: Iterable[str]) -> frozenset[str]:
     return frozenset(value for value in values if value and value.lower() not in PLACEHOLDERS)
-
-
-def _resolve(value: str, environ: Mapping[str, str]) -> str:
-    """Returns a value as ``credentials`` sends it; empty if its variable is not set."""
-    if value.startswith(REFERENCE):
-        value = environ.get(value.removeprefix(REFERENCE), "")
-    return value.strip()
 
 
 def _header_secrets(value: str) -> Iterator[str]:
