@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from gateway.core.call import Call, CallContext, CallOrigin
 from gateway.core.catalog import Catalog
 from gateway.core.group_policy import Rank
 from gateway.core.model_entry import Route
@@ -16,9 +17,11 @@ from gateway.domain.price import Price
 from gateway.domain.registry import Registry
 from gateway.domain.settings import Settings
 from gateway.domain.token import Token
-from gateway.domain.units import DOLLAR, ChannelId, Millis, Nanos, TokenId
+from gateway.domain.units import DOLLAR, CallId, ChannelId, Millis, Nanos, TokenId
 from gateway.inbound.api import HttpRequest, InboundRequest
 from gateway.inbound.chat.api import CHAT
+from tests.core.clocks import NOON
+from tests.core.ends import FakeClient
 
 MESSAGES = [{"role": "user", "content": "Say hello."}]
 PRICE = Price(model="m", input=Nanos(2_500_000_000), output=Nanos(10_000_000_000))
@@ -75,3 +78,15 @@ def body(model: str = "m", **fields: Any) -> bytes:
 
 def ask(model: str = "m", **fields: Any) -> InboundRequest:
     return CHAT.parse(HttpRequest(body=body(model, **fields), target="/", headers={}))
+
+
+def origin(**fields: Any) -> CallOrigin:
+    usual = {"id": CallId("req_1"), "api": CHAT, "key": "", "app": "", "retry": 0, "ts": NOON, "began": 0.0}
+    return CallOrigin(**{**usual, **fields})
+
+
+def call(asked: InboundRequest | None = None, **context: Any) -> Call:
+    """A call of this request or of a stream, whose context has these fields."""
+    usual = {"origin": origin(), "client": FakeClient(), "catalog": catalog(), "token": token()}
+    usual |= {"request": asked or ask(stream=True), "group": Group(name="home")}
+    return Call(CallContext(**{**usual, **context}))

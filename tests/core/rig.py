@@ -11,9 +11,8 @@ import msgspec
 from gateway.config import Config
 from gateway.core.admission import today_of
 from gateway.core.answer_memory import AnswerMemory
-from gateway.core.attempts import Attempts
+from gateway.core.attempts import AnswerSender, Attempts
 from gateway.core.auth import new_call_id
-from gateway.core.call import CallOrigin
 from gateway.core.catalog import Catalog
 from gateway.core.channel_health import ChannelHealth
 from gateway.core.channel_limits import ChannelLimits
@@ -37,7 +36,6 @@ from gateway.domain.registry import Change, Entity, Table
 from gateway.domain.token import Token
 from gateway.domain.units import DOLLAR, Millis, Nanos
 from gateway.inbound.api import HttpRequest
-from gateway.inbound.chat.api import CHAT
 from gateway.store.store import Store
 from gateway.upstream import dialects
 from gateway.upstream.learned_params import LearnedParams
@@ -91,18 +89,9 @@ class Rig:
     def _attempts(self, clock: Clock) -> Attempts:
         progress = ProgressReporter(self.bus, self.books, clock)
         self.live.report = progress.report_output
-        return Attempts(
-            sender=self.upstreams,
-            preparer=Preparer(dialects.shared_adapters(), LearnedParams(), self.worker, clock.wall),
-            chooser=Chooser(
-                health=self.health,
-                draw=self._drawn,
-                retries=RetryBudget(clock.mono, self.live.__len__),
-                channel_limits=ChannelLimits(self.limiter, progress),
-                mono=clock.mono,
-            ),
-            progress=progress,
-            clock=clock,
+        running, worker = self.live.__len__, self.worker
+        return new_attempts(
+            self.upstreams, self.health, self.limiter, progress, clock, draw=self._drawn, running=running, worker=worker
         )
 
     def _drawn(self, tickets: int) -> int:
@@ -143,7 +132,7 @@ class Rig:
     async def run(self, body: bytes, client: FakeClient | None = None) -> Answered:
         clock = self.watch.clock
         now = clock.wall()
-        origin = CallOrigin(id=new_call_id(now), api=CHAT, key="", app="test", retry=0, ts=now, began=clock.mono())
+        origin = kit.origin(id=new_call_id(now), app="test", ts=now, began=clock.mono())
         client = client or self.client
         await self.pipeline.run(origin, self.token, HttpRequest(body=body, target="/", headers={}), client)
         return client.whole
@@ -191,6 +180,28 @@ class Rig:
         assert len({record.id for record in self.records}) == len(self.records)
         assert self.limiter.concurrency._lines == {}  # noqa: SLF001 - every place was given back
         assert verify(self.store).difference == ""
+
+
+def new_attempts(
+    sender: AnswerSender,
+    health: ChannelHealth,
+    limiter: Limiter,
+    progress: ProgressReporter,
+    clock: Clock,
+    *,
+    draw: Callable[[int], int] = lambda _: 0,
+    running: Callable[[], int] = lambda: 10,
+    worker: Worker | None = None,
+) -> Attempts:
+    """What makes the attempts of calls, of which so many run."""
+    retries, limits = RetryBudget(clock.mono, running), ChannelLimits(limiter, progress)
+    return Attempts(
+        sender=sender,
+        preparer=Preparer(dialects.shared_adapters(), LearnedParams(), worker or Worker(), clock.wall),
+        chooser=Chooser(health=health, draw=draw, retries=retries, channel_limits=limits, mono=clock.mono),
+        progress=progress,
+        clock=clock,
+    )
 
 
 async def until(condition: Callable[[], object]) -> None:

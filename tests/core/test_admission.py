@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gateway.core.admission import NAMED_MODELS, admit, group_of, today_of, visible_entry
-from gateway.core.call import Call, CallContext, CallOrigin
+from gateway.core.call import Call
 from gateway.core.catalog import Catalog
 from gateway.core.ratelimit import Limiter
 from gateway.domain.account import Account, AccountStatus
@@ -16,17 +16,14 @@ from gateway.domain.group import Group
 from gateway.domain.limits import Limits
 from gateway.domain.settings import Settings
 from gateway.domain.token import Token
-from gateway.domain.units import CallId, Millis, Nanos
-from gateway.inbound.chat.api import CHAT
+from gateway.domain.units import Millis, Nanos
 from tests.core import kit
 from tests.core.clocks import NOON, Mono
-from tests.core.ends import FakeClient
 from tests.core.test_quota import Purse
 
 
 def call_of(token: Token, catalog: Catalog, model: str = "m", **fields: Any) -> Call:
-    origin = CallOrigin(id=CallId("req_1"), api=CHAT, key="", app="", retry=0, ts=NOON, began=0.0)
-    return Call(CallContext(origin, kit.ask(model, **fields), FakeClient(), catalog, token, group_of(token, catalog)))
+    return kit.call(kit.ask(model, **fields), catalog=catalog, token=token, group=group_of(token, catalog))
 
 
 def offered(*models: str, **fields: Any) -> Catalog:

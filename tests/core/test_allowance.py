@@ -29,6 +29,8 @@ from tests.core import kit
 from tests.core.ends import FakeReply
 from tests.core.generous import GenerousUpstream
 from tests.core.rig import Rig
+from tests.fakes.messages import message
+from tests.fakes.replies import dumps
 
 OPUS = ServedModel(name="m", upstream="claude-opus-5-5")
 OLD_OPUS = ServedModel(name="m", upstream="claude-3-opus")
@@ -430,10 +432,8 @@ CALL = {"type": "function", "function": {"name": "f", "arguments": "{}"}}
 
 
 def _thoughtful_reply(id: str) -> FakeReply:
-    content = [THOUGHT, {"type": "tool_use", "id": id, "name": "f", "input": {}}]
-    usage = {"input_tokens": 9, "output_tokens": 9}
-    message = {"id": "up", "type": "message", "content": content, "stop_reason": "tool_use", "usage": usage}
-    return FakeReply(msgspec.json.encode(message))
+    content: list[dict[str, Any]] = [THOUGHT, {"type": "tool_use", "id": id, "name": "f", "input": {}}]
+    return FakeReply(dumps(message(*content, stop="tool_use")))
 
 
 @pytest.mark.parametrize("times", [1, 9])

@@ -5,22 +5,17 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from gateway.core.call import Call, CallContext, CallOrigin
+from gateway.core.call import Call
 from gateway.domain.call import Outcome
-from gateway.domain.group import Group
 from gateway.domain.screen import NO_SCREEN
-from gateway.domain.units import CallId, Nanos
-from gateway.inbound.chat.api import CHAT
+from gateway.domain.units import Nanos
 from tests.core import kit
 from tests.core.clocks import NOON
 from tests.core.ends import FakeClient
 
 
 def call(*, stream: bool = False) -> Call:
-    origin = CallOrigin(id=CallId("req_1"), api=CHAT, key="", app="curl", retry=0, ts=NOON, began=100.0)
-    return Call(
-        CallContext(origin, kit.ask(stream=stream), FakeClient(), kit.catalog(), kit.token(), Group(name="home"))
-    )
+    return kit.call(kit.ask(stream=stream), origin=kit.origin(app="curl", began=100.0))
 
 
 def client_of(made: Call) -> FakeClient:

@@ -8,18 +8,13 @@ from hypothesis import example, given, settings, strategies as st
 
 from gateway.core.admission import admit, group_of, needs_by_model, visible_entry
 from gateway.core.answer_memory import AnswerMemory, AnswerShare
-from gateway.core.attempts import Attempts
-from gateway.core.call import Call, CallContext, CallOrigin
+from gateway.core.call import Call
 from gateway.core.catalog import Catalog
 from gateway.core.channel_health import ChannelHealth
-from gateway.core.channel_limits import ChannelLimits
-from gateway.core.chooser import Chooser
 from gateway.core.event_bus import EventBus
-from gateway.core.preparation import Preparer, Worker
 from gateway.core.progress import ProgressReporter
 from gateway.core.quota import largest_need
 from gateway.core.ratelimit import Limiter
-from gateway.core.retry import RetryBudget
 from gateway.core.settlement import Meter, record_of
 from gateway.domain.budget import Budget, Window
 from gateway.domain.channel import Dialect, Overrides, ServedModel, TokenLimitField
@@ -27,17 +22,16 @@ from gateway.domain.errors import UpstreamError
 from gateway.domain.group import Fallback, Group
 from gateway.domain.price import Price, Tier
 from gateway.domain.settings import Settings
-from gateway.domain.units import DOLLAR, MILLION, CallId, Nanos
+from gateway.domain.units import DOLLAR, MILLION, Nanos
 from gateway.domain.usage import UsageSource
 from gateway.inbound.api import HttpRequest, InboundApi
 from gateway.inbound.chat.api import CHAT
-from gateway.upstream import dialects
 from gateway.upstream.adapter import WholeAnswer
-from gateway.upstream.learned_params import LearnedParams
 from tests.core import kit
-from tests.core.clocks import NOON, Watch
-from tests.core.ends import FakeClient, FakeUpstreams
+from tests.core.clocks import Watch
+from tests.core.ends import FakeUpstreams
 from tests.core.generous import GenerousUpstream
+from tests.core.rig import new_attempts
 from tests.core.test_quota import Purse
 from tests.house import amount
 
@@ -143,19 +137,8 @@ class StorelessGateway(GenerousUpstream):
         self.catalog, self.meter = catalog, Meter()
         self.limiter = Limiter(clock.mono, lambda _: (0, 0, 0.0))
         progress = ProgressReporter(EventBus(), Purse(), clock)
-        self.attempts = Attempts(
-            sender=self.upstreams,
-            preparer=Preparer(dialects.shared_adapters(), LearnedParams(), Worker(), clock.wall),
-            chooser=Chooser(
-                health=ChannelHealth(clock.mono, lambda: None),
-                draw=lambda _: 0,
-                retries=RetryBudget(clock.mono, lambda: 10),
-                channel_limits=ChannelLimits(self.limiter, progress),
-                mono=clock.mono,
-            ),
-            progress=progress,
-            clock=clock,
-        )
+        health = ChannelHealth(clock.mono, lambda: None)
+        self.attempts = new_attempts(self.upstreams, health, self.limiter, progress, clock)
         for made in catalog.registry.channels.values():
             self.upstreams.on(made.name, lambda made=made: self.reply(made, self.upstreams.asked[-1][1]))  # type: ignore[misc]
 
@@ -167,10 +150,11 @@ class StorelessGateway(GenerousUpstream):
         ``left``: percent of the money and of the tokens that are there between the least that the call needs at its
         first model, and all that it may need at any; None for as much as it wants.
         """
-        origin = CallOrigin(id=CallId("req_1"), api=api, key="", app="", retry=0, ts=NOON, began=self.clock.mono())
+        origin = kit.origin(api=api, began=self.clock.mono())
         body = msgspec.json.encode({"model": "m", **request})  # without spaces, which would be held for
         asked, token = api.parse(HttpRequest(body=body, target="", headers={})), kit.token()
-        call = Call(CallContext(origin, asked, FakeClient(), self.catalog, token, group_of(token, self.catalog)))
+        group = group_of(token, self.catalog)
+        call = kit.call(asked, origin=origin, catalog=self.catalog, token=token, group=group)
         call.share = AnswerShare(AnswerMemory(Settings, ()))
         money = Purse(10**18) if left is None else self._restrict(call, left)
         admission = admit(call, self.limiter, money, self.attempts.preparer.recalled_tokens)

@@ -8,7 +8,6 @@ import time
 
 import pytest
 
-from gateway.core.call import Call, CallContext, CallOrigin
 from gateway.core.event_bus import EventBus
 from gateway.core.live_calls import CallDeadlines, LiveCalls
 from gateway.core.progress import BudgetExhausted, ProgressReporter
@@ -16,19 +15,17 @@ from gateway.domain.account import Account
 from gateway.domain.call import Outcome, Running
 from gateway.domain.errors import UpstreamError
 from gateway.domain.events import CallProgress
-from gateway.domain.group import Group
 from gateway.domain.order import Order
 from gateway.domain.settings import Durability, Settings
 from gateway.domain.token import Token
-from gateway.domain.units import DOLLAR, CallId, Nanos
+from gateway.domain.units import DOLLAR, Nanos
 from gateway.inbound.chat.api import CHAT
 from gateway.upstream.dialects import new_adapter
 from tests.core import kit
-from tests.core.clocks import NOON, Watch
+from tests.core.clocks import Watch
 from tests.core.ends import (
     DONE,
     GOOD_STREAM,
-    FakeClient,
     FakeReply,
     Piece,
     ends,
@@ -170,8 +167,7 @@ def facts_in(body: bytes) -> dict[str, str]:
 
 async def test_a_settled_call_gets_no_head_from_here(rig: Rig) -> None:
     """Its answer is on its way elsewhere: two heads would tear the connection."""
-    origin = CallOrigin(id=CallId("req_1"), api=CHAT, key="", app="", retry=0, ts=NOON, began=0.0)
-    call = Call(CallContext(origin, kit.ask(stream=True), FakeClient(), kit.catalog(), kit.token(), Group(name="home")))
+    call = kit.call()
     call.result.settled = True
     await rig.live._keep_alive(call)  # noqa: SLF001 - the moment is not visible from outside
     assert not call.context.client.begun
@@ -179,8 +175,7 @@ async def test_a_settled_call_gets_no_head_from_here(rig: Rig) -> None:
 
 async def test_deadlines_count_although_every_tick_is_late(rig: Rig) -> None:
     live = LiveCalls(lambda: 9.0, rig.tasks, CallDeadlines(tick=0.02))
-    origin = CallOrigin(id=CallId("req_1"), api=CHAT, key="", app="", retry=0, ts=NOON, began=0.0)
-    call = Call(CallContext(origin, kit.ask(stream=True), FakeClient(), kit.catalog(), kit.token(), Group(name="home")))
+    call = kit.call()
     call.delivery.deadline = 8.0
     live.enter(call)
 
@@ -286,15 +281,11 @@ class Desk:
         self.bus = EventBus()
         self.books = Books(available)
         self.teller = ProgressReporter(self.bus, self.books, self.watch.clock)
-        origin = CallOrigin(
-            id=CallId("req_1"), api=CHAT, key="", app="", retry=0, ts=NOON, began=self.watch.clock.mono()
-        )
-        catalog = kit.catalog(account=account)
-        asked = kit.ask(stream=True)
-        self.call = Call(CallContext(origin, asked, FakeClient(), catalog, token or kit.token(), Group(name="home")))
+        origin = kit.origin(began=self.watch.clock.mono())
+        self.call = kit.call(origin=origin, catalog=kit.catalog(account=account), token=token or kit.token())
         self.call.begin_attempt(kit.route(), "")
         self.call.attempt.stream = as_chat(new_adapter(kit.channel().dialect)).stream(
-            Order(fields=asked.fields, model="m", stream=True), kit.channel()
+            Order(fields=self.call.context.request.fields, model="m", stream=True), kit.channel()
         )
 
     def brings(self, words: int) -> None:

@@ -19,9 +19,9 @@ from gateway.domain.settings import Settings
 class Machine:
     """A process of the size a test says."""
 
-    def __init__(self, **settings: Any) -> None:
-        self.size = 0
-        self.looks = 0
+    def __init__(self, size: int = 0, **settings: Any) -> None:
+        self.size = size
+        self.looks = self.trims = 0
         self.calls = [1]
         self.settings = Settings(**settings)
         self.free = 0
@@ -33,7 +33,8 @@ class Machine:
         return self.size
 
     def _trim(self) -> None:
-        self.size -= self.free
+        self.trims += 1
+        self.size, self.free = self.size - self.free, 0
 
 
 class Kept:
@@ -203,23 +204,15 @@ def test_large_blocks_go_back_as_soon_as_they_are_freed() -> None:
     assert after - base < 2 * MIB
 
 
-class Process:
-    """One of the size a test says; trimming takes away what the test says is free."""
-
-    def __init__(self) -> None:
-        self.size = 50 * MIB
-        self.free = 0
-        self.trims = 0
-        self.pressure = Pressure(lambda: self.size, Settings, (), self._trim)
-
-    def _trim(self) -> None:
-        self.trims += 1
-        self.size -= self.free
-        self.free = 0
+@pytest.fixture
+def process() -> Machine:
+    """One at rest."""
+    machine = Machine(50 * MIB)
+    machine.calls.clear()
+    return machine
 
 
-def test_at_rest_what_is_worth_it_is_released() -> None:
-    process = Process()
+def test_at_rest_what_is_worth_it_is_released(process: Machine) -> None:
     process.size += 4 * MIB
     process.pressure.relax()
     assert process.trims == 0
@@ -229,16 +222,14 @@ def test_at_rest_what_is_worth_it_is_released() -> None:
     assert (process.trims, process.size) == (1, 50 * MIB)
 
 
-def test_what_cannot_be_released_is_not_tried_again_and_again() -> None:
-    process = Process()
+def test_what_cannot_be_released_is_not_tried_again_and_again(process: Machine) -> None:
     process.size += 100 * MIB
     for _ in range(3):
         process.pressure.relax()
     assert process.trims == 1
 
 
-def test_a_process_that_became_smaller_by_itself_is_measured_by_that() -> None:
-    process = Process()
+def test_a_process_that_became_smaller_by_itself_is_measured_by_that(process: Machine) -> None:
     process.size -= 30 * MIB
     process.pressure.relax()
     process.size += 4 * MIB + 1
@@ -246,8 +237,7 @@ def test_a_process_that_became_smaller_by_itself_is_measured_by_that() -> None:
     assert process.trims == 1
 
 
-def test_what_websockets_have_is_not_at_rest() -> None:
-    process = Process()
+def test_what_websockets_have_is_not_at_rest(process: Machine) -> None:
     process.size += 100 * MIB
     process.pressure.body_bytes = 90 * MIB
     process.pressure.relax()

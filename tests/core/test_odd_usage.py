@@ -9,14 +9,15 @@ from gateway.domain.channel import Dialect
 from gateway.domain.estimate import estimate
 from gateway.domain.prompt_size import prompt_tokens
 from gateway.domain.usage import UsageSource
+from tests.cases.anthropic import streams as claude
+from tests.cases.gemini import streams as gemini
 from tests.conformance.shapes import completion_faults, stream_faults
 from tests.core import kit
-from tests.core.ends import DONE, FakeReply, ends, says
+from tests.core.ends import DONE, FakeReply, ends, event, says
 from tests.core.rig import Rig
+from tests.fakes import messages, replies
 
 TEXT = "Hello there."
-MESSAGE = {"role": "assistant", "content": TEXT, "refusal": None}
-CHOICE = {"index": 0, "message": MESSAGE, "logprobs": None, "finish_reason": "stop"}
 NUMBERS = ["NaN", "Infinity", "-Infinity", "-1", "1.5", '"many"', "true", "1e999", "9" * 30, "9" * 5000, "[]", "{}"]
 SHORT = [number[:12] for number in NUMBERS]
 OPENAI = (
@@ -27,40 +28,28 @@ GEMINI = '"promptTokenCount":{0},"candidatesTokenCount":{0},"thoughtsTokenCount"
 FORMS = {Dialect.OPENAI: OPENAI, Dialect.ANTHROPIC: ANTHROPIC, Dialect.GEMINI: GEMINI}
 
 
-def spelled(doc: dict[str, Any], dialect: Dialect, number: str) -> bytes:
-    """The JSON, in which ``"USAGE"`` becomes a report of nothing but this number."""
-    return json.dumps(doc).replace('"USAGE"', "{" + FORMS[dialect].format(number) + "}").encode()
-
-
-def event(doc: dict[str, Any], dialect: Dialect, number: str) -> bytes:
-    return b"data: " + spelled(doc, dialect, number) + b"\n\n"
+def spelled(data: bytes, dialect: Dialect, number: str) -> bytes:
+    """The data, in which ``"USAGE"`` becomes a report of nothing but this number."""
+    return data.replace(b'"USAGE"', ("{" + FORMS[dialect].format(number) + "}").encode())
 
 
 def whole(dialect: Dialect, number: str) -> bytes:
-    if dialect is Dialect.ANTHROPIC:
-        content = [{"type": "text", "text": TEXT}]
-        doc: dict[str, Any] = {"id": "up", "type": "message", "content": content, "stop_reason": "end_turn"}
-        return spelled({**doc, "usage": "USAGE"}, dialect, number)
-    if dialect is Dialect.GEMINI:
-        candidate = {"content": {"role": "model", "parts": [{"text": TEXT}]}, "finishReason": "STOP"}
-        return spelled({"candidates": [candidate], "usageMetadata": "USAGE"}, dialect, number)
-    return spelled({"id": "up", "object": "chat.completion", "choices": [CHOICE], "usage": "USAGE"}, dialect, number)
+    docs = {
+        Dialect.OPENAI: replies.whole("m", replies.choice(TEXT), usage="USAGE"),
+        Dialect.ANTHROPIC: {**messages.message(messages.text_block(TEXT)), "usage": "USAGE"},
+        Dialect.GEMINI: gemini.response(gemini.say(TEXT), finish="STOP", usageMetadata="USAGE"),
+    }
+    return spelled(replies.dumps(docs[dialect]), dialect, number)
 
 
 def streamed(dialect: Dialect, number: str) -> bytes:
     if dialect is Dialect.GEMINI:
         return b"data: " + whole(dialect, number) + b"\n\n"
     if dialect is Dialect.OPENAI:
-        return says(TEXT) + ends() + event({"choices": [], "usage": "USAGE"}, dialect, number) + DONE
-    steps: list[dict[str, Any]] = [
-        {"type": "message_start", "message": {"id": "up", "usage": "USAGE"}},
-        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
-        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": TEXT}},
-        {"type": "content_block_stop", "index": 0},
-        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": "USAGE"},
-        {"type": "message_stop"},
-    ]
-    return b"".join(event(step, dialect, number) for step in steps)
+        return spelled(says(TEXT) + ends() + event(choices=[], usage="USAGE") + DONE, dialect, number)
+    begin = messages.event("message_start", message={**messages.message(), "content": [], "usage": "USAGE"})
+    end = messages.event("message_delta", delta={"stop_reason": "end_turn"}, usage="USAGE") + claude.STOP
+    return spelled(begin + claude.text(TEXT) + end, dialect, number)
 
 
 def check(rig: Rig) -> None:
@@ -113,9 +102,10 @@ async def test_a_stream_to_a_plain_call_is_the_same(rig: Rig, dialect: Dialect) 
 async def test_an_odd_number_elsewhere_does_no_harm_to_the_usage(rig: Rig) -> None:
     rig.channel()
     logprobs: dict[str, Any] = {"content": [{"token": "H", "logprob": "USAGE", "bytes": None, "top_logprobs": []}]}
-    usage = {"prompt_tokens": 9, "completion_tokens": 12, "total_tokens": 21}
-    body = json.dumps({"id": "up", "choices": [{**CHOICE, "logprobs": logprobs}], "usage": usage})
-    rig.upstreams.on("up", lambda: FakeReply(body.replace('"USAGE"', "-Infinity").encode()))
+    body = replies.dumps(
+        {"id": "up", "choices": [{**replies.choice(TEXT), "logprobs": logprobs}], "usage": replies.usage()}
+    )
+    rig.upstreams.on("up", lambda: FakeReply(body.replace(b'"USAGE"', b"-Infinity")))
     answer = json.loads((await rig.call()).body, parse_constant=pytest.fail)
     assert answer["choices"][0]["logprobs"]["content"][0]["logprob"] is None
     assert (rig.record.input, rig.record.output, rig.record.marks) == (9, 12, ())

@@ -4,18 +4,15 @@ from collections.abc import Callable
 
 import pytest
 
-from gateway.core.call import CallOrigin
 from gateway.core.event_bus import EventBus
 from gateway.core.refusal_log import BURST, GAP_S, KINDS_KEPT, LONG_GAP_S, Refusals
 from gateway.domain.call import SKIPPED_MARK, Outcome, Record, mark_values
 from gateway.domain.errors import GatewayError, InvalidToken, NoChannel, NotFound, RateLimited
 from gateway.domain.group import Group
 from gateway.domain.token import Token
-from gateway.domain.units import CallId
 from gateway.domain.views import call_view
-from gateway.inbound.chat.api import CHAT
 from tests.core import kit
-from tests.core.clocks import NOON, Watch
+from tests.core.clocks import Watch
 
 
 class Desk:
@@ -56,16 +53,8 @@ class Desk:
         app: str = "curl",
         request: str = "",
     ) -> None:
-        origin = CallOrigin(
-            id=CallId("req_1"),
-            api=CHAT,
-            request=request,
-            key="sk",
-            app=app,
-            retry=2,
-            ts=NOON,
-            began=self.watch.clock.mono() - 0.25,
-        )
+        began = self.watch.clock.mono() - 0.25
+        origin = kit.origin(request=request, key="sk", app=app, retry=2, began=began)
         self.refusals.note(origin, error or RateLimited("too fast"), token, kit.ask(model) if model else None)
 
 

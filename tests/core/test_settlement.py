@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.core.call import Call, CallContext, CallOrigin
+from gateway.core.call import Call, CallContext
 from gateway.core.channel_effects import effects_of
 from gateway.core.quota import CallNeed, need_of
 from gateway.core.settlement import Meter, may_be_billed, outcome_of, record_of, recorded_id
@@ -13,14 +13,12 @@ from gateway.domain.call import Attempt, FailureKind, Outcome
 from gateway.domain.channel import Channel
 from gateway.domain.errors import GatewayError, InternalError, UpstreamError, UpstreamTimeout
 from gateway.domain.estimate import OutputCounter, estimate
-from gateway.domain.group import Group
 from gateway.domain.order import Order
 from gateway.domain.price import Price, Rates
 from gateway.domain.prompt_size import prompt_tokens
-from gateway.domain.units import MILLION, CallId, Nanos
+from gateway.domain.units import MILLION, Nanos
 from gateway.domain.usage import NOTHING, Usage, UsageSource
 from gateway.domain.views import call_view
-from gateway.inbound.chat.api import CHAT
 from gateway.upstream.adapter import AnswerStream, WholeFacts
 from gateway.upstream.dialects import new_adapter
 from tests.core import kit
@@ -34,9 +32,8 @@ REPORTED = Usage(input=9, output=12, source=UsageSource.REPORTED)
 
 
 def call(prompt: str = "Say hello.", channel: Channel = UP, **fields: Any) -> Call:
-    origin = CallOrigin(id=CallId("req_1"), api=CHAT, key="", app="", retry=0, ts=NOON, began=0.0)
     asked = kit.ask(messages=[{"role": "user", "content": prompt}], **fields)
-    made = Call(CallContext(origin, asked, FakeClient(), kit.catalog(), kit.token(), Group(name="home")))
+    made = kit.call(asked)
     made.begin_attempt(kit.route(channel.name), "")
     made.need = need_of(asked, effects_of([(channel, channel.models[0])]), [kit.PRICE], MILLION)
     return made
@@ -161,11 +158,10 @@ def test_no_estimate_of_a_prompt_is_above_what_was_held_for_it() -> None:
     assert meter.prompt_tokens(call(prompt)) == call(prompt).need.input
 
 
-def settled_call(**fields: object) -> Call:
+def settled_call(**fields: Any) -> Call:
     """A call that began at second 100. The fields are those of its parts."""
-    origin = CallOrigin(id=CallId("req_1"), api=CHAT, key="secret", app="curl", retry=1, ts=NOON, began=100.0)
-    context = CallContext(origin, kit.ask(stream=True), FakeClient(), kit.catalog(), kit.token(), Group(name="home"))
-    made = Call(msgspec.structs.replace(context, **{n: v for n, v in fields.items() if hasattr(context, n)}))
+    origin = kit.origin(key="secret", app="curl", retry=1, began=100.0)
+    made = kit.call(origin=origin, **{n: v for n, v in fields.items() if n in CallContext.__struct_fields__})
     made.attempt.price = kit.PRICE
     for part in (made.attempt, made.delivery, made.result):
         for name in fields.keys() & set(part.__struct_fields__):
