@@ -148,6 +148,8 @@ class ToolCallPart(msgspec.Struct, frozen=True, gc=False):
     name: str = ""
     piece: bytes = b""
     """More of its arguments, which are JSON in a JSON string."""
+    is_whole: bool = False
+    """Whether the piece is all of the arguments, although pieces may have come before."""
     custom: bool = False
     """Whether its input is a text instead of JSON arguments."""
     signature: str = ""

@@ -106,7 +106,8 @@ def _price_with(pricing: Mapping[str, Any], names: Sequence[str], unit: Unit) ->
     if rates[0] is None or rates[1] is None:
         return None
     extras = {ours: _rate(pricing, theirs, unit) for theirs, ours in _EXTRAS.items()}
-    extras |= {"searches": _search_fee(pricing)}
+    fee = _rate(pricing, "web_search", 1)
+    extras |= {"searches": Nanos(fee // 1000) if fee is not None and fee >= DOLLAR else fee}
     extras |= {PICTURES: _picture_fee(pricing, rates[0])} if names[0] == "prompt" else {}
     price = UpstreamPrices(
         input=rates[0],
@@ -132,11 +133,6 @@ def _picture_fee(pricing: Mapping[str, Any], input_rate: Nanos) -> Nanos | None:
     """
     fee = _rate(pricing, "image", 1)
     return fee if fee is not None and fee * MILLION > 50_000 * input_rate else None
-
-
-def _search_fee(pricing: Mapping[str, Any]) -> Nanos | None:
-    fee = _rate(pricing, "web_search", 1)
-    return Nanos(fee // 1000) if fee is not None and fee >= DOLLAR else fee
 
 
 def _used_name(pricing: Mapping[str, Any], names: Sequence[str]) -> str:

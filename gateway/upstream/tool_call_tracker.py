@@ -75,8 +75,13 @@ class Arguments:
         """Returns whether the arguments are this text."""
         if self.empty_object or self.size != len(text):
             return self.empty_object and text == "{}"
+        return self.begin(text)
+
+    def begin(self, text: str) -> bool:
+        """Returns whether the arguments are the beginning of a text, or all of it."""
         self._read()
-        return self._digest.digest() == _digest_of(text)
+        start = text[: self.size].encode("utf-8", "surrogatepass")
+        return self._digest.digest() == hashlib.blake2b(start, digest_size=16).digest()
 
     def without_repeated(self, text: str) -> str:
         """Returns what a piece adds: some upstreams repeat all arguments so far in every piece.
@@ -85,9 +90,7 @@ class Arguments:
         """
         if not text.startswith("{") or not 0 < self.size <= len(text):
             return text
-        if self.wants_value and not self._cumulative:
-            return text
-        if self._digest.digest() != _digest_of(text[: self.size]):
+        if (self.wants_value and not self._cumulative) or not self.begin(text):
             return text
         self._cumulative = True
         return text[self.size :]
@@ -105,10 +108,6 @@ class Arguments:
             self._last_text = piece if piece.strip() else self._last_text
         self._unread.clear()
         self._read_size = self.size
-
-
-def _digest_of(text: str) -> bytes:
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 class TrackedCall(msgspec.Struct, eq=False):
@@ -271,7 +270,10 @@ def _add_arguments(arguments: Arguments, part: ToolCallPart) -> bytes:
     text = rawjson.text(part.piece) if part.piece else ""
     if not text or (part.name and is_object(text) and arguments.equals(text)):
         return b""
-    new_text = text if part.custom else arguments.without_repeated(text)
+    if part.is_whole:
+        new_text = text[arguments.size :] if arguments.size < len(text) and arguments.begin(text) else ""
+    else:
+        new_text = text if part.custom else arguments.without_repeated(text)
     arguments.add(new_text)
     return part.piece if new_text == text else rawjson.encode(new_text) if new_text else b""
 

@@ -124,6 +124,8 @@ class MissingEvents:
         """Whether an event had other numbers, or lacked one. Then each event is decoded by itself."""
         self.first_part: int | None = 0
         """The number of the first part of the newest item with parts; None until that comes."""
+        self._ended = set[str]()
+        """The call_ids of the calls that ended, and an empty one if any item ended."""
         self._is_message = False
         """Whether the item that began last is a message."""
         self.sources: list[Fields] = []
@@ -188,17 +190,25 @@ class MissingEvents:
         if event and not rawjson.is_nothing(item.get(field, NULL)):
             self._note(f"response.{event}.delta", f"response.{event}.done")
 
-    def end_item(self, fields: Fields, item: Fields) -> list[TypedEvent]:
-        """Returns the events that must precede the end of an item."""
+    def end_item(self, fields: Fields, item: Fields) -> list[TypedEvent] | None:
+        """Returns the events that must precede the end of an item; None if the end must wait for the last event, which
+        may have the arguments that this end lacks, as OpenRouter writes it.
+        """
         self.sources.append(fields)
-        if _ITEM_PIECES.get(rawjson.text_at(item.get("type"))) in self._types:  # most items need not be read
-            return []
-        return [*self._events_of(fields["output_index"], fields["item"])][:-1]
+        kind = rawjson.text_at(item.get("type"))
+        has_pieces = _ITEM_PIECES.get(kind) in self._types
+        if kind == "function_call" and not has_pieces and rawjson.is_nothing(item.get("arguments", NULL)):
+            return None
+        self._ended |= {"", rawjson.text_at(item.get("call_id"))}
+        return [] if has_pieces else [*self._events_of(fields["output_index"], fields["item"])][:-1]
 
     def events_of_items(self, output: msgspec.Raw) -> Iterator[TypedEvent]:
-        """Yields the events of items that only the last event has, as LiteLLM writes it: Codex ignores such calls."""
-        if not any("item" in fields for fields in self.sources):
-            for place, item in enumerate(rawjson.items(output) if rawjson.maybe_objects(output) else ()):
+        """Yields the events of items that only the last event has, as LiteLLM writes it: Codex ignores such calls.
+
+        Some upstreams leave out just the ends of calls.
+        """
+        for place, item in enumerate(rawjson.items(output) if rawjson.maybe_objects(output) else ()):
+            if rawjson.text_at(rawjson.fields(item).get("call_id")) not in self._ended:
                 yield from self._events_of(place, item)
 
     def _note(self, *types: str) -> None:

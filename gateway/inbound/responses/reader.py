@@ -113,8 +113,10 @@ class ResponsesReader(NativeTap):
             self._count_item(holders.get("item", {}))
         elif kind == "response.output_item.done" and "item" in holders:
             self.began = True
-            missing = self._write_events(self._count_each(self._missing.end_item(fields, holders["item"])))
-            return missing + write_event(kind.encode(), data) if missing else None
+            events = self._missing.end_item(fields, holders["item"])
+            missing = self._write_events(self._count_each(events or ()))
+            end = b"" if events is None else write_event(kind.encode(), data)
+            return None if events == [] else missing + end
         elif kind in ERROR_EVENTS:  # as the first event, it comes instead of an answer
             failure = reported_failure(self._channel, data)
             self.failure, self.reported_error = (None, failure) if self.began else (failure, None)

@@ -22,7 +22,6 @@ from gateway.domain.conversation import (
     join_texts,
 )
 from gateway.domain.errors import unsupported_param
-from gateway.domain.rawjson import Fields
 from gateway.upstream.answer_formats import JSON_FORMATS, format_lines
 from gateway.upstream.call_memory import Recall
 from gateway.upstream.efforts import nearest_level
@@ -247,12 +246,8 @@ def _declaration(offer: ToolOffer) -> dict[str, Any]:
     if offer.description:
         declaration["description"] = offer.description
     schema = schema_fields(offer)
-    if _has_arguments(schema):
+    others = (bytes(raw) for name, raw in schema.items() if name not in _KEYWORDS_WITHOUT_ARGUMENTS)
+    if not _NO_ARGUMENTS.issuperset(others):
         has_type = "type" in schema or "$ref" in schema
         declaration["parametersJsonSchema"] = schema if has_type else {"type": "object", **schema}
     return declaration
-
-
-def _has_arguments(schema: Fields) -> bool:
-    others = (bytes(raw) for name, raw in schema.items() if name not in _KEYWORDS_WITHOUT_ARGUMENTS)
-    return not _NO_ARGUMENTS.issuperset(others)

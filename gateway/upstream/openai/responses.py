@@ -66,7 +66,9 @@ class ResponsesDialect(ChannelDialect):
         parameters, served = Parameters(order, learned), with_limit(served, learned)
         streams = order.stream or STREAM in learned.dropped
         cap = parameters.take_output_cap()
-        limit = _output_limit(cap, served, order.output_budget)
+        wanted = order.output_budget if cap is None else cap
+        limits = [limit for limit in (wanted, served.max_output) if limit is not None]
+        limit = None if wanted is None else max(MIN_LIMIT, min(limits))
         recall = partial(self._memory.recall, order.owner, key=account_of(channel))
         body = {"max_output_tokens": limit, "store": False, **_body(parameters, recall)}
         fit_schemas(body, learned.dropped)
@@ -88,12 +90,6 @@ class ResponsesDialect(ChannelDialect):
         failure = super().failure(channel, status, headers, body)
         is_lacking = lacks_path(failure) or not failure.sent or NOT_CONVERTED.search(failure.words)
         return msgspec.structs.replace(failure, needs_responses=ResponsesNeed.NOTHING) if is_lacking else failure
-
-
-def _output_limit(cap: int | None, served: ServedModel, budget: int | None) -> int | None:
-    """Returns the client's limit, or what the remaining money pays for, within the model's and OpenAI's limits."""
-    limits = [limit for limit in (budget if cap is None else cap, served.max_output) if limit is not None]
-    return None if cap is None and budget is None else max(MIN_LIMIT, min(limits))
 
 
 def _body(parameters: Parameters, recall: Recall) -> JsonObject:

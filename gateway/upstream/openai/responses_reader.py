@@ -168,7 +168,6 @@ class OutputReader(AnswerReader):
         match kind:
             case "response.function_call_arguments.delta" if number in self._used:  # else the name is not known
                 if not rawjson.is_nothing(fields.get("delta", NULL)):
-                    self._begun.add(number)
                     yield ToolCallPart(number, piece=arguments_text(fields["delta"]))
             case "response.reasoning_summary_part.added" if number in self._begun:
                 yield Piece(BlockKind.REASONING, _GAP, number)
@@ -178,9 +177,8 @@ class OutputReader(AnswerReader):
                 self._used.add(number)
                 self._note_item(item, number)
                 yield from _name_call(item, number)
-            case "response.function_call_arguments.done" if number in self._used and number not in self._begun:
+            case "response.function_call_arguments.done" if number in self._used:
                 if not rawjson.is_null(fields.get("arguments")):  # else the item has them
-                    self._begun.add(number)
                     yield _arguments_of(fields, number)
             case _ if kind in _WHOLE_TEXTS and (number not in self._begun or number in self._whole):
                 self._whole.add(number)
@@ -302,10 +300,10 @@ class OutputReader(AnswerReader):
         self.failure = failure_of(response, event, status, self._channel)
         if self.failure is not None:
             return
-        output = response.get("output", NULL)
-        if not (self._ended or rawjson.is_null(output)):
-            for number, item in enumerate(rawjson.objects(output)):
-                yield from self._end_item(item, number)
+        has_ends, output = bool(self._ended), response.get("output", NULL)
+        for place, item in enumerate(() if rawjson.is_null(output) else rawjson.objects(output)):
+            if not has_ends or "call_id" in item:  # of calls, the end may be missing
+                yield from self._end_item(item, self._places.by_id.get(rawjson.text_at(item.get("id")), place))
         if self._memory is not None:
             yield AnswerMark("as_response")
         yield StopWord(stop_word(response, status, has_call=self._has_call))
@@ -348,7 +346,7 @@ def _name_call(item: Fields, number: int) -> Iterator[AnswerPart]:
 def _arguments_of(holder: Fields, number: int) -> ToolCallPart:
     """Returns the whole arguments of a call, which an item or an event has."""
     is_empty = rawjson.is_nothing(holder.get("arguments", NULL))
-    return ToolCallPart(number, piece=b'"{}"' if is_empty else arguments_text(holder["arguments"]))
+    return ToolCallPart(number, piece=b'"{}"' if is_empty else arguments_text(holder["arguments"]), is_whole=True)
 
 
 def _thought_pieces(item: Fields, number: int) -> Iterator[AnswerPart]:

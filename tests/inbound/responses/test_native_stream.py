@@ -311,11 +311,25 @@ def test_items_that_only_the_last_event_has_are_counted() -> None:
     )
 
 
-def test_items_whose_ends_did_not_come_begin_once() -> None:
-    sent = events_of(response(message("Hello"), function_call("f", "{}")))
-    made = stream()
-    out = made.feed(b"".join(each for each in sent if b"output_item.done" not in each)) + made.tail(NOTHING)
-    assert (out.count(b"event: response.output_item.added"), out.count(b"event: response.output_item.done")) == (2, 2)
+@pytest.mark.parametrize(
+    ("dropped", "blanked", "ends"),
+    [
+        (rb"output_item\.done", b"", ["msg_1", "{}", '{"x":1}']),
+        (rb"output_item\.done.*call_2", b"", ["msg_1", "{}", '{"x":1}']),  # opencode tells of these
+        (rb"arguments\.delta", rb'(?<="arguments":")(?:[^"\\]|\\.)+', ["msg_1", "{}", '{"x":1}']),
+    ],
+    ids=["no ends", "no end of a call", "no arguments, as from OpenRouter"],
+)
+def test_items_whose_ends_or_arguments_did_not_come_end_as_in_the_last_event(
+    dropped: bytes, blanked: bytes, ends: list[str]
+) -> None:
+    calls = function_call("f", "{}"), function_call("g", '{"x":1}', "call_2", "fc_2")
+    *begun, last = events_of(response(message("Hello"), *calls))
+    came = [re.sub(blanked, b"", each) for each in begun if not re.search(dropped, each.replace(b"\n", b" "))]
+    out, _ = fed(b"".join([*came, last]), [])
+    items = [each["item"] for each in parsed(out) if each["type"] == "response.output_item.done"]
+    assert [item.get("arguments", item["id"]) for item in items] == ends
+    assert out.count(b"event: response.output_item.added") == 3
 
 
 SEARCHED: list[dict[str, Any]] = [

@@ -51,6 +51,8 @@ def with_usage_outside(data: bytes) -> bytes:
     return event("response.completed", 9, usage=whole.pop("usage"), response=whole)
 
 
+CUT = replacing(rb'"delta":"[^"]*\\"x\\":1}', rb'"delta":"{\\"x\\":')
+CALL_END = re.compile(rb"output_item\.done.*\n.*call_id")
 KINDS: dict[str, Callable[[Events], Events]] = {
     "all": lambda events: events,
     "no places": replacing(rb'"output_index":\d,', b""),
@@ -80,6 +82,11 @@ KINDS: dict[str, Callable[[Events], Events]] = {
         event("response.completed", 9, response={**last_response(events[-1]), "output": []}),
     ],
     "pieces of texts only": without(b"output_item", b"function_call_arguments"),
+    "half of the arguments before all": CUT,
+    "half of the arguments, and the rest in the last event": lambda events: [
+        *(each for each in without(b"arguments.done")(CUT(events[:-1])) if not CALL_END.search(each)),
+        events[-1],
+    ],
     "empty pieces": replacing(rb'"delta":"(?:[^"\\]|\\.)*"', b'"delta":""'),
     "beginnings again": twice(b"output_item.added"),
     "ends again": twice(b"output_item.done"),
