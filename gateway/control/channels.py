@@ -170,7 +170,7 @@ async def test_channel(edits: ConfigEdits, request: web.Request) -> Check:
     check, health = await probe(edits.engine, channel, called_model), edits.engine.health
     paused = check.ok and not called_model and health.state_of(channel.id).kind is FailureKind.QUOTA
     if (current := edits.registry.channels.get(channel.id)) is not None:
-        edits.change(Change("channels", current.id, msgspec.structs.replace(current, last_check=check)))
+        edits.engine.change([Change("channels", current.id, msgspec.structs.replace(current, last_check=check))])
         if check.ok and not paused:
             called = {model.upstream_name for model in channel.models if model.name == called_model}
             names = [model.name for model in channel.models if model.upstream_name in called]

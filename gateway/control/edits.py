@@ -11,7 +11,7 @@ from gateway.core import change_history
 from gateway.core.engine import Engine
 from gateway.core.undo import UndoPlan
 from gateway.domain.channel import Channel
-from gateway.domain.errors import Conflict, NotFound, Unavailable
+from gateway.domain.errors import Conflict, NotFound
 from gateway.domain.history import (
     NOTHING_CHANGED,
     ChangeSource,
@@ -26,7 +26,6 @@ from gateway.domain.history import (
 from gateway.domain.key_owners import revivals
 from gateway.domain.registry import Change, Registry, with_changes
 from gateway.domain.settings import ExpiringRecords
-from gateway.domain.text import plain
 from gateway.domain.units import Millis
 from gateway.store.calls import expiring_records, has_deleted
 from gateway.store.rollup import DAY
@@ -110,7 +109,7 @@ class ConfigEdits:
         difference are not written, so every entry has something to undo.
         """
         if self.source.runs_program:
-            self.change(*changes)
+            self.engine.change(changes)
             return {"done": done}
         before = self.registry
         after = with_changes(before, changes)
@@ -135,19 +134,10 @@ class ConfigEdits:
         try:
             history.append(entry)
             self.engine.change(changes, entry.id)
-        except BaseException as exc:
+        except BaseException:
             history.discard(entry.id)
-            if isinstance(exc, OSError):
-                raise _not_written(exc) from exc
             raise
         return {"done": done}
-
-    def change(self, *changes: Change) -> None:
-        """Make changes without adding them to the history. Raises Unavailable if they cannot be written."""
-        try:
-            self.engine.change(changes)
-        except OSError as exc:
-            raise _not_written(exc) from exc
 
     def find_entry(self, number: int = 0, *, redo: bool = False) -> EntryState:
         """Returns the entry with this number; for 0, the next one to undo or redo. Raises NotFound or Conflict."""
@@ -214,8 +204,3 @@ async def _entity_changes(changes: Sequence[Change], before: Registry, after: Re
 def edit_conflict() -> Conflict:
     """Returns the error for changes that were made for an earlier configuration."""
     return Conflict("the configuration has changed in the meantime; try again", code="changed_meanwhile")
-
-
-def _not_written(exc: OSError) -> Unavailable:
-    reason = plain(exc.strerror or str(exc))
-    return Unavailable(f"nothing was changed, because the change cannot be written: {reason}", code="store_failed")

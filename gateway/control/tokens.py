@@ -62,7 +62,7 @@ async def delete_ended(engine: Engine) -> None:
     while True:
         if changes := list(_expired_removals(edits)):
             with suppress(Unavailable):  # the next round tries again
-                edits.change(*changes)
+                engine.change(changes)
         await asyncio.sleep(600.0)
 
 

@@ -84,7 +84,7 @@ class DiskErrors:
 
 
 def unavailable(exc: OSError) -> Unavailable:
-    """Returns the error for a client whose call cannot be recorded."""
+    """Returns the error for a call or a change that cannot be recorded, so that nothing is changed."""
     return Unavailable(
         f"the gateway cannot write to its store: {reason(exc)}. It recovers as soon as the disk does",
         code="store_unavailable",

@@ -11,12 +11,13 @@ from pathlib import Path
 
 import msgspec
 
+from gateway.domain.errors import Unavailable
 from gateway.domain.history import HistoryEntry
 from gateway.domain.human_values import count_text
 from gateway.domain.units import Millis
 from gateway.store import files
 from gateway.store.entities import AtomicStorage, encode, layout
-from gateway.store.errors import StoreDamaged
+from gateway.store.errors import StoreDamaged, unavailable
 
 MAX_ENTRIES = 500
 """The maximum number of entries that are kept."""
@@ -46,23 +47,26 @@ class History:
         return max(self._applied(), entries[-1].id if entries else 0) + 1
 
     def append(self, entry: HistoryEntry) -> None:
-        """Write an entry before its change is made. Raises OSError; then nothing is written."""
+        """Write an entry before its change is made. Raises Unavailable if the disk refuses; then nothing is written."""
         self._write(_newest([*self.entries, entry]))
 
     def discard(self, number: int) -> None:
         """Remove the newest entry again, because its change was not made."""
         if self.entries and self.entries[-1].id == number:
             self._loaded = self.entries[:-1]
-            with suppress(OSError):  # the next entry replaces it, and the next start leaves it out
+            with suppress(Unavailable):  # the next entry replaces it, and the next start leaves it out
                 self._write(self._loaded)
 
     def clear(self) -> None:
-        """Delete all entries. Raises OSError."""
+        """Delete all entries. Raises Unavailable if the disk refuses."""
         self._write([])
 
     def _write(self, entries: list[HistoryEntry]) -> None:
-        documents = {entry.id: entry for entry in entries}
-        files.replace(self._home / "history.json", layout({"meta": {1: {"format": 1}}, "history": documents}))
+        data = layout({"meta": {1: {"format": 1}}, "history": {entry.id: entry for entry in entries}})
+        try:
+            files.replace(self._home / "history.json", data)
+        except OSError as exc:
+            raise unavailable(exc) from exc
         self._loaded = entries
 
     def _read(self) -> list[HistoryEntry]:

@@ -15,6 +15,7 @@ from gateway.domain.call import FailureKind, Outcome
 from gateway.domain.errors import BadRequest, NotFound, Unavailable
 from gateway.domain.units import ChannelId
 from gateway.domain.views import ChannelView
+from gateway.store import files
 from tests.control.confirming import confirming
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Provider
@@ -371,10 +372,10 @@ async def test_a_key_that_could_not_be_saved_changes_nothing(
 ) -> None:
     gateway.engine.health.note_failure(ChannelId("ch_up"), FailureKind.AUTH, "401")
 
-    def full(*_: object) -> NoReturn:
+    def full(*_: object, **__: object) -> NoReturn:
         raise OSError(ENOSPC, "no space")
 
-    monkeypatch.setattr(gateway.engine.store.entities, "apply", full)
+    monkeypatch.setattr(files, "replace", full)
     with pytest.raises(Unavailable):
         await owner.edit_channel("up", {"key": FIRST})
     assert (await owner.channel("up")).state == "attention"

@@ -1,5 +1,4 @@
 import errno
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -52,21 +51,25 @@ async def test_a_new_change_ends_redoing(edits: ConfigEdits) -> None:
 
 async def test_quiet_changes_are_not_in_the_history(edits: ConfigEdits) -> None:
     await edits.commit("loud", "not loud", group("a"))
-    edits.change(group("b"))
+    edits.engine.change([group("b")])
     assert await undo(edits) == "not loud"
 
 
 async def test_a_full_disk_is_reported_and_changes_nothing(edits: ConfigEdits, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(changes: Sequence[Change], entry: int) -> list[Change]:
-        raise OSError(errno.ENOSPC, "No space left on device")
+    replace = files.replace
+
+    def full(path: Path, data: bytes, *, durable: bool = True) -> None:
+        if path.name == "config.json":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        replace(path, data, durable=durable)
 
     await edits.commit("kept", "not kept", group("a"))
-    monkeypatch.setattr(edits.engine.store.entities, "apply", full)
+    monkeypatch.setattr(files, "replace", full)
     with pytest.raises(Unavailable, match="No space left") as caught:
         await edits.commit("lost", "not lost", group("b"))
-    assert caught.value.code == "store_failed"
+    assert caught.value.code == "store_unavailable"
     with pytest.raises(Unavailable, match="No space left"):
-        edits.change(group("b"))
+        edits.engine.change([group("b")])
     assert [entry.done for entry in edits.history] == ["kept"]
     with pytest.raises(Unavailable):
         await undo(edits)
