@@ -13,8 +13,6 @@ from typing import BinaryIO
 
 import msgspec
 
-from gateway.domain.units import Millis
-
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """How to reach one running server. It contains the secret, so it must never be printed."""
@@ -31,8 +29,6 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     host_option: str = ""
     """The host that /v1 listens on, as in ``--host``. The one in ``address`` can be reached."""
     pid: int = 0
-    version: str = ""
-    started: Millis = Millis(0)
     home: str = ""
     """The folder of the store, absolute and without links, to recognize a runfile in a copy of that folder."""
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 from aiohttp import web
 
-from gateway import __version__, frozen, runfile
+from gateway import frozen, runfile
 from gateway.config import SOCKET_PATH_LIMIT, Config
 from gateway.control import machine, model_lists, tokens, validation
 from gateway.control.app import control_app, control_runner
@@ -58,17 +58,14 @@ class Welcome(msgspec.Struct, frozen=True, kw_only=True):
 
     address: str
     """The base URL of the public port."""
-    home: str
     key: str
     """The key of the first token, if it was just made; empty if the home had tokens."""
     token: str
     """The name of the first token."""
-    models: list[str]
-    """The models that the first token sees."""
-    open_to: str
-    """A warning about who can reach the gateway; empty on loopback."""
+    model: str
+    """A model that the first token sees."""
     notes: list[str]
-    """What was repaired when the store was opened."""
+    """Who can reach the gateway from elsewhere, and what was repaired when the store was opened."""
 
 
 def run(config: Config, ready: Callable[[Welcome], None]) -> int:
@@ -258,8 +255,6 @@ async def _open_control(engine: Engine, config: Config, *, private: bool) -> Asy
             address=engine.address,
             host_option=engine.config.host,
             pid=os.getpid(),
-            version=__version__,
-            started=engine.started,
             home=str(config.home.resolve()),
         )
     finally:
@@ -329,15 +324,15 @@ def _welcome(engine: Engine, config: Config, key: str) -> Welcome:
     """Returns the report of a server that answers. ``key`` is the first token's, if it was just made."""
     registry = engine.catalog.registry
     token = next(iter(registry.tokens.values()), None) if key else None
-    is_local = config.host in ("127.0.0.1", "localhost", "::1")
+    notes = list(engine.store.notes)
+    if config.host not in ("127.0.0.1", "localhost", "::1"):
+        notes.insert(0, f"this gateway listens on {config.host}: other machines can reach it with a token")
     return Welcome(
         address=engine.address,
-        home=str(config.home),
         key=key,
         token=token.name if token is not None else "",
-        models=list(engine.catalog.visible(token)) if token is not None else [],
-        open_to="" if is_local else f"this gateway listens on {config.host}: other machines can reach it with a token",
-        notes=list(engine.store.notes),
+        model=next(iter(engine.catalog.visible(token)), "") if token is not None else "",
+        notes=notes,
     )
 
 

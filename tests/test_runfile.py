@@ -7,7 +7,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gateway.domain.units import Millis
 from gateway.runfile import Endpoint, keep_address, last_address, read, remove, write
 
 ENDPOINT = Endpoint(
@@ -16,8 +15,6 @@ ENDPOINT = Endpoint(
     socket="/tmp/x.sock",
     address="http://127.0.0.1:8655/v1",
     pid=7,
-    version="1",
-    started=Millis(5),
 )
 
 

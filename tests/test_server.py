@@ -229,6 +229,6 @@ async def test_a_control_socket_of_too_long_a_path_is_none(tmp_path: Path) -> No
 
 async def test_bound_to_all_the_owner_is_warned(home: Path) -> None:
     async with serving(home, host="0.0.0.0") as server:
-        assert "other machines can reach it" in server.said["open_to"]
+        assert "other machines can reach it" in server.said["notes"][0]
         assert server.said["address"].startswith("http://127.0.0.1:")
         assert (await server.client.chat("demo-echo")).status == 200

@@ -48,11 +48,11 @@ def serve_here(config: Config, *, log: bool = False) -> int:
         if log:
             log_thread.start()
         out(f"Tollkeeper is running at {welcome.address}")
-        out(f"Data folder: {plain(welcome.home, limit=1_000)}. Press Ctrl-C to stop.")
-        for note in filter(None, [welcome.open_to, *welcome.notes]):
+        out(f"Data folder: {plain(str(config.home), limit=1_000)}. Press Ctrl-C to stop.")
+        for note in welcome.notes:
             notify(f"note: {note}")
         if welcome.key:
-            curl = connect_card.curl(welcome.address, next(iter(welcome.models), "MODEL"), welcome.key)
+            curl = connect_card.curl(welcome.address, welcome.model or "MODEL", welcome.key)
             out(f"\nToken '{plain(welcome.token)}' created. Its key is shown only this once:\n\n  {welcome.key}")
             out(f"\nTry it in another terminal:\n\n{curl}")
             out(f"\nSettings for SDKs:\n\n{connect_card.environment(welcome.address, welcome.key)}")
