@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gateway.domain.channel import Channel, Dialect, ServedModel
-from gateway.domain.units import ChannelId
+from gateway.domain.channel import Dialect
 from tests.cases.anthropic import streams as anthropic
 from tests.cases.gemini import streams as gemini
 from tests.fakes import messages, responses
@@ -76,10 +75,8 @@ def serve(
     gateway: Gateway, provider: Provider, dialect: Dialect, agent: ScriptedAgent, model: str = MODEL, preset: str = ""
 ) -> None:
     """Put the agent behind the gateway's only channel, under that public name."""
-    root = provider.base_url if dialect is Dialect.OPENAI else provider.base_url.removesuffix("/v1")
-    served = (ServedModel(name=model, upstream=UPSTREAM_MODELS[dialect]),)
-    fields: dict[str, Any] = {"id": ChannelId("ch_up"), "name": "up", "key": "sk-upstream-canary", "preset": preset}
-    gateway.change("channels", "ch_up", Channel(dialect=dialect, base_url=root, models=served, **fields))
+    served = f"{model}={UPSTREAM_MODELS[dialect]}"
+    gateway.channel(provider.root(dialect), served, dialect=dialect, preset=preset)
     gateway.price(model)
     provider.other = agent
 

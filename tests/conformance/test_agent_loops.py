@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 from openai import APIError, AsyncOpenAI
 
-from gateway.domain.channel import Channel, Dialect, ServedModel
-from gateway.domain.units import ChannelId
+from gateway.domain.channel import Dialect
 from tests.cases.conversations import function
 from tests.conformance.sdk import openai
 from tests.fakes.agents import Agent, ClaudeAgent, DeepSeekAgent, GeminiAgent
@@ -38,10 +37,7 @@ EACH = pytest.mark.parametrize("dialect", AGENTS)
 def _connect(gateway: Gateway, provider: Provider, dialect: Dialect, **fields: Any) -> Any:
     kind, preset, model = AGENTS[dialect]
     agent = kind(**fields)
-    root = provider.base_url if dialect is Dialect.OPENAI else provider.base_url.removesuffix("/v1")
-    served = (ServedModel(name="m", upstream=model),)
-    channel = Channel(id=ChannelId("ch_up"), name="up", dialect=dialect, base_url=root, preset=preset, models=served)
-    gateway.change("channels", "ch_up", channel)
+    gateway.channel(provider.root(dialect), f"m={model}", dialect=dialect, preset=preset)
     provider.other = agent
     return agent
 

@@ -13,7 +13,7 @@ from tests.fakes.client import Answer, Client, events
 from tests.fakes.gateway import Gateway
 from tests.fakes.messages import message, text_block
 from tests.fakes.provider import Exchange, Provider, Script
-from tests.fakes.replies import DONE, Doc, at_path, dumps, event, reply, stream_bytes, usage
+from tests.fakes.replies import DONE, Doc, at_path, dumps, event, in_steps, reply, stream_bytes, usage
 
 
 def said(text: str, *, index: int = 0, finish: str | None = "stop", **more: Any) -> Doc:
@@ -38,11 +38,7 @@ def writes(*words: str, prompt: int = 9, completion: int = 12) -> Script:
         chunks = [answered(said(word, finish=None)) for word in words] + [answered(said(""))]
         if (asked.get("stream_options") or {}).get("include_usage"):
             chunks.append(answered(spent=usage(prompt, completion)))
-        await exchange.begin_stream()
-        for chunk in chunks:
-            await exchange.piece(event(chunk))
-        await exchange.piece(DONE)
-        await exchange.finish()
+        await in_steps(*chunks, DONE)(exchange)
 
     return script
 

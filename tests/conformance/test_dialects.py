@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from gateway.domain.channel import Channel, Dialect, ServedModel
-from gateway.domain.units import ChannelId, Nanos
+from gateway.domain.channel import Dialect
+from gateway.domain.units import Nanos
 from tests.cases.conversations import PIXEL, TOOLS_AND_IMAGE
 from tests.cases.same import PLAIN, STREAMED
 from tests.conformance.meaning import HEARD, Said
@@ -14,7 +14,7 @@ from tests.conformance.sdk import openai
 from tests.conformance.shapes import completion_faults
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Bill, Exchange, Provider, Script
-from tests.fakes.replies import reply
+from tests.fakes.replies import reply, stream_bytes
 from tests.house import amount
 
 MODEL = {Dialect.OPENAI: "gpt-4o", Dialect.ANTHROPIC: "claude-sonnet-4-5", Dialect.GEMINI: "gemini-3.8-flash"}
@@ -44,23 +44,14 @@ CALLS = [("locate", '{"hint":"a"}'), ("weather", '{"city":"b"}')]
 
 def _answers(body: bytes, *, stream: bool) -> Script:
     async def script(exchange: Exchange) -> None:
-        if stream:
-            await exchange.begin_stream()
-            for start in range(0, len(body), 100):
-                await exchange.piece(body[start : start + 100])
-            await exchange.finish()
-        else:
-            await exchange.answer(body)
+        await (stream_bytes(body, size=100) if stream else reply(body))(exchange)
         exchange.bill = Bill("x1", 30, 7)
 
     return script
 
 
 def _channel(gateway: Gateway, provider: Provider, dialect: Dialect, **more: Any) -> None:
-    root = provider.base_url if dialect is Dialect.OPENAI else provider.base_url.removesuffix("/v1")
-    models = (ServedModel(name="m", upstream=MODEL[dialect]),)
-    fields = {"id": ChannelId("ch_up"), "name": "up", "key": "sk-upstream-canary", **more}
-    gateway.change("channels", "ch_up", Channel(dialect=dialect, base_url=root, models=models, **fields))
+    gateway.channel(provider.root(dialect), f"m={MODEL[dialect]}", dialect=dialect, **more)
 
 
 @DIALECTS

@@ -129,12 +129,7 @@ async def _answer_gemini(exchange: Exchange) -> None:
     called = bool(exchange.json.get("tools"))
     part = gemini.use("get_weather", {"location": "Oslo"}) if called else gemini.say("Four")
     doc = gemini.response(part, finish="STOP", **gemini.spent(9, 7))
-    if "stream" in exchange.path:
-        await exchange.begin_stream()
-        await exchange.piece(gemini.event(doc))
-        await exchange.finish()
-    else:
-        await exchange.answer(dumps(doc))
+    await (in_steps(gemini.event(doc)) if "stream" in exchange.path else reply(doc))(exchange)
 
 
 async def _answer_responses(exchange: Exchange) -> None:
@@ -155,8 +150,8 @@ SCRIPTS: dict[str, Script] = {
 def at(gateway: Gateway, provider: Provider, kind: str, script: Script | None = None) -> None:
     """A channel of this kind, the only one."""
     dialect = DIALECTS.get(kind, Dialect.OPENAI)
-    root = provider.base_url if dialect is Dialect.OPENAI else provider.base_url.removesuffix("/v1")
-    gateway.channel(root, "m=m-1", dialect=dialect, preset="cerebras" if kind == "chat" else "")
+    preset = "cerebras" if kind == "chat" else ""
+    gateway.channel(provider.root(dialect), "m=m-1", dialect=dialect, preset=preset)
     provider.other = script or SCRIPTS[kind]
 
 

@@ -51,10 +51,8 @@ def _strict(made: BaseModel) -> None:
 
 def _at(gateway: Gateway, provider: Provider, dialect: Dialect, script: Script) -> None:
     """A channel of the dialect that does not have the Responses API itself."""
-    root = provider.base_url if dialect is Dialect.OPENAI else provider.base_url.removesuffix("/v1")
-    gateway.channel(
-        root, f"m={MODEL[dialect]}", dialect=dialect, preset="cerebras" if dialect is Dialect.OPENAI else ""
-    )
+    preset = "cerebras" if dialect is Dialect.OPENAI else ""
+    gateway.channel(provider.root(dialect), f"m={MODEL[dialect]}", dialect=dialect, preset=preset)
     provider.other = script
     provider.on(MODEL[dialect], script)
 

@@ -245,5 +245,4 @@ async def test_ollamas_answers_are_typed(
 
 
 def _channel(gateway: Gateway, provider: Provider, dialect: Dialect) -> None:
-    root = provider.base_url if dialect is Dialect.OPENAI else provider.base_url.removesuffix("/v1")
-    gateway.channel(root, dialect=dialect, preset="cerebras" if dialect is Dialect.OPENAI else "")
+    gateway.channel(provider.root(dialect), dialect=dialect, preset="cerebras" if dialect is Dialect.OPENAI else "")

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from gateway.domain.channel import Dialect
 from tests.fakes.wire import PATIENCE_S, Gone, Head, Socket, chunked, head_bytes
 
 JSON = "application/json"
@@ -128,6 +129,10 @@ class Provider:
     @property
     def base_url(self) -> str:
         return f"http://127.0.0.1:{self.port}/v1"
+
+    def root(self, dialect: Dialect) -> str:
+        """The address that a channel of this dialect has."""
+        return self.base_url if dialect is Dialect.OPENAI else self.base_url.removesuffix("/v1")
 
     def on(self, model: str, *scripts: Script) -> None:
         """The n-th call of the model is answered by the n-th script; the last one answers all that follow."""

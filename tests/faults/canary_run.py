@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from gateway.client.control import ControlClient
-from gateway.domain.channel import Channel, Dialect, ServedModel
+from gateway.domain.channel import Dialect
 from gateway.domain.errors import GatewayError
 from gateway.domain.units import ChannelId
 from tests.control.conftest import SECRET, opened
@@ -46,18 +46,9 @@ class CanaryRun:
     def plant(self, dialect: Dialect, kind: str, **more: Any) -> tuple[str, str, str]:
         """A channel whose key and headers are of that kind; these secrets."""
         key, header, bearer = (secret_of(kind, number) for number in range(3))
-        root = self.provider.base_url if dialect is Dialect.OPENAI else self.provider.base_url.removesuffix("/v1")
-        fields: dict[str, Any] = {
-            "id": ChannelId("ch_up"),
-            "name": "up",
-            "dialect": dialect,
-            "base_url": root,
-            "models": (ServedModel(name="m", upstream=MODEL.get(dialect, "")),),
-            "key": key,
-            "headers": {"x-team": header, "x-pass": f"Bearer {bearer}"},
-            **more,
-        }
-        self.gateway.change("channels", "ch_up", Channel(**fields))
+        usual = {"base_url": self.provider.root(dialect), "key": key}
+        fields = {**usual, "headers": {"x-team": header, "x-pass": f"Bearer {bearer}"}, **more}
+        self.gateway.channel(fields.pop("base_url"), f"m={MODEL.get(dialect, '')}", dialect=dialect, **fields)
         self.secrets |= {key, header, bearer}
         return key, header, bearer
 

@@ -71,7 +71,8 @@ async def test_errors_to_the_owners_questions(canaries: CanaryRun, dialect: Dial
             text = list(SPELLINGS.values())[number % len(SPELLINGS)](secrets[number % 3])
             canaries.tell(place, (400, 404, 429, 500, 503, 200)[number % 6], text)
             await _ask_all(canaries, owner)
-            fresh = {"name": "new", "dialect": dialect.value, "base_url": _root(canaries, dialect), "key": secrets[0]}
+            root = canaries.provider.root(dialect)
+            fresh = {"name": "new", "dialect": dialect.value, "base_url": root, "key": secrets[0]}
             await canaries.command(owner, "POST", "/channels", {**fresh, "headers": {"x-pass": secrets[1]}})
     await canaries.harvest()
     assert canaries.found() == []
@@ -81,11 +82,6 @@ def _some_kinds(number: int) -> list[tuple[int, str]]:
     """All of them with a number each, or other ones each time."""
     kinds = list(enumerate(KINDS))
     return kinds if ALL else [kinds[(5 * number + step) % len(kinds)] for step in range(5)]
-
-
-def _root(canaries: CanaryRun, dialect: Dialect) -> str:
-    root = canaries.provider.base_url
-    return root if dialect is Dialect.OPENAI else root.removesuffix("/v1")
 
 
 @pytest.mark.sampled(5)

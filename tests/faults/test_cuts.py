@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from gateway.domain.channel import Channel, Dialect, ServedModel
-from gateway.domain.units import ChannelId
+from gateway.domain.channel import Dialect
 from tests.cases.anthropic import streams as anthropic
 from tests.cases.gemini import streams as gemini
 from tests.cases.same import PLAIN, STREAMED
@@ -249,16 +248,8 @@ def cut_off(api: CutApi) -> Script:
 
 def serve(gateway: Gateway, provider: Provider, api: CutApi, model: str) -> None:
     dialect = Dialect.OPENAI if model == "native" else Dialect(model)
-    made = Channel(
-        id=ChannelId(f"up-{model}"),
-        name=f"up-{model}",
-        dialect=dialect,
-        base_url=provider.base_url if dialect is Dialect.OPENAI else provider.base_url.removesuffix("/v1"),
-        models=(ServedModel(name=model, upstream=MODELS[model]),),
-        key="sk-x",
-        preset=api.presets.get(model, ""),
-    )
-    gateway.change("channels", made.id, made)
+    name, preset = f"up-{model}", api.presets.get(model, "")
+    gateway.channel(provider.root(dialect), f"{model}={MODELS[model]}", name=name, dialect=dialect, preset=preset)
     gateway.price(model)
 
 

@@ -1,9 +1,7 @@
 """Hostile answers: whatever JSON is anywhere in an upstream's answer, it is an answer or a failure, by every API."""
 
-import copy
 import json
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import msgspec
 import pytest
@@ -20,10 +18,9 @@ from gateway.upstream.dialects import new_adapter
 from tests.cases.gemini import streams as gemini
 from tests.fakes.messages import message, message_events, text_block
 from tests.fakes.replies import choice, chunk, delta, dumps, tool_call, usage, whole
-from tests.inbound.test_hostile_requests import STEP, VALUES, places
+from tests.inbound.mutations import STEP, VALUES, Doc, mutated
 from tests.upstream.makers import order_of
 
-Doc = Any
 USED = Usage(input=1, output=1)
 
 PARTS: list[Doc] = [
@@ -143,25 +140,11 @@ ASKED: dict[str, tuple[InboundApi, Doc]] = {
 PAIRS = [(api, name) for api in ASKED for name in UPSTREAMS if name != "responses" or api == "responses"]
 
 
-def _mutated(doc: Doc) -> Iterator[Doc]:
-    """The document with another value in each place."""
-    for place in places(doc):
-        for value in VALUES:
-            if not place:
-                yield value
-                continue
-            out = holder = copy.deepcopy(doc)
-            for key in place[:-1]:
-                holder = holder[key]
-            holder[place[-1]] = value
-            yield out
-
-
 def _bodies(upstream: Upstream) -> Iterator[bytes]:
     for number, event in enumerate(upstream.events):
-        for other in _mutated(event):
+        for other in (*VALUES, *mutated(event)):
             yield upstream.sent([*upstream.events[:number], other, *upstream.events[number + 1 :]])
-    for other in _mutated(upstream.whole):
+    for other in (*VALUES, *mutated(upstream.whole)):
         yield dumps(other)
 
 

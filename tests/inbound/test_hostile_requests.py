@@ -1,10 +1,6 @@
 """Hostile requests: whatever JSON is anywhere in a request, every API refuses it or sends it to every dialect."""
 
-import copy
 import json
-import os
-from collections.abc import Iterator
-from typing import Any
 
 import msgspec
 import pytest
@@ -26,17 +22,11 @@ from gateway.upstream.dialects import new_adapter
 from gateway.upstream.learned_params import NOTHING
 from gateway.upstream.message_rules import RULES
 from gateway.upstream.refused_params import ROLE
+from tests.inbound.mutations import STEP, Doc, mutated
 
-Doc = Any
-STEP = 1 if os.environ.get("TOLLKEEPER_FULL") else 13
-"""Of the mutations so many are one that is tried."""
 OWN = Overrides(system="Be brief.")
 LEARNED = LearnedRefusals(dropped=(*RULES, ROLE))
 """All that may be learned about messages."""
-VALUES: list[Doc] = [
-    *(None, True, 5, -1, 1.5, 10**30, "", "x", "\ud800", [], {}, [5], [None], [[]]),
-    *({"a": 1}, {"type": "x"}, {"type": 7}, {"type": []}),
-]
 UPSTREAMS = [
     ("https://api.openai.com/v1", Dialect.OPENAI, "gpt-4o"),
     ("https://api.deepseek.com", Dialect.OPENAI, "m"),
@@ -207,27 +197,6 @@ OLLAMA_BODY: Doc = {
 }
 
 
-def places(doc: Doc, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The way to every value in a document."""
-    yield at
-    for key in doc if isinstance(doc, dict) else range(len(doc)) if isinstance(doc, list) else ():
-        yield from places(doc[key], (*at, key))
-
-
-def _mutated(doc: Doc) -> Iterator[Doc]:
-    """The document with another value in each place, and without each."""
-    for place in list(places(doc))[1:]:
-        for value in [*VALUES, ...]:
-            out = holder = copy.deepcopy(doc)
-            for key in place[:-1]:
-                holder = holder[key]
-            if value is ...:
-                del holder[place[-1]]
-            else:
-                holder[place[-1]] = value
-            yield out
-
-
 def _try(api: InboundApi, body: bytes) -> None:
     """All that is done with a request before it is sent, as valid JSON. Raises GatewayError, and nothing else."""
     found = api.parse(HttpRequest(body=body, target="/", headers={}))
@@ -260,7 +229,7 @@ def _try(api: InboundApi, body: bytes) -> None:
 )
 def test_it_is_refused_or_sent(api: InboundApi, body: Doc) -> None:
     _try(api, json.dumps(body).encode())
-    for number, doc in enumerate(_mutated(body)):
+    for number, doc in enumerate(mutated(body)):
         if number % STEP == 0:
             data = json.dumps(doc).encode()
             try:

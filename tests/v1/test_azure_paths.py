@@ -3,7 +3,8 @@
 import pytest
 
 from tests.fakes.gateway import Gateway
-from tests.fakes.provider import Exchange, Provider
+from tests.fakes.obedient import obey
+from tests.fakes.provider import Provider
 from tests.fakes.replies import Doc, choice, dumps, reply, speak, usage, whole
 
 CHAT: Doc = {"messages": [{"role": "user", "content": "Hi"}]}
@@ -44,15 +45,9 @@ async def test_the_newer_form_has_the_model_in_its_body(gateway: Gateway, provid
     assert (await gateway.client.ask("POST", path, dumps({**CHAT, "model": "m"}))).text == "Hello"
 
 
-async def vectors(exchange: Exchange) -> None:
-    spent = {"prompt_tokens": 1, "total_tokens": 1}
-    data = [{"object": "embedding", "index": 0, "embedding": [0.5]}]
-    await exchange.answer(dumps({"object": "list", "data": data, "model": "m", "usage": spent}))
-
-
 async def test_the_other_calls_of_a_deployment(gateway: Gateway, provider: Provider) -> None:
     gateway.channel(provider.base_url, "m", preset="cerebras")
-    provider.on("m", vectors, reply(whole("m", choice("Hi"), spent=usage())))
+    provider.on("m", obey, reply(whole("m", choice("Hi"), spent=usage())))
     embedded = await gateway.client.ask("POST", "/openai/deployments/m/embeddings" + VERSION, dumps({"input": "hi"}))
     answered = await gateway.client.ask("POST", "/openai/responses" + VERSION, dumps({"model": "m", "input": "hi"}))
     assert embedded.json["data"][0]["embedding"] == [0.5]

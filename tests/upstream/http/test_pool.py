@@ -33,13 +33,6 @@ from tests.upstream.makers import attempt_fails, channel
 K = FailureKind
 
 
-@pytest.fixture
-async def ask(provider: Provider) -> AsyncIterator[Asker]:
-    asker = Asker(provider)
-    yield asker
-    await asker.close()
-
-
 async def _failure(base_url: str, **deadlines: float) -> UpstreamError:
     pool = Pool(channel(base_url, timeouts=deadlines), {})
     try:

@@ -3,7 +3,6 @@
 import asyncio
 import gzip
 import zlib
-from collections.abc import AsyncIterator
 
 import pytest
 
@@ -11,20 +10,13 @@ from gateway.domain.call import FailureKind
 from gateway.domain.failure import AttemptFailed
 from gateway.upstream.adapter import UnlimitedMemory
 from gateway.upstream.http.reply import HttpReply
-from tests.fakes.provider import Exchange, Provider, Script
+from tests.fakes.provider import Exchange, Script
 from tests.fakes.replies import chunk, cut, delta, endless, event, in_steps, reply, story, stream, stream_bytes
 from tests.upstream.http.makers import Asker, drain, pieces_of, until
 from tests.upstream.makers import attempt_fails, native_stream
 
 K = FailureKind
 HI = event(chunk(delta("Hi")))
-
-
-@pytest.fixture
-async def ask(provider: Provider) -> AsyncIterator[Asker]:
-    asker = Asker(provider)
-    yield asker
-    await asker.close()
 
 
 async def _said(answer: HttpReply) -> list[bytes]:
