@@ -38,7 +38,7 @@ async def verify_books(edits: ConfigEdits, _: web.Request) -> Verdict:
 async def edit_settings(edits: ConfigEdits, request: web.Request) -> Settings:
     """PATCH /settings: edit the settings. Raises Conflict if that deletes records and is not confirmed."""
     settings = patch(edits.registry.settings, await request.read(), types_of(Settings))
-    validation.check_settings(settings)
+    validation.check_entity("settings", settings, edits.registry)
     if settings.ollama_token != edits.registry.settings.ollama_token and settings.ollama_token:
         edits.engine.catalog.token(settings.ollama_token)  # raises NotFound
     if (expiring := edits.expiring_records(settings.keep_days)).records:
@@ -69,7 +69,7 @@ async def list_incidents(edits: ConfigEdits, request: web.Request) -> list[Incid
 async def edit_account(edits: ConfigEdits, request: web.Request) -> AccountView:
     """PATCH /account: edit the account."""
     account = patch(edits.registry.account, await request.read(), types_of(AccountFields))
-    validation.check_budgets(account.budgets)
+    validation.check_entity("account", account, edits.registry)
     await edits.commit("changed the account", "the account is as before", Change("account", "", account))
     return account_view(edits.engine)
 

@@ -19,7 +19,7 @@ from gateway.core.model_prices import set_by_owner
 from gateway.core.offered_models import chosen_by_hand, fix_models
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, ChannelFields, Check, Dialect, UpstreamModels
-from gateway.domain.errors import BadRequest, Conflict, NotFound, UpstreamError
+from gateway.domain.errors import BadRequest, NotFound, UpstreamError
 from gateway.domain.human_values import plural
 from gateway.domain.registry import Change, Registry
 from gateway.domain.text import plain
@@ -240,7 +240,7 @@ async def _commit_keys(
 ) -> ChannelView:
     """Commit the keys. ``new`` is the number of a new key, which is then tried at the upstream; 0 if no key is new."""
     changed = msgspec.structs.replace(channel, key=keys[0] if keys else "", keys=keys[1:])
-    validation.check_channel(changed, edits.registry)
+    validation.check_entity("channels", changed, edits.registry)
     undone = f"the keys of channel '{channel.name}' are as before"
     await edits.commit(done, undone, Change("channels", channel.id, changed))
     if new:
@@ -260,10 +260,8 @@ async def view_of(edits: ConfigEdits, channel: Channel) -> ChannelView:
 
 def _check(edits: ConfigEdits, channel: Channel) -> Channel:
     """Returns the channel with its URL and options normalized. Raises BadRequest, and Conflict for a used name."""
-    validation.check_channel(channel, edits.registry)
-    for other in edits.registry.channels.values():
-        if other.id != channel.id and channel.name in (other.name, other.id):
-            raise Conflict(f"there is already a channel '{channel.name}'; choose another name", param="name")
+    validation.check_entity("channels", channel, edits.registry)
+    validation.check_unused_name("channels", channel, edits.registry)
     url = checked_base_url(channel.base_url) if channel.dialect.info.needs_url else ""
     return msgspec.structs.replace(channel, base_url=url, options=mock.with_stored_names(channel.options))
 

@@ -20,8 +20,8 @@ async def add_group(edits: ConfigEdits, request: web.Request) -> GroupView:
     """POST /groups: add a group with these fields; ``name`` is required."""
     values = fields(await request.read(), types_of(GroupFields), "name")
     group = Group(id=group_id(values["name"], edits.registry.groups), created=edits.now, **values)
-    validation.check_group(group)
-    _check_unused(group.name, edits.registry)
+    validation.check_entity("groups", group, edits.registry)
+    validation.check_unused_name("groups", group, edits.registry)
     done, undone = f"added group '{group.name}'", f"group '{group.name}' is removed"
     await edits.commit(done, undone, Change("groups", group.name, group))
     return group_view(edits.engine, group)
@@ -33,10 +33,10 @@ async def plan_edit(edits: ConfigEdits, edit: EntityEdit) -> tuple[str, Sequence
     if edit.patch is None:
         return old.name, _removal_changes(edits, old, edit.move)
     group = patch(old, edit.patch, types_of(GroupFields))
-    validation.check_group(group)
+    validation.check_entity("groups", group, registry)
+    validation.check_unused_name("groups", group, registry)
     if group.name == old.name:
         return old.name, [Change("groups", group.name, group)]
-    _check_unused(group.name, registry)
     moves = _moves(registry, old.name, group.name)
     return old.name, [Change("groups", group.name, group), Change("groups", old.name, None), *moves]
 
@@ -61,11 +61,6 @@ def _removal_changes(edits: ConfigEdits, group: Group, target: str) -> list[Chan
 def group_id(name: str, groups: Mapping[str, Group]) -> str:
     """Returns the id of a new group: its name, unless a renamed group still has that id."""
     return new_id("grp") if any(group.id == name for group in groups.values()) else name
-
-
-def _check_unused(name: str, registry: Registry) -> None:
-    if name in registry.groups:
-        raise Conflict(f"there is already a group '{name}'; choose another name", param="name")
 
 
 def _moves(registry: Registry, old: str, new: str) -> Iterator[Change]:

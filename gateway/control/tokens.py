@@ -13,7 +13,7 @@ from gateway.control.request_bodies import patch, types_of
 from gateway.control.views import token_view
 from gateway.core.auth import new_id, new_key
 from gateway.core.engine import Engine
-from gateway.domain.errors import BadRequest, Conflict, NotFound, Unavailable
+from gateway.domain.errors import BadRequest, NotFound, Unavailable
 from gateway.domain.key_owners import KeyOwner, digest, find_owner, hint, shown_part
 from gateway.domain.registry import Change, Registry
 from gateway.domain.settings import Settings
@@ -40,7 +40,8 @@ async def add_token(edits: ConfigEdits, request: web.Request) -> NewToken:
         temporary=edits.source.runs_program,
     )
     token = patch(blank, await request.read(), types_of(TokenFields), "name")
-    _check(token, edits.registry)
+    validation.check_entity("tokens", token, edits.registry)
+    validation.check_unused_name("tokens", token, edits.registry)
     changes = [Change("tokens", token.id, token), *(_expired_removals(edits) if token.temporary else ())]
     await edits.commit(f"added token '{token.name}'", f"token '{token.name}' is removed", *changes)
     return NewToken(key=key, token=token_view(edits.engine, token))
@@ -52,7 +53,8 @@ async def plan_edit(edits: ConfigEdits, edit: EntityEdit) -> tuple[str, Sequence
     if edit.patch is None:
         return old.name, _removal_changes(edits, old)
     token = patch(old, edit.patch, types_of(TokenFields))
-    _check(token, edits.registry)
+    validation.check_entity("tokens", token, edits.registry)
+    validation.check_unused_name("tokens", token, edits.registry)
     return old.name, [Change("tokens", token.id, token), *_keyless_changes(edits, old.name, token.name)]
 
 
@@ -124,14 +126,6 @@ def closed_port_note(changes: Iterable[Change], before: Settings) -> str:
     if before.ollama_port:
         return f"port {before.ollama_port} for Ollama, which used it, is closed"
     return "requests to /api/... without a key, which used it, are rejected"
-
-
-def _check(token: Token, registry: Registry) -> None:
-    """Check the token's fields, and that no other token has its name. Raises BadRequest or Conflict."""
-    validation.check_token(token, registry)
-    for other in registry.tokens.values():
-        if other.id != token.id and token.name in (other.name, other.id):
-            raise Conflict(f"there is already a token '{token.name}'; choose another name", param="name")
 
 
 def default_group(registry: Registry) -> str:

@@ -1,28 +1,26 @@
 """Validation: checks of values beyond their types. Each check raises BadRequest, which names the field at fault."""
 
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Literal
 
 from gateway.domain.budget import Budget
 from gateway.domain.channel import Channel, Dialect, ServedModel, Timeouts, check_overrides
 from gateway.domain.config_codec import SECTIONS, Section, bad_value
-from gateway.domain.errors import BadRequest
+from gateway.domain.errors import BadRequest, Conflict
 from gateway.domain.field_kinds import Number
-from gateway.domain.fields import SETTINGS
-from gateway.domain.group import Fallback, Group
+from gateway.domain.fields import FIELDS
+from gateway.domain.group import Fallback
 from gateway.domain.human_values import parse_price_hours
 from gateway.domain.limits import RATES, Limits
-from gateway.domain.output_limit import MAX_TOKEN_COUNT
 from gateway.domain.patterns import NOT
 from gateway.domain.price import AMOUNTS, DAY_MINUTES, RATE_NAMES, VARIANTS, Price, PriceRule
-from gateway.domain.registry import NOUNS, Registry
+from gateway.domain.registry import NOUNS, Registry, Table
 from gateway.domain.settings import Settings
 from gateway.domain.text import REFERENCE, plain
 from gateway.domain.token import PREFIX, Token
-from gateway.domain.units import MAX_MULTIPLIER, MILLION
 from gateway.domain.urls import checked_base_url, parse_proxy, refuse_url
 from gateway.upstream import mock
 from gateway.upstream.credentials import FORBIDDEN_HEADERS
@@ -30,8 +28,6 @@ from gateway.upstream.vendors import PRESETS
 
 MANY = 10_000
 """The maximum number of entries in one list. More can only be a mistake."""
-
-MULTIPLIER_LIMIT = MAX_MULTIPLIER * MILLION
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")  # RFC 9110, token
 _OWN_HEADERS = FORBIDDEN_HEADERS | {"content-type", "proxy-authenticate"}
@@ -45,12 +41,26 @@ _ORIGIN = re.compile(
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,100}")
 
 
-def check_settings(value: Settings) -> None:
-    """Check the numbers, host names and origins of the settings."""
-    for field in SETTINGS:
-        number = getattr(value, field.name)
-        if isinstance(field.kind, Number):
-            _demand(field.kind.allows(number), field.name, f"{number} is out of range; it must be {field.kind.bounds}")
+def check_entity(table: Table, entity: Any, registry: Registry) -> None:
+    """Check each field of an entity by its kind and name, and then what is special about the entities of a table."""
+    for field in FIELDS[table]:
+        value, kind = getattr(entity, field.name), field.kind
+        if isinstance(kind, Number):
+            _demand(kind.allows(value), field.name, f"{value} is out of range; it must be {kind.bounds}")
+        elif field.name in _FIELD_CHECKS:
+            _FIELD_CHECKS[field.name](value)
+    if table in _CHECKS:
+        _CHECKS[table](entity, registry)
+
+
+def check_unused_name(table: Literal["tokens", "groups", "channels"], entity: Any, registry: Registry) -> None:
+    """Raises Conflict if another token, group or channel has the name of this one, or has it as its key."""
+    for key, other in getattr(registry, table).items():
+        if other.id != entity.id and entity.name in (other.name, key):
+            raise Conflict(f"there is already a {NOUNS[table]} '{entity.name}'; choose another name", param="name")
+
+
+def _check_settings(value: Settings, _: Registry) -> None:
     has_token = value.ollama_token or not value.ollama_port
     _demand(has_token, "ollama_port", "needs a token for its calls; set --ollama-token")
     for host in value.hosts:
@@ -59,28 +69,9 @@ def check_settings(value: Settings) -> None:
         _demand(_ORIGIN.fullmatch(origin), "origins", f"'{plain(origin)}' is not an origin such as https://host")
 
 
-def check_token(value: Token, registry: Registry) -> None:
-    """Check name, group, budgets, limits, models and note."""
-    check_name(value.name)
+def _check_token(value: Token, registry: Registry) -> None:
     _demand(not value.name.startswith(PREFIX), "name", f"a token's name must not begin with '{PREFIX}', as keys do")
     check_group_exists(value.group, registry)
-    check_budgets(value.budgets)
-    check_limits(value.limits)
-    _demand(0 <= value.hold_output <= MAX_TOKEN_COUNT, "hold_output", f"must be from 0 to {MAX_TOKEN_COUNT}")
-    check_patterns(value.models)
-    check_note(value.note)
-
-
-def check_group(value: Group) -> None:
-    """Check name, multiplier, budgets, limits, models, fallbacks and note."""
-    check_name(value.name)
-    range_text = f"must be from 0 to {MULTIPLIER_LIMIT}, in parts per million; {MILLION} means times 1"
-    _demand(0 <= value.multiplier <= MULTIPLIER_LIMIT, "multiplier", range_text)
-    check_budgets(value.budgets)
-    check_limits(value.limits)
-    check_patterns(value.models)
-    check_fallbacks(value.fallbacks)
-    check_note(value.note)
 
 
 def check_fallbacks(values: tuple[Fallback, ...]) -> None:
@@ -96,9 +87,7 @@ def check_fallbacks(values: tuple[Fallback, ...]) -> None:
             check_model_name(other, "fallbacks")
 
 
-def check_channel(value: Channel, registry: Registry) -> None:
-    """Check URL, groups, models, keys, headers, limits and timeouts."""
-    check_name(value.name)
+def _check_channel(value: Channel, registry: Registry) -> None:
     if value.dialect.info.needs_url:
         checked_base_url(value.base_url)
     else:
@@ -108,21 +97,12 @@ def check_channel(value: Channel, registry: Registry) -> None:
     _demand(len(set(value.groups)) == len(value.groups), "groups", "a group is listed twice")
     check_served(value.models)
     check_patterns(value.patterns)
-    _demand(value.weight >= 0, "weight", "must not be negative")
-    range_text = f"must be from 0 to {MULTIPLIER_LIMIT}, in parts per million"
-    _demand(0 <= value.cost_factor <= MULTIPLIER_LIMIT, "cost_factor", range_text)
     check_keys((value.key, *value.keys) if value.key or value.keys else ())
-    check_headers(value.headers)
-    if value.overrides is not None:
-        check_overrides(value.overrides)
     check_proxy(value.proxy, value.dialect)
     has_options = value.dialect.info.has_options
     _demand(has_options or not value.options, "options", f"the {value.dialect} dialect has no options, only mock has")
     mock.check_options(value.options)
-    check_limits(value.limits)
     _demand(value.limits.streams is None, "limits", "only tokens and groups can limit streams")
-    check_timeouts(value.timeouts)
-    check_note(value.note)
 
 
 def check_preset(value: str) -> None:
@@ -297,20 +277,25 @@ def _demand(condition: object, field: str, text: str) -> None:
         raise BadRequest(f"{field}: {text}", param=field)
 
 
-def _check_whole_channel(channel: Channel, registry: Registry) -> None:
-    check_channel(channel, registry)
-    check_preset(channel.preset)
-
-
-_CHECKS: Mapping[str, Any] = {
-    "settings": lambda value, _: check_settings(value),
-    "account": lambda value, _: check_budgets(value.budgets),
-    "groups": lambda value, _: check_group(value),
-    "channels": _check_whole_channel,
-    "tokens": check_token,
+_FIELD_CHECKS: Mapping[str, Callable[[Any], None]] = {
+    "name": check_name,
+    "models": check_patterns,
+    "fallbacks": check_fallbacks,
+    "budgets": check_budgets,
+    "limits": check_limits,
+    "timeouts": check_timeouts,
+    "overrides": check_overrides,
+    "headers": check_headers,
+    "note": check_note,
+}
+"""The checks of fields that several tables may have, by name."""
+_CHECKS: Mapping[str, Callable[[Any, Registry], None]] = {
+    "settings": _check_settings,
+    "channels": _check_channel,
+    "tokens": _check_token,
     "prices": lambda value, _: check_price(value),
 }
-"""The check of each section's entities in a configuration. Each raises BadRequest."""
+"""What else is checked of the entities of a table."""
 
 
 def check_registry(registry: Registry) -> None:
@@ -323,7 +308,7 @@ def check_section(section: Section, registry: Registry, titles: Container[str] |
     """Check the entities with these titles, or all. Raises BadRequest with the path of the bad value."""
     if not section.title:
         with error_path(section.name):
-            _CHECKS[section.name](getattr(registry, section.name), registry)
+            check_entity(section.name, getattr(registry, section.name), registry)
         return
     present = getattr(registry, section.name)
     for entity in present.values():
@@ -331,7 +316,9 @@ def check_section(section: Section, registry: Registry, titles: Container[str] |
         if titles is None or title in titles:
             with error_path(f"{section.name}.{plain(title, 64)}"):
                 _demand(present.get(title, entity) is entity, section.title, f"is the id of a {NOUNS[section.name]}")
-                _CHECKS[section.name](entity, registry)
+                check_entity(section.name, entity, registry)
+                if section.name == "channels":
+                    check_preset(entity.preset)
 
 
 @contextmanager

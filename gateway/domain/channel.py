@@ -53,16 +53,17 @@ class Overrides(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return bool(self.set or self.default or self.remove or self.system)
 
 
-def check_overrides(overrides: Overrides) -> None:
+def check_overrides(value: Overrides | None) -> None:
     """Raises BadRequest for invalid names, names that the gateway sets itself, and values of a wrong type or depth."""
+    overrides = Overrides() if value is None else value
     for name in (*overrides.set, *overrides.default, *overrides.remove):
         if not name or name != plain(name, 100) or name != name.strip():
             raise BadRequest(f"overrides: '{plain(name, 100)}' is not a parameter name", param="overrides")
         if name.partition(".")[0] in OURS:
             raise BadRequest(f"overrides: '{name}' is set by the gateway itself", param="overrides")
-    for name, value in (*overrides.default.items(), *overrides.set.items()):
-        _check_type(name, value)
-        if elements_of(value).depth > 51:  # an export writes each level in a function call
+    for name, parameter in (*overrides.default.items(), *overrides.set.items()):
+        _check_type(name, parameter)
+        if elements_of(parameter).depth > 51:  # an export writes each level in a function call
             raise BadRequest(f"overrides: {name} is nested deeper than 50 levels", param="overrides")
     both = ", ".join(sorted(overrides.set.keys() & {*overrides.default, *overrides.remove}))
     if both:

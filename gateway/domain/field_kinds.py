@@ -21,7 +21,7 @@ from gateway.domain.human_values import (
     parse_multiplier,
 )
 from gateway.domain.text import REFERENCE
-from gateway.domain.units import Millis
+from gateway.domain.units import MAX_MULTIPLIER, MILLION, Millis
 
 T = TypeVar("T")
 
@@ -276,9 +276,10 @@ class Number(Kind[int], kw_only=True):
         return f"{value} {unit}".rstrip() if value or not self.zero else self.zero
 
 
-class Multiplier(Kind[int]):
+class Multiplier(Number):
     """A factor, which is stored in parts per million."""
 
+    maximum: int | None = MAX_MULTIPLIER * MILLION
     metavar: str = "FACTOR"
 
     def text(self, value: int) -> str:

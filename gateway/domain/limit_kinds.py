@@ -16,6 +16,7 @@ from gateway.domain.incidents import spent_share
 from gateway.domain.limits import DEFAULT_OUTPUT, RATES, Limits
 from gateway.domain.list_kinds import Pairs, unique_pairs
 from gateway.domain.money import brief_dollars, parse_dollars, typed_dollars
+from gateway.domain.output_limit import MAX_TOKEN_COUNT
 from gateway.domain.units import Millis
 from gateway.domain.views import BudgetView
 
@@ -159,6 +160,7 @@ class RateLimits(Pairs[Limits], kw_only=True):
 class OutputHold(Number):
     """The maximum output tokens that a call holds; 0 for all that it may use."""
 
+    maximum: int | None = MAX_TOKEN_COUNT
     empty_word: str = "all"
 
     def read(self, text: str, now: Millis) -> int:

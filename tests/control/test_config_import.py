@@ -257,7 +257,7 @@ BAD = {
     f"format = 1\n{CHANNEL}models = [{{ name = 'm', prize = 1 }}]": "channels.c.models[0].prize: is unknown",
     f"format = 1\n{CHANNEL}priority = 1.5": "channels.c.priority: Expected `int`",
     f"format = 1\n{CHANNEL}priority = {10**19}": "channels.c.priority: must be from",
-    f"format = 1\n{CHANNEL}weight = -1": "channels.c.weight: must not be negative",
+    f"format = 1\n{CHANNEL}weight = -1": "channels.c.weight: -1 is out of range",
     f"format = 1\n{CHANNEL}preset = 'nobody'": "channels.c.preset: unknown preset 'nobody'.",
     f"format = 1\n{CHANNEL}timeouts = {{ head = -1 }}": "channels.c.timeouts: head must be above 0",
     f"format = 1\n{CHANNEL}timeouts = {{ heat = 1 }}": "channels.c.timeouts.heat: is unknown",
