@@ -8,7 +8,7 @@ cannot be read, the multiplier applies all day, so that no call costs more than 
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -26,6 +26,11 @@ Unit = int | Decimal | None
 """The factor that makes amounts dollars per million tokens; None if it is unknown."""
 INFERRED: Unit = None
 """The unit of amounts whose size shows what it is."""
+
+Names = Mapping[str, str]
+"""An entry's names of rates, by ours."""
+_NEEDED = {"input", "output"}
+"""The rates without which an entry has no price."""
 
 _PLACES = (("pricing",), ("metadata", "pricing"), ("model_spec", "pricing"), ("price",), ("model_info",), ())
 """Where an entry has its prices at most vendors, DeepInfra, Venice, Chutes, LiteLLM, and Requesty."""
@@ -92,28 +97,29 @@ def live_providers(entry: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _price_in(pricing: Mapping[str, Any]) -> UpstreamPrices | None:
     """Returns the price in an object with rates; None if its input or output is not plausible."""
     for input_name, output_name, default_unit in _FORMS:
-        names = (input_name, output_name, _used_name(pricing, _CACHED), _used_name(pricing, _WRITES))
-        dollars = [_amount(pricing.get(name)) for name in names]
-        if dollars[0] is None or dollars[1] is None:
-            continue
-        return _price_with(pricing, names, _unit_of(pricing, default_unit, dollars))
+        names = {
+            "input": input_name,
+            "output": output_name,
+            "cached_input": _used_name(pricing, _CACHED),
+            "cache_write": _used_name(pricing, _WRITES),
+        }
+        dollars = {name: _amount(pricing.get(theirs)) for name, theirs in names.items()}
+        if dollars["input"] is not None and dollars["output"] is not None:
+            return _price_with(pricing, names, _unit_of(pricing, default_unit, dollars.values()))
     return None
 
 
-def _price_with(pricing: Mapping[str, Any], names: Sequence[str], unit: Unit) -> UpstreamPrices | None:
+def _price_with(pricing: Mapping[str, Any], names: Names, unit: Unit) -> UpstreamPrices | None:
     """Returns the price in an object whose rates have these names and this unit; None if one is missing."""
     rates = _rates(pricing, names, unit)
-    if rates[0] is None or rates[1] is None:
+    if not rates.keys() >= _NEEDED:
         return None
     extras = {ours: _rate(pricing, theirs, unit) for theirs, ours in _EXTRAS.items()}
     fee = _rate(pricing, "web_search", 1)
     extras |= {"searches": Nanos(fee // 1000) if fee is not None and fee >= DOLLAR else fee}
-    extras |= {PICTURES: _picture_fee(pricing, rates[0])} if names[0] == "prompt" else {}
+    extras |= {PICTURES: _picture_fee(pricing, rates["input"])} if names["input"] == "prompt" else {}
     price = UpstreamPrices(
-        input=rates[0],
-        output=rates[1],
-        cached_input=rates[2],
-        cache_write=rates[3],
+        **rates,
         cache_write_long=_rate(pricing, "input_cache_write_1h", unit),
         per_call=_rate(pricing, "request", 1) or Nanos(0),
         extras={name: nanos for name, nanos in extras.items() if nanos},
@@ -122,8 +128,10 @@ def _price_with(pricing: Mapping[str, Any], names: Sequence[str], unit: Unit) ->
     return _with_rules(price, pricing, names, unit)
 
 
-def _rates(holder: Mapping[str, Any], names: Sequence[str], unit: Unit) -> list[Nanos | None]:
-    return [_rate(holder, name, unit) for name in names]
+def _rates(holder: Mapping[str, Any], names: Names, unit: Unit) -> dict[str, Any]:
+    """Returns the plausible rates in an object, by our names."""
+    rates = {name: _rate(holder, theirs, unit) for name, theirs in names.items()}
+    return {name: rate for name, rate in rates.items() if rate is not None}
 
 
 def _picture_fee(pricing: Mapping[str, Any], input_rate: Nanos) -> Nanos | None:
@@ -140,7 +148,7 @@ def _used_name(pricing: Mapping[str, Any], names: Sequence[str]) -> str:
     return next((name for name in names if pricing.get(name) is not None), names[0])
 
 
-def _unit_of(pricing: Mapping[str, Any], default: Unit, dollars: Sequence[Decimal | None]) -> Unit:
+def _unit_of(pricing: Mapping[str, Any], default: Unit, dollars: Iterable[Decimal | None]) -> Unit:
     currency = pricing.get("currency")
     if currency is not None and str(currency).strip().upper() not in ("USD", "US$", "$", "DOLLAR", "DOLLARS"):
         return None
@@ -152,25 +160,20 @@ def _unit_of(pricing: Mapping[str, Any], default: Unit, dollars: Sequence[Decima
     return MILLION if max(amount for amount in dollars if amount is not None) < _MAX_PER_TOKEN else 1
 
 
-def _tiers(pricing: Mapping[str, Any], names: Sequence[str], base: Sequence[Nanos | None], unit: Unit) -> list[Tier]:
-    """Returns the prices of longer inputs, by OpenRouter or Vercel. A missing rate is the previous step's."""
-    steps: dict[int, list[Nanos | None]] = {}
+def _tiers(pricing: Mapping[str, Any], names: Names, rates: dict[str, Any], unit: Unit) -> Iterator[Tier]:
+    """Yields the prices of longer inputs, by OpenRouter or Vercel. A missing rate is the previous step's."""
+    steps: dict[int, dict[str, Any]] = {}
     for override in list_at(pricing, "overrides"):
         start = _start(override, _MIN_TOKENS)
         if start and override.keys() <= _OVERRIDE_FIELDS:  # one with another condition may not apply
             steps[start] = _rates(override, names, unit)
-    for index, name in enumerate(names):
-        for step in list_at(pricing, f"{name}_tiers"):
+    for name, theirs in names.items():
+        for step in list_at(pricing, f"{theirs}_tiers"):
             if start := _start(step, "min"):
-                steps.setdefault(start, [None] * len(base))[index] = _rate(step, "cost", unit)
-    tiers, rates = [], list(base)
+                steps[start] = steps.get(start, {}) | _rates(step, {name: "cost"}, unit)
     for start in sorted(steps):
-        rates = [before if rate is None else rate for rate, before in zip(steps[start], rates, strict=True)]
-        input_rate, output_rate, cached, write = rates
-        if input_rate is not None and output_rate is not None:
-            tier = Tier(above=start - 1, input=input_rate, output=output_rate, cached_input=cached, cache_write=write)
-            tiers.append(tier)
-    return tiers
+        rates = rates | steps[start]
+        yield Tier(above=start - 1, **rates)
 
 
 _OVERRIDE_FIELDS = frozenset(
@@ -206,7 +209,7 @@ def _amount(value: object) -> Decimal | None:
     return amount if amount.is_finite() and amount.adjusted() < 100 else None  # larger ones may not be multiplied
 
 
-def _with_rules(price: UpstreamPrices, pricing: Mapping[str, Any], names: Sequence[str], unit: Unit) -> UpstreamPrices:
+def _with_rules(price: UpstreamPrices, pricing: Mapping[str, Any], names: Names, unit: Unit) -> UpstreamPrices:
     price = msgspec.structs.replace(price, rules=tuple(_tier_rules(price, pricing.get("service_tiers"), names, unit)))
     peak = pricing.get("peak_pricing")
     if not isinstance(peak, dict) or (factor := _factor(peak)) is None:
@@ -221,7 +224,7 @@ def _with_rules(price: UpstreamPrices, pricing: Mapping[str, Any], names: Sequen
     return msgspec.structs.replace(price, rules=(*price.rules, *peak_rules))
 
 
-def _tier_rules(price: UpstreamPrices, tiers: object, names: Sequence[str], unit: Unit) -> Iterator[PriceRule]:
+def _tier_rules(price: UpstreamPrices, tiers: object, names: Names, unit: Unit) -> Iterator[PriceRule]:
     """Yields a rule for each service tier with a multiplier, or with rates of its own."""
     for name, holder in tiers.items() if isinstance(tiers, dict) else ():
         variant = named_variant(name)
@@ -229,31 +232,21 @@ def _tier_rules(price: UpstreamPrices, tiers: object, names: Sequence[str], unit
             continue
         if (factor := _factor(holder)) is not None:
             yield as_rule(multiply(price, factor), variant=variant)
-        elif (tier_price := _with_rates(price, _rates(holder, names, unit))) is not None:
-            yield as_rule(tier_price, variant=variant)
+        elif (rates := _rates(holder, names, unit)).keys() >= _NEEDED:
+            yield as_rule(_with_rates(price, rates), variant=variant)
 
 
-def _with_rates(price: UpstreamPrices, rates: Sequence[Nanos | None]) -> UpstreamPrices | None:
-    """Returns the price with these rates, and rates of longer inputs in proportion; None if one is missing."""
-    input_rate, output_rate, cached, write = rates
-    if input_rate is None or output_rate is None:
-        return None
+def _with_rates(price: UpstreamPrices, rates: dict[str, Any]) -> UpstreamPrices:
+    """Returns the price with these rates, and rates of longer inputs in proportion."""
 
     def scale_tier(tier: Tier) -> Tier:
-        amounts = {"output": _scale_amount(tier.output, price.output, output_rate)}
+        amounts = {"output": _scale_amount(tier.output, price.output, rates["output"])}
         for name in ("input", "cached_input", "cache_write", "cache_write_long"):
             if (amount := getattr(tier, name)) is not None:
-                amounts[name] = _scale_amount(amount, price.input, input_rate)
+                amounts[name] = _scale_amount(amount, price.input, rates["input"])
         return msgspec.structs.replace(tier, **amounts)
 
-    return msgspec.structs.replace(
-        price,
-        input=input_rate,
-        output=output_rate,
-        cached_input=cached if cached is not None else price.cached_input,
-        cache_write=write if write is not None else price.cache_write,
-        tiers=tuple(map(scale_tier, price.tiers)),
-    )
+    return msgspec.structs.replace(price, **rates, tiers=tuple(map(scale_tier, price.tiers)))
 
 
 def _scale_amount(amount: int, before: int, after: int) -> Nanos:
