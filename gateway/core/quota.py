@@ -125,11 +125,11 @@ def _input_need(request: InboundRequest, effects: ChannelEffects, recall: Recall
     tokens = request.bound.tokens + effects.added_input
     if request.remote_input:
         tokens += max((served.context or UNKNOWN_INPUT for _, served in effects.offers), default=UNKNOWN_INPUT)
-    if effects.adds_tools and request.bound.calls.calls:
-        tokens += BOUND_TOOLS_TOKENS + request.bound.calls.tokens(50)  # each has a name and an empty schema
+    if effects.adds_tools and request.bound.calls:
+        tokens += BOUND_TOOLS_TOKENS + request.bound.call_tokens(50)  # each has a name and an empty schema
     if effects.names_results:
-        tokens += request.bound.calls.tokens(50)  # a name has at most 64 characters
-    if request.bound.calls.calls:
+        tokens += request.bound.call_tokens(50)  # a name has at most 64 characters
+    if request.bound.calls:
         tokens += recall(request.conversation)
     if request.bound.media is not NO_MEDIA:
         tokens += max([request.bound.media.bound(served.upstream_name) for _, served in effects.offers], default=0)

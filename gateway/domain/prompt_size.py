@@ -83,28 +83,22 @@ _Place = tuple[str, Any, bool]
 """The name of a value, the value, and whether it is in the arguments of a call."""
 
 
-class CallCounts(msgspec.Struct, frozen=True, gc=False):
-    """How many tool calls and results a conversation has. A translation may add to each of them."""
-
-    calls: int = 0
-    results: int = 0
-    """The results of chats."""
-    long_id_bytes: int = 0
-    """The bytes of ids beyond the first 40 of each. A result that is added repeats the id."""
-
-    def tokens(self, tokens_per_call: int) -> int:
-        """Returns the tokens of what is added: ids, names, and missing results."""
-        id_bytes = self.long_id_bytes if self.calls else 0
-        return self.calls * tokens_per_call + 5 * self.results - (-id_bytes // BOUND_BYTES_PER_TOKEN)
-
-
 class InputBound(msgspec.Struct, frozen=True, gc=False):
     """The maximum input that a request may count."""
 
     tokens: int
     """The tokens of everything except media."""
     media: PromptMedia = NO_MEDIA
-    calls: CallCounts = CallCounts()
+    calls: int = 0
+    results: int = 0
+    """The tool results of chats."""
+    long_id_bytes: int = 0
+    """The bytes of ids beyond the first 40 of each. A result that is added repeats the id."""
+
+    def call_tokens(self, tokens_per_call: int) -> int:
+        """Returns the tokens that a translation adds to calls and results: ids, names, and missing results."""
+        id_bytes = self.long_id_bytes if self.calls else 0
+        return self.calls * tokens_per_call + 5 * self.results - (-id_bytes // BOUND_BYTES_PER_TOKEN)
 
     def plus(self, tokens: int) -> "InputBound":
         """Returns the bound with more tokens."""
@@ -153,8 +147,8 @@ def bound_of(
                 media = parts.media
     size -= parts.skipped_bytes
     tokens -= -parts.sealed_bytes // SEAL_BYTES_PER_TOKEN
-    calls = CallCounts(parts.calls, parts.results, parts.long_id_bytes)
-    return InputBound(max(minimum, -(-size // BOUND_BYTES_PER_TOKEN) + tokens), media, calls)
+    tokens = max(minimum, -(-size // BOUND_BYTES_PER_TOKEN) + tokens)
+    return InputBound(tokens, media, parts.calls, parts.results, parts.long_id_bytes)
 
 
 def prompt_tokens(fields: Mapping[str, msgspec.Raw]) -> int:

@@ -247,8 +247,8 @@ def test_calls_of_tools_are_found_however_their_names_are_written() -> None:
         rb'[{"role":"assistant","tool_calls":[{"type":"function","function":{}}]}]',
         rb'[{"role":"assistant","content":[{"type":"tool_use"}]}]',
     ):
-        assert bound_of({"messages": msgspec.Raw(messages)}).calls.calls == 1
-    assert bound_of({"messages": raw(user("Hi"))}).calls.calls == 0
+        assert bound_of({"messages": msgspec.Raw(messages)}).calls == 1
+    assert bound_of({"messages": raw(user("Hi"))}).calls == 0
 
 
 _NAMES = ("content", "text", "tool_calls", "function_call", "input", "arguments", "signature", "source", "data", "url")

@@ -133,7 +133,7 @@ def _input_bound(body: Body) -> InputBound:
     texts, schemas, others = _prompt_parts(fields, messages)
     others |= {name: fields[name] for name in _SETTINGS if name in fields}
     bound = bound_of(texts, schemas, others, elements=body.elements)
-    tokens = bound.calls.tokens(25) + MESSAGE_TOKENS * ("system" in fields)
+    tokens = bound.call_tokens(25) + MESSAGE_TOKENS * ("system" in fields)
     if contains(messages, b'"citations"'):
         tokens += 600  # which Anthropic adds about documents to cite; up to 560 were recorded
     if contains(messages, _TOOL_ADDITION):

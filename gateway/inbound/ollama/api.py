@@ -206,7 +206,7 @@ def _read_as_chat(request: Fields, chat: Fields, read_names: frozenset[str]) -> 
     if "messages" in chat:
         _transcript_of(chat["messages"])  # raises BadRequest
     parsed = read_chat(b"", body_of(chat))
-    bound = parsed.bound.plus(parsed.bound.calls.tokens(25))
+    bound = parsed.bound.plus(parsed.bound.call_tokens(25))
     return msgspec.structs.replace(parsed, bound=bound, removed=_unread(request, read_names))
 
 

@@ -117,7 +117,7 @@ def parse_responses_request(request: HttpRequest) -> InboundRequest:
     bound = bound_of(texts, schemas, others, elements=sent.elements)
     content = b"".join(texts.values())
     added = PROMPT_BOUND * compacts + written_tools_bound(fields.get("tools", NULL), content)
-    added += bound.calls.tokens(25) + MESSAGE_TOKENS * len(texts)
+    added += bound.call_tokens(25) + MESSAGE_TOKENS * len(texts)
     session = typed.prompt_cache_key or request.headers.get("session-id") or request.headers.get("session_id")
     return InboundRequest(
         body=body,
