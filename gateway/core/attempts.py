@@ -67,7 +67,7 @@ class Attempts:
         self.redaction = self.sender.redaction
         self.health, self.channel_limits = self.chooser.health, self.chooser.channel_limits
 
-    async def answer(self, call: Call, entry: ModelEntry, order: Order, choice: RouteChoice) -> Answer:
+    async def answer(self, call: Call, entry: ModelEntry, choice: RouteChoice) -> Answer:
         """Returns the whole answer, or the stream whose content the client has and whose end is still to be sent.
 
         ``choice`` is the first channel. Raises UpstreamError if none answers, and what the client's connection raises.
@@ -79,7 +79,7 @@ class Attempts:
         current = entry
         if route.served.name != entry.name:
             current = next(other for other in entry.fallbacks if other.name == route.served.name)
-            order = _order_of(current, order)
+        order = _order_of(call, current, self.clock)
         while True:
             try:
                 return await self._attempt(call, order, route)
@@ -93,7 +93,7 @@ class Attempts:
                 raise _most_informative(call, tries.failures)
             route = step.route
             if step.entry is not current:
-                current, order = step.entry, _order_of(step.entry, order)
+                current, order = step.entry, _order_of(call, step.entry, self.clock)
             call.begin_attempt(route, step.choice.reason)
             self.progress.report_route(call)
 
@@ -373,9 +373,15 @@ async def _raise_failure(call: Call, adapter: Adapter, channel: Channel, reply: 
     raise AttemptFailed(adapter.failure(channel, reply.status, headers, body))
 
 
-def _order_of(entry: ModelEntry, order: Order) -> Order:
-    """Returns the order for another model. Its body has to be made again."""
-    return msgspec.structs.replace(order, model=entry.name, body=b"")
+def _order_of(call: Call, model: ModelEntry, clock: Clock) -> Order:
+    """Returns the request that every attempt with a model begins with. For another model its body is made again."""
+    context, origin = call.context, call.context.origin
+    order = origin.api.order(context.request, origin.id, origin.ts)
+    order.clock, order.began, order.owner = clock.wall, origin.ts, context.token.id
+    order.strict_events = context.catalog.registry.settings.strict_streams
+    if model.name != order.model:
+        order.model, order.body = model.name, b""
+    return order
 
 
 def _most_informative(call: Call, failures: list[UpstreamError]) -> UpstreamError:

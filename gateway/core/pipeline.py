@@ -39,7 +39,6 @@ from gateway.core.settlement import CLIENT_CLOSED, Meter, outcome_of, record_of
 from gateway.domain.call import BUDGET_MARK, LOST_EVENTS_MARK, Outcome, Record, mark_total
 from gateway.domain.errors import AnswerMemoryFull, GatewayError, InternalError, Unavailable, UpstreamError
 from gateway.domain.events import CallStarted
-from gateway.domain.order import Order
 from gateway.domain.settings import Durability
 from gateway.domain.text import plain
 from gateway.domain.token import Token
@@ -229,7 +228,7 @@ class Pipeline:
         if scopes := admission.scopes + entry.scopes:
             call.limits.headers = partial(self.limiter.headers, scopes)
         try:
-            answer = await self.attempts.answer(call, entry, _order_of(call, self.clock), first)
+            answer = await self.attempts.answer(call, entry, first)
         except BudgetExhausted:
             await self._finish_exhausted(call)
             return
@@ -329,14 +328,6 @@ class Pipeline:
             if stored.code:
                 call.context.client.withhold(call.with_call_headers(withheld_error(stored)))
             bus.publish_record(stored)
-
-
-def _order_of(call: Call, clock: Clock) -> Order:
-    context, origin = call.context, call.context.origin
-    order = origin.api.order(context.request, origin.id, origin.ts)
-    order.clock, order.began, order.owner = clock.wall, origin.ts, context.token.id
-    order.strict_events = context.catalog.registry.settings.strict_streams
-    return order
 
 
 def _end_of_stream(call: Call, stream: AnswerStream) -> bytes:

@@ -145,6 +145,8 @@ class NativeStream(FramedStream):
     def __init__(self, channel: Channel, reader: NativeTap) -> None:
         super().__init__(channel)
         self.state = self.reader = reader
+        self.started = False
+        """Whether there was something for the client."""
         self._terminal = b""
         """The upstream's terminal event, which waits for ``tail``."""
         self._opening = b""

@@ -285,7 +285,7 @@ class RenderedStream(EventStream):
             yield from events
 
     def _render(self, events: Iterable[AnswerEvent]) -> bytes:
-        """Returns what the client gets for events. Sets ``started``, and ``failure`` if the answer failed."""
+        """Returns what the client gets for events. Sets ``failure`` if the answer failed."""
         out = []
         for event in events:
             if self._reader.watches:
@@ -298,7 +298,6 @@ class RenderedStream(EventStream):
             is_text = isinstance(event, Piece) and event.kind is BlockKind.TEXT
             self._has_content = self._has_content or is_text or isinstance(event, Medium | ToolCallBegan)
             out.append(self.renderer.take(event))
-        self.started = self.started or self.state.began
         if self.state.broken and self._reader.failure is None:
             self._reader.failure = failure_named(self._channel, self.state.broken)
         self.failure = self.failure or self._reader.failure
@@ -307,7 +306,7 @@ class RenderedStream(EventStream):
     def _skip(self, event: SSEEvent) -> None:
         """Leave out an unreadable event. The stream fails if it has not begun, if it was the second, or if strict."""
         self.state.invalid_events += 1
-        if not self.started or self.state.invalid_events > 1 or self._order.strict_events:
+        if not self.state.began or self.state.invalid_events > 1 or self._order.strict_events:
             excerpt = tidy(event.data[:1000].decode("utf-8", "replace"), 120)
             self.failure = bad_response(self._channel, f"an event of the stream is not valid: {excerpt}")
 

@@ -34,12 +34,10 @@ class AnswerStream(Protocol):
     comments: int
     state: AnswerState
     """What is known of the answer so far."""
-    started: bool
-    """Whether there was something for the client."""
     finished: bool
     """Whether the answer is complete: ``[DONE]`` came, or the stream ended with every choice finished."""
     failure: Failure | None
-    """The upstream's error, or what is invalid in the stream, which ends there. Its kind counts before ``started``."""
+    """The upstream's error, or what is invalid in the stream, which ends there."""
     held: int
     """The number of bytes that are kept for later: of an incomplete event, or of a whole answer."""
 

@@ -47,7 +47,6 @@ class FramedStream(AnswerStream):
         """The body so far, if one comes instead of events."""
         self._recognized = False
         """Whether the first byte came, which shows if these are events or a body."""
-        self.started = False
         self.finished = False
         self.failure: Failure | None = None
         self.events = 0

@@ -162,8 +162,7 @@ class StorelessGateway(GenerousUpstream):
         assert choice.route is not None
         call.held, call.held_tokens = admission.hold_plan.nanos, admission.hold_plan.tokens
         call.begin_attempt(choice.route, choice.reason)
-        order = msgspec.structs.replace(api.order(asked, origin.id, origin.ts), owner=token.id)
-        got = await self.attempts.answer(call, admission.entry, order, choice)
+        got = await self.attempts.answer(call, admission.entry, choice)
         assert isinstance(got, WholeAnswer)
         call.result.usage = self.meter.usage(call, got.state)
         assert left is None or call.result.usage.source is UsageSource.REPORTED

@@ -159,7 +159,7 @@ def _stream(plan: AttemptPlan, channel: Channel, data: bytes) -> None:
         stream.tail(stream.state.reported or USED)
     cut = plan.adapter.stream(plan.order, channel)
     cut.feed(data[: len(data) // 2])
-    if cut.started and not (cut.failure or cut.finished):
+    if cut.state.began and not (cut.failure or cut.finished):
         cut.cut_short()
         cut.tail(USED)
 

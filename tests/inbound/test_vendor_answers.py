@@ -415,7 +415,7 @@ def test_a_chat_in_place_of_the_native_answer_reaches_no_client(api: str, dialec
     plan = planned(api, dialect, stream=True, lacks_api=False)
     stream = plan.adapter.stream(plan.order, channel(dialect=dialect))
     assert stream.feed(STREAMED[Dialect.OPENAI]) + stream.end() == b""
-    assert (stream.started, stream.failure is not None) == (False, True)
+    assert (stream.state.began, stream.failure is not None) == (False, True)
 
 
 @pytest.mark.parametrize(("api", "dialect"), [("messages", Dialect.ANTHROPIC), ("responses", Dialect.OPENAI)])

@@ -271,7 +271,7 @@ def test_a_long_answer_is_sent_in_pieces_and_its_thoughts_first() -> None:
 def test_a_chunk_without_choices_is_nothing_for_the_client(stream: NativeChatStream) -> None:
     for doc in (chunk(), {"choices": None}, {}, chunk(usage=usage(9, 2))):
         assert stream.feed(event(doc)) == b""
-    assert stream.started is False
+    assert stream.state.began is False
 
 
 @pytest.mark.parametrize("choices", [[], [delta("")], [delta("", finish="stop")]])  # as OpenRouter sends it

@@ -84,7 +84,7 @@ def test_deltas_of_an_unknown_type_and_arguments_without_a_call_are_marked(lost:
 def test_pings_are_signs_of_life() -> None:
     stream = _stream()
     stream.feed(b'event: ping\ndata: {"type":"ping"}\n\n: still here\n\n')
-    assert (stream.events, stream.comments, stream.started) == (1, 1, False)
+    assert (stream.events, stream.comments, stream.state.began) == (1, 1, False)
 
 
 def test_a_stream_can_be_cut_short() -> None:
