@@ -1,16 +1,17 @@
 """``history``, ``undo`` and ``redo``: shows what was changed, when and by whom, and undoes it."""
 
+from typing import Any
+
 import click
 
 from gateway.commands.base import Command, Noun
 from gateway.commands.options import SINCE, UNTIL, WholeNumber, confirm, now, yes_option
 from gateway.commands.output import ListColumn, limit_note, notify, out, out_json, out_list, out_view, wants_json
 from gateway.commands.session import run
-from gateway.domain.history import undo_text
+from gateway.domain.history import UndoView, undo_text
 from gateway.domain.human_values import local_time
 from gateway.domain.registry import NOUNS
 from gateway.domain.text import plain
-from gateway.domain.units import Millis
 
 _COLUMNS = (
     ListColumn("Id", lambda entry: str(entry.id), "number"),
@@ -40,9 +41,7 @@ def history() -> None:
         "tollkeeper history list --name ci --json",
     ],
 )
-@click.option(
-    "--kind", "kinds", type=click.Choice([*NOUNS.values()]), multiple=True, help="List only changes of these kinds."
-)
+@click.option("--kind", type=click.Choice([*NOUNS.values()]), multiple=True, help="List only changes of these kinds.")
 @click.option(
     "--name",
     "names",
@@ -55,16 +54,9 @@ def history() -> None:
 @click.option(
     "--limit", "-n", type=WholeNumber(1, 1000), default=DEFAULT_LIMIT, show_default=True, help="List at most this many."
 )
-def list_history(
-    *,
-    kinds: tuple[str, ...],
-    names: tuple[str, ...],
-    since: Millis | None,
-    until: Millis | None,
-    limit: int,
-) -> None:
+def list_history(limit: int, names: tuple[str, ...], **filters: Any) -> None:
     """List the changes, newest first."""
-    entries = run(lambda client: client.history(kind=kinds, name=names, since=since, until=until, limit=limit))
+    entries = run(lambda client: client.history(**filters, name=names, limit=limit))
     out_list(entries, _COLUMNS, empty="no changes")
     if len(entries) == limit == DEFAULT_LIMIT and not wants_json():
         notify(limit_note(DEFAULT_LIMIT, "changes"))
@@ -92,14 +84,6 @@ def show(*, number: int) -> None:
             out(plain(f"  {field.field}: {value}", 400))
 
 
-@history.command(name="undo", examples=["tollkeeper history undo 12"])
-@click.argument("number", metavar="ID", type=WholeNumber(1))
-@yes_option()
-def undo_entry(*, number: int) -> None:
-    """Undo one change, and ask first if that overwrites a newer one. Undoing an undo redoes the change."""
-    _undo(number, redo=False)
-
-
 @history.command(json_help="", examples=["tollkeeper history clear --yes"])
 @yes_option()
 def clear() -> None:
@@ -110,26 +94,28 @@ def clear() -> None:
 
 
 @click.command(cls=Command, examples=["tollkeeper undo", "tollkeeper history undo 12"])
+@click.argument("number", metavar="[ID]", type=WholeNumber(1), required=False)
 @yes_option()
-def undo() -> None:
-    """Undo the last change of the configuration, and say what it was.
+def undo(number: int | None) -> None:
+    """Undo the last change of the configuration, or the one with this ID, and say what it was.
 
     Asks first if the change was made elsewhere, if what the undo removes has been used, or if it overwrites a newer
-    change. 'tollkeeper redo' redoes the change.
+    change. 'tollkeeper redo', or undoing the undo, redoes the change.
     """
-    _undo(0, redo=False)
+    _print_revert(run(lambda client: client.undo(number or 0)))
+
+
+history.add_command(undo)
 
 
 @click.command(cls=Command, examples=["tollkeeper redo"])
 @yes_option()
 def redo() -> None:
     """Redo the change that was undone last."""
-    _undo(0, redo=True)
+    _print_revert(run(lambda client: client.redo(0)))
 
 
-def _undo(number: int, *, redo: bool) -> None:
-    """Undo or redo a change, 0 for the next one. Print what was done."""
-    result = run(lambda client: (client.redo if redo else client.undo)(number))
+def _print_revert(result: UndoView) -> None:
     if wants_json():
         out_json(result)
         return
