@@ -175,8 +175,11 @@ _OWN_FAULT = lazy_pattern(
 """Failures of an upstream that it reports as the client's mistake: OpenRouter, Cloudflare, LiteLLM and OpenCode Zen do
 if the provider behind them fails, LM Studio and llama.cpp if the model does."""
 
-_INVALID_FIELD = lazy_pattern(r"\A(?:unknown_parameter|unsupported_(?:parameter|value)|invalid_(?:value|type)) ")
-"""Matches OpenAI's codes for a field. Its name and value may be any words, and have quotes of their own in them."""
+_INVALID_FIELD = lazy_pattern(
+    r"\A(?:unknown_parameter|unsupported_(?:parameter|value)|invalid_(?:value|type)) |\btools\.\d+\.model\b"
+)
+"""Matches OpenAI's codes for a field, whose name and value may be any words with quotes of their own in them, and the
+field with the model of Anthropic's advisor, which is not the request's model."""
 
 _RULES: tuple[tuple[FailureKind, frozenset[int], re.Pattern[str] | None], ...] = (
     (FailureKind.CLIENT, frozenset({400}), _INVALID_FIELD),

@@ -375,6 +375,7 @@ BAD_REQUEST: list[Said] = [
     (400, failure("Provider returned error", code=400, metadata={"error_type": "image_not_found"})),
     (400, openai("Invalid schema for function 'bill': 'cost per month' is not valid")),
     (400, openai("No endpoint with name 'x' in the description")),
+    (400, anthropic("invalid_request_error", "tools.10.model: 'claude-opus-4-8' is not available as an advisor.")),
     (403, failure("Request blocked by policy 'pii'.", type="blocked_by_policy")),  # Merge
     (403, failure("The model refused to answer", code=403, metadata={"error_type": "refusal"})),  # OpenRouter
     (404, failure("Provider returned error", code=404, metadata={"error_type": "image_not_found"})),
