@@ -1,6 +1,7 @@
 """The real program, as a child process."""
 
 import os
+import select
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -72,3 +73,12 @@ def _greeting(process: "subprocess.Popen[str]") -> str:
         if line.startswith("export OPENAI_API_KEY="):
             break
     return said
+
+
+def read_until(terminal: int, wanted: bytes) -> bytes:
+    """What a terminal shows up to this, or some of it where anything is wanted."""
+    found = b""
+    while wanted not in found or not found:
+        assert select.select([terminal], [], [], PATIENCE_S)[0], found
+        found += os.read(terminal, 4096)
+    return found

@@ -24,9 +24,7 @@ from tests.fakes.provider import Exchange, Provider
 from tests.fakes.replies import reply, stream_bytes
 
 KEY = "sk-tk-" + "a" * 43
-NOBODY = {
-    "GET /status": {**{f: getattr(STATUS, f) for f in STATUS.__struct_fields__}, "address": "http://127.0.0.1:1/v1"}
-}
+NOBODY = {"GET /status": replace(STATUS, address="http://127.0.0.1:1/v1")}
 PASS = {"POST /tokens/laptop/pass": {"key": KEY}}
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import select
 import shutil
 import subprocess
 import sys
@@ -27,7 +26,7 @@ from gateway.commands.completion import (
 )
 from gateway.domain.errors import Unavailable
 from tests import fork_server
-from tests.commands.program import PATIENCE_S, PROGRAM, Served, environment, tollkeeper
+from tests.commands.program import PATIENCE_S, PROGRAM, Served, environment, read_until, tollkeeper
 from tests.commands.runner import Control, run
 from tests.commands.samples import CHANNEL, GROUP, MODEL, TOKEN
 from tests.house import ROOT
@@ -106,22 +105,14 @@ def _typed(lines: list[str], env: dict[str, str]) -> str:
         said = b""
         for number, line in enumerate(lines):
             os.write(ours, line.encode())
-            said += _until(ours, b"") if line.endswith("\t") else b""
+            said += read_until(ours, b"") if line.endswith("\t") else b""
             os.write(ours, f"\necho done-{number}-$((6*7))\n".encode())
-            said += _until(ours, f"done-{number}-42".encode())
+            said += read_until(ours, f"done-{number}-42".encode())
         os.write(ours, b"exit\n")
         bash.wait(PATIENCE_S)
     os.close(ours)
     os.close(theirs)
     return said.decode(errors="replace")
-
-
-def _until(terminal: int, wanted: bytes) -> bytes:
-    found = b""
-    while wanted not in found or not found:
-        assert select.select([terminal], [], [], PATIENCE_S)[0], found
-        found += os.read(terminal, 4096)
-    return found
 
 
 ANSWERS = {"GET /tokens": [TOKEN], "GET /groups": [GROUP], "GET /channels": [CHANNEL], "GET /models": [MODEL]}

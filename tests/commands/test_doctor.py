@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from gateway.commands.exit_codes import Exit
 from gateway.domain.errors import Unavailable
@@ -12,7 +13,7 @@ from gateway.store import files
 from tests.commands.runner import run
 from tests.commands.samples import HOSTILE, STATUS
 
-DOWN = {"GET /status": {**{f: getattr(STATUS, f) for f in STATUS.__struct_fields__}, "address": ""}}
+DOWN = {"GET /status": replace(STATUS, address="")}
 
 
 def test_the_first_failure_is_named_with_what_to_do() -> None:

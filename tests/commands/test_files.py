@@ -1,7 +1,6 @@
 """What a command reads has a limit, whatever the file is; what it writes is for its owner alone."""
 
 import os
-import select
 import stat
 import subprocess
 import threading
@@ -13,7 +12,7 @@ from gateway.commands.exit_codes import Exit
 from gateway.domain.config_views import ExportView, ImportView
 from gateway.domain.settings import ExpiringRecords
 from tests import fork_server
-from tests.commands.program import PATIENCE_S, PROGRAM, environment, tollkeeper
+from tests.commands.program import PATIENCE_S, PROGRAM, environment, read_until, tollkeeper
 from tests.commands.runner import Control, Ran, run
 from tests.commands.samples import CHANNEL
 
@@ -221,17 +220,9 @@ def test_a_secret_is_prompted_for_and_not_echoed(home: Path) -> None:
         [*PROGRAM, *args], env=environment(home), stdin=theirs, stdout=subprocess.PIPE, stderr=theirs,
         start_new_session=True,
     ) as process:  # fmt: skip
-        asked = _read_until(ours, b"key:")
+        asked = read_until(ours, b"key:")
         os.write(ours, b"sk-typed-secret-of-an-upstream\n")
-        told = asked + _read_until(ours, b"channel test x")
+        told = asked + read_until(ours, b"channel test x")
         assert process.wait(PATIENCE_S) == 0
     assert b"sk-typed" not in told
     assert tollkeeper(home, "channel", "show", "x", "--json").json["key"] == "…ream"
-
-
-def _read_until(terminal: int, wanted: bytes) -> bytes:
-    found = b""
-    while wanted not in found:
-        assert select.select([terminal], [], [], PATIENCE_S)[0], found
-        found += os.read(terminal, 4096)
-    return found

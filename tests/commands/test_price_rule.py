@@ -4,11 +4,13 @@ from typing import Any
 
 import click
 import pytest
+from msgspec.structs import replace
 
 from gateway.commands.price_set import extra_rows, parse_conditions, with_rule
 from gateway.domain.price import PriceHours, PriceRule
 from gateway.domain.price_view import PriceView
 from gateway.domain.units import DOLLAR, Millis, Nanos
+from tests.commands.samples import PRICE
 
 NONE: dict[str, Any] = {"during": (), "since": None, "variant": None}
 
@@ -36,19 +38,8 @@ def test_what_cannot_be_read_is_a_usage_error(given: dict[str, Any]) -> None:
 
 
 def view(*rules: PriceRule) -> PriceView:
-    return PriceView(
-        model="m",
-        input=Nanos(1),
-        cached_input=None,
-        cache_write=None,
-        output=Nanos(2),
-        per_call=Nanos(0),
-        free=False,
-        source="manual",
-        updated_ms=Millis(0),
-        tier_count=0,
-        rules=rules,
-    )
+    price = replace(PRICE, model="m", input=Nanos(1), cached_input=None, output=Nanos(2), updated_ms=Millis(0))
+    return replace(price, rules=rules)
 
 
 def test_a_rule_is_added_to_the_price_there_is_and_replaces_its_like() -> None:

@@ -14,21 +14,14 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.group import Group, GroupFields
 from gateway.domain.limits import Limits
 from gateway.domain.price import Price, PriceHours, PriceRule, Tier
-from gateway.domain.registry import Registry, Table
+from gateway.domain.registry import Table
 from gateway.domain.settings import Settings
 from gateway.domain.token import Token, TokenFields
 from gateway.domain.units import ChannelId, Nanos, TokenId
+from tests.core import kit
 from tests.house import amount
 
-REGISTRY = Registry(
-    account=Account(),
-    settings=Settings(),
-    tokens={},
-    groups={"default": Group(name="default"), "home": Group(name="home")},
-    channels={},
-    prices={},
-    grants={},
-)
+REGISTRY = kit.registry(groups=(Group(name="default"), Group(name="home")), prices=())
 
 
 def token(**more: object) -> Token:

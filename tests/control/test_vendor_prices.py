@@ -8,10 +8,11 @@ from genai_prices.types import Tier as ListTier, TieredPrices
 from gateway.control import vendor_prices
 from gateway.control.list_amounts import price_of
 from gateway.control.vendor_prices import load_price_list
-from gateway.domain.channel import Channel, Dialect, ServedModel
+from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import Unavailable
 from gateway.domain.price import Price, Tier
-from gateway.domain.units import DOLLAR, ChannelId, Millis, Nanos
+from gateway.domain.units import DOLLAR, Millis, Nanos
+from tests.core import kit
 
 NOW = Millis(1_790_000_000_000)
 
@@ -31,10 +32,7 @@ def price(listed: Any) -> Price | None:
 
 
 def channel(name: str = "c", *models: str, url: str = "https://api.openai.com/v1", priority: int = 0) -> Channel:
-    served = tuple(ServedModel(name=model) for model in models)
-    return Channel(
-        id=ChannelId(name), name=name, dialect=Dialect.OPENAI, base_url=url, models=served, priority=priority
-    )
+    return kit.channel(name, *models, base_url=url, priority=priority)
 
 
 def test_dollars_become_exact_nanos() -> None:

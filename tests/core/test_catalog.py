@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from gateway.core.catalog import Catalog
-from gateway.domain.channel import Channel, Dialect, ServedModel
+from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import NotFound
 from gateway.domain.group import Group
-from gateway.domain.units import ChannelId, Millis
+from gateway.domain.units import Millis
 from tests.core.kit import PRICE, catalog, channel, registry, token
 
 
@@ -52,14 +52,7 @@ def test_routes_are_in_routing_order() -> None:
 def test_an_entry_knows_since_when_and_how_long_a_context() -> None:
     def serving(name: str, created: int, context: int | None, made: int = 9) -> Channel:
         served = ServedModel(name="m", created=Millis(created), context=context)
-        return Channel(
-            id=ChannelId(name),
-            name=name,
-            dialect=Dialect.OPENAI,
-            models=(served,),
-            groups=("home",),
-            created=Millis(made),
-        )
+        return channel(name, models=(served,), groups=("home",), created=Millis(made))
 
     entry = catalog(serving("a", 50, None), serving("b", 40, 8192), serving("c", 0, 4, made=45)).visible(token())["m"]
     assert (entry.created, entry.context) == (40, 8192)

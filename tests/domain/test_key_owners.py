@@ -5,7 +5,6 @@ import hashlib
 import pytest
 from msgspec.structs import replace
 
-from gateway.domain.account import Account
 from gateway.domain.channel import Channel, Dialect
 from gateway.domain.key_owners import (
     digest,
@@ -18,9 +17,9 @@ from gateway.domain.key_owners import (
     without_keys,
 )
 from gateway.domain.registry import Change, Registry, with_changes
-from gateway.domain.settings import Settings
 from gateway.domain.token import Token
 from gateway.domain.units import ChannelId, Millis, TokenId
+from tests.core import kit
 
 KEY = "sk-tk-" + "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0eF3hI6kL9nO2q"
 OTHER = "sk-tk-" + "0123456789012345678901234567890123456789012"
@@ -35,15 +34,7 @@ def token(key: str = KEY, **more: object) -> Token:
 
 
 def registry(*tokens: Token, channels: tuple[Channel, ...] = ()) -> Registry:
-    return Registry(
-        account=Account(),
-        settings=Settings(),
-        tokens={one.id: one for one in tokens},
-        groups={},
-        channels={one.id: one for one in channels},
-        prices={},
-        grants={},
-    )
+    return kit.registry(*channels, tokens=tokens)
 
 
 def changed(before: Registry, *changes: Change, at: int = 0) -> Registry:

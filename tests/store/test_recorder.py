@@ -15,53 +15,17 @@ from gateway.store.disk_reserve import DiskReserve
 from gateway.store.inflight import Inflight
 from gateway.store.log import Log
 from gateway.store.recorder import Recorder
+from tests.fakes.disk import Disk
 from tests.fakes.stored import copied
 from tests.store.samples import record, running, segments, stock
 
-
-class Disk:
-    """Refuses writes while it is switched on."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.full = self.unsynced = False
-        self._pwrite, self._write, self._fdatasync, self._fsync = os.pwrite, os.write, os.fdatasync, os.fsync
-        self._allocate = os.posix_fallocate
-        monkeypatch.setattr(os, "pwrite", self.pwrite)
-        monkeypatch.setattr(os, "write", self.write)
-        monkeypatch.setattr(os, "fdatasync", self.fdatasync)
-        monkeypatch.setattr(os, "fsync", self.fsync)
-        monkeypatch.setattr(os, "posix_fallocate", self.allocate)
-
-    def _space(self, size: int) -> None:
-        if self.full and size > 10:  # closing braces go over space that a file has
-            raise OSError(errno.ENOSPC, "the disk is full")
-
-    def pwrite(self, fd: int, data: bytes, at: int) -> int:
-        self._space(len(data))
-        return self._pwrite(fd, data, at)
-
-    def write(self, fd: int, data: bytes) -> int:
-        self._space(len(data))
-        return self._write(fd, data)
-
-    def allocate(self, fd: int, at: int, size: int) -> None:
-        self._space(size)
-        self._allocate(fd, at, size)
-
-    def fdatasync(self, fd: int) -> None:
-        if self.unsynced:
-            raise OSError(errno.EIO, "no sync")
-        self._fdatasync(fd)
-
-    def fsync(self, fd: int) -> None:
-        if self.unsynced:
-            raise OSError(errno.EIO, "no sync")
-        self._fsync(fd)
+SPACE = ("write", "pwrite", "posix_fallocate")
+"""Operations that take room."""
 
 
 @pytest.fixture
-def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
-    return Disk(monkeypatch)
+def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Disk:
+    return Disk(monkeypatch, tmp_path)
 
 
 @pytest.fixture
@@ -110,23 +74,23 @@ def test_a_call_is_known_to_run_until_its_record_is_synced(recorder: Recorder, d
     recorder.begin(running(1))
     end(recorder, 1)
     assert still_running(tmp_path) == [running(1).id]
-    disk.unsynced = True
-    with pytest.raises(OSError, match="no sync"):
+    disk.refuse(errno.EIO, "fsync", "fdatasync")
+    with pytest.raises(OSError, match="Input/output error"):
         recorder.sync()
     assert still_running(tmp_path) == [running(1).id]
-    disk.unsynced = False
+    disk.heal()
     recorder.sync()
     assert still_running(tmp_path) == []
 
 
 def test_a_hold_that_cannot_be_written_is_refused(recorder: Recorder, disk: Disk, tmp_path: Path) -> None:
-    disk.full = True
-    with pytest.raises(OSError, match="full"):
+    disk.refuse(errno.ENOSPC, *SPACE)
+    with pytest.raises(OSError, match="No space left"):
         recorder.begin(running(1))
     assert still_running(tmp_path) == []
     assert "refuses to write" in recorder.disk_errors.text
     assert not recorder.sync()
-    disk.full = False
+    disk.heal()
     recorder.begin(running(1))
     assert recorder.disk_errors.text == ""
 
@@ -135,35 +99,30 @@ def test_the_first_record_that_finds_no_room_takes_that_of_the_reserve(
     recorder: Recorder, disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recorder.begin(running(1))
-    disk.full = True
+    disk.refuse(errno.ENOSPC, *SPACE)
 
     def release(_: DiskReserve) -> bool:
-        disk.full = False
+        disk.heal()
         return True
 
     monkeypatch.setattr(DiskReserve, "release", release)
     end(recorder, 1)
     assert (on_disk(tmp_path), recorder.waiting()) == ([record(1).id], [])
-    assert "full" in recorder.disk_errors.text
+    assert "No space left" in recorder.disk_errors.text
 
 
 def test_records_that_may_wait_a_moment_are_written_by_one_write(
-    recorder: Recorder, disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    recorder: Recorder, disk: Disk, tmp_path: Path
 ) -> None:
-    writes: list[int] = []
-
-    def counted(fd: int, data: bytes, at: int) -> int:
-        writes.append(len(data))
-        return disk.pwrite(fd, data, at)
-
     for i in range(3):
         recorder.begin(running(i))
         recorder.end(record(i))
     assert (on_disk(tmp_path), len(recorder.waiting()), recorder.disk_errors.text) == ([], 3, "")
-    monkeypatch.setattr(os, "pwrite", counted)
+    disk.seen.clear()
     recorder.write()
     recorder.write()
-    assert (on_disk(tmp_path), recorder.waiting(), len(writes)) == ([record(i).id for i in range(3)], [], 1)
+    assert (on_disk(tmp_path), recorder.waiting()) == ([record(i).id for i in range(3)], [])
+    assert [one.name for one in disk.seen].count("pwrite") == 1
 
 
 @pytest.mark.parametrize("done", ["end", "sync", "synced", "close"])
@@ -183,11 +142,11 @@ async def test_what_waits_a_moment_is_written_before_all_else(recorder: Recorder
 def test_a_moment_later_the_disk_may_refuse(recorder: Recorder, disk: Disk, tmp_path: Path) -> None:
     for i in range(2):
         recorder.begin(running(i))
-    disk.full = True
+    disk.refuse(errno.ENOSPC, *SPACE)
     recorder.end(record(0))
     recorder.write()
     assert "refuses to write" in recorder.disk_errors.text
-    disk.full = False
+    disk.heal()
     end(recorder, 1)
     assert (on_disk(tmp_path), recorder.waiting()) == ([record(0).id, record(1).id], [])
     assert recorder.disk_errors.text  # until the reserve is there again
@@ -197,9 +156,9 @@ def test_records_of_failures_are_not_tried_again_by_every_call(recorder: Recorde
     """Nobody waits for them; what every call would try again takes time from all."""
     for i in range(2):
         recorder.begin(running(i))
-    disk.full = True
+    disk.refuse(errno.ENOSPC, *SPACE)
     end(recorder, 0)
-    disk.full = False
+    disk.heal()
     recorder.end(record(1, status=502))
     recorder.write()
     assert (on_disk(tmp_path), len(recorder.waiting())) == ([], 2)
@@ -214,7 +173,7 @@ def test_an_answer_whose_record_is_refused_is_a_free_failure(recorder: Recorder,
     for i, call in enumerate(calls, 1):
         recorder.begin(running(i))
         recorder.end(call)
-    disk.full = True
+    disk.refuse(errno.ENOSPC, *SPACE)
     recorder.write()
     assert [old for old, _ in changed] == [calls[0], calls[2]]
     kept = recorder.waiting()
@@ -224,8 +183,8 @@ def test_an_answer_whose_record_is_refused_is_a_free_failure(recorder: Recorder,
         (503, 0, 1003, "store_failed"),
     ]
     assert [call.balance for call in kept] == [1901, 1891, 880 + 1001 + 1003]
-    assert "the disk is full" in kept[0].error
-    disk.full = False
+    assert "No space left on device" in kept[0].error
+    disk.heal()
     recorder.sync()
     with copied(tmp_path / "usage") as copy:
         assert CallLog(Log(copy)).find(limit=9)[::-1] == kept
@@ -292,14 +251,14 @@ def test_trouble_is_reported_when_it_begins_and_when_it_ends(recorder: Recorder,
     told: list[str] = []
     recorder.disk_errors.on_change = lambda: told.append(recorder.disk_errors.text)
     recorder.begin(running(0))
-    disk.full = True
+    disk.refuse(errno.ENOSPC, *SPACE)
     for i in range(3):
-        with pytest.raises(OSError, match="full"):
+        with pytest.raises(OSError, match="No space left"):
             recorder.begin(running(1 + i))
     end(recorder, 0)
-    disk.full = False
+    disk.heal()
     recorder.begin(running(9))
-    assert told == ["the disk refuses to write: the disk is full", ""]
+    assert told == ["the disk refuses to write: No space left on device", ""]
 
 
 def test_unwritten_records_let_no_call_in(recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -320,10 +279,10 @@ def test_unwritten_records_let_no_call_in(recorder: Recorder, tmp_path: Path, mo
 
 def test_syncing_writes_what_waits(recorder: Recorder, disk: Disk, tmp_path: Path) -> None:
     recorder.begin(running(0))
-    disk.full = True
+    disk.refuse(errno.ENOSPC, *SPACE)
     end(recorder, 0)
     assert not recorder.sync()
-    disk.full = False
+    disk.heal()
     assert not recorder.sync()
     assert recorder.sync()
     assert (on_disk(tmp_path), recorder.disk_errors.text) == ([record(0).id], "")
@@ -332,12 +291,12 @@ def test_syncing_writes_what_waits(recorder: Recorder, disk: Disk, tmp_path: Pat
 def test_a_disk_that_does_not_sync_admits_no_call_until_it_does(recorder: Recorder, disk: Disk) -> None:
     recorder.begin(running(0))
     end(recorder, 0)
-    disk.unsynced = True
-    with pytest.raises(OSError, match="no sync"):
+    disk.refuse(errno.EIO, "fsync", "fdatasync")
+    with pytest.raises(OSError, match="Input/output error"):
         recorder.sync()
     with pytest.raises(OSError, match="refuses to sync"):
         recorder.begin(running(1))
-    disk.unsynced = False
+    disk.heal()
     assert recorder.sync()
     recorder.begin(running(1))
 
@@ -345,10 +304,10 @@ def test_a_disk_that_does_not_sync_admits_no_call_until_it_does(recorder: Record
 def test_a_store_on_a_full_disk_opens_and_admits_nothing(disk: Disk, tmp_path: Path) -> None:
     recorder_of(tmp_path).close()
     (tmp_path / "reserve").unlink()
-    disk.full = True
+    disk.refuse(errno.ENOSPC, *SPACE)
     recorder = recorder_of(tmp_path)
-    assert "full" in recorder.disk_errors.text
-    with pytest.raises(OSError, match="full"):
+    assert "No space left" in recorder.disk_errors.text
+    with pytest.raises(OSError, match="No space left"):
         recorder.begin(running(0))
 
 

@@ -1,13 +1,12 @@
 from collections.abc import Mapping
 from typing import ClassVar
 
-from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
 from gateway.domain.errors import BadRequest
-from tests.tui.stage import console, words
+from tests.tui.stage import console
+from tests.tui.widgets.stage import WidgetStage
 from tui.pages.base import ConsolePage, Verb
-from tui.themes import DARK
 from tui.widgets.dialogs import Confirm
 
 
@@ -27,15 +26,10 @@ class Sample(ConsolePage):
     verbs: ClassVar[Mapping[str, Verb]] = {"fail": fail, "fail_later": fail_later, "ask": ask}
 
 
-class Stage(App[None]):
+class Stage(WidgetStage):
     def __init__(self) -> None:
-        super().__init__()
-        self.register_theme(DARK)
-        self.theme = DARK.name
         self.sample = Sample(console().session)
-
-    def compose(self) -> ComposeResult:
-        yield self.sample
+        super().__init__(self.sample)
 
     async def act(self, pilot: Pilot[None], verb: str) -> None:
         self.sample.action_act(verb)
@@ -48,8 +42,8 @@ async def test_errors_of_verbs_are_shown() -> None:
     async with app.run_test() as pilot:
         for verb in ("fail", "fail_later"):
             await app.act(pilot, verb)
-            assert words(app) == ["that [b]cannot[/] be"]
-            app.clear_notifications()
+            assert app.words == ["that [b]cannot[/] be"]
+            app.notices.clear()
 
 
 async def test_a_verb_may_ask() -> None:

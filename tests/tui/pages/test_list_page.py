@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from textual.app import App, ComposeResult
 from textual.content import Content
 from textual.geometry import Offset
 from textual.pilot import Pilot
@@ -23,7 +22,7 @@ from gateway.domain.events import CallSettled
 from gateway.domain.units import Millis
 from tests.tui.owner import Owner, press, screen, see, settle, shown, until
 from tests.tui.stage import FakeClient, FakeLauncher, call, console, token, words
-from tests.tui.widgets.stage import press_keys
+from tests.tui.widgets.stage import WidgetStage, press_keys
 from tui.actions import bindings
 from tui.app import Console
 from tui.columns import Column
@@ -32,7 +31,6 @@ from tui.pages.list_page import ListPage, select_row, shown_columns
 from tui.saved_state import PageState, SavedState
 from tui.session import AttachedServer, ConsoleSession
 from tui.text import content
-from tui.themes import DARK
 from tui.widgets.dialogs import toast
 from tui.widgets.table import HEAD, LiveTable
 from tui.widgets.text_block import Detail
@@ -75,19 +73,14 @@ class FruitPage(ListPage[str]):
         return content(f"all about {row}")
 
 
-class Stage(App[None]):
+class Stage(WidgetStage):
     def __init__(self, view: PageState | None = None) -> None:
-        super().__init__()
-        self.register_theme(DARK)
-        self.theme = DARK.name
         session = console().session
         session.link = "attached"
         session.board.apply(FakeClient().snapshot())
         session.state.views["fruit"] = view or PageState()
         self.fruits = FruitPage(session)
-
-    def compose(self) -> ComposeResult:
-        yield self.fruits
+        super().__init__(self.fruits)
 
     def names(self) -> list[str | None]:
         return [self.fruits.source.row(i) for i in range(self.fruits.source.count)]
@@ -133,7 +126,7 @@ async def test_keys_filter_sort_and_mark(keys: list[str], names: list[str], curr
             await pilot.press(key)
             app.fruits.renew()
             await pilot.pause()
-        assert (app.names(), app.fruits.table.current, words(app)) == (names, current, [])
+        assert (app.names(), app.fruits.table.current, app.words) == (names, current, [])
         assert app.drawn(".lead").startswith(lead)
         assert app.fruits.query_one(Input).display == (keys[0] == "slash" and keys[-1] != "escape")
 
@@ -141,7 +134,7 @@ async def test_keys_filter_sort_and_mark(keys: list[str], names: list[str], curr
 async def test_without_a_mark_no_row_is_hidden() -> None:
     async with fruit_page() as (app, pilot):
         await pilot.press("M")
-        assert (app.names(), words(app)) == (FRUITS, ["Nothing is marked. Press m to mark a row."])
+        assert (app.names(), app.words) == (FRUITS, ["Nothing is marked. Press m to mark a row."])
 
 
 async def test_if_a_filter_hides_the_row_of_the_cursor_the_first_one_that_fits_is_selected() -> None:
@@ -198,7 +191,7 @@ async def test_a_click_on_a_title_without_an_order_says_so() -> None:
         app.fruits.columns = app.fruits.table.columns = [Column("name", "Name", 8, str)]
         app.fruits.table.rearrange()
         await pilot.click(app.fruits.table, offset=(2, 0))
-        assert words(app) == ["You cannot sort by Name."]
+        assert app.words == ["You cannot sort by Name."]
         assert app.names() == FRUITS
 
 
@@ -224,7 +217,7 @@ async def test_copying_tells_what_was_copied() -> None:
         assert app.clipboard == "pear"
         await pilot.press("Y")
         assert app.clipboard == "tollkeeper fruit show pear"
-        assert words(app) == ["Copied: pear", "Copied:\ntollkeeper fruit show pear"]
+        assert app.words == ["Copied: pear", "Copied:\ntollkeeper fruit show pear"]
 
 
 async def test_a_view_is_as_it_was_left() -> None:
@@ -281,7 +274,7 @@ async def test_what_is_shown_can_be_written_to_a_file(tmp_path: Path) -> None:
         await pilot.press("enter")
         assert "must end in .csv" in str(app.screen.query_one(".complaint", Static).visual)
         await press_keys(pilot, "escape")
-        assert words(app) == []
+        assert app.words == []
 
 
 @pytest.mark.parametrize(
