@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from gateway.control.more_prices import SOURCE, more_prices
+from gateway.control.more_prices import SOURCE, more_amounts, same_as
 from gateway.domain.lazy_pattern import lazy_pattern
 from gateway.domain.patterns import near_names
 from gateway.domain.units import MILLION, Nanos
@@ -158,7 +158,7 @@ class ListNames(msgspec.Struct, frozen=True):
         """Returns the first of these: amounts that correct the list, the vendor's row or why it does not apply, the
         price by size, the maker's price. If all are missing, returns an empty row.
         """
-        name = more_prices(vendor.id).same_as.get(name.rpartition("/")[2], name)
+        name = same_as(vendor.id, name)
         if not name:
             return ListRow(reason=OUTDATED)
         amounts = _more_amounts(vendor.id, name, base_url)
@@ -253,9 +253,9 @@ def _more_amounts(vendor: str, name: str, base_url: str) -> Mapping[str, Nanos]:
         name = _DATE.sub("", ":".join(name.split(":")[:2]))
     if vendor == "aws" and not _REGION_PREFIX.match(name) and (region := _region_of(base_url)) not in ("", "us"):
         name = f"us-gov.{name}" if region == "us-gov" else f"{_aws_region(base_url)}/{name}"
-    prices = more_prices(vendor).amounts
-    short = _DATE.sub("", name.rpartition("/")[2])
-    amounts = prices.get(name) or (prices.get(short) if vendor in ("fireworks", "google") else None) or {}
+    amounts = more_amounts(vendor, name)
+    if not amounts and vendor in ("fireworks", "google"):
+        amounts = more_amounts(vendor, _DATE.sub("", name.rpartition("/")[2]))
     if amounts and vendor == "fireworks" and "cached_input" not in amounts:
         return {**amounts, "cached_input": Nanos(amounts["input"] // 2)}  # its usual discount; prices by size have none
     return amounts

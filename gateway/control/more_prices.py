@@ -14,39 +14,26 @@ from decimal import Decimal
 from functools import cache
 from pathlib import Path
 
-import msgspec
-
+from gateway.domain.price import RATE_AMOUNTS
 from gateway.domain.units import DOLLAR, Nanos
 
 SOURCE = "in the price files of LiteLLM and models.dev, autumn 2026"
 
-_AMOUNTS = ("input", "output", "cached_input", "cache_write", "cache_write_long")
+
+def more_amounts(vendor: str, model: str) -> dict[str, Nanos]:
+    """Returns the amounts of a vendor's model, by the field of ``Price``; empty if the file has none."""
+    row = _rows().get((vendor, model), {})
+    return {name: Nanos(int(Decimal(row[name]) * DOLLAR)) for name in RATE_AMOUNTS if row.get(name)}
 
 
-class MorePrices(msgspec.Struct, frozen=True):
-    """What the file has about one vendor, by the model's name in lower case."""
-
-    amounts: dict[str, dict[str, Nanos]] = {}
-    """Nano-dollars by the field of ``Price``."""
-    same_as: dict[str, str] = {}
-    """Other models whose prices apply; empty texts for models that have none."""
-
-
-def more_prices(vendor: str) -> MorePrices:
-    """Returns what the file has about a vendor."""
-    return _read_file().get(vendor) or MorePrices()
+def same_as(vendor: str, model: str) -> str:
+    """Returns the model whose price applies, usually the same one; empty if it has no price. Prefixes do not count."""
+    row = _rows().get((vendor, model.rpartition("/")[2]), {})
+    return row["same_as"].removeprefix("-") if row.get("same_as") else model
 
 
 @cache
-def _read_file() -> Mapping[str, MorePrices]:
-    vendors: dict[str, MorePrices] = {}
+def _rows() -> Mapping[tuple[str, str], Mapping[str, str]]:
+    """Returns the rows of the file, by vendor and by the model's name in lower case."""
     with Path(__file__).with_name("more_prices.csv").open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            prices = vendors.setdefault(row["vendor"], MorePrices({}, {}))
-            if row["same_as"]:
-                prices.same_as[row["model"]] = row["same_as"].removeprefix("-")
-            else:
-                prices.amounts[row["model"]] = {
-                    name: Nanos(int(Decimal(row[name]) * DOLLAR)) for name in _AMOUNTS if row[name]
-                }
-    return vendors
+        return {(row["vendor"], row["model"]): row for row in csv.DictReader(file)}
