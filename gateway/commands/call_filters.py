@@ -1,12 +1,12 @@
 """Call filters: the options and filter words that select calls, and the search for them, page by page."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 import click
 
 from gateway.client.control import ControlClient
-from gateway.commands.completion import CHANNELS, GROUPS, MODELS, TOKENS
+from gateway.commands.completion import CHANNELS, GROUPS, MODELS, TOKENS, Completer
 from gateway.commands.options import SINCE, TEXT, UNTIL, now, with_options
 from gateway.commands.output import ProgressLine
 from gateway.domain.errors import BadRequest
@@ -23,7 +23,7 @@ CallFilters = dict[str, Any]
 def call_filters(values: dict[str, Any]) -> CallFilters:
     """Returns the selection that the words and options make. Raises BadRequest for an unknown word."""
     status = values.pop("status")
-    typed = [*values.pop("words"), *words_for("as", values.pop("answered_by"))]
+    typed = [*values.pop("words"), *words_for("as", values.pop("as"))]
     typed += [*words_for("st", status), "!st:running"] if status else []
     for name, field in FILTER_WORDS.items():  # an option takes exact names, the word takes patterns too
         if any(map(is_pattern, values.get(name, ()))):
@@ -108,39 +108,23 @@ async def no_match_note(client: ControlClient, filters: CallFilters) -> str:
     return f"no matching calls; no channel offers model '{missing[0]}' now; the offered models are: {names}"
 
 
+def _names_option(name: str, text: str, complete: Completer | None = None, **more: Any) -> Callable[[Any], Any]:
+    """Returns an option that may be repeated. ``text``: its help; ``complete``: completes its value."""
+    return click.option(f"--{name}", type=TEXT, multiple=True, shell_complete=complete, help=text, **more)
+
+
 filter_options = with_options(
     click.argument("words", nargs=-1),
-    click.option(
-        "--token",
-        type=TEXT,
-        multiple=True,
-        shell_complete=TOKENS,
-        help="Calls with this token. It may be a pattern ('ci-*'). May be repeated: --token a --token b.",
+    _names_option(
+        "token", "Calls with this token. It may be a pattern ('ci-*'). May be repeated: --token a --token b.", TOKENS
     ),
-    click.option("--group", type=TEXT, multiple=True, shell_complete=GROUPS, help="Calls in this group."),
-    click.option("--model", type=TEXT, multiple=True, shell_complete=MODELS, help="Calls for this model."),
-    click.option(
-        "--as",
-        "answered_by",
-        type=TEXT,
-        multiple=True,
-        metavar="MODEL",
-        help="Calls that this upstream model answered, whatever model they named.",
-    ),
-    click.option(
-        "--channel", type=TEXT, multiple=True, shell_complete=CHANNELS, help="Calls answered by this channel."
-    ),
-    click.option("--app", type=TEXT, multiple=True, help="Calls of this client program."),
-    click.option(
-        "--api", type=TEXT, multiple=True, help="Calls of this API: chat, messages, responses, embeddings, ..."
-    ),
-    click.option(
-        "--status",
-        type=TEXT,
-        multiple=True,
-        metavar="STATUS",
-        help="Calls that ended with this HTTP status: 429, 4xx, '>=400'.",
-    ),
+    _names_option("group", "Calls in this group.", GROUPS),
+    _names_option("model", "Calls for this model.", MODELS),
+    _names_option("as", "Calls that this upstream model answered, whatever model they named.", metavar="MODEL"),
+    _names_option("channel", "Calls answered by this channel.", CHANNELS),
+    _names_option("app", "Calls of this client program."),
+    _names_option("api", "Calls of this API: chat, messages, responses, embeddings, ..."),
+    _names_option("status", "Calls that ended with this HTTP status: 429, 4xx, '>=400'.", metavar="STATUS"),
     click.option("--errors", is_flag=True, help="Calls that failed."),
     click.option(
         "--since",

@@ -24,7 +24,7 @@ from gateway.domain.token import Token
 from gateway.domain.units import CallId, Millis
 from gateway.domain.views import CallPage, CallView, call_view, running_view
 from gateway.store.calls import CallLog, SearchResult
-from gateway.store.search import CALL_FIELDS, SearchDeadline
+from gateway.store.search import VIEW_FIELDS, SearchDeadline
 from gateway.store.sums import FOREVER
 
 SEARCH_S = 0.5
@@ -35,7 +35,7 @@ SEARCH_TURN = web.AppKey("search_turn", asyncio.Semaphore)
 
 _encode = msgspec.json.Encoder().encode
 
-CALL_FILTERS: dict[str, ParameterType] = {**dict.fromkeys(CALL_FIELDS, tuple), "failed": bool, "words": str}
+CALL_FILTERS: dict[str, ParameterType] = {**dict.fromkeys(VIEW_FIELDS, tuple), "failed": bool, "words": str}
 
 _LIMITS = range(1, 5001)
 
@@ -159,7 +159,7 @@ def calls_query(edits: ConfigEdits, params: Mapping[str, Any]) -> Query:
     words = names.widen(parse(params.get("words", ""), edits.now))
     conditions: list[Condition] = [
         OneOf(field, frozenset(_field_value(edits, names, name, text) for text in params[name]))
-        for name, field in CALL_FIELDS.items()
+        for name, field in VIEW_FIELDS.items()
         if name in params
     ]
     if "failed" in params:

@@ -5,6 +5,7 @@ sums become a SealedSegment, with one table for each dimension, in the ledger.
 """
 
 from collections.abc import Callable, Iterator
+from operator import attrgetter
 from sys import intern
 from typing import Literal, get_args
 
@@ -20,6 +21,9 @@ Dimension = Literal["token", "model", "channel", "group", "app", "api", "token|m
 """What calls are summed by. A value of the last one has the form ``TOKEN|MODEL``; it has a row for each day only."""
 
 DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
+
+CALL_FIELDS: tuple[Dimension, ...] = DIMENSIONS[:-1]
+"""The dimensions that are fields of a record."""
 
 
 class Counts(msgspec.Struct, array_like=True, gc=False):
@@ -109,34 +113,30 @@ Table = dict[str, dict[int, Counts]]
 """Maps a value of a dimension to the start of an hour or day (milliseconds) to its sums."""
 
 
-_Key = tuple[int, str, str, str, str, str, str]
-"""The start of an hour, token, model, channel, group, app and API of a call."""
-_KEY_INDEX: dict[str, int] = {"token": 1, "model": 2, "channel": 3, "group": 4, "app": 5, "api": 6}
+_values_of: Callable[[Record], tuple[str, ...]] = attrgetter(*CALL_FIELDS)
 
 
 class Rollup:
     """The sums of a growing segment. To add a call takes one look-up in a dictionary; tables are made on demand."""
 
     def __init__(self) -> None:
-        self._counts_by_key: dict[_Key, Counts] = {}
+        self._counts_by_key: dict[tuple[int, *tuple[str, ...]], Counts] = {}
+        """The sums by the start of an hour and the values of ``CALL_FIELDS``."""
         self.last_used: dict[str, int] = {}
         """Maps each token's id to the start of its latest call."""
 
-    def add(self, call: Record) -> Counts:
-        """Count one call. Returns the sums that it was added to."""
-        key = call.ts // HOUR * HOUR, call.token, call.model, call.channel, call.group, call.app, call.api
-        counts = self._counts_by_key.get(key)
-        if counts is None:
-            hour, *names = key
-            token, model, channel, group, app, api = map(intern, names)  # thousands of keys have the same names
-            counts = self._counts_by_key[hour, token, model, channel, group, app, api] = Counts()
+    def add(self, call: Record) -> None:
+        """Count one call."""
+        hour, values = call.ts // HOUR * HOUR, _values_of(call)
+        counts = self._counts_by_key.get((hour, *values))
+        if counts is None:  # thousands of keys have the same values
+            counts = self._counts_by_key[(hour, *map(intern, values))] = Counts()
         counts.add(call)
         for channel, nanos in call.possible_elsewhere.items():
-            at_channel = key[0], call.token, call.model, channel, call.group, call.app, call.api
-            self._counts_by_key.setdefault(at_channel, Counts()).possible += nanos
+            at_channel = _values_of(msgspec.structs.replace(call, channel=channel))
+            self._counts_by_key.setdefault((hour, *at_channel), Counts()).possible += nanos
         if call.ts > self.last_used.get(call.token, 0):
             self.last_used[call.token] = call.ts
-        return counts
 
     def step(self, by: Dimension) -> int:
         """Returns the time that a row of the table stands for, in milliseconds: an hour or a day."""
@@ -167,8 +167,8 @@ class Rollup:
         rows = list(self._counts_by_key.items())  # a copy: it may grow while the rows are read
         if by == "token|model":
             return ((key[0], f"{key[1]}|{key[2]}", counts) for key, counts in rows)
-        index = _KEY_INDEX[by]
-        return ((key[0], str(key[index]), counts) for key, counts in rows)
+        index = CALL_FIELDS.index(by)
+        return ((key[0], key[1:][index], counts) for key, counts in rows)
 
 
 class SealedSegment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -56,8 +56,10 @@ class LiveSource:
         """The ids shown from the ring, oldest first."""
         self.records = 0
         """The number of the newest record below the ring."""
-        self._arranged: list[CallView] | None = None
-        """All rows, if they are sorted or only marked ones; otherwise None."""
+        self._listed: list[CallView] | None = None
+        """The rows below: what the search found, or all rows if they are sorted or only marked ones; None for the
+        records of the history.
+        """
         self.history = CallHistory()
         self.search_results: list[CallView] = []
         """The older records that the search found, newest first unless sorted."""
@@ -81,36 +83,29 @@ class LiveSource:
 
     @property
     def count(self) -> int:
-        if self._arranged is not None:
-            return len(self._arranged)
-        return len(self._view) + (self.records if self.query is None else len(self.search_results))
+        return len(self._view) + (self.records if self._listed is None else len(self._listed))
 
     def row(self, index: int) -> CallView | None:
-        if self._arranged is not None:
-            return self._arranged[index]
         if index < len(self._view):
             call = self.calls.by_id.get(self._view[-1 - index])
             return None if call is None else as_view(call, self.session.now())
         offset = index - len(self._view)
-        return self.history.row(self.records - offset) if self.query is None else self.search_results[offset]
+        return self.history.row(self.records - offset) if self._listed is None else self._listed[offset]
 
     def key(self, index: int) -> Hashable:
-        if self._arranged is not None:
-            return self._arranged[index].id
         if index < len(self._view):
             return self._view[-1 - index]
         offset = index - len(self._view)
-        return self.records - offset if self.query is None else self.search_results[offset].id
+        return self.records - offset if self._listed is None else self._listed[offset].id
 
     def index(self, key: Hashable) -> int | None:
-        if self._arranged is not None:
-            return next((i for i, row in enumerate(self._arranged) if row.id == key), None)
         if isinstance(key, int):
-            return len(self._view) + self.records - key if 0 < key <= self.records else None
+            is_listed = self._listed is None and 0 < key <= self.records
+            return len(self._view) + self.records - key if is_listed else None
         place = bisect_left(self._view, str(key))
         if place < len(self._view) and self._view[place] == key:
             return len(self._view) - 1 - place
-        return next((len(self._view) + i for i, row in enumerate(self.search_results) if row.id == key), None)
+        return next((len(self._view) + i for i, row in enumerate(self._listed or ()) if row.id == key), None)
 
     def restrict(self, keys: Collection[Hashable] | None) -> None:
         """Show only the calls with these keys, of those that are loaded; None: all calls again."""
@@ -158,11 +153,13 @@ class LiveSource:
                 self.narrow(self.query)
         if self.paused and self._version >= 0:
             return
-        if calls.version == self._version and not (self._arranged and calls.running):
+        is_arranged = self._allowed_keys is not None or self.call_order is not None
+        if calls.version == self._version and not (is_arranged and calls.running):
             return
         self._load(calls)
         self._version = calls.version
-        self._arranged = self._arrange(calls)
+        if is_arranged:
+            self._listed, self._view = self._arrange(calls), []
 
     def extend(self, rows: Sequence[CallView], search: SearchProgress) -> None:
         """Add records that were found; ``search`` is the new progress."""
@@ -176,9 +173,8 @@ class LiveSource:
             self.search_results = self.call_order.best([*self.search_results, *rows], SORTED_LIMIT)
         self._version = -1
 
-    def _arrange(self, calls: CallRing) -> list[CallView] | None:
-        if self._allowed_keys is None and self.call_order is None:
-            return None
+    def _arrange(self, calls: CallRing) -> list[CallView]:
+        """Returns all rows in their order, or only the marked ones."""
         rows = [*(as_view(calls.by_id[i], self.session.now()) for i in reversed(self._view)), *self.search_results]
         if self._allowed_keys is not None:
             older = (
@@ -195,9 +191,10 @@ class LiveSource:
         order = calls.order[: bisect_right(calls.order, self.last_seen)] if self.paused else calls.order
         if calls.below != self.records:  # calls have left the ring, and must be found below it now
             self.narrow(self.query)
-        self._view, self.records = [*order], calls.below
+        self._view, self.records, self._listed = [*order], calls.below, None
         if self.query is not None:
             self._view = [i for i in order if i == self._pinned or self.matches(i)]  # 1 ms for a thousand calls
+            self._listed = self.search_results
 
     def matches(self, call_id: CallId) -> bool:
         """Returns whether the filter, if any, shows this call of the ring."""
