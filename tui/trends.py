@@ -6,13 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from gateway.domain.budget import Window, window_start
 from gateway.domain.call import NOT_ERRORS
-from gateway.domain.units import Millis
+from gateway.domain.units import HOUR_MS, Millis
 from gateway.domain.views import CallView, Summary, SumRow
-
-HOUR_MS = 3_600_000
-DAY_MS = 24 * HOUR_MS
 
 
 class Trends(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,14 +39,6 @@ def trends(summary: Summary, starts: Sequence[Millis]) -> Trends:
     for point in summary.series:
         series.setdefault(point.key, {})[point.start_ms] = point.row
     return Trends(starts=tuple(starts), totals={row.key: row for row in summary.rows}, series=series)
-
-
-def days(count: int, now: Millis) -> list[Millis]:
-    """Returns the starts of the last ``count`` local days, oldest first, by the calendar: days differ in length."""
-    starts = [window_start(Window.DAY, now)]
-    while len(starts) < count:
-        starts.append(window_start(Window.DAY, Millis(starts[-1] - HOUR_MS)))
-    return starts[::-1]
 
 
 def hours(count: int, now: Millis) -> list[Millis]:

@@ -27,11 +27,8 @@ from gateway.domain.human_values import brief_count, count_text, local_time, plu
 from gateway.domain.money import brief_dollars, dollars, number
 from gateway.domain.quoting import parse_names
 from gateway.domain.text import word
-from gateway.domain.units import Millis, Nanos
+from gateway.domain.units import DAY_MS, HOUR_MS, Millis, Nanos
 from gateway.domain.views import CallView, Summary, SumRow
-
-HOUR_MS = 3_600_000
-DAY_MS = 24 * HOUR_MS
 
 STEPS = {"month": "2026-11", "day": "2026-11-20", "hour": "2026-11-20 22:00"}
 """The time spans that calls can be summed up by, each with an example of its name."""

@@ -26,9 +26,8 @@ from gateway.domain.history import (
 from gateway.domain.key_owners import revivals
 from gateway.domain.registry import Change, Registry, with_changes
 from gateway.domain.settings import ExpiringRecords
-from gateway.domain.units import Millis
+from gateway.domain.units import DAY_MS, Millis
 from gateway.store.calls import expiring_records, has_deleted
-from gateway.store.rollup import DAY
 
 REVIVES_KEY = "revives_key"
 """The answer of the question whether a key or token may work again."""
@@ -89,7 +88,7 @@ class ConfigEdits:
         """Returns the records that would be deleted if they were kept for this many days."""
         if keep_days >= self.registry.settings.keep_days:
             return ExpiringRecords()
-        return expiring_records(self.engine.store.calls, self.now - keep_days * DAY)
+        return expiring_records(self.engine.store.calls, self.now - keep_days * DAY_MS)
 
     @property
     def history(self) -> list[HistoryEntry]:
@@ -162,7 +161,7 @@ class ConfigEdits:
         root = state.root
         keep_days = plan.registry.settings.keep_days
         keeps_longer = keep_days > self.registry.settings.keep_days
-        if keeps_longer and has_deleted(self.engine.store.calls, self.now - keep_days * DAY):
+        if keeps_longer and has_deleted(self.engine.store.calls, self.now - keep_days * DAY_MS):
             notes.append("call records that were deleted in the meantime do not come back")
         done = f"{'redid' if kind == 'redo' else 'undid'} change {root.id}: {root.done}"
         undone = root.undone if kind == "redo" else f"{root.done} again"

@@ -25,7 +25,7 @@ from gateway.domain.human_values import count_text, first_of, plural
 from gateway.domain.patterns import is_pattern
 from gateway.domain.registry import Change, Registry
 from gateway.domain.text import plain
-from gateway.domain.units import Millis
+from gateway.domain.units import HOUR_MS, Millis
 from gateway.domain.upstream_views import ListedModel, ListingView
 from gateway.upstream.vendors import find_vendor
 
@@ -34,7 +34,6 @@ _log = logging.getLogger("tollkeeper")
 ALL = ("*",)
 RETRY_MS = 600_000
 """The time after which a failed fetch is tried again, in milliseconds."""
-HOUR_MS = 3_600_000
 
 _LIST_FIELDS = ("dialect", "base_url", "key", "keys", "headers", "preset", "proxy")
 """The fields of a channel that decide which list is fetched."""

@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from gateway.domain.units import Millis, Nanos, local_datetime
+from gateway.domain.units import HOUR_MS, Millis, Nanos, local_datetime
 
 
 class WindowInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,6 +128,14 @@ def window_end(window: Window, now: Millis) -> Millis | None:
     """Returns when the window that contains ``now`` ends; None for EVER."""
     first, following = _WINDOWS[window].first, _WINDOWS[window].following
     return None if first is None or following is None else _millis(following(first(local_datetime(now))))
+
+
+def days(count: int, now: Millis) -> list[Millis]:
+    """Returns the starts of the last ``count`` local days, oldest first, by the calendar: days differ in length."""
+    starts = [window_start(Window.DAY, now)]
+    while len(starts) < count:
+        starts.append(window_start(Window.DAY, Millis(starts[-1] - HOUR_MS)))
+    return starts[::-1]
 
 
 BALANCE_ID = "balance"

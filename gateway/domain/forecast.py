@@ -3,12 +3,10 @@
 A pace is an amount spent divided by its time. The time before the first call does not count.
 """
 
-from gateway.domain.budget import Window, window_start
+from gateway.domain.budget import days, window_start
 from gateway.domain.incidents import spent_share
-from gateway.domain.units import Millis, local_datetime
+from gateway.domain.units import DAY_MS, Millis, local_datetime
 from gateway.domain.views import BudgetView
-
-DAY_MS = 86_400_000
 
 FAR_MS = 366 * DAY_MS
 """The span in milliseconds beyond which a forecast names no date."""
@@ -53,10 +51,7 @@ def pace_span(budget: BudgetView, now: Millis, since: Millis) -> int:
 
 def pace_start(now: Millis) -> Millis:
     """Returns the start of the days whose spending is the pace of the balance."""
-    start = window_start(Window.DAY, now)
-    for _ in range(PACE_DAYS - 1):
-        start = window_start(Window.DAY, Millis(start - DAY_MS // 2))
-    return start
+    return days(PACE_DAYS, now)[0]
 
 
 def balance_forecast(left: int, spent: int, first: Millis | None, now: Millis) -> str:
@@ -69,8 +64,8 @@ def balance_forecast(left: int, spent: int, first: Millis | None, now: Millis) -
     empties_at = balance_end(left, spent, first, now)
     if empties_at is None:
         return ""
-    days = -(-_balance_span(first, now) // DAY_MS)
-    pace = f"at the pace of the last {f'{days} days' if days > 1 else 'day'}"
+    count = -(-_balance_span(first, now) // DAY_MS)
+    pace = f"at the pace of the last {f'{count} days' if count > 1 else 'day'}"
     return f"lasts over a year {pace}" if empties_at - now > FAR_MS else f"{pace} used up on {_moment(empties_at, now)}"
 
 

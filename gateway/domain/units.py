@@ -17,6 +17,9 @@ CallId = NewType("CallId", str)
 Factor = Annotated[int, msgspec.Meta(title="factor")]
 """A multiplier in parts per million."""
 
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+
 TokenId = NewType("TokenId", str)
 ChannelId = NewType("ChannelId", str)
 

@@ -14,13 +14,13 @@ from gateway.domain.budget import Window, window_end, window_start
 from gateway.domain.call import Record, began_at
 from gateway.domain.query import EVERYTHING, CallOrder, Query
 from gateway.domain.settings import ExpiringRecords
-from gateway.domain.units import CallId, Millis
+from gateway.domain.units import DAY_MS, CallId, Millis
 from gateway.domain.views import CallView, call_view
 from gateway.store import sums
 from gateway.store.latency import LatencyCache, LatencyTable, book_latency
 from gateway.store.line_format import CRC
 from gateway.store.log import Log
-from gateway.store.rollup import DAY, Counts, Dimension, Rollup, Table, in_steps
+from gateway.store.rollup import Counts, Dimension, Rollup, Table, in_steps
 from gateway.store.search import SearchDeadline, matching_calls
 from gateway.store.segment import Segment
 from gateway.store.sums import FOREVER, Span, Step, Sums
@@ -160,7 +160,7 @@ class CallLog:
 def expiring_records(calls: CallLog, before: int) -> ExpiringRecords:
     """Returns how many records are in files that may be deleted, because all their calls began before this moment."""
     old = [segment for segment in calls.log.segments if segment.readable and segment.latest < before]
-    days = {segment.earliest // DAY for segment in old}
+    days = {segment.earliest // DAY_MS for segment in old}
     return ExpiringRecords(records=sum(segment.count for segment in old), days=len(days))
 
 

@@ -12,7 +12,8 @@ from functools import cache
 import msgspec
 
 from gateway.domain.call import Outcome, Record
-from gateway.store.rollup import HOUR, Dimension
+from gateway.domain.units import HOUR_MS
+from gateway.store.rollup import Dimension
 from gateway.store.search import SearchDeadline
 from gateway.store.segment import Segment
 from gateway.store.sums import Span, value_of
@@ -78,7 +79,7 @@ LatencyTable = dict[str, dict[int, LatencyCounts]]
 def book_latency(table: LatencyTable, call: Record, by: Dimension, start_of: Callable[[int], int]) -> None:
     """Count one call in the table. ``start_of`` maps an hour to the start of its hour or day."""
     if call.outcome not in (Outcome.REFUSED, Outcome.LOST):  # their durations say nothing about upstreams
-        cells, start = table.setdefault(value_of(call, by), {}), start_of(call.ts // HOUR * HOUR)
+        cells, start = table.setdefault(value_of(call, by), {}), start_of(call.ts // HOUR_MS * HOUR_MS)
         (cells.get(start) or cells.setdefault(start, LatencyCounts())).add(call.ms, call.ttft)
 
 

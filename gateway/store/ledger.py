@@ -11,10 +11,11 @@ from pathlib import Path
 
 import msgspec
 
+from gateway.domain.units import DAY_MS
 from gateway.store import files
 from gateway.store.errors import StoreDamaged
 from gateway.store.line_format import TAIL, body_of, check_format, head, is_intact, join_lines, pack
-from gateway.store.rollup import DAY, SealedSegment, to_daily
+from gateway.store.rollup import SealedSegment, to_daily
 from gateway.store.segment import Segment
 
 HEAD = head("segments")
@@ -44,7 +45,7 @@ class Ledger:
         """Add or replace segments in one atomic write. Raises OSError; then nothing has changed."""
         new = {**self.sealed, **{segment.name: segment for segment in sealed}}
         # hourly charts and windows of a month need no older hours
-        before = max((segment.latest for segment in new.values()), default=0) - 40 * DAY
+        before = max((segment.latest for segment in new.values()), default=0) - 40 * DAY_MS
         new = {
             name: to_daily(segment) if segment.hourly and segment.latest < before else segment
             for name, segment in new.items()

@@ -21,10 +21,10 @@ from pathlib import Path
 import msgspec
 
 from gateway.domain.call import Record
+from gateway.domain.units import DAY_MS
 from gateway.store import files
 from gateway.store.ledger import Ledger, check_complete
 from gateway.store.line_format import pack
-from gateway.store.rollup import DAY
 from gateway.store.segment import EMPTY, Segment
 from gateway.store.tail import PartlyWritten, Tail, recheck_sealed, repair
 
@@ -246,7 +246,7 @@ class Log:
             self._closed.append(self._tail)
         self._tail = tail
         day = time.strptime(tail.segment.name[6:14], "%Y%m%d")
-        self._day_end = calendar.timegm(day) * 1000 + DAY
+        self._day_end = calendar.timegm(day) * 1000 + DAY_MS
 
     def _load(self) -> None:
         """Open all segments, repair what is damaged, and report what is missing."""

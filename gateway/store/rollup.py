@@ -7,15 +7,12 @@ sums become a SealedSegment, with one table for each dimension, in the ledger.
 from collections.abc import Callable, Iterator
 from operator import attrgetter
 from sys import intern
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import msgspec
 
 from gateway.domain.call import NOT_UPSTREAM, REPEATED_MARK, Outcome, Record, mark_total, wait_of
-
-HOUR = 3_600_000
-"""An hour in milliseconds. Hours and days in this file are in UTC."""
-DAY = 24 * HOUR
+from gateway.domain.units import DAY_MS, HOUR_MS
 
 Dimension = Literal["token", "model", "channel", "group", "app", "api", "token|model"]
 """What calls are summed by. A value of the last one has the form ``TOKEN|MODEL``; it has a row for each day only."""
@@ -120,14 +117,14 @@ class Rollup:
     """The sums of a growing segment. To add a call takes one look-up in a dictionary; tables are made on demand."""
 
     def __init__(self) -> None:
-        self._counts_by_key: dict[tuple[int, *tuple[str, ...]], Counts] = {}
+        self._counts_by_key: dict[tuple[Any, ...], Counts] = {}
         """The sums by the start of an hour and the values of ``CALL_FIELDS``."""
         self.last_used: dict[str, int] = {}
         """Maps each token's id to the start of its latest call."""
 
     def add(self, call: Record) -> None:
         """Count one call."""
-        hour, values = call.ts // HOUR * HOUR, _values_of(call)
+        hour, values = call.ts // HOUR_MS * HOUR_MS, _values_of(call)
         counts = self._counts_by_key.get((hour, *values))
         if counts is None:  # thousands of keys have the same values
             counts = self._counts_by_key[(hour, *map(intern, values))] = Counts()
@@ -140,7 +137,7 @@ class Rollup:
 
     def step(self, by: Dimension) -> int:
         """Returns the time that a row of the table stands for, in milliseconds: an hour or a day."""
-        return DAY if by == "token|model" else HOUR
+        return DAY_MS if by == "token|model" else HOUR_MS
 
     def table(self, by: Dimension) -> Table:
         """Returns the sums of each value by hour or day."""
@@ -167,8 +164,8 @@ class Rollup:
         rows = list(self._counts_by_key.items())  # a copy: it may grow while the rows are read
         if by == "token|model":
             return ((key[0], f"{key[1]}|{key[2]}", counts) for key, counts in rows)
-        index = CALL_FIELDS.index(by)
-        return ((key[0], key[1:][index], counts) for key, counts in rows)
+        index = 1 + CALL_FIELDS.index(by)
+        return ((key[0], key[index], counts) for key, counts in rows)
 
 
 class SealedSegment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -202,7 +199,7 @@ class SealedSegment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """Encoded tables, decoded when a chart or a window needs them."""
 
     def step(self, by: Dimension) -> int:
-        return HOUR if self.hourly and by != "token|model" else DAY
+        return HOUR_MS if self.hourly and by != "token|model" else DAY_MS
 
     def table(self, by: Dimension) -> Table:
         return _decode_table(self.raw_tables[by])
@@ -224,7 +221,7 @@ def to_daily(sealed: SealedSegment) -> SealedSegment:
 
 def daily_table(table: Table) -> Table:
     """Returns the sums of a table by day instead of hour."""
-    return in_steps(table, lambda start: start // DAY * DAY)
+    return in_steps(table, lambda start: start // DAY_MS * DAY_MS)
 
 
 def in_steps(table: Table, start_of: Callable[[int], int]) -> Table:

@@ -23,7 +23,7 @@ import msgspec
 from gateway.config import Config, make_home
 from gateway.domain.incidents import Incident
 from gateway.domain.registry import Registry
-from gateway.domain.units import Millis
+from gateway.domain.units import DAY_MS, Millis
 from gateway.store import files
 from gateway.store.books import Books
 from gateway.store.calls import CallLog
@@ -34,7 +34,6 @@ from gateway.store.history import History
 from gateway.store.inflight import Inflight
 from gateway.store.log import LIMIT, HighWater, Log
 from gateway.store.recorder import Recorder
-from gateway.store.rollup import DAY
 
 if sys.platform == "win32":
     import msvcrt
@@ -133,7 +132,7 @@ class Store:
                     home / "usage",
                     limit=segment_bytes,
                     now=now,
-                    oldest=lambda newest: min(now(), newest) - self.entities.registry.settings.keep_days * DAY,
+                    oldest=lambda newest: min(now(), newest) - self.entities.registry.settings.keep_days * DAY_MS,
                     high_water=HighWater(home / "high-water"),
                     report=self._note,
                 )

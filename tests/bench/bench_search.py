@@ -20,13 +20,12 @@ from pathlib import Path
 from gateway.config import Config
 from gateway.domain.call import Attempt, FailureKind, Outcome, Record
 from gateway.domain.price import Rates
-from gateway.domain.units import CallId, Millis, Nanos
+from gateway.domain.units import DAY_MS, CallId, Millis, Nanos
 from gateway.domain.usage import UsageSource
-from gateway.store.rollup import DAY
 from gateway.store.store import Store
 
 DAYS = 60
-HALF_AN_HOUR = DAY // 48
+HALF_AN_HOUR = DAY_MS // 48
 LIMIT_S = 240.0
 """A filter that takes longer is stopped."""
 
@@ -113,7 +112,7 @@ def records(count: int, start: int, days: float = DAYS, *, rare: bool = True) ->
     """Yields records as a busy gateway writes them. ``rare``: a few unusual ones are in the middle of its history."""
     rng = random.Random(7)
     for i in range(count):
-        ts = Millis(start + int(i * days * DAY / count))
+        ts = Millis(start + int(i * days * DAY_MS / count))
         yield _rare(rng, ts, i) if rare and i % (count // 4) == count // 8 else _usual(rng, ts)
 
 
@@ -193,7 +192,7 @@ def build(home: Path, count: int) -> None:
     """A home with ``count`` records of the last sixty days, half an hour ago the newest."""
     now = int(time.time() * 1000)
     with closing(Store(Config(home=home), now=lambda: Millis(now), sync_s=0)) as store:
-        source = records(count, now - DAYS * DAY - HALF_AN_HOUR)
+        source = records(count, now - DAYS * DAY_MS - HALF_AN_HOUR)
         while chunk := list(islice(source, 5_000)):
             for record in chunk:
                 store.calls.log.append([record])

@@ -23,16 +23,15 @@ from tinydb.storages import JSONStorage, MemoryStorage
 from gateway.config import Config
 from gateway.domain.call import ACCOUNT, Record, Running, Scope
 from gateway.domain.query import EVERYTHING
-from gateway.domain.units import CallId, Millis
+from gateway.domain.units import DAY_MS, CallId, Millis
 from gateway.store.calls import CallLog
 from gateway.store.line_format import body_of
 from gateway.store.log import Log
-from gateway.store.rollup import DAY
 from gateway.store.store import Store
 from tests.bench.bench_search import DAYS, records
 from tests.store.samples import where
 
-T0 = 1_760_000_000_000 // DAY * DAY
+T0 = 1_760_000_000_000 // DAY_MS * DAY_MS
 OPEN_CALLS = 10_000
 """Calls in the open segment of every store, so that opening them differs by the history only."""
 
@@ -78,7 +77,7 @@ def goal(name: str, text: str, value: float, limit: float, *, least: bool = Fals
 def in_turn(count: int, *doers: Callable[[Record], object]) -> list[float]:
     """The median seconds of each of several ways, taken in turn, so that a busy machine is unfair to none."""
     costs: list[list[float]] = [[] for _ in doers]
-    source = calls(count, start=T0 + (DAYS + 1) * DAY, days=0.9)
+    source = calls(count, start=T0 + (DAYS + 1) * DAY_MS, days=0.9)
     while chunk := list(islice(source, 100)):
         for found, do in zip(costs, doers, strict=True):
             found.extend(each(chunk, do))
@@ -94,7 +93,7 @@ def build(folder: Path, count: int) -> None:
             log.log.append([call])
         log.log.sync()
         log.log.seal()
-    for call in calls(OPEN_CALLS, start=T0 + DAYS * DAY, days=0.5):
+    for call in calls(OPEN_CALLS, start=T0 + DAYS * DAY_MS, days=0.5):
         log.log.append([call])
     log.log.close()
 
@@ -200,8 +199,8 @@ def writes(do: Callable[[], object]) -> list[int]:
 def reading(root: Path, most: int) -> None:
     """S5 and S7."""
     small, large = (CallLog(Log(root / str(count))) for count in (10_000 + OPEN_CALLS, most))
-    end = T0 + DAYS * DAY + DAY // 2
-    month = Millis(end - 30 * DAY)
+    end = T0 + DAYS * DAY_MS + DAY_MS // 2
+    month = Millis(end - 30 * DAY_MS)
     token = where(token="tok_03", since=month)
     last = [median(partial(log.find, limit=1000)) for log in (small, large)]
     some = [median(partial(log.find, token, limit=200)) for log in (small, large)]
@@ -221,7 +220,7 @@ def reading(root: Path, most: int) -> None:
 
 def glances(log: CallLog, end: int) -> None:
     """No goals: what the console asks for."""
-    day, month, most = Millis(end - DAY), Millis(end - 30 * DAY), 1 << 60
+    day, month, most = Millis(end - DAY_MS), Millis(end - 30 * DAY_MS), 1 << 60
     for text, wanted, limit in (
         ("last 50", EVERYTHING, 50),
         ("token, 24 h, all", where(token="tok_03", since=day), most),
@@ -230,7 +229,7 @@ def glances(log: CallLog, end: int) -> None:
         ("an app nobody uses", where(app="nothing"), 1),
     ):
         print(f"    {text}: {median(partial(log.find, wanted, limit=limit), 3) * 1000:.2f} ms")
-    known = log.find(where(until=Millis(T0 + DAY)), limit=1)[0].id
+    known = log.find(where(until=Millis(T0 + DAY_MS)), limit=1)[0].id
     for text, call_id in (("a known id", known), ("an unknown id", CallId("req_" + "0" * 26))):
         print(f"    {text}: {median(partial(log.get, call_id), 3) * 1000:.2f} ms")
     steps: tuple[Literal["", "hour", "day"], ...] = ("", "hour", "day")

@@ -4,7 +4,7 @@ from gateway import __version__
 from gateway.client.control import ControlClient
 from gateway.domain.errors import Conflict
 from gateway.domain.settings import Durability, ExpiringRecords, Settings
-from gateway.store.rollup import DAY
+from gateway.domain.units import DAY_MS
 from tests.control.confirming import confirming
 from tests.control.test_history import refused
 from tests.fakes.gateway import GRANTED, Gateway
@@ -66,7 +66,7 @@ async def test_records_that_are_deleted_are_announced(owner: ControlClient, gate
     """Undo asks before it deletes records, and does not claim that deleted ones are back."""
     now = gateway.engine.now()
     for number, age in enumerate((20, 20, 15, 0)):
-        gateway.engine.store.calls.log.append([record(number, ts=now - age * DAY, cost=0)], in_new_file=True)
+        gateway.engine.store.calls.log.append([record(number, ts=now - age * DAY_MS, cost=0)], in_new_file=True)
     old = ExpiringRecords(records=3, days=2)
     for days in (30, 400):
         assert (await owner.set_settings({"keep_days": days})).keep_days == days

@@ -7,12 +7,12 @@ import msgspec
 import pytest
 
 from gateway.client.control import ControlClient
-from gateway.control.model_lists import HOUR_MS, RETRY_MS, channels_due, refresh_due
+from gateway.control.model_lists import RETRY_MS, channels_due, refresh_due
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Dialect, ServedModel, UpstreamModels
 from gateway.domain.errors import BadRequest, Conflict, UpstreamError
 from gateway.domain.settings import Settings
-from gateway.domain.units import ChannelId, Millis
+from gateway.domain.units import HOUR_MS, ChannelId, Millis
 from tests.core import kit
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Provider, Script

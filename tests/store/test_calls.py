@@ -11,12 +11,12 @@ import pytest
 from gateway.domain.call import Attempt, FailureKind, Outcome, Record
 from gateway.domain.price import Rates
 from gateway.domain.query import EVERYTHING, CallOrder, Query
-from gateway.domain.units import CallId, Millis, Nanos
+from gateway.domain.units import DAY_MS, HOUR_MS, CallId, Millis, Nanos
 from gateway.domain.usage import UsageSource
 from gateway.domain.views import call_view
 from gateway.store.calls import CallLog
 from gateway.store.line_format import body_of, join_lines, pack
-from gateway.store.rollup import DAY, HOUR, Counts, SealedSegment, to_daily
+from gateway.store.rollup import Counts, SealedSegment, to_daily
 from gateway.store.search import SearchDeadline
 from gateway.store.segment import HEAD
 from gateway.store.sums import FOREVER, Step, Sums
@@ -83,10 +83,10 @@ FILTERS: list[dict[str, Any]] = [
     {"failed": False, "model": "m-large"},
     {"outcome": Outcome.DONE},
     {"outcome": Outcome.LOST},
-    {"since": Millis(T0 + DAY)},
-    {"until": Millis(T0 + DAY), "token": "tok_1"},
-    {"since": Millis(T0 + HOUR), "until": Millis(T0 + 2 * HOUR)},
-    {"since": Millis(T0 + 9 * DAY)},
+    {"since": Millis(T0 + DAY_MS)},
+    {"until": Millis(T0 + DAY_MS), "token": "tok_1"},
+    {"since": Millis(T0 + HOUR_MS), "until": Millis(T0 + 2 * HOUR_MS)},
+    {"since": Millis(T0 + 9 * DAY_MS)},
     {"token": 'no"body\n'},
     {"api": "chat", "failed": False},
     {"api": "messages"},
@@ -111,7 +111,7 @@ def test_pages_are_the_whole(calls: CallLog, values: dict[str, Any]) -> None:
 
 def test_a_page_does_not_shift_while_calls_come_in(calls: CallLog) -> None:
     first = calls.find(limit=5)
-    calls.log.append([record(1000 + i, ts=T0 + 4 * DAY) for i in range(3)])
+    calls.log.append([record(1000 + i, ts=T0 + 4 * DAY_MS) for i in range(3)])
     assert earlier(calls, first[-1].id, 5) == CALLS[-6:-11:-1]
 
 
@@ -228,7 +228,7 @@ def test_what_earlier_tries_may_have_cost_is_of_their_channels(tmp_path: Path, s
 
 def test_steps_by_the_hour_begin_at_full_hours(calls: CallLog) -> None:
     sums = sums_of(calls, "token", "hour")
-    assert {start % HOUR for start, _ in cells_of(sums)} == {0}
+    assert {start % HOUR_MS for start, _ in cells_of(sums)} == {0}
     assert sum(counts.calls for counts in sums.rows.values()) == sums.total.calls == 300
 
 

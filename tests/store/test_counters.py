@@ -8,10 +8,9 @@ from hypothesis import given, settings, strategies as st
 
 from gateway.domain.budget import Amounts
 from gateway.domain.call import ACCOUNT, Outcome, Record, Scope
-from gateway.domain.units import Millis, Nanos
+from gateway.domain.units import HOUR_MS, Millis, Nanos
 from gateway.store.books import SPANS, Counters, scopes
 from gateway.store.calls import CallLog
-from gateway.store.rollup import HOUR
 from tests.store.samples import T0, busy, log_of, record, seal, token
 
 SCOPES: list[Scope] = [ACCOUNT, ("token", "tok_1"), ("group", "vip"), ("channel", "ch_0"), ("token", "none")]
@@ -37,9 +36,9 @@ def test_the_first_answer_comes_from_the_log(tmp_path: Path) -> None:
 def test_later_answers_are_kept_up_by_the_start_of_the_call(tmp_path: Path) -> None:
     calls = log_of(tmp_path, 10)
     counters = counters_of(calls)
-    moments = [Millis(since) for since in (0, T0 + 5, T0 + HOUR)]
+    moments = [Millis(since) for since in (0, T0 + 5, T0 + HOUR_MS)]
     before = {(scope, since): counters.spent(scope, since) for scope in SCOPES for since in moments}
-    for call in (record(10), record(11, ts=T0 + 2 * HOUR), record(12, ts=T0 - HOUR)):
+    for call in (record(10), record(11, ts=T0 + 2 * HOUR_MS), record(12, ts=T0 - HOUR_MS)):
         calls.log.append([call])
         counters.add(call)
     for scope in SCOPES:
@@ -86,13 +85,13 @@ def test_any_order_of_questions_and_calls_is_right(seed: int, questions: list[tu
         counters = counters_of(calls)
         for i, call in enumerate(busy(seed, 40, days=3)):
             if i < len(questions):
-                counters.spent(questions[i][0], Millis(T0 + questions[i][1] * HOUR))
+                counters.spent(questions[i][0], Millis(T0 + questions[i][1] * HOUR_MS))
             calls.log.append([call])
             counters.add(call)
             if i % 13 == 0:
                 seal(calls)
         for scope, hours in questions:
-            since = T0 + hours * HOUR
+            since = T0 + hours * HOUR_MS
             assert counters.spent(scope, Millis(since)) == added(calls, scope, since)
         calls.log.close()
 

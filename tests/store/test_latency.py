@@ -8,10 +8,9 @@ from statistics import quantiles
 import pytest
 
 from gateway.domain.call import Outcome, Record
-from gateway.domain.units import Millis
+from gateway.domain.units import DAY_MS, HOUR_MS, Millis
 from gateway.store.calls import CallLog
 from gateway.store.latency import CACHE_BYTES, Histogram, LatencyCache, LatencyCounts, bucket_of, percentile, time_of
-from gateway.store.rollup import DAY, HOUR
 from gateway.store.segment import Segment
 from gateway.store.sums import FOREVER, Span
 from tests.store.samples import T0, busy, log_of, sealed_log
@@ -53,10 +52,10 @@ def test_a_percentile_is_the_time_that_a_share_of_the_calls_did_not_exceed() -> 
 
 SPANS = [
     Span(),
-    Span(T0 // HOUR * HOUR),
-    Span(T0 // DAY * DAY + DAY, T0 // DAY * DAY + 2 * DAY),
-    Span(T0 + DAY + 1, T0 + 3 * DAY + 12_345),
-    Span(T0 + 9 * DAY, FOREVER),
+    Span(T0 // HOUR_MS * HOUR_MS),
+    Span(T0 // DAY_MS * DAY_MS + DAY_MS, T0 // DAY_MS * DAY_MS + 2 * DAY_MS),
+    Span(T0 + DAY_MS + 1, T0 + 3 * DAY_MS + 12_345),
+    Span(T0 + 9 * DAY_MS, FOREVER),
 ]
 
 
@@ -71,7 +70,7 @@ def test_every_call_of_the_span_is_counted_once(calls: CallLog, by: str, span: S
 
 def test_calls_that_come_later_are_added(calls: CallLog) -> None:
     before = calls.latency("token", Millis(0), Millis(FOREVER), "hour")
-    more = [Record(id=f"req_{n:026x}", ts=Millis(T0 + 9 * DAY + n), token="late", ms=Millis(70)) for n in range(3)]  # type: ignore[arg-type]
+    more = [Record(id=f"req_{n:026x}", ts=Millis(T0 + 9 * DAY_MS + n), token="late", ms=Millis(70)) for n in range(3)]  # type: ignore[arg-type]
     for record in more:
         calls.log.append([record])
         calls.latency("token", Millis(0), Millis(FOREVER), "hour")

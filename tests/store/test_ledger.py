@@ -6,10 +6,11 @@ import msgspec
 import pytest
 from tinydb import TinyDB
 
+from gateway.domain.units import DAY_MS
 from gateway.store import files
 from gateway.store.errors import StoreDamaged
 from gateway.store.ledger import Ledger, check_complete
-from gateway.store.rollup import DAY, SealedSegment
+from gateway.store.rollup import SealedSegment
 from gateway.store.segment import Segment
 from tests.store.samples import T0, log_of, segments
 
@@ -48,7 +49,7 @@ def test_stock_tinydb_reads_it(tmp_path: Path) -> None:
 def test_old_segments_lose_their_hours(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
     ledger.put(sealed(tmp_path, 0, latest=T0))
-    ledger.put(sealed(tmp_path, 1, latest=T0 + (40 + 1) * DAY))
+    ledger.put(sealed(tmp_path, 1, latest=T0 + (40 + 1) * DAY_MS))
     assert [one.hourly for one in Ledger(tmp_path).sealed.values()] == [False, True]
 
 

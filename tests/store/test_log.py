@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from gateway.domain.settings import ExpiringRecords
-from gateway.domain.units import Millis
+from gateway.domain.units import DAY_MS, HOUR_MS, Millis
 from gateway.store import files
 from gateway.store.calls import CallLog, expiring_records
 from gateway.store.errors import StoreDamaged
 from gateway.store.ledger import Ledger
 from gateway.store.line_format import TAIL
 from gateway.store.log import Log
-from gateway.store.rollup import DAY, DIMENSIONS, HOUR
+from gateway.store.rollup import DIMENSIONS
 from gateway.store.segment import EMPTY
 from gateway.store.sums import FOREVER, Step, Sums
 from tests.store.samples import HURTS, T0, log_of, record, seal, segments, stock, sums_of
@@ -35,22 +35,22 @@ def reopened(folder: Path, report: Callable[[str], None] = lambda _: None) -> Ca
 def all_sums(calls: CallLog) -> list[Sums]:
     """By everything, over all time and over the one hour, in total and over time."""
     steps: tuple[Step, ...] = ("hour", "day", "")
-    hour = T0 // HOUR * HOUR
-    spans = [(0, FOREVER), (hour, hour + HOUR)]
+    hour = T0 // HOUR_MS * HOUR_MS
+    spans = [(0, FOREVER), (hour, hour + HOUR_MS)]
     return [calls.sums(by, Millis(a), Millis(b), step) for by in DIMENSIONS for step in steps for a, b in spans]
 
 
 def test_a_new_day_begins_a_new_segment(tmp_path: Path) -> None:
     calls = log_of(tmp_path)
     for day in (0, 0, 1, 3):
-        calls.log.append([record(day, ts=T0 + day * DAY)])
+        calls.log.append([record(day, ts=T0 + day * DAY_MS)])
     assert names(tmp_path) == [f"calls-202511{day}-0000.json" for day in (20, 21, 23)]
 
 
 def test_a_clock_set_back_does_not_reorder_the_files(tmp_path: Path) -> None:
     calls = log_of(tmp_path, limit=SMALL)
     for i in range(30):
-        calls.log.append([record(i, ts=T0 + DAY if i < 10 else 5 + i)])
+        calls.log.append([record(i, ts=T0 + DAY_MS if i < 10 else 5 + i)])
     calls.log.close()
     assert names(tmp_path) == [f"calls-20251121-000{number}.json" for number in range(3)]
     assert [call.id for call in reopened(tmp_path).find(limit=1)] == [record(29, ts=34).id]

@@ -7,7 +7,8 @@ import msgspec
 import pytest
 
 from gateway.domain.call import Outcome, Record
-from gateway.store.rollup import DAY, DIMENSIONS, HOUR, Counts, Dimension, Rollup, SealedSegment, encode_sums, to_daily
+from gateway.domain.units import DAY_MS, HOUR_MS
+from gateway.store.rollup import DIMENSIONS, Counts, Dimension, Rollup, SealedSegment, encode_sums, to_daily
 from gateway.store.sums import value_of
 from tests.store.samples import T0, busy, record
 
@@ -113,13 +114,13 @@ def test_sealing_and_writing_keeps_every_sum(by: Dimension) -> None:
 
 def test_hours_become_days() -> None:
     days = to_daily(sealed(rollup()))
-    assert days.step("token") == DAY
-    assert all(start % DAY == 0 for rows in days.table("token").values() for start in rows)
+    assert days.step("token") == DAY_MS
+    assert all(start % DAY_MS == 0 for rows in days.table("token").values() for start in rows)
     assert {value: added_rows(rows.values()) for value, rows in days.table("token").items()} == days.totals("token")
 
 
 def test_tokens_by_model_are_kept_by_day() -> None:
-    assert (Rollup().step("token|model"), Rollup().step("app")) == (DAY, HOUR)
+    assert (Rollup().step("token|model"), Rollup().step("app")) == (DAY_MS, HOUR_MS)
     assert "tok_1|m-large" in rollup().totals("token|model")
 
 

@@ -17,18 +17,17 @@ from gateway.domain.call import Attempt, FailureKind, Outcome, Record
 from gateway.domain.current_names import CurrentNames
 from gateway.domain.errors import BadRequest
 from gateway.domain.query import Query, parse
-from gateway.domain.units import Millis, Nanos
+from gateway.domain.units import HOUR_MS, Millis, Nanos
 from gateway.domain.usage import UsageSource
 from gateway.domain.views import call_view
 from gateway.store import segment
 from gateway.store.calls import CallLog, SearchResult
 from gateway.store.line_format import TAIL, body_of, id_of, join_lines, pack
-from gateway.store.rollup import HOUR
 from gateway.store.search import SearchDeadline
 from tests.house import amount
 from tests.store.samples import T0, busy, call_id, log_of, record, seal, segments, stock, where
 
-NOW = Millis(T0 + HOUR)
+NOW = Millis(T0 + HOUR_MS)
 
 LETTERS = (
     "aAsSkKfFiInNtT\xdf\u1e9e\u017f\u212a\ufb01\ufb03\u0130\u0149\u01f0\xfc\xdc\u03c3\u03c2\u03a3\xb5\u043a\u041a\u4e2d"
@@ -73,7 +72,7 @@ def record_lists(draw: st.DrawFn) -> list[Record]:
         }
     )
     drawn = draw(st.lists(fields, min_size=1, max_size=25))
-    starts = draw(st.lists(st.integers(0, 3 * HOUR), min_size=len(drawn), max_size=len(drawn)))
+    starts = draw(st.lists(st.integers(0, 3 * HOUR_MS), min_size=len(drawn), max_size=len(drawn)))
     return [
         Record(id=call_id(i, T0 + ts), ts=Millis(T0 + ts), **one)
         for i, (ts, one) in enumerate(zip(starts, drawn, strict=True))

@@ -10,9 +10,8 @@ import pytest
 from gateway.domain.errors import GatewayError
 from gateway.domain.registry import Change
 from gateway.domain.settings import Settings
-from gateway.domain.units import DOLLAR
+from gateway.domain.units import DAY_MS, DOLLAR
 from gateway.store.errors import StoreBusy, StoreDamaged, StoreError, StoreTooNew, cannot_open
-from gateway.store.rollup import DAY
 from tests.fakes.audit import verify
 from tests.store.samples import T0, funded_store, grant, record, running, segments, settle, store_of
 
@@ -127,15 +126,15 @@ def test_repairs_are_reported(home: Path) -> None:
 
 
 def test_records_are_kept_as_long_as_the_settings_say(home: Path) -> None:
-    store = store_of(home, clock=T0 + 32 * DAY)
+    store = store_of(home, clock=T0 + 32 * DAY_MS)
     store.entities.apply([Change("settings", "", Settings(keep_days=30))])
-    calls = [record(i, ts=T0 + days * DAY) for i, days in enumerate((0, 0, 2, 31, 32))]
+    calls = [record(i, ts=T0 + days * DAY_MS) for i, days in enumerate((0, 0, 2, 31, 32))]
     for call in calls:
         store.calls.log.append([call])
         store.books.sync()
     assert store.calls.find(limit=9) == calls[:1:-1]
     store.close()
-    again = store_of(home, clock=T0 + 33 * DAY)
+    again = store_of(home, clock=T0 + 33 * DAY_MS)
     assert (again.calls.get(calls[0].id), again.books.spent(("account", "")).calls) == (None, 5)
     assert verify(again).equal
     again.close()
@@ -143,13 +142,13 @@ def test_records_are_kept_as_long_as_the_settings_say(home: Path) -> None:
 
 def test_a_clock_that_was_ahead_for_a_day_deletes_no_records(home: Path) -> None:
     """As after a start with a wrong clock, before the time is fetched from the network."""
-    calls = [record(i, ts=T0 + days * DAY) for i, days in enumerate((0, 1, 3650, 3650, 2))]
+    calls = [record(i, ts=T0 + days * DAY_MS) for i, days in enumerate((0, 1, 3650, 3650, 2))]
     for call in calls:
         store = store_of(home, clock=call.ts)
         store.calls.log.append([call])
         store.books.sync()
         store.close()
-    assert store_of(home, clock=T0 + 3 * DAY).calls.find(limit=9) == calls[::-1]
+    assert store_of(home, clock=T0 + 3 * DAY_MS).calls.find(limit=9) == calls[::-1]
 
 
 def test_a_last_sync_that_fails_is_reported_and_the_lock_is_let_go(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

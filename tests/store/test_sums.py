@@ -8,9 +8,9 @@ import pytest
 
 from gateway.domain.call import Record
 from gateway.domain.query import EVERYTHING, Query, parse
-from gateway.domain.units import Millis
+from gateway.domain.units import DAY_MS, HOUR_MS, Millis
 from gateway.store.calls import CallLog, filtered_sums_of
-from gateway.store.rollup import DAY, DIMENSIONS, HOUR, Counts, Dimension
+from gateway.store.rollup import DIMENSIONS, Counts, Dimension
 from gateway.store.search import SearchDeadline
 from gateway.store.sums import FOREVER, Span, by_value, over_time, total, value_of
 from tests.house import amount
@@ -18,22 +18,22 @@ from tests.store.samples import T0, busy, log_of, seal, sealed_log, where
 from tests.store.test_rollup import added
 
 CALLS = list(busy(11, 600, days=4))
-HALF = HOUR // 2
+HALF = HOUR_MS // 2
 
 
 def random_span(number: int) -> Span:
-    since = T0 + random.Random(number).randrange(4 * DAY)
+    since = T0 + random.Random(number).randrange(4 * DAY_MS)
     return Span(since, since + 1 + 977_777 * number * number)
 
 
 SPANS = [
     Span(),
     Span(T0),
-    Span(T0 // HOUR * HOUR + HALF),
-    Span(T0 // DAY * DAY + DAY, T0 // DAY * DAY + 2 * DAY),
-    Span(T0 + DAY + HALF + 1, T0 + DAY + HALF + 7),
-    Span(T0 + 1, T0 + 3 * DAY + 12_345),
-    Span(T0 + 9 * DAY, FOREVER),
+    Span(T0 // HOUR_MS * HOUR_MS + HALF),
+    Span(T0 // DAY_MS * DAY_MS + DAY_MS, T0 // DAY_MS * DAY_MS + 2 * DAY_MS),
+    Span(T0 + DAY_MS + HALF + 1, T0 + DAY_MS + HALF + 7),
+    Span(T0 + 1, T0 + 3 * DAY_MS + 12_345),
+    Span(T0 + 9 * DAY_MS, FOREVER),
     *(random_span(number) for number in range(amount(4, 12))),
 ]
 
@@ -59,9 +59,9 @@ def test_an_hour_of_deleted_calls_counts_if_it_begins_in_the_span(tmp_path: Path
     calls = log_of(tmp_path, 20, limit=3000)
     seal(calls)
     calls.log.segments[0].deleted = True
-    whole = total(by_value(calls.log.segments, "app", Span(T0 // HOUR * HOUR)).values())
-    none = total(by_value(calls.log.segments[:1], "app", Span(T0 // HOUR * HOUR + 1)).values())
-    assert (whole.calls, none.calls) == (20, 12 if T0 // HOUR * HOUR + 1 <= T0 else 0)
+    whole = total(by_value(calls.log.segments, "app", Span(T0 // HOUR_MS * HOUR_MS)).values())
+    none = total(by_value(calls.log.segments[:1], "app", Span(T0 // HOUR_MS * HOUR_MS + 1)).values())
+    assert (whole.calls, none.calls) == (20, 12 if T0 // HOUR_MS * HOUR_MS + 1 <= T0 else 0)
 
 
 def rows_of(by: Dimension, span: Span) -> dict[str, Counts]:
@@ -111,7 +111,7 @@ def test_all_calls_picked_come_to_what_the_rollups_say(calls: CallLog, by: Dimen
 
 def test_hours_begin_at_full_hours(calls: CallLog) -> None:
     sums, latency = filtered_sums_of(calls, where(model=EVEN), "model", "hour", SearchDeadline())
-    assert {start % HOUR for cells in sums.table.values() for start in cells} == {0}
+    assert {start % HOUR_MS for cells in sums.table.values() for start in cells} == {0}
     assert set(latency[EVEN]) <= {start for cells in sums.table.values() for start in cells}
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from gateway.domain.budget import Amounts
 from gateway.domain.call import ACCOUNT
-from gateway.domain.units import Millis, Nanos
-from gateway.store.rollup import DAY, Rollup, SealedSegment
+from gateway.domain.units import DAY_MS, Millis, Nanos
+from gateway.store.rollup import Rollup, SealedSegment
 from gateway.store.store import Store
 from gateway.store.verify import check, take_snapshot
 from tests.fakes.audit import verify
@@ -24,10 +24,10 @@ def store(home: Path) -> Iterator[Store]:
         opened.books.open(running(i, channel=call.channel))
         opened.books.settle(msgspec.structs.replace(call, id=running(i).id))
     opened.books.sync()
-    opened.books.spent(("token", "tok_1"), Millis(T0 + DAY + 5))
+    opened.books.spent(("token", "tok_1"), Millis(T0 + DAY_MS + 5))
     for day in (0, 1):  # of sealed calls and of others, with calls after its end
-        opened.books.spent(ACCOUNT, Millis(T0 + day * DAY), Millis(T0 + day * DAY + DAY // 2))
-    opened.books.spent(ACCOUNT, Millis(T0 - 2 * DAY), Millis(T0 - DAY))
+        opened.books.spent(ACCOUNT, Millis(T0 + day * DAY_MS), Millis(T0 + day * DAY_MS + DAY_MS // 2))
+    opened.books.spent(ACCOUNT, Millis(T0 - 2 * DAY_MS), Millis(T0 - DAY_MS))
     yield opened
     opened.close()
 
@@ -151,7 +151,7 @@ def test_wrong_sums_of_the_open_segment_are_found(store: Store) -> None:
 
 
 def test_wrong_counters_are_found(store: Store) -> None:
-    store.books.counters.add(record(101, token="tok_1", ts=T0 + 2 * DAY))
+    store.books.counters.add(record(101, token="tok_1", ts=T0 + 2 * DAY_MS))
     assert verify(store).difference.startswith("what account spent since 0")
 
 

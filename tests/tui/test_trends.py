@@ -1,9 +1,10 @@
 from itertools import pairwise
 
-from gateway.domain.units import Millis
+from gateway.domain.budget import days
+from gateway.domain.units import DAY_MS, HOUR_MS, Millis
 from gateway.domain.views import Point, Summary
 from tests.tui.stage import NOW, call, sums
-from tui.trends import DAY_MS, HOUR_MS, CallRates, Trends, days, hours, trends
+from tui.trends import CallRates, Trends, hours, trends
 
 
 def test_days_are_those_of_the_calendar() -> None:

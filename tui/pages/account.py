@@ -8,11 +8,12 @@ from textual.app import ComposeResult
 from textual.content import Content
 
 from gateway.domain.account import AccountFields, Grant
+from gateway.domain.budget import days
 from gateway.domain.errors import GatewayError
 from gateway.domain.fields import ACCOUNT
 from gateway.domain.forecast import PACE_DAYS, balance_forecast, forecast, used_share
 from gateway.domain.money import dollars, parse_dollars
-from gateway.domain.units import Millis
+from gateway.domain.units import HOUR_MS, Millis
 from gateway.domain.views import AccountView
 from tui import format as fmt, glyphs
 from tui.alerts import LOW_BALANCE
@@ -23,7 +24,7 @@ from tui.pages.entities import EntityForm
 from tui.pages.usage_panels import budget_rows, budget_sources
 from tui.session import ConsoleSession
 from tui.text import TextCard, content, lines, safe
-from tui.trends import HOUR_MS, Trends, days, trends
+from tui.trends import Trends, trends
 from tui.widgets.dialogs import toast
 from tui.widgets.form import Form, FormField, FormPlan, Values
 from tui.widgets.text_block import TextBlock

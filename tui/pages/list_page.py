@@ -13,6 +13,7 @@ from textual.content import Content
 from textual.widgets import Input, Static
 
 from gateway.client.exports import create_private, csv_text
+from gateway.domain.budget import days
 from gateway.domain.errors import BadRequest, Conflict, GatewayError
 from tui import clipboard
 from tui.columns import Column, fit_columns, sortable_columns
@@ -22,7 +23,7 @@ from tui.pages.base import GONE, AnyPage, ConsolePage, Verb
 from tui.saved_state import PageState
 from tui.session import ConsoleSession
 from tui.text import content, safe
-from tui.trends import days, hours, trends
+from tui.trends import hours, trends
 from tui.widgets.choices import MultiSelect
 from tui.widgets.dialogs import toast
 from tui.widgets.form import Form, line_plan

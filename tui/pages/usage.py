@@ -14,9 +14,10 @@ from textual.widgets import Input, Static
 
 from gateway.client.cells import cut
 from gateway.client.control import ControlClient
+from gateway.domain.budget import days
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.query import parse
-from gateway.domain.units import Millis
+from gateway.domain.units import HOUR_MS, Millis
 from gateway.domain.views import SumRow
 from tui import format as fmt, glyphs
 from tui.pages import usage_table
@@ -36,7 +37,7 @@ from tui.pages.usage_panels import (
 )
 from tui.session import ConsoleSession
 from tui.text import Part, content, lines, safe, side_by_side
-from tui.trends import HOUR_MS, Trends, days, hours, trends
+from tui.trends import Trends, hours, trends
 from tui.widgets.search_input import FilterInput
 from tui.widgets.text_block import LeadLine, TextBlock
 

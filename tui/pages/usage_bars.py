@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from gateway.domain.units import DOLLAR, Millis
+from gateway.domain.units import DAY_MS, DOLLAR, HOUR_MS, Millis
 from gateway.domain.views import SumRow
 from tui import charts, format as fmt
-from tui.trends import DAY_MS, HOUR_MS, Trends
+from tui.trends import Trends
 
 AXIS = 8
 """The width of the axis with the numbers, at the left."""

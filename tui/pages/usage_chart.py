@@ -10,12 +10,11 @@ from collections.abc import Iterator, Sequence
 from textual.content import Content
 
 from gateway.client.cells import cell
-from gateway.domain.units import local_datetime
+from gateway.domain.units import HOUR_MS, local_datetime
 from gateway.domain.views import SumRow
 from tui import charts, format as fmt, glyphs
 from tui.pages.usage_bars import ALL, AXIS, EDGE, END, MEASURES, OTHERS, SERIES, Bars, ChartPlan, Measure, is_known
 from tui.text import Part, content
-from tui.trends import HOUR_MS
 
 LINE_TONES = ("chart1", "chart2", "chart3")
 """The tones of p50, p95 and the average."""

@@ -9,7 +9,7 @@ from textual.content import Content
 from gateway.client.cells import cell, cut
 from gateway.domain.budget import Window, window_end, window_start
 from gateway.domain.forecast import forecast, pace_span, used_share
-from gateway.domain.units import Millis, local_datetime
+from gateway.domain.units import DAY_MS, HOUR_MS, Millis, local_datetime
 from gateway.domain.views import BudgetView, SumRow
 from tui import charts, glyphs
 from tui.budgets import amounts, budget_line, budget_tone, by_unit
@@ -17,7 +17,7 @@ from tui.pages.usage_bars import AXIS, EDGE, MEASURES, ChartPlan, Measure, sum_r
 from tui.pages.usage_chart import with_value_axis
 from tui.session import ConsoleSession
 from tui.text import Part, content, fit_groups, safe
-from tui.trends import DAY_MS, HOUR_MS, Trends
+from tui.trends import Trends
 
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 

@@ -8,9 +8,10 @@ import pytest
 from textual.content import Content
 from textual.widgets import Input
 
+from gateway.domain.budget import days
 from gateway.domain.errors import Unavailable
 from gateway.domain.query import parse
-from gateway.domain.units import Millis
+from gateway.domain.units import DAY_MS, HOUR_MS, Millis
 from gateway.domain.views import Summary
 from tests.tui.owner import Owner, press, screen, see, settle, shown, until
 from tests.tui.pages.test_usage_chart import over, plan, row, some
@@ -23,7 +24,6 @@ from tui.pages.usage import UsagePage
 from tui.pages.usage_bars import ALL, OTHERS, bars_of
 from tui.pages.usage_table import TextLayout, filter_words, series_rows
 from tui.saved_state import PageState
-from tui.trends import DAY_MS, HOUR_MS, days
 
 
 def busy() -> Owner:

@@ -5,7 +5,7 @@ import msgspec
 import pytest
 from textual.content import Content
 
-from gateway.domain.units import Millis, Nanos
+from gateway.domain.units import DAY_MS, HOUR_MS, Millis, Nanos
 from gateway.domain.views import SumRow
 from tests.tui.stage import sums
 from tui import glyphs
@@ -22,7 +22,7 @@ from tui.pages.usage_bars import (
     is_known,
 )
 from tui.pages.usage_chart import chart, tick_text
-from tui.trends import DAY_MS, HOUR_MS, Trends
+from tui.trends import Trends
 
 MONDAY = 4 * DAY_MS
 """5 January 1970."""

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from gateway.domain.budget import Window
-from gateway.domain.units import DOLLAR, Millis
+from gateway.domain.units import DAY_MS, DOLLAR, HOUR_MS, Millis
 from tests.tui.pages.test_usage_chart import EMPTY, plan, row, text, tones
 from tests.tui.stage import NOW, budget
 from tui.pages.usage_bars import MEASURES
@@ -16,7 +16,7 @@ from tui.pages.usage_panels import (
     heat_width,
     new_course,
 )
-from tui.trends import DAY_MS, HOUR_MS, Trends
+from tui.trends import Trends
 
 MONDAY = 4 * DAY_MS
 WEEK = tuple(Millis(MONDAY + hour * HOUR_MS) for hour in range(7 * 24))
