@@ -14,6 +14,7 @@ import errno
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from itertools import islice
 
@@ -41,7 +42,7 @@ class Syncer:
 
     def __init__(self, work: Callable[[], None], clean_up: Callable[[], bool], interval_s: float) -> None:
         self._work, self._clean_up, self._interval_s = work, clean_up, interval_s
-        self._waiters: deque[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = deque()
+        self._waiters: deque[Future[None]] = deque()
         self.dirty = False
         """Whether something was written since the last round began."""
         self._due = threading.Event()
@@ -60,12 +61,11 @@ class Syncer:
 
     async def wait(self) -> None:
         """Wait until all earlier writes are safe from a power cut. Raises OSError if the disk refuses."""
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[None] = loop.create_future()
-        self._waiters.append((loop, done))
+        done = Future[None]()
+        self._waiters.append(done)
         self._urgent.set()
         self._due.set()
-        await done
+        await asyncio.wrap_future(done)
 
     def close(self) -> None:
         """Run one more round and end the thread."""
@@ -96,25 +96,17 @@ class Syncer:
             self._work()
         except Exception as exc:  # noqa: BLE001 - the thread's outermost frame: it must continue and notify
             error = exc
-        for loop, waiting in waiters:
-            with suppress(RuntimeError):  # its loop has ended; nothing waits any more
-                loop.call_soon_threadsafe(_notify_waiter, waiting, error)
+        for waiting in filter(Future.set_running_or_notify_cancel, waiters):
+            if error is None:
+                waiting.set_result(None)
+            else:
+                waiting.set_exception(error)
         if error is not None:
             return False  # nothing is known to be safe, and cleaning up would clear its error
         try:
             return self._clean_up()
         except Exception:  # noqa: BLE001 - the thread's outermost frame: the next round tries again
             return False
-
-
-def _notify_waiter(waiting: "asyncio.Future[None]", error: Exception | None) -> None:
-    """Let a waiting call continue, or raise the error in it. It must run in the event loop of the call."""
-    if waiting.done():
-        return
-    if error is None:
-        waiting.set_result(None)
-    else:
-        waiting.set_exception(error)
 
 
 class Recorder:

@@ -121,7 +121,7 @@ def next_budget(page: AnyPage) -> None:
 
 def clear_filter(page: AnyPage) -> None:
     """Clear the filter, so that all calls are summed up again."""
-    page.view.filter = page.complaint = ""
+    page.view.filter = ""
     page.query_one(FilterInput).close()
     page.on_input_submitted()
 
@@ -166,8 +166,6 @@ class UsagePage(ConsolePage):
     def __init__(self, session: ConsoleSession) -> None:
         super().__init__(session)
         self.view = session.state.view("usage")
-        self.complaint = _complaint(self.view.filter, session)
-        """The error of the filter; empty if it is valid. A saved filter can be invalid, too."""
         self.bars_back = 0
         """The selected bar, as the number of bars back from the newest."""
         self.series = ALL
@@ -189,6 +187,15 @@ class UsagePage(ConsolePage):
         hint = "tok:laptop  model:claude-*  app:zed  !st:err  cost:>0.01"
         yield FilterInput(hint, self.view.filter, classes="filter")
         yield UsageBlock()
+
+    @property
+    def complaint(self) -> str:
+        """Returns the error of the filter; empty if it is valid."""
+        try:
+            parse(self.view.filter, self.session.now())
+        except BadRequest as error:
+            return self.session.advice(error.message)
+        return ""
 
     def choice(self, name: str) -> str:
         """Returns the chosen option, or the first one if the saved choice is not valid."""
@@ -319,8 +326,6 @@ class UsagePage(ConsolePage):
                 words=self.view.filter.strip(),
             )
             self._fetch_error = ""
-        except BadRequest as error:
-            self.complaint = self.session.advice(error.message)
         except GatewayError as error:
             self._fetch_error = "" if error.code == "server_gone" else error.message  # the header says that it is gone
             self.fetched = None  # fetch again after the pause, even without new calls
@@ -331,7 +336,6 @@ class UsagePage(ConsolePage):
         if self.view.filter == event.value:
             return
         self.view.filter = event.value
-        self.complaint = _complaint(event.value, self.session)
         if self._typing is not None:
             self._typing.stop()
         self._typing = self.set_timer(0.3, self.refetch)  # wait for more letters: it has to search
@@ -356,11 +360,3 @@ def _no_calls_text(session: ConsoleSession, *, filtered: bool) -> Content:
         content((f" No calls{match} in this period.", "bold")),
         content(f" {session.key('usage.period')} changes the period; {hint}"),
     )
-
-
-def _complaint(text: str, session: ConsoleSession) -> str:
-    try:
-        parse(text, session.now())
-    except BadRequest as error:
-        return session.advice(error.message)
-    return ""

@@ -11,7 +11,7 @@ import msgspec
 from textual.content import Content
 
 from gateway.client.cells import cell, cut_middle
-from gateway.domain.query import FILTER_WORDS, Query, is_id, parse
+from gateway.domain.query import FILTER_WORDS, Query, is_id, parse, quoted
 from gateway.domain.units import Millis, local_datetime
 from gateway.domain.views import SumRow
 from tui import charts, format as fmt, glyphs
@@ -243,10 +243,9 @@ def _moment(ms: Millis) -> str:
 
 
 def _word(dimension: str, row: SeriesRow) -> str:
-    """Returns the filter word of a series, such as ``tok:laptop``. A name with blanks is quoted."""
+    """Returns the filter word of a series, such as ``tok:laptop``."""
     name = row.row.name.replace('"', "?")
-    quoted_name = f'"{name}"' if any(char.isspace() for char in name) else name
-    return f"{FILTER_WORDS[dimension]}:{quoted_name}"
+    return f"{FILTER_WORDS[dimension]}:{quoted(name)}"
 
 
 async def click(page: AnyPage, layout: TextLayout, x: int, y: int) -> None:

@@ -295,7 +295,7 @@ def places(hourly: bool = False) -> TextLayout:
     drawing = plan(some(8))
     if hourly:
         starts = tuple(Millis(10 * DAY_MS + hour * HOUR_MS) for hour in range(24))
-        drawing = plan(over((0, row("my model", 1)), (1, row('q"x', 2)), starts=starts))
+        drawing = plan(over((0, row("my model", 1)), (1, row('q"x', 2)), (2, row("a,b", 3)), starts=starts))
     return TextLayout(bars_of(drawing, 99), range(1, 9), 12, series_rows(drawing, TOTAL), ())
 
 
@@ -308,6 +308,7 @@ def test_the_filter_of_a_bar_has_its_time_and_its_series() -> None:
     hour = "since:1970-01-11T03:00 until:1970-01-11T04:00"
     assert filter_words(places(hourly=True), 3, "my model", "app") == f'{hour} app:"my model"'
     assert filter_words(places(hourly=True), 3, 'q"x', "channel") == f"{hour} ch:q?x"
+    assert filter_words(places(hourly=True), 3, "a,b", "model") == f'{hour} model:"a,b"'
 
 
 def test_a_span_of_the_page_s_filter_narrows_that_of_the_bar() -> None:
