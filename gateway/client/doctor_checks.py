@@ -7,7 +7,6 @@ import asyncio
 import ipaddress
 import os
 import time
-from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Mapping
 from urllib.parse import urlsplit
 
@@ -102,20 +101,17 @@ async def _address_steps(client: ControlClient, base: str) -> list[Step]:
     for code in CODES:
         page = await client.calls(words=code, since=since, limit=200)  # the newest
         calls += [call for call in page.calls if call.code == code]
-    steps: dict[tuple[str, str, str], Step] = {}
-    counts: Counter[tuple[str, str, str]] = Counter()
+    similar_calls: dict[tuple[str, str, str], list[CallView]] = {}
     for call in sorted(calls, key=lambda call: -call.time_ms):
         key = (call.app, call.code, call.request if call.code not in ("origin_not_allowed", "wrong_host") else "")
-        counts[key] += call.count
-        if (step := _address_step(call, base)) is not None:
-            steps.setdefault(key, step)
-    if not steps:
-        return [Step(name="the addresses", result="ok", text="programs requested only addresses that exist")]
-    times = {key: "once" if count == 1 else f"{count:,} times" for key, count in counts.items()}
-    return [
-        msgspec.structs.replace(step, text=plain(f"{step.text} ({times[key]} in a day)", 500))
-        for key, step in list(steps.items())[:5]
-    ]
+        similar_calls.setdefault(key, []).append(call)
+    steps = []
+    for similar in similar_calls.values():
+        if (step := _address_step(similar[0], base)) is not None:
+            count = sum(call.count for call in similar)
+            times = "once" if count == 1 else f"{count:,} times"
+            steps.append(msgspec.structs.replace(step, text=plain(f"{step.text} ({times} in a day)", 500)))
+    return steps[:5] or [Step(name="the addresses", result="ok", text="programs requested only addresses that exist")]
 
 
 def _address_step(call: CallView, base: str) -> Step | None:

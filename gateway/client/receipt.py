@@ -36,8 +36,8 @@ def receipt_rows(call: CallView, *, unpriced: bool, earlier: str = "") -> Iterat
 
 
 def lacked_price(call: CallView) -> bool:
-    """Returns whether an ended call costs nothing because its model had no price when it ended."""
-    return call.rates is None and not call.cost_nanos and call.usage_source != "none"
+    """Returns whether a call has ended and costs nothing because its model had no price then."""
+    return call.state == "settled" and call.rates is None and not call.cost_nanos and call.usage_source != "none"
 
 
 def timing_facts(call: CallView) -> Iterator[str]:

@@ -198,14 +198,9 @@ def subject(call: CallView) -> str:
     return f"{name}{fallback}{times}{f' retry {call.retry}' if call.retry else ''}"
 
 
-def is_unpriced(call: CallView) -> bool:
-    """Returns whether a call has ended and used a model without a price."""
-    return call.state == "settled" and lacked_price(call)
-
-
 def cost(call: CallView) -> str:
     """Returns the brief cost, or ``unpriced`` for a call that used a model without a price."""
-    return UNPRICED if is_unpriced(call) else at_most(brief_dollars(call.cost_nanos), call)
+    return UNPRICED if lacked_price(call) else at_most(brief_dollars(call.cost_nanos), call)
 
 
 def at_most(text: str, call: CallView) -> str:

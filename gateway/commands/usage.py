@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from gateway.client.control import ControlClient
-from gateway.client.receipt import receipt_rows, timing_facts
+from gateway.client.receipt import lacked_price, receipt_rows, timing_facts
 from gateway.commands import formatting
 from gateway.commands.base import Noun
 from gateway.commands.call_filters import call_filters, filter_options, first_calls, newest_calls, no_match_note
@@ -212,7 +212,7 @@ def _time_pairs(call: CallView) -> Iterator[tuple[str, str]]:
 
 def _result_pairs(call: CallView, earlier: str, balance_now: str) -> Iterator[tuple[str, str]]:
     """Yields the rows of the receipt, and then what is left now."""
-    for label, parts in receipt_rows(call, unpriced=formatting.is_unpriced(call), earlier=earlier):
+    for label, parts in receipt_rows(call, unpriced=lacked_price(call), earlier=earlier):
         yield label, "".join(text for text, _ in parts)
     if call.balance_nanos is not None:
         yield "balance now", balance_now

@@ -23,7 +23,7 @@ from gateway.domain.text import plain, word
 from gateway.domain.token import Token
 from gateway.domain.units import CallId, Millis
 from gateway.domain.views import CallPage, CallView, call_view, running_view
-from gateway.store.calls import CallLog, SearchResult
+from gateway.store.calls import CallLog, SearchExtent
 from gateway.store.search import VIEW_FIELDS, SearchDeadline
 from gateway.store.sums import FOREVER
 
@@ -73,12 +73,12 @@ async def list_calls(edits: ConfigEdits, request: web.Request) -> web.Response:
             return _page(*calls.best(selected, order, limit=limit, below=below, deadline=deadline))
         after = "" if before in unsettled else before  # ended calls follow after the last running one
         below = _number_below(calls, after)
-        result = calls.search(selected, limit=limit - len(running), below=below, deadline=deadline)
+        records, extent = calls.search(selected, limit=limit - len(running), below=below, deadline=deadline)
         views = []
-        for record in result.records:
+        for record in records:
             views.append(call_view(record))
             deadline.pause()
-        return _page(running + views, result)
+        return _page(running + views, extent)
 
     if len(running) == limit:
         return _json(_encode(CallPage(calls=running, cursor=running[-1].id, left=calls.count)))
@@ -89,9 +89,9 @@ async def list_calls(edits: ConfigEdits, request: web.Request) -> web.Response:
             deadline.cancel()  # stops the search if the request is cancelled
 
 
-def _page(calls: list[CallView], progress: SearchResult) -> bytes:
-    cursor = None if progress.cursor is None else str(progress.cursor)
-    return _encode(CallPage(calls=calls, cursor=cursor, back_to_ms=progress.back_to, left=progress.left))
+def _page(calls: list[CallView], extent: SearchExtent) -> bytes:
+    cursor = None if extent.cursor is None else str(extent.cursor)
+    return _encode(CallPage(calls=calls, cursor=cursor, back_to_ms=extent.back_to, left=extent.left))
 
 
 def _json(body: bytes) -> web.Response:

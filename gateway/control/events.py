@@ -79,10 +79,10 @@ class WatcherStream:
         # before the search, so that a record which is written now is in one list
         waiting = [record for record in store.books.waiting()[::-1] if self._query.matches(call_view(record))]
         deadline = SearchDeadline(SEARCH_S) if self._filters else SearchDeadline()
-        logged = await asyncio.to_thread(store.calls.search, self._query, limit=self._recent, deadline=deadline)
-        logged_ids = {record.id for record in logged.records}
-        records = [*(record for record in waiting if record.id not in logged_ids), *logged.records]
-        return records[: self._recent], logged.left + max(0, len(records) - self._recent)
+        logged, extent = await asyncio.to_thread(store.calls.search, self._query, limit=self._recent, deadline=deadline)
+        logged_ids = {record.id for record in logged}
+        records = [*(record for record in waiting if record.id not in logged_ids), *logged]
+        return records[: self._recent], extent.left + max(0, len(records) - self._recent)
 
     async def _entities(self) -> dict[str, Any]:
         """Returns the fields that a snapshot and a report of the tables share, and counts them as sent."""

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Any, get_args
 
-import msgspec
 from aiohttp import web
 
 from gateway.control.calls import CALL_FILTERS, calls_query
@@ -32,11 +31,8 @@ _STEPS = [step for step in get_args(Step) if step]
 _PARAMETERS = {"by": DIMENSIONS, "step": _STEPS, "since": int, "until": int, "percentiles": bool, **CALL_FILTERS}
 
 
-class Tallies(msgspec.Struct, frozen=True):
-    """The sums of all calls ever made, by channel id and by model; or of one token's calls, by model only."""
-
-    channels: Mapping[str, Counts]
-    models: Mapping[str, Counts]
+Tallies = Mapping[str, Mapping[str, Counts]]
+"""The sums of all calls ever made, by ``channel`` id and by ``model``; or of one token's calls, by ``model`` only."""
 
 
 async def tallies(engine: Engine, token: TokenId | None = None) -> Tallies:
@@ -69,9 +65,9 @@ def _tallies(calls: CallLog, token: TokenId | None) -> Tallies:
         return calls.sums(dimension, Millis(0), Millis(FOREVER), "").rows
 
     if token is None:
-        return Tallies(rows("channel"), rows("model"))
+        return {"channel": rows("channel"), "model": rows("model")}
     split = ((key.partition("|"), counts) for key, counts in rows(TOKEN_AND_MODEL).items())
-    return Tallies({}, {model: counts for (owner, _, model), counts in split if owner == token})
+    return {"model": {model: counts for (owner, _, model), counts in split if owner == token}}
 
 
 def _summary(edits: ConfigEdits, params: Mapping[str, Any], filters: Query | None, deadline: SearchDeadline) -> Summary:

@@ -111,7 +111,7 @@ def channel_views(engine: Engine, tallies: Tallies) -> list[ChannelView]:
 
 def channel_view(engine: Engine, channel: Channel, tallies: Tallies) -> ChannelView:
     """Returns the view of a channel."""
-    state, sums = engine.channel_state(channel), tallies.channels.get(channel.id, Counts())
+    state, sums = engine.channel_state(channel), tallies["channel"].get(channel.id, Counts())
     listed = engine.catalog.registry.lists.get(channel.id)
     return ChannelView(
         **_copy_fields(channel, ChannelFields, "key", "keys", "headers", "proxy"),
@@ -208,7 +208,7 @@ def model_views(engine: Engine, tallies: Tallies, token: Token | None = None, *,
     else:
         names = {*offers, *chain(*map(catalog.group_models, catalog.registry.groups))}
     return [
-        _model_view(engine, name, offers, tallies.models.get(name, Counts()), token)
+        _model_view(engine, name, offers, tallies["model"].get(name, Counts()), token)
         for name in ([only] if only else sorted(names))
     ]
 

@@ -28,11 +28,9 @@ from gateway.store.sums import FOREVER, Span, Step, Sums
 _ID_IN_LINE = re.compile(rb'"id":"(req_[0-9a-f]{26})"')
 
 
-class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The records that a search found, and how far back it looked."""
+class SearchExtent(msgspec.Struct, frozen=True, kw_only=True):
+    """How far back a search looked."""
 
-    records: list[Record]
-    """The records, newest first."""
     cursor: int | None = None
     """The number below which the search can continue; None if everything was searched."""
     back_to: Millis = Millis(0)
@@ -79,7 +77,7 @@ class CallLog:
 
     def find(self, query: Query = EVERYTHING, *, limit: int) -> list[Record]:
         """Returns the matching calls that ended last, newest first."""
-        return self.search(query, limit=limit, deadline=SearchDeadline()).records
+        return self.search(query, limit=limit, deadline=SearchDeadline())[0]
 
     def number_of(self, call_id: CallId) -> int:
         """Returns the number of a call's record, as a search takes it for ``below``; 0 if the call is unknown."""
@@ -88,35 +86,33 @@ class CallLog:
 
     def search(
         self, query: Query = EVERYTHING, *, limit: int, below: int = FOREVER, deadline: SearchDeadline
-    ) -> SearchResult:
-        """Search for matching calls, newest first, until ``limit`` or the deadline. ``below`` is an earlier cursor."""
+    ) -> tuple[list[Record], SearchExtent]:
+        """Returns the matching calls, newest first, that are found before ``limit`` and the deadline, and how far back
+        the search looked. ``below`` is an earlier cursor.
+        """
         records: list[Record] = []
         for number, record in matching_calls(query, self.log.segments[::-1], below, deadline):
             records.append(record)
             if len(records) >= limit:
-                return _partial_result(self.log.segments, records, number, record.ts)
-        return (
-            _partial_result(self.log.segments, records, *deadline.oldest)
-            if deadline.oldest
-            else SearchResult(records=records)
-        )
+                return records, _extent(self.log.segments, number, record.ts)
+        return records, _extent(self.log.segments, *deadline.oldest) if deadline.oldest else SearchExtent()
 
     def best(
         self, query: Query, order: CallOrder, *, limit: int, below: int = FOREVER, deadline: SearchDeadline
-    ) -> tuple[list[CallView], SearchResult]:
-        """Search for matching calls until the deadline passes. Returns those that come first in an order, and how far
-        back the search looked.
+    ) -> tuple[list[CallView], SearchExtent]:
+        """Returns the calls that come first in an order, of those that ``search`` finds before the deadline, and how
+        far back it looked.
 
         To get the first of all calls, continue the search by its cursor and merge the results.
         """
         calls: list[CallView] = []
         page_size = max(2 * limit, 1000)
         while True:
-            page = self.search(query, limit=page_size, below=below, deadline=deadline)
-            calls = order.best([*calls, *map(call_view, page.records)], limit)
-            if page.cursor is None or len(page.records) < page_size:
-                return calls, msgspec.structs.replace(page, records=[])
-            below = page.cursor
+            records, extent = self.search(query, limit=page_size, below=below, deadline=deadline)
+            calls = order.best([*calls, *map(call_view, records)], limit)
+            if extent.cursor is None or len(records) < page_size:
+                return calls, extent
+            below = extent.cursor
 
     def sums(self, by: Dimension, since: Millis, until: Millis, step: Step) -> Sums:
         """Returns sums of the calls that began in ``since <= ts < until``: in total, by value and over time.
@@ -169,9 +165,9 @@ def has_deleted(calls: CallLog, since: int) -> bool:
     return any(segment.deleted and segment.latest >= since for segment in calls.log.segments)
 
 
-def _partial_result(segments: Iterable[Segment], records: list[Record], number: int, back_to: Millis) -> SearchResult:
+def _extent(segments: Iterable[Segment], number: int, back_to: Millis) -> SearchExtent:
     left = sum(min(segment.count, max(0, number - segment.first)) for segment in segments if segment.readable)
-    return SearchResult(records=records, cursor=number, back_to=back_to, left=left)
+    return SearchExtent(cursor=number, back_to=back_to, left=left)
 
 
 def filtered_sums_of(

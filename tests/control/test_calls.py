@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from gateway.client.control import ControlClient
-from gateway.domain.call import Outcome
+from gateway.domain.call import Outcome, Record
 from gateway.domain.errors import BadRequest, NotFound
 from gateway.domain.events import Snapshot
 from gateway.domain.query import CallOrder
 from gateway.domain.text import plain
 from gateway.domain.units import Millis
 from gateway.domain.views import CallView, call_view
-from gateway.store.calls import CallLog, SearchResult
+from gateway.store.calls import CallLog, SearchExtent
 from gateway.store.search import SearchDeadline
 from tests.control.confirming import confirming
 from tests.fakes.gateway import Gateway
@@ -199,12 +199,12 @@ async def test_a_search_holds_nothing_up_and_ends_when_its_client_leaves(
     ended, begun = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
 
-    def endless(*_: object, deadline: SearchDeadline, **__: object) -> SearchResult:
+    def endless(*_: object, deadline: SearchDeadline, **__: object) -> tuple[list[Record], SearchExtent]:
         loop.call_soon_threadsafe(begun.set)
         while not deadline.is_over():
             deadline.pause()
         loop.call_soon_threadsafe(ended.set)
-        return SearchResult(records=[])
+        return [], SearchExtent()
 
     monkeypatch.setattr("gateway.control.calls.SEARCH_S", 30.0)
     monkeypatch.setattr(CallLog, "search", endless)

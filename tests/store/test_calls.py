@@ -124,7 +124,7 @@ def test_any_record_is_reached_by_its_number(calls: CallLog, top: int) -> None:
 
 def test_a_full_page_says_how_many_records_are_older(calls: CallLog) -> None:
     for limit in range(1, calls.count + 1):
-        assert calls.search(limit=limit, deadline=SearchDeadline()).left == calls.count - limit
+        assert calls.search(limit=limit, deadline=SearchDeadline())[1].left == calls.count - limit
 
 
 def test_a_failed_call_is_found_whatever_its_attempts_and_texts_say(tmp_path: Path) -> None:
@@ -234,7 +234,7 @@ def test_steps_by_the_hour_begin_at_full_hours(calls: CallLog) -> None:
 
 def earlier(calls: CallLog, before: CallId, limit: int, query: Query = EVERYTHING) -> list[Record]:
     """The calls that ended before this one."""
-    return calls.search(query, limit=limit, below=calls.number_of(before), deadline=SearchDeadline()).records
+    return calls.search(query, limit=limit, below=calls.number_of(before), deadline=SearchDeadline())[0]
 
 
 def pages(calls: CallLog, query: Query, size: int) -> Iterator[Record]:

@@ -43,7 +43,7 @@ def test_lines_that_are_appended_while_others_are_read_are_not_among_them(tmp_pa
 def test_a_search_finds_each_call_once_whatever_is_appended_meanwhile(tmp_path: Path, whole: Query) -> None:
     calls = log_of(tmp_path, 40)
     deadline = _Appending(calls, 40)
-    found = calls.search(whole, limit=99, deadline=deadline).records
+    found = calls.search(whole, limit=99, deadline=deadline)[0]
     assert [one.id for one in found] == [record(i).id for i in range(39, -1 if whole == EVERYTHING else 1, -1)]
 
 

@@ -21,7 +21,7 @@ from gateway.domain.units import HOUR_MS, Millis, Nanos
 from gateway.domain.usage import UsageSource
 from gateway.domain.views import call_view
 from gateway.store import segment
-from gateway.store.calls import CallLog, SearchResult
+from gateway.store.calls import CallLog, SearchExtent
 from gateway.store.line_format import TAIL, body_of, id_of, join_lines, pack
 from gateway.store.search import SearchDeadline
 from tests.house import amount
@@ -146,7 +146,7 @@ def test_words_find_what_looking_at_every_call_finds(data: st.DataObject) -> Non
         if data.draw(st.booleans()):
             seal(log)
         expected = plainly(calls, query)
-        assert log.search(query, limit=99, deadline=SearchDeadline()).records == expected, words
+        assert log.search(query, limit=99, deadline=SearchDeadline())[0] == expected, words
         assert list(chain(*paged(log, query, data.draw(st.integers(1, 4))))) == expected, words
         log.log.close()
 
@@ -184,7 +184,7 @@ def test_odd_calls_are_neither_missed_nor_mistaken(tmp_path: Path, words: str) -
     log = log_of(tmp_path)
     log.log.append(ODD)
     query = parse(words, NOW)
-    assert log.search(query, limit=99, deadline=SearchDeadline()).records == plainly(ODD, query)
+    assert log.search(query, limit=99, deadline=SearchDeadline())[0] == plainly(ODD, query)
 
 
 @pytest.mark.parametrize(
@@ -215,16 +215,16 @@ def test_calls_under_other_names_are_neither_missed_nor_mistaken(tmp_path: Path,
         ]
     )
     query = names.widen(parse(words, NOW))
-    records = log.search(query, limit=99, deadline=SearchDeadline()).records
+    records = log.search(query, limit=99, deadline=SearchDeadline())[0]
     assert [int(one.ts) - T0 for one in records] == found
 
 
 def paged(log: CallLog, query: Query, limit: int, seconds: float = 99) -> Iterator[list[Record]]:
     """Page after page, each from where the one before ended."""
-    found = SearchResult(records=[], cursor=1 << 60)
-    while found.cursor is not None:
-        found = log.search(query, limit=limit, below=found.cursor, deadline=SearchDeadline(seconds))
-        yield found.records
+    extent = SearchExtent(cursor=1 << 60)
+    while extent.cursor is not None:
+        records, extent = log.search(query, limit=limit, below=extent.cursor, deadline=SearchDeadline(seconds))
+        yield records
 
 
 @pytest.mark.parametrize("words", ["", "tok:*3", "!curl", "st:err", "dur:>=599ms", "nothing-like-it"])
@@ -243,13 +243,13 @@ def test_a_short_search_goes_on_where_it_ended(tmp_path: Path, words: str, monke
 def test_it_is_known_how_far_a_search_came(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segment, "BLOCK", 2_000)
     log = log_of(tmp_path, 100, limit=9_000)
-    found = log.search(parse("nothing", NOW), limit=5, deadline=SearchDeadline(0))
+    _, found = log.search(parse("nothing", NOW), limit=5, deadline=SearchDeadline(0))
     assert found.cursor is not None
     assert (found.left, found.back_to) == (found.cursor - 1, T0 + found.cursor - 1)
     assert 90 < found.left < 100
-    page = log.search(limit=10, deadline=SearchDeadline())
+    _, page = log.search(limit=10, deadline=SearchDeadline())
     assert (page.left, page.back_to) == (90, T0 + 90)
-    assert log.search(limit=1_000, deadline=SearchDeadline()).cursor is None
+    assert log.search(limit=1_000, deadline=SearchDeadline())[1].cursor is None
 
 
 def test_a_cancelled_search_ends_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -257,7 +257,7 @@ def test_a_cancelled_search_ends_at_once(tmp_path: Path, monkeypatch: pytest.Mon
     log = log_of(tmp_path, 100)
     deadline = SearchDeadline()
     deadline.cancel()
-    assert log.search(parse("nothing", NOW), limit=5, deadline=deadline).left > 90
+    assert log.search(parse("nothing", NOW), limit=5, deadline=deadline)[1].left > 90
 
 
 def test_a_segment_whose_sums_rule_a_word_out_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,7 +265,7 @@ def test_a_segment_whose_sums_rule_a_word_out_is_not_read(tmp_path: Path, monkey
     seal(log)
     read = reads(monkeypatch)
     for words in ("app:wget", "model:*-huge", "!app:*", "app:wget tok:laptop*"):
-        assert log.search(parse(words, NOW), limit=9, deadline=SearchDeadline()).records == []
+        assert log.search(parse(words, NOW), limit=9, deadline=SearchDeadline())[0] == []
     for query in (where(token="tok_none"), where(channel="ch_9"), where(group="none"), where(app="wget")):
         assert log.find(query, limit=9) == []
     assert read == []
@@ -296,7 +296,7 @@ def test_a_call_that_something_else_changed_in_a_sealed_segment_is_found(tmp_pat
     assert documents != stock(path)
     for _ in range(2):  # it is known also to the next start
         again = log_of(tmp_path, limit=4_000)
-        (found,) = again.search(parse("app:changed", NOW), limit=9, deadline=SearchDeadline()).records
+        (found,) = again.search(parse("app:changed", NOW), limit=9, deadline=SearchDeadline())[0]
         assert found.id == documents[2]["id"]
         again.log.close()
 
@@ -308,7 +308,7 @@ def test_damaged_lines_hide_no_others(tmp_path: Path) -> None:
     data = path.read_bytes()
     path.write_bytes(data.replace(b',"12":{', b',"13":{').replace(b'"cost":1020', b'"cost":1"20'))
     for words in ("in:<120", "!zzz", "dur:>1ms", "laptop", "st:<500"):
-        found = log.search(parse(words, NOW), limit=99, deadline=SearchDeadline()).records
+        found = log.search(parse(words, NOW), limit=99, deadline=SearchDeadline())[0]
         calls = [record(i) for i in range(30) if i not in (11, 20)]
         assert found == plainly(calls, parse(words, NOW)), words
 
@@ -317,8 +317,8 @@ def test_damaged_lines_hide_no_others(tmp_path: Path) -> None:
 def test_a_search_begins_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, top: int) -> None:
     monkeypatch.setattr(segment, "BLOCK", 1_000)
     log = log_of(tmp_path, 200)
-    found = log.search(limit=5, below=top, deadline=SearchDeadline())
-    assert [call.id for call in found.records] == [record(i - 1).id for i in range(min(top, 201) - 1, 0, -1)][:5]
+    found, _ = log.search(limit=5, below=top, deadline=SearchDeadline())
+    assert [call.id for call in found] == [record(i - 1).id for i in range(min(top, 201) - 1, 0, -1)][:5]
 
 
 def rewrite(path: Path, body_of_call: Callable[[dict[str, Any]], str]) -> None:
@@ -350,6 +350,6 @@ def test_members_that_a_newer_version_gives_attempts_are_not_those_of_the_call(t
 
     rewrite(segments(tmp_path)[0], newer)
     again = log_of(tmp_path)
-    found = again.search(parse(words, NOW), limit=9, deadline=SearchDeadline()).records
+    found = again.search(parse(words, NOW), limit=9, deadline=SearchDeadline())[0]
     assert [call.id for call in found] == [call.id for call in reversed(calls)]
     again.log.close()

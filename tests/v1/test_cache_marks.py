@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from gateway.control.usage import Tallies
 from gateway.control.views import channel_view
 from gateway.domain.channel import Dialect
 from tests.fakes.gateway import Gateway
@@ -47,7 +46,7 @@ async def test_a_relay_that_refuses_marks_answers_all_the_same_and_is_shown_so(
     answers = [await post(gateway, CALLS[path], path=path) for _ in range(2)]
     assert [answer.status for answer in answers] == [200, 200]
     assert [bool(marks(one.json)) for one in provider.exchanges] == [True, False, False]
-    assert channel_view(gateway.engine, channel, Tallies({}, {})).refused_params == ("cache_control",)
+    assert channel_view(gateway.engine, channel, {"channel": {}}).refused_params == ("cache_control",)
 
 
 async def test_marks_of_the_client_go_with_the_others_and_are_named(gateway: Gateway, provider: Provider) -> None:
