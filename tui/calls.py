@@ -119,11 +119,6 @@ def as_view(call: AnyCall, now: Millis) -> CallView:
     return call if isinstance(call, CallView) else running_view(call, now)
 
 
-def is_failure(call: CallView) -> bool:
-    """Returns whether the call ended without a status of success. A cancelled call counts too."""
-    return call.state == "settled" and not 200 <= call.status < 300
-
-
 _REFUSALS: Mapping[str, str] = {
     "account_suspended": "suspended",
     "group_quota_exceeded": "budget",

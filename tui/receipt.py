@@ -4,10 +4,10 @@ from textual.content import Content
 
 from gateway.client.receipt import lacked_price, receipt_rows, timing_facts
 from gateway.domain.call import CHAT_API, LOST_EVENTS_MARK, mark_total, outcome_text
+from gateway.domain.query import SUCCESS
 from gateway.domain.views import CallView, RunningView
 from tui import format as fmt, glyphs
 from tui.board import Board
-from tui.calls import is_failure
 from tui.session import ConsoleSession
 from tui.text import Part, TextCard, safe
 
@@ -48,7 +48,7 @@ def mark_of(call: CallView) -> str:
     """Returns the mark that shows that the call runs, or how it ended."""
     if call.state == "running":
         return glyphs.RUNNING
-    if not is_failure(call):
+    if SUCCESS.matches(call):
         return glyphs.OK
     return glyphs.STOPPED if call.outcome in ("client_closed", "cancelled", "stopped") else glyphs.FAILED
 
@@ -57,7 +57,7 @@ def tone_of(call: CallView) -> str:
     """Returns the tone of the call's mark."""
     if call.state == "running":
         return "warn" if call.waits_for else "live"
-    if not is_failure(call):
+    if SUCCESS.matches(call):
         return "ok"
     return "warn" if call.status in (429, 499) or call.outcome in ("cancelled", "stopped") else "bad"
 

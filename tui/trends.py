@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from gateway.domain.call import NOT_ERRORS
+from gateway.domain.query import FAILURE
 from gateway.domain.units import HOUR_MS, Millis
 from gateway.domain.views import CallView, Summary, SumRow
 
@@ -64,7 +64,7 @@ class CallRates:
         if len(self._seconds) > 7_200:  # two hours of seconds
             oldest = max(self._seconds) - 3_600
             self._seconds = {second: counts for second, counts in self._seconds.items() if second > oldest}
-        self._failed.append(not 200 <= call.status < 300 and call.outcome not in NOT_ERRORS)
+        self._failed.append(FAILURE.matches(call))
         if call.first_byte_ms is not None:
             self._first.append(call.first_byte_ms)
 

@@ -4,9 +4,9 @@ from msgspec.structs import replace
 from gateway.domain.budget import BALANCE_ID
 from gateway.domain.call import EXCEEDED_MARK
 from gateway.domain.query import speed_of
-from gateway.domain.views import CallView, RunningView, running_view
+from gateway.domain.views import CallView, RunningView
 from tests.tui.stage import NOW, call, call_id, calls, running
-from tui.calls import CallRing, as_view, channel_text, is_failure
+from tui.calls import CallRing, as_view, channel_text
 
 
 def snapshot(count: int = 5, records: int = 5) -> CallRing:
@@ -117,12 +117,6 @@ def test_speed_counts_from_the_first_byte() -> None:
     assert speed_of(call(1, output_tokens=100, duration_ms=2_500, first_byte_ms=500)) == 50
     assert speed_of(call(1, output_tokens=100, first_byte_ms=None)) is None
     assert speed_of(call(1, output_tokens=100, duration_ms=500, first_byte_ms=500)) is None
-
-
-def test_only_an_ended_call_can_have_failed() -> None:
-    assert is_failure(call(1, status=429))
-    assert not is_failure(call(1, status=200))
-    assert not is_failure(running_view(running(1), NOW))
 
 
 def test_a_refused_call_says_why_where_its_channel_would_be() -> None:
