@@ -20,7 +20,7 @@ from gateway.domain.registry import Change
 from gateway.domain.settings import Settings
 from gateway.domain.units import Nanos
 from gateway.domain.views import AccountView
-from gateway.store.verify import check, take_snapshot
+from gateway.store.verify import Audit
 
 
 async def stop(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
@@ -32,7 +32,7 @@ async def stop(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
 
 async def verify_books(edits: ConfigEdits, _: web.Request) -> Verdict:
     """GET /verify: recompute every balance and sum from the call log."""
-    return await asyncio.to_thread(check, take_snapshot(edits.engine.store))
+    return await asyncio.to_thread(Audit(edits.engine.store).verdict)
 
 
 async def edit_settings(edits: ConfigEdits, request: web.Request) -> Settings:

@@ -1,10 +1,6 @@
-"""Verify: computes every balance and sum again from the call log, and compares it with the gateway's own.
-
-``take_snapshot`` is quick and must run in the thread of the books. ``check`` reads every file and may run in another.
-"""
+"""Verify: computes every balance and sum again from the call log, and compares it with the gateway's own."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from gateway.domain.budget import Amounts
 from gateway.domain.call import ACCOUNT, Record, Scope
@@ -18,80 +14,57 @@ from gateway.store.store import Store
 from gateway.store.sums import Span, total
 
 
-class BooksSnapshot(NamedTuple):
-    """The gateway's own numbers at one moment."""
+class Audit:
+    """The gateway's own numbers at the moment when it is made, and their recomputation from the call log.
 
-    segments: list[tuple[Segment, Segment]]
-    """Each segment, and a copy that later writes do not change."""
-    backlog: list[Record]
-    counters: list[tuple[Scope, Span, Amounts]]
-    """What each scope has spent in a span of time."""
-    granted: Nanos
-    balance: Nanos
-    damage: list[str]
-    """The damage found when the store was opened."""
-    last: int
-    """The newest document id that was ever assigned."""
+    Making one is quick, and belongs to the thread of the books. ``verdict`` reads every file and may run in another.
+    """
 
-
-def take_snapshot(store: Store) -> BooksSnapshot:
-    """Returns the current numbers of a store."""
-    books = store.books
-    balance = books.balance()
-    with books.counters.lock, store.calls.log.lock:
-        segments = [(segment, segment.copy()) for segment in store.calls.log.segments]
-        backlog, last = books.counters.backlog(), store.calls.log.last
-    counters, damage = books.counters.cached_totals(), list(store.calls.log.damage)
-    return BooksSnapshot(segments, backlog, counters, store.entities.granted, balance, damage, last)
-
-
-def check(snapshot: BooksSnapshot) -> Verdict:
-    """Compare everything. The verdict names the first difference and all damage."""
-    audit = _Audit(snapshot)
-    difference = ""
-    for text in audit.differences():  # all of them, because the audit also counts
-        difference = difference or text
-    return Verdict(
-        equal=not difference,
-        calls=audit.calls,
-        cost_nanos=Nanos(audit.cost),
-        granted_nanos=snapshot.granted,
-        balance_nanos=snapshot.balance,
-        checks=audit.checks,
-        difference=difference,
-        damage=audit.damage,
-    )
-
-
-class _Audit:
-    """The recomputation of a snapshot's numbers from the call log."""
-
-    def __init__(self, snapshot: BooksSnapshot) -> None:
+    def __init__(self, store: Store) -> None:
+        books, log = store.books, store.calls.log
+        self.granted, self.balance = store.entities.granted, books.balance()
+        with books.counters.lock, log.lock:
+            self.segments = [(segment, segment.copy()) for segment in log.segments]
+            """Each segment, and a copy that later writes do not change."""
+            self._backlog, self._last = books.counters.backlog(), log.last
+        self.counters = books.counters.cached_totals()
+        """What each scope has spent in a span of time."""
+        self.damage = list(log.damage)
         self.checks, self.calls, self.cost = 0, 0, 0
-        self.damage = list(snapshot.damage)
-        self._snapshot = snapshot
         self._next = 1
         """The id that the next document must have: ids are consecutive, also across segments."""
         self._spent: dict[Scope, dict[Span, Counts]] = {}
-        for scope, span, _ in snapshot.counters:
+        for scope, span, _ in self.counters:
             self._spent.setdefault(scope, {})[span] = Counts()
         self._hashed_ids: set[int] = set()
 
-    def differences(self) -> Iterator[str]:
+    def verdict(self) -> Verdict:
+        """Compare everything, once. Returns the first difference and all damage."""
+        differences = list(self._differences())  # all of them, because it also counts
+        return Verdict(
+            equal=not differences,
+            calls=self.calls,
+            cost_nanos=Nanos(self.cost),
+            granted_nanos=self.granted,
+            balance_nanos=self.balance,
+            checks=self.checks,
+            difference=differences[0] if differences else "",
+            damage=self.damage,
+        )
+
+    def _differences(self) -> Iterator[str]:
         """Yields a text for each difference, and collects the damage."""
-        for segment, then in self._snapshot.segments:
+        for segment, then in self.segments:
             yield from self._check_segment(segment, then)
-        missing_from, last = self._next, self._snapshot.last
-        if missing_from <= last:
-            self.damage.append(f"{missing_records(missing_from, last)} from the end; the cost is in no sum")
-        for record in self._snapshot.backlog:
+        if self._next <= self._last:
+            self.damage.append(f"{missing_records(self._next, self._last)} from the end; the cost is in no sum")
+        for record in self._backlog:
             yield from self._check_call(record)
-        for scope, span, spent in self._snapshot.counters:
+        for scope, span, spent in self.counters:
             sums = self._spent[scope][span]
             counted = Amounts(Nanos(sums.cost), sums.input + sums.output, sums.admitted)
             yield from self._compare(f"what {' '.join(scope).strip()} spent since {span.since}", spent, counted)
-        balance = self._snapshot.granted - self.cost
-        yield from self._compare("the balance", self._snapshot.balance, balance)
+        yield from self._compare("the balance", self.balance, self.granted - self.cost)
 
     def _check_segment(self, segment: Segment, then: Segment) -> Iterator[str]:
         """Compare the sums of a segment, as it was ``then``, with its calls.

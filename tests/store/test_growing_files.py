@@ -15,7 +15,7 @@ from gateway.store.calls import CallLog
 from gateway.store.line_format import id_of
 from gateway.store.search import SearchDeadline
 from gateway.store.store import Store
-from gateway.store.verify import check, take_snapshot
+from gateway.store.verify import Audit
 from tests.fakes.audit import verify
 from tests.house import amount
 from tests.store.samples import T0, funded_store, log_of, record, running, seal, settle, where
@@ -118,20 +118,21 @@ CHANGES = (_append, _sync_and_append, _rebuild, _seal, _expire)
 @pytest.mark.parametrize("change", CHANGES, ids=[change.__name__.strip("_") for change in CHANGES])
 def test_files_that_change_after_a_snapshot_do_not_matter(store: Store, change: Callable[[Store], None]) -> None:
     settle(store, 20)
-    snapshot = take_snapshot(store)
+    audit = Audit(store)
     change(store)
-    verdict = check(snapshot)
+    verdict = audit.verdict()
     assert (verdict.difference, verdict.damage, verdict.calls) == ("", [], 21)
 
 
 def test_a_check_beside_running_calls_finds_no_difference(home: Path) -> None:
     store = funded_store(home, sync_s=0.001, segment_bytes=200_000)
     ended, found = threading.Event(), []
-    snapshots = [take_snapshot(store)]
+    audits = [Audit(store)]
 
     def audit() -> None:
         while not ended.is_set():
-            found.append(check(snapshots[-1]).difference)
+            if audits:
+                found.append(audits.pop().verdict().difference)
 
     auditor = threading.Thread(target=audit)
     auditor.start()
@@ -142,7 +143,7 @@ def test_a_check_beside_running_calls_finds_no_difference(home: Path) -> None:
         store.books.settle(record(i))
         i += 1
         if i % 50 == 0:
-            snapshots[:] = [take_snapshot(store)]
+            audits[:] = [Audit(store)]
     ended.set()
     auditor.join()
     assert set(found) == {""}

@@ -11,7 +11,7 @@ from gateway.domain.call import ACCOUNT
 from gateway.domain.units import DAY_MS, Millis, Nanos
 from gateway.store.rollup import Rollup, SealedSegment
 from gateway.store.store import Store
-from gateway.store.verify import check, take_snapshot
+from gateway.store.verify import Audit
 from tests.fakes.audit import verify
 from tests.store.samples import HURTS, T0, busy, grant, log_of, record, running, segments, settle, store_of
 
@@ -40,10 +40,10 @@ def test_a_store_agrees_with_its_log(store: Store) -> None:
 
 
 def test_a_snapshot_is_not_disturbed_by_later_calls(store: Store) -> None:
-    snapshot = take_snapshot(store)
+    audit = Audit(store)
     settle(store, 100)
-    assert check(snapshot).equal
-    assert check(take_snapshot(store)).calls == 61
+    assert audit.verdict().equal
+    assert Audit(store).verdict().calls == 61
 
 
 def test_sums_of_deleted_calls_are_believed(store: Store) -> None:
@@ -128,9 +128,9 @@ def test_a_missing_call_is_found(store: Store, home: Path) -> None:
 
 
 def test_a_wrong_number_of_calls_is_found(store: Store) -> None:
-    snapshot = take_snapshot(store)
-    snapshot.segments[0][1].count += 1
-    assert "number of calls: the gateway has" in check(snapshot).difference
+    audit = Audit(store)
+    audit.segments[0][1].count += 1
+    assert "number of calls: the gateway has" in audit.verdict().difference
 
 
 def test_wrong_sums_are_found(store: Store) -> None:
@@ -156,15 +156,16 @@ def test_wrong_counters_are_found(store: Store) -> None:
 
 
 def test_a_wrong_window_is_found(store: Store) -> None:
-    snapshot = take_snapshot(store)
+    audit = Audit(store)
     scope = ("token", "tok_1")
-    wrong = [(s, since, Amounts() if s == scope else spent) for s, since, spent in snapshot.counters]
-    assert "what token tok_1 spent since" in check(snapshot._replace(counters=wrong)).difference
+    audit.counters = [(s, since, Amounts() if s == scope else spent) for s, since, spent in audit.counters]
+    assert "what token tok_1 spent since" in audit.verdict().difference
 
 
 def test_a_wrong_balance_is_found(store: Store) -> None:
-    snapshot = take_snapshot(store)
-    assert check(snapshot._replace(balance=Nanos(5))).difference.startswith("the balance")
+    audit = Audit(store)
+    audit.balance = Nanos(5)
+    assert audit.verdict().difference.startswith("the balance")
 
 
 def test_a_call_that_is_recorded_twice_is_found(store: Store) -> None:
