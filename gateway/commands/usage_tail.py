@@ -1,7 +1,7 @@
 """``usage tail``: prints a line for every call as it ends."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from typing import Any
 
@@ -131,27 +131,20 @@ class EventFeed:
         self._started = False
 
     def calls_in(self, event: AnyEvent) -> list[CallView]:
-        if isinstance(event, CallSettled):
-            return self.unseen([event.call])
-        if not isinstance(event, Snapshot):
-            return []
-        calls = self.unseen(reversed(event.recent))
-        if not self._started:
-            self._started = True
-            return calls[len(calls) - min(self._recent, len(calls)) :]
-        return calls
-
-    def has_gap(self, event: Snapshot) -> bool:
-        """Returns whether calls that were not shown are too old for this snapshot."""
-        return self._started and event.older > 0 and self._seen.keys().isdisjoint(call.id for call in event.recent)
-
-    def unseen(self, calls: Iterable[CallView]) -> list[CallView]:
-        """Returns the calls that have not been seen. They count as seen now."""
+        """Returns the calls to show, oldest first."""
+        is_first = isinstance(event, Snapshot) and not self._started
+        self._started = self._started or is_first
+        calls = event.recent[::-1] if isinstance(event, Snapshot) else []
+        calls = [event.call] if isinstance(event, CallSettled) else calls
         new = [call for call in calls if call.id not in self._seen]
         self._seen.update(dict.fromkeys(call.id for call in new))
         while len(self._seen) > 2 * SNAPSHOT_CALLS:
             del self._seen[next(iter(self._seen))]
-        return new
+        return new[max(0, len(new) - self._recent) :] if is_first else new
+
+    def has_gap(self, event: Snapshot) -> bool:
+        """Returns whether calls that were not shown are too old for this snapshot."""
+        return self._started and event.older > 0 and self._seen.keys().isdisjoint(call.id for call in event.recent)
 
 
 def line_of(call: CallView, width: int | None = None) -> str:
