@@ -238,7 +238,7 @@ class Recorder:
 
     def _recover(self) -> None:
         """Retry what failed before. Raises OSError while the disk still refuses."""
-        if self._backlog:
+        if self._backlog.refused:
             self._backlog.flush()
         self._reserve.acquire()
         self._inflight.probe()
@@ -252,24 +252,20 @@ class Backlog:
         self._log, self._reserve, self._disk_errors = log, reserve, disk_errors
         self.fresh: dict[CallId, Record] = {}
         """Records for the next ``write``, before which the end of their calls is not reported."""
-        self._refused: dict[CallId, Record] = {}
+        self.refused: dict[CallId, Record] = {}
         """Records that the disk refused."""
         self.written: list[CallId] = []
         """Calls whose records are on the disk, so that the recorder can end their holds."""
 
-    def __bool__(self) -> bool:
-        """Returns whether there are records that the disk refused."""
-        return bool(self._refused)
-
     def waiting(self) -> list[Record]:
-        return [*self._refused.values(), *self.fresh.values()]
+        return [*self.refused.values(), *self.fresh.values()]
 
     def write(self) -> Sequence[tuple[Record, Record]]:
         """Write the fresh records. Returns the records to withhold, each with its replacement. Raises nothing."""
         if not self.fresh:
             return ()
         fresh, self.fresh = self.fresh, {}
-        self._refused.update(fresh)
+        self.refused.update(fresh)
         if self._disk_errors.write and all(record.failed for record in fresh.values()):
             return ()  # no answer depends on them: the next hold or sync tries again
         try:
@@ -291,30 +287,30 @@ class Backlog:
             self._disk_errors.set(write=f"the disk is full: {reason(first)}")
             with suppress(OSError):
                 self._append()
-        if self._refused:
+        if self.refused:
             with suppress(OSError):
                 self._append(in_new_file=True)
                 self._log.report(f"a call file cannot be written ({reason(first)}); calls continue in a new one")
-        if self._refused:
+        if self.refused:
             self._disk_errors.set(write=f"the disk refuses to write: {reason(first)}")
             raise first
 
     def _append(self, *, in_new_file: bool = False) -> None:
         """Write the refused records. Raises OSError; then those that are not on the disk are still refused."""
         try:
-            self._log.append(self._refused.values(), in_new_file=in_new_file)
+            self._log.append(self.refused.values(), in_new_file=in_new_file)
         except PartlyWritten as exc:
-            appended = list(islice(self._refused, exc.count))
+            appended = list(islice(self.refused, exc.count))
             self.written += appended
             for call_id in appended:
-                del self._refused[call_id]
+                del self.refused[call_id]
             raise
         except OSError:
             raise
         except Exception as exc:  # a bug of ours: no call may begin whose record would wait after this one
             raise OSError(errno.EIO, f"a record cannot be written: {exc}") from exc
-        self.written += self._refused
-        self._refused.clear()
+        self.written += self.refused
+        self.refused.clear()
 
     def _withhold(self, fresh: Mapping[CallId, Record], reason: str) -> list[tuple[Record, Record]]:
         """Replace the refused records of good answers by records of failures. Returns the old ones and the new ones.
@@ -324,9 +320,9 @@ class Backlog:
         replaced: list[tuple[Record, Record]] = []
         refunded = 0
         for call_id, record in fresh.items():
-            if call_id not in self._refused:
+            if call_id not in self.refused:
                 continue
-            new = self._refused[call_id] = record if record.failed else withheld_record(record, reason)
+            new = self.refused[call_id] = record if record.failed else withheld_record(record, reason)
             if new.balance is not None:
                 msgspec.structs.force_setattr(new, "balance", Nanos(new.balance + refunded))
             if new is not record:

@@ -26,7 +26,7 @@ from tui.listing import PageListing
 from tui.pages import list_page, live_actions
 from tui.pages.base import Verb
 from tui.pages.list_page import ListPage
-from tui.pages.live_source import FOUND_LIMIT, LiveSource, count_unseen, load_found, load_page, note_seen, progress_text
+from tui.pages.live_source import FOUND_LIMIT, LiveSource, count_unseen, load_found, note_seen, progress_text
 from tui.receipt import has_no_price, mark_of, receipt, tone_of
 from tui.session import ConsoleSession
 from tui.text import LIMIT, Part, content, fit_groups, lines, safe
@@ -313,7 +313,7 @@ class LivePage(LiveListing, ListPage[CallView]):
             if self.view.sort or self.calls.query is not None:
                 await load_found(self.calls)
             else:
-                await load_page(self.calls)
+                await self.calls.history.load(self.session.client.numbered_calls, self.calls.records)
         except GatewayError:
             self.set_timer(1.0, self._finish_loading)  # the header says so if the server is gone
         else:

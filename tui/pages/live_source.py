@@ -13,7 +13,7 @@ them, but only among the calls that existed when it was paused.
 
 from asyncio import Lock
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Hashable, Sequence
 
 import msgspec
 from textual.cache import LRUCache
@@ -214,16 +214,6 @@ def count_unseen(source: LiveSource) -> int:
     return sum(map(source.matches, order[bisect_right(order, source.last_seen) :]))
 
 
-async def load_page(source: LiveSource) -> None:
-    """Fetch a page of the records that the screen needs and that are missing."""
-    history, client = source.history, source.session.client
-    request = history.next_request(source.records)
-    if request is None:
-        return
-    page, newest, limit = request
-    history.store(page, await client.numbered_calls(at=newest, limit=limit))
-
-
 async def load_found(source: LiveSource) -> None:
     """Send the next request of the search for older records, and add what it finds."""
     async with source.search_lock:
@@ -273,7 +263,7 @@ class CallHistory:
         return self._missing is not None
 
     def row(self, number: int) -> CallView | None:
-        """Returns the record with this number; None if it is missing, and ``next_request`` asks for its page."""
+        """Returns the record with this number; None if it is missing, and ``load`` fetches its page."""
         page, offset = divmod(number - 1, self._page_size)
         rows = self._pages.get(page)
         if rows is None or offset >= len(rows):
@@ -281,16 +271,16 @@ class CallHistory:
             return None
         return rows[offset]
 
-    def next_request(self, count: int) -> tuple[int, int, int] | None:
-        """Returns the page to fetch, the number of its newest record, and how many to fetch; None if none is due."""
-        page, self._missing = self._missing, None
-        if page is None:
-            return None
-        newest = min((page + 1) * self._page_size, count)
-        return page, newest, max(1, newest - page * self._page_size)
+    async def load(self, fetch: Callable[..., Awaitable[Sequence[CallView]]], count: int) -> None:
+        """Fetch the page that was needed last and is missing, if any. ``count``: how many records there are.
 
-    def store(self, page: int, calls: Sequence[CallView]) -> None:
-        """Store the response to a request: the calls of its page, newest first."""
+        ``fetch`` returns ``limit`` records from number ``at`` down.
+        """
+        if (page := self._missing) is None:
+            return
+        newest = min((page + 1) * self._page_size, count)
+        calls = await fetch(at=newest, limit=max(1, newest - page * self._page_size))
         self._pages.discard(page)  # otherwise the cache keeps what it has: a page that was short before
         self._pages[page] = list(reversed(calls))
-        self._missing = None if self._missing == page else self._missing
+        if self._missing == page:
+            self._missing = None

@@ -1,3 +1,5 @@
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -168,52 +170,76 @@ def test_another_server_has_other_records() -> None:
     assert not source.history.waiting
 
 
+class Records:
+    """A server's records of one page. It notes what is requested."""
+
+    def __init__(self, count: int = 10, meanwhile: Callable[[], object] = lambda: None) -> None:
+        self.rows, self.meanwhile = calls(count), meanwhile
+        self.requested: list[tuple[int, int]] = []
+
+    async def fetch(self, at: int, limit: int) -> list[CallView]:
+        self.requested.append((at, limit))
+        self.meanwhile()
+        return self.rows
+
+
 @pytest.mark.parametrize(
     ("viewed", "total", "request_"),
-    [([25], 1_000, (2, 30, 10)), ([25, 905], 1_000, (90, 910, 10)), ([23], 24, (2, 24, 4))],
+    [([25], 1_000, (30, 10)), ([25, 905], 1_000, (910, 10)), ([23], 24, (24, 4))],
     ids=["missing", "only what was viewed last", "the newest page may be short"],
 )
-def test_what_is_missing_is_fetched_a_page_at_a_time(viewed: list[int], total: int, request_: object) -> None:
-    history = CallHistory(page_size=10)
+async def test_what_is_missing_is_fetched_a_page_at_a_time(
+    viewed: list[int], total: int, request_: tuple[int, int]
+) -> None:
+    history, records = CallHistory(page_size=10), Records()
     assert [history.row(number) for number in viewed] == [None] * len(viewed)
     assert history.waiting
-    assert (history.next_request(total), history.waiting, history.next_request(total)) == (request_, False, None)
+    await history.load(records.fetch, total)
+    await history.load(records.fetch, total)
+    assert (records.requested, history.waiting) == ([request_], False)
 
 
-def fetched(history: CallHistory, *numbers: int) -> list[CallView]:
-    """The ten calls of each page that was looked at, after they have come."""
-    rows = calls(10)
+async def fetched(history: CallHistory, *numbers: int) -> list[CallView]:
+    """The ten calls of each page that was looked at, also while it was fetched."""
+    rows: list[CallView] = []
     for number in numbers:
         history.row(number)
-        ask = history.next_request(1_000)
-        assert ask is not None
-        history.row(number)
-        assert history.next_request(1_000) == ask, "a request is made again until its page is there"
-        history.store(ask[0], rows)
-        history.row(number)
+        records = Records(meanwhile=partial(history.row, number))
+        await history.load(records.fetch, 1_000)
+        rows = records.rows
         assert not history.waiting
     return rows
 
 
-def test_rows_are_found_by_their_numbers() -> None:
+async def test_another_page_that_is_viewed_meanwhile_is_fetched_next() -> None:
     history = CallHistory(page_size=10)
-    rows = fetched(history, 25)
+    history.row(25)
+    records = Records(meanwhile=lambda: history.row(905))
+    await history.load(records.fetch, 1_000)
+    await history.load(records.fetch, 1_000)
+    assert records.requested == [(30, 10), (910, 10)]
+
+
+async def test_rows_are_found_by_their_numbers() -> None:
+    history = CallHistory(page_size=10)
+    rows = await fetched(history, 25)
     assert (history.row(30), history.row(21)) == (rows[0], rows[-1])
 
 
-def test_the_newest_page_grows() -> None:
+async def test_the_newest_page_grows() -> None:
     history = CallHistory(page_size=10)
-    history.store(2, calls(4))
+    history.row(24)
+    await history.load(Records(4).fetch, 24)
     assert history.row(24) is not None
     assert history.row(25) is None
     assert history.waiting
-    history.store(2, calls(5))
+    await history.load(Records(5).fetch, 25)
     assert history.row(25) is not None
 
 
-def test_pages_looked_at_long_ago_are_forgotten() -> None:
+async def test_pages_looked_at_long_ago_are_forgotten() -> None:
     history = CallHistory(page_size=10, max_pages=2)
-    fetched(history, 5, 15, 25)
+    await fetched(history, 5, 15, 25)
     assert history.row(5) is None
     assert history.row(25) is not None
 
