@@ -287,12 +287,12 @@ def _with_colon(word: str) -> str:
 
 def words_for(field: str, values: Collection[str]) -> list[str]:
     """Returns the words for calls whose field matches any of these values, and no value with a leading ``!``."""
-    included = [quoted(value) for value in values if not value.startswith("!")]
-    excluded = [quoted(value.removeprefix("!")) for value in values if value.startswith("!")]
+    included = [quote_value(value) for value in values if not value.startswith("!")]
+    excluded = [quote_value(value.removeprefix("!")) for value in values if value.startswith("!")]
     return [*([f"{field}:{','.join(included)}"] if included else []), *(f"!{field}:{value}" for value in excluded)]
 
 
-def quoted(value: str) -> str:
+def quote_value(value: str) -> str:
     """Returns a value as one of a word: in double quotes if it has blanks, or commas, which separate values."""
     return f'"{value}"' if "," in value or any(map(str.isspace, value)) else value
 

@@ -43,8 +43,6 @@ class Syncer:
     def __init__(self, work: Callable[[], None], clean_up: Callable[[], bool], interval_s: float) -> None:
         self._work, self._clean_up, self._interval_s = work, clean_up, interval_s
         self._waiters: deque[Future[None]] = deque()
-        self.dirty = False
-        """Whether something was written since the last round began."""
         self._due = threading.Event()
         """Set when there is something to sync."""
         self._urgent = threading.Event()
@@ -55,8 +53,7 @@ class Syncer:
 
     def wake(self) -> None:
         """Wake the thread after something was written, unless it is awake."""
-        if not self.dirty:
-            self.dirty = True
+        if not self._due.is_set():
             self._due.set()
 
     async def wait(self) -> None:
@@ -87,8 +84,7 @@ class Syncer:
 
     def _run_round(self) -> bool:
         """Do the work, notify the waiting calls, then clean up. Returns whether nothing failed and nothing is left."""
-        self._due.clear()
-        self.dirty = False  # after the event: earlier writes are part of this round
+        self._due.clear()  # first, so that later writes are part of another round
         self._urgent.clear()
         waiters = [self._waiters.popleft() for _ in range(len(self._waiters))]  # those of this round
         error: Exception | None = None

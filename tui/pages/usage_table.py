@@ -11,7 +11,7 @@ import msgspec
 from textual.content import Content
 
 from gateway.client.cells import cell, cut_middle
-from gateway.domain.query import FILTER_WORDS, Query, is_id, parse, quoted
+from gateway.domain.query import FILTER_WORDS, Query, is_id, parse, quote_value
 from gateway.domain.units import Millis, local_datetime
 from gateway.domain.views import SumRow
 from tui import charts, format as fmt, glyphs
@@ -245,7 +245,7 @@ def _moment(ms: Millis) -> str:
 def _word(dimension: str, row: SeriesRow) -> str:
     """Returns the filter word of a series, such as ``tok:laptop``."""
     name = row.row.name.replace('"', "?")
-    return f"{FILTER_WORDS[dimension]}:{quoted(name)}"
+    return f"{FILTER_WORDS[dimension]}:{quote_value(name)}"
 
 
 async def click(page: AnyPage, layout: TextLayout, x: int, y: int) -> None:
