@@ -5,6 +5,7 @@ call goes to another channel), S (a settled or noted call: the client saw it fin
 survives a power cut).
 """
 
+import os
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -87,3 +88,23 @@ def _grant(store: Store, tell: Tell, key: str) -> None:
 def settled(data: bytes) -> Record:
     """The record of an S."""
     return msgspec.json.decode(data, type=Record)
+
+
+def fork_life(live: Callable[[Callable[[bytes], None]], None]) -> tuple[int, int]:
+    """Fork a process that lives and tells lines, a bug after ``!``; its id, and where to read the lines."""
+    ears, mouth = os.pipe()
+    if pid := os.fork():
+        os.close(mouth)
+        return pid, ears
+    os.close(ears)
+    write, leave = os.write, os._exit
+    try:
+        live(lambda line: _tell_line(write, mouth, line))
+        leave(0)
+    except BaseException as exc:  # noqa: BLE001 - whatever it is, the test is to see it
+        _tell_line(write, mouth, b"! " + repr(exc).replace("\n", " ").encode())
+        leave(1)
+
+
+def _tell_line(write: Callable[[int, bytes], int], mouth: int, line: bytes) -> None:
+    write(mouth, line + b"\n")

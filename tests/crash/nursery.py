@@ -19,7 +19,7 @@ from typing import Any, Self
 import msgspec
 import pytest
 
-from tests.crash.life import SEGMENT_BYTES, live, small_inflight
+from tests.crash.life import SEGMENT_BYTES, fork_life, live, small_inflight
 from tests.crash.mutants import MUTANTS
 
 WRITING = (
@@ -75,12 +75,7 @@ class Nursery:
 
 def bear(order: Order) -> Death:
     """Fork a life, kill it if it is not to end by itself, and collect what it said."""
-    ears, mouth = os.pipe()
-    pid = os.fork()
-    if not pid:
-        os.close(ears)
-        _live(order, mouth)
-    os.close(mouth)
+    pid, ears = fork_life(lambda tell: _live(order, tell))
     said = _listen(ears, pid, order.kill_after_s)
     os.close(ears)
     _, status = os.waitpid(pid, 0)
@@ -90,32 +85,21 @@ def bear(order: Order) -> Death:
     return Death(status=os.waitstatus_to_exitcode(status), acks=acks, error=error)
 
 
-def _live(order: Order, mouth: int) -> None:
-    """The life itself; never returns."""
-    say, leave = os.write, os._exit
-    try:
-        small_inflight()
-        patch = pytest.MonkeyPatch()
-        if order.mutant:
-            MUTANTS[order.mutant](patch)
-        if order.kill_at:
-            _Executioner(order.kill_at).lurk(patch)
-        live(
-            Path(order.home),
-            lambda kind, data: _say(say, mouth, kind.encode() + data),
-            seed=order.seed,
-            calls=order.calls,
-            sync_s=order.sync_s,
-            segment_bytes=order.segment_bytes,
-        )
-        leave(0)
-    except BaseException as exc:  # noqa: BLE001 - whatever it is, the test is to see it
-        say(mouth, b"!" + repr(exc).replace("\n", " ").encode() + b"\n")
-        leave(1)
-
-
-def _say(write: Callable[[int, bytes], int], mouth: int, line: bytes) -> None:
-    write(mouth, line + b"\n")
+def _live(order: Order, tell: Callable[[bytes], None]) -> None:
+    small_inflight()
+    patch = pytest.MonkeyPatch()
+    if order.mutant:
+        MUTANTS[order.mutant](patch)
+    if order.kill_at:
+        _Executioner(order.kill_at).lurk(patch)
+    live(
+        Path(order.home),
+        lambda kind, data: tell(kind.encode() + data),
+        seed=order.seed,
+        calls=order.calls,
+        sync_s=order.sync_s,
+        segment_bytes=order.segment_bytes,
+    )
 
 
 def _listen(ears: int, pid: int, kill_after_s: float) -> bytes:

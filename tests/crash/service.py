@@ -18,7 +18,7 @@ import pytest
 from gateway.domain.settings import Durability
 from gateway.store import recorder
 from gateway.store.store import Store
-from tests.crash.life import small_inflight
+from tests.crash.life import fork_life, small_inflight
 from tests.fakes.client import Client
 from tests.fakes.disk import REASONS, Disk, Operation, Refusal
 from tests.fakes.gateway import Gateway, running
@@ -160,27 +160,8 @@ class Shown(msgspec.Struct, kw_only=True):
 
 def live(home: Path, fault: Fault) -> Shown:
     """Fork a life and collect what it told."""
-    ears, mouth = os.pipe()
-    pid = os.fork()
-    if not pid:
-        os.close(ears)
-        _end_in(home, fault, mouth)
-    os.close(mouth)
+    pid, ears = fork_life(lambda tell: serve(home, fault, lambda line: tell(line.encode())))
     with open(ears, "rb") as told:  # noqa: PTH123 - a descriptor
         lines = told.read().decode().splitlines()
     _, status = os.waitpid(pid, 0)
     return Shown(status=os.waitstatus_to_exitcode(status), lines=lines)
-
-
-def _end_in(home: Path, fault: Fault, mouth: int) -> None:
-    """The life itself; never returns."""
-    write, leave = os.write, os._exit
-    try:
-        serve(home, fault, lambda line: _say(write, mouth, line))
-    except BaseException as exc:  # noqa: BLE001 - whatever it is, the test is to see it
-        _say(write, mouth, "! " + repr(exc).replace("\n", " "))
-    leave(1)
-
-
-def _say(write: Callable[[int, bytes], int], mouth: int, line: str) -> None:
-    write(mouth, line.encode() + b"\n")

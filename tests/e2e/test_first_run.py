@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import fork_server
 from tests.house import ROOT
 
 PATIENCE_S = 90.0
@@ -60,17 +61,10 @@ async def started(home: Path) -> AsyncIterator[str]:
 
 async def ran(*command: str, **environ: str) -> str:
     """What a command prints; it must go well."""
-    process = await asyncio.create_subprocess_exec(
-        *command,
-        cwd=ROOT,
-        env={**os.environ, **environ},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    async with asyncio.timeout(PATIENCE_S):
-        out, errors = await process.communicate()
-    assert process.returncode == 0, errors.decode()
-    return out.decode()
+    variables = {**os.environ, **environ}
+    run = await asyncio.to_thread(fork_server.run, command, cwd=ROOT, env=variables, timeout=PATIENCE_S)
+    assert run.returncode == 0, run.stderr
+    return str(run.stdout)
 
 
 @pytest.mark.slow

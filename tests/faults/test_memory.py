@@ -17,6 +17,8 @@ import psutil
 import pytest
 
 from gateway.domain.channel import Dialect
+from tests.cases.gemini import streams
+from tests.fakes import messages
 from tests.fakes.client import Client
 from tests.fakes.gateway import running
 from tests.fakes.provider import EVENTS, JSON, Exchange, Provider, Script
@@ -137,17 +139,11 @@ SPARE = 2 * SIZE + 32 * MIB
 
 
 def anthropic(text: bytes) -> bytes:
-    spent = b'{"input_tokens":9,"output_tokens":12}'
-    return (
-        b'{"id":"msg_1","type":"message","role":"assistant","content":[{"type":"text","text":"%b"}],'
-        b'"stop_reason":"end_turn","usage":%b}' % (text, spent)
-    )
+    return dumps(messages.message(messages.text_block("TEXT"))).replace(b"TEXT", text)
 
 
 def gemini(text: bytes) -> bytes:
-    spent = b'{"promptTokenCount":9,"candidatesTokenCount":12,"totalTokenCount":21}'
-    candidate = b'{"index":0,"content":{"parts":[{"text":"%b"}]},"finishReason":"STOP"}' % text
-    return b'{"responseId":"r","candidates":[%b],"usageMetadata":%b}' % (candidate, spent)
+    return dumps(streams.response(streams.say("TEXT"), finish="STOP", **streams.spent(9, 12))).replace(b"TEXT", text)
 
 
 def openai(text: bytes) -> bytes:

@@ -15,7 +15,7 @@ from gateway.inbound.responses.api import RESPONSES
 from gateway.upstream.dialects import new_adapter
 from gateway.upstream.learned_params import NOTHING
 from gateway.upstream.translation import NameRules
-from tests.fakes.replies import Doc, dumps
+from tests.fakes.replies import Doc, choice, dumps, usage, whole
 from tests.upstream.makers import channel, order_of
 
 NAMES = ["files.read", "mcp__server__" + "x" * 100]
@@ -43,9 +43,7 @@ def _ollama(name: str) -> Doc:
 def called(sent: str) -> bytes:
     """The answer of a model that calls the tool of this name."""
     call = {"id": "c1", "type": "function", "function": {"name": sent, "arguments": "{}"}}
-    message = {"role": "assistant", "content": None, "tool_calls": [call]}
-    usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
-    return dumps({"choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}], "usage": usage})
+    return dumps(whole("m", choice(None, finish="tool_calls", tool_calls=[call]), spent=usage()))
 
 
 def asked(api: InboundApi, fields: Doc) -> Order:

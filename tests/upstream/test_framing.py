@@ -7,6 +7,7 @@ import pytest
 from gateway.domain.sse import is_stream
 from gateway.upstream.framing import EVENT_LIMIT, on_one_line
 from tests.cases.streams import GOOD
+from tests.fakes.replies import chunk, delta, usage
 from tests.upstream.makers import error_of, native_stream
 
 
@@ -62,16 +63,8 @@ def test_other_bodies_are_not_events(body: bytes) -> None:
 
 def test_parts_that_are_passed_on_as_they_are_have_no_line_breaks() -> None:
     """The client reads a line of the answer as a whole event."""
-    chunk = {
-        "id": "c",
-        "object": "chat.completion.chunk",
-        "created": 1,
-        "model": "m",
-        "x_extra": {"a": 1, "b": 2},
-        "choices": [{"index": 0, "delta": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}],
-        "usage": {"prompt_tokens": 5, "completion_tokens": 6, "total_tokens": 11},
-    }
-    event = "".join(f"data: {line}\n" for line in json.dumps(chunk, indent=1).splitlines()) + "\n"
+    doc = chunk(delta("hi", role="assistant", finish="stop"), x_extra={"a": 1, "b": 2}, usage=usage(5, 6))
+    event = "".join(f"data: {line}\n" for line in json.dumps(doc, indent=1).splitlines()) + "\n"
     stream = native_stream()
     lines = (stream.feed(event.encode()) + stream.feed(b"data: [DONE]\n\n") + stream.end()).splitlines()
     assert b"hi" in b"".join(lines)

@@ -6,7 +6,7 @@ import pytest
 
 from gateway.domain.usage import UsageSource
 from tests.fakes.gateway import Gateway
-from tests.fakes.messages import event, message, read_events, speak_messages, text_block
+from tests.fakes.messages import block_events, event, message, read_events, speak_messages, text_block
 from tests.fakes.provider import Provider
 from tests.fakes.replies import Doc, in_steps, reply
 from tests.v1.test_messages import HELLO, PATH, native, post
@@ -23,8 +23,8 @@ def _start(**usage: int) -> bytes:
 
 def _text(**delta: object) -> list[bytes]:
     piece = delta or {"type": "text_delta", "text": TEXT}
-    begin = event("content_block_start", index=0, content_block={"type": "text", "text": ""})
-    return [begin, event("content_block_delta", index=0, delta=piece), event("content_block_stop", index=0)]
+    begin, *_, end = block_events(0, text_block(TEXT))
+    return [begin, event("content_block_delta", index=0, delta=piece), end]
 
 
 END = {"delta": {"stop_reason": "end_turn", "stop_sequence": None}}

@@ -8,6 +8,7 @@ import pytest
 
 from gateway.core.live_calls import CallDeadlines
 from gateway.domain.channel import Dialect
+from tests.conformance.test_completions import answered, said
 from tests.fakes.gateway import Gateway, running
 from tests.fakes.messages import grammar_faults, joined_blocks, read_events
 from tests.fakes.provider import Exchange, Provider, Script
@@ -42,8 +43,7 @@ def no_responses(answer: Script) -> Script:
 def piece(api: str, text: str, finish: str | None = None) -> bytes:
     """A chunk as the upstream of this API writes it."""
     if api == "completions":
-        said = {"index": 0, "text": text, "logprobs": None, "finish_reason": finish}
-        return event({"id": "cmpl-1", "object": "text_completion", "created": 1, "model": "m", "choices": [said]})
+        return event(answered(said(text, finish=finish)))
     return event(chunk(delta(text, finish=finish)))
 
 
