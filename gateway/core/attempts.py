@@ -23,7 +23,7 @@ from gateway.core.chooser import Chooser, no_channel, unaffordable_text
 from gateway.core.clock import Clock
 from gateway.core.latency import LatencyStats
 from gateway.core.model_entry import ModelEntry, Route
-from gateway.core.preparation import Preparer
+from gateway.core.preparation import Preparer, lacking_names
 from gateway.core.progress import ProgressReporter
 from gateway.core.retry import NextStep, RetryState, fault_of, is_refused, is_too_long
 from gateway.core.routing import RouteChoice
@@ -205,7 +205,8 @@ class Attempts:
         accepts the translated request. If the upstream's server fails at that too, the first failure is raised, and
         so is the refusal of a kind of content that has no translation.
         """
-        self.preparer.learn_lack(call, route, failed.failure)
+        learned, names = self.preparer.learned, lacking_names(call.context.origin.api, failed.failure)
+        learned.learn_lack(route.channel.id, names, self.clock.wall())
         try:
             call.result.resends += 1
             return await self._repeat(call, order, route)
@@ -213,7 +214,7 @@ class Attempts:
             is_untranslatable = not translated.failure.sent
             is_certain = failed.failure.lacks_api or translated.accepted
             if is_untranslatable or not is_certain:
-                self.preparer.unlearn_lack(call, route, failed.failure)
+                learned.unlearn_lack(route.channel.id, names)
             if is_untranslatable and failed.failure.refused_kinds:
                 raise failed from None
             if is_untranslatable or is_certain or translated.failure.kind is not FailureKind.SERVER:

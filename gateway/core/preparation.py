@@ -182,16 +182,6 @@ class Preparer:
         repair = plan.repair or partial(dialect.repair, channel)
         return await self.run(call, partial(repair, plan.order, failure))
 
-    def learn_lack(self, call: Call, route: Route, failure: Failure) -> None:
-        """Remember that the channel lacks the client's API, or kinds of content, so that such calls are translated."""
-        for name in _lacking_names(call, failure):
-            self.learned.learn_lack(route.channel.id, name, self.wall())
-
-    def unlearn_lack(self, call: Call, route: Route, failure: Failure) -> None:
-        """Forget what ``learn_lack`` learned from a failure: the channel may have it after all."""
-        for name in _lacking_names(call, failure):
-            self.learned.missing_apis.pop((route.channel.id, name), None)
-
 
 def _has_tools(order: Order) -> bool:
     return any(not is_nothing(order.fields.get(name, NULL)) for name in ("tools", "functions"))
@@ -202,6 +192,6 @@ def _ability_of(api: InboundApi) -> str:
     return api.ability or api.name
 
 
-def _lacking_names(call: Call, failure: Failure) -> list[str]:
-    api = call.context.origin.api
+def lacking_names(api: InboundApi, failure: Failure) -> list[str]:
+    """Returns the names of what a channel lacks that failed like this: kinds of content, or the API."""
     return [f"{api.name}:{kind}" for kind in failure.refused_kinds] or [_ability_of(api)]

@@ -4,7 +4,7 @@ Refused parameters and output limits are remembered for an hour, so that they ar
 another call. A whole API that an upstream lacks is remembered for a day.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 import msgspec
 
@@ -106,9 +106,14 @@ class LearnedParams:
             limit = None if learned.max_output == lesson.max_output else learned.max_output
             self.refusals[channel, served.upstream_name] = (LearnedRefusals(dropped=kept, max_output=limit), until)
 
-    def learn_lack(self, channel: ChannelId, api: str, now: Millis) -> None:
-        """Remember that the channel lacks this API."""
-        self.missing_apis[channel, api] = Millis(now + 24 * 3_600_000)
+    def learn_lack(self, channel: ChannelId, names: Iterable[str], now: Millis) -> None:
+        """Remember that the channel lacks these APIs, or kinds of content, so that such calls are translated."""
+        self.missing_apis |= {(channel, name): Millis(now + 24 * 3_600_000) for name in names}
+
+    def unlearn_lack(self, channel: ChannelId, names: Iterable[str]) -> None:
+        """Forget what ``learn_lack`` remembered: the channel may have it after all."""
+        for name in names:
+            self.missing_apis.pop((channel, name), None)
 
     def lacks(self, channel: ChannelId, api: str, now: Millis) -> bool:
         """Returns whether the channel was found to lack this API in the last day."""

@@ -105,7 +105,7 @@ class Response:
         self.keep_alive: bool | None = None
         """Whether the connection stays open after the answer; None if the request decides."""
         self.sent = False
-        self._size = sum(map(len, body))
+        self._size = sum(map(len, body))  # less than 0 if it is unknown
         self._head_start = _head_start(status, content_type if self._size else "")
         self._status = status
         self._body = body
@@ -161,7 +161,7 @@ class Response:
         is_1_0 = request.version < (1, 1)
         connection = "" if is_1_0 != self.keep_alive else f"Connection: {'keep-alive' if is_1_0 else 'close'}\r\n"
         fields = "\r\n".join([*map(": ".join, self.headers.items()), ""])
-        length = "" if self._status == 204 else f"Content-Length: {self._size}\r\n"
+        length = "" if self._status == 204 or self._size < 0 else f"Content-Length: {self._size}\r\n"
         date = rfc822_formatted_time()
         head = (
             f"HTTP/1.{0 if is_1_0 else 1}{self._head_start}{length}Server: tollkeeper\r\nDate: {date}\r\n"
@@ -198,18 +198,15 @@ class StreamedResponse(Response):
 
     def __init__(self, headers: dict[str, str], request: web.BaseRequest) -> None:
         """Prepare the head."""
-        super().__init__(headers={**headers, "Server": "tollkeeper", "Date": rfc822_formatted_time()})
+        super().__init__(headers=headers)
         self.sent = True
-        self._request = request
+        self._request, self._size = request, -1
         self._chunked = request.version >= (1, 1)  # HTTP/1.0 has no chunks: the answer ends when the connection closes
         self.keep_alive = request.keep_alive and self._chunked
         if self._chunked:
             request.writer.enable_chunking()
-            self.headers["Transfer-Encoding"] = "chunked"
-            if not self.keep_alive:
-                self.headers["Connection"] = "close"
-        fields = "\r\n".join([*map(": ".join, self.headers.items()), ""])
-        self._unsent = f"HTTP/1.{int(self._chunked)} 200 OK\r\n{fields}\r\n".encode()
+            headers["Transfer-Encoding"] = "chunked"
+        self._unsent = self._head_and_body(request)
 
     def write(self, data: Buffer) -> None:
         """Send bytes. Without bytes, only the head is sent. Raises ConnectionResetError."""
