@@ -36,7 +36,9 @@ MAX_MODEL = 256
 """The maximum length of a model name."""
 
 
-class _ChatMessage(msgspec.Struct, gc=False):
+class SentMessage(msgspec.Struct, gc=False):
+    """What is checked of a message when a request is parsed."""
+
     role: str
 
 
@@ -50,7 +52,7 @@ class _ChatFields(msgspec.Struct, gc=False):
     """The fields of a request that the gateway itself reads."""
 
     model: str | None = None
-    messages: list[_ChatMessage] | msgspec.UnsetType = msgspec.UNSET
+    messages: list[SentMessage] | msgspec.UnsetType = msgspec.UNSET
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     usage: Any = None

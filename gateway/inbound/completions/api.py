@@ -43,6 +43,7 @@ from gateway.inbound.json_body import MAX_TOKENS, Body, check_text, read_body
 from gateway.inbound.rendering import RenderingAdapter, WholeRenderer
 from gateway.upstream.adapter import DialectAdapter
 from gateway.upstream.dialects import chat_limit
+from gateway.upstream.finish_words import finish_reason
 from gateway.upstream.framing import pieces
 from gateway.upstream.openai.completions import DEFAULT_OUTPUT, CompletionsDialect, with_limit
 from gateway.upstream.openai.reader import ParsedChoice
@@ -197,15 +198,13 @@ def _chat_order(order: Order) -> Order:
     )
 
 
-_REASONS = {"length": "length", "content_filter": "content_filter"}
-"""Finish reasons. All others become ``stop``."""
 _OBJECT = msgspec.Raw(b'"text_completion"')
 _CONTENT = frozenset({"logprobs"})
 """The field with the model's words, next to the text."""
 
 
 def _choice_of(number: int, text: msgspec.Raw = rawjson.EMPTY_TEXT, reason: str = "") -> Fields:
-    word = rawjson.raw(_REASONS.get(reason, "stop")) if reason else rawjson.NULL
+    word = rawjson.raw(finish_reason(reason, has_calls=False)) if reason else rawjson.NULL
     return {"index": rawjson.raw(number), "text": text, "logprobs": rawjson.NULL, "finish_reason": word}
 
 
@@ -254,7 +253,7 @@ class CompletionEditor(ChunkEditor):
     chunk_object = whole_object = _OBJECT
 
     def last_fields(self, index: int, reason: str) -> JsonObject:
-        return {"text": "", "finish_reason": _REASONS.get(reason, "stop")}
+        return {"text": "", "finish_reason": finish_reason(reason, has_calls=False)}
 
     def edit(self, choice: ParsedChoice, calls: ReadCalls, *, has_content: bool) -> bool:
         reason, is_over = self.state.reason(choice.index), choice.index in self._ended

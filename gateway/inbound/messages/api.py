@@ -32,7 +32,7 @@ from gateway.domain.prompt_size import (
 from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.sse import write_event
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundApi, InboundRequest, is_large
-from gateway.inbound.chat.api import check_model, error_object, missing_input
+from gateway.inbound.chat.api import SentMessage, check_model, error_object, missing_input
 from gateway.inbound.chat.conversation import finish_translation
 from gateway.inbound.json_body import Body, read_body
 from gateway.inbound.messages.conversation import SAMPLING, translate_messages
@@ -53,13 +53,9 @@ _FORWARDED = re.compile("anthropic-(?!dangerous-direct-browser-access$).*")
 """Headers that go to the vendor: all of Anthropic's, except one that a browser needs only to call it directly."""
 
 
-class _Message(msgspec.Struct, gc=False):
-    role: str
-
-
 class _MessagesFields(msgspec.Struct, gc=False):
     model: str | None = None
-    messages: list[_Message] | msgspec.UnsetType = msgspec.UNSET
+    messages: list[SentMessage] | msgspec.UnsetType = msgspec.UNSET
     system: str | list[dict[str, Any]] | None = None
     max_tokens: int | None = None
     stream: bool | None = None

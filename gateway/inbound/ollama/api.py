@@ -10,7 +10,7 @@ else to the first call of its tool without a result, else to the first call of a
 """
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 
@@ -151,20 +151,21 @@ class OllamaGenerate(OllamaChat):
 
 
 class OllamaEmbed(_OllamaApi):
-    """``POST /api/embed`` as an ``InboundApi``."""
+    """``POST /api/embed`` as an ``InboundApi``, or ``POST /api/embeddings``, which takes one text."""
 
     selective = True
     falls_back = False
     answer_limit = EMBEDDINGS.answer_limit
-    one_text: ClassVar[bool] = False
-    """Whether a request has one text and gets one vector, as with ``POST /api/embeddings``."""
+
+    def __init__(self, *, one_text: bool) -> None:
+        self._one_text = one_text
 
     def parse(self, request: HttpRequest) -> InboundRequest:
         sent = read_body(request.body).fields
-        name = "prompt" if self.one_text else "input"
+        name = "prompt" if self._one_text else "input"
         text = sent.get(name, NULL)
-        if rawjson.is_null(text) or (self.one_text and not rawjson.is_text(text)):
-            raise BadRequest(f"{name} must be a text{'' if self.one_text else ' or an array of texts'}", param=name)
+        if rawjson.is_null(text) or (self._one_text and not rawjson.is_text(text)):
+            raise BadRequest(f"{name} must be a text{'' if self._one_text else ' or an array of texts'}", param=name)
         fields = {"model": sent.get("model", NULL), "input": text, "encoding_format": rawjson.raw("float")}
         if rawjson.maybe(sent.get("dimensions")):
             fields["dimensions"] = sent["dimensions"]
@@ -176,19 +177,13 @@ class OllamaEmbed(_OllamaApi):
 
     def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacks_api: bool) -> AttemptPlan:
         plan = EMBEDDINGS.plan(order, channel, chat, lacks_api=lacks_api)
-        return AttemptPlan(EmbeddingLines(plan.adapter, one_vector=self.one_text), plan.order, native=False)
-
-
-class OllamaEmbeddings(OllamaEmbed):
-    """``POST /api/embeddings`` as an ``InboundApi``."""
-
-    one_text = True
+        return AttemptPlan(EmbeddingLines(plan.adapter, one_vector=self._one_text), plan.order, native=False)
 
 
 OLLAMA_CHAT = OllamaChat()
 OLLAMA_GENERATE = OllamaGenerate()
-OLLAMA_EMBED = OllamaEmbed()
-OLLAMA_EMBEDDINGS = OllamaEmbeddings()
+OLLAMA_EMBED = OllamaEmbed(one_text=False)
+OLLAMA_EMBEDDINGS = OllamaEmbed(one_text=True)
 
 
 def translate_ollama(order: Order) -> Order:
