@@ -4,7 +4,7 @@ The reader of a dialect turns what its upstream sends into *parts*: pieces of te
 media, citations, usage reports, and the word that ended the answer. ``upstream.answer_state`` repairs them,
 counts, and gives renderers *events* in a fixed order: ``AnswerBegan``; the blocks one after another, each with its
 pieces and ``BlockEnded``; ``AnswerFinished`` for each choice. A block is text, a refusal, reasoning, a tool call, or a
-medium. A tool call begins with ``ToolCallBegan``; reasoning may end with a ``ReasoningSeal``, or consist of one.
+medium. A tool call begins with ``ToolCallBegan``; reasoning may end with a ``Seal``, or consist of one.
 
 Pieces of text are JSON strings as they were received, with their quotes. They are copied into the client's JSON, so no
 escape changes, not even lone surrogates. ``join_strings`` makes one JSON string of several.
@@ -59,6 +59,9 @@ class Seal(msgspec.Struct, frozen=True):
     kind: SealKind
     content: bytes = b""
     """JSON, as described in ``SealKind``."""
+    choice: int = 0
+    block: int = 0
+    """In a part, the upstream's number of the block of reasoning that it ends."""
 
 
 PLAIN_SEAL = Seal(SealKind.PLAIN)
@@ -94,14 +97,6 @@ class Piece(msgspec.Struct, frozen=True, gc=False):
     choice: int = 0
     logprobs: bytes = b""
     """JSON array of the probabilities of a text's tokens, if they were requested."""
-
-
-class ReasoningSeal(msgspec.Struct, frozen=True, gc=False):
-    """The seal of a block of reasoning. It ends the block."""
-
-    seal: Seal
-    choice: int = 0
-    block: int = 0
 
 
 class Medium(msgspec.Struct, frozen=True, gc=False):
@@ -230,12 +225,10 @@ class AnswerFinished(msgspec.Struct, frozen=True, gc=False):
     choice: int = 0
 
 
-AnswerPart = (
-    AnswerId | Piece | ReasoningSeal | ToolCallPart | Medium | Citation | BlockEnded | UsageSeen | StopWord | AnswerMark
-)
+AnswerPart = AnswerId | Piece | Seal | ToolCallPart | Medium | Citation | BlockEnded | UsageSeen | StopWord | AnswerMark
 """What the readers of dialects return."""
 
-AnswerEvent = AnswerBegan | Piece | ReasoningSeal | ToolCallBegan | Medium | Citation | BlockEnded | AnswerFinished
+AnswerEvent = AnswerBegan | Piece | Seal | ToolCallBegan | Medium | Citation | BlockEnded | AnswerFinished
 """What the renderers of APIs write."""
 
 

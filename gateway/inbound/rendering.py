@@ -23,7 +23,6 @@ from gateway.domain.answer import (
     Citation,
     Medium,
     Piece,
-    ReasoningSeal,
     Seal,
     ToolCallBegan,
     join_strings,
@@ -144,8 +143,8 @@ class WholeRenderer(Renderer):
                 block.call = event
             case Medium():
                 block.media.append(event)
-            case ReasoningSeal():
-                block.seal = event.seal
+            case Seal():
+                block.seal = event
             case Citation():
                 block.citations.append(event)
             case BlockEnded():

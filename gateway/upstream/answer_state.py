@@ -23,7 +23,6 @@ from gateway.domain.answer import (
     Citation,
     Medium,
     Piece,
-    ReasoningSeal,
     Seal,
     SealKind,
     StopWord,
@@ -197,7 +196,7 @@ class _Choice:
                 self._tally.add(rawjson.text(part.piece))
                 number = part.number or (self._sealed if part.kind is BlockKind.REASONING else 0)
                 add((part.kind, number), part)
-            case ReasoningSeal():
+            case Seal():
                 self._add_seal(part)
             case Medium():
                 self.produced = True
@@ -224,8 +223,7 @@ class _Choice:
             self._tally.calls += 1
             self._tally.add(call.name)
             if part.signature:
-                seal = Seal(SealKind.GEMINI, rawjson.encode({call.id: part.signature}))
-                self._add_seal(ReasoningSeal(seal, self.index))
+                self._add_seal(Seal(SealKind.GEMINI, rawjson.encode({call.id: part.signature}), self.index))
             self._unannounced = ToolCallBegan(number, call.id, call.name, part.custom, part.signature, self.index)
         began = self._unannounced
         if began is not None and began.number == number and (piece or call.arguments.complete or not self._names_grow):
@@ -243,7 +241,7 @@ class _Choice:
             began = msgspec.structs.replace(began, name=self._client_name(call.name))
             self.blocks.add((BlockKind.TOOL_CALL, began.number), began, call.arguments)
 
-    def _add_seal(self, part: ReasoningSeal) -> None:
+    def _add_seal(self, part: Seal) -> None:
         """Add the seal of any preceding reasoning. It ends the block."""
         key = (BlockKind.REASONING, part.block or self._sealed)
         self.blocks.add(key, part)

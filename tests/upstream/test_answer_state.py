@@ -16,7 +16,6 @@ from gateway.domain.answer import (
     BlockEnded,
     BlockKind,
     Piece,
-    ReasoningSeal,
     Seal,
     SealKind,
     StopWord,
@@ -134,7 +133,7 @@ def reasoning_in(events: list[AnswerEvent]) -> str:
 )
 def test_a_seal_ends_the_reasoning_before_it(chunks: list[dict[str, Any]]) -> None:
     found = read(*chunks, chunk(delta("Hi")))
-    seal = ReasoningSeal(Seal(SealKind.ANTHROPIC, dumps([THOUGHT])))
+    seal = Seal(SealKind.ANTHROPIC, dumps([THOUGHT]))
     assert reasoning_in(found) == "Hm"
     rest = [each for each in found if not (isinstance(each, Piece) and each.kind is REASONING)]
     assert rest == [seal, BlockEnded(REASONING), Piece(TEXT, said("Hi"))]
@@ -146,12 +145,12 @@ def test_a_thought_that_is_never_signed_is_not_lost() -> None:
 
 def test_equal_pieces_of_a_thought_are_all_in_what_is_signed() -> None:
     found = read(thought("ha"), thought("ha"), thought("", "s"))
-    assert ReasoningSeal(Seal(SealKind.ANTHROPIC, dumps([{**THOUGHT, "thinking": "haha"}]))) in found
+    assert Seal(SealKind.ANTHROPIC, dumps([{**THOUGHT, "thinking": "haha"}])) in found
 
 
 def test_a_googles_signature_comes_before_its_call() -> None:
     found = read(call(0, "{}", extra_content={"google": {"thought_signature": "sig"}}))
-    seal = ReasoningSeal(Seal(SealKind.GEMINI, dumps({"c0": "sig"})))
+    seal = Seal(SealKind.GEMINI, dumps({"c0": "sig"}))
     assert found[:3] == [seal, BlockEnded(REASONING), ToolCallBegan(0, "c0", "f0", signature="sig")]
 
 

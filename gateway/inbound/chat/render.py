@@ -18,7 +18,7 @@ from gateway.domain.answer import (
     Citation,
     Medium,
     Piece,
-    ReasoningSeal,
+    Seal,
     SealKind,
     ToolCallBegan,
 )
@@ -114,7 +114,7 @@ class ChatRenderer(Renderer):
             return self._begin(0)
         if isinstance(event, Piece) and event.kind is BlockKind.TEXT and not (event.choice or event.logprobs):
             return b'%b%b},"logprobs":null,"finish_reason":null}]}\n\n' % (self._text_head, event.piece)
-        if isinstance(event, BlockEnded | ReasoningSeal):
+        if isinstance(event, BlockEnded | Seal):
             return b""
         out = b"" if event.choice in self._begun else self._begin(event.choice)
         if isinstance(event, AnswerFinished):

@@ -22,7 +22,7 @@ from gateway.domain.answer import (
     Citation,
     Medium,
     Piece,
-    ReasoningSeal,
+    Seal,
     SealKind,
     ToolCallBegan,
     seal_text,
@@ -148,9 +148,9 @@ class MessagesRenderer(Renderer):
                 self._refused = self._refused or event.kind is BlockKind.REFUSAL
                 kind = "thinking" if event.kind is BlockKind.REASONING else "text"
                 out = self._begin_unless_open(kind) + self._delta(kind, event.piece)
-            case ReasoningSeal():
+            case Seal():
                 self._signed = True
-                signature = rawjson.encode(seal_text(event.seal))
+                signature = rawjson.encode(seal_text(event))
                 out = self._begin_unless_open("thinking") + self._delta("signature", signature)
             case ToolCallBegan():
                 out = self._begin("tool_use", rawjson.encode(_tool_use(event, {})))

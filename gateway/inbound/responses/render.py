@@ -19,7 +19,7 @@ from gateway.domain.answer import (
     Citation,
     Medium,
     Piece,
-    ReasoningSeal,
+    Seal,
     ToolCallBegan,
 )
 from gateway.domain.order import Order
@@ -119,8 +119,8 @@ class ResponseRenderer(Renderer):
                 if isinstance(item, MessageItem):
                     out += self._number_events(item.cite(event))
                 self.held += len(out)
-            case ReasoningSeal():
-                self.held += len(event.seal.content)
+            case Seal():
+                self.held += len(event.content)
                 out = self._seal(event)
             case AnswerBegan():
                 out = self._begin()
@@ -184,12 +184,12 @@ class ResponseRenderer(Renderer):
         response = {"response": rawjson.raw(self._response(IN_PROGRESS, ()))}
         return self._event("created", response) + self._event(IN_PROGRESS, response)
 
-    def _seal(self, event: ReasoningSeal) -> bytes:
+    def _seal(self, event: Seal) -> bytes:
         if not self._seals:
             return self._end_item(COMPLETED) if self._open_kind is BlockKind.REASONING else b""
         item, begun = self._open(BlockKind.REASONING)
         if isinstance(item, ReasoningItem):
-            item.seal(event.seal)
+            item.seal(event)
         return begun + self._end_item(COMPLETED)
 
     def _next_id(self, prefix: str) -> str:

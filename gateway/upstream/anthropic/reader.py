@@ -20,7 +20,6 @@ from gateway.domain.answer import (
     Citation,
     Medium,
     Piece,
-    ReasoningSeal,
     Seal,
     SealKind,
     StopWord,
@@ -217,7 +216,7 @@ class MessageReader(AnswerReader):
             return
         if block.thought:
             self._thoughts.append(block.thought)
-            yield ReasoningSeal(Seal(SealKind.ANTHROPIC, rawjson.encode([block.thought])), block=index)
+            yield Seal(SealKind.ANTHROPIC, rawjson.encode([block.thought]), block=index)
         if block.kind == "tool_use" and not block.has_deltas:
             yield from _input(block, b'"{}"' if block.start_input in (b"", _EMPTY) else block.start_input)
         yield BlockEnded(_KINDS.get(block.kind, BlockKind.TEXT), index)

@@ -16,7 +16,6 @@ from gateway.domain.answer import (
     BlockKind,
     Citation,
     Piece,
-    ReasoningSeal,
     Seal,
     SealKind,
     StopWord,
@@ -256,7 +255,7 @@ class ChatReader(AnswerReader):
             self._shown_as_reasoning.discard(index)
             thought = {**block, "thinking": text} if block.get("signature") else block
             sealed = {name: thought[name] for name in ("type", "thinking", "signature", "data") if name in thought}
-            self._parts.append(ReasoningSeal(Seal(SealKind.ANTHROPIC, rawjson.encode([sealed])), index))
+            self._parts.append(Seal(SealKind.ANTHROPIC, rawjson.encode([sealed]), index))
 
     def _add_extras(self, message: Fields, index: int) -> None:
         self._parts += media_in(message, index)
