@@ -272,6 +272,3 @@ class AnswerForm(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Whether an Ollama client sent a prompt, so that lines have a ``response`` and not a ``message``."""
     image_objects: bool = False
     """Whether images are written as ``{"value": ...}``, for Ollama's Python client, instead of as strings."""
-
-
-DEFAULT_FORM = AnswerForm()

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.domain.answer import DEFAULT_FORM, AnswerForm
+from gateway.domain.answer import AnswerForm
 from gateway.domain.conversation import Conversation
 from gateway.domain.screen import NO_SCREEN, Screen
 
@@ -51,7 +51,7 @@ class Order(msgspec.Struct, kw_only=True, gc=False):
     """Returns milliseconds since the epoch, for answers that say how long they took."""
     began: int = 0
     """When the request was received, by the same clock."""
-    form: AnswerForm = DEFAULT_FORM
+    form: AnswerForm = AnswerForm()
 
     def body_with(self, fields: dict[str, msgspec.Raw]) -> bytes:
         """Returns a body with these fields: the client's own bytes if nothing changed."""

@@ -20,7 +20,7 @@ from typing import Protocol
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.domain.answer import DEFAULT_FORM, AnswerForm
+from gateway.domain.answer import AnswerForm
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import GatewayError
 from gateway.domain.failure import Failure
@@ -91,7 +91,7 @@ class InboundRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The output limit that replaced the client's, which the money left does not pay for."""
     removed: tuple[str, ...] = ()
     """Names of the client's fields without a counterpart in the API."""
-    form: AnswerForm = DEFAULT_FORM
+    form: AnswerForm = AnswerForm()
     forward: Mapping[str, str] = {}
     """The client's headers for a channel that speaks the API. Names are in lower case."""
     query: str = ""

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.domain.answer import DEFAULT_FORM, AnswerForm
+from gateway.domain.answer import AnswerForm
 from gateway.domain.channel import Channel
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.json_text import read_optional
@@ -98,7 +98,7 @@ def read_chat(text: bytes, body: Body) -> InboundRequest:
         choices=check_range("n", chat.n, MAX_CHOICES) or 1,
         output_cap=new_cap or old_cap,
         bound=_input_bound(body),
-        form=AnswerForm(has_functions=True) if is_legacy else DEFAULT_FORM,
+        form=AnswerForm(has_functions=is_legacy),
     )
 
 
