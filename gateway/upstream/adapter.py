@@ -29,16 +29,16 @@ from gateway.upstream.translation import NameRules
 class AnswerStream(Protocol):
     """One streamed answer: takes upstream bytes, split anywhere, and gives client bytes. Pure."""
 
-    events: int
+    events: int = 0
     """The number of data events so far, for the idle deadlines."""
-    comments: int
+    comments: int = 0
     state: AnswerState
     """What is known of the answer so far."""
-    finished: bool
+    finished: bool = False
     """Whether the answer is complete: ``[DONE]`` came, or the stream ended with every choice finished."""
-    failure: Failure | None
+    failure: Failure | None = None
     """The upstream's error, or what is invalid in the stream, which ends there."""
-    held: int
+    held: int = 0
     """The number of bytes that are kept for later: of an incomplete event, or of a whole answer."""
 
     @property

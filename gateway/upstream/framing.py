@@ -11,7 +11,6 @@ from io import SEEK_END, BytesIO
 import msgspec
 
 from gateway.domain.channel import Channel
-from gateway.domain.failure import Failure
 from gateway.domain.json_text import as_utf8, uncut_length
 from gateway.domain.sse import BLANK, BOM, Framer, stream_in, with_line_feeds
 from gateway.upstream.adapter import AnswerStream
@@ -47,11 +46,6 @@ class FramedStream(AnswerStream):
         """The body so far, if one comes instead of events."""
         self._recognized = False
         """Whether the first byte came, which shows if these are events or a body."""
-        self.finished = False
-        self.failure: Failure | None = None
-        self.events = 0
-        self.comments = 0
-        self.held = 0
 
     @property
     def final_size(self) -> int | None:
