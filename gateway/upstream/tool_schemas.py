@@ -4,7 +4,7 @@ OpenAI and Claude refuse alternatives at the top level, too, OpenAI and Gemini l
 parameters at all. Such tools come from MCP servers and code generators. Arguments that they allow stay allowed.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 from gateway.domain import rawjson
@@ -60,12 +60,12 @@ def strict_schema(schema: Any) -> dict[str, Any] | None:
     other members than those named, and descriptions say what is not compiled. None if it allows any value somewhere.
     """
     try:
-        return _close_objects(_valid(rawjson.value(rawjson.encode(schema))))
+        return _close(_valid(rawjson.value(rawjson.encode(schema))))
     except ValueError:
         return None
 
 
-def _close_objects(schema: Any) -> dict[str, Any]:
+def _close(schema: Any) -> dict[str, Any]:
     """Returns a strict schema. Raises ValueError if the schema allows any value, or members of any name."""
     is_map = "object" in (rawjson.at(schema, "type") or "") and "properties" not in schema
     if is_map or not isinstance(schema, dict) or not _VALUES & schema.keys():
@@ -74,7 +74,7 @@ def _close_objects(schema: Any) -> dict[str, Any]:
         raise ValueError("members of any name are allowed")
     if "$ref" in schema:  # stands alone, apart from what it may refer to
         schema = {name: value for name, value in schema.items() if name in ("$ref", "$defs", "definitions")}
-    kept = {name: _strict_value(name, value) for name, value in schema.items() if _is_compiled(name, value)}
+    kept = {name: _with_parts(name, value, _close) for name, value in schema.items() if _is_compiled(name, value)}
     lost = {name: value for name, value in schema.items() if name not in kept and name != "additionalProperties"}
     if "oneOf" in kept:
         kept["anyOf"] = kept.pop("oneOf")
@@ -86,14 +86,6 @@ def _close_objects(schema: Any) -> dict[str, Any]:
 def _is_compiled(name: str, value: Any) -> bool:
     is_few = name == "minItems" and value in (0, 1)
     return name in _COMPILED or is_few or (name == "format" and str(value) in _FORMATS)
-
-
-def _strict_value(name: str, value: Any) -> Any:
-    if name in _MAPS:
-        return {key: _close_objects(part) for key, part in value.items()}
-    if name in COMBINATIONS:
-        return [_close_objects(part) for part in value]
-    return _close_objects(value) if name == "items" else value
 
 
 def _object_schema(schema: dict[str, Any]) -> dict[str, Any]:
@@ -110,7 +102,7 @@ def _valid(schema: Any) -> Any:
     valid: dict[str, Any] = {}
     for name, value in _newer_names(schema).items():
         if _fits(name, value):
-            valid[name] = _with_valid_parts(name, value)
+            valid[name] = _with_parts(name, value, _valid)
     if isinstance(properties := valid.get("properties"), dict) and "required" in valid:  # Gemini knows no others
         valid["required"] = [name for name in valid["required"] if isinstance(name, str) and name in properties]
     return valid
@@ -153,14 +145,15 @@ def _fits(name: str, value: Any) -> bool:
     return name != "$schema"
 
 
-def _with_valid_parts(name: str, value: Any) -> Any:
+def _with_parts(name: str, value: Any, change: Callable[[Any], Any]) -> Any:
+    """Returns the value of a keyword with the schemas in it as ``change`` returns them."""
     if name in _DATA:
         return value
     if name in _MAPS:
-        return {key: _valid(part) for key, part in value.items()}
-    if isinstance(value, dict):
-        return _valid(value)
-    return [_valid(part) for part in value] if name in _LISTS else value
+        return {key: change(part) for key, part in value.items()}
+    if isinstance(value, dict) or name == "items":
+        return change(value)
+    return [change(part) for part in value] if name in _LISTS else value
 
 
 def merge_combinations(schema: dict[str, Any]) -> dict[str, Any]:
