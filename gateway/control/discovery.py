@@ -9,21 +9,20 @@ from collections.abc import Mapping
 
 from aiohttp import web
 
-from gateway.control.channels import default_base_url
 from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import query
 from gateway.core.engine import Engine
-from gateway.domain.channel import Channel, Dialect, Timeouts
+from gateway.domain.channel import Channel, ServedModel, Timeouts
 from gateway.domain.errors import UpstreamError
 from gateway.domain.token import PREFIX
 from gateway.domain.units import ChannelId
 from gateway.domain.upstream_views import PresetView
 from gateway.domain.views import Offer
 from gateway.upstream import vendors
-from gateway.upstream.vendors import PRESETS
+from gateway.upstream.vendors import PRESETS, Vendor
 
-LOCAL = tuple((name, PRESETS[name].base_url) for name in vendors.LOCAL)
-"""The presets of local model servers, with their default addresses."""
+LOCAL = tuple(PRESETS[name] for name in vendors.LOCAL)
+"""The presets of local model servers."""
 
 ANSWER_S = 2.0
 """How long a local server may take to list its models, in seconds."""
@@ -34,7 +33,7 @@ async def list_offers(edits: ConfigEdits, request: web.Request) -> list[Offer]:
     query(request.query, {})
     used = {channel.base_url for channel in edits.registry.channels.values()}
     async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(_local_offer(edits.engine, name, base_url)) for name, base_url in LOCAL]
+        tasks = [group.create_task(_local_offer(edits.engine, vendor)) for vendor in LOCAL]
     local_offers = [offer for task in tasks if (offer := task.result()) is not None]
     return [
         offer
@@ -46,17 +45,15 @@ async def list_offers(edits: ConfigEdits, request: web.Request) -> list[Offer]:
 def key_offers(environ: Mapping[str, str]) -> list[Offer]:
     """Returns an offer for each vendor whose key is in the environment. Tokens of this gateway are ignored."""
     return [
-        Offer(
-            name=vendor.name,
-            dialect=vendor.dialect.value,
-            preset=vendor.name,
-            base_url=default_base_url(vendor.dialect, vendor.name),
-            key=f"env:{vendor.key_variable}",
-            models=[],
-        )
+        _offer(vendor, f"env:{vendor.key_variable}", [])
         for vendor in PRESETS.values()
         if vendor.key_variable and (key := environ.get(vendor.key_variable, "").strip()) and not key.startswith(PREFIX)
     ]
+
+
+def _offer(vendor: Vendor, key: str, models: list[ServedModel]) -> Offer:
+    names = {"name": vendor.name, "preset": vendor.name, "dialect": vendor.dialect.value}
+    return Offer(**names, base_url=vendor.base_url, key=key, models=models)
 
 
 async def list_presets(_: ConfigEdits, request: web.Request) -> list[PresetView]:
@@ -74,13 +71,13 @@ async def list_presets(_: ConfigEdits, request: web.Request) -> list[PresetView]
     ]
 
 
-async def _local_offer(engine: Engine, name: str, base_url: str) -> Offer | None:
-    """Returns an offer for the server at an address; None if no server there lists models."""
+async def _local_offer(engine: Engine, vendor: Vendor) -> Offer | None:
+    """Returns an offer for the server at the preset's address; None if no server there lists models."""
     channel = Channel(
-        id=ChannelId(f"offer_{name}"),
-        name=name,
-        dialect=Dialect.OPENAI,
-        base_url=base_url,
+        id=ChannelId(f"offer_{vendor.name}"),
+        name=vendor.name,
+        dialect=vendor.dialect,
+        base_url=vendor.base_url,
         timeouts=Timeouts(connect=0.5, head=ANSWER_S),
     )
     try:
@@ -90,6 +87,4 @@ async def _local_offer(engine: Engine, name: str, base_url: str) -> Offer | None
         return None
     finally:
         engine.upstreams.forget(channel.id)
-    if not models:
-        return None
-    return Offer(name=name, dialect=Dialect.OPENAI.value, preset=name, base_url=base_url, key="", models=models)
+    return _offer(vendor, "", models) if models else None

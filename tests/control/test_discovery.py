@@ -4,7 +4,7 @@ from gateway.client.control import ControlClient
 from gateway.control import discovery
 from gateway.control.discovery import LOCAL, key_offers
 from gateway.domain.urls import checked_base_url
-from gateway.upstream.vendors import PRESETS
+from gateway.upstream.vendors import PRESETS, Vendor
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Provider
 from tests.fakes.replies import fail, reply, silence
@@ -26,7 +26,11 @@ def found(gateway: Gateway, provider: Provider, monkeypatch: pytest.MonkeyPatch)
     """A local server where one may be expected; the gateway has another channel."""
     provider.on("/v1/models", LIST)
     gateway.channel("http://127.0.0.1:9/v1")
-    monkeypatch.setattr(discovery, "LOCAL", (("ollama", provider.base_url), ("jan", "http://127.0.0.1:9/v1")))
+    monkeypatch.setattr(
+        discovery,
+        "LOCAL",
+        (Vendor(name="ollama", base_url=provider.base_url), Vendor(name="jan", base_url="http://127.0.0.1:9/v1")),
+    )
     return provider.base_url
 
 
@@ -72,7 +76,7 @@ def test_a_token_of_our_own_is_not_the_vendor_s() -> None:
 
 
 def test_offers_are_acceptable() -> None:
-    assert all(checked_base_url(url) == url for _, url in LOCAL)
+    assert all(checked_base_url(vendor.base_url) == vendor.base_url for vendor in LOCAL)
     offered = key_offers(dict.fromkeys(VARIABLES, "secret"))
     assert [offer.name for offer in offered] == [*VARIABLES.values()]
     assert all(checked_base_url(offer.base_url) == offer.base_url for offer in offered)
