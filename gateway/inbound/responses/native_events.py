@@ -207,9 +207,10 @@ class MissingEvents:
 
         Some upstreams leave out just the ends of calls.
         """
-        for place, item in enumerate(rawjson.items(output) if rawjson.maybe_objects(output) else ()):
-            if rawjson.text_at(rawjson.fields(item).get("call_id")) not in self._ended:
-                yield from self._events_of(place, item)
+        for place, raw in enumerate(rawjson.items(output) if rawjson.maybe_objects(output) else ()):
+            item = rawjson.fields(raw)
+            if rawjson.text_at(item.get("call_id")) not in self._ended:
+                yield from self._events_of(self._places.by_id.get(rawjson.text_at(item.get("id")), place), raw)
 
     def _note(self, *types: str) -> None:
         if not self._types.issuperset(types):
