@@ -10,7 +10,7 @@ import msgspec
 
 from gateway.client import launch
 from gateway.domain.budget import Window, window_end, window_start
-from gateway.domain.errors import GatewayError, Unavailable
+from gateway.domain.errors import Conflict, GatewayError, Unavailable
 from gateway.domain.history import Question
 from gateway.domain.human_values import plural
 from tui import exit_status, saved_state, themes
@@ -20,19 +20,16 @@ from tui.glyphs import wants_ascii
 from tui.pages.list_page import select_row, set_filter
 from tui.session import ConsoleSession
 from tui.widgets import choices, history as changes
-from tui.widgets.dialogs import Confirm, toast
+from tui.widgets.dialogs import Confirm, notice, toast
 from tui.widgets.help import help_dialog
 
 
 async def choose_theme(app: ConsoleApp) -> None:
     """Let the user choose a theme from a list. The one under the cursor is applied at once."""
     if not app.colour:
-        toast(app, "NO_COLOR is set, so there is only one theme", bad=True)
-        return
-    previous = app.theme
-    dialog = choices.ChooseOne("Theme", theme_options(app.session), previous, partial(apply_theme, app))
-    chosen = await app.push_screen_wait(dialog)
-    apply_theme(app, chosen or previous)
+        raise Conflict("NO_COLOR is set, so there is only one theme")
+    preview = partial(apply_theme, app)
+    await app.push_screen_wait(choices.ChooseOne("Theme", theme_options(app.session), app.theme, preview))
 
 
 THEME_NOTES = {
@@ -91,8 +88,7 @@ async def stop(app: ConsoleApp) -> None:
     """Ask, let running calls finish, stop the server, then quit."""
     leave_key = app.session.key("app.leave")
     if app.session.link != "attached":
-        toast(app, f"The server is not running. Press {leave_key} to quit.")
-        return
+        raise notice(f"The server is not running. Press {leave_key} to quit.")
     if not await app.push_screen_wait(Confirm("Stop the server?", await _stop_warning(app.session), "Stop")):
         return
     client = app.session.client

@@ -30,7 +30,7 @@ from tui.text import safe
 from tui.widgets.choices import MultiSelect
 from tui.widgets.combobox import Suggestion
 from tui.widgets.connect import Connect
-from tui.widgets.dialogs import BACK, Busy, toast
+from tui.widgets.dialogs import BACK, Busy, notice, toast
 from tui.widgets.form import Form, FormField, FormPlan, Values, require_text
 
 DEMO = "the built-in demo, without a key"
@@ -250,8 +250,7 @@ async def run(app: ConsoleApp) -> None:
     while step < len(sequence):
         result = await sequence[step]()
         if result is None:
-            toast(app, LEFT_EARLY)
-            return
+            raise notice(LEFT_EARLY)
         step += -1 if result is BACK else 1
     failure = await app.push_screen_wait(Connect(app.session, result.token, result.key, first=steps.model))
     await app.action_page("live")

@@ -51,9 +51,8 @@ async def _grant(page: AnyPage) -> None:
         preview=preview,
         verb="Add",
     )
-    account: AccountView | None = await page.ask(Form(plan))
-    if account is not None:
-        page.report_change(f"Balance: {dollars(account.balance_nanos)}.")
+    account: AccountView = await page.ask(Form(plan))
+    page.report_change(f"Balance: {dollars(account.balance_nanos)}.")
 
 
 async def _suspend(page: AnyPage) -> None:
@@ -64,9 +63,9 @@ async def _suspend(page: AnyPage) -> None:
     if account.status != "active":
         await page.session.client.set_account({"status": "active"})
         toast(page, "Account active: calls are accepted again.", change=True)
-    elif await page.confirm(
-        "Suspend the account?", "New calls are rejected until you resume it. Running calls finish.", "Suspend"
-    ):
+    else:
+        consequences = "New calls are rejected until you resume it. Running calls finish."
+        await page.confirm("Suspend the account?", consequences, "Suspend")
         await page.session.client.set_account({"status": "suspended"})
         toast(page, f"Account suspended. Press {page.session.key('account.suspend')} to resume.", change=True)
 

@@ -1,7 +1,8 @@
 """ConsolePage: the base class of pages, parts of the screen that are redrawn from the board a few times a second.
 
 The keys of a page are lines of ``tui/actions.py``. They run verbs: functions that take the page. A verb that is a
-coroutine runs in the background and may open dialogs (``await page.ask(...)``). A verb's GatewayError is shown.
+coroutine runs in the background and may open dialogs (``await page.ask(...)``). It ends if a dialog is left without a
+result. A verb's GatewayError is shown.
 """
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
@@ -13,14 +14,14 @@ from typing import Any, ClassVar
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 
-from gateway.domain.errors import GatewayError
+from gateway.domain.errors import Conflict, GatewayError
 from gateway.domain.history import NOTHING_CHANGED
 from gateway.domain.units import Millis
 from tui.actions import Action, bindings
 from tui.key_queue import DIALOG_WORKERS
 from tui.keymap import Keymap
 from tui.session import ConsoleSession
-from tui.widgets.dialogs import UNCHANGED, Busy, Confirm, toast
+from tui.widgets.dialogs import UNCHANGED, Busy, Confirm, notice, toast
 from tui.widgets.text_block import TextBlock
 
 AnyPage = Any
@@ -32,31 +33,29 @@ Fetch = Callable[[], Coroutine[Any, Any, None]]
 
 
 def on_selected(action: Callable[[AnyPage, Any], Awaitable[None]]) -> Callable[[AnyPage], Awaitable[None]]:
-    """Returns a verb that runs an action on the entity of the selected row. If no row is selected, it shows a toast."""
+    """Returns a verb that runs an action on the entity of the selected row."""
 
     @wraps(action)
     async def verb(page: AnyPage) -> None:
-        if (entity := selection(page)) is not None:
-            await action(page, entity)
+        await action(page, selection(page))
 
     return verb
 
 
 def selection(page: AnyPage) -> Any:
-    """Returns the selected entity of the board, as its row may be older; None, after a toast, if none is selected."""
+    """Returns the selected entity of the board, as its row may be older. Raises a notice if no row is selected."""
     row = page.table.current
     if row is None:
         filter_hint = f"Press {page.session.key('list.back')} to clear the filter."
         hint = filter_hint if page.shown_count == 0 else page.creation_hint
-        report_no_selection(page, f"No {page.noun} selected. {hint}")
-        return None
+        raise no_selection(page, f"No {page.noun} selected. {hint}")
     key, views = page.key(row), getattr(page.session.board, page.id)
     return next((view for view in views if getattr(view, page.key_field) == key), row)
 
 
-def report_no_selection(page: AnyPage, text: str) -> None:
-    """Say that no row is selected, or that the selected row is gone."""
-    toast(page, GONE if page.table.lost else text)
+def no_selection(page: AnyPage, text: str) -> Conflict:
+    """Returns the notice that no row is selected, or that the selected row is gone."""
+    return notice(GONE if page.table.lost else text)
 
 
 class ConsolePage(Vertical):
@@ -103,14 +102,14 @@ class ConsolePage(Vertical):
         toast(self, f"{text} Press {self.session.key('app.undo')} to undo.{more}", change=True)
 
     def report_edit(self, saved: object, text: str, more: str = "") -> None:
-        """Show what a form changed: ``saved`` is its result, UNCHANGED, or None if it was closed."""
+        """Show what a form changed: ``saved`` is its result, or UNCHANGED."""
         if saved is UNCHANGED:
-            toast(self, f"{NOTHING_CHANGED.capitalize()}.")
-        elif saved is not None:
-            self.report_change(text, more)
+            raise notice(f"{NOTHING_CHANGED.capitalize()}.")
+        self.report_change(text, more)
 
     def report_error(self, error: GatewayError) -> None:
-        toast(self, error.message, bad=error.code != "declined")
+        if error.message:
+            toast(self, error.message, bad=error.code != "declined")
 
     def take_focus(self) -> None:
         """Focus the widget that handles the page's keys, usually its text, after the page was opened."""
@@ -130,21 +129,26 @@ class ConsolePage(Vertical):
             self.run_worker(self._run_in_background(result), group=DIALOG_WORKERS, exit_on_error=True)
 
     async def ask(self, screen: ModalScreen[Any]) -> Any:
-        """Show a dialog or form. Returns its result. Raises Unavailable if it needs a server and none is attached."""
+        """Show a dialog or form. Returns its result. Raises a notice if it was left without a result, and Unavailable
+        if it needs a server and none is attached.
+        """
         if getattr(screen, "needs_server", False):
             _ = self.session.client  # raises without a server
-        return await self.app.push_screen_wait(screen)
+        if (result := await self.app.push_screen_wait(screen)) is None:
+            raise notice()
+        return result
 
     async def wait(self, title: str, work: Callable[[], Awaitable[Any]]) -> Any:
-        """Show a dialog while work runs. Returns its result, None if the dialog was closed. Raises its GatewayError."""
+        """Show a dialog while work runs. Returns its result. Raises its GatewayError, and what ``ask`` raises."""
         result = await self.ask(Busy(title, work, self.session.now))
         if isinstance(result, GatewayError):
             raise result
         return result
 
-    async def confirm(self, question: str, consequences: str, verb: str) -> bool:
-        """Ask for confirmation of an action after which something will not work. Returns whether it was given."""
-        return bool(await self.ask(Confirm(question, consequences, verb)))
+    async def confirm(self, question: str, consequences: str, verb: str, *, harmless: bool = False) -> None:
+        """Ask for confirmation of an action. Raises a notice if it was not given."""
+        if not await self.ask(Confirm(question, consequences, verb, harmless=harmless)):
+            raise notice()
 
     async def _run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
         try:

@@ -10,7 +10,7 @@ from textual.content import Content
 
 from gateway.client.cells import aligned_rows
 from gateway.domain.channel import Check, ServedModel
-from gateway.domain.errors import GatewayError
+from gateway.domain.errors import Conflict, GatewayError
 from gateway.domain.human_values import brief_context, first_of, plural, state_word
 from gateway.domain.patterns import NOT, matches
 from gateway.domain.quoting import Offering, offering_of
@@ -26,7 +26,7 @@ from tui.pages.list_page import select_row
 from tui.session import ConsoleSession
 from tui.text import key_hints, safe
 from tui.widgets.choices import MultiSelect
-from tui.widgets.dialogs import UNCHANGED, toast
+from tui.widgets.dialogs import UNCHANGED, notice, toast
 from tui.widgets.form import Form, FormField, field_plan
 from tui.widgets.text_block import Detail, TextDialog
 
@@ -42,22 +42,21 @@ async def _edit(page: AnyPage, channel: ChannelView) -> None:
     session: ConsoleSession = page.session
     form = ChannelForm(session, channel, await fetch_presets(session))
     saved = await ask_changes(page, form, session.client.edit_channel)
-    if saved is None or saved is UNCHANGED:
-        page.report_edit(saved, "")
-    elif saved.unchanged and channel.state not in HEALTHY and saved.state in HEALTHY:  # its key was entered again
-        toast(page, f"Channel {channel.name} saved unchanged; it is in use again.")
-    else:
-        news = price_news(saved.of_changed(channel))
-        page.report_edit(UNCHANGED if saved.unchanged else saved, f"Channel {channel.name} saved.", news)
+    if saved is not UNCHANGED and saved.unchanged:
+        if channel.state not in HEALTHY and saved.state in HEALTHY:  # its key was entered again
+            raise notice(f"Channel {channel.name} saved unchanged; it is in use again.")
+        saved = UNCHANGED
+    news = "" if saved is UNCHANGED else price_news(saved.of_changed(channel))
+    page.report_edit(saved, f"Channel {channel.name} saved.", news)
 
 
 @marked.on_selected_or_marked("delete")
 async def _delete(page: AnyPage, channel: ChannelView) -> None:
     """Delete the channel after confirmation, which names models that no other channel serves."""
     consequences = f"{marked.effect_on_models(page, {channel.name}, 'its')} Running calls finish. History is kept."
-    if await page.confirm(f"Delete channel {channel.name}?", consequences, "Delete"):
-        await page.session.client.remove_channel(channel.id)
-        page.report_change(f"Channel {channel.name} deleted.")
+    await page.confirm(f"Delete channel {channel.name}?", consequences, "Delete")
+    await page.session.client.remove_channel(channel.id)
+    page.report_change(f"Channel {channel.name} deleted.")
 
 
 @on_selected
@@ -74,16 +73,13 @@ async def _test(page: AnyPage, channel: ChannelView) -> None:
 
     field = FormField(id="model", label="Test", value=NO_CALL, options=models, parse=parse)
     model = await page.ask(Form(field_plan(f"Test {channel.name}", field, "Test", command=command)))
-    if model is None:
-        return
     title = f"Testing {channel.name}{f' with {model}' if model else ''}"
-    check: Check | None = await page.wait(title, lambda: session.client.test_channel(channel.id, model))
-    if check is not None:
-        page.query_one(Detail).display = page.view.detail = True
-        page.draw_detail()
-        is_good = check.ok and not check.failed_keys
-        result = "passed" if is_good else "passed, but not with every key," if check.ok else "FAILED"
-        toast(page, f"Test of {channel.name} {result} in {fmt.duration(check.ms)}:\n{check.text}", bad=not is_good)
+    check: Check = await page.wait(title, lambda: session.client.test_channel(channel.id, model))
+    page.query_one(Detail).display = page.view.detail = True
+    page.draw_detail()
+    is_good = check.ok and not check.failed_keys
+    result = "passed" if is_good else "passed, but not with every key," if check.ok else "FAILED"
+    toast(page, f"Test of {channel.name} {result} in {fmt.duration(check.ms)}:\n{check.text}", bad=not is_good)
 
 
 @on_selected
@@ -91,14 +87,11 @@ async def _fetch(page: AnyPage, channel: ChannelView) -> None:
     """Fetch the upstream's list, show which models are new, gone, offered or not, and offer those that are checked."""
     session: ConsoleSession = page.session
     title = f"Fetching the models of {channel.name}"
-    listing: ListingView | None = await page.wait(title, lambda: session.client.refresh_channel(channel.id))
-    if listing is None:
-        return
+    listing: ListingView = await page.wait(title, lambda: session.client.refresh_channel(channel.id))
     summary = listing_summary(listing)
     if not listing.models:
         reason = safe(session.advice(listing.error), 500) or summary or "its list is empty"
-        toast(page, f"{channel.name} returned no models: {reason}", bad=True)
-        return
+        raise Conflict(f"{channel.name} returned no models: {reason}")
     about = f"{summary}. Selected models are offered to clients."
     if listing.error:
         about += f"\nShowing the last good list: {safe(session.advice(listing.error), 500)}"
@@ -106,11 +99,8 @@ async def _fetch(page: AnyPage, channel: ChannelView) -> None:
         about += f"\nPatterns also select future models: {safe(', '.join(channel.patterns), 200)}"
     offered = {model.name for model in listing.models if model.served}
     checked = await page.ask(MultiSelect(f"Models of {channel.name}", about, listing_options(listing), offered))
-    if checked is None:
-        return
     if checked == offered:
-        toast(page, "No changes.")
-        return
+        raise notice("No changes.")
     current = await session.client.channel(channel.id)  # it may have changed since it was shown
     names = checked | {model.upstream_name for model in current.models}.difference(offered)
     saved = await session.client.edit_channel(channel.id, offering_with(current, listing, names).patch())
@@ -122,19 +112,15 @@ async def _discover(page: AnyPage) -> None:
     """Discover servers and keys on this machine, and create channels from those that the user checks."""
     session = page.session
     offers = await page.wait("Looking for local servers and API keys", session.client.offers)
-    if offers is None:
-        return
     if not offers:
-        toast(page, "Nothing new found: no other local server answers, and the environment holds no other API key.")
-        return
+        raise notice("Nothing new found: no other local server answers, and the environment holds no other API key.")
     about = "Local servers that answered, and API keys in the server's environment. Nothing was sent elsewhere.\n\n"
     about += "$ tollkeeper discover --add NAME"
     options = [(offer.name, offer_text(offer)) for offer in offers]
     checked = await page.ask(MultiSelect("Discovered on this machine", about, options, []))
-    if not checked:
+    if not (chosen := [offer for offer in offers if offer.name in checked]):
         return
-    chosen = [offer for offer in offers if offer.name in checked]
-    created, errors = await page.wait("Fetching their models", lambda: session.client.add_offers(chosen)) or ([], {})
+    created, errors = await page.wait("Fetching their models", lambda: session.client.add_offers(chosen))
     if created:
         select_row(page, created[-1].id)
         names = ", ".join(safe(channel.name, 40) for channel in created)
@@ -160,14 +146,15 @@ async def _show_incidents(page: AnyPage) -> None:
 
 @on_selected
 async def _keys(page: AnyPage, channel: ChannelView) -> None:
-    if summary := await page.ask(Form(keys_plan(page.session, channel))):
-        toast(page, f"{channel.name}: {summary}", change=True)
+    summary = await page.ask(Form(keys_plan(page.session, channel)))
+    toast(page, f"{channel.name}: {summary}", change=True)
 
 
 async def _resume(page: AnyPage) -> None:
     """Resume a channel that is paused or needs attention, or all that are marked."""
-    if await marked.resume(page) or (channel := selection(page)) is None:
+    if await marked.resume(page):
         return
+    channel = selection(page)
     resumed = await page.session.client.clear_channel(channel.id)  # of a healthy channel, single models may be paused
     if resumed.state == "attention" and resumed.missing_variables:
         toast(page, f"Channel {channel.name} still needs attention: {safe(resumed.reason)}", bad=True)
@@ -181,10 +168,10 @@ async def _resume(page: AnyPage) -> None:
 
 
 async def _reorder(page: AnyPage, by: int) -> None:
-    if (channel := selection(page)) is not None:
-        priority = channel.priority + by
-        await page.session.client.edit_channel(channel.id, {"priority": priority})
-        page.report_change(f"{channel.name} now has priority {priority}.")
+    channel = selection(page)
+    priority = channel.priority + by
+    await page.session.client.edit_channel(channel.id, {"priority": priority})
+    page.report_change(f"{channel.name} now has priority {priority}.")
 
 
 async def fetch_presets(session: ConsoleSession) -> list[PresetView]:
@@ -202,12 +189,11 @@ async def _create(page: AnyPage, template: ChannelView | None) -> None:
     created = await ask_new(
         page, form, session.client.add_channel, template, progress_text="contacting the upstream ..."
     )
-    if created is not None:
-        select_row(page, created.id)
-        count = fmt.count_text(len(created.models), "model")
-        news = price_news(created)
-        advice = f"Press {session.key('channels.test')} to test it, {session.key('app.undo')} to undo."
-        toast(page, f"Channel {created.name} created with {count}. {advice}{news}", change=True)
+    select_row(page, created.id)
+    count = fmt.count_text(len(created.models), "model")
+    news = price_news(created)
+    advice = f"Press {session.key('channels.test')} to test it, {session.key('app.undo')} to undo."
+    toast(page, f"Channel {created.name} created with {count}. {advice}{news}", change=True)
 
 
 VERBS: Mapping[str, Verb] = {

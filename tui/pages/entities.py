@@ -166,13 +166,13 @@ def creating_verbs(create: Create) -> Mapping[str, Verb]:
 
 
 async def ask_new(page: AnyPage, form: EntityForm, add: Send, template: Any, progress_text: str = "") -> Any:
-    """Show the form of a new entity. Returns the result of ``add`` for it; None if the form was closed."""
+    """Show the form of a new entity. Returns the result of ``add`` for it."""
     title = f"New {page.noun}" + ("" if template is None else f" like {template.name}")
     return await page.ask(Form(form.plan(title, add, verb="Create", progress_text=progress_text)))
 
 
 async def ask_changes(page: AnyPage, form: EntityForm, edit: Send) -> Any:
-    """Show the form of the edited entity. Returns the result of ``edit``, UNCHANGED, or None if the form was closed."""
+    """Show the form of the edited entity. Returns the result of ``edit``, or UNCHANGED."""
     title = f"{page.noun.capitalize()} {form.edited.name}"
     return await page.ask(Form(form.plan(title, partial(edit, getattr(form.edited, page.key_field)))))
 

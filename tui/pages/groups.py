@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from textual.content import Content
 
+from gateway.domain.errors import Conflict
 from gateway.domain.fields import GROUP, details
 from gateway.domain.forecast import forecast
 from gateway.domain.group import GroupFields, Policy, hidden_aliases
@@ -25,7 +26,6 @@ from tui.pages.entities import EntityForm, ask_new, creating_verbs, edit_verb
 from tui.pages.list_page import ListPage, select_row
 from tui.session import ConsoleSession
 from tui.text import Part, TextCard, add_details, content, fit_groups, safe
-from tui.widgets.dialogs import toast
 from tui.widgets.form import Form, FormField, FormPlan, Values
 from tui.widgets.why import explain_for_groups
 
@@ -116,8 +116,7 @@ async def _delete(page: AnyPage, group: GroupView) -> None:
     tokens = [f"token {safe(name, 40)}" for name in group.tokens]
     users = first_of([*tokens, *(f"channel {safe(name, 40)}" for name in group.channels)], 8)
     if users and not other_groups:
-        toast(page, f"{group.name} is used by {users}, and no other group exists to move them to", bad=True)
-        return
+        raise Conflict(f"{group.name} is used by {users}, and no other group exists to move them to")
     if users:
         plan = FormPlan(
             title=f"Delete group {group.name}?",
@@ -128,20 +127,18 @@ async def _delete(page: AnyPage, group: GroupView) -> None:
             verb="Delete",
             confirms=False,
         )
-        confirmed = await page.ask(Form(plan))
+        await page.ask(Form(plan))
     else:
-        confirmed = await page.confirm(f"Delete group {group.name}?", "Nothing uses it. History is kept.", "Delete")
-        if confirmed:
-            await session.client.remove_group(group.name, "")
-    if confirmed:
-        page.report_change(f"Group {group.name} deleted.")
+        await page.confirm(f"Delete group {group.name}?", "Nothing uses it. History is kept.", "Delete")
+        await session.client.remove_group(group.name, "")
+    page.report_change(f"Group {group.name} deleted.")
 
 
 async def _create(page: AnyPage, template: GroupView | None) -> None:
     add = page.session.client.add_group
-    if (created := await ask_new(page, GroupForm(page.session, template, copy=True), add, template)) is not None:
-        select_row(page, created.name)
-        page.report_change(f"Group {created.name} created.")
+    created = await ask_new(page, GroupForm(page.session, template, copy=True), add, template)
+    select_row(page, created.name)
+    page.report_change(f"Group {created.name} created.")
 
 
 class GroupsPage(ListPage[GroupView]):

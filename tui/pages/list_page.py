@@ -91,7 +91,7 @@ async def choose_columns(page: AnyPage) -> None:
     before = set(table.chosen_ids) or {column.id for column in shown_columns(table)}
     about = "If nothing is selected, as many as fit are shown."
     checked = await page.ask(MultiSelect("Columns", about, options, before, resets=True))
-    if checked is None or checked == before:
+    if checked == before:
         return
     table.chosen_ids = page.view.columns = [id_ for id_, _ in options if id_ in checked]
     table.rearrange()
@@ -128,11 +128,9 @@ async def export_rows(page: AnyPage, note: str = "") -> None:
     rows = [page.export_view(row) for row in loaded]
     title = f"Export {count_text(len(rows), 'row')} to a file{note}"
     example = f"{page.noun}s.csv or {page.noun}s.jsonl"
-    path = await page.ask(Form(line_plan(title, "File", example, export_path)))
-    if path:
-        file = export_path(path)
-        count = await to_thread(write_rows, file, rows)
-        toast(page, f"{count_text(count, 'row')} written to {file}")
+    file = export_path(await page.ask(Form(line_plan(title, "File", example, export_path))))
+    count = await to_thread(write_rows, file, rows)
+    toast(page, f"{count_text(count, 'row')} written to {file}")
 
 
 def export_path(text: str) -> Path:

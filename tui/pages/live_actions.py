@@ -13,12 +13,12 @@ from gateway.domain.units import Millis
 from gateway.domain.views import RunningView, running_view
 from tui.console_app import ConsoleApp
 from tui.format import cost, count_text, duration
-from tui.pages.base import AnyPage, Verb, report_no_selection, unmark
+from tui.pages.base import AnyPage, Verb, no_selection, unmark
 from tui.pages.list_page import export_rows, set_filter
 from tui.pages.live_source import load_found, unloaded_count
 from tui.text import safe
 from tui.widgets import why as why_dialog
-from tui.widgets.dialogs import toast
+from tui.widgets.dialogs import notice, toast
 from tui.widgets.form import Form, line_plan
 
 ERRORS = "st:err"
@@ -61,12 +61,9 @@ async def cancel(page: AnyPage) -> None:
     calls = _running_calls(page)
     if not calls:
         if page.table.current is None and not page.table.marks:
-            report_no_selection(page, "No call selected.")
-        else:
-            toast(page, "They have all finished." if page.table.marks else "This call has already finished.", bad=True)
-        return
-    if not await _confirm_cancel(page, calls):
-        return
+            raise no_selection(page, "No call selected.")
+        raise NotFound("They have all finished." if page.table.marks else "This call has already finished.")
+    await _confirm_cancel(page, calls)
     ended_ids = []
     for call in calls:
         with suppress(NotFound):  # it finished in the meantime
@@ -75,8 +72,7 @@ async def cancel(page: AnyPage) -> None:
     if page.table.marks:
         unmark(page)
     if not ended_ids:
-        toast(page, "It finished in the meantime." if len(calls) == 1 else "They finished in the meantime.")
-        return
+        raise notice("It finished in the meantime." if len(calls) == 1 else "They finished in the meantime.")
     toast(page, f"Ended: {ended_ids[0]}" if len(ended_ids) == 1 else f"Ended {len(ended_ids)} calls.")
 
 
@@ -88,7 +84,7 @@ def _running_calls(page: AnyPage) -> list[Running]:
     return sorted((call for id_, call in running.items() if id_ in ids), key=lambda call: not call.waits_for)
 
 
-async def _confirm_cancel(page: AnyPage, calls: Sequence[Running]) -> bool:
+async def _confirm_cancel(page: AnyPage, calls: Sequence[Running]) -> None:
     views = [running_view(call, page.session.now()) for call in calls[:5]]
     lines = [f"{view.id}, {duration(view.duration_ms)}, {cost(view.cost_nanos)} so far" for view in views]
     if len(calls) > 5:
@@ -98,16 +94,15 @@ async def _confirm_cancel(page: AnyPage, calls: Sequence[Running]) -> bool:
     if len(calls) == 1:
         question = f"End the call to {safe(calls[0].model, 60)} by {safe(calls[0].token_name, 40)}?"
         verb = "End call"
-    return bool(await page.confirm(question, "\n".join(lines), verb))
+    await page.confirm(question, "\n".join(lines), verb)
 
 
 async def export(page: AnyPage) -> None:
     """Write the calls that match the filter to a file; without a filter, or if the list is sorted, the loaded ones."""
     calls, advice = page.calls, "'tollkeeper usage export' writes all"
     is_plain = not page.view.sort and not page.shows_marked
-    must_search = is_plain and calls.query is not None and not calls.search.done
-    if must_search and await page.wait("Searching older calls", partial(_search_all, page)) is None:
-        return
+    if is_plain and calls.query is not None and not calls.search.done:
+        await page.wait("Searching older calls", partial(_search_all, page))
     if unloaded_count(calls):
         await export_rows(page, f", those loaded of {count_text(calls.count, 'call')}; {advice}")
     elif calls.search.cut or calls.search.cursor:
@@ -128,15 +123,13 @@ async def why(page: AnyPage) -> None:
     """Show what would happen now to a call like the selected one."""
     call = page.table.current
     if call is None:
-        toast(page, "No call selected.")
-        return
+        raise no_selection(page, "No call selected.")
     token_names = {token.id: token.name for token in page.session.board.tokens}
     token_name = token_names.get(call.token_id)
     if token_name is None and call.token in token_names.values():
         token_name = call.token
     if token_name is None:
-        toast(page, "Its token is unknown. Page 2 lists the tokens, page 8 runs the doctor.", bad=True)
-        return
+        raise NotFound("Its token is unknown. Page 2 lists the tokens, page 8 runs the doctor.")
     await page.ask(why_dialog.WhyScreen(page.session, token_name, call.model, call))
 
 
@@ -145,8 +138,6 @@ async def jump_to_time(page: AnyPage) -> None:
     now = page.session.now()
     plan = line_plan("Jump to a time", "Time", "10m, 14:00, mon 9:00, 20 Nov", lambda text: parse_past(text, now))
     text = await page.ask(Form(plan))
-    if not text:
-        return
     end = Millis(parse_past(text, now, end=True) + (1_000 if text.count(":") > 1 else 0))
     page.table.go(await index_before(page, end))
     page.renew()

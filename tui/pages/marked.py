@@ -17,10 +17,10 @@ from gateway.domain.limit_kinds import CHANNEL_LIMITS, CLIENT_LIMITS, RateLimits
 from gateway.domain.limits import Limits
 from gateway.domain.units import Millis
 from tui import format as fmt
-from tui.pages.base import AnyPage, Verb, on_selected, unmark
+from tui.pages.base import AnyPage, Verb, selection, unmark
 from tui.text import safe
 from tui.widgets.choices import ChooseOne
-from tui.widgets.dialogs import UNCHANGED, Confirm, toast
+from tui.widgets.dialogs import UNCHANGED, notice, toast
 from tui.widgets.form import Form, line_plan
 
 
@@ -61,26 +61,22 @@ async def bulk(page: AnyPage) -> None:
     """Choose an action for the marked rows."""
     views = _views(page)
     if not views:
-        toast(page, f"Nothing is marked or selected. Press {page.session.key('list.mark')} to mark a row.")
-        return
+        raise notice(f"Nothing is marked or selected. Press {page.session.key('list.mark')} to mark a row.")
     actions = {_ACTIONS[action][0]: action for action in _ACTIONS_OF[page.id]}
     options = [_ACTIONS[action] for action in actions.values()]
     chosen = await page.ask(ChooseOne(f"{_count_text(page, views)}: {_list_names(views)}", options, ""))
-    if chosen is not None:
-        await _run(page, actions[chosen], views)
+    await _run(page, actions[chosen], views)
 
 
 def on_selected_or_marked(verb: str) -> Callable[[Callable[[AnyPage, Any], Awaitable[None]]], Verb]:
     """Returns a decorator of actions, like ``on_selected``; if rows are marked, the verb is run on these instead."""
 
     def decorate(action: Callable[[AnyPage, Any], Awaitable[None]]) -> Verb:
-        run_on_selected = on_selected(action)
-
         @wraps(action)
         async def run(page: AnyPage) -> None:
             views = _views(page) if page.table.marks else []
             if not views:
-                await run_on_selected(page)
+                await action(page, selection(page))
             elif verb == "toggle":
                 await _run(page, "disable" if any(view.enabled for view in views) else "enable", views)
             else:
@@ -106,23 +102,20 @@ async def resume(page: AnyPage) -> bool:
 
 async def _run(page: AnyPage, action: str, views: Sequence[Any]) -> None:
     change = await _plan(page, action, views)
-    if change is None:
-        return
     views = [view for view in views if _ref(page, view) in change.patches]
     verb = "Make free" if action == "free" else change.action.partition(" ")[0]
     question = f"{change.action.replace('{}', _count_text(page, views))}?"
     text = f"{_list_names(views)}\n\n{change.consequences}".strip()
     is_harmless = action in ("enable", "add", "limits", "budgets")  # they end nothing, and are undone in one step
-    if not await page.ask(Confirm(question, text, verb, harmless=is_harmless)):
-        return
+    await page.confirm(question, text, verb, harmless=is_harmless)
     table = "prices" if page.id == "models" else page.id
     summary = await page.session.client.batch(table, change.patches)
     unmark(page)
     page.report_edit(UNCHANGED if summary == NOTHING_CHANGED else summary, f"{summary[:1].upper()}{summary[1:]}.")
 
 
-async def _plan(page: AnyPage, action: str, views: Sequence[Any]) -> BulkChange | None:
-    """Returns the change that an action makes, after asking for what it needs; None if that was cancelled."""
+async def _plan(page: AnyPage, action: str, views: Sequence[Any]) -> BulkChange:
+    """Returns the change that an action makes, after asking for what it needs."""
     if action in ("enable", "disable"):
         patches = {_ref(page, view): {"enabled": action == "enable"} for view in views}
         return BulkChange(patches, f"{_ACTIONS[action][0]} {{}}", _consequences(page, action, views))
@@ -133,8 +126,7 @@ async def _plan(page: AnyPage, action: str, views: Sequence[Any]) -> BulkChange 
     if action == "remove":
         priced = [view for view in views if view.price is not None]
         if not priced:
-            toast(page, "They have no price.")
-            return None
+            raise notice("They have no price.")
         consequences = f"Calls will be {page.session.board.unpriced_effect}."
         return BulkChange({view.name: None for view in priced}, "Remove the price of {}", consequences)
     if action == "delete":
@@ -143,52 +135,42 @@ async def _plan(page: AnyPage, action: str, views: Sequence[Any]) -> BulkChange 
     return await plans[action](page, views)
 
 
-async def _plan_add(page: AnyPage, views: Sequence[Any]) -> BulkChange | None:
+async def _plan_add(page: AnyPage, views: Sequence[Any]) -> BulkChange:
     candidates = {group.name: [v for v in views if group.name not in v.groups] for group in page.session.board.groups}
     names = sorted(name for name, channels in candidates.items() if channels)
     if not names:
-        toast(page, f"They serve all groups. Page 3 ({page.session.key('entity.new')}) creates one.")
-        return None
+        raise notice(f"They serve all groups. Page 3 ({page.session.key('entity.new')}) creates one.")
     group = await page.ask(ChooseOne(f"Add {_count_text(page, views)} to group", [(name, "") for name in names], ""))
-    if group is None:
-        return None
     patches = {_ref(page, view): {"groups": [*view.groups, group]} for view in candidates[group]}
     return BulkChange(patches, f"Add {{}} to group {safe(group)}", "They will serve their other groups as before.")
 
 
-async def _plan_move(page: AnyPage, views: Sequence[Any]) -> BulkChange | None:
+async def _plan_move(page: AnyPage, views: Sequence[Any]) -> BulkChange:
     current = {frozenset(view.groups if page.id == "channels" else [view.group]) for view in views}
     names = sorted(group.name for group in page.session.board.groups if current != {frozenset([group.name])})
     if not names:
-        toast(page, f"No other group exists. Page 3 ({page.session.key('entity.new')}) creates one.")
-        return None
+        raise notice(f"No other group exists. Page 3 ({page.session.key('entity.new')}) creates one.")
     group = await page.ask(ChooseOne(f"Move {_count_text(page, views)} to group", [(name, "") for name in names], ""))
-    if group is None:
-        return None
     patch = {"groups": [group]} if page.id == "channels" else {"group": group}
     served, seen = "They will serve this group only.", "They will see its models, at its prices."
     patches = {_ref(page, view): patch for view in views}
     return BulkChange(patches, f"Move {{}} to group {safe(group)}", served if page.id == "channels" else seen)
 
 
-async def _plan_limit(page: AnyPage, views: Sequence[Any]) -> BulkChange | None:
+async def _plan_limit(page: AnyPage, views: Sequence[Any]) -> BulkChange:
     names = CHANNEL_LIMITS if page.id == "channels" else CLIENT_LIMITS
     example = "rpm=60 tpm=200k; rpm=none removes one, none removes all"
     title = f"Rate limits of {_count_text(page, views)}"
     text = await page.ask(Form(line_plan(title, "Limits", example, lambda text: limits_of(text, names, Limits()))))
-    if text is None:
-        return None
     patches = {_ref(page, view): {"limits": json_value(limits_of(text, names, view.limits))} for view in views}
     return BulkChange(patches, f"Set limits of {{}} to {safe(text)}", "Other limits stay as they are.")
 
 
-async def _plan_budget(page: AnyPage, views: Sequence[Any]) -> BulkChange | None:
+async def _plan_budget(page: AnyPage, views: Sequence[Any]) -> BulkChange:
     example = "day=5 month=50 (dollars); day=none removes one, none removes all"
     now = page.session.now()
     title = f"Budget of {_count_text(page, views)}"
     text = await page.ask(Form(line_plan(title, "Budgets", example, lambda text: budgets_of(text, (), now))))
-    if text is None:
-        return None
     patches = {_ref(page, view): {"budgets": budgets_of(text, view.budgets, now)} for view in views}
     return BulkChange(patches, f"Set the budget of {{}} to {safe(text)}", "Budgets for other times stay as they are.")
 

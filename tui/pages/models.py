@@ -27,7 +27,7 @@ from tui.session import ConsoleSession
 from tui.text import safe
 from tui.widgets.choices import ChooseOne, MultiSelect
 from tui.widgets.combobox import Suggestion
-from tui.widgets.dialogs import UNCHANGED, toast
+from tui.widgets.dialogs import UNCHANGED, notice
 from tui.widgets.form import Form, FormField, FormPlan, Values, optional
 from tui.widgets.why import WhyScreen
 
@@ -116,8 +116,7 @@ async def _edit(page: AnyPage, model: ModelView) -> None:
         command=command,
         preview=lambda values: price_preview(page, values),
     )
-    if (saved := await page.ask(Form(plan))) is not None:
-        page.report_edit(saved, f"Price of {model.name} saved.")
+    page.report_edit(await page.ask(Form(plan)), f"Price of {model.name} saved.")
 
 
 def _price_fields(form: EntityForm, priced_models: Sequence[str], channels: Sequence[str]) -> Iterator[FormField]:
@@ -145,9 +144,10 @@ def _price_fields(form: EntityForm, priced_models: Sequence[str], channels: Sequ
 @marked.on_selected_or_marked("free")
 async def _free(page: AnyPage, model: ModelView) -> None:
     consequences = "Its calls will cost nothing, and no dollar budget will limit them."
-    if model.price is None or await page.confirm(f"Make {model.name} free?", consequences, "Make free"):
-        await page.session.client.set_price(model.name, {"input": 0, "output": 0})
-        page.report_change(f"{model.name} is free.")
+    if model.price is not None:
+        await page.confirm(f"Make {model.name} free?", consequences, "Make free")
+    await page.session.client.set_price(model.name, {"input": 0, "output": 0})
+    page.report_change(f"{model.name} is free.")
 
 
 @marked.on_selected_or_marked("remove")
@@ -157,15 +157,13 @@ async def _delete(page: AnyPage, model: ModelView) -> None:
     own = {f"channel {price.channel}": price for price in prices if _is_for_channel(price)}
     general = [price for price in prices if not _is_for_channel(price)]
     if not own and not general and model.price is None:
-        toast(page, f"{model.name} has no price.")
-        return
+        raise notice(f"{model.name} has no price.")
     chosen = "other channels" if general or not own else next(iter(own))
     if len(own) + bool(general) > 1:
         choices = {"other channels": general[0], **own} if general else own
         options = [(option, f"{_rates(price)}, {safe(price.source, 40)}") for option, price in choices.items()]
         chosen = await page.ask(ChooseOne(f"Remove which price of {model.name}?", options, ""))
-    if chosen is not None:
-        await _remove(page, model.name, own[chosen].channel if chosen in own else "", prices)
+    await _remove(page, model.name, own[chosen].channel if chosen in own else "", prices)
 
 
 def _is_for_channel(price: PriceView) -> bool:
@@ -179,9 +177,9 @@ async def _remove(page: AnyPage, model: str, channel: str, prices: Sequence[Pric
     place = " there" if channel else " at other channels" if any(map(_is_for_channel, prices)) else ""
     general_price = next((price for price in prices if channel and not price.channel), None)
     effect = f"cost {_rates(general_price)}" if general_price else f"be {page.session.board.unpriced_effect}"
-    if await page.confirm(f"Remove the price of {name}?", f"Its calls{place} will {effect}.", "Remove"):
-        await page.session.client.remove_price(model, channel)
-        page.report_change(f"Price of {name} removed.")
+    await page.confirm(f"Remove the price of {name}?", f"Its calls{place} will {effect}.", "Remove")
+    await page.session.client.remove_price(model, channel)
+    page.report_change(f"Price of {name} removed.")
 
 
 def price_preview(page: AnyPage, values: Values) -> str:
@@ -203,8 +201,6 @@ async def _import_prices(page: AnyPage) -> None:
     """Show vendors' list prices, and import those that the user checks, as one change."""
     session = page.session
     proposals = await page.wait("Looking up prices", session.client.import_prices)
-    if proposals is None:
-        return
     changes = price_changes(proposals)
     summary = price_list_summary(proposals) if proposals else "no price list applies to these models."
     notes = _unlisted_models(session, proposals)
@@ -213,8 +209,7 @@ async def _import_prices(page: AnyPage) -> None:
         lines = news_lines(msgspec.structs.replace(news, raised=0, lowered=0, added=0))  # the dialog lists these
         notes += "".join(f"\n{safe(line)}" for line in lines)
     if not changes:
-        toast(page, f"Nothing to import: {summary}{notes}")
-        return
+        raise notice(f"Nothing to import: {summary}{notes}")
     text = f"{summary}{notes}\n\n$ tollkeeper price import --dry-run"
     suspicious = {proposal.model for proposal in changes if proposal.guard}
     trusted = {proposal.model for proposal in changes} - suspicious
@@ -251,11 +246,10 @@ def _unlisted_models(session: ConsoleSession, proposals: Sequence[PriceProposal]
 @on_selected
 async def _why(page: AnyPage, model: ModelView) -> None:
     """Show what would happen to a call of the model with the token that was used last."""
-    if tokens := page.session.board.tokens:
-        last = max(tokens, key=lambda token: token.last_used_ms or 0)
-        await page.ask(WhyScreen(page.session, last.name, model.name))
-    else:
-        toast(page, "No tokens yet. Create one on page 2.")
+    if not (tokens := page.session.board.tokens):
+        raise notice("No tokens yet. Create one on page 2.")
+    last = max(tokens, key=lambda token: token.last_used_ms or 0)
+    await page.ask(WhyScreen(page.session, last.name, model.name))
 
 
 class ModelsPage(ModelsListing, TrendPage[ModelView]):

@@ -204,10 +204,9 @@ async def _edit(page: AnyPage) -> None:
     if isinstance(source, Field):
         await _edit_field(page, source)
     elif isinstance(source, ConsoleChoice):
-        current, options = source.read(page.app), source.options(page.app)
         preview = partial(source.write, page.app) if source.name == "theme" else None
-        chosen = await page.ask(ChooseOne(source.label, options, current, preview))
-        _choose(page, source, chosen or current)
+        dialog = ChooseOne(source.label, source.options(page.app), source.read(page.app), preview)
+        _choose(page, source, await page.ask(dialog))
     elif row.name == "file":
         home = page.session.config.home
         try:

@@ -154,23 +154,22 @@ def _missing_fallbacks(group: GroupView, allowed: Sequence[str]) -> str:
 async def _rotate(page: AnyPage, token: TokenView) -> None:
     """Create a new key for the token; the old one stops working immediately."""
     consequences = f"The old key stops working immediately. {_usage_warning(page, token)}"
-    if await page.confirm(f"Rotate the key of {token.name}?", consequences, "Rotate"):
-        await _show_key(page, await page.session.client.rotate_token(token.id))
+    await page.confirm(f"Rotate the key of {token.name}?", consequences, "Rotate")
+    await _show_key(page, await page.session.client.rotate_token(token.id))
 
 
 @marked.on_selected_or_marked("delete")
 async def _delete(page: AnyPage, token: TokenView) -> None:
     """Delete the token, after confirmation."""
     consequences = f"{_usage_warning(page, token)} Its clients get 401 immediately. History is kept."
-    if await page.confirm(f"Delete {token.name}?", consequences, "Delete"):
-        note = (await page.session.client.remove_token(token.id))["note"]
-        page.report_change(f"Token {token.name} deleted.{f' Also, {note}.' if note else ''}")
+    await page.confirm(f"Delete {token.name}?", consequences, "Delete")
+    note = (await page.session.client.remove_token(token.id))["note"]
+    page.report_change(f"Token {token.name} deleted.{f' Also, {note}.' if note else ''}")
 
 
 async def _create(page: AnyPage, template: TokenView | None) -> None:
     add = page.session.client.add_token
-    if (created := await ask_new(page, TokenForm(page.session, template, copy=True), add, template)) is not None:
-        await _show_key(page, created)
+    await _show_key(page, await ask_new(page, TokenForm(page.session, template, copy=True), add, template))
 
 
 async def _show_key(page: AnyPage, issued: NewToken) -> None:

@@ -230,12 +230,14 @@ class MultiSelect(DialogScreen[Any]):
 
 
 class ChooseOne(DialogScreen[str | None]):
-    """A dialog with options. Its result is the chosen id or None. ``preview`` gets each id under the cursor."""
+    """A dialog with options. Its result is the chosen id or None. ``preview`` gets each id under the cursor, and the
+    previous one if the dialog is left.
+    """
 
     BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
-        Binding("escape,q", "dismiss", "Cancel"),
-        Binding("up,k", "move(-1)", show=False),
-        Binding("down,j", "move(1)", show=False),
+        Binding("escape,q", "leave", "Cancel"),
+        Binding("k", "app.simulate_key('up')", show=False),
+        Binding("j", "app.simulate_key('down')", show=False),
     ]
 
     def __init__(
@@ -276,12 +278,10 @@ class ChooseOne(DialogScreen[str | None]):
             first = (options.highlighted or 0) + (len(self._typed.text) == 1)
             options.highlighted = next((index for index in indexes if index >= first), indexes[0])
 
-    def action_move(self, by: int) -> None:
-        options = self.query_one(OptionList)
-        if by > 0:
-            options.action_cursor_down()
-        else:
-            options.action_cursor_up()
+    def action_leave(self) -> None:
+        if self._preview is not None:
+            self._preview(self._chosen)
+        self.dismiss(None)
 
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
         if self._preview is not None:

@@ -22,7 +22,7 @@ from textual.widgets import Button, Input, Static
 from textual.widgets._toast import ToastRack
 
 from gateway.client.cells import cut
-from gateway.domain.errors import GatewayError
+from gateway.domain.errors import Conflict, GatewayError
 from gateway.domain.units import Millis
 from tui import key_advice
 from tui.screens import DialogScreen
@@ -193,6 +193,11 @@ def toast(node: DOMNode, text: str, *, bad: bool = False, change: bool = False) 
         timeout=8.0 if bad else 4.0,
         markup=False,
     )
+
+
+def notice(text: str = "") -> Conflict:
+    """Returns the error that ends a verb and shows a message, which is not about an error; empty to show nothing."""
+    return Conflict(text, code="declined")
 
 
 def drop_oldest_toasts(app: App[Any], event: Notify) -> None:

@@ -21,7 +21,7 @@ from tui.clipboard import copy_text
 from tui.session import ConsoleSession
 from tui.text import Part, TextCard, content, key_hints, lines, safe, safe_lines
 from tui.widgets.choices import Picker
-from tui.widgets.dialogs import toast
+from tui.widgets.dialogs import notice
 from tui.widgets.form import FormField, FormRow
 from tui.widgets.text_block import TextDialog
 
@@ -101,11 +101,9 @@ async def explain_for_groups(page: Any, groups: Collection[str], models: Sequenc
     """Show the dialog for the token of these groups that was used last, and the first of the models that it sees."""
     tokens = [token for token in page.session.board.tokens if token.group in groups]
     if not tokens:
-        toast(page, "No token is in its group." if len(groups) == 1 else "No token is in its groups.")
-        return
+        raise notice("No token is in its group." if len(groups) == 1 else "No token is in its groups.")
     if not models:
-        toast(page, "It has no models.")
-        return
+        raise notice("It has no models.")
     last = max(tokens, key=lambda token: token.last_used_ms or 0)
     model = next((name for name in models if name in last.sees), models[0])
     await page.ask(WhyScreen(page.session, last.name, model))

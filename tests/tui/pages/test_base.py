@@ -7,6 +7,7 @@ from gateway.domain.errors import BadRequest
 from tests.tui.stage import console
 from tests.tui.widgets.stage import WidgetStage
 from tui.pages.base import ConsolePage, Verb
+from tui.widgets.choices import ChooseOne
 from tui.widgets.dialogs import Confirm
 
 
@@ -19,11 +20,16 @@ async def fail_later(page: ConsolePage) -> None:
 
 
 async def ask(page: ConsolePage) -> None:
-    page.border_title = "yes" if await page.confirm("Really?", "It breaks.", "Do it") else "no"
+    await page.confirm("Really?", "It breaks.", "Do it")
+    page.border_title = "yes"
+
+
+async def choose(page: ConsolePage) -> None:
+    page.border_title = await page.ask(ChooseOne("Which?", [("a", ""), ("b", "")], ""))
 
 
 class Sample(ConsolePage):
-    verbs: ClassVar[Mapping[str, Verb]] = {"fail": fail, "fail_later": fail_later, "ask": ask}
+    verbs: ClassVar[Mapping[str, Verb]] = {"fail": fail, "fail_later": fail_later, "ask": ask, "choose": choose}
 
 
 class Stage(WidgetStage):
@@ -54,3 +60,13 @@ async def test_a_verb_may_ask() -> None:
         await pilot.press("y")
         await pilot.pause()
         assert app.sample.border_title == "yes"
+
+
+async def test_a_verb_ends_without_a_message_if_its_question_is_declined_or_its_dialog_is_left() -> None:
+    app = Stage()
+    async with app.run_test() as pilot:
+        for verb, key in (("ask", "n"), ("choose", "escape")):
+            await app.act(pilot, verb)
+            await pilot.press(key)
+            await pilot.pause()
+            assert (app.sample.border_title, words(app)) == (None, [])
