@@ -9,17 +9,13 @@ import string
 from collections.abc import Collection, Iterator, Mapping
 
 import msgspec
+from textual.keys import Keys
 
 from gateway.domain.errors import BadRequest
 from gateway.domain.text import plain
 from tui.actions import ACTIONS, KEY_NAMES, Action, actions_in, key_name, key_text, shown_key
 
-NAMED_KEYS = frozenset(
-    [
-        *("space", "enter", "tab", "escape", "backspace", "delete", "insert", "home", "end", "pageup", "pagedown"),
-        *("up", "down", "left", "right", *(f"f{number}" for number in range(1, 13))),
-    ]
-)
+NAMED_KEYS = frozenset(key.value for key in Keys if key.value.isalnum())
 ALIASES = {"esc": "escape", "return": "enter", "del": "delete", "ins": "insert", "pgup": "pageup", "pgdn": "pagedown"}
 RESERVED_KEYS = frozenset(
     [

@@ -4,7 +4,7 @@ A ``RowSource`` holds the rows from the top down. Rows have keys, so that the cu
 texts are safe: those from outside have passed ``tui/text.py``.
 """
 
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from textual.content import Content
@@ -141,7 +141,7 @@ class PageListing(Generic[R]):
         text = fmt.count_text(total, self.noun)
         return text if self.shown_count is None else f"{self.shown_count:,} of {text}"
 
-    def all_columns(self) -> Sequence[Column[R]]:
+    def all_columns(self) -> Iterable[Column[R]]:
         """Returns all columns, the most important first."""
         raise NotImplementedError
 

@@ -9,7 +9,6 @@ from textual.content import Content
 
 from gateway.domain.account import AccountFields, Grant
 from gateway.domain.budget import days
-from gateway.domain.errors import GatewayError
 from gateway.domain.fields import ACCOUNT
 from gateway.domain.forecast import PACE_DAYS, balance_forecast, forecast, used_share
 from gateway.domain.money import dollars, parse_dollars
@@ -106,7 +105,7 @@ class AccountPage(ConsolePage):
         if account is None:
             return
         hour = self.session.now() // HOUR_MS
-        self.fetch_if_due(self._fetch, account.granted_nanos, (account.spent_nanos, hour), pause_ms=5_000)
+        self.fetch_if_due(account.granted_nanos, (account.spent_nanos, hour), pause_ms=5_000)
         self.query_one(TextBlock).show(partial(self.draw, account))
 
     def draw(self, account: AccountView, width: int) -> Content:
@@ -179,13 +178,8 @@ class AccountPage(ConsolePage):
             rows.append(content("   none yet"))
         return rows
 
-    async def _fetch(self) -> None:
+    async def fetch(self) -> None:
         starts = days(30, self.session.now())
-        try:
-            self._grants = await self.session.client.grants()
-            summary = await self.session.client.summary(since=starts[0], step="day")
-        except GatewayError:
-            self.fetched = None
-            return  # the header says that the server is gone
+        self._grants = await self.session.client.grants()
+        summary = await self.session.client.summary(since=starts[0], step="day")
         self._trends, self._first_call = trends(summary, starts), summary.first_ms
-        self.renew()

@@ -29,7 +29,6 @@ AnyPage = Any
 
 GONE = "What was selected is not here any more. Move the cursor to select a row."
 Verb = Callable[[AnyPage], Awaitable[None] | None]
-Fetch = Callable[[], Coroutine[Any, Any, None]]
 
 
 def on_selected(action: Callable[[AnyPage, Any], Awaitable[None]]) -> Callable[[AnyPage], Awaitable[None]]:
@@ -49,7 +48,7 @@ def selection(page: AnyPage) -> Any:
         filter_hint = f"Press {page.session.key('list.back')} to clear the filter."
         hint = filter_hint if page.shown_count == 0 else page.creation_hint
         raise no_selection(page, f"No {page.noun} selected. {hint}")
-    key, views = page.key(row), getattr(page.session.board, page.id)
+    key, views = page.key(row), getattr(page.session.board, page.id, ())
     return next((view for view in views if getattr(view, page.key_field) == key), row)
 
 
@@ -86,16 +85,17 @@ class ConsolePage(Vertical):
     def renew(self) -> None:
         """Redraw the page from the board and the clock. It is called only while the page is visible."""
 
-    def fetch_if_due(
-        self, fetch: Fetch, urgent: object, other: object = None, *, pause_ms: int = 0, urgent_ms: int = 0
-    ) -> None:
+    async def fetch(self) -> None:
+        """Fetch what the page shows in addition to the board. Raises GatewayError."""
+
+    def fetch_if_due(self, urgent: object, other: object = None, *, pause_ms: int = 0, urgent_ms: int = 0) -> None:
         """Fetch in the background if something has changed since the last fetch, but not before a pause after it."""
         now = self.session.now()
         pause = pause_ms if self.fetched is None or self.fetched[0] == urgent else urgent_ms
         is_due = (urgent, other) != self.fetched and not 0 <= now - self.fetched_ms < pause
         if is_due and self.session.link == "attached":
             self.fetched, self.fetched_ms = (urgent, other), now
-            self.run_worker(fetch, group="fetch", exclusive=True)  # type: ignore[arg-type] # Textual's is too narrow
+            self.run_worker(self._fetch_and_draw, group="fetch", exclusive=True)
 
     def report_change(self, text: str, more: str = "") -> None:
         """Show what was changed and how to undo it, then ``more``."""
@@ -149,6 +149,14 @@ class ConsolePage(Vertical):
         """Ask for confirmation of an action. Raises a notice if it was not given."""
         if not await self.ask(Confirm(question, consequences, verb, harmless=harmless)):
             raise notice()
+
+    async def _fetch_and_draw(self) -> None:
+        try:
+            await self.fetch()
+        except GatewayError:
+            self.fetched = None  # fetch again after the pause; the header says if the server is gone
+        else:
+            self.renew()
 
     async def _run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
         try:

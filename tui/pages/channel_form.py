@@ -54,7 +54,6 @@ class ChannelForm(EntityForm):
             "suggest": [Suggestion(option.name, _preset_text(option)) for option in self._presets],
             "narrows": True,
             "hint": f"type to search {len(self._presets)} vendors and servers; by default from the URL",
-            "parse": self._parse_preset,
         }
         address, mock = {"applies": _has_address}, {"applies": lambda texts: not _has_address(texts)}
         headers = {"hint": headers_hint(template.headers, copy=edited is None)} if template else {}
@@ -135,13 +134,6 @@ class ChannelForm(EntityForm):
         if not (offering.models or offering.patterns) and Dialect(values["dialect"]).info.lists_models:
             return "without models, everything the upstream lists is offered and kept up to date"
         return ""
-
-    def _parse_preset(self, text: str) -> str:
-        name, names = text.strip(), [preset.name for preset in self._presets]
-        if name and names and name not in names:
-            similar = [other for other in names if other.startswith(name[:1])][:6] or names[:6]
-            raise BadRequest(f"unknown preset {name!r}; try {', '.join(similar)}, or choose one from the list")
-        return name
 
     def command(self, texts: Mapping[str, str], more: Sequence[str] = ()) -> str:
         """Returns the equivalent command. Raises BadRequest if none exists."""

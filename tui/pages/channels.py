@@ -166,11 +166,9 @@ class ChannelsPage(TrendPage[ChannelView]):
             lambda page, channel: explain_for_groups(page, channel.groups, [model.name for model in channel.models])
         ),
     }
+    all_columns = _columns
     by = "channel"
     hourly = True
-
-    def all_columns(self) -> Sequence[Column[ChannelView]]:
-        return list(_columns(self))
 
     def rows(self) -> Sequence[ChannelView]:
         ordered = sorted(self.session.board.channels, key=lambda channel: (-channel.priority, channel.name))

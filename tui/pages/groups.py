@@ -148,6 +148,7 @@ class GroupsPage(ListPage[GroupView]):
     noun = "group"
     guide = ("No groups yet. Every token belongs to one.", "{entity.new} creates one")
     key_field = "name"
+    all_columns = _columns
     verbs: ClassVar[Mapping[str, Verb]] = {
         **list_page.VERBS,
         "why": on_selected(lambda page, group: explain_for_groups(page, [group.name], group.sees)),
@@ -156,9 +157,6 @@ class GroupsPage(ListPage[GroupView]):
         "delete": _delete,
         "bulk": marked.bulk,
     }
-
-    def all_columns(self) -> Sequence[Column[GroupView]]:
-        return list(_columns(self))
 
     def rows(self) -> Sequence[GroupView]:
         return self.session.board.groups

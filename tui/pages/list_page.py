@@ -14,7 +14,7 @@ from textual.widgets import Input, Static
 
 from gateway.client.exports import create_private, csv_text
 from gateway.domain.budget import days
-from gateway.domain.errors import BadRequest, Conflict, GatewayError
+from gateway.domain.errors import BadRequest, Conflict
 from tui import clipboard
 from tui.columns import Column, fit_columns, sortable_columns
 from tui.format import count_text
@@ -226,7 +226,7 @@ class ListPage(ConsolePage, PageListing[R], Generic[R]):
     def __init__(self, session: ConsoleSession, source: RowSource[R] | None = None) -> None:
         super().__init__(session)
         self.view: PageState = session.state.view(str(self.id))
-        self.columns = self.all_columns()
+        self.columns = list(self.all_columns())
         self.source: RowSource[R] = ListRows[R](self.key) if source is None else source
         self.shows_marked = False
         self.complaint = ""
@@ -360,15 +360,10 @@ class TrendPage(ListPage[R], Generic[R]):
         super().renew()
         board = self.session.board
         calls = board.calls.total - len(board.calls.running)
-        self.fetch_if_due(self._fetch, board.failures, calls, pause_ms=10_000, urgent_ms=1_000)
+        self.fetch_if_due(board.failures, calls, pause_ms=10_000, urgent_ms=1_000)
 
-    async def _fetch(self) -> None:
+    async def fetch(self) -> None:
         now = self.session.now()
         starts = hours(24, now) if self.hourly else days(30, now)
         step = "hour" if self.hourly else "day"
-        try:
-            summary = await self.session.client.summary(by=self.by, since=starts[0], step=step)
-        except GatewayError:
-            return  # the header shows that the server is gone; new calls trigger the next fetch
-        self.trends = trends(summary, starts)
-        super().renew()
+        self.trends = trends(await self.session.client.summary(by=self.by, since=starts[0], step=step), starts)

@@ -13,7 +13,7 @@ from gateway.domain.field_kinds import NONE_WORDS, json_value
 from gateway.domain.fields import TOKEN
 from gateway.domain.history import NOTHING_CHANGED
 from gateway.domain.human_values import first_of
-from gateway.domain.limit_kinds import CHANNEL_LIMITS, CLIENT_LIMITS, RateLimits
+from gateway.domain.limit_kinds import CHANNEL_LIMITS, CLIENT_LIMITS, DOLLAR_BUDGETS, RateLimits
 from gateway.domain.limits import Limits
 from gateway.domain.units import Millis
 from tui import format as fmt
@@ -184,9 +184,8 @@ def limits_of(text: str, names: Sequence[str], before: Limits) -> Limits:
 
 def budgets_of(text: str, before: Sequence[Any], now: Millis) -> list[dict[str, Any]]:
     """Returns budgets, as sent, after changes such as ``day=5 month=none`` or ``none``. Raises BadRequest."""
-    (option,) = _BUDGET.kind.options(_BUDGET)
-    pairs = [option.read(text, now)] if option.read else []
-    after: list[dict[str, Any]] = json_value(_BUDGET.kind.change(_BUDGET, {option.name: pairs}, tuple(before)))
+    amounts = DOLLAR_BUDGETS.read_option(text, now)
+    after: list[dict[str, Any]] = json_value(DOLLAR_BUDGETS.gather(_BUDGET, [amounts], tuple(before)))
     return after
 
 

@@ -25,6 +25,88 @@ States = Sequence[tuple[str, str]]
 """The channels of a model in the order they are tried, with their states."""
 
 
+def _columns(listing: "ModelsListing") -> Iterator[Column[ModelView]]:
+    yield text_column("name", "Model", 20, lambda m: m.name, flex=True)
+    yield number_column("context", "Ctx", 5, lambda m: m.context or None, fmt.brief_count, rank=4, dim=True)
+    yield _rate_column(listing, "input", "In $/M", 0, lambda p: p.input)
+    yield _rate_column(listing, "cached", "Cached", 5, lambda p: p.cached_input)
+    yield _rate_column(listing, "output", "Out $/M", 0, lambda p: p.output)
+    yield Column(
+        "source",
+        "Price",
+        10,
+        _source,
+        rank=1,
+        tone=lambda m: "warn" if m.price is None or m.price.stale else "dim",
+        sort=_source,
+    )
+    yield Column(
+        "served",
+        "Served by",
+        16,
+        lambda m: _serving_channel(m, listing.states(m)),
+        flex=True,
+        rank=2,
+        tone=lambda m: _served_tone(m, listing.states(m)),
+        sort=listing.states,
+    )
+    yield Column("month", "30 days", 9, partial(_month, listing), right=True, rank=3, sort=listing.month_cost)
+    yield number_column("calls", "Calls", 7, listing.month_calls, fmt.count, rank=6, extra=True)
+    yield text_column("groups", "Groups", 12, lambda m: ", ".join(m.groups), rank=7, dim=True, max_width=24, extra=True)
+
+
+def _rate_column(listing: "ModelsListing", id_: str, title: str, rank: int, rate: Rate) -> Column[ModelView]:
+    """Returns a column of dollars per million tokens. Blanks stand for missing decimals, so that points are aligned."""
+    cells = 7
+
+    def text(model: ModelView) -> str:
+        nanos = None if model.price is None else rate(model.price)
+        if nanos is None:
+            return ("?" if model.price is None else glyphs.NOTHING) + " " * (listing.price_places + 1)
+        amount = dollars(nanos).replace("$", "")
+        return (amount + " " * (listing.price_places - fmt.decimals(nanos)))[: max(len(amount), cells)]
+
+    return Column(
+        id_,
+        title,
+        cells,
+        text,
+        right=True,
+        rank=rank,
+        tone=lambda m: "warn" if m.price is None else "",
+        sort=lambda m: -1 if m.price is None else rate(m.price) or 0,
+    )
+
+
+def _source(model: ModelView) -> str:
+    price = model.price
+    if price is None:
+        return "! no price"
+    source = "list" if price.source.startswith("genai-prices") else safe(price.source)  # the built-in list
+    tiers = f", {fmt.count_text(price.tier_count, 'tier')}" if price.tier_count and not price.free else ""
+    if price.inherited_from:
+        return f"as {safe(price.inherited_from)}{tiers}"
+    return "free" if price.free else f"{source}{' old' if price.stale else ''}{tiers}"
+
+
+def _serving_channel(model: ModelView, states: States) -> str:
+    if model.stands_for:
+        return f"as {safe(model.stands_for)}"
+    marks = {"ok": "", "off": f" {glyphs.OFF}", "attention": f" {glyphs.FAILED}"}
+    return ", ".join(f"{safe(name)}{marks.get(state, f' {glyphs.WARNING}')}" for name, state in states) or "nobody"
+
+
+def _served_tone(model: ModelView, states: States) -> str:
+    return "" if model.stands_for or any(state in ("ok", "half_open") for _, state in states) else "warn"
+
+
+def _month(listing: "ModelsListing", model: ModelView) -> str:
+    if cost := listing.month_cost(model):
+        return fmt.short_cost(cost)
+    tokens = listing.month_tokens(model)
+    return f"{fmt.brief_count(tokens)} tok" if tokens else glyphs.NOTHING
+
+
 class ModelsListing(PageListing[ModelView]):
     """What the page shows: models, in the server's order."""
 
@@ -34,12 +116,10 @@ class ModelsListing(PageListing[ModelView]):
         "{4} channels: {entity.new} creates one, {channels.fetch} fetches its models",
     )
     key_field = "name"
+    all_columns = _columns
     price_places = 2
     """The highest number of decimals of a price in the table, up to 4. It aligns the decimal points of all prices."""
     creation_hint = "Page 4 lists the channels."
-
-    def all_columns(self) -> Sequence[Column[ModelView]]:
-        return list(_columns(self))
 
     def rows(self) -> Sequence[ModelView]:
         models = self.session.board.models
@@ -136,85 +216,3 @@ class ModelsListing(PageListing[ModelView]):
             for factor, name in sorted(factors.items(), reverse=True)[:4]
         ]
         card.row("example", f"10k in + 1k out = {'   '.join(parts)}")
-
-
-def _columns(listing: ModelsListing) -> Iterator[Column[ModelView]]:
-    yield text_column("name", "Model", 20, lambda m: m.name, flex=True)
-    yield number_column("context", "Ctx", 5, lambda m: m.context or None, fmt.brief_count, rank=4, dim=True)
-    yield _rate_column(listing, "input", "In $/M", 0, lambda p: p.input)
-    yield _rate_column(listing, "cached", "Cached", 5, lambda p: p.cached_input)
-    yield _rate_column(listing, "output", "Out $/M", 0, lambda p: p.output)
-    yield Column(
-        "source",
-        "Price",
-        10,
-        _source,
-        rank=1,
-        tone=lambda m: "warn" if m.price is None or m.price.stale else "dim",
-        sort=_source,
-    )
-    yield Column(
-        "served",
-        "Served by",
-        16,
-        lambda m: _serving_channel(m, listing.states(m)),
-        flex=True,
-        rank=2,
-        tone=lambda m: _served_tone(m, listing.states(m)),
-        sort=listing.states,
-    )
-    yield Column("month", "30 days", 9, partial(_month, listing), right=True, rank=3, sort=listing.month_cost)
-    yield number_column("calls", "Calls", 7, listing.month_calls, fmt.count, rank=6, extra=True)
-    yield text_column("groups", "Groups", 12, lambda m: ", ".join(m.groups), rank=7, dim=True, max_width=24, extra=True)
-
-
-def _rate_column(listing: ModelsListing, id_: str, title: str, rank: int, rate: Rate) -> Column[ModelView]:
-    """Returns a column of dollars per million tokens. Blanks stand for missing decimals, so that points are aligned."""
-    cells = 7
-
-    def text(model: ModelView) -> str:
-        nanos = None if model.price is None else rate(model.price)
-        if nanos is None:
-            return ("?" if model.price is None else glyphs.NOTHING) + " " * (listing.price_places + 1)
-        amount = dollars(nanos).replace("$", "")
-        return (amount + " " * (listing.price_places - fmt.decimals(nanos)))[: max(len(amount), cells)]
-
-    return Column(
-        id_,
-        title,
-        cells,
-        text,
-        right=True,
-        rank=rank,
-        tone=lambda m: "warn" if m.price is None else "",
-        sort=lambda m: -1 if m.price is None else rate(m.price) or 0,
-    )
-
-
-def _source(model: ModelView) -> str:
-    price = model.price
-    if price is None:
-        return "! no price"
-    source = "list" if price.source.startswith("genai-prices") else safe(price.source)  # the built-in list
-    tiers = f", {fmt.count_text(price.tier_count, 'tier')}" if price.tier_count and not price.free else ""
-    if price.inherited_from:
-        return f"as {safe(price.inherited_from)}{tiers}"
-    return "free" if price.free else f"{source}{' old' if price.stale else ''}{tiers}"
-
-
-def _serving_channel(model: ModelView, states: States) -> str:
-    if model.stands_for:
-        return f"as {safe(model.stands_for)}"
-    marks = {"ok": "", "off": f" {glyphs.OFF}", "attention": f" {glyphs.FAILED}"}
-    return ", ".join(f"{safe(name)}{marks.get(state, f' {glyphs.WARNING}')}" for name, state in states) or "nobody"
-
-
-def _served_tone(model: ModelView, states: States) -> str:
-    return "" if model.stands_for or any(state in ("ok", "half_open") for _, state in states) else "warn"
-
-
-def _month(listing: ModelsListing, model: ModelView) -> str:
-    if cost := listing.month_cost(model):
-        return fmt.short_cost(cost)
-    tokens = listing.month_tokens(model)
-    return f"{fmt.brief_count(tokens)} tok" if tokens else glyphs.NOTHING

@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 import msgspec
 from textual.content import Content
 
-from gateway.domain.errors import GatewayError
 from gateway.domain.field_kinds import Field, json_value
 from gateway.domain.fields import SETTINGS
 from gateway.domain.settings import Settings
@@ -20,7 +19,7 @@ from tui import global_actions, glyphs, preferences, themes
 from tui.columns import Column
 from tui.format import count_text
 from tui.pages import list_page
-from tui.pages.base import AnyPage, Verb
+from tui.pages.base import AnyPage, Verb, on_selected
 from tui.pages.entities import EntityForm
 from tui.pages.list_page import ListPage
 from tui.session import ConsoleSession
@@ -125,10 +124,10 @@ CONSOLE: tuple[ConsoleChoice, ...] = (
 )
 
 
-def source_of(row: SettingRow | None) -> Field | ConsoleChoice | None:
+def source_of(row: SettingRow) -> Field | ConsoleChoice | None:
     """Returns the setting that a row shows; None if it cannot be changed here."""
     sources: tuple[Field | ConsoleChoice, ...] = (*SETTINGS, *CONSOLE)
-    return next((source for source in sources if row is not None and source.name == row.name), None)
+    return next((source for source in sources if source.name == row.name), None)
 
 
 def console_rows(app: Any) -> Iterator[SettingRow]:
@@ -196,10 +195,7 @@ def all_rows(app: Any, settings: Settings | None) -> list[SettingRow]:
     return [*gateway, *console_rows(app), *server_rows(app.session)]
 
 
-async def _edit(page: AnyPage) -> None:
-    row: SettingRow | None = page.table.current
-    if row is None:
-        return
+async def _edit(page: AnyPage, row: SettingRow) -> None:
     source = source_of(row)
     if isinstance(source, Field):
         await _edit_field(page, source)
@@ -219,9 +215,8 @@ async def _edit(page: AnyPage) -> None:
         toast(page, f"{row.label} is set when the server starts: {row.change}")
 
 
-async def _toggle(page: AnyPage) -> None:
-    """Switch the selected setting to its next value. A setting without fixed values is edited instead."""
-    row: SettingRow | None = page.table.current
+async def _toggle(page: AnyPage, row: SettingRow) -> None:
+    """Switch a setting to its next value. A setting without fixed values is edited instead."""
     source = source_of(row)
     if isinstance(source, ConsoleChoice):
         values = [value for value, _ in source.options(page.app)]
@@ -230,14 +225,13 @@ async def _toggle(page: AnyPage) -> None:
         current = options.index(source.kind.text(getattr(page.settings, source.name)))
         await _save(page, source, source.kind.read(options[(current + 1) % len(options)], page.session.now()))
     else:
-        await _edit(page)
+        await _edit(page, row)
 
 
-async def _reset(page: AnyPage) -> None:
-    row: SettingRow | None = page.table.current
+async def _reset(page: AnyPage, row: SettingRow) -> None:
     source = source_of(row)
-    if row is None or source is None:
-        await _edit(page)
+    if source is None:
+        await _edit(page, row)
     elif not row.changed:
         toast(page, f"{row.label} already has its default: {row.default}")
     elif isinstance(source, Field):
@@ -285,11 +279,12 @@ class SettingsPage(ListPage[SettingRow]):
     scopes = ("settings", "list")
     noun = "setting"
     key_field = "name"
+    creation_hint = "They are being loaded."
     verbs: ClassVar[Mapping[str, Verb]] = {
         **{verb: list_page.VERBS[verb] for verb in LIST_VERBS},
-        "edit": _edit,
-        "toggle": _toggle,
-        "default": _reset,
+        "edit": on_selected(_edit),
+        "toggle": on_selected(_toggle),
+        "default": on_selected(_reset),
     }
 
     settings: Settings | None = None
@@ -301,18 +296,13 @@ class SettingsPage(ListPage[SettingRow]):
     def renew(self) -> None:
         super().renew()
         # commands, other consoles and an undo change settings, too: the server reports a change of the tables then
-        self.fetch_if_due(self._fetch, self.session.board.tables_version)
+        self.fetch_if_due(self.session.board.tables_version)
 
     def on_live_table_opened(self) -> None:
-        self.do(_edit)
+        self.action_act("edit")
 
-    async def _fetch(self) -> None:
-        try:
-            self.settings = await self.session.client.settings()
-        except GatewayError:
-            self.fetched = None  # it is asked again, unless it is gone, which the header shows
-            return
-        super().renew()
+    async def fetch(self) -> None:
+        self.settings = await self.session.client.settings()
 
     def all_columns(self) -> Sequence[Column[SettingRow]]:
         return [

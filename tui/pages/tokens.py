@@ -214,12 +214,10 @@ class TokensPage(TrendPage[TokenView]):
         "rotate": _rotate,
         "ended": _show_ended,
     }
+    all_columns = _columns
     by = "token"
     shows_ended = False
     """Whether the tokens of programs that have ended are listed, too."""
-
-    def all_columns(self) -> Sequence[Column[TokenView]]:
-        return list(_columns(self))
 
     def rows(self) -> Sequence[TokenView]:
         board = self.session.board

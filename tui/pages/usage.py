@@ -214,7 +214,7 @@ class UsagePage(ConsolePage):
             calls = self.session.board.calls.total - len(self.session.board.calls.running)
             subject = (self.choice("period"), self.choice("by"), self.view.filter.strip())
             pause = max(10_000, 20 * self._fetch_ms)  # a filter searches all records
-            self.fetch_if_due(self._fetch, subject, calls, pause_ms=pause)
+            self.fetch_if_due(subject, calls, pause_ms=pause)
         self.query_one(LeadLine).show(self.lead(), whole=bool(self.complaint or self._fetch_error))
         session = self.session
         state = (
@@ -314,7 +314,7 @@ class UsagePage(ConsolePage):
         budget = budget_chart(course, now, (width - map_width - 4, height), hint)
         return side_by_side(heat_map(sums.hours, plan, map_width), budget, map_width + 3)
 
-    async def _fetch(self) -> None:
+    async def fetch(self) -> None:
         sources, began_ms = budget_sources(self.session), self.session.now()
         try:
             self._sums = await fetch_sums(
@@ -330,7 +330,6 @@ class UsagePage(ConsolePage):
             self._fetch_error = "" if error.code == "server_gone" else error.message  # the header says that it is gone
             self.fetched = None  # fetch again after the pause, even without new calls
         self._fetch_ms = self.session.now() - began_ms
-        self.renew()
 
     def on_input_changed(self, event: Input.Changed) -> None:
         if self.view.filter == event.value:

@@ -66,7 +66,7 @@ def test_prices_are_below_each_other_by_their_points() -> None:
     columns = {column.id: column for column in made.all_columns()}
     assert [columns["input"].text(row) for row in made.rows()] == ["3.00 ", "0.028", "?    "]
     assert [columns["output"].text(row) for row in made.rows()] == ["15.00 ", "150.00 ", "?    "]
-    assert all(len(column.text(row)) <= column.width for column in made.all_columns()[2:5] for row in made.rows())
+    assert all(len(column.text(row)) <= column.width for column in [*made.all_columns()][2:5] for row in made.rows())
 
 
 def test_a_rate_that_all_channels_share_is_one_number() -> None:
