@@ -103,7 +103,6 @@ def channel_plan(offers: Sequence[Offer], choose: CreateChannel, presets: Sequen
                 hint="https://api.openai.com/v1, or a vendor: type to search",
                 suggest=[Suggestion(preset.name, safe(preset.base_url)) for preset in presets],
                 narrows=True,
-                literal="://",
                 applies=lambda texts: texts["source"] == ADDRESS,
                 parse=parse_address,
             ),

@@ -95,7 +95,7 @@ class ConsolePage(Vertical):
         is_due = (urgent, other) != self.fetched and not 0 <= now - self.fetched_ms < pause
         if is_due and self.session.link == "attached":
             self.fetched, self.fetched_ms = (urgent, other), now
-            self.run_worker(self._fetch_and_draw, group="fetch", exclusive=True)
+            self.run_worker(self._fetch_and_draw, group="fetch", exclusive=True)  # type: ignore[arg-type] # Textual's
 
     def report_change(self, text: str, more: str = "") -> None:
         """Show what was changed and how to undo it, then ``more``."""

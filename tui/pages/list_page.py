@@ -329,9 +329,6 @@ class ListPage(ConsolePage, PageListing[R], Generic[R]):
             self.view.filter = event.value
             self.set_timer(0.05, self.renew)  # wait for more letters
 
-    def on_input_submitted(self) -> None:
-        self.table.focus()
-
     def on_live_table_opened(self) -> None:
         toggle_detail(self)
 

@@ -196,16 +196,13 @@ class MultiSelect(DialogScreen[Any]):
     def on_input_changed(self, event: Input.Changed) -> None:
         self.query_one(CheckList).narrow(event.value)
 
-    def on_input_submitted(self) -> None:
-        self.query_one(CheckList).focus()
-
     def action_search(self) -> None:
         self.query_one(FilterInput).open()
 
     def action_leave(self) -> None:
         if self.query_one(FilterInput).close():
-            self.query_one(CheckList).focus()
-        elif self._resets or self.query_one(CheckList).checked == self._original:
+            return
+        if self._resets or self.query_one(CheckList).checked == self._original:
             self.dismiss(None)
         else:
             text = "Your changes to the list will be lost."

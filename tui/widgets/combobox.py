@@ -75,7 +75,7 @@ class ChoiceList(OptionList, can_focus=False):
 
 
 class ChoiceInput(HintInput):
-    """The line of a combobox. ``only``: the value must be one of the choices; ``many``: it is a list of names."""
+    """The line of a combobox. ``only``: the value must be a choice or a URL; ``many``: it is a list of names."""
 
     BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
         Binding("down", "walk(1)", show=False),
@@ -95,14 +95,11 @@ class ChoiceInput(HintInput):
         many: bool,
         placeholder: str,
         id: str,
-        literal: str = "",
     ) -> None:
         super().__init__(value, hint=placeholder, id=id)
         self._suggestions = suggestions
         self._only = only
         self._many = many
-        self._literal = literal
-        """If the text contains this, no choice replaces it, even with ``only``."""
         self._chosen_text = value
         """The initial text, or the choice that was taken last. While the line has this text, all choices are listed."""
         self._matches: list[Suggestion] = []
@@ -118,8 +115,8 @@ class ChoiceInput(HintInput):
         typed = "" if self.value == self._chosen_text and not self._many else self._word()
         self._matches = matching_suggestions(self._suggestions, typed)
         self._is_search = bool(typed)
-        is_literal = bool(self._literal) and self._literal in typed
-        self.choices.show(self._matches, first=self._only and bool(typed) and not is_literal)
+        is_url = "://" in typed  # no choice replaces it
+        self.choices.show(self._matches, first=self._only and bool(typed) and not is_url)
 
     def offer(self, suggestions: Sequence[Suggestion]) -> None:
         """Replace the choices. If the value is a choice that is gone, it is cleared."""

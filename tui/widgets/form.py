@@ -72,9 +72,7 @@ class FormField(msgspec.Struct, frozen=True, kw_only=True):
     suggest: Sequence[Suggestion] = ()
     """The suggestions in its list. Any other text is accepted too, unless ``parse`` rejects it."""
     narrows: bool = False
-    """Whether a typed text stands for the first suggestion that matches it."""
-    literal: str = ""
-    """If a typed text contains this, no suggestion replaces it."""
+    """Whether a typed text, except for a URL, stands for the first suggestion that matches it."""
     many: bool = False
     """Whether the text is a comma-separated list of names with suggestions for each."""
     secret: bool = False
@@ -202,7 +200,6 @@ def _input_for(field: FormField) -> HintInput | Picker:
             initial,
             choices,
             only=bool(field.options) or field.narrows,
-            literal=field.literal,
             many=field.many,
             placeholder=field.hint,
             id=name,

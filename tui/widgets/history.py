@@ -103,16 +103,11 @@ class HistoryScreen(DialogScreen[None]):
         self._source.arrange()
         self.draw()
 
-    def on_input_submitted(self) -> None:
-        self._table.focus()
-
     def action_filter(self) -> None:
         self.query_one(FilterInput).open()
 
     def action_leave(self) -> None:
-        if self.query_one(FilterInput).close():
-            self._table.focus()
-        else:
+        if not self.query_one(FilterInput).close():
             self.dismiss(None)
 
     def action_copy(self) -> None:

@@ -50,14 +50,19 @@ class FilterInput(Input):
         self.screen.set_focus(self)
 
     def close(self) -> bool:
-        """Clear and hide it. Returns whether it was shown."""
-        shown, self.value, self.display = self.display, "", False
-        return bool(shown)
+        """Clear and hide it, and focus the list below it. Returns whether it was shown."""
+        if shown := bool(self.display):
+            self.value = ""
+            self.on_input_submitted()
+        return shown
 
     def fill(self, text: str) -> None:
         self.value, self.display = text, bool(text)
 
     def on_input_submitted(self) -> None:
+        """Focus the list below it."""
+        self.screen.set_focus(self)  # which may be in the list's details
+        self.screen.focus_next()
         self.display = bool(self.value)
 
 
