@@ -17,9 +17,10 @@ from tui import exit_status, saved_state, themes
 from tui.actions import PAGES
 from tui.console_app import ConsoleApp, available_actions
 from tui.glyphs import wants_ascii
+from tui.pages import history as changes
 from tui.pages.list_page import select_row, set_filter
 from tui.session import ConsoleSession
-from tui.widgets import choices, history as changes
+from tui.widgets import choices
 from tui.widgets.dialogs import Confirm, notice, toast
 from tui.widgets.help import help_dialog
 

@@ -12,8 +12,8 @@ from tests.tui.owner import Owner, screen, see, settle, shown
 from tests.tui.stage import NOW, console, words
 from tests.tui.test_app import until
 from tui.columns import fit_columns
+from tui.pages.history import HistoryPage, HistoryScreen
 from tui.widgets.dialogs import Confirm
-from tui.widgets.history import HistoryScreen, history_columns
 
 THIS = ChangeSource(via="console", session="this", place="pts/1")
 FIELDS = [FieldDifference(field="limits", before="", after="{ rpm = 60 }")]
@@ -180,7 +180,7 @@ async def test_a_refused_undo_is_shown() -> None:
 
 async def test_the_history_is_filtered_and_left_step_by_step() -> None:
     async with shown("live", Keeper(entries=SEVERAL)) as (app, pilot, _):
-        await see(app, pilot, "1 change, newest first", "H", "slash", *"channel", "enter")
+        await see(app, pilot, "1 of 4 changes, newest first", "H", "slash", *"channel", "enter")
         await see(app, pilot, LISTED, "escape")
         await pilot.press("escape")
         await until(app, pilot, lambda: not isinstance(app.screen, HistoryScreen))
@@ -188,7 +188,7 @@ async def test_the_history_is_filtered_and_left_step_by_step() -> None:
 
 async def test_an_empty_history_says_so() -> None:
     async with shown("live", client := Keeper(entries=[])) as (app, pilot, _):
-        await see(app, pilot, "no changes", "H")
+        await see(app, pilot, "No changes.", "H")
         await pilot.press("u", "enter")
         await pilot.pause()
         assert client.undos() == []
@@ -201,6 +201,6 @@ async def test_an_added_entity_shows_its_fields() -> None:
 
 
 def test_what_was_changed_has_more_room_than_who_changed_it() -> None:
-    widths = {placed.id: placed.width for placed in fit_columns(history_columns(console().session), 92)}
+    widths = {placed.id: placed.width for placed in fit_columns([*HistoryPage(console().session).all_columns()], 92)}
     assert list(widths) == ["id", "time", "change", "by", "state"]
     assert widths["change"] > max(32, widths["by"])
