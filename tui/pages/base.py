@@ -5,8 +5,9 @@ coroutine runs in the background and may open dialogs (``await page.ask(...)``).
 result. A verb's GatewayError is shown.
 """
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from functools import wraps
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial, wraps
 from importlib import import_module
 from inspect import iscoroutine
 from typing import Any, ClassVar
@@ -95,7 +96,8 @@ class ConsolePage(Vertical):
         is_due = (urgent, other) != self.fetched and not 0 <= now - self.fetched_ms < pause
         if is_due and self.session.link == "attached":
             self.fetched, self.fetched_ms = (urgent, other), now
-            self.run_worker(self._fetch_and_draw, group="fetch", exclusive=True)  # type: ignore[arg-type] # Textual's
+            fetch = partial(_fetch_and_draw, self)
+            self.run_worker(fetch, group="fetch", exclusive=True)  # type: ignore[arg-type] # Textual's is too narrow
 
     def report_change(self, text: str, more: str = "") -> None:
         """Show what was changed and how to undo it, then ``more``."""
@@ -107,10 +109,6 @@ class ConsolePage(Vertical):
             raise notice(f"{NOTHING_CHANGED.capitalize()}.")
         self.report_change(text, more)
 
-    def report_error(self, error: GatewayError) -> None:
-        if error.message:
-            toast(self, error.message, bad=error.code != "declined")
-
     def take_focus(self) -> None:
         """Focus the widget that handles the page's keys, usually its text, after the page was opened."""
         self.query_one(TextBlock).focus()
@@ -120,13 +118,9 @@ class ConsolePage(Vertical):
 
     def do(self, verb: Verb) -> None:
         """Run a verb: at once, or in the background if it is a coroutine. Show the GatewayError that it raises."""
-        try:
-            result = verb(self)
-        except GatewayError as error:
-            self.report_error(error)
-            return
-        if iscoroutine(result):
-            self.run_worker(self._run_in_background(result), group=DIALOG_WORKERS, exit_on_error=True)
+        with _show_error(self):
+            if iscoroutine(result := verb(self)):
+                self.run_worker(_finish(self, result), group=DIALOG_WORKERS, exit_on_error=True)
 
     async def ask(self, screen: ModalScreen[Any]) -> Any:
         """Show a dialog or form. Returns its result. Raises a notice if it was left without a result, and Unavailable
@@ -150,19 +144,29 @@ class ConsolePage(Vertical):
         if not await self.ask(Confirm(question, consequences, verb, harmless=harmless)):
             raise notice()
 
-    async def _fetch_and_draw(self) -> None:
-        try:
-            await self.fetch()
-        except GatewayError:
-            self.fetched = None  # fetch again after the pause; the header says if the server is gone
-        else:
-            self.renew()
 
-    async def _run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
-        try:
-            await work
-        except GatewayError as error:
-            self.report_error(error)
+async def _fetch_and_draw(page: ConsolePage) -> None:
+    try:
+        await page.fetch()
+    except GatewayError:
+        page.fetched = None  # fetch again after the pause; the header says if the server is gone
+    else:
+        page.renew()
+
+
+async def _finish(page: ConsolePage, work: Awaitable[None]) -> None:
+    with _show_error(page):
+        await work
+
+
+@contextmanager
+def _show_error(page: ConsolePage) -> Iterator[None]:
+    """Catch a GatewayError, and show its message if it has one."""
+    try:
+        yield
+    except GatewayError as error:
+        if error.message:
+            toast(page, error.message, bad=error.code != "declined")
 
 
 def page_class(page: str) -> type[ConsolePage]:

@@ -71,7 +71,7 @@ async def test_a_click_on_an_alert_opens_its_page_with_the_cursor_on_its_row() -
         await pilot.click(Header, offset=(line.index("deepseek"), 0))
         await settle(app, pilot)
         page: AnyPage = app.page
-        assert (page.id, page.table.current.view.name, page.view.filter) == ("channels", "deepseek", "")
+        assert (page.id, page.table.current.name, page.view.filter) == ("channels", "deepseek", "")
 
 
 def test_a_server_that_is_gone_says_what_to_do() -> None:
