@@ -69,4 +69,4 @@ async def test_a_verb_ends_without_a_message_if_its_question_is_declined_or_its_
             await app.act(pilot, verb)
             await pilot.press(key)
             await pilot.pause()
-            assert (app.sample.border_title, words(app)) == (None, [])
+            assert (app.sample.border_title, app.words) == (None, [])
