@@ -90,7 +90,7 @@ class ImportPlan:
             elif section.name in document or prune:  # one entity: the settings or the account
                 old = getattr(self.registry, section.name)
                 omitted = {name: getattr(old, name) for name in section.omit}
-                new = read(section.kind, _table(document, section.name), section.name, omitted)
+                new = read(KINDS[section.name][0], _table(document, section.name), section.name, omitted)
                 self._add_change(section, old, new)
             self.registry = with_changes(self._before, self.changes)
         for section in SECTIONS:
@@ -116,7 +116,7 @@ class ImportPlan:
             old = present.get(title)
             with validation.error_path(path):
                 complete = _with_defaults(section, values, registry)
-            new = read(section.kind, complete, path, self._omitted_fields(section, title, old))
+            new = read(KINDS[section.name][0], complete, path, self._omitted_fields(section, title, old))
             self._add_change(section, old, self._merge_current(old, new, values, path))
         for title in sorted(set(present) - set(tables)):
             entity = present[title]

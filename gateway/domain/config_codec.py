@@ -13,16 +13,16 @@ import types
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from functools import cache
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from gateway.domain import registry
 from gateway.domain.budget import Budget
 from gateway.domain.channel import ServedModel
 from gateway.domain.errors import BadRequest
 from gateway.domain.human_values import brief_multiplier, parse_multiplier
 from gateway.domain.money import number, parse_dollars
-from gateway.domain.registry import KINDS
 from gateway.domain.text import plain
 from gateway.domain.units import MAX_NUMBER, Factor, Millis, Nanos
 from gateway.domain.views import iso
@@ -249,21 +249,15 @@ _UNITS: dict[Any, tuple[Callable[[Any], str], Callable[[str], Any]]] = {
 FORMAT = 1
 """The format of the file. A program refuses a format that it does not know."""
 
-Name = Literal["settings", "account", "groups", "channels", "tokens", "prices"]
-
 
 class Section(msgspec.Struct, frozen=True):
     """One table of the configuration."""
 
-    name: Name
+    name: registry.Table
     title: str = ""
     """The field with the entity's name, which is its heading in the file; empty if there is only one entity."""
     omit: tuple[str, ...] = ()
     """Fields that are not configuration, such as ids, digests, dates and results."""
-
-    @property
-    def kind(self) -> type[msgspec.Struct]:
-        return KINDS[self.name][0]
 
 
 SECTIONS: tuple[Section, ...] = (

@@ -6,6 +6,7 @@ import pytest
 from gateway.core.config_export import entity_table, export_text, hide_secrets, notes, restore_secrets, secret_variables
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.config_codec import INNER, SECTIONS, Section
+from gateway.domain.registry import KINDS
 from gateway.domain.settings import Settings
 from tests.core import kit
 from tests.core.kit import channel
@@ -15,10 +16,10 @@ from tests.domain.samples import whole
 @pytest.mark.parametrize("section", SECTIONS, ids=lambda section: section.name)
 def test_every_field_that_can_be_set_is_exported(section: Section) -> None:
     """Also one that was added today, unless it is marked as this home's own."""
-    entity = whole(section.kind)
+    entity = whole(KINDS[section.name][0])
     if isinstance(entity, Channel):
         entity = msgspec.structs.replace(entity, models=(ServedModel(name="named by the owner"),))
-    assert len(entity_table(entity, section)) == len(section.kind.__struct_fields__) - len(
+    assert len(entity_table(entity, section)) == len(KINDS[section.name][0].__struct_fields__) - len(
         {section.title, *section.omit} - {""}
     )
 
