@@ -9,6 +9,7 @@ import msgspec
 
 from gateway.domain.errors import BadRequest
 from gateway.domain.field_kinds import NONE_WORD, Field, Kind, Option
+from gateway.domain.patterns import NOT
 from gateway.domain.quoting import beginning, names_text, option_names, option_pair, option_text, parse_names
 from gateway.domain.units import Millis
 
@@ -89,29 +90,33 @@ class Names(ListKind[tuple[str, ...]], kw_only=True):
         return text
 
     def gather(self, field: Field, values: Sequence[str], before: tuple[str, ...]) -> tuple[str, ...]:
-        return self._without_none(tuple(option_names(values)))
+        return self._stored_names(tuple(option_names(values)))
 
     def text(self, value: tuple[str, ...]) -> str:
         return names_text(value)
 
     def read(self, text: str, now: Millis) -> tuple[str, ...]:
-        return self._without_none(tuple(parse_names(text)))
+        return self._stored_names(tuple(parse_names(text)))
 
-    def _without_none(self, names: tuple[str, ...]) -> tuple[str, ...]:
+    def _stored_names(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Returns the names as they are stored."""
         return () if self.none_word and [name.lower() for name in names] == [NONE_WORD] else names
 
     def arguments(self, field: Field, before: tuple[str, ...], after: tuple[str, ...]) -> Sequence[str]:
-        return [self.clear_option[0]] if self.clear_option[0] and not after else [field.flags, option_text(after)]
+        if self.clear_option[0] and not after:
+            return [self.clear_option[0]]
+        return [field.flags, option_text(after) or self.empty_word]
 
     def show(self, value: tuple[str, ...]) -> str:
         return ", ".join(value) or self.empty_text
 
 
 class Patterns(Names, kw_only=True):
-    """Patterns of model names. ``*`` alone means all models, which are stored as an empty list."""
+    """Patterns of model names. ``*`` means all models, apart from those that others exclude, and is not stored."""
 
     metavar: str = "PATTERNS"
     completes: str = "models"
+    empty_word: str = "*"
 
     def read_option(self, text: str, now: Millis) -> str:
         if not option_names([text]):
@@ -120,15 +125,8 @@ class Patterns(Names, kw_only=True):
             raise BadRequest("'none' is ambiguous: use '*' for all models, or '!*' for no model")
         return text
 
-    def gather(self, field: Field, values: Sequence[str], before: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(name for name in option_names(values) if name != "*")
-
-    def read(self, text: str, now: Millis) -> tuple[str, ...]:
-        value = super().read(text, now)
-        return () if value == ("*",) else value
-
-    def arguments(self, field: Field, before: tuple[str, ...], after: tuple[str, ...]) -> Sequence[str]:
-        return [field.flags, option_text(after) or "*"]
+    def _stored_names(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(name for name in names if name.startswith(NOT)) if "*" in names else names
 
 
 class Pairs(ListKind[T], kw_only=True):

@@ -37,6 +37,17 @@ def test_patterns_are_separated_by_commas_or_spaces() -> None:
     assert read("models", "*") == read("models", "") == ()
 
 
+@pytest.mark.parametrize(
+    ("text", "patterns"),
+    [("*", ()), ("gpt-*,*", ()), ("*,!gpt-4*", ("!gpt-4*",)), ("gpt-*,!*-mini", ("gpt-*", "!*-mini"))],
+)
+def test_a_star_among_patterns_means_all_models_in_an_option_as_in_a_form(text: str, patterns: tuple[str, ...]) -> None:
+    """An option took ``gpt-*,*`` for ``gpt-*`` alone, so that the token lost all other models."""
+    field = next(field for field in TOKEN if field.name == "models")
+    assert field.kind.change(field, {"models": (text,)}, ("o1",)) == patterns
+    assert read("models", text) == patterns
+
+
 def test_budgets_have_windows_and_are_in_dollars_and_tokens() -> None:
     assert read("budgets", "day=5 month=50.5 ever=10", "week=1M day=7") == (
         Budget(window=Window.DAY, nanos=Nanos(5_000_000_000), tokens=7),
