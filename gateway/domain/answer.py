@@ -169,15 +169,6 @@ class AnswerId(msgspec.Struct, frozen=True, gc=False):
     choice: int = 0
 
 
-class StopWord(msgspec.Struct, frozen=True, gc=False):
-    """The end of a choice, as the upstream reports it."""
-
-    word: str
-    """The upstream's word for why it ended."""
-    choice: int = 0
-    stop_sequence: str | None = None
-
-
 class AnswerMark(msgspec.Struct, frozen=True, gc=False):
     """A mark for the record of the call."""
 
@@ -216,16 +207,18 @@ class BlockEnded(msgspec.Struct, frozen=True, gc=False):
 
 
 class AnswerFinished(msgspec.Struct, frozen=True, gc=False):
-    """The end of a choice, in the words of chat completions."""
+    """The end of a choice."""
 
     reason: str
-    """A ``finish_reason`` of chat completions."""
+    """A ``finish_reason`` of chat completions; in a part, the upstream's own word."""
+    choice: int = 0
     stop_sequence: str | None = None
     """The stop sequence that was hit, if the upstream reports it."""
-    choice: int = 0
 
 
-AnswerPart = AnswerId | Piece | Seal | ToolCallPart | Medium | Citation | BlockEnded | UsageSeen | StopWord | AnswerMark
+AnswerPart = (
+    AnswerId | Piece | Seal | ToolCallPart | Medium | Citation | BlockEnded | UsageSeen | AnswerFinished | AnswerMark
+)
 """What the readers of dialects return."""
 
 AnswerEvent = AnswerBegan | Piece | Seal | ToolCallBegan | Medium | Citation | BlockEnded | AnswerFinished

@@ -25,7 +25,6 @@ from gateway.domain.answer import (
     Piece,
     Seal,
     SealKind,
-    StopWord,
     ToolCallBegan,
     ToolCallPart,
     UsageSeen,
@@ -207,9 +206,9 @@ class _Choice:
             case BlockEnded():
                 is_call = part.kind is BlockKind.TOOL_CALL
                 self.blocks.end((part.kind, self.tracker.number_at(part.number) if is_call else part.number))
-            case StopWord():
+            case AnswerFinished():
                 if not self.word or meaning_of(self.word) == "stop":  # which some write into each chunk
-                    self.word = part.word
+                    self.word = part.reason
                 self.stop_sequence = self.stop_sequence or part.stop_sequence
 
     def _add_call(self, part: ToolCallPart) -> None:
@@ -346,11 +345,11 @@ class AnswerState:
             self._marks.update({} if self.native else {part.mark: None})  # native clients get what is left out here
         else:
             choice = self._choice(part.choice)
-            meaning = meaning_of(part.word) if isinstance(part, StopWord) else "stop"
+            meaning = meaning_of(part.reason) if isinstance(part, AnswerFinished) else "stop"
             if not meaning:
                 self.add_mark("unknown_finish_reason")  # without the word, which is the upstream's and may be anything
-            if isinstance(part, StopWord) and meaning == "broken":
-                self.broken = part.word
+            if isinstance(part, AnswerFinished) and meaning == "broken":
+                self.broken = part.reason
             elif isinstance(part, ToolCallPart) and choice.tracker.full:
                 self.broken = TOO_MANY
             else:
@@ -372,7 +371,7 @@ class AnswerState:
                 choice.announce_call()
                 choice.blocks.flush()
                 if choice.word:
-                    self.events.append(AnswerFinished(choice.reason, choice.stop_sequence, choice.index))
+                    self.events.append(AnswerFinished(choice.reason, choice.index, choice.stop_sequence))
         events = self.events.copy()
         self.events.clear()
         return events

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from gateway.domain import rawjson
-from gateway.domain.answer import AnswerPart, BlockKind, Medium, Piece, StopWord
+from gateway.domain.answer import AnswerFinished, AnswerPart, BlockKind, Medium, Piece
 from gateway.domain.failure import AttemptFailed
 from gateway.domain.sse import SSEEvent
 from gateway.domain.usage import Usage
@@ -31,7 +31,7 @@ class Sayings(AnswerReader):
     def read(self, event: SSEEvent) -> Iterator[AnswerPart]:
         word = json.loads(event.data)
         if word == ".":
-            yield StopWord("stop")
+            yield AnswerFinished("stop")
             self.done = True
         elif isinstance(word, list):
             yield from (Piece(BlockKind.TEXT, rawjson.encode(each)) for each in word)
@@ -40,7 +40,7 @@ class Sayings(AnswerReader):
 
     def read_whole(self, body: bytes) -> Iterator[AnswerPart]:
         yield from (Piece(BlockKind.TEXT, rawjson.encode(word)) for word in json.loads(body))
-        yield StopWord("stop")
+        yield AnswerFinished("stop")
 
 
 def said(*words: str) -> bytes:

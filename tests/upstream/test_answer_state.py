@@ -18,7 +18,6 @@ from gateway.domain.answer import (
     Piece,
     Seal,
     SealKind,
-    StopWord,
     ToolCallBegan,
     ToolCallPart,
     join_strings,
@@ -44,7 +43,7 @@ def read(*chunks: Chunk) -> list[AnswerEvent]:
     """The events of chunks of chat completions, after the first; with the end if the last one has it."""
     reader = ChatReader(order(), channel())
     parts = [part for each in chunks for part in reader.read(SSEEvent(dumps(each)))]
-    return events_of(*parts, end=any(isinstance(part, StopWord) for part in parts))
+    return events_of(*parts, end=any(isinstance(part, AnswerFinished) for part in parts))
 
 
 def said(text: str) -> bytes:
@@ -190,7 +189,7 @@ def test_the_text_of_arguments_is_not_kept() -> None:
 
 def made(*parts: ToolCallPart) -> list[tuple[str, str, str]]:
     """The calls that parts become: id, name, arguments."""
-    found = events_of(*parts, StopWord("stop"))
+    found = events_of(*parts, AnswerFinished("stop"))
     began = [each for each in found if isinstance(each, ToolCallBegan)]
     pieces = {each.number: "" for each in began}
     for each in found:
@@ -278,7 +277,7 @@ def test_a_piece_whose_call_never_gets_a_name_opens_none_and_is_noted() -> None:
 def test_each_word_has_its_meaning(word: str, reason: str, marks: tuple[str, ...]) -> None:
     state = AnswerState(order())
     list(state.add(Piece(TEXT, said("Hi"))))
-    list(state.add(StopWord(word)))
+    list(state.add(AnswerFinished(word)))
     assert (state.finish, state.marks) == (reason, marks)
 
 
@@ -293,11 +292,11 @@ def test_a_call_without_its_end_was_cut_if_there_is_no_finish_reason(piece: str,
     state, reader = AnswerState(order()), ChatReader(order(), channel())
     for part in reader.read(SSEEvent(dumps(call(0, piece)))):
         state.add(part)
-    assert state.conclude("stop")[-1] == AnswerFinished(reason, None, 0)
+    assert state.conclude("stop")[-1] == AnswerFinished(reason)
 
 
 @pytest.mark.parametrize("word", ["error", "abort", "ABORT", "insufficient_system_resource"])
 def test_a_failure_is_not_a_good_end(word: str) -> None:
     state = AnswerState(order())
-    list(state.add(StopWord(word)))
+    list(state.add(AnswerFinished(word)))
     assert (state.broken, state.complete) == (word, False)

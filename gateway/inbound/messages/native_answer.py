@@ -12,7 +12,7 @@ from typing import Generic, Literal, TypeVar
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.domain.answer import AnswerId, StopWord, UsageSeen
+from gateway.domain.answer import AnswerFinished, AnswerId, UsageSeen
 from gateway.domain.channel import Channel
 from gateway.domain.failure import AttemptFailed
 from gateway.domain.order import Order
@@ -276,7 +276,7 @@ class MessageTap(NativeTap):
             raise ValueError("no content")
         id, word = (rawjson.text_at(message.get(name)) for name in ("id", "stop_reason"))
         self._has_call = word == "tool_use"
-        self.take_parts((UsageSeen(message), AnswerId(id), StopWord(word or "end_turn")), self._reader)
+        self.take_parts((UsageSeen(message), AnswerId(id), AnswerFinished(word or "end_turn")), self._reader)
         if self.failure is not None:
             raise AttemptFailed(self.failure)
         return message
@@ -285,7 +285,7 @@ class MessageTap(NativeTap):
         end = self._end_blocks()
         if self.complete:
             return end
-        self.add(StopWord("max_tokens"))
+        self.add(AnswerFinished("max_tokens"))
         delta = {"stop_reason": "max_tokens", "stop_sequence": None}
         return end + message_event("message_delta", delta=delta, usage={"output_tokens": self.tally.tokens()})
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.domain.answer import StopWord
+from gateway.domain.answer import AnswerFinished
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel
 from gateway.domain.failure import AttemptFailed, Failure, UpstreamText
@@ -142,7 +142,7 @@ class ResponsesReader(NativeTap):
         return out
 
     def cut_short(self) -> bytes:
-        self.add(StopWord("length"))
+        self.add(AnswerFinished("length"))
         details = rawjson.raw({"reason": "max_output_tokens"})
         ended: Fields = {"status": rawjson.raw("incomplete"), "incomplete_details": details, "usage": NULL}
         self._response = {**self._response, **ended}
@@ -179,7 +179,7 @@ class ResponsesReader(NativeTap):
             raise ValueError("no list of items")
         for item in items:
             self._count_item(item, is_whole=True)
-        self.add(StopWord(stop_word(fields, "completed", has_call=self._has_call)))
+        self.add(AnswerFinished(stop_word(fields, "completed", has_call=self._has_call)))
         requested = self._as_requested(fields)
         return body if requested == sent else rawjson.encode(requested)
 
@@ -205,7 +205,7 @@ class ResponsesReader(NativeTap):
             output = response.get("output", EMPTY_LIST)
             self._next_number -= 1  # this event waits, and may be replaced
             missing = self._write_events(self._count_each(self._missing.events_of_items(output)))
-            self.add(StopWord(stop_word(response, ENDS[kind], has_call=self._has_call)))
+            self.add(AnswerFinished(stop_word(response, ENDS[kind], has_call=self._has_call)))
             self.done = True
         requested = self._as_requested(response)
         if missing:

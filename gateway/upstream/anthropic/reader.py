@@ -12,6 +12,7 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.answer import (
+    AnswerFinished,
     AnswerId,
     AnswerMark,
     AnswerPart,
@@ -22,7 +23,6 @@ from gateway.domain.answer import (
     Piece,
     Seal,
     SealKind,
-    StopWord,
     ToolCallPart,
     UsageSeen,
 )
@@ -226,7 +226,7 @@ class MessageReader(AnswerReader):
             yield Piece(BlockKind.REFUSAL, rawjson.encode(explained))
         if reason := rawjson.text_at(fields.get("stop_reason")):
             stop_sequence = rawjson.value(fields.get("stop_sequence"))
-            yield StopWord(reason, stop_sequence=stop_sequence if isinstance(stop_sequence, str) else None)
+            yield AnswerFinished(reason, stop_sequence=stop_sequence if isinstance(stop_sequence, str) else None)
 
 
 def _usage(holder: Fields, *, final: bool) -> Iterator[AnswerPart]:

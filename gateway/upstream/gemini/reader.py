@@ -13,6 +13,7 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.answer import (
+    AnswerFinished,
     AnswerId,
     AnswerMark,
     AnswerPart,
@@ -20,7 +21,6 @@ from gateway.domain.answer import (
     Citation,
     Medium,
     Piece,
-    StopWord,
     ToolCallPart,
     UsageSeen,
 )
@@ -199,10 +199,10 @@ class ResponseReader(AnswerReader):
             yield from self._finish_call(candidate)
         for _, candidate in sorted(self._candidates.items()):
             if meaning_of(candidate.reason) != "broken":
-                yield StopWord(candidate.reason, candidate.index)
+                yield AnswerFinished(candidate.reason, candidate.index)
             elif candidate.produced:
                 yield AnswerMark("failed_at_end")
-                yield StopWord("STOP", candidate.index)
+                yield AnswerFinished("STOP", candidate.index)
             else:
                 reason = ": ".join(filter(None, (candidate.reason, plain(candidate.message, 300))))
                 failure = bad_response(self._channel, f"the model failed with {reason}")

@@ -10,6 +10,7 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.answer import (
+    AnswerFinished,
     AnswerId,
     AnswerMark,
     AnswerPart,
@@ -18,7 +19,6 @@ from gateway.domain.answer import (
     Piece,
     Seal,
     SealKind,
-    StopWord,
     UsageSeen,
     url_citation,
 )
@@ -202,9 +202,9 @@ class ChatReader(AnswerReader):
             word = native if isinstance(native, str) and meaning_of(native) == "broken" else word
             stop_sequences = map(choice.fields.get, ("stop_reason", "matched_stop"))  # vLLM's, SGLang's
             stop_sequence = next((text for raw in stop_sequences if isinstance(text := rawjson.maybe(raw), str)), None)
-            stop = StopWord(word, choice.index, stop_sequence)
+            stop = AnswerFinished(word, choice.index, stop_sequence)
         elif choice.whole:
-            stop = StopWord("stop", choice.index)
+            stop = AnswerFinished("stop", choice.index)
         else:
             return
         self._parts.append(stop)

@@ -10,6 +10,7 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.answer import (
+    AnswerFinished,
     AnswerId,
     AnswerMark,
     AnswerPart,
@@ -17,7 +18,6 @@ from gateway.domain.answer import (
     BlockKind,
     Medium,
     Piece,
-    StopWord,
     ToolCallPart,
     UsageSeen,
     url_citation,
@@ -306,7 +306,7 @@ class OutputReader(AnswerReader):
                 yield from self._end_item(item, self._places.by_id.get(rawjson.text_at(item.get("id")), place))
         if self._memory is not None:
             yield AnswerMark("as_response")
-        yield StopWord(stop_word(response, status, has_call=self._has_call))
+        yield AnswerFinished(stop_word(response, status, has_call=self._has_call))
         self.done = True
 
 
