@@ -192,9 +192,9 @@ def is_list(raw: msgspec.Raw) -> bool:
     return bytes(memoryview(raw)[:1]) == b"["
 
 
-def is_nothing(raw: msgspec.Raw) -> bool:
-    """Returns whether a value is null, false or empty, so that nothing is lost if it is left out."""
-    return len(memoryview(raw)) <= 5 and bytes(raw) in (b"null", b"false", b"[]", b'""')
+def is_nothing(raw: msgspec.Raw | None) -> bool:
+    """Returns whether a value is missing, null, false or empty, so that nothing is lost if it is left out."""
+    return raw is None or (len(memoryview(raw)) <= 5 and bytes(raw) in (b"null", b"false", b"[]", b'""'))
 
 
 def _load_as(kind: type[Kind], data: bytes | msgspec.Raw) -> Kind:

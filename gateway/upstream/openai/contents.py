@@ -13,7 +13,7 @@ from gateway.domain.rawjson import Fields
 
 def normalize_texts(holder: Fields) -> None:
     """Join the content parts of a message or delta to strings, and keep one of equal reasonings. Raises ValueError."""
-    if "text" in holder and _is_empty(holder.get("content")):
+    if "text" in holder and rawjson.is_nothing(holder.get("content")):
         holder["content"] = holder.pop("text")
     content = holder.get("content")
     if content is not None and bytes(memoryview(content)[:1]) not in _PLAIN_STARTS:
@@ -21,11 +21,11 @@ def normalize_texts(holder: Fields) -> None:
     for name in filter(holder.__contains__, _REASONING):
         if bytes(memoryview(holder[name])[:1]) not in _PLAIN_STARTS:
             holder[name] = rawjson.raw(_text_in(rawjson.value(holder[name]), _REASONING_TEXTS))
-        if name in ("reasoning_text", "thinking") and _is_empty(holder.get("reasoning_content")):
+        if name in ("reasoning_text", "thinking") and rawjson.is_nothing(holder.get("reasoning_content")):
             holder["reasoning_content"] = holder[name]
-    if not _is_empty(holder.get("reasoning_content")):
+    if not rawjson.is_nothing(holder.get("reasoning_content")):
         holder.pop("reasoning", None)
-    elif not holder.keys().isdisjoint(_REASONING_LISTS) and _is_empty(holder.get("reasoning")):
+    elif not holder.keys().isdisjoint(_REASONING_LISTS) and rawjson.is_nothing(holder.get("reasoning")):
         text = _text_in([rawjson.list_at(holder.get(name)) for name in _REASONING_LISTS], _REASONING_TEXTS)
         if text:
             holder["reasoning_content"] = rawjson.raw(text)
@@ -137,10 +137,6 @@ def _image_url(image: object) -> str:
     return rawjson.text_at(inner, "url") or rawjson.text_at(inner)
 
 
-def _is_empty(raw: msgspec.Raw | None) -> bool:
-    return raw is None or rawjson.is_null(raw) or bytes(memoryview(raw)[:2]) == b'""'
-
-
 def media_in(message: Fields, choice: int) -> Iterator[AnswerPart]:
     """Yields the images of a message in OpenRouter's form, ``{"type": "image_url", "image_url": {"url": ...}}``, or
     AiHubMix's, or Vertex's, which are called audio, and the transcript of OpenAI's speech, because other APIs have no
@@ -154,7 +150,7 @@ def media_in(message: Fields, choice: int) -> Iterator[AnswerPart]:
     if data := rawjson.text_at(audio, "data"):
         media_type = rawjson.text_at(audio, "extra_content", "google", "mime_type")
         yield Medium(media_type, data, choice=choice) if media_type else AnswerMark("medium_dropped")
-    if _is_empty(message.get("content")) and (transcript := rawjson.text_at(audio, "transcript")):
+    if rawjson.is_nothing(message.get("content")) and (transcript := rawjson.text_at(audio, "transcript")):
         yield Piece(BlockKind.TEXT, rawjson.encode(transcript), choice=choice)
 
 
