@@ -95,7 +95,7 @@ def test_an_image_in_a_result_follows_as_what_the_user_shows() -> None:
         ("an image_url is data:image/png;base64,AAAA", False),
         ('[{"type": "row", "image_url": "data:image/png;base64,AAAA"}]', False),
         ('[{"type": "input_image", "image_url": "data:image/svg+xml;utf8,<svg/>"}]', False),
-        ('[{"type": "input_image", "image_url": "data:image/png;base64,AAAA", "detail": 5}]', False),
+        ('[{"type": "input_image", "image_url": "data:image/png;base64,AAAA", "detail": 5}]', True),
     ],
 )
 def test_images_that_codex_writes_into_a_text_are_images(text: str, image: bool) -> None:
