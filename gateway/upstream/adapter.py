@@ -224,16 +224,6 @@ class Memory(Protocol):
         """Take them once other answers have ended. Raises AnswerMemoryFull when that takes too long."""
 
 
-class UnlimitedMemory:
-    """Implements ``Memory`` without a limit."""
-
-    def take(self, size: int) -> bool:
-        return True
-
-    async def wait(self, size: int) -> None:
-        return
-
-
 class Reply(Protocol):
     """An upstream's answer whose head has arrived. It must be read to its end, released or aborted."""
 

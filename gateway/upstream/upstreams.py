@@ -3,7 +3,7 @@
 import logging
 import os
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 
 import msgspec
 
@@ -15,7 +15,7 @@ from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.text import plain
 from gateway.domain.units import ChannelId
 from gateway.upstream import failures
-from gateway.upstream.adapter import Adapter, Memory, Reply, UnlimitedMemory, WholeAnswer
+from gateway.upstream.adapter import Adapter, Memory, Reply, WholeAnswer
 from gateway.upstream.credentials import ChannelVariables, headers_of, proxy_of
 from gateway.upstream.dialects import DIALECTS
 from gateway.upstream.http.pool import OpenConnections, Pool
@@ -46,8 +46,8 @@ class Upstreams:
         self.redaction = Redaction(self._environ)
         self._pools: dict[ChannelId, list[Pool]] = {}
         """One pool for each channel, or for each of its keys."""
-        self.share: Callable[[], AbstractContextManager[Memory]] = lambda: nullcontext(UnlimitedMemory())
-        """Returns a share of the memory for answers, for a list of models or the answer to a test call."""
+        self.share: Callable[[], AbstractContextManager[Memory]]
+        """Returns a share of the memory for answers, for a body that no call reads. Set by the engine."""
         self.dates: dict[ChannelId, str] = {}
         """The ``Date`` header of each channel's last list of models, which is the time by the upstream's clock."""
         self.unnamed: dict[ChannelId, int] = {}

@@ -20,12 +20,24 @@ from gateway.inbound.api import HttpRequest, InboundApi, InboundRequest
 from gateway.inbound.chat.api import CHAT
 from gateway.inbound.chat.conversation import translate_chat
 from gateway.inbound.chat.native import NativeChat, NativeChatStream
-from gateway.upstream.adapter import Adapter, AnswerStream, DialectAdapter, WholeAnswer
+from gateway.upstream.adapter import Adapter, AnswerStream, DialectAdapter, Memory, WholeAnswer
 from gateway.upstream.learned_params import LearnedParams, lesson_in
 from gateway.upstream.openai.dialect import OpenAIDialect
 from gateway.upstream.redaction.redaction import Redaction
 
 SERVED = ServedModel(name="m")
+
+
+class UnlimitedMemory(Memory):
+    """The memory of an answer that no other answer needs."""
+
+    def take(self, size: int) -> bool:
+        return True
+
+    async def wait(self, size: int) -> None:
+        return
+
+
 TWO_CHOICES = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "n": 2}
 """A request for two choices. The answer may also have one."""
 

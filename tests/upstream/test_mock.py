@@ -12,12 +12,12 @@ from gateway.domain.estimate import estimate
 from gateway.domain.order import PreparedRequest
 from gateway.domain.prompt_size import prompt_tokens
 from gateway.inbound.chat.native import NativeChatStream
-from gateway.upstream.adapter import Reply, UnlimitedMemory
+from gateway.upstream.adapter import Reply
 from gateway.upstream.learned_params import NOTHING
 from gateway.upstream.mock import HELP, NO_TOOLS, STORY, Mock
 from gateway.upstream.openai.dialect import OpenAIDialect
 from tests.cases.answers import Answer, said_in
-from tests.upstream.makers import attempt_fails, channel, error_of, native_stream, native_whole, order
+from tests.upstream.makers import UnlimitedMemory, attempt_fails, channel, error_of, native_stream, native_whole, order
 
 Doc = dict[str, Any]
 DIALECT = OpenAIDialect()

@@ -1,19 +1,20 @@
 """Calls reach the right place in the right form; lists of models are read; pools follow the configuration."""
 
 from collections.abc import AsyncIterator
+from contextlib import nullcontext
 
 import pytest
 
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import UpstreamError
 from gateway.domain.order import PreparedRequest
-from gateway.upstream.adapter import Reply, UnlimitedMemory
+from gateway.upstream.adapter import Reply
 from gateway.upstream.http.pool import Pool
 from gateway.upstream.http.reply import HttpReply
 from gateway.upstream.upstreams import Upstreams
 from tests.fakes.provider import Provider
 from tests.fakes.replies import in_steps, reply, silence
-from tests.upstream.makers import channel
+from tests.upstream.makers import UnlimitedMemory, channel
 
 ASKED = b'{"model":"m"}'
 
@@ -21,6 +22,7 @@ ASKED = b'{"model":"m"}'
 @pytest.fixture
 async def upstreams() -> AsyncIterator[Upstreams]:
     clients = Upstreams({"UP_KEY": "sk-from-environment"})
+    clients.share = lambda: nullcontext(UnlimitedMemory())
     yield clients
     await clients.close()
 

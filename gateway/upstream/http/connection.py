@@ -85,12 +85,7 @@ class UpstreamConnection(asyncio.BufferedProtocol):
             raise ConnectionBroken("it closed the connection", sent=False)
         answer = WireAnswer(self)
         self._parser.begin(answer)
-        self._unsent = b""
-        if len(body) > PIECE_SIZE:
-            self._transport.write(head)
-            self._unsent = memoryview(body)
-            self._write_piece()
-        elif soon:
+        if soon:
             asyncio.get_running_loop().call_soon(self._write, head, body)
         else:
             self._write(head, body)
@@ -165,6 +160,10 @@ class UpstreamConnection(asyncio.BufferedProtocol):
             return
         if len(body) <= 16 * 1024:  # copying is cheaper than sending two buffers
             self._transport.write(head + body)
+        elif len(body) > PIECE_SIZE:
+            self._transport.write(head)
+            self._unsent = memoryview(body)
+            self._write_piece()
         else:
             self._transport.writelines((head, body))
 

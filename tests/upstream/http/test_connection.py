@@ -15,12 +15,12 @@ from typing import cast
 import pytest
 
 from gateway.domain.failure import AttemptFailed
-from gateway.upstream.adapter import UnlimitedMemory
 from gateway.upstream.http.connection import PIECE_SIZE, READ_SIZE, UpstreamConnection
 from gateway.upstream.http.parser import HIGH_WATER, ConnectionBroken, WireAnswer
 from gateway.upstream.http.pool import Pool
 from tests.fakes.wire import Socket, chunked
 from tests.upstream.http.makers import EMPTY, OK, Talk, hang, head_of, listening, pooled, question, saying, until
+from tests.upstream.makers import UnlimitedMemory
 
 REQUEST = b"POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\n", b"{}"
 

@@ -18,7 +18,6 @@ from gateway.domain.channel import Timeouts
 from gateway.domain.errors import Unavailable, UpstreamError
 from gateway.domain.failure import AttemptFailed
 from gateway.domain.order import PreparedRequest
-from gateway.upstream.adapter import UnlimitedMemory
 from gateway.upstream.http.connection import UpstreamConnection
 from gateway.upstream.http.dial import Dialer, Target
 from gateway.upstream.http.pool import OpenConnections, Pool
@@ -28,7 +27,7 @@ from tests.fakes.provider import Exchange, Provider, Script
 from tests.fakes.replies import reply, silence, slam, speak
 from tests.fakes.wire import Socket
 from tests.upstream.http.makers import EMPTY, OK, Asker, Talk, hang, listening, pooled, question, saying, until
-from tests.upstream.makers import attempt_fails, channel
+from tests.upstream.makers import UnlimitedMemory, attempt_fails, channel
 
 K = FailureKind
 

@@ -8,12 +8,11 @@ import pytest
 
 from gateway.domain.call import FailureKind
 from gateway.domain.failure import AttemptFailed
-from gateway.upstream.adapter import UnlimitedMemory
 from gateway.upstream.http.reply import HttpReply
 from tests.fakes.provider import Exchange, Script
 from tests.fakes.replies import chunk, cut, delta, endless, event, in_steps, reply, story, stream, stream_bytes
 from tests.upstream.http.makers import Asker, drain, pieces_of, until
-from tests.upstream.makers import attempt_fails, native_stream
+from tests.upstream.makers import UnlimitedMemory, attempt_fails, native_stream
 
 K = FailureKind
 HI = event(chunk(delta("Hi")))
