@@ -34,8 +34,8 @@ from gateway.domain.registry import Registry
 from gateway.domain.token import Token
 from gateway.domain.units import ChannelId, TokenId
 
-Key = TypeVar("Key", TokenId, ChannelId)
-Entity = TypeVar("Entity", Token, Channel)
+Key = TypeVar("Key", TokenId, ChannelId, str)
+Entity = TypeVar("Entity", Token, Channel, Group)
 
 
 class Catalog:
@@ -91,10 +91,7 @@ class Catalog:
 
     def group(self, name: str) -> Group:
         """Returns a group by name. Raises NotFound, naming those that exist."""
-        if (group := self.registry.groups.get(name)) is None:
-            names = [*near_names(name, tuple(self.registry.groups)), *sorted(self.registry.groups)]
-            raise NotFound(_missing("group", name, names), param="group")
-        return group
+        return _by_ref(name, self.registry, self.registry.groups, "group")
 
     def group_models(self, group: str, patterns: tuple[str, ...] = ()) -> Mapping[str, ModelEntry]:
         """Returns the models of a group that match the patterns, sorted by name; empty if the group is unknown."""
@@ -163,10 +160,6 @@ def _by_ref(ref: str, registry: Registry, table: Mapping[Key, Entity], noun: str
     near: tuple[str, ...] = near_names(ref, tuple([entity.name for entity in table.values()]))
     # tokens made for programs expire
     lasting: list[str] = [entity.name for entity in table.values() if not getattr(entity, "temporary", False)]
-    raise NotFound(_missing(noun, ref, [*near, *sorted(lasting)]), param=noun)
-
-
-def _missing(noun: str, ref: str, names: list[str]) -> str:
-    existing = first_of(list(dict.fromkeys(names)), 20) or "none yet"
+    existing = first_of(list(dict.fromkeys([*near, *sorted(lasting)])), 20) or "none yet"
     missing = f"'{ref}'" if re.fullmatch(r"[a-z]+_[0-9a-f]{16}", ref) is None else f"has the id '{ref}' any more"
-    return f"no {noun} {missing}; there are: {existing}"
+    raise NotFound(f"no {noun} {missing}; there are: {existing}", param=noun)
