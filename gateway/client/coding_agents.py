@@ -89,7 +89,7 @@ def _codex(target: AppTarget) -> Setup:
     settings |= {f"model_providers.tollkeeper.{name}": value for name, value in provider.items()}
     settings["analytics.enabled"] = "false"
     arguments = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
-    launch = Launch(variables={KEY_VARIABLE: target.secret}, arguments=arguments, resume="codex resume ID")
+    launch = Launch(arguments=arguments, resume="codex resume ID")
     return Setup((file_part(f"~/.codex/config.toml ({HOME_NOTE})", text), key_part(target)), launch)
 
 
@@ -113,9 +113,8 @@ def _opencode(
     config = {"$schema": schema, "model": model, "small_model": model, "provider": {"tollkeeper": provider}}
     place = f"~/.config/{name}/{name}.json, or {name}.json in a project ({HOME_NOTE})"
     content = msgspec.json.encode(config).decode()
-    variables = {KEY_VARIABLE: target.secret, f"{name.upper()}_CONFIG_CONTENT": content}
-    guide = (file_part(place, json_text(config)), key_part(target))
-    return Setup(guide, Launch(variables=variables, defaults=defaults))
+    launch = Launch(variables={f"{name.upper()}_CONFIG_CONTENT": content}, defaults=defaults)
+    return Setup((file_part(place, json_text(config)), key_part(target)), launch)
 
 
 def _qwen(target: AppTarget) -> Setup:
@@ -166,7 +165,6 @@ def _continue(target: AppTarget) -> Setup:
         for name in names
     )
     launch = Launch(
-        variables={KEY_VARIABLE: target.secret},
         files={"config.yaml": text.replace(f"apiKey: {key}\n", f"apiKey: {secret}\n")},
         arguments=("--config", f"{FOLDER}/config.yaml"),
     )
@@ -213,7 +211,6 @@ def _pi(target: AppTarget) -> Setup:
     )
     extension = f'export default (pi) => pi.registerProvider("tollkeeper", {json_text(provider)});\n'
     launch = Launch(
-        variables={KEY_VARIABLE: target.secret},
         defaults={"PI_TELEMETRY": "0"},
         files={"tollkeeper.js": extension},
         arguments=("--extension", f"{FOLDER}/tollkeeper.js", "--model", model),
@@ -231,7 +228,7 @@ def _openclaw(target: AppTarget) -> Setup:
         file_part("~/.openclaw/.env", f"{KEY_VARIABLE}={target.secret}"),
     )
     warning = "OpenClaw knows the gateway by its own settings only: tollkeeper env --for openclaw"
-    return Setup(guide, Launch(variables={KEY_VARIABLE: target.secret}, warning=warning))
+    return Setup(guide, Launch(warning=warning))
 
 
 def _kimi(target: AppTarget) -> Setup:
@@ -289,7 +286,7 @@ def _crush(target: AppTarget) -> Setup:
     place = r"~/.config/crush/crush.json (Windows: %LOCALAPPDATA%\crush\crush.json)"
     launch = Launch(
         # the folder of its state, in which it keeps the model that was last chosen, wins over the user's settings
-        variables={KEY_VARIABLE: target.secret, "CRUSH_GLOBAL_DATA": FOLDER},
+        variables={"CRUSH_GLOBAL_DATA": FOLDER},
         defaults={"CRUSH_DISABLE_METRICS": "1"},
         files={"crush.json": text},
     )
@@ -311,8 +308,7 @@ def _droid(target: AppTarget) -> Setup:
     ]
     text = json_text({"customModels": models, "sessionDefaultSettings": {"model": f"custom:{target.model}"}})
     launch = Launch(
-        variables={KEY_VARIABLE: target.secret, "FACTORY_RUNTIME_SETTINGS_PATH": f"{FOLDER}/settings.json"},
-        files={"settings.json": text},
+        variables={"FACTORY_RUNTIME_SETTINGS_PATH": f"{FOLDER}/settings.json"}, files={"settings.json": text}
     )
     return Setup((file_part(f"~/.factory/settings.json ({HOME_NOTE})", text), key_part(target)), launch)
 

@@ -185,11 +185,9 @@ async def find_unless_silent(config: Config) -> Endpoint | None:
 
 async def is_running(endpoint: Endpoint) -> bool:
     """Returns whether the server that wrote this runfile is alive."""
-    try:
-        instance = await ControlClient(endpoint, timeout_s=ASK_S).instance()
-    except GatewayError:
-        return False
-    return instance == endpoint.instance
+    with suppress(GatewayError):
+        return await ControlClient(endpoint, timeout_s=ASK_S).instance() == endpoint.instance
+    return False
 
 
 async def ensure(config: Config) -> Server:

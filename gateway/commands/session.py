@@ -64,7 +64,9 @@ async def reach(
                 if asyncio.get_running_loop().time() >= began + WAITS_S.get(error.code, 0.0):
                     raise
                 await asyncio.sleep(0.1)
-        yield ControlClient(endpoint, source=_source())
+        context = click.get_current_context(silent=True)
+        command = context.command_path.partition(" ")[2] if context is not None else ""  # without its arguments
+        yield ControlClient(endpoint, source=ChangeSource(via="command", command=command, place=terminal_name()))
 
 
 def current_config() -> Config:
@@ -102,13 +104,6 @@ async def _confirm(question: Question) -> bool:
     notify(*(plain(reason, 400) for reason in question.reasons))
     confirm(plain(question.text, 400))
     return True
-
-
-def _source() -> ChangeSource:
-    """Returns the source of this command's changes: its name without arguments, and its terminal."""
-    context = click.get_current_context(silent=True)
-    command = context.command_path.partition(" ")[2] if context is not None else ""
-    return ChangeSource(via="command", command=command, place=terminal_name())
 
 
 async def _find_or_start(config: Config, stack: AsyncExitStack, *, listen: bool, running: bool) -> Endpoint:

@@ -56,7 +56,8 @@ def test_models_are_only_those_that_the_token_sees(name: str) -> None:
 def test_the_key_reaches_a_program_by_its_environment_or_a_file_and_never_by_an_argument(name: str) -> None:
     launch = APPS[name].launch_for(TARGET, Path("/tmp/x"))
     assert not [argument for argument in launch.arguments if KEY in argument]
-    assert KEY in str(launch.variables) + str(launch.files) or name == "cursor"
+    settings = str((launch.variables, launch.files, launch.arguments))
+    assert KEY in settings or "TOLLKEEPER_TOKEN" in settings or name in ("cursor", "openclaw")  # a run sets it
 
 
 @pytest.mark.parametrize("name", ["claude", "opencode", "kilo", "zed", "pi", "crush", "cline", "droid"])
@@ -92,7 +93,8 @@ def test_codex_is_started_with_the_same_as_overrides() -> None:
     overrides = "\n".join(value for option, value in zip(launch.arguments[::2], launch.arguments[1::2], strict=True))
     (file,) = files("codex")
     assert tomllib.loads(overrides) == {**tomllib.loads(file.text), "analytics": {"enabled": False}}
-    assert launch.variables == {"TOLLKEEPER_TOKEN": KEY}
+    assert "TOLLKEEPER_TOKEN" in overrides
+    assert not launch.variables
 
 
 def test_claude_code_gets_the_root_and_a_model_for_each_size() -> None:
@@ -195,10 +197,7 @@ def test_kilo_gets_the_settings_of_opencode_under_its_own_name() -> None:
 
 def test_droid_reads_a_file_of_the_run_and_the_key_from_the_environment() -> None:
     launch = APPS["droid"].launch_for(TARGET, Path("/tmp/x"))
-    assert launch.variables == {
-        "TOLLKEEPER_TOKEN": KEY,
-        "FACTORY_RUNTIME_SETTINGS_PATH": str(Path("/tmp/x/settings.json")),
-    }
+    assert launch.variables == {"FACTORY_RUNTIME_SETTINGS_PATH": str(Path("/tmp/x/settings.json"))}
     settings = msgspec.json.decode(launch.files["settings.json"])
     assert settings["sessionDefaultSettings"] == {"model": "custom:qwen3"}
     assert settings["customModels"][-1] == {
@@ -239,7 +238,7 @@ def test_openclaw_reads_the_key_from_the_environment_so_that_a_run_has_its_own()
     provider = msgspec.json.decode(settings.text)["models"]["providers"]["tollkeeper"]
     assert (provider["baseUrl"], provider["apiKey"]) == (URL, "${TOLLKEEPER_TOKEN}")
     assert key.text == f"TOLLKEEPER_TOKEN={KEY}"
-    assert APPS["openclaw"].launch_for(TARGET, Path()).variables == {"TOLLKEEPER_TOKEN": KEY}
+    assert not APPS["openclaw"].launch_for(TARGET, Path()).variables
 
 
 def test_programs_for_ollama_get_an_address_with_the_key_in_it() -> None:
