@@ -53,9 +53,11 @@ class Client(Protocol):
 
     def withhold(self, error: GatewayError) -> None:
         """Send an error instead of the whole answer that would be sent in the loop's next turn."""
+        return
 
     async def wait_until_sent(self) -> None:
         """Wait until a large answer is sent to the last byte, or the client is gone."""
+        return
 
     async def write(self, data: Buffer, *, last: bool = False) -> None:
         """Send bytes of a stream, perhaps its last. Returns when more can be sent. Raises ConnectionError if the client

@@ -232,10 +232,12 @@ MAX_OBJECT = 1 << 20
 """The maximum number of characters that are searched for an object's end. No model writes an object of this size."""
 
 
+_IN_STRING = re.compile(r'"|\\(?:.|\Z)', re.DOTALL)
+_OUTSIDE = re.compile(r'["{}\[\]]')
+
+
 class ObjectEnd:
     """Finds the end of a JSON object that is received in pieces. Each character is examined once."""
-
-    _MARKS = re.compile(r'["\\{}\[\]]')
 
     def __init__(self) -> None:
         self._size = 0
@@ -244,6 +246,7 @@ class ObjectEnd:
         """How many objects and arrays are open; less than 0 if the text is not an object, or too long."""
         self._quoted = False
         self._escaped = False
+        """Whether the last piece ended with a backslash that escapes what follows."""
         self.reached = False
         """Whether the object is complete."""
 
@@ -257,25 +260,15 @@ class ObjectEnd:
         if not text or self.depth < 0:
             return
         self._begun = True
-        start = 0
-        if self._escaped:
-            self._escaped, start = False, 1
-        for mark in self._MARKS.finditer(text, start):
-            if mark.start() >= start:
-                start = self._handle_mark(mark[0], mark.start(), len(text))
-            if self.reached:
-                break
-        if self.reached and text[start:].strip(" \t\r\n"):
+        position, self._escaped = int(self._escaped), False
+        while not self.reached and (mark := (_IN_STRING if self._quoted else _OUTSIDE).search(text, position)):
+            position = mark.end()
+            if mark[0] == '"':
+                self._quoted = not self._quoted
+            elif self._quoted:
+                self._escaped = mark[0] == "\\"
+            else:
+                self.depth += 1 if mark[0] in "{[" else -1
+                self.reached = self.depth == 0
+        if self.reached and text[position:].strip(" \t\r\n"):
             self.reached, self.depth = False, -1
-
-    def _handle_mark(self, mark: str, position: int, size: int) -> int:
-        """Handle a quote, backslash or bracket. Returns the position to continue at."""
-        if mark == "\\":
-            self._escaped = self._quoted and position + 1 == size
-            return position + (2 if self._quoted else 1)
-        if mark == '"':
-            self._quoted = not self._quoted
-        elif not self._quoted:
-            self.depth += 1 if mark in "{[" else -1
-            self.reached = self.depth == 0
-        return position + 1

@@ -7,7 +7,7 @@ from aiohttp import web
 from gateway.core.call import CallOrigin
 from gateway.core.engine import Engine
 from gateway.domain.answer import Buffer
-from gateway.domain.errors import GatewayError, InternalError
+from gateway.domain.errors import InternalError
 from gateway.inbound.responses.socket_turn import TurnEvents
 from gateway.v1.call import RequestClient
 
@@ -45,12 +45,6 @@ class SocketClient(RequestClient):
     def answer(self, headers: dict[str, str], parts: tuple[Buffer, ...], *, soon: bool = False) -> None:
         """Raises InternalError: every request is for a stream, so no answer is whole."""
         raise InternalError("a WebSocket was given a whole answer")
-
-    def withhold(self, error: GatewayError) -> None:
-        """See ``Client``. No answer is whole."""
-
-    async def wait_until_sent(self) -> None:
-        """See ``Client``. No answer is whole."""
 
     def interrupt(self, response: str, engine: Engine) -> None:
         """End the call if this is its response and it has not ended."""
