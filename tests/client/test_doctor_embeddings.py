@@ -5,23 +5,18 @@ import pytest
 from gateway.client.control import ControlClient
 from tests.client.examined import failure, steps
 from tests.fakes.gateway import Gateway
-from tests.fakes.provider import Exchange, Provider
-from tests.fakes.replies import fail
+from tests.fakes.provider import Provider
+from tests.fakes.replies import at_path, fail
 from tests.v1.test_every_api import upstream
 
 EMBEDDING = "nomic-embed-text"
 
 
-async def no_chat(exchange: Exchange) -> None:
-    """An upstream's model that makes embeddings only."""
-    good = exchange.path.endswith("/embeddings")
-    await (upstream() if good else fail(400, f"{EMBEDDING} does not support chat"))(exchange)
-
-
 @pytest.fixture(autouse=True)
 def embedding(gateway: Gateway, provider: Provider) -> None:
     gateway.channel(provider.base_url, EMBEDDING)
-    provider.on(EMBEDDING, no_chat)
+    no_chat = fail(400, f"{EMBEDDING} does not support chat")
+    provider.on(EMBEDDING, at_path("/embeddings", upstream(), no_chat))
 
 
 async def apis(gateway: Gateway, number: int) -> set[tuple[str, str]]:

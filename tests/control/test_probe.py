@@ -1,4 +1,3 @@
-import json
 from email.utils import formatdate
 
 import pytest
@@ -266,11 +265,7 @@ async def test_how_far_the_clocks_are_apart(
     owner: ControlClient, gateway: Gateway, provider: Provider, date: int | None, ahead_s: int | None
 ) -> None:
     headers = {} if date is None else {"date": formatdate(gateway.engine.now() / 1000 + date, usegmt=True)}
-
-    async def dated(exchange: Exchange) -> None:
-        await exchange.answer(json.dumps({"data": [{"id": "m"}]}).encode(), headers=headers)
-
-    provider.on("/v1/models", dated)
+    provider.on("/v1/models", reply({"data": [{"id": "m"}]}, headers=headers))
     ahead = (await owner.checkup("up")).ahead_ms
     assert ahead == (None if ahead_s is None else pytest.approx(ahead_s * 1000, abs=2000))
 

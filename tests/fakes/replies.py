@@ -174,6 +174,17 @@ def endless(data: bytes, *, first: bytes = b"", pause: float = 0) -> Script:
     return script
 
 
+def raw(data: bytes) -> Script:
+    """These very bytes as the answer, head and all; then the connection is closed."""
+
+    async def script(exchange: Exchange) -> None:
+        await exchange.write(data)
+        exchange.socket.close()
+        await exchange.left()
+
+    return script
+
+
 def at_path(end: str, there: Script, elsewhere: Script | None = None) -> Script:
     """The one at paths that end so, the other at all others, which are not there unless it is given."""
 

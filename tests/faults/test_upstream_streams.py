@@ -15,7 +15,21 @@ from tests.conformance.shapes import error_faults, stream_faults
 from tests.fakes.client import Answer
 from tests.fakes.gateway import INPUT, OUTPUT, Gateway
 from tests.fakes.provider import Exchange, Provider, Script
-from tests.fakes.replies import DONE, chunk, delta, dumps, endless, event, in_steps, reply, speak, story, usage, whole
+from tests.fakes.replies import (
+    DONE,
+    chunk,
+    delta,
+    dumps,
+    endless,
+    event,
+    in_steps,
+    raw,
+    reply,
+    speak,
+    story,
+    usage,
+    whole,
+)
 
 WORDS = [f"w{n} " for n in range(60)]
 BEGUN = story(*WORDS)[:41]
@@ -205,17 +219,6 @@ async def test_a_body_of_more_lines_than_an_answer_has_is_not_read(gateway: Gate
 
 
 GOOD = dumps(whole("m", spent=usage()))
-
-
-def raw(data: bytes) -> Script:
-    """These very bytes as the answer, head and all; then the connection is closed."""
-
-    async def script(exchange: Exchange) -> None:
-        await exchange.write(data)
-        exchange.socket.close()
-        await exchange.left()
-
-    return script
 
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"

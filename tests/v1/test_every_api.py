@@ -33,7 +33,7 @@ from tests.fakes.messages import (
     read_events,
     text_block,
 )
-from tests.fakes.provider import Exchange, Provider, Script
+from tests.fakes.provider import Provider, Script
 from tests.fakes.replies import at_path, chunk, delta, dumps, event, in_steps, reply, speak, speak_after
 from tests.fakes.responses import event as response_event, events_of, message as response_message, response
 from tests.inbound.responses.grammar import checked
@@ -93,17 +93,9 @@ STREAMED = pytest.mark.parametrize("name", [name for name, case in CASES.items()
 
 def upstream(*words: str) -> Script:
     """Has chats, completions and embeddings, but no Responses."""
-    scripts = {"chat/completions": speak(*words), "v1/completions": writes(*(words or ("Hel", "lo")))}
-
-    async def script(exchange: Exchange) -> None:
-        if exchange.path.endswith("embeddings"):
-            await vectors(used=9)(exchange)
-        elif exchange.path.endswith("responses"):
-            await reply({"detail": "Not Found"}, status=404)(exchange)
-        else:
-            await next(one for path, one in scripts.items() if exchange.path.endswith(path))(exchange)
-
-    return script
+    chats = at_path("chat/completions", speak(*words), writes(*(words or ("Hel", "lo"))))
+    without_responses = at_path("responses", reply({"detail": "Not Found"}, status=404), chats)
+    return at_path("embeddings", vectors(used=9), without_responses)
 
 
 async def call(client: Client, name: str, *, stream: bool = False, model: str = "m", **more: Any) -> Answer:

@@ -11,7 +11,7 @@ from gateway.domain.units import Nanos
 from tests.fakes.gateway import Gateway
 from tests.fakes.messages import message, speak_messages
 from tests.fakes.provider import Exchange, Provider
-from tests.fakes.replies import Doc, dumps, fail, speak
+from tests.fakes.replies import Doc, dumps, fail, reply, speak
 from tests.v1.test_messages import post
 
 TURN = {"role": "user", "content": "Hi"}
@@ -93,12 +93,8 @@ async def test_a_failed_channel_is_not_replaced_by_one_without_the_thread(gatewa
 
 async def test_an_answer_whose_id_is_not_text_is_an_answer(gateway: Gateway, provider: Provider) -> None:
     told = dumps({**message(), "id": "half"}).replace(b"half", rb"\ud83d")
-
-    async def answer_oddly(exchange: Exchange) -> None:
-        await exchange.answer(told)
-
     native(gateway, provider, "a")
-    provider.on("m", answer_oddly)
+    provider.on("m", reply(told))
     assert (await post(gateway, CREATE)).status == 200
     assert gateway.record.output == 12
 
@@ -118,12 +114,8 @@ async def test_what_the_upstream_says_of_a_thread_reaches_the_sdk_as_it_is(
 ) -> None:
     error = {"type": "not_found_error", "message": "No thread.", "details": {"error_code": code}}
     told = dumps({"type": "error", "error": error})
-
-    async def refuse(exchange: Exchange) -> None:
-        await exchange.answer(told, status=status)
-
     native(gateway, provider, "a", priority=9)
     native(gateway, provider, "b")
-    provider.on("m", refuse)
+    provider.on("m", reply(told, status=status))
     answer = await post(gateway, going_on("msg_9"))
     assert (answer.status, json.loads(answer.body), len(provider.exchanges)) == (status, json.loads(told), 1)

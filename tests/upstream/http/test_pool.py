@@ -24,7 +24,7 @@ from gateway.upstream.http.pool import OpenConnections, Pool
 from gateway.upstream.http.reply import HttpReply
 from tests.fakes.clock import skip
 from tests.fakes.provider import Exchange, Provider, Script
-from tests.fakes.replies import reply, silence, slam, speak
+from tests.fakes.replies import raw, reply, silence, slam, speak
 from tests.fakes.wire import Socket
 from tests.upstream.http.makers import EMPTY, OK, Asker, Talk, hang, listening, pooled, question, saying, until
 from tests.upstream.makers import UnlimitedMemory, attempt_fails, channel
@@ -102,11 +102,7 @@ async def test_a_head_that_does_not_come_is_a_timeout(ask: Asker) -> None:
 
 
 async def test_bytes_other_than_http_are_a_bad_answer(ask: Asker) -> None:
-    async def script(exchange: Exchange) -> None:
-        await exchange.write(b"SSH-2.0-OpenSSH_9.0\r\n")
-        await exchange.left()
-
-    failed = await _failed(ask, script)
+    failed = await _failed(ask, raw(b"SSH-2.0-OpenSSH_9.0\r\n"))
     assert (failed.kind, failed.sent, failed.code) == (K.SERVER, True, "upstream_bad_response")
 
 
@@ -147,13 +143,9 @@ async def test_a_connection_that_breaks_as_it_is_used_is_replaced_once(ask: Aske
 
 
 async def test_a_request_whose_answer_had_begun_is_not_sent_again(ask: Asker, provider: Provider) -> None:
-    async def begin_and_break(exchange: Exchange) -> None:
-        await exchange.write(b"HTTP/1.1 20")
-        exchange.socket.close()
-
     await (await ask(speak())).read(10_000, UnlimitedMemory())
     with attempt_fails("closed the connection|connection was lost"):
-        await ask(in_turn(begin_and_break, speak()))
+        await ask(in_turn(raw(b"HTTP/1.1 20"), speak()))
     assert [exchange.reused for exchange in provider.exchanges] == [False, True]
 
 
@@ -187,12 +179,13 @@ async def _break_while_the_loop_is_busy(server: socket.socket) -> None:
         another.close()
 
 
+async def break_late(exchange: Exchange) -> None:
+    await skip(0.5)
+    await slam(exchange)
+
+
 @pytest.mark.hasty(1)
 async def test_a_call_that_breaks_after_a_round_trip_is_not_tried_again(ask: Asker, provider: Provider) -> None:
-    async def break_late(exchange: Exchange) -> None:
-        await skip(0.5)
-        await slam(exchange)
-
     await (await ask(speak())).read(10_000, UnlimitedMemory())
     failed = await _failed(ask, break_late)
     assert (failed.sent, [exchange.reused for exchange in provider.exchanges]) == (True, [False, True])
@@ -208,13 +201,9 @@ async def test_a_far_upstream_may_take_as_long_as_it_took_to_connect(
         await skip(0.8)
         return await near(*arguments)
 
-    async def break_later(exchange: Exchange) -> None:
-        await skip(0.5)
-        await slam(exchange)
-
     monkeypatch.setattr(Dialer, "dial", far)
     await (await ask(speak())).read(10_000, UnlimitedMemory())
-    assert b"Hello" in await (await ask(in_turn(break_later, speak()))).read(10_000, UnlimitedMemory())
+    assert b"Hello" in await (await ask(in_turn(break_late, speak()))).read(10_000, UnlimitedMemory())
 
 
 async def test_a_fresh_connection_that_breaks_is_not_tried_again(ask: Asker, provider: Provider) -> None:

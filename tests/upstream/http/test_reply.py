@@ -10,7 +10,7 @@ from gateway.domain.call import FailureKind
 from gateway.domain.failure import AttemptFailed
 from gateway.upstream.http.reply import HttpReply
 from tests.fakes.provider import Exchange, Script
-from tests.fakes.replies import chunk, cut, delta, endless, event, in_steps, reply, story, stream, stream_bytes
+from tests.fakes.replies import chunk, cut, delta, endless, event, in_steps, raw, reply, story, stream, stream_bytes
 from tests.upstream.http.makers import Asker, drain, pieces_of, until
 from tests.upstream.makers import UnlimitedMemory, attempt_fails, native_stream
 
@@ -134,12 +134,8 @@ async def test_a_compressed_body_that_cannot_be_unpacked_is_a_bad_answer(ask: As
 
 
 async def test_an_answer_in_a_coding_that_was_not_requested_is_a_bad_one(ask: Asker) -> None:
-    async def script(exchange: Exchange) -> None:
-        await exchange.begin(headers={"content-encoding": "br", "content-length": "50"})
-        await exchange.left()
-
     with attempt_fails("'br', which was not requested") as caught:
-        await ask(script)
+        await ask(reply(b"x" * 50, headers={"content-encoding": "br"}))
     assert caught.value.code == "upstream_bad_response"
     await ask.exchange.left()
 
@@ -152,13 +148,8 @@ async def test_a_bomb_is_cut(ask: Asker) -> None:
 
 
 async def test_a_body_shorter_than_said_is_a_bad_answer(ask: Asker) -> None:
-    async def script(exchange: Exchange) -> None:
-        await exchange.begin(headers={"content-length": "50"})
-        await exchange.write(b"short")
-        exchange.socket.close()
-
     with attempt_fails("was cut off") as caught:
-        await (await ask(script)).read(100, UnlimitedMemory())
+        await (await ask(raw(b"HTTP/1.1 200 OK\r\ncontent-length: 50\r\n\r\nshort"))).read(100, UnlimitedMemory())
     assert (caught.value.kind, caught.value.sent) == (K.SERVER, True)
 
 
