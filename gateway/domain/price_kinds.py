@@ -7,7 +7,7 @@ amounts for input and output, then further amounts by their names, such as ``cac
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any
 
 from gateway.domain.errors import BadRequest
 from gateway.domain.field_kinds import NONE_WORDS, Field, Kind
@@ -16,14 +16,6 @@ from gateway.domain.list_kinds import ListKind
 from gateway.domain.money import dollars, parse_dollars, typed_dollars
 from gateway.domain.price import RATE_NAMES, VARIANTS, PriceHours, PriceRule, Tier
 from gateway.domain.units import Millis, Nanos
-
-_AMOUNTS: Final = {
-    "cached": "cached_input",
-    "cache-write": "cache_write",
-    "cache-write-long": "cache_write_long",
-    "per-call": "per_call",
-}
-"""Maps the typed names of amounts to their fields."""
 
 
 def parse_rate(text: str) -> tuple[str, Nanos]:
@@ -250,3 +242,10 @@ PRICE: Sequence[Field] = (
         placeholder="none, or mon-fri 01:00-04:00 UTC = 5/20; flex = 1.25/5",
     ),
 )
+
+_AMOUNTS = {
+    field.flags.removeprefix("--"): field.name
+    for field in PRICE
+    if isinstance(field.kind, Dollars) and not field.kind.required
+}
+"""The fields of amounts that a rule need not have, by their names in it, which are those of their options."""
