@@ -178,7 +178,7 @@ def edit_channel(refs: tuple[str, ...], dialect: str | None, **values: Any) -> N
         (view,) = before
         saved = await client.edit_channel(view.id, patches[view.id])
         result = f"is as before: {NOTHING_CHANGED}" if saved.unchanged else "saved"
-        notes = [*await _edit_notes(client, before, [saved]), *formatting.price_notes(saved.of_changed(view))]
+        notes = [*await _edit_notes(client, before, [saved]), *formatting.price_notes(saved)]
         return [saved], [_state_text(saved, result), *notes]
 
     _run_and_print(work)

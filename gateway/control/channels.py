@@ -135,7 +135,7 @@ async def saved_view(
         **{name: getattr(view, name) for name in view.__struct_fields__},
         new_prices=tuple(price_view(price, edits.now, channel=channel.name) for price in new_prices(channel, old)),
         refuses_unpriced=edits.registry.settings.refuse_unpriced,
-        unpriced=tuple(model_lists.models_without_price(channel, None, edits.registry)),
+        unpriced=tuple(model_lists.models_without_price(channel, old, edits.registry)),
         unchanged=unchanged,
     )
 

@@ -122,13 +122,7 @@ class SavedChannel(ChannelView, frozen=True, kw_only=True, omit_defaults=False):
     new_prices: tuple[PriceView, ...] = ()
     """The list prices that its new models got."""
     unpriced: tuple[str, ...] = ()
-    """Its models without a price, whose calls are refused or not charged. The demo's models need none."""
+    """Its new or changed models without a price, whose calls are refused or not charged. The demo's need none."""
     refuses_unpriced: bool = False
     unchanged: bool = False
     """Whether nothing changed, not even what is not shown."""
-
-    def of_changed(self, before: ChannelView) -> "SavedChannel":
-        """Returns this view with only those unpriced models that the edit added or changed."""
-        models_before = {(model.name, model.upstream) for model in before.models}
-        changed = {model.name for model in self.models if (model.name, model.upstream) not in models_before}
-        return msgspec.structs.replace(self, unpriced=tuple(name for name in self.unpriced if name in changed))

@@ -46,7 +46,7 @@ async def _edit(page: AnyPage, channel: ChannelView) -> None:
         if channel.state not in HEALTHY and saved.state in HEALTHY:  # its key was entered again
             raise notice(f"Channel {channel.name} saved unchanged; it is in use again.")
         saved = UNCHANGED
-    news = "" if saved is UNCHANGED else price_news(saved.of_changed(channel))
+    news = "" if saved is UNCHANGED else price_news(saved)
     page.report_edit(saved, f"Channel {channel.name} saved.", news)
 
 
@@ -104,8 +104,7 @@ async def _fetch(page: AnyPage, channel: ChannelView) -> None:
     current = await session.client.channel(channel.id)  # it may have changed since it was shown
     names = checked | {model.upstream_name for model in current.models}.difference(offered)
     saved = await session.client.edit_channel(channel.id, offering_with(current, listing, names).patch())
-    news = price_news(saved.of_changed(current))
-    page.report_change(f"{channel.name} now offers {fmt.count_text(len(saved.models), 'model')}.", news)
+    page.report_change(f"{channel.name} now offers {fmt.count_text(len(saved.models), 'model')}.", price_news(saved))
 
 
 async def _discover(page: AnyPage) -> None:
