@@ -40,8 +40,6 @@ _EXTRAS = {
 """The amounts that are among the extras of our price, with the list's names for them."""
 _EXTRA_FEES = {"searches": "web_searches_kcount", "file_searches": "storage_searches_kcount"}
 """The extras that are charged by the unit, with the list's names for the price of a thousand units."""
-_CALL_FEE = "requests_kcount"
-"""The list's name for the price of a thousand calls."""
 _CHECKED = re.compile(r"(?:verified|checked)[^.]{0,40}?(20\d\d-\d\d-\d\d)", re.IGNORECASE)
 _WORKDAYS = re.compile(r"all day at weekends|weekends\b.{0,60}off-peak all day|monday to friday", re.IGNORECASE)
 """Matches a comment which says that a row's hours apply on working days only. The row has no field for that."""
@@ -58,9 +56,10 @@ def list_price(model: str, row: "ModelInfo", source: str, now: Millis, upstream_
     if is_free and not isinstance(row.prices, list) and not _amounts_in(row.prices):
         return Price(model=model, input=Nanos(0), output=Nanos(0), source=source, updated=now)
     standards = _standard_prices(row, now, comments)
-    price = price_of(model, standards[0][2], source, now, upstream_model)
-    if price is None:
+    fields = _price_fields(standards[0][2], upstream_model)
+    if fields is None:
         return None
+    price = Price(model=model, **fields, source=source, updated=now)
     rules = [_rule(standard, "", upstream_model) for standard in standards[1:]]
     for variant, changes in _variants(row, now).items():
         for since, during, amounts in standards:
@@ -72,27 +71,13 @@ def list_price(model: str, row: "ModelInfo", source: str, now: Millis, upstream_
     return msgspec.structs.replace(price, rules=tuple(complete_rules))
 
 
-def price_of(
-    model: str, listed: "ModelPrice | Mapping[str, Any]", source: str, now: Millis, upstream_model: str
-) -> Price | None:
-    """Returns a price of the list as ours; None without a price for input, or output unless the model embeds."""
-    fields = _price_fields(_amounts_in(listed), upstream_model)
-    return None if fields is None else Price(model=model, **fields, source=source, updated=now)
-
-
 def list_date(rows: "Iterable[ModelInfo]", now: Millis) -> Millis:
     """Returns the last day when a price was checked, by the comments; else the last past start of a price."""
     checked = [day for row in rows for day in _CHECKED.findall(row.price_comments or "")]
-    starts = {
-        _midnight(day)
-        for row in rows
-        if isinstance(row.prices, list)
-        for price in row.prices
-        if (day := getattr(price.constraint, "start_date", None)) is not None
-    }
     if checked:
         return _midnight(date.fromisoformat(max(checked)))
-    return max((day for day in starts if day <= now), default=Millis(0))
+    starts = (_start(price.constraint) for row in rows if isinstance(row.prices, list) for price in row.prices)
+    return max((start for start in starts if start <= now), default=Millis(0))
 
 
 def _standard_prices(row: "ModelInfo", now: Millis, comments: str) -> list[TimedAmounts]:
@@ -128,11 +113,8 @@ def _variants(row: "ModelInfo", now: Millis) -> dict[str, list[tuple[Millis, dic
 
 def _amounts_at(changes: "Sequence[tuple[Millis, dict[str, Any]]]", moment: Millis) -> dict[str, Any]:
     """Returns the amounts of a variant at a time. Of several changes of an amount, the first one counts."""
-    merged: dict[str, Any] = {}
-    for since, amounts in changes:
-        if since <= moment:
-            merged = amounts | merged
-    return merged
+    current = [amounts for since, amounts in changes if since <= moment]
+    return {name: rate for amounts in reversed(current) for name, rate in amounts.items()}
 
 
 def _rule(timed: TimedAmounts, variant: str, model: str) -> PriceRule | None:
@@ -144,41 +126,37 @@ def _rule(timed: TimedAmounts, variant: str, model: str) -> PriceRule | None:
 
 def _price_fields(amounts: Mapping[str, Any], model: str) -> dict[str, Any] | None:
     """Returns the fields that a price and a rule share; None without an amount for input or output."""
-    rates: dict[str, Rate] = {field: amounts.get(listed) for field, listed in _BASE_FIELDS.items()}
-    base = {field: _nanos(rate, 0) for field, rate in rates.items()}
-    if base["output"] is None and is_embedding_model(model):
-        base["output"] = Nanos(0)
+    base = _base_amounts(amounts, model, 0)
     if base["input"] is None or base["output"] is None:
         return None
-    extra_rates: dict[str, Rate] = {extra: amounts[listed] for extra, listed in _EXTRAS.items() if listed in amounts}
-    extras = {extra: _nanos(rate, 0) for extra, rate in extra_rates.items()}
-    for extra, listed in _EXTRA_FEES.items():
-        if listed in amounts:
-            extras[extra] = _fee(amounts[listed])
-    per_call = _fee(amounts[_CALL_FEE]) if _CALL_FEE in amounts else Nanos(0)
-    all_rates = (*rates.values(), *extra_rates.values())
-    starts = sorted({tier.start for rate in all_rates for tier in getattr(rate, "tiers", ())})
-    tiers = tuple(_tier(start, rates, extra_rates, base["output"]) for start in starts)
-    return {**base, "extras": extras, "per_call": per_call, "tiers": tiers}
+    rates: dict[str, Rate] = {extra: amounts[listed] for extra, listed in _EXTRAS.items() if listed in amounts}
+    extras = {extra: _nanos(rate, 0) for extra, rate in rates.items()}
+    extras |= {extra: _fee(amounts[listed]) for extra, listed in _EXTRA_FEES.items() if listed in amounts}
+    all_rates = (*map(amounts.get, _BASE_FIELDS.values()), *rates.values())
+    tiered: dict[str, Rate] = {extra: rate for extra, rate in rates.items() if getattr(rate, "tiers", ())}
+    tiers = []
+    for start in sorted({tier.start for rate in all_rates for tier in getattr(rate, "tiers", ())}):
+        tier_extras: dict[str, Any] = {extra: _nanos(rate, start) for extra, rate in tiered.items()}
+        tiers.append(Tier(above=start, **_base_amounts(amounts, model, start), extras=tier_extras))
+    return {**base, "extras": extras, "per_call": _fee(amounts.get("requests_kcount")), "tiers": tuple(tiers)}
+
+
+def _base_amounts(amounts: Mapping[str, Any], model: str, input_tokens: int) -> dict[str, Any]:
+    """Returns the amounts that are fields of our price, for this many input tokens. Embeddings have no output."""
+    base = {field: _nanos(amounts.get(listed), input_tokens) for field, listed in _BASE_FIELDS.items()}
+    if base["output"] is None and is_embedding_model(model):
+        base["output"] = Nanos(0)
+    return base
 
 
 def _fee(rate: "Rate") -> Nanos:
+    """Returns the price of one unit; 0 without a price of a thousand."""
     return Nanos((_nanos(rate, 0) or 0) // 1000)
 
 
-def _tier(start: int, rates: "Mapping[str, Rate]", extra_rates: "Mapping[str, Rate]", output: Nanos) -> Tier:
-    """Returns the amounts above ``start`` input tokens. ``output`` is for models without an output rate."""
-    amounts: dict[str, Any] = {field: _nanos(rate, start) for field, rate in rates.items() if rate is not None}
-    extras: dict[str, Any] = {
-        extra: _nanos(rate, start) for extra, rate in extra_rates.items() if getattr(rate, "tiers", ())
-    }
-    return Tier(above=start, **{"output": output, **amounts}, extras=extras)
-
-
-def _amounts_in(listed: "ModelPrice | Mapping[str, Any]") -> dict[str, Any]:
+def _amounts_in(listed: "ModelPrice") -> dict[str, Any]:
     """Returns the amounts of one of the list's prices by the list's own names, without those that are None."""
-    amounts = listed if isinstance(listed, Mapping) else vars(listed)
-    return {name: rate for name, rate in amounts.items() if rate is not None}
+    return {name: rate for name, rate in vars(listed).items() if rate is not None}
 
 
 def _start(constraint: object) -> Millis:

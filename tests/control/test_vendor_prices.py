@@ -1,12 +1,11 @@
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 import pytest
-from genai_prices.types import Tier as ListTier, TieredPrices
+from genai_prices.types import ClauseEquals, ModelInfo, ModelPrice, Tier as ListTier, TieredPrices
 
 from gateway.control import vendor_prices
-from gateway.control.list_amounts import price_of
+from gateway.control.list_amounts import list_price
 from gateway.control.vendor_prices import load_price_list
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import Unavailable
@@ -17,18 +16,10 @@ from tests.core import kit
 NOW = Millis(1_790_000_000_000)
 
 
-@dataclass
-class Listed:
-    """A row of the list."""
-
-    input_mtok: Any = Decimal("2.5")
-    output_mtok: Any = Decimal(10)
-    cache_read_mtok: Any = None
-    cache_write_mtok: Any = None
-
-
-def price(listed: Any) -> Price | None:
-    return price_of("m", listed, "list", NOW, "m")
+def price(model: str = "m", **rates: Any) -> Price | None:
+    """Our price of a row of the list with these rates, for a model with this name at its upstream."""
+    listed = ModelPrice(**{"input_mtok": Decimal("2.5"), "output_mtok": Decimal(10)} | rates)
+    return list_price("m", ModelInfo(id="m", match=ClauseEquals("m"), prices=listed), "list", NOW, model)
 
 
 def channel(name: str = "c", *models: str, url: str = "https://api.openai.com/v1", priority: int = 0) -> Channel:
@@ -36,7 +27,7 @@ def channel(name: str = "c", *models: str, url: str = "https://api.openai.com/v1
 
 
 def test_dollars_become_exact_nanos() -> None:
-    found = price(Listed(input_mtok=Decimal("0.0375"), cache_read_mtok=Decimal("0.000000001")))
+    found = price(input_mtok=Decimal("0.0375"), cache_read_mtok=Decimal("0.000000001"))
     assert found == Price(
         model="m", input=Nanos(37_500_000), output=Nanos(10 * DOLLAR), cached_input=Nanos(1), source="list", updated=NOW
     )
@@ -47,7 +38,7 @@ def test_tiers_begin_where_any_rate_changes() -> None:
         base=Decimal(1), tiers=[ListTier(start=200, price=Decimal(2)), ListTier(start=300, price=Decimal(3))]
     )
     late = TieredPrices(base=Decimal(4), tiers=[ListTier(start=300, price=Decimal(5))])
-    found = price(Listed(input_mtok=tiered, output_mtok=late))
+    found = price(input_mtok=tiered, output_mtok=late)
     assert found is not None
     assert (found.input, found.output) == (DOLLAR, 4 * DOLLAR)
     assert found.tiers == (
@@ -58,7 +49,8 @@ def test_tiers_begin_where_any_rate_changes() -> None:
 
 @pytest.mark.parametrize("missing", ["input_mtok", "output_mtok"])
 def test_a_model_without_both_rates_has_no_price(missing: str) -> None:
-    assert price(Listed(**{missing: None})) is None
+    rates: dict[str, Any] = {missing: None}
+    assert price(**rates) is None
 
 
 async def test_a_vendor_is_known_by_its_address_and_a_model_by_its_name_there() -> None:
@@ -88,8 +80,7 @@ async def test_without_the_package_it_says_so(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_model_for_embeddings_needs_no_price_for_output() -> None:
-    listed: Any = Listed(input_mtok=Decimal("0.02"), output_mtok=None)
-    found = price_of("small", listed, "list", NOW, "text-embedding-3-small")
+    found = price("text-embedding-3-small", input_mtok=Decimal("0.02"), output_mtok=None)
     assert found is not None
-    assert (found.model, found.input, found.output, found.free) == ("small", Nanos(20_000_000), Nanos(0), False)
-    assert price_of("small", listed, "list", NOW, "tts-1") is None
+    assert (found.model, found.input, found.output, found.free) == ("m", Nanos(20_000_000), Nanos(0), False)
+    assert price("tts-1", input_mtok=Decimal("0.02"), output_mtok=None) is None
