@@ -248,22 +248,19 @@ class Call:
         if ended_by in (None, Outcome.CLIENT_CLOSED) or task is None:
             raise asyncio.CancelledError
         task.uncancel()
-        if ended_by is Outcome.TIMEOUT:
+        if ended_by is Outcome.TIMEOUT and self.attempt.route is not None:
             limit_s = (self.delivery.deadline or 0) - self.context.origin.began
-            return _timeout_error(limit_s, self.attempt.route)
+            return _timeout_error(limit_s, self.attempt.route.channel.name)
         if ended_by is Outcome.CANCELLED:
             return Unavailable("the call was cancelled by the gateway's owner", code="call_cancelled")
         msg = "the gateway was stopped before the call could end"
         return Unavailable(msg, code="gateway_stopping", retry_after_s=5)
 
 
-def _timeout_error(limit_s: float, route: Route | None) -> UpstreamTimeout:
-    """Returns the error of a call that took longer than all its attempts may. ``route``: the last of them."""
+def _timeout_error(limit_s: float, channel: str) -> UpstreamTimeout:
+    """Returns the error of a call that took longer than all its attempts may. ``channel``: that of the last one."""
     problem = f"the call took longer than its total limit of {limit_s:.0f} s"
-    if route is None:
-        return UpstreamTimeout(problem)
-    details: dict[str, object] = {"channel": route.channel.name, "timeout": "total"}
-    error = UpstreamTimeout(f"channel '{plain(route.channel.name)}': {problem}", details=details)
+    error = UpstreamTimeout(f"channel '{plain(channel)}': {problem}", details={"channel": channel, "timeout": "total"})
     error.add(f"; {advice(error)}")
     return error
 

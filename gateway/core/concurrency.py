@@ -11,7 +11,6 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from math import ceil
-from typing import NamedTuple
 
 import msgspec
 
@@ -22,16 +21,12 @@ from gateway.domain.human_values import plural
 STREAMS = "streams"
 
 
-class _Waiter(NamedTuple):
-    gates: list[ConcurrencyGate]
-    granted: "asyncio.Future[ConcurrencyGate]"
-
-
 class _Line(msgspec.Struct, eq=False):
     """The calls at one gate."""
 
     taken: int = 0
-    waiters: deque[_Waiter] = msgspec.field(default_factory=deque)
+    waiters: deque[tuple[ConcurrencyGate, "asyncio.Future[ConcurrencyGate]"]] = msgspec.field(default_factory=deque)
+    """The calls that wait, oldest first: the gate as each of them saw it, and the gate that gave it a slot."""
     limit: int | None = None
     """The limit that was set while calls waited; None for the limit of their gates."""
 
@@ -69,7 +64,7 @@ class ConcurrencyLimiter:
         return self._lines.get(key, _Line()).taken
 
     def waiting(self, key: tuple[str, str]) -> int:
-        return sum(not waiter.granted.done() for waiter in self._lines.get(key, _Line()).waiters)
+        return sum(not granted.done() for _, granted in self._lines.get(key, _Line()).waiters)
 
     def gates_with_room(self, gates: Sequence[ConcurrencyGate]) -> list[ConcurrencyGate]:
         """Returns the gates where one more call may wait. Raises RateLimited if all queues are full."""
@@ -84,31 +79,34 @@ class ConcurrencyLimiter:
             raise self._closed
         gates = self.gates_with_room(gates)
         loop = asyncio.get_running_loop()
-        waiter = _Waiter(gates, loop.create_future())
+        granted: asyncio.Future[ConcurrencyGate] = loop.create_future()
         longest = max(gates, key=lambda gate: gate.wait_s)
-        timer = loop.call_later(longest.wait_s, _reject, waiter.granted, _no_slot(longest, waited=True))
+        timer = loop.call_later(longest.wait_s, _reject, granted, _no_slot(longest, waited=True))
         for gate in gates:
             line = self._lines.setdefault(gate.key, _Line())
-            line.waiters.append(waiter)
+            line.waiters.append((gate, granted))
             self._hand_over(gate.key, line)
         try:
-            return await waiter.granted
+            return await granted
         except asyncio.CancelledError:
-            granted = waiter.granted
             if granted.done() and not granted.cancelled() and granted.exception() is None:
                 self.leave((granted.result(),))  # cancelled in the moment it got a slot
             raise
         finally:
             timer.cancel()
-            self._remove(waiter)
-            del waiter  # it keeps the error, which would keep this frame and the whole call
+            for gate in gates:
+                remaining = self._lines.get(gate.key)
+                if remaining is not None and (gate, granted) in remaining.waiters:
+                    remaining.waiters.remove((gate, granted))
+                    self._hand_over(gate.key, remaining)
+            del granted  # it keeps the error, which would keep this frame and the whole call
 
     def close(self, error: GatewayError) -> None:
         """Let no more calls wait: those that wait, and later ones, get this error."""
         self._closed = error
         for line in self._lines.values():
-            for waiter in line.waiters:
-                _reject(waiter.granted, error)
+            for _, granted in line.waiters:
+                _reject(granted, error)
 
     def apply_limits(self, gates: Callable[[], Mapping[tuple[str, str], ConcurrencyGate]]) -> None:
         """Apply the current limits to waiting calls. Where a limit was removed, they stop waiting."""
@@ -122,23 +120,15 @@ class ConcurrencyLimiter:
     def _hand_over(self, key: tuple[str, str], line: _Line) -> None:
         """Give free slots to the calls that wait. Forget a line without calls."""
         while line.waiters:
-            waiter = line.waiters[0]
-            gate = next(gate for gate in waiter.gates if gate.key == key)
-            if not waiter.granted.done():
+            gate, granted = line.waiters[0]
+            if not granted.done():
                 if line.taken >= (gate.limit if line.limit is None else line.limit):
                     return
                 line.taken += 1
-                waiter.granted.set_result(gate)
+                granted.set_result(gate)
             line.waiters.popleft()
         if not line.taken:
             del self._lines[key]
-
-    def _remove(self, waiter: _Waiter) -> None:
-        for gate in waiter.gates:
-            line = self._lines.get(gate.key)
-            if line is not None and waiter in line.waiters:
-                line.waiters.remove(waiter)
-                self._hand_over(gate.key, line)
 
 
 def wait_text(gates: Iterable[ConcurrencyGate]) -> str:
