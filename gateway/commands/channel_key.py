@@ -11,7 +11,6 @@ from gateway.commands.completion import CHANNELS
 from gateway.commands.options import WholeNumber, confirm, says_yes, yes_option
 from gateway.commands.output import ListColumn, notify, out_change, out_list
 from gateway.commands.session import run
-from gateway.domain.errors import NotFound
 from gateway.domain.human_values import count_text
 from gateway.domain.text import plain, word
 from gateway.domain.views import ChannelView, KeyView
@@ -77,10 +76,8 @@ def remove_key(ref: str, number: int) -> None:
     """Remove a key. The numbers of the keys after it decrease by one."""
     if not says_yes():
         keys = {key.number: key for key in run(lambda client: client.channel(ref)).keys}
-        if number not in keys:
-            present = keys_text([*keys.values()]) or "none"
-            raise NotFound(f"channel '{ref}' has no key {number}; its keys are: {present}")
-        confirm(f"Remove key {number} of channel '{ref}' ({keys[number].key})?")
+        if number in keys:  # else the server refuses the removal
+            confirm(f"Remove key {number} of channel '{ref}' ({keys[number].key})?")
     view = run(lambda client: client.remove_key(ref, number))
     _print_keys(view)
     if not view.keys and view.preset:

@@ -70,12 +70,13 @@ def env(
     with _print_key_on_failure(piped_key):
         if app is None and (model or only):
             raise click.UsageError("--model and --only need --for")
-        secret = _check_key(secret, token, is_option=key is not None)
+        named = None if token is None else run(lambda client: client.token(token))
+        secret = _check_key(secret, named, is_option=key is not None)
         if app is None:
-            note = "" if secret else _key_note(token)
+            note = "" if secret else _key_note(named)
             _print_variables(secret, shell_kind)
         else:
-            snippets = _snippets(app, secret, token, model, only)
+            snippets = _snippets(app, secret, named, model, only)
             _print_guide(snippets, shell_kind)
             settings = "\n".join(snippet.lines(shell_kind) for snippet in snippets)
             if not secret:
@@ -107,16 +108,16 @@ def target_of(models: Sequence[ModelView], *, base_url: str, key: str, model: st
     return target
 
 
-def _snippets(app: str, key: str, token: str | None, model: str | None, only: str | None) -> Sequence[Snippet]:
+def _snippets(app: str, key: str, named: TokenView | None, model: str | None, only: str | None) -> Sequence[Snippet]:
     """Returns the app's snippets; with ``only``, just the first one with variables or with a file. Raises Quit."""
     program = find_app(app)
 
     async def fetch_models(client: ControlClient) -> tuple[Sequence[ModelView], str]:
-        token_id = (await _choose_token(client, key, token, app)).id
-        models = await client.models(token_id)
+        token = named or await _choose_token(client, key, app)
+        models = await client.models(token.id)
         if model:
             return models, model
-        choice = await find_model(client, [view.name for view in models], family=program.family, token=token_id)
+        choice = await find_model(client, [view.name for view in models], family=program.family, token=token.id)
         return models, choice[0]
 
     models, first_model = run(fetch_models)
@@ -129,10 +130,8 @@ def _snippets(app: str, key: str, token: str | None, model: str | None, only: st
     return selected[:1]
 
 
-async def _choose_token(client: ControlClient, key: str, name: str | None, app: str) -> TokenView:
-    """Returns the named token, else the key's, the app's, or the one used last. Raises NotFound or Quit."""
-    if name is not None:
-        return await client.token(name)
+async def _choose_token(client: ControlClient, key: str, app: str) -> TokenView:
+    """Returns the token with this key, else the app's, or the one used last. Raises Quit."""
     tokens = await client.tokens()
     if key:
         tokens = [token for token in tokens if token.hint == hint(key)]
@@ -178,15 +177,12 @@ def _read_key(option: str | None) -> str:
     return option or (environment_key if environment_key.startswith(PREFIX) else "")
 
 
-def _check_key(key: str, token: str | None, *, is_option: bool) -> str:
-    """Returns the key. Raises Quit if ``--key`` (``is_option``) is another token's, NotFound for an unknown name."""
-    if token is None or not key:
-        return key
-    view = run(lambda client: client.token(token))
-    if view.hint == hint(key):
+def _check_key(key: str, named: TokenView | None, *, is_option: bool) -> str:
+    """Returns the key unless it is another token's. Raises Quit if it is that, and given with ``--key``."""
+    if named is None or not key or named.hint == hint(key):
         return key
     if is_option:
-        raise Quit(f"the key does not belong to token '{plain(view.name)}', whose key is {view.hint}", Exit.TOKEN)
+        raise Quit(f"the key does not belong to token '{plain(named.name)}', whose key is {named.hint}", Exit.TOKEN)
     return ""
 
 
@@ -220,10 +216,10 @@ def _app_key_note(settings: str, app: str, token: str | None, only: str | None) 
     return "" if only else f"the key is not stored; for a new one: {create}"
 
 
-def _key_note(token: str | None) -> str:
-    if token is None and not is_home(current_config().home):
+def _key_note(named: TokenView | None) -> str:
+    if named is None and not is_home(current_config().home):
         return "no tokens yet: 'tollkeeper serve' creates the first one, and shows its key"
-    if token is None:
+    if named is None:
         return "the key was shown when the token was created; for a new one: tollkeeper token rotate NAME"
-    view = run(lambda client: client.token(token))
-    return f"the key of '{plain(view.name)}' is {view.hint}; for a new one: tollkeeper token rotate {word(view.name)}"
+    rotate = f"tollkeeper token rotate {word(named.name)}"
+    return f"the key of '{plain(named.name)}' is {named.hint}; for a new one: {rotate}"

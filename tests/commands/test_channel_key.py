@@ -63,7 +63,7 @@ NO_KEY = "note: the channel has no key now; if it needs one: tollkeeper channel 
     ("line", "answers", "code", "err", "noted"),
     [
         ("key remove openai 2", resumed(TWO), Exit.USAGE, "add --yes", True),
-        ("key remove openai 3", resumed(TWO), Exit.NOT_FOUND, "has no key 3; its keys are: 1 ", True),
+        ("key remove openai 3", resumed(TWO), Exit.NOT_FOUND, "add --yes", False),
         ("key remove openai 1 --yes", keyless("openai"), Exit.OK, NO_KEY, True),
         ("key remove openai 1 --yes", keyless(""), Exit.OK, NO_KEY, False),
         ("resume openai", resumed(replace(CHANNEL, enabled=False, state="off")), Exit.OK, ENABLE, True),
