@@ -7,6 +7,7 @@ both. If a row is for another region, another vendor or an older model, we say s
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -112,12 +113,13 @@ class ListNames(msgspec.Struct, frozen=True):
 
     def vendor_at(self, base_url: str, model: str = "") -> "Provider | None":
         """Returns the vendor at an address; for Hugging Face's router, the one that the model's name ends with."""
+        id_ = next((name for pattern, name in _VENDOR_URLS if re.match(pattern, base_url)), "")
         if _HUGGING_FACE.match(base_url):
-            return self._vendor_with_id(f"huggingface_{model.lower().rpartition(':')[2]}")
-        for pattern, name in _VENDOR_URLS:
-            if re.match(pattern, base_url):
-                return self._vendor_with_id(name)
-        return next((v for v in self.vendors if base_url and re.match(v.api_pattern, base_url)), None)
+            id_ = f"huggingface_{model.lower().rpartition(':')[2]}"
+        for vendor in self.vendors:
+            if vendor.id == id_ or (base_url and not id_ and re.match(vendor.api_pattern, base_url)):
+                return vendor
+        return None
 
     def vendors_named(self, name: str) -> "list[Provider]":
         """Returns the vendors with a name, which may be the list's, a preset's, or another name in use."""
@@ -164,19 +166,19 @@ class ListNames(msgspec.Struct, frozen=True):
         amounts = _more_amounts(vendor.id, name, base_url)
         if amounts:
             return ListRow(amounts=amounts, rule=SOURCE)
-        for spelling in spellings(vendor.id, name):
+        for spelling in _spellings(vendor.id, name):
             row = vendor.find_model(spelling)
             if row is not None:
                 outdated = OUTDATED if row.deprecated and _LATEST.search(spelling) else ""
                 reason = _origin_mismatch(vendor.id, row, name, base_url) or outdated or _name_mismatch(row, spelling)
                 return ListRow(reason=reason) if reason else ListRow(row=row)
-        return _row_by_size(vendor.id, name) or self._maker_row(vendor, name) or ListRow()
+        return _row_by_size(vendor.id, name) or self._maker_row(vendor, name)
 
     def similar_names(self, vendor: "Provider", name: str) -> list[str]:
         """Returns the three closest names that have a row in the list."""
         short = name.rpartition("/")[2].lower()
         if vendor.id not in self.short_names:
-            texts = (text for row in vendor.models for text in (row.id.lower(), *_row_texts(row)))
+            texts = (text for row in vendor.models for text in (row.id.lower(), *_texts_in(row.match)))
             self.short_names[vendor.id] = {text.rpartition("/")[2] for text in texts}
         candidates = self.short_names[vendor.id] - {short}
         family = _LATEST.sub("", short)
@@ -196,33 +198,25 @@ class ListNames(msgspec.Struct, frozen=True):
         sellers = [v for v in self.vendors if v.id.startswith(prefix) and v.find_model(model.lower()) is not None]
         return [f"{model}:{seller.id.removeprefix(prefix)}" for seller in sellers]
 
-    def _vendor_with_id(self, name: str) -> "Provider | None":
-        return next((vendor for vendor in self.vendors if vendor.id == name), None)
-
-    def _maker_row(self, vendor: "Provider", name: str) -> ListRow | None:
-        """Returns the maker's price if the vendor charges it, or why it does not apply; None if the list has no row."""
+    def _maker_row(self, vendor: "Provider", name: str) -> ListRow:
+        """Returns the maker's price if the vendor charges it, or why it does not apply."""
         if vendor.id not in _MAKERS:
-            return None
+            return ListRow()
         short = name.rpartition("/")[2].replace("gpt-35", "gpt-3.5")
         maker = next((maker for prefix, maker in _MAKERS[vendor.id] if short.startswith(prefix)), "")
         if not maker or _OPEN_WEIGHTS.search(short):
             other_makers = [other for other in self.vendors if other.id in (vendor.fallback_model_providers or ())]
             sellers = [other.id for other in other_makers if other.find_model(short) is not None]
-            return ListRow(reason=f"the list has only the price of {sellers[0]}, its maker") if sellers else None
+            return ListRow(reason=f"the list has only the price of {sellers[0]}, its maker" if sellers else "")
         result = next((self.row(seller, short) for seller in self.vendors_named(maker)), ListRow())
-        if result.row is None:
-            return result if result.reason else None
-        return msgspec.structs.replace(result, maker=maker)
+        return ListRow(row=result.row, maker=maker if result.row else "", reason=result.reason)
 
 
-def spellings(vendor: str, name: str) -> Iterator[str]:
-    """Yields the lower-case names that may stand for a model in a vendor's rows, the most exact one first."""
-    seen: set[str] = set()
-    for full in _full_spellings(vendor, name.lower()):
-        for spelling in (full, _DATE.sub("", full), _ROUTES.sub("", full)):
-            if spelling and spelling not in seen:
-                seen.add(spelling)
-                yield spelling
+def _spellings(vendor: str, name: str) -> list[str]:
+    """Returns the names that may stand for a model in a vendor's rows, each once, the most exact one first."""
+    full_spellings = _full_spellings(vendor, name)
+    forms = ((full, _DATE.sub("", full), _ROUTES.sub("", full)) for full in full_spellings)
+    return list(dict.fromkeys(filter(None, chain.from_iterable(forms))))
 
 
 def _full_spellings(vendor: str, name: str) -> Iterator[str]:
@@ -309,7 +303,7 @@ def _bedrock_mismatch(row: "ModelInfo", name: str, base_url: str) -> str:
         return error  # GovCloud costs a fifth more than the list says; rows of Amazon's own models are for the USA
     if row.id.startswith("regional.") and region != "global":
         return ""
-    return "" if any(f"{region}." in text for text in _row_texts(row)) else error
+    return "" if any(f"{region}." in text for text in _texts_in(row.match)) else error
 
 
 def _aws_region(base_url: str) -> str:
@@ -331,7 +325,7 @@ def _name_mismatch(row: "ModelInfo", name: str) -> str:
     """Returns why a row that matches a part of the name is not for this model; empty if it is."""
     if name.startswith("ft:") or _is_exact(row.match, name):
         return ""
-    matched = [text for text in _row_texts(row) if text in name]
+    matched = [text for text in _texts_in(row.match) if text in name]
     suffixes = [name[name.index(text) + len(text) :] for text in matched]
     if not matched or any(map(_NEUTRAL.match, suffixes)):
         return ""
@@ -347,15 +341,8 @@ def _is_exact(clause: object, name: str) -> bool:
     return any(_is_exact(inner, name) for inner in getattr(clause, "or_", ()))
 
 
-def _row_texts(row: "ModelInfo") -> frozenset[str]:
-    return frozenset(text.lower() for text in _clause_texts(row.match))
-
-
-def _clause_texts(clause: object) -> Iterator[str]:
-    """Yields the names and parts of names in a condition and in the conditions inside it."""
-    for name in ("equals", "starts_with", "contains", "ends_with"):
-        if text := getattr(clause, name, ""):
-            yield text
-    for name in ("or_", "and_"):
-        for inner in getattr(clause, name, ()):
-            yield from _clause_texts(inner)
+def _texts_in(clause: object) -> set[str]:
+    """Returns the names and parts of names in a row's condition and in the conditions inside it, in lower case."""
+    own = (getattr(clause, name, "") for name in ("equals", "starts_with", "contains", "ends_with"))
+    inner = (*getattr(clause, "or_", ()), *getattr(clause, "and_", ()))
+    return {text.lower() for text in own if text}.union(*map(_texts_in, inner))
