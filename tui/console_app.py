@@ -3,7 +3,7 @@
 from textual.widgets import ContentSwitcher
 from textual.worker import WorkerFailed
 
-from tui.actions import PAGE_IDS, Action
+from tui.actions import Action
 from tui.clipboard import copy_text
 from tui.exit_status import ExitStatus
 from tui.feed import ConsoleFeed
@@ -34,9 +34,7 @@ class ConsoleApp(KeyQueueApp[ExitStatus]):
         return self.query_one(f"ContentSwitcher > #{self.query_one(ContentSwitcher).current}", ConsolePage)
 
     async def action_page(self, page: str) -> None:
-        """Open a page, and create it if it was never open. An unknown page is ignored."""
-        if page not in PAGE_IDS:
-            return
+        """Open a page, and create it if it was never open."""
         switcher = self.query_one(ContentSwitcher)
         if not switcher.query(f"#{page}"):
             new_page: AnyPage = page_class(page)

@@ -90,8 +90,7 @@ async def stop(app: ConsoleApp) -> None:
     leave_key = app.session.key("app.leave")
     if app.session.link != "attached":
         raise notice(f"The server is not running. Press {leave_key} to quit.")
-    if not await app.push_screen_wait(Confirm("Stop the server?", await _stop_warning(app.session), "Stop")):
-        return
+    await app.page.confirm("Stop the server?", await _stop_warning(app.session), "Stop")
     client = app.session.client
     toast(app, f"Stopping after running calls finish. Press {leave_key} to quit now.")
     try:

@@ -5,6 +5,7 @@ step is a normal form, with the equivalent command. If the user goes back to cha
 """
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -30,7 +31,7 @@ from tui.text import safe
 from tui.widgets.choices import MultiSelect
 from tui.widgets.combobox import Suggestion
 from tui.widgets.connect import Connect
-from tui.widgets.dialogs import BACK, Busy, notice, toast
+from tui.widgets.dialogs import BACK, notice, toast
 from tui.widgets.form import Form, FormField, FormPlan, Values, require_text
 
 DEMO = "the built-in demo, without a key"
@@ -288,9 +289,9 @@ class WizardSteps:
 
     async def channel(self) -> Any:
         session = self._session
-        discovery = Busy("Looking for local servers and API keys", session.client.offers, session.now)
-        result = await self._app.push_screen_wait(discovery)
-        offers = [] if result is None or isinstance(result, GatewayError) else result
+        offers: Sequence[Offer] = []
+        with suppress(GatewayError):  # the dialog may be closed, too
+            offers = await self._app.page.wait("Looking for local servers and API keys", session.client.offers)
         return await self._ask(channel_plan(offers, self._create_channel, await fetch_presets(session)))
 
     async def models(self) -> Any:

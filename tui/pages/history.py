@@ -64,7 +64,6 @@ class HistoryPage(ListPage[HistoryView]):
 
     scopes = ("list",)
     noun = "change"
-    guide = ("No changes.",)
     creation_hint = ""
     all_columns = _columns
     verbs: ClassVar[Mapping[str, Verb]] = {
@@ -121,6 +120,9 @@ class HistoryPage(ListPage[HistoryView]):
                 else:
                     card.row("", (f"{safe(field.field)}: ", "dim"), safe(field.after or field.before, 200))
         return card.content()
+
+    def empty(self) -> Content:
+        return content(("No changes." if self.fetched else "Loading the changes ...", "dim"))
 
     def words(self, entry: HistoryView) -> str:
         return " ".join([str(entry.id), *(f"{change.noun} {change.name}" for change in entry.differences)])

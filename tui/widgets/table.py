@@ -82,8 +82,8 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
     class Opened(Message):
         """Posted when a row was opened."""
 
-    def __init__(self, columns: Sequence[Column[R]], source: RowSource[R], *, id: str = "table") -> None:
-        super().__init__(id=id)
+    def __init__(self, columns: Sequence[Column[R]], source: RowSource[R]) -> None:
+        super().__init__()
         self.columns = columns
         self.source = source
         self.chosen_ids: Collection[str] = ()
