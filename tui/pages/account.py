@@ -76,7 +76,8 @@ async def _edit(page: AnyPage) -> None:
         return
     table = [field for field in ACCOUNT if field.name != "status"]
     form = EntityForm("account", table, AccountFields(), session, account)
-    page.report_edit(await page.ask(Form(form.plan("Account", session.client.set_account))), "Account saved.")
+    await page.ask(Form(form.plan("Account", session.client.set_account)))
+    page.report_change("Account saved.")
 
 
 class AccountPage(ConsolePage):

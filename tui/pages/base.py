@@ -103,12 +103,6 @@ class ConsolePage(Vertical):
         """Show what was changed and how to undo it, then ``more``."""
         toast(self, f"{text} Press {self.session.key('app.undo')} to undo.{more}", change=True)
 
-    def report_edit(self, saved: object, text: str, more: str = "") -> None:
-        """Show what a form changed: ``saved`` is its result, or UNCHANGED."""
-        if saved is UNCHANGED:
-            raise notice(f"{NOTHING_CHANGED.capitalize()}.")
-        self.report_change(text, more)
-
     def take_focus(self) -> None:
         """Focus the widget that handles the page's keys, usually its text, after the page was opened."""
         self.query_one(TextBlock).focus()
@@ -123,13 +117,14 @@ class ConsolePage(Vertical):
                 self.run_worker(_finish(self, result), group=DIALOG_WORKERS, exit_on_error=True)
 
     async def ask(self, screen: ModalScreen[Any]) -> Any:
-        """Show a dialog or form. Returns its result. Raises a notice if it was left without a result, and Unavailable
-        if it needs a server and none is attached.
+        """Show a dialog or form. Returns its result. Raises a notice if it was left without one or saved unchanged, and
+        Unavailable if it needs a server and none is attached.
         """
         if getattr(screen, "needs_server", False):
             _ = self.session.client  # raises without a server
-        if (result := await self.app.push_screen_wait(screen)) is None:
-            raise notice()
+        result = await self.app.push_screen_wait(screen)
+        if result is None or result is UNCHANGED:
+            raise notice("" if result is None else f"{NOTHING_CHANGED.capitalize()}.")
         return result
 
     async def wait(self, title: str, work: Callable[[], Awaitable[Any]]) -> Any:

@@ -11,6 +11,7 @@ from textual.content import Content
 from gateway.client.cells import aligned_rows
 from gateway.domain.channel import Check, ServedModel
 from gateway.domain.errors import Conflict, GatewayError
+from gateway.domain.history import NOTHING_CHANGED
 from gateway.domain.human_values import brief_context, first_of, plural, state_word
 from gateway.domain.patterns import NOT, matches
 from gateway.domain.quoting import Offering, offering_of
@@ -26,7 +27,7 @@ from tui.pages.list_page import select_row
 from tui.session import ConsoleSession
 from tui.text import key_hints, safe
 from tui.widgets.choices import MultiSelect
-from tui.widgets.dialogs import UNCHANGED, notice, toast
+from tui.widgets.dialogs import notice, toast
 from tui.widgets.form import Form, FormField, field_plan
 from tui.widgets.text_block import Detail, TextDialog
 
@@ -42,12 +43,11 @@ async def _edit(page: AnyPage, channel: ChannelView) -> None:
     session: ConsoleSession = page.session
     form = ChannelForm(session, channel, await fetch_presets(session))
     saved = await ask_changes(page, form, session.client.edit_channel)
-    if saved is not UNCHANGED and saved.unchanged:
-        if channel.state not in HEALTHY and saved.state in HEALTHY:  # its key was entered again
-            raise notice(f"Channel {channel.name} saved unchanged; it is in use again.")
-        saved = UNCHANGED
-    news = "" if saved is UNCHANGED else price_news(saved)
-    page.report_edit(saved, f"Channel {channel.name} saved.", news)
+    if saved.unchanged:
+        is_resumed = channel.state not in HEALTHY and saved.state in HEALTHY  # its key was entered again
+        resumed = f"Channel {channel.name} saved unchanged; it is in use again."
+        raise notice(resumed if is_resumed else f"{NOTHING_CHANGED.capitalize()}.")
+    page.report_change(f"Channel {channel.name} saved.", price_news(saved))
 
 
 @marked.on_selected_or_marked("delete")

@@ -172,7 +172,7 @@ async def ask_new(page: AnyPage, form: EntityForm, add: Send, template: Any, pro
 
 
 async def ask_changes(page: AnyPage, form: EntityForm, edit: Send) -> Any:
-    """Show the form of the edited entity. Returns the result of ``edit``, or UNCHANGED."""
+    """Show the form of the edited entity. Returns the result of ``edit``."""
     title = f"{page.noun.capitalize()} {form.edited.name}"
     return await page.ask(Form(form.plan(title, partial(edit, getattr(form.edited, page.key_field)))))
 
@@ -182,8 +182,8 @@ def edit_verb(form: Callable[[ConsoleSession, Any], EntityForm], edit: Callable[
 
     @on_selected
     async def show_form(page: AnyPage, view: Any) -> None:
-        saved = await ask_changes(page, form(page.session, view), edit(page.session.client))
-        page.report_edit(saved, f"{page.noun.capitalize()} {view.name} saved.")
+        await ask_changes(page, form(page.session, view), edit(page.session.client))
+        page.report_change(f"{page.noun.capitalize()} {view.name} saved.")
 
     return show_form
 

@@ -20,7 +20,7 @@ from tui import format as fmt
 from tui.pages.base import AnyPage, Verb, selection, unmark
 from tui.text import safe
 from tui.widgets.choices import ChooseOne
-from tui.widgets.dialogs import UNCHANGED, notice, toast
+from tui.widgets.dialogs import notice, toast
 from tui.widgets.form import Form, line_plan
 
 
@@ -111,7 +111,10 @@ async def _run(page: AnyPage, action: str, views: Sequence[Any]) -> None:
     table = "prices" if page.id == "models" else page.id
     summary = await page.session.client.batch(table, change.patches)
     unmark(page)
-    page.report_edit(UNCHANGED if summary == NOTHING_CHANGED else summary, f"{summary[:1].upper()}{summary[1:]}.")
+    text = f"{summary[:1].upper()}{summary[1:]}."
+    if summary == NOTHING_CHANGED:
+        raise notice(text)
+    page.report_change(text)
 
 
 async def _plan(page: AnyPage, action: str, views: Sequence[Any]) -> BulkChange:

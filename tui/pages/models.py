@@ -116,7 +116,8 @@ async def _edit(page: AnyPage, model: ModelView) -> None:
         command=command,
         preview=lambda values: price_preview(page, values),
     )
-    page.report_edit(await page.ask(Form(plan)), f"Price of {model.name} saved.")
+    await page.ask(Form(plan))
+    page.report_change(f"Price of {model.name} saved.")
 
 
 def _price_fields(form: EntityForm, priced_models: Sequence[str], channels: Sequence[str]) -> Iterator[FormField]:

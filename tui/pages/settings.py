@@ -247,9 +247,7 @@ async def _edit_field(page: AnyPage, field: Field) -> None:
     default = field.kind.show(getattr(Settings(), field.name)) or "none"
 
     intro = f"{field.help}\nDefault: {default}.{f' In {field.kind.unit}.' if field.kind.unit else ''}"
-    saved = await page.ask(Form(form.plan(field.label, session.client.set_settings, intro=intro)))
-    if isinstance(saved, Settings):  # otherwise it was closed or saved unchanged
-        _show_saved(page, field, saved)
+    _show_saved(page, field, await page.ask(Form(form.plan(field.label, session.client.set_settings, intro=intro))))
 
 
 async def _save(page: AnyPage, field: Field, value: Any) -> None:

@@ -118,7 +118,7 @@ async def test_what_the_server_refuses_is_shown_at_the_field() -> None:
 async def test_nothing_is_sent_if_nothing_changed_or_is_wrong() -> None:
     async with shown("settings") as (app, pilot, owner):
         await act(app, pilot, "keep_days", "e", "enter")
-        assert (owner.did, words(app)) == ([], [])
+        assert (owner.did, words(app)) == ([], ["Nothing was changed."])
         await press(app, pilot, "enter", "end", "=x", "enter")
         assert text_of(app, "#wrong-keep_days")
         assert owner.did == []
