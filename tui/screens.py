@@ -50,5 +50,6 @@ class DialogScreen(ModalScreen[Result]):
             return AwaitComplete()
         for above in reversed(open_screens[open_screens.index(self) + 1 :]):
             above.dismiss(None)
-        self.workers.cancel_node(self)  # Textual does so only after it removed the widgets that they draw on
+        for node in self.walk_children(with_self=True):
+            self.workers.cancel_node(node)  # Textual does so only after it removed the widgets that they draw on
         return super().dismiss(result)

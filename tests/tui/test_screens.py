@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from textual.app import ComposeResult
+from textual.containers import Vertical
 from textual.css.stylesheet import Stylesheet
 from textual.dom import DOMNode
 from textual.geometry import Size
@@ -136,27 +137,31 @@ def as_textual_says(app: Console, size: Size) -> set[str]:
 
 
 class Slow(DialogScreen[None]):
-    """A dialog that draws what a worker has fetched."""
+    """A dialog that draws what a worker of its own or of its list has fetched."""
 
-    def __init__(self) -> None:
+    def __init__(self, owner: str) -> None:
         super().__init__()
+        self.owner = owner
         self.fetched = asyncio.Event()
 
     def compose(self) -> ComposeResult:
-        yield Static(classes="title")
+        with Vertical(id="list"):
+            yield Static(classes="title")
 
     def on_mount(self) -> None:
-        self.run_worker(self.fetch(), exit_on_error=True)
+        owner = self if self.owner == "dialog" else self.query_one("#list")
+        owner.run_worker(self.fetch(), exit_on_error=True)
 
     async def fetch(self) -> None:
         await self.fetched.wait()
         self.query_one(".title", Static).update("fetched")
 
 
-async def test_a_dialog_that_is_left_while_it_fetches_does_not_end_the_console() -> None:
+@pytest.mark.parametrize("owner", ["dialog", "list"])
+async def test_a_dialog_that_is_left_while_it_fetches_does_not_end_the_console(owner: str) -> None:
     app = console(FakeClient(calls(3)))
     async with app.run_test() as pilot:
-        await app.push_screen(dialog := Slow())
+        await app.push_screen(dialog := Slow(owner))
         await pilot.pause()
         dialog.dismiss(None)
         while dialog.query(".title"):  # noqa: ASYNC110 - the moment between its widgets' removal and its own
