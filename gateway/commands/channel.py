@@ -11,7 +11,6 @@ from gateway.commands.base import Noun
 from gateway.commands.channel_fields import (
     channel_options,
     channel_patch,
-    dialect_option,
     warn_about_unset_variables,
     with_secrets,
 )
@@ -92,20 +91,18 @@ def show_channel(ref: str) -> None:
     ],
 )
 @click.argument("name")
-@dialect_option("Wire format (default: the preset's, else openai); mock needs no upstream.")
 @channel_options("name", "add_group", "remove_group")
-def add_channel(name: str, dialect: str | None, **values: Any) -> None:
+def add_channel(name: str, **values: Any) -> None:
     """Create a channel.
 
     A preset sets the dialect and the base URL. Without --models, the channel offers all models that its upstream lists.
     Models without a price get the vendor's list price, unless --no-prices is given.
     """
     if not values["preset"]:
-        dialect = dialect or Dialect.OPENAI.value
-        if dialect == Dialect.OPENAI and not values["base_url"]:
+        values["dialect"] = values["dialect"] or Dialect.OPENAI
+        if values["dialect"] == Dialect.OPENAI and not values["base_url"]:
             raise click.UsageError("--preset or --base-url is required; 'tollkeeper channel presets' lists the presets")
-    patch = channel_patch(with_secrets(values), ChannelFields(name=name))
-    body = {"name": name} | options.without_none(dialect=dialect) | patch
+    body = {"name": name} | channel_patch(with_secrets(values), ChannelFields(name=name))
 
     async def work(client: ControlClient) -> tuple[SavedChannel, list[str]]:
         if values["maps"] and not values["models"]:
@@ -155,10 +152,9 @@ async def _keyless_note(client: ControlClient, view: SavedChannel) -> str:
     ],
 )
 @names_argument(CHANNELS)
-@dialect_option("Another wire format. If its address differs, give --base-url too.")
 @channel_options()
 @yes_option(text=REVIVAL)
-def edit_channel(refs: tuple[str, ...], dialect: str | None, **values: Any) -> None:
+def edit_channel(refs: tuple[str, ...], **values: Any) -> None:
     """Change a channel, or several in one step. Only the given options change.
 
     With --json, several channels are printed as an array.
@@ -166,7 +162,7 @@ def edit_channel(refs: tuple[str, ...], dialect: str | None, **values: Any) -> N
     resolved = with_secrets(values)
 
     def patch_for(view: ChannelView) -> options.Patch:
-        return options.require_changes(options.without_none(dialect=dialect) | channel_patch(resolved, view))
+        return options.require_changes(channel_patch(resolved, view))
 
     async def work(client: ControlClient) -> tuple[list[ChannelView], list[str]]:
         before = await find_each(client.channel, refs)

@@ -32,6 +32,12 @@ _WITHOUT = {
 
 _OPTIONS: Sequence[Callable[[Any], Any]] = (
     click.option(
+        "--dialect",
+        type=click.Choice([dialect.value for dialect in Dialect]),
+        help="Wire format (default: the preset's, else openai); mock needs no upstream. If the address of another one "
+        "differs, give --base-url too.",
+    ),
+    click.option(
         "--key",
         "keys",
         multiple=True,
@@ -59,11 +65,6 @@ _OPTIONS: Sequence[Callable[[Any], Any]] = (
 )
 
 
-def dialect_option(text: str) -> Callable[[F], F]:
-    """Returns ``--dialect`` with this help."""
-    return click.option("--dialect", type=click.Choice([dialect.value for dialect in Dialect]), help=text)
-
-
 def channel_options(*omit: str) -> Callable[[F], F]:
     """Returns the options of all fields except these. The command passes their values to ``with_secrets``."""
     return with_options(*_OPTIONS, field_options(CHANNEL, *omit))
@@ -80,6 +81,8 @@ def with_secrets(values: Mapping[str, Any]) -> dict[str, Any]:
 def channel_patch(values: Mapping[str, Any], before: ChannelFields) -> Patch:
     """Returns the request body for the values that ``with_secrets`` returned."""
     patch = patch_of(CHANNEL, values, before)
+    if values["dialect"]:
+        patch["dialect"] = values["dialect"]
     if values["keys"]:
         patch["key"], *others = values["keys"]
         patch["keys"] = others

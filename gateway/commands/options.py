@@ -134,11 +134,6 @@ def confirm(question: str) -> None:
 Patch = dict[str, object]
 
 
-def without_none(**values: object) -> Patch:
-    """Returns the values that are not None."""
-    return {name: value for name, value in values.items() if value is not None}
-
-
 def require_changes(patch: Patch) -> Patch:
     """Returns the patch. Raises UsageError if it is empty."""
     if not patch:

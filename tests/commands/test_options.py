@@ -39,10 +39,6 @@ def test_a_budget_without_a_window_is_answered_with_examples_that_work(text: str
         _window_amount(text, parse_dollars)
 
 
-def test_missing_options_are_not_sent() -> None:
-    assert options.without_none(a=None, b="", c=0) == {"b": "", "c": 0}
-
-
 def test_an_empty_patch_is_a_usage_error() -> None:
     with click.Context(click.Command("edit")), pytest.raises(click.UsageError):
         options.require_changes({})
