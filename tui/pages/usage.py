@@ -18,7 +18,7 @@ from gateway.domain.budget import days
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.query import parse
 from gateway.domain.units import HOUR_MS, Millis
-from gateway.domain.views import SumRow
+from gateway.domain.views import Summary
 from tui import format as fmt, glyphs
 from tui.pages import usage_table
 from tui.pages.base import AnyPage, ConsolePage, Verb
@@ -61,17 +61,15 @@ class UsageSums(msgspec.Struct, frozen=True, kw_only=True):
     """The server's sums for one period and dimension."""
 
     trends: Trends
-    total: SumRow
+    overall: Summary
+    """The sums of all keys together."""
     hours: Trends
     """The sums of the hours of the last weeks, all keys together."""
-    first_ms: Millis | None
     course: BudgetCourse | None
     """The course of a budget at the time of the fetch; its ``updated`` adds what was used later."""
     fetched_ms: Millis
     words: str = ""
     """The filter that the calls match; empty: all calls."""
-    incomplete: bool = False
-    """Whether records of the period are deleted, so that their calls are missing in sums with a filter."""
 
 
 async def fetch_sums(
@@ -94,13 +92,11 @@ async def fetch_sums(
     by_key, all_calls = trends(main, starts), trends(overall, starts).series.get("", {})
     return UsageSums(
         trends=msgspec.structs.replace(by_key, series={**by_key.series, ALL: all_calls}),
-        total=overall.total,
+        overall=overall,
         hours=trends(heat, heat_starts),
-        first_ms=main.first_ms,
         course=course,
         fetched_ms=now,
         words=words,
-        incomplete=main.incomplete,
     )
 
 
@@ -242,7 +238,7 @@ class UsagePage(ConsolePage):
                 (f"{self.choice(name)}  ", "bold"),
             ]
         if self._sums is not None:
-            total = self._sums.total
+            total = self._sums.overall.total
             tokens = fmt.brief_count(total.input_tokens + total.output_tokens)
             texts = [f" {fmt.dollar_amount(total.cost_nanos)}", f"{tokens} tok", fmt.count_text(total.calls, "call")]
             free = self.size.width - sum(len(part[0]) for part in parts)
@@ -255,25 +251,26 @@ class UsagePage(ConsolePage):
         sums = self._sums
         if sums is None:
             return content((" loading ...", "dim"))
-        if not sums.total.calls:
+        overall, total = sums.overall, sums.overall.total
+        if not total.calls:
             return _no_calls_text(self.session, filtered=bool(sums.words))
         plan = ChartPlan(
             trends=sums.trends,
             measure=MEASURES[self.choice("value")],
             patterns=self.app.no_color,
-            first_ms=sums.first_ms,
+            first_ms=overall.first_ms,
         )
-        bars, rows = bars_of(plan, width), usage_table.series_rows(plan, sums.total)
+        bars, rows = bars_of(plan, width), usage_table.series_rows(plan, total)
         selected_bar = usage_table.correct_selection(self, bars, rows)
         height = chart_height(self.query_one(UsageBlock).scrollable_content_region.height, len(rows))
         chart_lines = chart(plan, bars, height, selected_bar, self.series)
         top = [
-            chart_title(plan, bars, incomplete=sums.incomplete),
+            chart_title(plan, bars, incomplete=overall.incomplete),
             *chart_lines,
             self._selection_line(plan, bars, selected_bar, rows),
             content(""),
         ]
-        columns = usage_table.series_columns(plan, sums.total, self.choice("by"), width)
+        columns = usage_table.series_columns(plan, total, self.choice("by"), width)
         self.text_layout = usage_table.TextLayout(bars, range(1, len(chart_lines) - 1), len(top), rows, columns)
         table = usage_table.series_table(plan, rows, columns, self.series)
         return lines(*top, *table, content(""), *self._panels(plan, sums, width))
