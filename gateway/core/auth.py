@@ -83,7 +83,7 @@ def _unknown_key(key: str, catalog: Catalog, now: Millis) -> InvalidToken:
         "this API key no longer works: it was replaced, or its token was removed; use the token's current key",
         code="key_replaced",
     )
-    error.note = owner_of_retired(retired, catalog.registry).text(now)
+    error.owner_message = f"{error.message}: {owner_of_retired(retired, catalog.registry).text(now)}"
     return error
 
 

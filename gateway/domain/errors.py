@@ -46,6 +46,9 @@ class GatewayError(Exception):
     """Other statuses that identify the class if the code does not."""
     default_type: ClassVar[str] = "server_error"
 
+    owner_message: str = ""
+    """The message for the owner, if it differs: it quotes no request, and may say whose key it was."""
+
     def __init__(
         self,
         message: str,
@@ -87,7 +90,7 @@ class GatewayError(Exception):
     @property
     def record_message(self) -> str:
         """Returns the message as records, logs and events may keep it."""
-        return self.message
+        return self.owner_message or self.message
 
     @property
     def transient(self) -> bool:
@@ -126,16 +129,9 @@ class RequestRefused(BadRequest):
 class InvalidToken(GatewayError):
     """The client sent no valid token."""
 
-    note: str = ""
-    """Whose key it was, which only the owner may read."""
-
     default_code = "invalid_api_key"
     default_status = 401
     default_type = "invalid_request_error"
-
-    @property
-    def record_message(self) -> str:
-        return f"{self.message}: {self.note}" if self.note else self.message
 
 
 class NotFound(GatewayError):
@@ -209,11 +205,7 @@ class AnswerMemoryFull(Unavailable):
 
 
 class UpstreamError(GatewayError):
-    """A channel failed. ``status`` is the upstream's HTTP status; 0 if it did not answer.
-
-    The message may quote the request. ``unquoted`` is the message for everyone but the client, without these quotes;
-    None if it quotes nothing.
-    """
+    """A channel failed. ``status`` is the upstream's HTTP status; 0 if it did not answer."""
 
     default_code = "upstream_error"
     default_status = 502
@@ -221,7 +213,6 @@ class UpstreamError(GatewayError):
     default_type = "upstream_error"
 
     status: int = 0
-    unquoted: str | None = None
     kind: FailureKind = FailureKind.SERVER
     """The kind of failure, which decides whether to try again."""
     sent: bool = True
@@ -232,11 +223,6 @@ class UpstreamError(GatewayError):
     """Whether the upstream refused a chat that it may take as a response."""
     verbatim: str = ""
     """The upstream's body without secrets, if the client speaks the upstream's own API."""
-
-    @property
-    def record_message(self) -> str:
-        """Returns the message without quotes of the request."""
-        return self.message if self.unquoted is None else self.unquoted
 
     @property
     def transient(self) -> bool:
@@ -256,8 +242,8 @@ class UpstreamError(GatewayError):
 
     def add(self, text: str) -> None:
         """Append a text of ours to the message."""
-        if self.unquoted is not None:
-            self.unquoted += text
+        if self.owner_message:
+            self.owner_message += text
         self.message += text
 
 

@@ -57,7 +57,7 @@ class LiveSource:
         self.records = 0
         """The number of the newest record below the ring."""
         self._listed: list[CallView] | None = None
-        """The rows below: what the search found, or all rows if they are sorted or only marked ones; None for the
+        """The rows below them: what a search found, or all rows if they are sorted or only marked ones; None for the
         records of the history.
         """
         self.history = CallHistory()

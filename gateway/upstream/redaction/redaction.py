@@ -227,7 +227,7 @@ def _error(failure: Failure, channel: Channel, fields: Fields, secrets: Sequence
         retry_after_s=failure.retry_after_s,
         details=dict(failure.details),
     )
-    error.status, error.unquoted = failure.status, stored if stored != message else None
+    error.status, error.owner_message = failure.status, stored if stored != message else ""
     if failure.origin is not None:
         error.details["upstream"] = {"name": channel.name, "status": failure.status or None, **identifiers}
     error.kind, error.sent, error.lasting = failure.kind, failure.sent, failure.lasting
