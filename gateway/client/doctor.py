@@ -19,7 +19,6 @@ from gateway.client.test_call import (
     TESTED,
     PublicApi,
     api_for,
-    public_api,
     require_serving,
     version_text,
 )
@@ -115,7 +114,7 @@ async def check_gateway(case: Case) -> str | Step:
     status = require_serving(await case.client.status())
     if not status.address:
         return _failure("no server is running", START_ADVICE, NO_SERVER, 503)
-    case.public = public_api(status.address, app="tollkeeper-doctor")
+    case.public = PublicApi(status.address, app="tollkeeper-doctor")
     await case.public.send("GET", "/health")
     return f"{status.address} answers ({status.state}, version {version_text(status)})"
 

@@ -67,15 +67,19 @@ def api_for(*names: str) -> str:
     return EMBEDDINGS if any(map(is_embedding_model, names)) else CHAT_API
 
 
-class PublicApi(msgspec.Struct, frozen=True, kw_only=True):
+class PublicApi(msgspec.Struct, frozen=True):
     """/v1 as clients use it, with a key. Every method raises the error of /v1, or Unavailable."""
 
-    address: Address
-    base_path: str
-    """The path of the base URL, such as ``/v1``."""
+    base_url: str
+    """The address in a server's status."""
     key: str = ""
     app: str = "tollkeeper-test"
     """The name of the calling program, as lists and sums of calls show it."""
+
+    @property
+    def address(self) -> Address:
+        parts = urlsplit(self.base_url)
+        return Address(host=parts.hostname or "127.0.0.1", port=parts.port or 80)
 
     async def send(self, method: str, path: str, body: bytes = b"", *, timeout_s: float = 180.0) -> HttpAnswer:
         """Returns the complete answer to a request. It can take minutes if a local model must be loaded first."""
@@ -132,7 +136,7 @@ class PublicApi(msgspec.Struct, frozen=True, kw_only=True):
             headers["Authorization"] = f"Bearer {self.key}"
         if body:
             headers["Content-Type"] = "application/json"
-        return ClientRequest(method=method, path=self.base_path + path, headers=headers, body=body)
+        return ClientRequest(method=method, path=urlsplit(self.base_url).path + path, headers=headers, body=body)
 
 
 def require_serving(status: Status) -> Status:
@@ -149,13 +153,6 @@ def version_text(status: Status) -> str:
     if status.version == __version__:
         return status.version
     return f"{status.version}; this program is {__version__}: stop and start the server to use it"
-
-
-def public_api(base_url: str, key: str = "", *, app: str = "tollkeeper-test") -> PublicApi:
-    """Returns /v1 at this base URL, which is the address in a server's status."""
-    parts = urlsplit(base_url)
-    address = Address(host=parts.hostname or "127.0.0.1", port=parts.port or 80)
-    return PublicApi(address=address, base_path=parts.path, key=key, app=app)
 
 
 def _response_error(status: int, headers: Mapping[str, str], body: bytes) -> GatewayError:

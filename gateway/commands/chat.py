@@ -13,7 +13,7 @@ from gateway.client.control import ControlClient
 from gateway.client.http import Stream
 from gateway.client.model_choice import find_model
 from gateway.client.request import encode_body, error_of
-from gateway.client.test_call import PublicApi, public_api, require_serving
+from gateway.client.test_call import PublicApi, require_serving
 from gateway.commands import formatting, stdin
 from gateway.commands.base import Command
 from gateway.commands.completion import MODELS, TOKENS
@@ -74,7 +74,7 @@ def chat(
 
     async def work(client: ControlClient) -> None:
         status = require_serving(await client.status())
-        api = public_api(status.address, await _fetch_key(client, token), app="tollkeeper-chat")
+        api = PublicApi(status.address, await _fetch_key(client, token), app="tollkeeper-chat")
         body: dict[str, Any] = {"model": model or await default_model(client, api), "messages": messages}
         if max_tokens is not None:
             body["max_tokens"] = max_tokens

@@ -3,7 +3,7 @@ from msgspec.structs import replace
 
 from gateway import __version__
 from gateway.client.http import Address
-from gateway.client.test_call import TESTED, PublicApi, public_api, require_serving, version_text
+from gateway.client.test_call import TESTED, PublicApi, require_serving, version_text
 from gateway.domain.errors import GatewayError, InvalidToken, Unavailable, UpstreamError
 from tests.client.scripted import saying
 from tests.commands.samples import STATUS
@@ -18,19 +18,19 @@ STREAMED = [name for name, tested in TESTED.items() if tested.end_marks]
 @pytest.fixture
 def front(gateway: Gateway, provider: Provider) -> PublicApi:
     provider.on("m", upstream())
-    return public_api(gateway.base_url, gateway.client.key)
+    return PublicApi(gateway.base_url, gateway.client.key)
 
 
 @pytest.mark.parametrize(
-    ("address", "host", "port", "base"),
+    ("base_url", "host", "port"),
     [
-        ("http://127.0.0.1:8655/v1", "127.0.0.1", 8655, "/v1"),
-        ("http://[::1]:80/v1", "::1", 80, "/v1"),
-        ("http://gateway.lan/v1", "gateway.lan", 80, "/v1"),
+        ("http://127.0.0.1:8655/v1", "127.0.0.1", 8655),
+        ("http://[::1]:80/v1", "::1", 80),
+        ("http://gateway.lan/v1", "gateway.lan", 80),
     ],
 )
-def test_an_address_becomes_a_door(address: str, host: str, port: int, base: str) -> None:
-    assert public_api(address) == PublicApi(address=Address(host=host, port=port), base_path=base)
+def test_a_base_url_has_an_address(base_url: str, host: str, port: int) -> None:
+    assert PublicApi(base_url).address == Address(host=host, port=port)
 
 
 async def test_a_key_sees_its_models(front: PublicApi) -> None:
@@ -39,7 +39,7 @@ async def test_a_key_sees_its_models(front: PublicApi) -> None:
 
 async def test_a_wrong_key_is_reported(gateway: Gateway) -> None:
     with pytest.raises(InvalidToken):
-        await public_api(gateway.base_url, "sk-tk-wrong").models()
+        await PublicApi(gateway.base_url, "sk-tk-wrong").models()
 
 
 @pytest.mark.parametrize("api", STREAMED)
@@ -70,7 +70,7 @@ async def test_a_model_is_called_by_the_api_that_it_is_for(
 ) -> None:
     gateway.channel(provider.base_url, model)
     provider.on(model, upstream())
-    call_id = await public_api(gateway.base_url, gateway.client.key).test_call(model)
+    call_id = await PublicApi(gateway.base_url, gateway.client.key).test_call(model)
     (record,) = await gateway.settled(1)
     assert (record.id, record.api, record.stream) == (call_id, api, stream)
     assert ("stream" in provider.last.json) == stream
@@ -87,7 +87,7 @@ async def test_a_model_is_called_by_the_api_that_it_is_for(
 )
 async def test_an_invalid_answer_is_an_error(body: bytes, streamed: bool, code: str) -> None:
     async with saying(b"HTTP/1.1 200 OK\r\n\r\n" + body) as place:
-        api = PublicApi(address=place, base_path="/v1")
+        api = PublicApi(f"http://{place}/v1")
         with pytest.raises(UpstreamError) as caught:
             await (api.streamed_call("m") if streamed else api.plain_call("m"))
     assert caught.value.code == code

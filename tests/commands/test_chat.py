@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from gateway.client.test_call import PublicApi, public_api
+from gateway.client.test_call import PublicApi
 from gateway.commands import formatting
 from gateway.commands.chat import default_model, fetch_answer, print_receipt, print_stream
 from gateway.commands.exit_codes import Exit, Quit
@@ -29,7 +29,7 @@ PASS = {"POST /tokens/laptop/pass": {"key": KEY}}
 
 
 def way(provider: Provider) -> PublicApi:
-    return public_api(provider.base_url, KEY)
+    return PublicApi(provider.base_url, KEY)
 
 
 def stream_of(*texts: str, end: bytes = b"data: [DONE]\n\n") -> bytes:

@@ -20,7 +20,7 @@ from gateway.client.app import AppTarget, Snippet
 from gateway.client.apps import APPS
 from gateway.client.connect_card import Shell
 from gateway.client.model_choice import RecentCalls, best_model, choose_model, recent_calls
-from gateway.client.test_call import public_api
+from gateway.client.test_call import PublicApi
 from gateway.domain.errors import GatewayError
 from gateway.domain.text import mask
 from gateway.domain.views import CallView, ModelView, TokenView
@@ -251,7 +251,7 @@ class TokenTest(Static):
 async def make_test_call(session: ConsoleSession, token: TokenView, model: str, key: str = "") -> CallView:
     """Make a test call with the key, or a pass from the server. Returns the finished call. Raises GatewayError."""
     client = session.client
-    call_id = await public_api(session.address, key or (await client.token_pass(token.id))["key"]).test_call(model)
+    call_id = await PublicApi(session.address, key or (await client.token_pass(token.id))["key"]).test_call(model)
     return await client.call(call_id)
 
 
