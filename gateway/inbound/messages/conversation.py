@@ -33,7 +33,6 @@ from gateway.inbound.messages.tools import TOOL_CHANGE_TYPES, changed_tools, is_
 from gateway.upstream.anthropic.messages import TOOLS
 from gateway.upstream.efforts import sent_effort
 
-_BILLING = b'"x-anthropic-billing-header:'
 _BILLING_LINE = re.compile(rb'"x-anthropic-billing-header:(?:[^"\\]|\\[^n])*(?:\\n)*')
 
 
@@ -162,9 +161,8 @@ class _MessageReader:
     def read_system(self, content: msgspec.Raw) -> None:
         """Read the leading system text."""
         blocks = _read_blocks(content, "system")
-        if blocks and bytes(blocks[0].text).startswith(_BILLING):  # a line that only Anthropic reads
-            text = b'"' + _BILLING_LINE.sub(b"", bytes(blocks[0].text), count=1)
-            blocks[0] = msgspec.structs.replace(blocks[0], text=msgspec.Raw(text))
+        if blocks and (line := _BILLING_LINE.match(first := bytes(blocks[0].text))):  # which only Anthropic reads
+            blocks[0] = msgspec.structs.replace(blocks[0], text=msgspec.Raw(b'"' + first[line.end() :]))
         self._add_system(blocks)
 
     def _add_system(self, blocks: list[_ContentBlock]) -> None:
