@@ -170,8 +170,7 @@ def _print_notes(listing: ListingView, rows: list[dict[str, Any]], view: Channel
         notes = price_notes(view)
     else:
         unpriced = [m["public"] for m in rows if m["state"] == "new" and m["public"] in listing.unpriced]
-        refused = bool(unpriced) and run(lambda client: client.settings()).refuse_unpriced
-        notes = unpriced_notes(unpriced, refused=refused)
+        notes = unpriced_notes(unpriced, refused=listing.refuses_unpriced)
     notify(*notes)
 
 

@@ -10,7 +10,7 @@ from gateway.commands import formatting
 from gateway.commands.base import Noun
 from gateway.commands.completion import MODELS, TOKENS
 from gateway.commands.options import TEXT
-from gateway.commands.output import ListColumn, notify, out_list, out_view, wants_json
+from gateway.commands.output import ListColumn, notify, out_list, out_view
 from gateway.commands.session import run
 from gateway.domain.account import AccountStatus
 from gateway.domain.human_values import brief_context, brief_count, state_word
@@ -77,19 +77,14 @@ ROUTE_COLUMNS = [
 @click.argument("name", metavar="MODEL", shell_complete=MODELS)
 def show_model(name: str) -> None:
     """Show one model: the channels that serve it, in order, who sees it, what it costs, and its context length."""
-
-    async def work(client: ControlClient) -> tuple[ModelDetail, bool]:
-        detail = await client.model(name)
-        return detail, detail.price is None and not wants_json() and (await client.settings()).refuse_unpriced
-
-    detail, refused = run(work)
-    out_view(detail, _pairs(detail, refused=refused), detail.routes, ROUTE_COLUMNS)
+    detail = run(lambda client: client.model(name))
+    out_view(detail, _pairs(detail), detail.routes, ROUTE_COLUMNS)
 
 
-def _pairs(detail: ModelDetail, *, refused: bool) -> Iterator[tuple[str, str]]:
-    """Yields the details. ``refused`` is whether the settings refuse calls of unpriced models."""
+def _pairs(detail: ModelDetail) -> Iterator[tuple[str, str]]:
+    parts = price_parts(detail.price, detail.name, refused=detail.refuses_unpriced)
     yield "model", detail.name
-    yield "price", "".join(text for text, _ in price_parts(detail.price, detail.name, refused=refused))
+    yield "price", "".join(text for text, _ in parts)
     published = formatting.published_price(detail)
     yield "listed", f"{published} by the upstream's list" if published else ""
     source = "the upstream's list" if detail.context_source == UPSTREAM else detail.context_source

@@ -207,15 +207,14 @@ def show_price(model: str) -> None:
     async def work(client: ControlClient) -> tuple[PriceView | None, list[ModelRoute], bool]:
         try:
             detail = await client.model(model)
-            view, routes = detail.price, [*{route.channel: route for route in detail.routes}.values()]
-            if all(route.price == view for route in routes):
-                routes = []
         except NotFound:  # no channel offers it, but it may have a price
             view = next((view for view in await client.prices() if view.model == model and not view.channel), None)
             if view is None:
                 raise
-            routes = []
-        return view, routes, view is None and not wants_json() and (await client.settings()).refuse_unpriced
+            return view, [], False
+        routes = [*{route.channel: route for route in detail.routes}.values()]
+        has_own = any(route.price != detail.price for route in routes)
+        return detail.price, routes if has_own else [], detail.refuses_unpriced
 
     view, routes, refused = run(work)
     out_view(view, _details(view, model, refused=refused), routes, ROUTE_COLUMNS)

@@ -158,6 +158,7 @@ def listing_view(channel: Channel, catalog: Catalog, now: Millis) -> ListingView
         models=_rows(channel, listed, catalog) if listed else [],
         unnamed=listed.unnamed if listed else 0,
         unpriced=models_without_price(channel, None, catalog.registry),
+        refuses_unpriced=catalog.registry.settings.refuse_unpriced,
     )
 
 

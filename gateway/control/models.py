@@ -57,6 +57,7 @@ async def show_model(edits: ConfigEdits, request: web.Request) -> ModelDetail:
             if name in catalog.visible(token) and not token.program_ended(edits.now)
         ),
         routes=routes,
+        refuses_unpriced=registry.settings.refuse_unpriced,
     )
 
 

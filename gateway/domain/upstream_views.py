@@ -56,6 +56,7 @@ class ListingView(msgspec.Struct, frozen=True, kw_only=True):
     unnamed: int = 0
     """The number of models that were left out because their names cannot be used."""
     unpriced: list[str] = []
+    refuses_unpriced: bool = False
 
 
 class ModelRoute(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,6 +95,7 @@ class ModelDetail(ModelView, frozen=True, kw_only=True):
     tokens: list[str]
     """The names of the tokens that see it."""
     routes: list[ModelRoute]
+    refuses_unpriced: bool = False
 
 
 class PriceProposal(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,7 +11,6 @@ from gateway.commands.exit_codes import Exit
 from gateway.commands.options import now
 from gateway.domain.channel import Check, ServedModel
 from gateway.domain.price import UpstreamPrices
-from gateway.domain.settings import Settings
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.upstream_views import ListedModel, ListingView, PresetView
 from gateway.domain.views import ChannelView
@@ -231,9 +230,8 @@ def test_a_new_model_without_a_price_is_named() -> None:
             (True, "calls of it are refused"),
         ):
             control = {
-                "GET /channels/x/listing": replace(FRESH, unpriced=unpriced),
+                "GET /channels/x/listing": replace(FRESH, unpriced=unpriced, refuses_unpriced=refused),
                 "GET /channels/x": view,
-                "GET /settings": Settings(refuse_unpriced=refused),
             }
             ran = run("channel", "models", "x", answers=control)
             assert (f"note: o3 has no price: {effect}" in ran.err) is noted

@@ -234,12 +234,13 @@ def test_a_local_server_s_price_has_no_time() -> None:
 
 
 def test_a_missing_price_says_what_to_do() -> None:
-    missing = {"GET /prices": [], "GET /models/odd%20one": replace(DETAIL, name="odd one", price=None)}
-    for settings, effect in (
-        (Settings(), "counted, not charged, and no dollar budget stops it"),
-        (Settings(refuse_unpriced=True), "calls are refused"),
+    missing: dict[str, object] = {"GET /prices": []}
+    for refused, effect in (
+        (False, "counted, not charged, and no dollar budget stops it"),
+        (True, "calls are refused"),
     ):
-        control = Control({**missing, "GET /settings": settings})
+        detail = replace(DETAIL, name="odd one", price=None, refuses_unpriced=refused)
+        control = Control({**missing, "GET /models/odd%20one": detail})
         for noun in ("price", "model"):
             ran = run(noun, "show", "odd one", control=control)
             text = f"no price: {effect}; 'tollkeeper price set 'odd one' --like"

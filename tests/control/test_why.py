@@ -261,6 +261,13 @@ async def test_a_fallback_without_a_price_is_named_if_refused(owner: ControlClie
     assert (one.model, one.rule) == ("small", "it has no price, and models without a price are refused")
 
 
+async def test_views_of_models_say_whether_unpriced_calls_are_refused(owner: ControlClient, gateway: Gateway) -> None:
+    for refuses in (True, False):
+        gateway.settings(refuse_unpriced=refuses)
+        assert (await owner.model("m")).refuses_unpriced is refuses
+        assert (await owner.channel_listing("up")).refuses_unpriced is refuses
+
+
 async def test_the_price_is_that_of_the_model_that_would_answer(owner: ControlClient, gateway: Gateway) -> None:
     gateway.price("small", Nanos(1), Nanos(2))
     gateway.group("default", fallbacks=(Fallback(model="m", to=("small",)),))
