@@ -9,7 +9,6 @@ from aiohttp import web
 from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import query
 from gateway.control.views import budget_views, pause_end, price_view
-from gateway.core.admission import group_of
 from gateway.core.catalog import Catalog
 from gateway.core.channel_limits import limit_check
 from gateway.core.dry_run import DryRun, PlannedCall, dry_run, native_channels
@@ -81,7 +80,7 @@ def _dry_run(engine: Engine, call: PlannedCall, now: Millis) -> DryRun:
 def _why(engine: Engine, call: PlannedCall) -> Why:
     now, catalog, token = engine.now(), engine.catalog, call.token
     outcome = _dry_run(engine, call, now)
-    admission, need, group = outcome.admission, outcome.need, group_of(token, catalog)
+    admission, need, group = outcome.admission, outcome.need, catalog.registry.groups[token.group]
     entry = admission.entry if admission is not None else catalog.visible(token).get(call.model)
     visibility = visibility_of(call.model, token, group, catalog)
     hold_plan = admission.hold_plan if admission is not None else None

@@ -32,8 +32,7 @@ from gateway.core.ratelimit import Limiter, Today
 from gateway.domain import rawjson
 from gateway.domain.budget import Window, window_end, window_start
 from gateway.domain.call import RequestSize, Scope
-from gateway.domain.errors import BadRequest, GatewayError, InternalError, NotFound, QuotaExceeded
-from gateway.domain.group import Group
+from gateway.domain.errors import BadRequest, GatewayError, NotFound, QuotaExceeded
 from gateway.domain.human_values import count_text
 from gateway.domain.output_limit import MIN_OUTPUT
 from gateway.domain.patterns import matches, near_names
@@ -58,15 +57,6 @@ class Admission(msgspec.Struct, frozen=True, gc=False):
     """The first full gate: the call may wait there."""
     unaffordable: Mapping[str, QuotaExceeded] = {}
     """The fallbacks that are not in ``entry`` because they are too expensive for what is left, with their errors."""
-
-
-def group_of(token: Token, catalog: Catalog) -> Group:
-    """Returns a token's group. A token without one would be a bug of the control surface."""
-    group = catalog.registry.groups.get(token.group)
-    if group is None:
-        msg = f"token '{plain(token.name)}' belongs to group '{plain(token.group)}', which does not exist"
-        raise InternalError(msg)
-    return group
 
 
 def admit(call: Call, limiter: Limiter, books: MoneyBooks, recall: Recall = lambda _: 0) -> Admission:

@@ -31,7 +31,6 @@ STEPS_S = (10.0, 30.0, 60.0, 120.0)
 """The seconds of the first, second, third pause, and of every later one."""
 REFUSED_S = (60.0, 300.0, 900.0, 3600.0)
 """Like ``STEPS_S``, for a refused key. It is tried again at all because vendors err too."""
-OUT_OF_CREDIT_S = 3600.0
 
 KEY_KINDS = frozenset({FailureKind.AUTH, FailureKind.UNSET, FailureKind.QUOTA, FailureKind.RATE})
 """Failures of the key rather than of the channel, if the channel has other keys."""
@@ -220,7 +219,7 @@ class ChannelHealth:
             failures.refuse_key(kind, reason, now)
         elif kind is FailureKind.QUOTA:
             failures.accept_key(now)
-            failures.pause(kind, reason, retry_after_s or OUT_OF_CREDIT_S, now)
+            failures.pause(kind, reason, retry_after_s or 3600.0, now)
         elif kind is FailureKind.RATE:
             failures.accept_key(now)
             failures.pause(kind, reason, failures.count_pause() if retry_after_s is None else retry_after_s, now)

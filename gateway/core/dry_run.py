@@ -11,7 +11,7 @@ from typing import cast
 
 import msgspec
 
-from gateway.core.admission import Admission, admit, affordable_hold, entry_for, group_of, needs_by_model
+from gateway.core.admission import Admission, admit, affordable_hold, entry_for, needs_by_model
 from gateway.core.auth import current_token, require_usable
 from gateway.core.call import Call, CallContext, CallOrigin, Client
 from gateway.core.catalog import Catalog
@@ -131,7 +131,7 @@ def _call(planned: PlannedCall, catalog: Catalog, now: Millis) -> Call:
     token = current_token(planned.token, catalog, now)
     origin = CallOrigin(id=CallId("req_why"), api=planned.api, key="", app="", retry=0, ts=now, began=0.0)
     client = cast("Client", SimpleNamespace(gone=True, begun=False, may_wait=False, on_gone=None))  # nobody waits
-    return Call(CallContext(origin, request, client, catalog, token, group_of(token, catalog)))
+    return Call(CallContext(origin, request, client, catalog, token, catalog.registry.groups[token.group]))
 
 
 def _body(planned: PlannedCall) -> dict[str, object]:

@@ -18,7 +18,7 @@ from functools import partial
 
 import msgspec
 
-from gateway.core.admission import Admission, admit, entry_for, group_of, needs_by_model, visible_name
+from gateway.core.admission import Admission, admit, entry_for, needs_by_model, visible_name
 from gateway.core.answer_memory import UNCOUNTED, AnswerMemory, AnswerShare
 from gateway.core.attempts import Attempts
 from gateway.core.auth import current_token, identify, keyless_token, token_named, token_of
@@ -124,7 +124,7 @@ class Pipeline:
             token = current_token(token, catalog, origin.ts)
             if (name := visible_name(request.model, origin.api, token, catalog)) != request.model:
                 request = msgspec.structs.replace(request, model=name)
-            call = Call(CallContext(origin, request, client, catalog, token, group_of(token, catalog)))
+            call = Call(CallContext(origin, request, client, catalog, token, catalog.registry.groups[token.group]))
             admission, first = await self._admit(call, large=large)
         except GatewayError as error:
             self.refuse(origin, error, token, request)

@@ -228,16 +228,15 @@ def count_elements(text: bytes, limit: int) -> int:
     return count
 
 
-MAX_OBJECT = 1 << 20
-"""The maximum number of characters that are searched for an object's end. No model writes an object of this size."""
-
-
 _IN_STRING = re.compile(r'"|\\(?:.|\Z)', re.DOTALL)
 _OUTSIDE = re.compile(r'["{}\[\]]')
 
 
 class ObjectEnd:
-    """Finds the end of a JSON object that is received in pieces. Each character is examined once."""
+    """Finds the end of a JSON object that is received in pieces. Each character is examined once.
+
+    No model writes an object of a million characters: more are not examined.
+    """
 
     def __init__(self) -> None:
         self._size = 0
@@ -255,7 +254,7 @@ class ObjectEnd:
         if not self._begun or self.reached:
             text = text.lstrip(" \t\r\n")
         self._size += len(text)
-        if self._size > MAX_OBJECT or (text and (self.reached or (not self._begun and text[0] != "{"))):
+        if self._size > 1 << 20 or (text and (self.reached or (not self._begun and text[0] != "{"))):
             self.reached, self.depth = False, -1
         if not text or self.depth < 0:
             return

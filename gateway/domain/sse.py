@@ -223,10 +223,6 @@ def _run_data(window: bytes, head: bytes) -> list[bytes]:
     return [*parts[:number], data] if blank and b"\n" not in data else parts[:number]
 
 
-MAX_LINES = 600_000
-"""The maximum number of lines in a body of events."""
-
-
 def is_stream(body: bytes) -> bool:
     """Returns whether a body is an event stream."""
     first_line = body[:64].removeprefix(BOM).lstrip()
@@ -238,7 +234,7 @@ def stream_in(body: bytes) -> bytes:
 
     A body of more lines than any answer has is neither: to read them could take minutes.
     """
-    if body.count(b"\n") > MAX_LINES:
+    if body.count(b"\n") > 600_000:
         return b""
     if is_stream(body):
         return body

@@ -34,8 +34,6 @@ from gateway.upstream.adapter import Adapter, AnswerStream, DialectAdapter
 
 LARGE = 1 << 20
 """The size in bytes above which a body is parsed off the event loop."""
-DENSE = 256 << 10
-"""The size in bytes above which a body with many short values is parsed there too."""
 MAX_OBJECTS = 20_000
 """The maximum number of objects in a body that is parsed in the event loop. Each takes up to two microseconds."""
 ANSWER_LIMIT = 64 << 20
@@ -243,13 +241,13 @@ def is_large(body: bytes) -> bool:
     """Returns whether a body is parsed off the event loop.
 
     Long texts take little time, and agents send many of them, but objects and short values take long. Objects are
-    counted, other short values and numbers only in samples.
+    counted, other short values and numbers only in samples of bodies above 256 KiB.
     """
     if len(body) <= MAX_OBJECTS:
         return False
     if len(body) > LARGE or count_braces(body) > MAX_OBJECTS:
         return True
-    if len(body) <= DENSE:
+    if len(body) <= 256 << 10:
         return False
     sample = b"".join([body[start : start + 256] for start in range(0, len(body), len(body) >> 5)])
     values = sum(map(sample.count, (b'",', b'{"', b"{},", b"],[", b"], [")))

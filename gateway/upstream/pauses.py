@@ -12,8 +12,6 @@ from email.utils import parsedate_to_datetime
 
 from gateway.domain.lazy_pattern import lazy_pattern
 
-PAUSE_LIMIT_S = 3600.0
-
 _EPOCH_S, _EPOCH_MS = 1.5e9, 1.5e12
 """Larger numbers are times since the epoch, not durations. They are after the middle of 2017."""
 
@@ -154,4 +152,4 @@ def _number(text: str) -> float | None:
 
 
 def _clamp(seconds: float) -> float | None:
-    return min(seconds, PAUSE_LIMIT_S) if seconds >= 0 else None
+    return min(seconds, 3600.0) if seconds >= 0 else None

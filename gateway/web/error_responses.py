@@ -38,19 +38,18 @@ def retry_headers(error: GatewayError, status: int) -> dict[str, str]:
 
 
 def error_answer(error: GatewayError, call: str = "", api: InboundApi = CHAT) -> tuple[int, dict[str, str], bytes]:
-    """Returns status, headers and body for a request that failed before its answer began."""
+    """Returns status, headers and body for a request that failed before its answer began.
+
+    ``retry-after-ms`` is kept only if SDKs obey it.
+    """
     status = api.status(error)
-    headers = _call_headers(error, status)
+    retry = retry_headers(error, status)
+    omitted = {"retry-after"} if "retry-after" in retry else {"retry-after", "retry-after-ms"}
+    headers = {name: value for name, value in error.call_headers.items() if name not in omitted} | retry
+    if isinstance(error, RateLimited):
+        headers |= error.limit_headers
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     if allow := error.details.get("allow"):
         headers["Allow"] = str(allow)
     return status, headers, api.error_body(error, call)
-
-
-def _call_headers(error: GatewayError, status: int) -> dict[str, str]:
-    """Returns the headers about the call, its limits and retries. ``retry-after-ms`` is kept only if SDKs obey it."""
-    retry = retry_headers(error, status)
-    omitted = {"retry-after"} if "retry-after" in retry else {"retry-after", "retry-after-ms"}
-    kept = {name: value for name, value in error.call_headers.items() if name not in omitted}
-    return {**kept, **retry, **(error.limit_headers if isinstance(error, RateLimited) else {})}

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from gateway.core.admission import NAMED_MODELS, admit, group_of, today_of, visible_entry
+from gateway.core.admission import NAMED_MODELS, admit, today_of, visible_entry
 from gateway.core.call import Call
 from gateway.core.catalog import Catalog
 from gateway.core.ratelimit import Limiter
 from gateway.domain.account import Account, AccountStatus
 from gateway.domain.budget import Amounts, Budget, Window, window_end, window_start
 from gateway.domain.channel import Overrides
-from gateway.domain.errors import BadRequest, GatewayError, InternalError, NotFound, QuotaExceeded, RateLimited
+from gateway.domain.errors import BadRequest, GatewayError, NotFound, QuotaExceeded, RateLimited
 from gateway.domain.group import Group
 from gateway.domain.limits import Limits
 from gateway.domain.settings import Settings
@@ -23,7 +23,7 @@ from tests.core.test_quota import Purse
 
 
 def call_of(token: Token, catalog: Catalog, model: str = "m", **fields: Any) -> Call:
-    return kit.call(kit.ask(model, **fields), catalog=catalog, token=token, group=group_of(token, catalog))
+    return kit.call(kit.ask(model, **fields), catalog=catalog, token=token, group=catalog.registry.groups[token.group])
 
 
 def offered(*models: str, **fields: Any) -> Catalog:
@@ -164,11 +164,6 @@ def test_a_strange_name_is_repeated_harmlessly(model: str) -> None:
         visible_entry(model, kit.token(), offered())
     assert caught.value.message.isprintable()
     assert len(caught.value.message) < 400
-
-
-def test_a_token_of_a_group_that_is_gone_is_a_bug_of_ours() -> None:
-    with pytest.raises(InternalError, match="group 'gone'"):
-        group_of(kit.token(group="gone"), offered())
 
 
 def test_a_tight_group_budget_refuses_too(limiter: Limiter) -> None:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import msgspec
 from hypothesis import example, given, settings, strategies as st
 
-from gateway.core.admission import admit, group_of, needs_by_model, visible_entry
+from gateway.core.admission import admit, needs_by_model, visible_entry
 from gateway.core.answer_memory import AnswerMemory, AnswerShare
 from gateway.core.call import Call
 from gateway.core.catalog import Catalog
@@ -153,7 +153,7 @@ class StorelessGateway(GenerousUpstream):
         origin = kit.origin(api=api, began=self.clock.mono())
         body = msgspec.json.encode({"model": "m", **request})  # without spaces, which would be held for
         asked, token = api.parse(HttpRequest(body=body, target="", headers={})), kit.token()
-        group = group_of(token, self.catalog)
+        group = self.catalog.registry.groups[token.group]
         call = kit.call(asked, origin=origin, catalog=self.catalog, token=token, group=group)
         call.share = AnswerShare(AnswerMemory(Settings, ()))
         money = Purse(10**18) if left is None else self._restrict(call, left)
