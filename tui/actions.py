@@ -66,9 +66,7 @@ ACTIONS: tuple[Action, ...] = (
     # Live
     Action("live", "pause", "space", "Pause", "freeze the list; new calls are counted"),
     Action("live", "errors", "e", "Errors", "show only failed calls, or all", "usage list st:err"),
-    _unlisted(
-        "live", "cancel", "x", "Cancel", "cancel the selected running call, or those that are marked", "usage cancel ID"
-    ),
+    _unlisted("live", "cancel", "x", "Cancel", "cancel the selected or marked running calls", "usage cancel ID"),
     _unlisted("live", "curl", "c", "Copy curl", "copy a curl line that makes such a call"),
     _unlisted("live", "follow", "F", "Follow", "jump to the newest call and follow new ones", "usage tail"),
     _unlisted("live", "when", "w", "Go to time", "jump to a date or time", "usage list --until TIME"),
@@ -87,30 +85,17 @@ ACTIONS: tuple[Action, ...] = (
     Action("channels", "discover", "a", "Discover", "find local servers and API keys in the environment", "discover"),
     _unlisted("channels", "keys", "A", "Keys", "add, remove or resume keys", "channel key"),
     Action("channels", "incidents", "i", "Incidents", "what failed when, and where calls went", "incident list"),
-    _unlisted(
-        "channels", "raise", "K", "Priority up", "raise the channel's priority", "channel edit NAME --priority N"
-    ),
-    _unlisted(
-        "channels", "lower", "J", "Priority down", "lower the channel's priority", "channel edit NAME --priority N"
-    ),
+    _unlisted("channels", "raise", "K", "Priority up", "raise its priority", "channel edit NAME --priority N"),
+    _unlisted("channels", "lower", "J", "Priority down", "lower its priority", "channel edit NAME --priority N"),
     # Models
     Action("models", "edit", "e", "Price", "set the price, with an example cost", "price set MODEL"),
-    Action(
-        "models", "import", "P", "List prices", "import vendors' list prices, with a preview", "price import --dry-run"
-    ),
+    Action("models", "import", "P", "List prices", "import list prices, with a preview", "price import --dry-run"),
     Action("models", "free", "0", "Free", "make the model free", "price set MODEL --free"),
     Action("models", "delete", "d", "Remove price", "remove the price; it can be undone", "price remove MODEL"),
     # Account
     Action("account", "grant", "a", "Add money", "top up or correct the balance", "account grant 10"),
     Action("account", "edit", "e", "Budgets", "edit the account's budgets", "account set --budget month=50"),
-    Action(
-        "account",
-        "suspend",
-        "space",
-        "Suspend",
-        "reject all calls, or accept them again",
-        "account set --status suspended",
-    ),
+    Action("account", "suspend", "space", "Suspend", "reject or accept all calls", "account set --status suspended"),
     Action("account", "settings", "s", "Settings", "open the page of all settings", "settings show"),
     # Usage
     Action(

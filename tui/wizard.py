@@ -24,7 +24,7 @@ from gateway.domain.views import ChannelView, NewToken, Offer
 from tui import format as fmt
 from tui.board import Board
 from tui.console_app import ConsoleApp
-from tui.pages.channel_actions import fetch_presets
+from tui.pages.channel_actions import fetch_presets, price_news
 from tui.pages.channel_form import preset_summary
 from tui.session import ConsoleSession
 from tui.text import safe
@@ -150,17 +150,6 @@ def _price_text(price: PriceView | None, width: int) -> str:
     if price is None:
         return "no price yet"
     return "free" if price.free else f"{fmt.price(price.input):>{width}} / {fmt.price(price.output)}"
-
-
-def models_intro(channel: ChannelView, *, refused: bool = False) -> str:
-    """Returns the sentences above the models: how many there are, and where their prices come from."""
-    text = f"{safe(channel.name)} has {len(channel.models)}; selected ones are offered to clients."
-    priced = channel.new_prices if isinstance(channel, SavedChannel) else ()
-    if priced:
-        sources = ", ".join(dict.fromkeys(safe(price.source, 40) for price in priced))
-        text += f" Known prices were set for {len(priced)} of them ({sources}; dollars per million tokens, in / out)."
-    effect = "refused" if refused else "counted but not charged"
-    return f"{text} Models without a price are {effect}. Page 5 changes prices."
 
 
 def channel_body(values: Values, offers: OffersByText, presets: PresetsByName) -> Body:
@@ -300,8 +289,10 @@ class WizardSteps:
             return BACK
         names = [model.name for model in channel.models]
         command = fmt.cli_command("channel", "edit", channel.name, models="NAMES")
-        intro = models_intro(channel, refused=session.board.refuses_unpriced)
-        about = f"{intro}\n\n$ tollkeeper {command}"
+        about = f"{safe(channel.name)} has {len(names)}; selected ones are offered to clients."
+        about += " Prices are dollars per million tokens, in / out."
+        about += price_news(channel) if isinstance(channel, SavedChannel) else ""
+        about += f"\n\n$ tollkeeper {command}"
         options = model_options(session, channel)
         checked = self._checked[1] if self._checked[0] == channel.id else names
         dialog = MultiSelect("First steps, 3 of 4: models", about, options, checked, back=True)

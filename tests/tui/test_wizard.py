@@ -142,7 +142,7 @@ async def test_known_prices_are_shown_beside_the_models_to_choose_from() -> None
     async with shown("live", owner) as (app, pilot, _):
         await step(app, pilot, 2, "enter")
         await step(app, pilot, 3, "right", "down", "=https://api.acme.com/v1", "enter")
-        assert "Known prices were set for 1 of them" in screen(app)
+        assert "Prices from genai-prices 0.2.3: model-a $3 / $15. Page 5 changes them." in screen(app)
         assert "model-a   3 / 15" in screen(app)
         assert "model-b   no price yet" in screen(app)
 
