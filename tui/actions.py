@@ -77,9 +77,7 @@ ACTIONS: tuple[Action, ...] = (
     _unlisted("tokens", "rotate", "R", "Rotate", "issue a new key; the old one stops working", "token rotate NAME"),
     _unlisted("tokens", "ended", "a", "Ended runs", "show or hide the tokens of ended runs", "token list --all"),
     # Channels
-    Action(
-        "channels", "test", "t", "Test", "check the connection, optionally with a short completion", "channel test NAME"
-    ),
+    Action("channels", "test", "t", "Test", "check the connection, or make a short completion", "channel test NAME"),
     Action("channels", "fetch", "L", "Models", "fetch the upstream's model list", "channel models NAME"),
     Action("channels", "clear", "z", "Resume", "use a paused channel again now", "channel resume NAME"),
     Action("channels", "discover", "a", "Discover", "find local servers and API keys in the environment", "discover"),
@@ -103,13 +101,9 @@ ACTIONS: tuple[Action, ...] = (
     ),
     Action("usage", "period", "p", "Period", "change the period: whole calendar days", "usage summary --since DATE"),
     _unlisted("usage", "period_back", "P", "Period back", "change the period the other way"),
-    Action(
-        "usage", "value", "v", "Value", "show cost, calls, tokens, errors, duration or first token", "usage summary"
-    ),
+    Action("usage", "value", "v", "Value", "show cost, calls, tokens, errors, or a time", "usage summary"),
     Action("usage", "by", "b", "By", "group by token, model, channel, group, app or API", "usage summary --by model"),
-    Action(
-        "usage", "filter", "slash", "Filter", "sum up the calls that fit words, as on page 1", "usage summary WORDS"
-    ),
+    Action("usage", "filter", "slash", "Filter", "sum up matching calls, as on page 1", "usage summary WORDS"),
     _unlisted("usage", "all", "escape", "All calls", "clear the filter"),
     _unlisted("usage", "budget", "B", "Budget", "show the next budget against its limit"),
     # Doctor

@@ -62,14 +62,10 @@ class Column(msgspec.Struct, Generic[R], frozen=True):
         return max(self.width, self.max_width, len(self.title) if self.short_title else 0)
 
     def cell(self, row: R) -> tuple[str, str, str]:
-        """Returns the text of a row, its text for the column's width, and its tone."""
+        """Returns the text of a row, its text for the column's width, which may still be too long, and its tone."""
         text, tone = self.text(row), "" if self.tone is None else self.tone(row)
         fitted_text = text if self.fit_text is None else self.fit_text(row, self.width)
         return text, fitted_text, "dim" if self.dim else tone
-
-    def fitted_text(self, row: R) -> str:
-        """Returns the text of a row for the column's width. It may still be too long."""
-        return self.text(row) if self.fit_text is None else self.fit_text(row, self.width)
 
 
 def text_column(id: str, title: str, width: int, text: Callable[[R], str], **more: Any) -> Column[R]:

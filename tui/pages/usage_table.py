@@ -148,7 +148,8 @@ def series_table(plan: ChartPlan, rows: Sequence[SeriesRow], columns: SeriesColu
         tones = {"share": "dim", "trend": colour or "dim"}
         parts: list[Part] = [(f" {glyphs.RUNNING if is_chosen else ' '}", "key"), (mark, colour)]
         for column in columns:
-            text = cell(column.fitted_text(row), column.width, right=column.right)
+            _, fitted_text, _ = column.cell(row)
+            text = cell(fitted_text, column.width, right=column.right)
             parts.append((f" {text}", tones.get(column.id, "bold" if is_chosen else "")))
         lines.append(content(*parts).rstrip())
     return lines
