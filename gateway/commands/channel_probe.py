@@ -74,21 +74,23 @@ def test(ref: str | None, model: str) -> None:
 
     Without NAME, all enabled channels are checked.
     """
-    if ref is None:
-        if model:
-            raise click.UsageError("--model needs the NAME of a channel")
-        _test_all()
-        return
-    check = run(lambda client: client.test_channel(ref, model))
+    if ref is None and model:
+        raise click.UsageError("--model needs the NAME of a channel")
+    checks: dict[str, Check] = {}
+
+    async def work(client: ControlClient) -> None:
+        names = [channel.name for channel in await client.channels() if channel.enabled] if ref is None else [ref]
+        width = max(map(cell_len, names), default=0)
+        for name in names:
+            checks[name] = await client.test_channel(name, model)
+            if not wants_json():
+                out(f"{'' if ref else f'{pad(plain(name), width)}  '}{_check_text(checks[name])}")
+
+    run(work)
     if wants_json():
-        out_json(check)
-    else:
-        out(_check_text(check))
-    if not check.ok:
-        reason = f": {check.text}" if wants_json() else ""  # else the line above has it
-        raise Quit(f"channel '{ref}' failed its test{reason}", Exit.UPSTREAM)
-    if check.failed_keys:
-        raise Quit(f"channel '{ref}' works, but some of its keys do not", Exit.UPSTREAM)
+        out_json(checks[ref] if ref else checks)
+    if failures := [_failure(name, check) for name, check in checks.items() if not check.ok or check.failed_keys]:
+        raise Quit("; ".join(failures), Exit.UPSTREAM)
 
 
 def _check_text(check: Check) -> str:
@@ -96,24 +98,11 @@ def _check_text(check: Check) -> str:
     return f"{'ok' if check.ok else 'failed'} after {brief_span(check.ms)}{text}"
 
 
-def _test_all() -> None:
-    """Print a line for each channel as soon as it has been tested, or with ``--json`` an object by name."""
-    checks: dict[str, Check] = {}
-
-    async def work(client: ControlClient) -> None:
-        names = [channel.name for channel in await client.channels() if channel.enabled]
-        width = max(map(cell_len, names), default=0)
-        for name in names:
-            checks[name] = await client.test_channel(name, "")
-            if not wants_json():
-                out(f"{pad(plain(name), width)}  {_check_text(checks[name])}")
-
-    run(work)
-    if wants_json():
-        out_json(checks)
-    failed = [name for name, check in checks.items() if not check.ok or check.failed_keys]
-    if failed:
-        raise Quit(f"{count_text(len(failed), 'channel')} failed the test: {', '.join(failed)}", Exit.UPSTREAM)
+def _failure(name: str, check: Check) -> str:
+    if check.ok:
+        return f"channel '{name}' works, but some of its keys do not"
+    reason = f": {check.text}" if wants_json() else ""  # else the line above has it
+    return f"channel '{name}' failed its test{reason}"
 
 
 @click.command(
