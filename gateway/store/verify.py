@@ -40,15 +40,17 @@ class Audit:
 
     def verdict(self) -> Verdict:
         """Compare everything, once. Returns the first difference and all damage."""
-        differences = list(self._differences())  # all of them, because it also counts
+        difference = ""
+        for text in self._differences():  # all of them, because it also counts
+            difference = difference or text
         return Verdict(
-            equal=not differences,
+            equal=not difference,
             calls=self.calls,
             cost_nanos=Nanos(self.cost),
             granted_nanos=self.granted,
             balance_nanos=self.balance,
             checks=self.checks,
-            difference=differences[0] if differences else "",
+            difference=difference,
             damage=self.damage,
         )
 
