@@ -20,7 +20,7 @@ from textual.cache import LRUCache
 
 from gateway.domain.query import CallOrder, Query
 from gateway.domain.units import CallId, Millis
-from gateway.domain.views import CallView
+from gateway.domain.views import CallPage, CallView
 from tui import format as fmt
 from tui.calls import CallRing, as_view
 from tui.columns import Column
@@ -161,10 +161,10 @@ class LiveSource:
         if is_arranged:
             self._listed, self._view = self._arrange(calls), []
 
-    def extend(self, rows: Sequence[CallView], search: SearchProgress) -> None:
-        """Add records that were found; ``search`` is the new progress."""
-        search.cut = self.search.cut
-        self.search = search
+    def extend(self, page: CallPage) -> None:
+        """Add the next page of the search."""
+        rows, search = page.calls, self.search
+        search.cursor, search.time_ms, search.done = page.cursor or "", page.back_to_ms, page.cursor is None
         if self.call_order is None:
             self.search_results.extend(rows)
             search.done = search.done or len(self.search_results) >= FOUND_LIMIT
@@ -222,7 +222,7 @@ async def load_found(source: LiveSource) -> None:
         if search.done:
             return
         if cursor is None:  # no call has ended yet
-            source.extend([], SearchProgress(done=True))
+            source.extend(CallPage(calls=[]))
             return
         params: dict[str, object] = {"limit": 500, "before": cursor}
         if query is not None:
@@ -231,8 +231,7 @@ async def load_found(source: LiveSource) -> None:
             params |= {"sort": order.key, "ascending": order.ascending or None, "limit": SORTED_LIMIT}
         page = await source.session.client.calls(**params)
         if source.search is search:  # otherwise another search has begun
-            done = page.cursor is None
-            source.extend(page.calls, SearchProgress(cursor=page.cursor or "", time_ms=page.back_to_ms, done=done))
+            source.extend(page)
 
 
 def progress_text(source: LiveSource, now: Millis, *, is_searching: bool) -> str:

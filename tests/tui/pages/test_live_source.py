@@ -15,7 +15,6 @@ from tui.pages.live import LivePage, columns
 from tui.pages.live_source import (
     CallHistory,
     LiveSource,
-    SearchProgress,
     count_unseen,
     load_found,
     note_seen,
@@ -90,12 +89,12 @@ def test_older_records_are_found_page_by_page() -> None:
     source.renew()
     before = source.count
     fitting = [one for one in calls(100)[10:60] if one.status == 200]
-    source.extend(fitting, SearchProgress(cursor="40"))
+    source.extend(CallPage(calls=fitting, cursor="40"))
     source.renew()
     assert source.count == before + len(fitting)
     assert not source.search.done
     assert source.index(fitting[-1].id) == source.count - 1
-    source.extend([], SearchProgress(done=True))
+    source.extend(CallPage(calls=[]))
     assert source.search.done
 
 
@@ -267,7 +266,7 @@ def test_a_name_that_fits_now_starts_the_search_again() -> None:
     snapshot = FakeClient(calls(40), recent=10).snapshot()
     source.narrow(parse("tok:c*", NOW))
     for old, new, searches_again in (("phone", "tablet", False), ("editor", "clerk", True)):
-        source.extend([call(1), call(2)], SearchProgress(done=True))
+        source.extend(CallPage(calls=[call(1), call(2)]))
         tokens = [msgspec.structs.replace(one, name=new) if one.name == old else one for one in snapshot.tokens]
         session.board.apply(msgspec.structs.replace(snapshot, tokens=tokens))
         source.renew()
