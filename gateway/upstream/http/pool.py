@@ -173,7 +173,7 @@ class Pool:
         oldest = monotonic() - KEEP_ALIVE_S
         while self._idle:
             connection = self._idle.pop()
-            if connection.idle_since > oldest:
+            if connection.alive and connection.idle_since > oldest:  # after unexpected bytes it is not
                 return connection
             connection.abort()
         return None

@@ -149,6 +149,15 @@ async def test_a_request_whose_answer_had_begun_is_not_sent_again(ask: Asker, pr
     assert [exchange.reused for exchange in provider.exchanges] == [False, True]
 
 
+async def test_a_connection_with_unexpected_bytes_does_not_serve_again_before_its_loss_is_known(ask: Asker) -> None:
+    assert await (await ask(speak("One"))).read(1 << 20, UnlimitedMemory())
+    await ask.idle()
+    (idle,) = ask.pool._idle  # noqa: SLF001 - the very turn in which its bytes arrive
+    idle.buffer_updated(1)  # such as of a 408, which HAProxy sends before it closes
+    assert (await ask(speak("Two"))).status == 200
+    assert not ask.exchange.reused
+
+
 @pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
 def test_a_loop_that_is_late_itself_does_not_make_a_break_late(new_loop: Callable[[], Any]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server, asyncio.Runner(loop_factory=new_loop) as runner:
