@@ -205,12 +205,14 @@ class MissingEvents:
     def events_of_items(self, output: msgspec.Raw) -> Iterator[TypedEvent]:
         """Yields the events of items that only the last event has, as LiteLLM writes it: Codex ignores such calls.
 
-        Some upstreams leave out just the ends of calls.
+        Some upstreams leave out just the ends of calls. vLLM gives calls other ids there, although all of them ended.
         """
-        for place, raw in enumerate(rawjson.items(output) if rawjson.maybe_objects(output) else ()):
-            item = rawjson.fields(raw)
-            if rawjson.text_at(item.get("call_id")) not in self._ended:
-                yield from self._events_of(self._places.by_id.get(rawjson.text_at(item.get("id")), place), raw)
+        raw_items = rawjson.items(output) if rawjson.maybe_objects(output) else []
+        call_ids = [rawjson.text_at(raw, "call_id") for raw in raw_items]
+        lacks_calls = len(list(filter(None, call_ids))) > len(self._ended - {""})
+        for place, (call_id, raw) in enumerate(zip(call_ids, raw_items, strict=True)):
+            if call_id not in self._ended and (lacks_calls or not call_id):
+                yield from self._events_of(self._places.by_id.get(rawjson.text_at(raw, "id"), place), raw)
 
     def _note(self, *types: str) -> None:
         if not self._types.issuperset(types):

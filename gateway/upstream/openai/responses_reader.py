@@ -136,7 +136,8 @@ class OutputReader(AnswerReader):
         """The pieces of an answer that repeats the commentary so far."""
         self._repeated = ""
         """The text of the held pieces."""
-        self._has_call = False
+        self._call_count = 0
+        """The number of calls that ended."""
         self._thoughts: list[Fields] = []
         """The sealed reasoning since the last call."""
         self._has_phases = False
@@ -259,7 +260,7 @@ class OutputReader(AnswerReader):
                     self._thoughts.append({**kept, "summary": item.get("summary", EMPTY_LIST)})
                 yield BlockEnded(BlockKind.REASONING, number)
             case "function_call":
-                self._has_call = True
+                self._call_count += 1
                 self._remember(lenient_text(item.get("call_id")))
                 yield from _name_call(item, number)
                 if is_new:
@@ -301,12 +302,15 @@ class OutputReader(AnswerReader):
         if self.failure is not None:
             return
         has_ends, output = bool(self._ended), response.get("output", NULL)
-        for place, item in enumerate(() if rawjson.is_null(output) else rawjson.objects(output)):
-            if not has_ends or "call_id" in item:  # of calls, the end may be missing
+        items = [] if rawjson.is_null(output) else rawjson.objects(output)
+        calls = [item for item in items if rawjson.text_at(item.get("type")) == "function_call"]
+        lacks_calls = len(calls) > self._call_count  # their ends may be missing; vLLM gives calls other ids here
+        for place, item in enumerate(items):
+            if not has_ends or (lacks_calls and "call_id" in item):
                 yield from self._end_item(item, self._places.by_id.get(rawjson.text_at(item.get("id")), place))
         if self._memory is not None:
             yield AnswerMark("as_response")
-        yield AnswerFinished(stop_word(response, status, has_call=self._has_call))
+        yield AnswerFinished(stop_word(response, status, has_call=self._call_count > 0))
         self.done = True
 
 

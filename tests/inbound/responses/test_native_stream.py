@@ -336,6 +336,13 @@ def test_items_whose_ends_or_arguments_did_not_come_end_as_in_the_last_event(
     ] * 2
 
 
+def test_calls_that_have_other_ids_in_the_last_event_end_once() -> None:
+    calls = function_call("f", "{}"), function_call("g", '{"x":1}', "call_2", "fc_2")
+    *begun, last = events_of(response(message("Hello"), *calls))
+    data = b"".join([*begun, re.sub(rb'"(fc|call)_(\d)"', rb'"\1_other\2"', last)])  # vLLM's pull request 47916
+    assert fed(data, [])[0] == data
+
+
 SEARCHED: list[dict[str, Any]] = [
     {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search", "query": "a"}},
     {"type": "web_search_call", "id": "ws_2", "status": "completed", "action": {"type": "open_page", "url": "b"}},

@@ -87,6 +87,10 @@ KINDS: dict[str, Callable[[Events], Events]] = {
         *(each for each in without(b"arguments.done")(CUT(events[:-1])) if not CALL_END.search(each)),
         events[-1],
     ],
+    "other ids of calls in the last event, as from vLLM": lambda events: [
+        *events[:-1],
+        *replacing(rb'"(fc|call)_(\d)"', rb'"\1_other\2"')(events[-1:]),
+    ],
     "empty pieces": replacing(rb'"delta":"(?:[^"\\]|\\.)*"', b'"delta":""'),
     "beginnings again": twice(b"output_item.added"),
     "ends again": twice(b"output_item.done"),
