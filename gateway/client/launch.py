@@ -117,14 +117,6 @@ def cache_folder() -> Path:
     return Path(platformdirs.user_cache_dir("tollkeeper", appauthor=False))
 
 
-def log_size(log: Path) -> int:
-    """Returns the size of a log in bytes; 0 if it does not exist."""
-    try:
-        return log.stat().st_size
-    except OSError:
-        return 0
-
-
 def tail(log: Path, begin: int = 0) -> list[str]:
     """Returns the last lines of a log after ``begin`` bytes, without control characters: at most twelve, of 16 KiB."""
     try:
@@ -205,7 +197,7 @@ async def start(config: Config) -> Server:
     """
     deadline = asyncio.get_running_loop().time() + BUSY_S
     while True:
-        begin = log_size(config.log)
+        begin = config.log.stat().st_size if config.log.exists() else 0
         child = spawn(config)
         endpoint = await _first_answer(config, child, begin)
         if endpoint is not None:
