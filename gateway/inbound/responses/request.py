@@ -239,7 +239,7 @@ def _parameters(params: ResponsesFields, request: Fields) -> Fields:
     if not rawjson.is_null(options.get("verbosity")):
         fields["verbosity"] = options["verbosity"]
     form = options.get("format", NULL)
-    kind = "text" if rawjson.is_null(form) else rawjson.text_at(form, "type")
+    kind = "text" if rawjson.is_null(form) else rawjson.text_at(read_typed(Fields, form, "text.format").get("type"))
     if kind == "json_schema":  # chat completions nest the schema one level deeper
         schema = {name: raw for name, raw in rawjson.fields(form).items() if name != "type"}
         fields["response_format"] = rawjson.raw({"type": kind, "json_schema": schema})

@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
+from gateway.domain.channel import Dialect
 from gateway.domain.errors import BadRequest
 from gateway.inbound.api import HttpRequest
 from gateway.inbound.responses.request import parse_responses_request
+from tests.inbound.responses.rendering import of_dialect, planned
 
 
 @pytest.mark.parametrize(
@@ -30,3 +32,9 @@ def test_an_effort_that_is_not_a_text_is_named() -> None:
     with pytest.raises(BadRequest) as caught:
         parse_responses_request(HttpRequest(body=body, target="/v1/responses", headers={}))
     assert (caught.value.param, caught.value.code) == ("reasoning.effort", "invalid_type")
+
+
+def test_a_format_that_is_not_an_object_is_refused_before_it_is_sent_as_a_chat() -> None:
+    with pytest.raises(BadRequest) as caught:
+        planned(of_dialect(Dialect.ANTHROPIC), text={"format": "json"})
+    assert (caught.value.param, caught.value.code) == ("text.format", "invalid_type")
