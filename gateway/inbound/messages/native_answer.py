@@ -7,7 +7,7 @@ from the content. Only the model's name is replaced.
 from collections.abc import Mapping
 from itertools import groupby
 from operator import itemgetter
-from typing import Generic, Literal, TypeVar
+from typing import Any, Literal
 
 import msgspec
 
@@ -37,35 +37,19 @@ _CONTENT = {
 """The field with the content, by the kind of delta. It is never searched for secrets, and it is all of the output."""
 
 
-Delta_co = TypeVar("Delta_co", covariant=True)
+def _piece_decoder(kind: str) -> PieceDecoder[Any]:
+    """Returns the decoder of events with only more text in a delta of this kind, as the vendor writes them."""
+    piece = [("piece", str, msgspec.field(name=_CONTENT[kind]))]
+    delta = msgspec.defstruct("Delta", piece, tag_field="type", tag=kind, forbid_unknown_fields=True, gc=False)
+    fields = [("type", Literal["content_block_delta"]), ("index", SMALL_NUMBER), ("delta", delta)]
+    event = msgspec.defstruct("Event", fields, forbid_unknown_fields=True, gc=False)
+    return PieceDecoder(("content_block_delta",), event)
 
 
-class _TextPiece(msgspec.Struct, frozen=True, tag_field="type", tag="text_delta", forbid_unknown_fields=True, gc=False):
-    piece: str = msgspec.field(name="text")
-
-
-class _ThoughtPiece(_TextPiece, frozen=True, tag="thinking_delta", forbid_unknown_fields=True, gc=False):
-    piece: str = msgspec.field(name="thinking")
-
-
-class _ArgumentsPiece(_TextPiece, frozen=True, tag="input_json_delta", forbid_unknown_fields=True, gc=False):
-    piece: str = msgspec.field(name="partial_json")
-
-
-class _PieceEvent(msgspec.Struct, Generic[Delta_co], frozen=True, forbid_unknown_fields=True, gc=False):
-    """An event with only more text, as the vendor writes it."""
-
-    type: Literal["content_block_delta"]
-    index: SMALL_NUMBER
-    delta: Delta_co
-
-
-_Pieces = PieceDecoder[_PieceEvent[_TextPiece]]
-_ARGUMENTS: _Pieces = PieceDecoder(("content_block_delta",), _PieceEvent[_ArgumentsPiece])
-_PIECES: Mapping[str, _Pieces] = {
-    "text": PieceDecoder(("content_block_delta",), _PieceEvent[_TextPiece]),
-    "thinking": PieceDecoder(("content_block_delta",), _PieceEvent[_ThoughtPiece]),
-    **dict.fromkeys(("tool_use", "server_tool_use", "mcp_tool_use"), _ARGUMENTS),
+_PIECES: Mapping[str, PieceDecoder[Any]] = {
+    "text": _piece_decoder("text_delta"),
+    "thinking": _piece_decoder("thinking_delta"),
+    **dict.fromkeys(("tool_use", "server_tool_use", "mcp_tool_use"), _piece_decoder("input_json_delta")),
 }
 """Decodes the usual pieces of a block, by the type of the block."""
 _TEXT_BLOCKS = {"text_delta": "text", "thinking_delta": "thinking"}
@@ -92,7 +76,7 @@ class MessageTap(NativeTap):
         """The index of each block for the client, by the upstream's."""
         self._strays: list[tuple[str, Fields]] = []
         """The types of the blocks that deltas of texts belong to, and the deltas. They get these blocks at the end."""
-        self._pieces: _Pieces | None = None
+        self._pieces: PieceDecoder[Any] | None = None
         """Decodes the usual pieces of the open block."""
         self._has_start = False
         """Whether the beginning of the message came."""
