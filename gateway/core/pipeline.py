@@ -15,6 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from typing import cast
 
 import msgspec
 
@@ -37,7 +38,7 @@ from gateway.core.refusal_log import Refusals
 from gateway.core.routing import RouteChoice
 from gateway.core.settlement import CLIENT_CLOSED, Meter, outcome_of, record_of
 from gateway.domain.call import BUDGET_MARK, LOST_EVENTS_MARK, Outcome, Record, mark_total
-from gateway.domain.errors import AnswerMemoryFull, GatewayError, InternalError, Unavailable, UpstreamError
+from gateway.domain.errors import AnswerMemoryFull, GatewayError, Unavailable, UpstreamError, unexpected_error
 from gateway.domain.events import CallStarted
 from gateway.domain.settings import Durability
 from gateway.domain.text import plain
@@ -206,7 +207,7 @@ class Pipeline:
                 raise
             trace = self.attempts.redaction.safe_traceback(error, context.request.fields)
             _log.error("call %s failed by a bug\n%s", context.origin.id, trace)
-            result.error = InternalError(f"the gateway failed because of a bug; the call is {context.origin.id}")
+            result.error = unexpected_error(error, context.origin.id)
             result.error.__cause__ = error.with_traceback(None)
         else:
             return
@@ -253,10 +254,7 @@ class Pipeline:
 
     async def _finish_exhausted(self, call: Call) -> None:
         """End a stream whose money is used up as if its length limit was reached."""
-        stream, result = call.attempt.stream, call.result
-        if stream is None:
-            msg = "a call without a stream cannot run out of money"
-            raise InternalError(msg)
+        stream, result = cast("AnswerStream", call.attempt.stream), call.result  # nothing else runs out of money
         last_events = stream.cut_short()
         result.usage = self.meter.partial_usage(call)
         result.finish, result.outcome = "length", Outcome.STOPPED

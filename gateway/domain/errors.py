@@ -261,6 +261,14 @@ class InternalError(GatewayError):
     default_status = 500
 
 
+def unexpected_error(exc: Exception, call: str) -> GatewayError:
+    """Returns the error of the call with this id, which failed by an exception that is not of the family."""
+    if isinstance(exc, MemoryError) or "can't start new thread" in str(exc):
+        msg = "the system gives the server no more memory or threads; try again when other calls have ended"
+        return Unavailable(msg, retry_after_s=1)
+    return InternalError(f"the gateway failed because of a bug; the call is {call}")
+
+
 def _family(root: type[GatewayError]) -> list[type[GatewayError]]:
     return [root, *(member for child in root.__subclasses__() for member in _family(child))]
 

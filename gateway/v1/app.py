@@ -18,7 +18,7 @@ from gateway.core.call import CallOrigin
 from gateway.core.clock import Clock
 from gateway.core.engine import Engine
 from gateway.domain.addresses import address_advice, is_foreign, request_text
-from gateway.domain.errors import BadRequest, GatewayError, InternalError, InvalidToken, NotFound, RequestRefused
+from gateway.domain.errors import BadRequest, GatewayError, InvalidToken, NotFound, RequestRefused, unexpected_error
 from gateway.domain.settings import Settings
 from gateway.domain.text import plain
 from gateway.inbound.api import InboundApi
@@ -78,8 +78,7 @@ class PublicApp:
             raise
         except Exception as error:  # noqa: BLE001 - the outermost frame of a request: nobody may see a traceback
             _log.exception("request %s failed by a bug", origin.id, exc_info=error)
-            msg = f"the gateway failed because of a bug; the call is {origin.id}"
-            response = _error_response(InternalError(msg), origin)
+            response = _error_response(unexpected_error(error, origin.id), origin)
         if isinstance(response, Response) and not response.sent:
             for name in api.id_headers:
                 response.headers[name] = origin.id

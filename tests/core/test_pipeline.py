@@ -263,6 +263,15 @@ async def test_a_bug_is_settled_logged_and_told_without_detail(up: Rig, caplog: 
     assert "failed by a bug" in caplog.text
 
 
+@pytest.mark.parametrize("refusal", [RuntimeError("can't start new thread"), MemoryError()])
+async def test_a_call_that_the_system_has_no_room_for_may_be_sent_again(up: Rig, refusal: Exception) -> None:
+    up.upstreams.on("up", lambda: refusal)
+    error = await caught(up.call())
+    assert (error.http_status, error.code, error.retry_after_s) == (503, "overloaded", 1)
+    assert "no more memory or threads" in error.message
+    assert (up.record.status, up.record.cost) == (503, 0)
+
+
 async def test_a_stream_whose_client_leaves_before_anything_came_costs_nothing(up: Rig) -> None:
     gate = asyncio.Event()
     streams(up, gate)

@@ -4,6 +4,7 @@ Long: all paths, headers and failures of one surface.
 """
 
 import json
+import threading
 from pathlib import Path
 
 import pytest
@@ -345,6 +346,18 @@ async def test_a_bug_is_reported_without_a_trace(
     assert answer.refusal == (500, "internal_error", None)
     assert b"secret" not in answer.body
     assert json.loads(answer.body)["error"]["gateway"]["call_id"] in caplog.text
+
+
+async def test_a_large_request_without_a_thread_may_be_sent_again(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise RuntimeError("can't start new thread")  # Python's words at the limit of a container
+
+    monkeypatch.setattr(threading.Thread, "start", fails)
+    answer = await gateway.client.post(b"[" + b"0," * (1 << 20) + b"0]")
+    assert answer.refusal == (503, "overloaded", None)
+    assert answer.head.get("retry-after") == "1"
 
 
 @pytest.mark.parametrize(
