@@ -58,7 +58,7 @@ class Names(ListKind[tuple[str, ...]], kw_only=True):
     """What one name is, as in ``--add-host`` and ``--remove-host``; empty if the field has no such options."""
 
     def options(self, field: Field) -> Sequence[Option]:
-        texts = {"add": f"Add this {self.item}", "remove": f"Remove this {self.item}"} if self.item else {}
+        texts = {"add": f"Add this {self.item} to the list", "remove": f"Remove this {self.item} from the list"}
         single_names = [
             Option(
                 flags=f"--{verb}-{self.item}",
@@ -69,6 +69,7 @@ class Names(ListKind[tuple[str, ...]], kw_only=True):
                 completes=self.completes,
             )
             for verb, text in texts.items()
+            if self.item
         ]
         return [*super().options(field), *single_names]
 

@@ -1,5 +1,8 @@
+import pytest
+
 from gateway.client.control import ControlClient
 from gateway.domain.budget import Window
+from gateway.domain.errors import BadRequest
 from gateway.domain.units import DOLLAR
 from tests.fakes.gateway import GRANTED, Gateway
 
@@ -9,6 +12,13 @@ async def test_the_account_is_shown(owner: ControlClient) -> None:
     assert (account.status, account.granted_nanos, account.spent_nanos) == ("active", GRANTED, 0)
     assert account.balance_nanos == account.available_nanos == GRANTED
     assert (await owner.set_account({"status": "suspended"})).status == "suspended"
+
+
+async def test_an_invalid_budget_changes_nothing(owner: ControlClient) -> None:
+    with pytest.raises(BadRequest) as caught:
+        await owner.set_account({"status": "suspended", "budgets": [{"window": "day", "nanos": -1}]})
+    assert caught.value.param == "budgets"
+    assert (await owner.account()).status == "active"
 
 
 async def test_a_grant_tops_up_and_a_negative_one_corrects(owner: ControlClient) -> None:

@@ -35,6 +35,15 @@ async def test_a_new_token_s_key_is_reported_once_and_works(owner: ControlClient
     assert shown.hint == f"{made.key[:10]}…{made.key[-4:]}"
 
 
+async def test_the_id_of_another_token_is_no_name(owner: ControlClient) -> None:
+    phone = (await owner.add_token({"name": "phone"})).token
+    with pytest.raises(Conflict, match=f"already a token '{phone.id}'"):
+        await owner.add_token({"name": phone.id})
+    with pytest.raises(Conflict, match="already a token 'phone'"):
+        await owner.edit_token("laptop", {"name": "phone"})
+    assert (await owner.edit_token("phone", {"name": phone.id})).id == phone.id
+
+
 async def test_a_new_token_belongs_to_the_default_group_and_sees_its_models(owner: ControlClient) -> None:
     made = await owner.add_token({"name": "phone", "limits": {"rpm": 3}, "models": ["m*"], "note": "old one"})
     assert (made.token.group, made.token.sees, made.token.limits) == ("default", ["m"], Limits(rpm=3))

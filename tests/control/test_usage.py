@@ -6,10 +6,11 @@ import pytest
 
 from gateway.client.control import ControlClient
 from gateway.control import usage
-from gateway.control.usage import _row as row_of
+from gateway.control.usage import _row as row_of, _series as series_of
 from gateway.domain.errors import NotFound
 from gateway.store.calls import filtered_sums_of
 from gateway.store.rollup import Counts
+from gateway.store.sums import Sums
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Provider
 from tests.fakes.replies import fail, speak
@@ -56,6 +57,15 @@ async def test_series_add_up_to_the_total(owner: ControlClient, past: int, by: s
     assert sum(point.row.cost_nanos for point in summary.series) == past
     assert [point.start_ms for point in summary.series] == sorted(point.start_ms for point in summary.series)
     assert {point.key for point in summary.series} == ({"tok_laptop", "tok_phone"} if by else {""})
+
+
+def test_a_series_is_in_the_order_of_time() -> None:
+    table = {"m2": {7_200_000: Counts(calls=1), 3_600_000: Counts(calls=2)}, "m1": {3_600_000: Counts(calls=4)}}
+    sums = Sums(Counts(), {}, table, None)
+    of_models = [(point.start_ms, point.key, point.row.calls) for point in series_of(sums, {}, {}, "model")]
+    assert of_models == [(3_600_000, "m1", 4), (3_600_000, "m2", 2), (7_200_000, "m2", 1)]
+    of_all = [(point.start_ms, point.key, point.row.calls) for point in series_of(sums, {}, {}, "")]
+    assert of_all == [(3_600_000, "", 6), (7_200_000, "", 1)]
 
 
 @pytest.mark.parametrize("words", ["", "model:m"])

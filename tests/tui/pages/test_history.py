@@ -14,6 +14,7 @@ from tests.tui.test_app import until
 from tui.columns import fit_columns
 from tui.pages.history import HistoryPage, HistoryScreen
 from tui.widgets.dialogs import Confirm
+from tui.widgets.table import LiveTable
 
 THIS = ChangeSource(via="console", session="this", place="pts/1")
 FIELDS = [FieldDifference(field="limits", before="", after="{ rpm = 60 }")]
@@ -184,6 +185,24 @@ async def test_the_history_is_filtered_and_left_step_by_step() -> None:
         await see(app, pilot, LISTED, "escape")
         await pilot.press("escape")
         await until(app, pilot, lambda: not isinstance(app.screen, HistoryScreen))
+
+
+async def test_escape_in_the_details_closes_the_filter_and_goes_back_to_the_list() -> None:
+    async with shown("live", Keeper(entries=SEVERAL)) as (app, pilot, _):
+        await see(app, pilot, "1 of 4 changes, newest first", "H", "slash", *"channel", "enter", "tab")
+        assert not app.screen.query_one(LiveTable).has_focus
+        await see(app, pilot, LISTED, "escape")
+        assert app.screen.query_one(LiveTable).has_focus
+
+
+async def test_what_others_change_meanwhile_is_listed() -> None:
+    async with shown("live", client := Keeper(entries=SEVERAL)) as (app, pilot, _):
+        await see(app, pilot, LISTED, "H")
+        client.entries.insert(0, change(15, "added group 'friends'"))
+        app.session.board.tables_version += 1
+        app.screen.query_one(HistoryPage).renew()
+        await see(app, pilot, "5 changes, newest first")
+        assert "added group 'friends'" in screen(app)
 
 
 async def test_an_empty_history_says_so() -> None:

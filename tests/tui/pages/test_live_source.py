@@ -73,6 +73,14 @@ def test_a_filter_shows_what_fits_and_follows_changes() -> None:
     assert source.count == 12
 
 
+def test_the_number_of_a_record_has_no_row_in_a_filtered_list() -> None:
+    _, source = made(1_000, 10)
+    number = source.key(500)
+    source.narrow(parse("st:running", NOW))
+    source.renew()
+    assert source.index(number) is None
+
+
 def test_new_calls_pass_the_filter_one_by_one() -> None:
     session, source = made()
     source.narrow(parse("st:429", NOW))
