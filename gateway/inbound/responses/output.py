@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.domain.answer import PLAIN_SEAL, Citation, Medium, Seal, join_strings, seal_text
+from gateway.domain.answer import PLAIN_SEAL, Citation, Medium, join_strings, seal_text
 from gateway.domain.json_text import nested_value
 from gateway.domain.rawjson import EMPTY_LIST, EMPTY_TEXT, Fields, JsonObject
 from gateway.domain.sse import write_event
@@ -214,18 +214,15 @@ class ReasoningItem(PartItem):
         super().__init__(id, "reasoning", "summary_text")
         self._summary = summary
         self._sealed = sealed
-        self._seal = PLAIN_SEAL
-
-    def seal(self, seal: Seal) -> None:
-        """Keep what the vendor wants back."""
-        self._seal = seal
+        self.seal = PLAIN_SEAL
+        """What the vendor wants back."""
 
     def fields(self, status: str) -> JsonObject:
         item = super().fields(status)
         if not self._summary and self._pieces:
             item["content"] = [{"type": "reasoning_text", "text": self.text}]
         if self._sealed and status != IN_PROGRESS:
-            item["encrypted_content"] = seal_text(self._seal)
+            item["encrypted_content"] = seal_text(self.seal)
         return item
 
 

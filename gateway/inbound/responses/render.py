@@ -189,7 +189,7 @@ class ResponseRenderer(Renderer):
             return self._end_item(COMPLETED) if self._open_kind is BlockKind.REASONING else b""
         item, begun = self._open(BlockKind.REASONING)
         if isinstance(item, ReasoningItem):
-            item.seal(event)
+            item.seal = event
         return begun + self._end_item(COMPLETED)
 
     def _next_id(self, prefix: str) -> str:

@@ -44,10 +44,11 @@ class GeminiDialect(ChannelDialect):
         if cap is None and order.output_budget is not None:  # what the hold pays for, else a typical answer
             cap = max(1, order.output_budget // max(1, read_caps(order.fields)[1]))
         cap = _lower_cap(cap, served)
+        method = "streamGenerateContent?alt=sse" if order.stream else "generateContent"
         recall = partial(self._memory.recall, order.owner)
         body = _body(parameters, model, cap, recall, own_cap=client_cap is None)
         return PreparedRequest(
-            url=root(channel) + _path(served.upstream_name, stream=order.stream),
+            url=root(channel) + method_path(served.upstream_name, method),
             headers=STREAM_HEADERS if order.stream else PLAIN_HEADERS,
             body=rawjson.encode(body),
             dropped=parameters.dropped_names,
@@ -83,13 +84,12 @@ def root(channel: Channel) -> str:
     return base if re.search(r"/v\d\w*\Z", base) else endpoint(base, "/v1beta")
 
 
-def _path(model: str, *, stream: bool) -> str:
-    """Returns the path that asks a model. A name may have its collection in front, as tuned models do."""
+def method_path(model: str, method: str) -> str:
+    """Returns the path of a model's method. A name may have its collection in front, as tuned models do."""
     collection, slash, name = model.partition("/")
     if not slash or collection not in _COLLECTIONS or "/" in name or name in {".", ".."}:
         collection, name = "models", model
-    verb = "streamGenerateContent?alt=sse" if stream else "generateContent"
-    return f"/{collection}/{quote(name, safe='')}:{verb}"
+    return f"/{collection}/{quote(name, safe='')}:{method}"
 
 
 def _lower_cap(cap: int | None, served: ServedModel) -> int | None:

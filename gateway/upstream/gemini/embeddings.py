@@ -6,7 +6,6 @@ Gemini shortens vectors without scaling them. OpenAI's have length 1 at every si
 import math
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import quote
 
 import msgspec
 
@@ -18,7 +17,7 @@ from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.rawjson import Fields
 from gateway.upstream.adapter import WholeAnswer
 from gateway.upstream.answer_errors import reported_failure
-from gateway.upstream.gemini.dialect import root
+from gateway.upstream.gemini.dialect import method_path, root
 from gateway.upstream.openai.dialect import PLAIN_HEADERS
 from gateway.upstream.openai.embeddings import EmbeddingsAdapter, Vector, in_order, numbers, write_answer
 
@@ -34,17 +33,16 @@ class GeminiEmbeddings(EmbeddingsAdapter):
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
         name = served.upstream_name
         model = name if name.startswith(("models/", "tunedModels/")) else f"models/{name}"
-        collection, _, name = model.partition("/")
-        url = f"{root(channel)}/{collection}/{quote(name, safe='')}"
         text = order.fields["input"]
         if rawjson.is_list(text):
-            url += ":batchEmbedContents"
+            method = "batchEmbedContents"
             requests = [{"model": model, **_request(text, order.fields)} for text in rawjson.items(text)]
             batches = [requests[start : start + BATCH] for start in range(0, len(requests), BATCH)]
             bodies = [rawjson.encode({"requests": batch}) for batch in batches]
         else:
-            url += ":embedContent"
+            method = "embedContent"
             bodies = [rawjson.encode(_request(text, order.fields))]
+        url = root(channel) + method_path(name, method)
         first, *others = [PreparedRequest(url=url, headers=PLAIN_HEADERS, body=body) for body in bodies]
         unknown = [field for field in order.fields if field not in _ACCEPTED]
         dropped = tuple(field for field in unknown if not rawjson.is_nothing(order.fields[field]))
