@@ -40,7 +40,8 @@ def read_content(content: msgspec.Raw, param: str, transcript: Transcript, cache
         raise BadRequest(f"{param}: must be a string or an array", code="invalid_type", param=param)
     blocks: list[Block] = []
     for i, part in enumerate(read_typed(list[Fields], content, param)):
-        place, kind = f"{param}[{i}]", rawjson.text_at(part.get("type"))
+        place = f"{param}[{i}]"
+        kind = rawjson.text(check_text(part.get("type", NULL), f"{place}.type"))
         is_block = kind in _MESSAGE_BLOCKS
         blocks += read_block(rawjson.raw(part), place, transcript) if is_block else [_read_part(kind, part, place)]
     return blocks

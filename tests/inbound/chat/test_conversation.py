@@ -85,6 +85,8 @@ def test_a_breakpoint_of_the_message_is_one_of_its_text() -> None:
         ({"type": "file", "file": {"file_id": "file-1", "filename": "a.pdf"}}, "unsupported_parameter", ".file"),
         ({"type": "file", "file": {"file_data": "AA", "filename": "a.doc"}}, "unsupported_parameter", ".file"),
         ({"type": "file", "file": {}}, "unsupported_parameter", ".file"),
+        ({"text": "x"}, "invalid_type", ".type"),
+        ({"type": 5, "text": "x"}, "invalid_type", ".type"),
         ({"type": "text", "text": 5}, "invalid_type", ".text"),
         ({"type": "text"}, "invalid_type", ".text"),
         ({"type": "refusal", "refusal": {}}, "invalid_type", ".refusal"),
