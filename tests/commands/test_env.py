@@ -109,6 +109,13 @@ def test_the_token_named_like_the_app_is_used_else_the_one_used_last(name: str, 
     assert [asked for asked, _ in control.asked if "models" in asked] == [f"GET /models?token={taken}"]
 
 
+def test_the_named_token_is_used_even_if_another_one_was_used_last() -> None:
+    unused = msgspec.structs.replace(OTHER, last_used_ms=None)
+    control = Control({**APPS, "GET /tokens": [unused, TOKEN], "GET /tokens/other": unused})
+    assert run("env", "--for", "aider", "--token", "other", control=control).code == 0
+    assert [asked for asked, _ in control.asked if "models" in asked] == ["GET /models?token=tok_2"]
+
+
 def test_a_key_from_a_pipe_that_no_part_has_is_not_lost() -> None:
     line = ("env", "--for", "codex", "--shell", "sh", "--key")
     ran = run(*line, "-", "--only", "file", answers=APPS, stdin=OWN_KEY)

@@ -198,7 +198,7 @@ async def test_escape_in_the_details_closes_the_filter_and_goes_back_to_the_list
 async def test_what_others_change_meanwhile_is_listed() -> None:
     async with shown("live", client := Keeper(entries=SEVERAL)) as (app, pilot, _):
         await see(app, pilot, LISTED, "H")
-        client.entries.insert(0, change(15, "added group 'friends'"))
+        client.entries = [change(15, "added group 'friends'"), *client.entries]
         app.session.board.tables_version += 1
         app.screen.query_one(HistoryPage).renew()
         await see(app, pilot, "5 changes, newest first")

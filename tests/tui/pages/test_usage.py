@@ -155,6 +155,11 @@ async def test_what_failed_is_fetched_again_after_a_pause_and_said() -> None:
             await pilot.pause(0.02)
         assert len(asked) == 1
         assert "the search took too long" in screen(app)
+        usage(app).fetched_ms = Millis(0)  # the pause is over
+        usage(app).renew()
+        async with asyncio.timeout(20):
+            while len(asked) < 2:
+                await pilot.pause(0.02)
 
 
 async def test_a_fetch_that_another_one_replaces_before_it_began_was_never_there() -> None:
