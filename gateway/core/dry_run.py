@@ -21,6 +21,7 @@ from gateway.core.quota import CallNeed, MoneyBooks, largest_need
 from gateway.core.routing import RouteChoice
 from gateway.domain.channel import Channel
 from gateway.domain.errors import GatewayError, QuotaExceeded, RateLimited
+from gateway.domain.media_size import NO_MEDIA
 from gateway.domain.prompt_size import InputBound
 from gateway.domain.token import Token
 from gateway.domain.units import CallId, Millis
@@ -127,7 +128,7 @@ def native_channels(
 def _call(planned: PlannedCall, catalog: Catalog, now: Millis) -> Call:
     """Returns the call as the pipeline would make it from a request. Raises GatewayError."""
     received = HttpRequest(body=msgspec.json.encode(_body(planned)), target="", headers={})
-    request = msgspec.structs.replace(planned.api.parse(received), bound=InputBound(planned.prompt_tokens))
+    request = msgspec.structs.replace(planned.api.parse(received), bound=InputBound(planned.prompt_tokens, NO_MEDIA))
     token = current_token(planned.token, catalog, now)
     origin = CallOrigin(id=CallId("req_why"), api=planned.api, key="", app="", retry=0, ts=now, began=0.0)
     client = cast("Client", SimpleNamespace(gone=True, begun=False, may_wait=False, on_gone=None))  # nobody waits

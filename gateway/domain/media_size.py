@@ -39,7 +39,7 @@ _HEADER_BYTES = 400
 """The maximum distance from the name of a compressed part to its content, in bytes."""
 
 
-class PromptMedia(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class PromptMedia(msgspec.Struct, kw_only=True, gc=False):
     """The parts of a request that are not text. Sizes are of base64 text."""
 
     pictures: int = 0
@@ -48,7 +48,7 @@ class PromptMedia(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     sound_bytes: int = 0
     film_bytes: int = 0
     fetched: int = 0
-    """How many documents are not in the request, or may be compressed."""
+    """How many documents are not in the request, or may be compressed, so that their size says nothing."""
 
     def bound(self, model: str) -> int:
         """Returns the maximum tokens that these parts may count at a model. ``model`` is its upstream name."""

@@ -88,7 +88,7 @@ class InputBound(msgspec.Struct, frozen=True, gc=False):
 
     tokens: int
     """The tokens of everything except media."""
-    media: PromptMedia = NO_MEDIA
+    media: PromptMedia
     calls: int = 0
     results: int = 0
     """The tool results of chats."""
@@ -175,8 +175,8 @@ def _estimate(values: Iterable[Any], schemas: Iterable[msgspec.Raw], messages: i
     parts.texts += [bytes(schema).decode("utf-8", "replace") for schema in schemas]
     return (
         estimate.estimate("\n".join(parts.texts))
-        + 800 * parts.pictures
-        + (parts.document_bytes + parts.sound_bytes + parts.film_bytes) // 100
+        + 800 * parts.media.pictures
+        + (parts.document_bytes + parts.media.sound_bytes + parts.media.film_bytes) // 100
         + parts.sealed_bytes // SEAL_BYTES_PER_TOKEN
         + MESSAGE_TOKENS * messages
     )
@@ -193,24 +193,14 @@ class PromptParts(msgspec.Struct):
     """Collects what values of a request contain. Sizes are of base64 text."""
 
     texts: list[str] = []
-    pictures: int = 0
-    picture_bytes: int = 0
-    pages: int = 0
+    media: PromptMedia = msgspec.field(default_factory=PromptMedia)
     document_bytes: int = 0
-    sound_bytes: int = 0
-    film_bytes: int = 0
-    fetched: int = 0
-    """How many documents are not in the request, or may be compressed, so that their size says nothing."""
     sealed_bytes: int = 0
     skipped_bytes: int = 0
     """The bytes of JSON that are media and seals."""
     calls: int = 0
     results: int = 0
     long_id_bytes: int = 0
-
-    @property
-    def media(self) -> PromptMedia:
-        return PromptMedia(**{name: getattr(self, name) for name in PromptMedia.__struct_fields__})
 
     def add_without_media(self, raw: msgspec.Raw, elements: Elements) -> bool:
         """Add all but the texts of a value, in a third of the time of ``add``, if it certainly has no media.
@@ -325,26 +315,26 @@ class PromptParts(msgspec.Struct):
             if not is_medium or _ADDRESS.match(text) is None:
                 return False
         if is_picture:
-            self.pictures += 1
+            self.media.pictures += 1
         else:
-            self.fetched += 1
+            self.media.fetched += 1
         return True
 
     def _add_medium(self, text: str, media_type: str) -> bool:
         """Count a medium. Returns False for a document that counts as text: of another type, it may be compressed."""
         size = len(text)
         if media_type.startswith("image/"):
-            self.pictures += 1
-            self.picture_bytes += size
+            self.media.pictures += 1
+            self.media.picture_bytes += size
         elif media_type.startswith("audio/"):
-            self.sound_bytes += size
+            self.media.sound_bytes += size
         elif media_type.startswith("video/"):
-            self.film_bytes += size
+            self.media.film_bytes += size
         elif media_type == "application/pdf":
             self.document_bytes += size
-            self.pages += count_pages(text.encode("utf-8", "replace"))
+            self.media.pages += count_pages(text.encode("utf-8", "replace"))
         else:
-            self.fetched += not media_type.startswith("text/")
+            self.media.fetched += not media_type.startswith("text/")
             return False
         self.skipped_bytes += size
         return True

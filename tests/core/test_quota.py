@@ -17,6 +17,7 @@ from gateway.domain.channel import Dialect, ServedModel
 from gateway.domain.errors import QuotaExceeded
 from gateway.domain.group import Group
 from gateway.domain.limits import DEFAULT_OUTPUT
+from gateway.domain.media_size import NO_MEDIA
 from gateway.domain.output_limit import MIN_OUTPUT, OutputLimit
 from gateway.domain.price import Price
 from gateway.domain.prompt_size import InputBound
@@ -83,7 +84,7 @@ def need(
     hold_output: int = 0,
 ) -> CallNeed:
     effects = effects_of([(kit.channel(), ServedModel(name="m"))])
-    asked = msgspec.structs.replace(kit.ask(max_tokens=cap, n=choices), bound=InputBound(input))
+    asked = msgspec.structs.replace(kit.ask(max_tokens=cap, n=choices), bound=InputBound(input, NO_MEDIA))
     prices = [] if price is None else [price]
     return need_of(asked, effects, prices, multiplier, hold_output=hold_output)
 
@@ -159,7 +160,7 @@ def test_a_free_model_with_an_advisor_holds_what_the_advisor_may_cost() -> None:
     tools = [{"type": "advisor_20260301", "name": "advisor", "model": "big", "max_uses": 2, "max_tokens": 10}]
     free = msgspec.structs.replace(PRICE, input=Nanos(0), output=Nanos(0))
     found = need_of(
-        msgspec.structs.replace(kit.ask(max_tokens=50, tools=tools), bound=InputBound(100)),
+        msgspec.structs.replace(kit.ask(max_tokens=50, tools=tools), bound=InputBound(100, NO_MEDIA)),
         effects_of([(kit.channel(), ServedModel(name="m"))]),
         [free],
         MILLION,

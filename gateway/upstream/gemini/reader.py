@@ -216,9 +216,7 @@ class ResponseReader(AnswerReader):
         return index if type(index) is int else position
 
     def _candidate(self, index: int) -> _Candidate:
-        if index not in self._candidates:
-            self._candidates[index] = _Candidate(index)
-        return self._candidates[index]
+        return self._candidates.setdefault(index, _Candidate(index))
 
 
 def split(data: bytes) -> list[Fields]:
