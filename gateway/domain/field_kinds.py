@@ -282,6 +282,10 @@ class Multiplier(Number):
     maximum: int | None = MAX_MULTIPLIER * MILLION
     metavar: str = "FACTOR"
 
+    @property
+    def bounds(self) -> str:
+        return f"{super().bounds}, in parts per million; {MILLION} means times 1"
+
     def text(self, value: int) -> str:
         return brief_multiplier(value).removeprefix("x")
 

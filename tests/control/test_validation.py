@@ -94,6 +94,13 @@ def test_a_missing_group_is_reported_with_those_there_are() -> None:
     assert caught.value.message.endswith("the groups are: default, home; 'tollkeeper group add' adds one")
 
 
+def test_a_factor_out_of_range_is_reported_with_its_unit() -> None:
+    with pytest.raises(BadRequest) as caught:
+        validation.check_entity("groups", Group(name="g", multiplier=10**10), REGISTRY)
+    bounds = "it must be from 0 to 1000000000, in parts per million; 1000000 means times 1"
+    assert caught.value.message == f"multiplier: 10000000000 is out of range; {bounds}"
+
+
 @pytest.mark.parametrize(
     ("more", "field"),
     [
