@@ -132,15 +132,18 @@ class EventFeed:
 
     def calls_in(self, event: AnyEvent) -> list[CallView]:
         """Returns the calls to show, oldest first."""
-        is_first = isinstance(event, Snapshot) and not self._started
-        self._started = self._started or is_first
-        calls = event.recent[::-1] if isinstance(event, Snapshot) else []
-        calls = [event.call] if isinstance(event, CallSettled) else calls
+        if isinstance(event, CallSettled):
+            calls = [event.call]
+        else:
+            calls = event.recent[::-1] if isinstance(event, Snapshot) else []
         new = [call for call in calls if call.id not in self._seen]
         self._seen.update(dict.fromkeys(call.id for call in new))
         while len(self._seen) > 2 * SNAPSHOT_CALLS:
             del self._seen[next(iter(self._seen))]
-        return new[max(0, len(new) - self._recent) :] if is_first else new
+        if isinstance(event, Snapshot) and not self._started:
+            self._started = True
+            return new[max(0, len(new) - self._recent) :]
+        return new
 
     def has_gap(self, event: Snapshot) -> bool:
         """Returns whether calls that were not shown are too old for this snapshot."""

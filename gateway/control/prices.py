@@ -148,7 +148,8 @@ async def plan_edit(edits: ConfigEdits, edit: EntityEdit) -> tuple[str, Sequence
 
     Without a channel, prices that the owner set at single channels stay.
     """
-    model, price = edit.ref, None if edit.patch is None else await _price_of(edits, edit.ref, edit.patch)
+    model = edit.ref
+    price = None if edit.patch is None else await _price_of(edits, model, edit.patch)
     if edit.channel:
         channel = edits.engine.catalog.channel(edit.channel)
         channel = edits.registry.channels.get(channel.id, channel)  # with the prices that are planned already

@@ -54,7 +54,7 @@ def check_entity(table: Table, entity: Any, registry: Registry) -> None:
 
 
 def check_unused_name(table: Literal["tokens", "groups", "channels"], entity: Any, registry: Registry) -> None:
-    """Raises Conflict if another token, group or channel has the name of this one, or has it as its key."""
+    """Raises Conflict if another token, group or channel has the entity's name, or has it as its id."""
     for key, other in getattr(registry, table).items():
         if other.id != entity.id and entity.name in (other.name, key):
             raise Conflict(f"there is already a {NOUNS[table]} '{entity.name}'; choose another name", param="name")

@@ -18,7 +18,7 @@ import msgspec
 
 from gateway.core.answer_memory import UNCOUNTED
 from gateway.core.call import Call
-from gateway.core.channel_health import NO_TRIAL
+from gateway.core.channel_health import NO_TRIAL, ChannelHealth
 from gateway.core.chooser import Chooser, no_channel, unaffordable_text
 from gateway.core.clock import Clock
 from gateway.core.latency import LatencyStats
@@ -151,8 +151,10 @@ class Attempts:
         """Returns the answer; to a response if the channel is known to take the chat only so. Raises AttemptFailed."""
         preparer = self.preparer
         need = preparer.response_need(order, route) if preparer.learned.missing_apis else None
-        if need is not None and (answer := await self._answer_as_response(call, order, route, need)) is not None:
-            return answer
+        if need is not None:
+            answer = await self._answer_as_response(call, order, route, need)
+            if answer is not None:
+                return answer
         return await self._send(call, order, route, await preparer.plan(call, order, route))
 
     async def _send(self, call: Call, order: Order, route: Route, plan: AttemptPlan) -> Answer:
@@ -205,7 +207,8 @@ class Attempts:
         accepts the translated request. If the upstream's server fails at that too, the first failure is raised, and
         so is the refusal of a kind of content that has no translation.
         """
-        learned, names = self.preparer.learned, lacking_names(call.context.origin.api, failed.failure)
+        learned = self.preparer.learned
+        names = lacking_names(call.context.origin.api, failed.failure)
         learned.learn_lack(route.channel.id, names, self.clock.wall())
         try:
             call.result.resends += 1
@@ -241,8 +244,10 @@ class Attempts:
 
         If a part fails, the attempt fails, although others may be billed.
         """
-        order, channel, bodies = plan.order, route.channel, list[bytes]()
-        order.screen, bytes_left = self.redaction.screen(channel), call.context.origin.api.answer_limit
+        order, channel = plan.order, route.channel
+        order.screen = self.redaction.screen(channel)
+        bytes_left = call.context.origin.api.answer_limit
+        bodies: list[bytes] = []
         reply: Reply | None = None
         try:
             for part in (prepared, *prepared.more):
@@ -262,10 +267,7 @@ class Attempts:
             if reply is not None:
                 if isinstance(error, AttemptFailed):
                     error.accepted = 200 <= reply.status < 300
-                # its status still says how the key is
-                self.health.note_answer(route.channel.id, route.key_id, reply.status)
-                reply.abort()
-                call.share.set_size(0)
+                _abort(reply, call, route, self.health)
             raise
         call.attempt.parts = 0
         # a body that is still to be rendered takes at most what was read
@@ -372,6 +374,13 @@ async def _raise_failure(call: Call, adapter: Adapter, channel: Channel, reply: 
     body = await reply.read(1 << 20, call.share)
     headers = {"date": formatdate(now / 1000, usegmt=True), **reply.headers}
     raise AttemptFailed(adapter.failure(channel, reply.status, headers, body))
+
+
+def _abort(reply: Reply, call: Call, route: Route, health: ChannelHealth) -> None:
+    """Close a reply that cannot be used. Its status still says how the key is."""
+    health.note_answer(route.channel.id, route.key_id, reply.status)
+    reply.abort()
+    call.share.set_size(0)
 
 
 def _order_of(call: Call, model: ModelEntry, clock: Clock) -> Order:

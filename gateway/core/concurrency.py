@@ -94,11 +94,7 @@ class ConcurrencyLimiter:
             raise
         finally:
             timer.cancel()
-            for gate in gates:
-                remaining = self._lines.get(gate.key)
-                if remaining is not None and (gate, granted) in remaining.waiters:
-                    remaining.waiters.remove((gate, granted))
-                    self._hand_over(gate.key, remaining)
+            self._remove(gates, granted)
             del granted  # it keeps the error, which would keep this frame and the whole call
 
     def close(self, error: GatewayError) -> None:
@@ -129,6 +125,13 @@ class ConcurrencyLimiter:
             line.waiters.popleft()
         if not line.taken:
             del self._lines[key]
+
+    def _remove(self, gates: Sequence[ConcurrencyGate], granted: "asyncio.Future[ConcurrencyGate]") -> None:
+        for gate in gates:
+            line = self._lines.get(gate.key)
+            if line is not None and (gate, granted) in line.waiters:
+                line.waiters.remove((gate, granted))
+                self._hand_over(gate.key, line)
 
 
 def wait_text(gates: Iterable[ConcurrencyGate]) -> str:

@@ -73,13 +73,15 @@ def dry_run(
     ``check_open`` raises the error of calls while none are accepted. ``usable`` returns a model without the channels
     that cannot be called.
     """
-    run, limiter = DryRun(), chooser.channel_limits.limiter
+    run = DryRun()
+    limiter = chooser.channel_limits.limiter
     try:
         require_usable(current_token(planned.token, catalog, now), now)
         check_open()
         call = _call(planned, catalog, now)
         run.admission = admission = admit(call, limiter, books)
-        run.need, run.unaffordable = call.need, admission.unaffordable
+        run.need = call.need
+        run.unaffordable = admission.unaffordable
         if admission.full is not None:
             limiter.concurrency.gates_with_room((admission.full,))
         run.choice = _first_choice(call, usable(admission.entry), chooser)

@@ -259,8 +259,12 @@ class ObjectEnd:
         if not text or self.depth < 0:
             return
         self._begun = True
-        position, self._escaped = int(self._escaped), False
-        while not self.reached and (mark := (_IN_STRING if self._quoted else _OUTSIDE).search(text, position)):
+        position = int(self._escaped)
+        self._escaped = False
+        while not self.reached:
+            mark = (_IN_STRING if self._quoted else _OUTSIDE).search(text, position)
+            if mark is None:
+                break
             position = mark.end()
             if mark[0] == '"':
                 self._quoted = not self._quoted

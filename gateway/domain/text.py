@@ -56,7 +56,7 @@ def bare_key(text: str) -> str:
 
 
 def setting_value(value: str, environ: Mapping[str, str]) -> str:
-    """Returns a value without blanks around it, or that of the variable it refers to; empty if this is not set."""
+    """Returns a value, or the variable that it refers to, without blanks around it; empty if that is not set."""
     return (environ.get(value.removeprefix(REFERENCE), "") if value.startswith(REFERENCE) else value).strip()
 
 

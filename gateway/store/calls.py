@@ -87,15 +87,16 @@ class CallLog:
     def search(
         self, query: Query = EVERYTHING, *, limit: int, below: int = FOREVER, deadline: SearchDeadline
     ) -> tuple[list[Record], SearchExtent]:
-        """Returns the matching calls, newest first, that are found before ``limit`` and the deadline, and how far back
-        the search looked. ``below`` is an earlier cursor.
+        """Returns up to ``limit`` matching calls that are found before the deadline, newest first, and how far back the
+        search looked. ``below`` is an earlier cursor.
         """
         records: list[Record] = []
         for number, record in matching_calls(query, self.log.segments[::-1], below, deadline):
             records.append(record)
             if len(records) >= limit:
                 return records, _extent(self.log.segments, number, record.ts)
-        return records, _extent(self.log.segments, *deadline.oldest) if deadline.oldest else SearchExtent()
+        extent = _extent(self.log.segments, *deadline.oldest) if deadline.oldest else SearchExtent()
+        return records, extent
 
     def best(
         self, query: Query, order: CallOrder, *, limit: int, below: int = FOREVER, deadline: SearchDeadline

@@ -92,7 +92,9 @@ class Syncer:
             self._work()
         except Exception as exc:  # noqa: BLE001 - the thread's outermost frame: it must continue and notify
             error = exc
-        for waiting in filter(Future.set_running_or_notify_cancel, waiters):
+        for waiting in waiters:
+            if not waiting.set_running_or_notify_cancel():
+                continue  # it was cancelled
             if error is None:
                 waiting.set_result(None)
             else:

@@ -15,9 +15,9 @@ from gateway.store.sums import Span, total
 
 
 class Audit:
-    """The gateway's own numbers at the moment when it is made, and their recomputation from the call log.
+    """The gateway's own numbers at the moment of its creation, and their recomputation from the call log.
 
-    Making one is quick, and belongs to the thread of the books. ``verdict`` reads every file and may run in another.
+    Create it in the thread of the books, which is quick. ``verdict`` reads every file and may run in another thread.
     """
 
     def __init__(self, store: Store) -> None:

@@ -115,8 +115,10 @@ def _price_with(pricing: Mapping[str, Any], names: Names, unit: Unit) -> Upstrea
     if not rates.keys() >= _NEEDED:
         return None
     extras = {ours: _rate(pricing, theirs, unit) for theirs, ours in _EXTRAS.items()}
-    fee = _rate(pricing, "web_search", 1)
-    extras |= {"searches": Nanos(fee // 1000) if fee is not None and fee >= DOLLAR else fee}
+    search_fee = _rate(pricing, "web_search", 1)
+    if search_fee is not None and search_fee >= DOLLAR:  # the price of a thousand
+        search_fee = Nanos(search_fee // 1000)
+    extras["searches"] = search_fee
     extras |= {PICTURES: _picture_fee(pricing, rates["input"])} if names["input"] == "prompt" else {}
     price = UpstreamPrices(
         **rates,

@@ -75,9 +75,9 @@ class Arguments:
         """Returns whether the arguments are this text."""
         if self.empty_object or self.size != len(text):
             return self.empty_object and text == "{}"
-        return self.begin(text)
+        return self.is_start_of(text)
 
-    def begin(self, text: str) -> bool:
+    def is_start_of(self, text: str) -> bool:
         """Returns whether the arguments are the beginning of a text, or all of it."""
         self._read()
         start = text[: self.size].encode("utf-8", "surrogatepass")
@@ -90,7 +90,7 @@ class Arguments:
         """
         if not text.startswith("{") or not 0 < self.size <= len(text):
             return text
-        if (self.wants_value and not self._cumulative) or not self.begin(text):
+        if (self.wants_value and not self._cumulative) or not self.is_start_of(text):
             return text
         self._cumulative = True
         return text[self.size :]
@@ -271,7 +271,7 @@ def _add_arguments(arguments: Arguments, part: ToolCallPart) -> bytes:
     if not text or (part.name and is_object(text) and arguments.equals(text)):
         return b""
     if part.is_whole:
-        new_text = text[arguments.size :] if arguments.size < len(text) and arguments.begin(text) else ""
+        new_text = text[arguments.size :] if arguments.size < len(text) and arguments.is_start_of(text) else ""
     else:
         new_text = text if part.custom else arguments.without_repeated(text)
     arguments.add(new_text)

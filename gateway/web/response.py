@@ -105,7 +105,7 @@ class Response:
         self.keep_alive: bool | None = None
         """Whether the connection stays open after the answer; None if the request decides."""
         self.sent = False
-        self._size = sum(map(len, body))  # less than 0 if it is unknown
+        self._size = sum(map(len, body))
         self._head_start = _head_start(status, content_type if self._size else "")
         self._status = status
         self._body = body
@@ -200,12 +200,13 @@ class StreamedResponse(Response):
         """Prepare the head."""
         super().__init__(headers=headers)
         self.sent = True
-        self._request, self._size = request, -1
+        self._request = request
+        self._size = -1  # unknown
         self._chunked = request.version >= (1, 1)  # HTTP/1.0 has no chunks: the answer ends when the connection closes
         self.keep_alive = request.keep_alive and self._chunked
         if self._chunked:
             request.writer.enable_chunking()
-            headers["Transfer-Encoding"] = "chunked"
+            self.headers["Transfer-Encoding"] = "chunked"
         self._unsent = self._head_and_body(request)
 
     def write(self, data: Buffer) -> None:

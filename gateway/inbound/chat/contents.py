@@ -81,7 +81,7 @@ def _cache_of(part: Fields) -> msgspec.Raw:
 
 
 def _link_of(part: Fields) -> tuple[str, str] | None:
-    """Returns the address or data of an image, a film, a sound or a document, and an image's detail, or None."""
+    """Returns the address or data of a part's image, film, sound or document, and an image's detail; None without it."""
     link = next((rawjson.maybe(part[name]) for name in _LINKS if not rawjson.is_null(part.get(name))), None)
     if isinstance(link, str):
         detail = rawjson.text_at(part.get("detail"))
@@ -102,7 +102,9 @@ def _document_of(part: Fields) -> tuple[str, str] | None:
     Clients of Mistral and Perplexity link to it, and LiteLLM's put an address in the place of the id.
     """
     names = (rawjson.text_at(part.get(field)) for field in ("filename", "document_name", "file_name"))
-    name, link, file = next(filter(None, names), ""), _link_of(part), rawjson.maybe(part.get("file"))
+    name = next(filter(None, names), "")
+    link = _link_of(part)
+    file = rawjson.maybe(part.get("file"))
     if not rawjson.is_null(part.get("file_data")):
         return rawjson.text_at(part["file_data"]), name
     if link is not None:

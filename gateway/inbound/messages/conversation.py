@@ -161,8 +161,9 @@ class _MessageReader:
     def read_system(self, content: msgspec.Raw) -> None:
         """Read the leading system text."""
         blocks = _read_blocks(content, "system")
-        if blocks and (line := _BILLING_LINE.match(first := bytes(blocks[0].text))):  # which only Anthropic reads
-            blocks[0] = msgspec.structs.replace(blocks[0], text=msgspec.Raw(b'"' + first[line.end() :]))
+        text = bytes(blocks[0].text) if blocks else b""
+        if billing := _BILLING_LINE.match(text):  # which only Anthropic reads
+            blocks[0] = msgspec.structs.replace(blocks[0], text=msgspec.Raw(b'"' + text[billing.end() :]))
         self._add_system(blocks)
 
     def _add_system(self, blocks: list[_ContentBlock]) -> None:

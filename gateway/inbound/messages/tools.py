@@ -123,7 +123,7 @@ def changed_tools(tools: msgspec.Raw, changes: list[tuple[str, msgspec.Raw]]) ->
     definitions = {rawjson.text_at(tool, "name"): tool for tool in listed}
     offered = dict(definitions)
     for change_type, tool in changes:
-        definition = rawjson.maybe_fields(tool).get("definition", NULL)  # else it is the name of one that is elsewhere
+        definition = rawjson.maybe_fields(tool).get("definition", NULL)  # without it, ``tool`` names one
         name = rawjson.text_at(tool if rawjson.is_null(definition) else definition, "name")
         if change_type == "tool_removal":
             offered.pop(name, None)
