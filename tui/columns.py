@@ -63,8 +63,9 @@ class Column(msgspec.Struct, Generic[R], frozen=True):
 
     def cell(self, row: R) -> tuple[str, str, str]:
         """Returns the text of a row, its text for the column's width, which may still be too long, and its tone."""
-        text, tone = self.text(row), "" if self.tone is None else self.tone(row)
+        text = self.text(row)
         fitted_text = text if self.fit_text is None else self.fit_text(row, self.width)
+        tone = "" if self.tone is None else self.tone(row)
         return text, fitted_text, "dim" if self.dim else tone
 
 

@@ -269,6 +269,6 @@ def show_help(words: tuple[str, ...]) -> None:
     for name in words:
         if not isinstance(ctx.command, click.Group):
             break
-        command = cast("click.Command", ctx.command.resolve_command(ctx, [name])[1])  # an unknown name is an error
+        command = cast("click.Command", ctx.command.resolve_command(ctx, [name])[1])  # raises for an unknown name
         ctx = click.Context(command, info_name=command.name, parent=ctx)
     click.echo(ctx.get_help())

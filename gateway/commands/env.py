@@ -178,7 +178,7 @@ def _read_key(option: str | None) -> str:
 
 
 def _check_key(key: str, named: TokenView | None, *, is_option: bool) -> str:
-    """Returns the key unless it is another token's. Raises Quit if it is that, and given with ``--key``."""
+    """Returns the key; empty if it is another token's. Raises Quit for another token's in ``--key`` (``is_option``)."""
     if named is None or not key or named.hint == hint(key):
         return key
     if is_option:

@@ -144,9 +144,13 @@ def _lost_rates(before: PriceView | None, view: PriceView) -> str:
     """Returns a note about the rates that a price lost, with the options that restore them; empty if it lost none."""
     lost: list[str] = []
     for field in PRICE:
-        old, new = getattr(before or PriceDraft(), field.name), getattr(view, field.name)
-        is_list = isinstance(old, tuple | dict)
-        if any(part not in new for part in old) if is_list else field.kind.text(old) and not field.kind.text(new):
+        old = getattr(before or PriceDraft(), field.name)
+        new = getattr(view, field.name)
+        if isinstance(old, tuple | dict):
+            is_lost = any(part not in new for part in old)
+        else:
+            is_lost = bool(field.kind.text(old)) and not field.kind.text(new)
+        if is_lost:
             lost += map(word, field.arguments(new, old))
     return f"note: the whole price was replaced; it no longer has: {' '.join(lost)}" if lost else ""
 
@@ -201,8 +205,8 @@ def with_rule(view: PriceView, conditions: Mapping[str, Any], amounts: Mapping[s
     others = [
         rule for rule in view.rules if (rule.since, rule.during, rule.variant) != (new.since, new.during, new.variant)
     ]
-    amounts = {field.name: getattr(view, field.name) for field in PRICE} | {"rules": (*others, new)}
-    return {name: json_value(value) for name, value in amounts.items() if value is not None}
+    fields = {field.name: getattr(view, field.name) for field in PRICE} | {"rules": (*others, new)}
+    return {name: json_value(value) for name, value in fields.items() if value is not None}
 
 
 def extra_rows(view: PriceView) -> Iterator[tuple[str, str]]:

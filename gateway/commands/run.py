@@ -119,13 +119,14 @@ def run_program(
     known_app = find_app(name) if name else UNKNOWN_PROGRAM
     label, folder = _label(launcher), Path.cwd().name or "root"
     start = ProgramStart(program=label, folder=folder, model=model or "", arguments=arguments)
+    chosen = patch_of(FIELDS, values, TokenFields(name="", group=""))
     body = {
         "name": f"{label}-{folder}-{secrets.token_hex(3)}",
         "note": _note(label),
         "expires": now() + LEASE_MS,
         "budgets": [Budget(window=Window.EVER, nanos=Nanos(budget))] if budget is not None else [],
         "fit_output": True,
-        **(chosen := patch_of(FIELDS, values, TokenFields(name="", group=""))),
+        **chosen,
     }
     with SignalRelay() as relay, _temporary_token(body, extended="expires" not in chosen) as created:
         code = _supervise(relay, created, launcher, known_app, start)

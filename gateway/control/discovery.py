@@ -52,8 +52,14 @@ def key_offers(environ: Mapping[str, str]) -> list[Offer]:
 
 
 def _offer(vendor: Vendor, key: str, models: list[ServedModel]) -> Offer:
-    names = {"name": vendor.name, "preset": vendor.name, "dialect": vendor.dialect.value}
-    return Offer(**names, base_url=vendor.base_url, key=key, models=models)
+    return Offer(
+        name=vendor.name,
+        dialect=vendor.dialect.value,
+        preset=vendor.name,
+        base_url=vendor.base_url,
+        key=key,
+        models=models,
+    )
 
 
 async def list_presets(_: ConfigEdits, request: web.Request) -> list[PresetView]:

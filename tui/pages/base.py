@@ -49,7 +49,8 @@ def selection(page: AnyPage) -> Any:
         filter_hint = f"Press {page.session.key('list.back')} to clear the filter."
         hint = filter_hint if page.shown_count == 0 else page.creation_hint
         raise no_selection(page, f"No {page.noun} selected. {hint}")
-    key, views = page.key(row), getattr(page.session.board, page.id, ())
+    key = page.key(row)
+    views = getattr(page.session.board, page.id, ())
     return next((view for view in views if getattr(view, page.key_field) == key), row)
 
 

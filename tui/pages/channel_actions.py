@@ -78,7 +78,8 @@ async def _test(page: AnyPage, channel: ChannelView) -> None:
     page.query_one(Detail).display = page.view.detail = True
     page.draw_detail()
     is_good = check.ok and not check.failed_keys
-    result = "passed" if is_good else "passed, but not with every key," if check.ok else "FAILED"
+    failure = "passed, but not with every key," if check.ok else "FAILED"
+    result = "passed" if is_good else failure
     toast(page, f"Test of {channel.name} {result} in {fmt.duration(check.ms)}:\n{check.text}", bad=not is_good)
 
 
@@ -117,7 +118,8 @@ async def _discover(page: AnyPage) -> None:
     about += "$ tollkeeper discover --add NAME"
     options = [(offer.name, offer_text(offer)) for offer in offers]
     checked = await page.ask(MultiSelect("Discovered on this machine", about, options, []))
-    if not (chosen := [offer for offer in offers if offer.name in checked]):
+    chosen = [offer for offer in offers if offer.name in checked]
+    if not chosen:
         return
     created, errors = await page.wait("Fetching their models", lambda: session.client.add_offers(chosen))
     if created:

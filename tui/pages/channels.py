@@ -237,7 +237,8 @@ class ChannelsPage(TrendPage[ChannelView]):
 
     def first_byte_ms(self, channel: ChannelView) -> float | None:
         """Returns the mean time that the upstream took to its first byte; None if the channel had no calls."""
-        return None if (day := self.day(channel)) is None else day.mean_upstream_ms
+        day = self.day(channel)
+        return None if day is None else day.mean_upstream_ms
 
     def speed(self, channel: ChannelView) -> str:
         """Returns how fast the channel answers; if it is paused, for how long and why."""
@@ -254,7 +255,7 @@ class ChannelsPage(TrendPage[ChannelView]):
         return spark(self.trends.values(channel.id, lambda hour: hour.mean_upstream_ms or 0), width)
 
     def _current(self, channel: ChannelView) -> ChannelView:
-        """Returns the channel after the end of its pause, when the server sends no event."""
+        """Returns the channel as it is now: the server sends no event when a pause ends."""
         if channel.state == "cooling" and channel.until_ms is not None and channel.until_ms <= self.session.now():
             return msgspec.structs.replace(channel, state="half_open", until_ms=None)
         return channel

@@ -192,5 +192,5 @@ class GroupsPage(ListPage[GroupView]):
         add_details(card, details(GROUP, group, *own_rows))
         return card.content()
 
-    def words(self, g: GroupView) -> str:
-        return safe(f"{g.name} {' '.join(g.tokens)} {' '.join(g.channels)} {' '.join(g.models)} {g.note}", 20_000)
+    def words(self, group: GroupView) -> str:
+        return safe(" ".join([group.name, *group.tokens, *group.channels, *group.models, group.note]), 20_000)

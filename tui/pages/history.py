@@ -1,4 +1,4 @@
-"""History page: every change of the configuration, of which any can be undone. It is shown in a dialog.
+"""History page: every change of the configuration, in a dialog. Any of them can be undone.
 
 Undo and redo may ask for confirmation.
 """
@@ -79,7 +79,8 @@ class HistoryPage(ListPage[HistoryView]):
 
     def __init__(self, session: ConsoleSession) -> None:
         super().__init__(session)
-        self.view.detail, self.view.filter = True, ""
+        self.view.detail = True
+        self.view.filter = ""
 
     def renew(self) -> None:
         super().renew()

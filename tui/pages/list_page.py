@@ -128,7 +128,8 @@ async def export_rows(page: AnyPage, note: str = "") -> None:
     rows = [page.export_view(row) for row in loaded]
     title = f"Export {count_text(len(rows), 'row')} to a file{note}"
     example = f"{page.noun}s.csv or {page.noun}s.jsonl"
-    file = export_path(await page.ask(Form(line_plan(title, "File", example, export_path))))
+    name = await page.ask(Form(line_plan(title, "File", example, export_path)))
+    file = export_path(name)
     count = await to_thread(write_rows, file, rows)
     toast(page, f"{count_text(count, 'row')} written to {file}")
 
@@ -363,4 +364,5 @@ class TrendPage(ListPage[R], Generic[R]):
         now = self.session.now()
         starts = hours(24, now) if self.hourly else days(30, now)
         step = "hour" if self.hourly else "day"
-        self.trends = trends(await self.session.client.summary(by=self.by, since=starts[0], step=step), starts)
+        summary = await self.session.client.summary(by=self.by, since=starts[0], step=step)
+        self.trends = trends(summary, starts)

@@ -100,8 +100,8 @@ class LiveSource:
 
     def index(self, key: Hashable) -> int | None:
         if isinstance(key, int):
-            is_listed = self._listed is None and 0 < key <= self.records
-            return len(self._view) + self.records - key if is_listed else None
+            is_shown = self._listed is None and 0 < key <= self.records
+            return len(self._view) + self.records - key if is_shown else None
         place = bisect_left(self._view, str(key))
         if place < len(self._view) and self._view[place] == key:
             return len(self._view) - 1 - place
@@ -159,7 +159,8 @@ class LiveSource:
         self._load(calls)
         self._version = calls.version
         if is_arranged:
-            self._listed, self._view = self._arrange(calls), []
+            self._listed = self._arrange(calls)
+            self._view = []
 
     def extend(self, page: CallPage) -> None:
         """Add the next page of the search."""
@@ -191,8 +192,10 @@ class LiveSource:
         order = calls.order[: bisect_right(calls.order, self.last_seen)] if self.paused else calls.order
         if calls.below != self.records:  # calls have left the ring, and must be found below it now
             self.narrow(self.query)
-        self._view, self.records, self._listed = [*order], calls.below, None
-        if self.query is not None:
+        self.records = calls.below
+        if self.query is None:
+            self._view, self._listed = [*order], None
+        else:
             self._view = [i for i in order if i == self._pinned or self.matches(i)]  # 1 ms for a thousand calls
             self._listed = self.search_results
 

@@ -111,10 +111,10 @@ async def _run(page: AnyPage, action: str, views: Sequence[Any]) -> None:
     table = "prices" if page.id == "models" else page.id
     summary = await page.session.client.batch(table, change.patches)
     unmark(page)
-    text = f"{summary[:1].upper()}{summary[1:]}."
+    sentence = f"{summary[:1].upper()}{summary[1:]}."
     if summary == NOTHING_CHANGED:
-        raise notice(text)
-    page.report_change(text)
+        raise notice(sentence)
+    page.report_change(sentence)
 
 
 async def _plan(page: AnyPage, action: str, views: Sequence[Any]) -> BulkChange:

@@ -182,9 +182,10 @@ class ModelsListing(PageListing[ModelView]):
         card.row("total", f"{fmt.count_text(model.calls, 'call')}, {dollars(model.spent_nanos)}")
         return card.content()
 
-    def words(self, m: ModelView) -> str:
-        price = "unpriced" if m.price is None else "free" if m.price.free else m.price.source
-        return safe(f"{m.name} {' '.join(m.channels)} {' '.join(m.groups)} {price}")
+    def words(self, model: ModelView) -> str:
+        source = "unpriced" if model.price is None else model.price.source
+        price = "free" if model.price is not None and model.price.free else source
+        return safe(" ".join([model.name, *model.channels, *model.groups, price]))
 
     def states(self, model: ModelView) -> States:
         channels = {channel.name: channel for channel in self.session.board.channels}

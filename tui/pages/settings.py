@@ -245,9 +245,9 @@ async def _edit_field(page: AnyPage, field: Field) -> None:
     settings = await session.client.settings()
     form = EntityForm("settings", [field], Settings(), session, settings)
     default = field.kind.show(getattr(Settings(), field.name)) or "none"
-
     intro = f"{field.help}\nDefault: {default}.{f' In {field.kind.unit}.' if field.kind.unit else ''}"
-    _show_saved(page, field, await page.ask(Form(form.plan(field.label, session.client.set_settings, intro=intro))))
+    plan = form.plan(field.label, session.client.set_settings, intro=intro)
+    _show_saved(page, field, await page.ask(Form(plan)))
 
 
 async def _save(page: AnyPage, field: Field, value: Any) -> None:

@@ -49,7 +49,8 @@ def _models(token: TokenView) -> Iterator[tuple[str, str]]:
 
 def _columns(page: "TokensPage") -> Iterator[Column[TokenView]]:
     marks = {"active": (glyphs.ON, "ok"), "expired": (glyphs.FAILED, "bad")}
-    other, now = (glyphs.OFF, "dim"), page.session.now
+    other = (glyphs.OFF, "dim")
+    now = page.session.now
     yield Column(
         "state",
         "",
@@ -169,7 +170,8 @@ async def _delete(page: AnyPage, token: TokenView) -> None:
 
 async def _create(page: AnyPage, template: TokenView | None) -> None:
     add = page.session.client.add_token
-    await _show_key(page, await ask_new(page, TokenForm(page.session, template, copy=True), add, template))
+    created = await ask_new(page, TokenForm(page.session, template, copy=True), add, template)
+    await _show_key(page, created)
 
 
 async def _show_key(page: AnyPage, issued: NewToken) -> None:

@@ -196,7 +196,7 @@ def toast(node: DOMNode, text: str, *, bad: bool = False, change: bool = False) 
 
 
 def notice(text: str = "") -> Conflict:
-    """Returns the error that ends a verb and shows a message, which is not about an error; empty to show nothing."""
+    """Returns the error that ends a verb and shows this text as a message, not as a failure; empty to show nothing."""
     return Conflict(text, code="declined")
 
 

@@ -61,7 +61,7 @@ class FilterInput(Input):
 
     def on_input_submitted(self) -> None:
         """Focus the list below it."""
-        self.screen.set_focus(self)  # which may be in the list's details
+        self.screen.set_focus(self)  # the focus may have been in the list's details
         self.screen.focus_next()
         self.display = bool(self.value)
 

@@ -81,7 +81,7 @@ def _cache_of(part: Fields) -> msgspec.Raw:
 
 
 def _link_of(part: Fields) -> tuple[str, str] | None:
-    """Returns the address or data of a part's image, film, sound or document, and an image's detail; None without it."""
+    """Returns the address or data of an image, film, sound or document, and an image's detail; None without a link."""
     link = next((rawjson.maybe(part[name]) for name in _LINKS if not rawjson.is_null(part.get(name))), None)
     if isinstance(link, str):
         detail = rawjson.text_at(part.get("detail"))
