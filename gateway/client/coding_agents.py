@@ -28,7 +28,6 @@ from gateway.domain.text import word
 CLAUDE_NAMES = frozenset({"best", "default", "haiku", "opus", "opusplan", "sonnet"})
 """Names that Claude Code replaces by Anthropic's models."""
 
-
 CLOUDS = ("BEDROCK", "VERTEX", "FOUNDRY", "MANTLE", "ANTHROPIC_AWS", "ANTHROPIC_GOOGLE_CLOUD")
 """Clouds that Claude Code calls instead of the address, if ``CLAUDE_CODE_USE_...`` is set for one of them."""
 

@@ -18,7 +18,6 @@ _SMALL = re.compile(r"\b(?:haiku|mini|nano|lite|flash|fast|small|oss|audio|image
 _NUMBER = re.compile(r"(?<!\d)\d{1,2}(?!\d)")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
-
 ModelChoice = tuple[str, str]
 """A model, empty if the token sees none; and why it was chosen, as the end of a sentence: ``which it called last``."""
 RecentCalls = tuple[Sequence[CallView], Sequence[CallView]]

@@ -34,7 +34,6 @@ class ListColumn(msgspec.Struct, frozen=True):
 
     heading: str
     cell: Callable[[Any], str]
-    """Returns the cell of a row."""
     kind: Literal["text", "name", "whole", "number", "state"] = "text"
     """``text`` and ``name`` may be cut, a name in its middle, so that similar ones stay distinct. ``whole`` is not cut:
     times, ids and similar texts. ``number`` is aligned to the right, ``state`` has a colour."""

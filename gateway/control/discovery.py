@@ -52,14 +52,8 @@ def key_offers(environ: Mapping[str, str]) -> list[Offer]:
 
 
 def _offer(vendor: Vendor, key: str, models: list[ServedModel]) -> Offer:
-    return Offer(
-        name=vendor.name,
-        dialect=vendor.dialect.value,
-        preset=vendor.name,
-        base_url=vendor.base_url,
-        key=key,
-        models=models,
-    )
+    name, dialect = vendor.name, vendor.dialect.value
+    return Offer(name=name, preset=name, dialect=dialect, base_url=vendor.base_url, key=key, models=models)
 
 
 async def list_presets(_: ConfigEdits, request: web.Request) -> list[PresetView]:

@@ -44,7 +44,6 @@ _CHECKED = re.compile(r"(?:verified|checked)[^.]{0,40}?(20\d\d-\d\d-\d\d)", re.I
 _WORKDAYS = re.compile(r"all day at weekends|weekends\b.{0,60}off-peak all day|monday to friday", re.IGNORECASE)
 """Matches a comment which says that a row's hours apply on working days only. The row has no field for that."""
 
-
 TimedAmounts = tuple[Millis, tuple[PriceHours, ...], Mapping[str, Any]]
 """When amounts begin to apply, 0 for those that have begun; in which hours, empty for always; and the amounts."""
 

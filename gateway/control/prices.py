@@ -217,7 +217,6 @@ def _remaining_price(edits: ConfigEdits, model: str) -> str:
 MAX_ROWS = 500
 """The maximum number of news of each kind."""
 
-
 NEWS_CACHE = web.AppKey("news_cache", dict[int, tuple[Registry, PriceNews]])
 """The latest news and the configuration that they are for, by the hour since 1970."""
 

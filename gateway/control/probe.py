@@ -98,7 +98,6 @@ class _Listing(msgspec.Struct, frozen=True):
     text: str
     """A sentence about it."""
     refused_keys: int = 0
-    """How many keys the upstream rejects."""
 
 
 async def _list_models(engine: Engine, channel: Channel, state_id: ChannelId) -> _Listing:

@@ -30,7 +30,6 @@ SUM_TURN = web.AppKey("sum_turn", asyncio.Semaphore)
 _STEPS = [step for step in get_args(Step) if step]
 _PARAMETERS = {"by": DIMENSIONS, "step": _STEPS, "since": int, "until": int, "percentiles": bool, **CALL_FILTERS}
 
-
 Tallies = Mapping[str, Mapping[str, Counts]]
 """The sums of all calls ever made, by ``channel`` id and by ``model``; or of one token's calls, by ``model`` only."""
 

@@ -127,7 +127,6 @@ class BodyShare(msgspec.Struct, eq=False):
         self.give_back(self._size)
 
     def give_back(self, size: int) -> None:
-        """Give this many bytes back."""
         size = min(size, self._size)
         self.pressure.body_bytes -= size
         self._size -= size

@@ -20,7 +20,6 @@ from gateway.domain.limits import RATES
 
 MINUTE_S = 60.0
 
-
 Today = Callable[[Scope], tuple[int, int, float]]
 """Returns the requests and tokens of a scope since local midnight, and the seconds until the next one. It is called
 only for limits per day."""

@@ -36,7 +36,6 @@ LONG_GAP_S = 10.0
 """Seconds between two records in a long flood."""
 KINDS_KEPT = 1000
 
-
 _Kind = tuple[str, ...]
 """What tells refusals apart: token, reason, API, program, and address or model."""
 _MIXED: _Kind = ()

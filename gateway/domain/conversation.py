@@ -24,7 +24,6 @@ class TextPart(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     cache: msgspec.Raw = NULL
     """Anthropic's breakpoint of the prompt cache, or null."""
     is_refusal: bool = False
-    """Whether the text is a refusal by the model."""
 
     @property
     def blank(self) -> bool:

@@ -24,7 +24,6 @@ class Tables(Event, frozen=True, kw_only=True):
     channels: list[ChannelView]
     models: list[ModelView]
     refuses_unpriced: bool = False
-    """Whether calls of unpriced models are refused."""
     removed_names: dict[str, str] = {}
     """The last names of the removed tokens and channels that the history has, by id."""
 

@@ -134,11 +134,9 @@ class RepeatedValues(ListKind[Any]):
 
     metavar: str
     parse: Callable[[str], Any]
-    """Returns one value."""
     build: Callable[[Iterable[Any]], Any]
     """Returns the value of the field with these values."""
     texts: Callable[[Any], Sequence[str]]
-    """Returns the texts of the values."""
     separator: str = " "
     """What is between the texts. If it is a space, commas may separate them too."""
 

@@ -28,7 +28,6 @@ class RetiredKey(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Its name at that time."""
     since: Millis
     removed: bool = False
-    """Whether the owner was removed."""
 
 
 class Registry(msgspec.Struct, frozen=True, kw_only=True):

@@ -33,7 +33,6 @@ MAX_NUMBER = 10**18
 """The largest number in an input: a billion dollars in nano-dollars."""
 
 MAX_MULTIPLIER = 1_000
-"""The largest multiplier."""
 
 
 def local_datetime(ms: int) -> datetime:

@@ -217,7 +217,6 @@ ABANDONED = {
 }
 """Texts for attempts that were ended while the upstream was working, by the outcome of the call."""
 
-
 _COUNTS = ("input", "cached", "cache_write", "cache_write_long", "output", "reasoning")
 """The counts of tokens, by their names in a usage and in a record."""
 

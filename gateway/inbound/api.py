@@ -80,7 +80,6 @@ class InboundRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     output_rule: Callable[[Fields, Channel, ServedModel], OutputLimit] | None = None
     """Returns the maximum output; None: ``dialects.chat_limit``, the rule of the channel's dialect for chats."""
     conversation_field: str = "messages"
-    """The field with the conversation."""
     session: str = ""
     """The client's own name of the conversation; empty if it sent none."""
     continued_id: str = ""

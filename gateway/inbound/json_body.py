@@ -33,7 +33,6 @@ _MAX_NUMBER = 1e300
 _COST_FIELDS = ("model", "stream", "stream_options", "service_tier")
 """Fields that decide what a call costs, or whether the upstream reports it. They are never sent in capitals."""
 
-
 Typed = TypeVar("Typed")
 
 _decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode

@@ -165,7 +165,6 @@ class Counters:
                         spans[span] = amounts.plus(nanos, tokens, calls)
 
     def cached_totals(self) -> list[tuple[Scope, Span, Amounts]]:
-        """Returns every cached total."""
         cached = [(scope, span, amounts) for scope, spans in self._spent.items() for span, amounts in spans.items()]
         return [(ACCOUNT, Span(), self.grand_total()), *cached]
 

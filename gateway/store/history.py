@@ -20,7 +20,6 @@ from gateway.store.entities import AtomicStorage, encode, layout
 from gateway.store.errors import StoreDamaged, unavailable
 
 MAX_ENTRIES = 500
-"""The maximum number of entries that are kept."""
 MAX_BYTES = 1 << 20
 """The maximum size of all entries together, in bytes. The newest one is kept whatever its size."""
 

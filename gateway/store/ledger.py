@@ -22,7 +22,6 @@ HEAD = head("segments")
 END = TAIL.removeprefix(b"\n")
 """The last line."""
 
-
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(SealedSegment).decode
 

@@ -66,7 +66,6 @@ LIMIT = 32 << 20
 
 _NAME = re.compile(r"calls-(\d{8})-(\d{4,9})\.json")
 
-
 _encode = msgspec.json.Encoder().encode
 
 

@@ -123,7 +123,6 @@ class Rollup:
         """Maps each token's id to the start of its latest call."""
 
     def add(self, call: Record) -> None:
-        """Count one call."""
         hour, values = call.ts // HOUR_MS * HOUR_MS, _values_of(call)
         counts = self._counts_by_key.get((hour, *values))
         if counts is None:  # thousands of keys have the same values

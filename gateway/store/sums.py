@@ -18,7 +18,6 @@ from gateway.store.segment import Segment
 FOREVER = 1 << 62
 """A moment after every call, in milliseconds."""
 
-
 Step = Literal["hour", "day", "month", ""]
 """The length of one step of sums over time; empty for everything."""
 

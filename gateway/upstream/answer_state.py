@@ -42,7 +42,6 @@ from gateway.upstream.usage_report import UsageReports
 BlockKey = tuple[BlockKind, int]
 _FIRST_TEXT: BlockKey = (BlockKind.TEXT, 0)
 
-
 ID_LIMIT = 200
 """The maximum length of an upstream's id."""
 

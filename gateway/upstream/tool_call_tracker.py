@@ -72,7 +72,6 @@ class Arguments:
         return self._end.depth > 0
 
     def equals(self, text: str) -> bool:
-        """Returns whether the arguments are this text."""
         if self.empty_object or self.size != len(text):
             return self.empty_object and text == "{}"
         return self.is_start_of(text)

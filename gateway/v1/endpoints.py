@@ -34,7 +34,6 @@ from gateway.web.response import Response
 Handler = Callable[[Engine, web.BaseRequest, CallOrigin], Awaitable[web.StreamResponse | Response]]
 """Answers one request. Raises GatewayError while nothing has been sent."""
 
-
 KEY_PATH = "/k/"
 """The start of a path that has the key of a program that cannot send one, and has it in the base URL."""
 

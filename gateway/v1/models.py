@@ -29,7 +29,6 @@ from gateway.web.response import Response
 
 PATH = "/v1/models"
 
-
 ALIAS_PREFIX = "claude/"
 """The prefix of any other name; the Messages API accepts a name with it."""
 

@@ -79,7 +79,6 @@ JOINED: Final = 64 << 10
 """The maximum size of a body sent with its head in one write. A longer body is sent in pieces of this size.
 ``writelines`` is not used: in Python 3.12.1 it continues although the client does not read (CVE-2024-12254)."""
 
-
 _ENDLESS: Final = frozenset({"CONNECT", "UNKNOWN"})
 """Methods after which nothing on the connection can be read: what follows a CONNECT is neither its body nor a request,
 because its tunnel is never opened, and UNKNOWN is aiohttp's name for bytes that are not HTTP."""

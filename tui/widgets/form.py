@@ -311,7 +311,6 @@ class Form(DialogScreen[Any]):
         self._shows_all_errors = False
         """Set by the first attempt to save."""
         self._wrong_ids: list[str] = []
-        """The ids of the fields that are not valid."""
         self._is_saving = False
 
     def compose(self) -> ComposeResult:

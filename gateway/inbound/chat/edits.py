@@ -30,7 +30,6 @@ _LISTS = frozenset({"annotations", "images", "reasoning_details", "reasoning_ste
 _TEXTS = (("reasoning_content", "reasoning", "reasoning_text", "thinking"), ("content",), ("refusal",))
 """Texts of a message in the order of a stream. The pieces of one with several names come under all of them at once."""
 
-
 ReadCalls = Iterator[TrackedCall | None]
 """For each call in a chunk or an answer, what the tracker knew after it was read; None if it has no name yet."""
 

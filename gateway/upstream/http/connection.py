@@ -72,7 +72,6 @@ class UpstreamConnection(asyncio.BufferedProtocol):
 
     @property
     def alive(self) -> bool:
-        """Returns whether it is connected."""
         return self._transport is not None and not self._transport.is_closing()
 
     def send(self, head: bytes, body: bytes, *, soon: bool = False) -> WireAnswer:

@@ -176,7 +176,6 @@ class Parser:
         """Whether the answer is complete and its sender keeps the connection."""
 
     def begin(self, answer: WireAnswer) -> None:
-        """Begin the next answer."""
         self.answer = answer
         self._headers, self._no_body, self._informational = {}, 0, 0
         self.reusable = False

@@ -31,7 +31,6 @@ from gateway.upstream.translation import NameRules, conversation_of, schema_fiel
 from gateway.upstream.vendors import LOCAL, OPENAI, OPENROUTER, PLAIN, Vendor
 
 OPENAI_TOOLS = NameRules(invalid_character=re.compile(r"[^A-Za-z0-9_-]"), max_length=64)
-"""Names of tools."""
 _CALL_IDS = NameRules(invalid_character=re.compile("(?!)"), max_length=40)
 """The ids of tool calls that OpenAI takes. Others take longer ones, and some gateways keep signatures in them."""
 MAX_STOPS = 4
