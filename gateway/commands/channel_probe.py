@@ -43,7 +43,6 @@ COLUMNS = [
     ),
 ]
 
-
 PRESET_COLUMNS = [
     ListColumn("Preset", lambda p: p.name),
     ListColumn("Dialect", lambda p: p.dialect),

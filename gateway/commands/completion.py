@@ -153,7 +153,6 @@ CHANNELS = name_completer(lambda client: client.channels())
 MODELS = name_completer(lambda client: client.models())
 PRESETS = name_completer(lambda client: client.presets())
 
-
 SHELLS = {"bash": BashComplete, "zsh": shell_completion.ZshComplete, "fish": shell_completion.FishComplete}
 LOAD_ZSH_COMPLETION = "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit; }"
 

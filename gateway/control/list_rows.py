@@ -113,9 +113,10 @@ class ListNames(msgspec.Struct, frozen=True):
 
     def vendor_at(self, base_url: str, model: str = "") -> "Provider | None":
         """Returns the vendor at an address; for Hugging Face's router, the one that the model's name ends with."""
-        id_ = next((name for pattern, name in _VENDOR_URLS if re.match(pattern, base_url)), "")
         if _HUGGING_FACE.match(base_url):
             id_ = f"huggingface_{model.lower().rpartition(':')[2]}"
+        else:
+            id_ = next((name for pattern, name in _VENDOR_URLS if re.match(pattern, base_url)), "")
         for vendor in self.vendors:
             if vendor.id == id_ or (base_url and not id_ and re.match(vendor.api_pattern, base_url)):
                 return vendor

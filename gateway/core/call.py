@@ -53,16 +53,14 @@ class Client(Protocol):
 
     def withhold(self, error: GatewayError) -> None:
         """Send an error instead of the whole answer that would be sent in the loop's next turn."""
-        return
+        return  # by default nothing: a client of streams gets no whole answer
 
     async def wait_until_sent(self) -> None:
         """Wait until a large answer is sent to the last byte, or the client is gone."""
         return
 
     async def write(self, data: Buffer, *, last: bool = False) -> None:
-        """Send bytes of a stream, perhaps its last. Returns when more can be sent. Raises ConnectionError if the client
-        is gone.
-        """
+        """Send bytes of a stream, the ``last`` ones too. Returns when more can be sent. Raises ConnectionError."""
 
     async def fail(self, error: GatewayError, before: bytes = b"", stream: AnswerStream | None = None) -> None:
         """End a begun stream with ``before`` and an error event, but no ``[DONE]``. ``stream`` is the begun answer."""

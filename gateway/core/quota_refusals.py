@@ -21,7 +21,6 @@ from gateway.domain.views import iso
 
 ADVISED_OUTPUT = 8000
 
-
 STATUSES: Final[Mapping[str, int]] = {
     **dict.fromkeys(("ai-sdk", "continue", "factory-cli", "kilo code", "kimi-code", "mistral vibe"), 402),
     **dict.fromkeys(("opencode", "qwencode"), 402),

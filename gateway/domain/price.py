@@ -69,7 +69,6 @@ MANUAL = "manual"
 LIKE = "like "
 """The start of the source of a price that the owner copied from another model."""
 
-
 Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 DAYS: tuple[Day, ...] = get_args(Day)
 DAY_MINUTES = 24 * 60

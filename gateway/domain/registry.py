@@ -66,7 +66,6 @@ KINDS: Mapping[Table, tuple[type[Entity], str]] = {
 }
 """The type of the entities in each table, and the field that is their key; empty for a table with only one entity."""
 
-
 NOUNS: Mapping[str, str] = {
     **{name: name for name in ("account", "settings")},
     **{f"{noun}s": noun for noun in ("token", "group", "channel", "price", "grant")},

@@ -60,7 +60,6 @@ class HighWater:
 
 _NUMBERS = re.compile(rb"^(\d{1,18})\n", re.MULTILINE)
 
-
 LIMIT = 32 << 20
 """The size of a full segment in bytes, about 60,000 calls. It limits how much is read at the start."""
 

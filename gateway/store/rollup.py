@@ -109,7 +109,6 @@ Totals = dict[str, Counts]
 Table = dict[str, dict[int, Counts]]
 """Maps a value of a dimension to the start of an hour or day (milliseconds) to its sums."""
 
-
 _values_of: Callable[[Record], tuple[str, ...]] = attrgetter(*CALL_FIELDS)
 
 

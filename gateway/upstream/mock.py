@@ -65,7 +65,6 @@ _SHAPES = {
 
 _PAGE = b"<html><head><title>Demo page</title></head><body>This is not JSON.</body></html>"
 
-
 Option = str | int | float | bool
 _DAY_MS, _MAX_COUNT = 86_400_000, 1_000_000
 _Number = Annotated[float, msgspec.Meta(ge=0, le=_MAX_COUNT)]

@@ -60,12 +60,12 @@ def strict_schema(schema: Any) -> dict[str, Any] | None:
     other members than those named, and descriptions say what is not compiled. None if it allows any value somewhere.
     """
     try:
-        return _close(_valid(rawjson.value(rawjson.encode(schema))))
+        return _make_strict(_valid(rawjson.value(rawjson.encode(schema))))
     except ValueError:
         return None
 
 
-def _close(schema: Any) -> dict[str, Any]:
+def _make_strict(schema: Any) -> dict[str, Any]:
     """Returns a strict schema. Raises ValueError if the schema allows any value, or members of any name."""
     is_map = "object" in (rawjson.at(schema, "type") or "") and "properties" not in schema
     if is_map or not isinstance(schema, dict) or not _VALUES & schema.keys():
@@ -74,7 +74,7 @@ def _close(schema: Any) -> dict[str, Any]:
         raise ValueError("members of any name are allowed")
     if "$ref" in schema:  # stands alone, apart from what it may refer to
         schema = {name: value for name, value in schema.items() if name in ("$ref", "$defs", "definitions")}
-    kept = {name: _with_parts(name, value, _close) for name, value in schema.items() if _is_compiled(name, value)}
+    kept = {name: _with_parts(name, value, _make_strict) for name, value in schema.items() if _is_compiled(name, value)}
     lost = {name: value for name, value in schema.items() if name not in kept and name != "additionalProperties"}
     if "oneOf" in kept:
         kept["anyOf"] = kept.pop("oneOf")

@@ -202,7 +202,8 @@ class _DeploymentImport:
             return None
         has_key = preset not in LOCAL and (preset or url == usual_url)
         variable = row.key_variable if row and row.key_variable else f"{provider.upper()}_API_KEY"
-        numbers, extra = self._convert_numbers(), table(params.get("extra_body"))
+        numbers = self._convert_numbers()
+        extra = table(params.get("extra_body"))
         defaults = {name: params[name] for name in DEFAULTS - set(extra) if params.get(name) is not None}
         fields = without_empty(
             dialect=row.dialect.value if row else "openai",
@@ -210,7 +211,7 @@ class _DeploymentImport:
             base_url=url,
             key=_key(params.get("api_key"), variable if has_key else ""),
             headers=self._convert_headers(),
-            strict=params.get("drop_params") is False or None,
+            strict=True if params.get("drop_params") is False else None,
             overrides=self._config.overrides(self._place, extra, defaults),
             **numbers,
         )
@@ -226,7 +227,8 @@ class _DeploymentImport:
 
     def _convert_numbers(self) -> dict[str, Any]:
         """Returns limits, timeouts, weight and priority. Notes numbers that are not valid."""
-        params, order = self._params, whole(self._params.get("order"))
+        params = self._params
+        order = whole(params.get("order"))
         limits = {ours: whole(params.get(theirs), 1) for theirs, ours in LIMITS.items()}
         timeouts = {ours: whole(params.get(theirs), 1) for theirs, ours in TIMEOUTS.items()}
         for theirs, ours in (LIMITS | TIMEOUTS).items():

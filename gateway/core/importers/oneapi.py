@@ -188,7 +188,8 @@ class _ChannelImport:
         if organization := self._source.get("openai_organization"):
             headers["OpenAI-Organization"] = str(organization)
         setting = self._parse_json("setting")
-        overrides, proxy = self._convert_overrides(setting), str(setting.get("proxy") or "")
+        overrides = self._convert_overrides(setting)
+        proxy = str(setting.get("proxy") or "")
         if proxy and not self._config.is_valid(parse_proxy, proxy, self._place):
             proxy = ""
         unknown = {name for name in set(setting) - {"proxy", "system_prompt"} if setting[name]}

@@ -193,7 +193,8 @@ def _read_regular(body: bytes, order: Order) -> WholeAnswer | None:
         return None
     original, reports = dict(answer), UsageReports(order.fields)
     reports.add(answer)
-    reported, name = reports.usage(tally), harmless_id(rawjson.text_at(answer.get("id")), order.screen)
+    reported = reports.usage(tally)
+    name = harmless_id(rawjson.text_at(answer.get("id")), order.screen)
     edit_head(answer, reports, reported, identity(answer, name, order, ChunkEditor.whole_object), order)
     facts = WholeFacts(reported=reported, finish=finish, upstream_id=name, tally=tally, marks=reports.marks)
     return WholeAnswer(body=body if answer == original else rawjson.encode(answer), state=facts)

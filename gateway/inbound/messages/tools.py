@@ -37,7 +37,6 @@ _KNOWN_BLOCKS = USUAL_BLOCKS | TOOL_CHANGE_TYPES | {"compaction", "tool_referenc
 _VENDOR_TOOL_ENDS = ("_tool_use", "_tool_result")
 _NO_ARGUMENTS: dict[str, Any] = {"type": "object", "properties": {}}
 
-
 _TEXT = {"type": "string"}
 _RANGE = {"type": "array", "items": {"type": "integer"}}
 _EDIT_COMMANDS = ["view", "create", "str_replace", "insert"]

@@ -115,7 +115,7 @@ class ResponsesReader(NativeTap):
             self.began = True
             events = self._missing.end_item(fields, holders["item"])
             missing = self._write_events(self._count_each(events or ()))
-            end = b"" if events is None else write_event(kind.encode(), data)
+            end = b"" if events is None else write_event(kind.encode(), data)  # None: the end waits
             return None if events == [] else missing + end
         elif kind in ERROR_EVENTS:  # as the first event, it comes instead of an answer
             failure = reported_failure(self._channel, data)

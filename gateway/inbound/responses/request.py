@@ -118,7 +118,6 @@ def parse_responses_request(request: HttpRequest) -> InboundRequest:
     content = b"".join(texts.values())
     added = PROMPT_BOUND * compacts + written_tools_bound(fields.get("tools", NULL), content)
     added += bound.call_tokens(25) + MESSAGE_TOKENS * len(texts)
-    session = typed.prompt_cache_key or request.headers.get("session-id") or request.headers.get("session_id")
     return InboundRequest(
         body=body,
         fields=fields,
@@ -132,7 +131,7 @@ def parse_responses_request(request: HttpRequest) -> InboundRequest:
         continued_id=typed.previous_response_id or "",
         conversation_field="input",
         output_rule=responses_limit,
-        session=session or rawjson.text_at(typed.conversation) or rawjson.text_at(typed.conversation, "id"),
+        session=_session(typed, request.headers),
         form=AnswerForm(compacts=compacts, repeats=request.repeats),
         forward=forwarded_headers(request.headers, _FORWARDED) if _BETA in request.headers else {},
     )
@@ -190,6 +189,12 @@ def _limit_fields(params: ResponsesFields, fields: Fields) -> Fields:
     if effort := rawjson.text_at(params.reasoning, "effort"):
         limits["reasoning_effort"] = rawjson.raw(effort)
     return limits
+
+
+def _session(params: ResponsesFields, headers: Mapping[str, str]) -> str:
+    """Returns the client's own name of the conversation; empty if it sent none."""
+    name = params.prompt_cache_key or headers.get("session-id") or headers.get("session_id")
+    return name or rawjson.text_at(params.conversation) or rawjson.text_at(params.conversation, "id")
 
 
 def translate_responses(order: Order, params: ResponsesFields) -> tuple[Order, ToolTable]:

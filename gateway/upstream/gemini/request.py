@@ -247,7 +247,8 @@ def _declaration(offer: ToolOffer) -> dict[str, Any]:
         declaration["description"] = offer.description
     schema = schema_fields(offer)
     others = (bytes(raw) for name, raw in schema.items() if name not in _KEYWORDS_WITHOUT_ARGUMENTS)
-    if not _NO_ARGUMENTS.issuperset(others):
+    has_arguments = not _NO_ARGUMENTS.issuperset(others)
+    if has_arguments:
         has_type = "type" in schema or "$ref" in schema
         declaration["parametersJsonSchema"] = schema if has_type else {"type": "object", **schema}
     return declaration
