@@ -83,7 +83,7 @@ DESTRUCTIVE_OPTIONS = frozenset({"--force", "--now", "--prune", "--set", "--yes"
 
 
 class Command(click.Command):
-    """A command with examples, which its help shows, and with ``--json``, unless the help of that option is empty."""
+    """A command with examples in its help, and with ``--json`` unless ``json_help`` is empty."""
 
     def __init__(self, *args: Any, examples: Sequence[str] = (), json_help: str = JSON_HELP, **options: Any) -> None:
         super().__init__(*args, **options)

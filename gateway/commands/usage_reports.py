@@ -208,7 +208,6 @@ _values_of = attrgetter(*FIELDS)
 CSV_COLUMNS = (*FIELDS, "cost_dollars")
 """The columns of CSV; the cost in dollars is always the last one."""
 
-
 FILE_NAME = re.compile(r"(\.{0,2}|~)/.*|[^:!]*\.(csv|tsv|txt|xlsx|json|jsonl|ndjson)", re.IGNORECASE)
 """Matches a filter word that was probably meant as the file to write."""
 

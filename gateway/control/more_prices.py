@@ -27,7 +27,7 @@ def more_amounts(vendor: str, model: str) -> dict[str, Nanos]:
 
 
 def same_as(vendor: str, model: str) -> str:
-    """Returns the model whose price applies, usually the same one; empty if it has no price. Prefixes do not count."""
+    """Returns the model whose price applies, usually the same one; empty if it has no price. Prefixes are ignored."""
     row = _rows().get((vendor, model.rpartition("/")[2]), {})
     return row["same_as"].removeprefix("-") if row.get("same_as") else model
 

@@ -26,7 +26,7 @@ class _Line(msgspec.Struct, eq=False):
 
     taken: int = 0
     waiters: deque[tuple[ConcurrencyGate, "asyncio.Future[ConcurrencyGate]"]] = msgspec.field(default_factory=deque)
-    """The calls that wait, oldest first: the gate as each of them saw it, and the gate that gave it a slot."""
+    """The calls that wait, oldest first: the gate as each of them saw it, and the future gate that gives it a slot."""
     limit: int | None = None
     """The limit that was set while calls waited; None for the limit of their gates."""
 

@@ -193,5 +193,5 @@ def _ability_of(api: InboundApi) -> str:
 
 
 def lacking_names(api: InboundApi, failure: Failure) -> list[str]:
-    """Returns the names of what a channel lacks that failed like this: kinds of content, or the API."""
+    """Returns the names of what a channel with this failure lacks: kinds of content, or the API."""
     return [f"{api.name}:{kind}" for kind in failure.refused_kinds] or [_ability_of(api)]

@@ -95,8 +95,9 @@ class PriceHours(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         minute, day = local.hour * 60 + local.minute, local.weekday()
         if self.start < self.end:
             return self.start <= minute < self.end and DAYS[day] in self.days
-        began = day if minute >= self.start else day - 1 if minute < self.end else None
-        return began is not None and DAYS[began] in self.days
+        if minute >= self.start:
+            return DAYS[day] in self.days
+        return minute < self.end and DAYS[day - 1] in self.days  # they began the day before
 
     def __str__(self) -> str:
         days = "" if self.days == DAYS else _written_days([DAYS.index(day) for day in self.days]) + " "
@@ -248,7 +249,9 @@ class Rates(msgspec.Struct, frozen=True, array_like=True, gc=False):
         extras = self.extras or {}
         kind = name.replace("cached", "input") if name in CACHED_PARTS else name
         rate = extras.get(name, extras.get(kind))
-        return rate if rate is not None else getattr(self, WHOLES[name]) if name in WHOLES else 0
+        if rate is None:
+            return getattr(self, WHOLES[name]) if name in WHOLES else 0
+        return rate
 
 
 def in_force(price: Price, moment: Millis) -> Price:

@@ -112,7 +112,7 @@ class Dollars(Kind[Nanos | None]):
         return parse_dollars(text)
 
     def arguments(self, field: Field, before: Nanos | None, after: Nanos | None) -> Sequence[str]:
-        """Returns the option with the amount, if there is one, because each command sets the whole price."""
+        """Returns the option with the amount; nothing without one, because each command sets the whole price."""
         return [field.flags, self.text(after)] if self.text(after) else []
 
     def show(self, value: Nanos | None) -> str:

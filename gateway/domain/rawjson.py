@@ -209,9 +209,9 @@ def _load(data: bytes | msgspec.Raw) -> Any:
     """Returns a value that is decoded by the standard library. Raises ValueError, and TypeError for other objects."""
     try:
         decoded = json.loads(bytes(data), parse_constant=lambda _: _INVALID, parse_float=_float, parse_int=_int)
-        return (
-            _replace_invalid(decoded) if isinstance(decoded, dict | list) else None if decoded is _INVALID else decoded
-        )
+        if isinstance(decoded, dict | list):
+            return _replace_invalid(decoded)
+        return None if decoded is _INVALID else decoded
     except RecursionError as exc:
         raise ValueError("nested too deeply") from exc
 

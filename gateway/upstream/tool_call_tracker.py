@@ -274,7 +274,9 @@ def _add_arguments(arguments: Arguments, part: ToolCallPart) -> bytes:
     else:
         new_text = text if part.custom else arguments.without_repeated(text)
     arguments.add(new_text)
-    return part.piece if new_text == text else rawjson.encode(new_text) if new_text else b""
+    if new_text == text:
+        return part.piece
+    return rawjson.encode(new_text) if new_text else b""
 
 
 def _unwrap(part: ToolCallPart) -> ToolCallPart:

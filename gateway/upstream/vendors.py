@@ -236,7 +236,6 @@ PRESETS = {
 }
 """The presets by name, in the order they are offered."""
 
-
 LOCAL = tuple(row.name for row in PRESETS.values() if row.base_url.startswith("http://127.0.0.1:"))
 """The names of servers that usually run on this machine, at the ports in their own documentation."""
 

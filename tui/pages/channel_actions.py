@@ -213,7 +213,6 @@ VERBS: Mapping[str, Verb] = {
     "lower": partial(_reorder, by=-1),
 }
 
-
 STATES = ("new", "gone", "kept_out", "offered")
 """The states of listed models, the most interesting first."""
 

@@ -36,7 +36,6 @@ class BulkChange(msgspec.Struct, frozen=True):
 
 _BUDGET = next(field for field in TOKEN if field.name == "budgets")
 
-
 _ACTIONS_OF: Mapping[str, tuple[str, ...]] = {
     "tokens": ("enable", "disable", "move", "limits", "budgets", "delete"),
     "groups": ("limits", "budgets", "delete"),

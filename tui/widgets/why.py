@@ -118,7 +118,9 @@ def _options(request: Mapping[str, Any]) -> Iterator[str]:
 
 def _including(name: str, names: Sequence[str]) -> list[str]:
     """Returns the names and this one, if it is not among them: a model that no channel offers can be checked too."""
-    return [*names] if name in names else [name, *names] if name else [*names] or ["none"]
+    if not name or name in names:
+        return [*names] or ["none"]
+    return [name, *names]
 
 
 def why_text(answer: Why, session: ConsoleSession, width: int) -> Content:

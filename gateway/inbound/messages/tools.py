@@ -83,7 +83,6 @@ class _Tool(msgspec.Struct, gc=False):
 _READ_FIELDS = frozenset({*_Tool.__struct_fields__, "defer_loading", "eager_input_streaming"})
 """Fields of tools that are read, or say only when a tool or its arguments are sent."""
 
-
 _MODES = {"auto": "auto", "none": "none", "any": "required", "tool": "named"}
 
 
