@@ -57,7 +57,6 @@ PAGES = (
 
 PAGE_IDS = tuple(page.id for page in PAGES)
 
-
 _unlisted = partial(Action, shown=False)
 """Returns an action that the footer does not show."""
 

@@ -508,7 +508,6 @@ SETTINGS: Table = (
     ),
 )
 
-
 FIELDS: Mapping[str, Table] = {
     "account": ACCOUNT,
     "settings": SETTINGS,
