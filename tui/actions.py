@@ -60,7 +60,6 @@ PAGE_IDS = tuple(page.id for page in PAGES)
 _unlisted = partial(Action, shown=False)
 """Returns an action that the footer does not show."""
 
-
 ACTIONS: tuple[Action, ...] = (
     # Live
     Action("live", "pause", "space", "Pause", "freeze the list; new calls are counted"),

@@ -83,7 +83,8 @@ def test(ref: str | None, model: str) -> None:
         for name in names:
             checks[name] = await client.test_channel(name, model)
             if not wants_json():
-                out(f"{'' if ref else f'{pad(plain(name), width)}  '}{_check_text(checks[name])}")
+                start = "" if ref else f"{pad(plain(name), width)}  "
+                out(start + _check_text(checks[name]))
 
     run(work)
     if wants_json():

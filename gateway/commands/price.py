@@ -133,7 +133,6 @@ COLUMNS = [
     ListColumn("Other prices", lambda p: "; ".join(map(rule_text, p.rules)), drop=1, optional=True),
 ]
 
-
 ROUTE_COLUMNS = [
     ListColumn("Channel", lambda r: r.channel, "name"),
     ListColumn("Calls there cost", lambda r: formatting.price(r.price)),
@@ -146,7 +145,6 @@ UNPRICED_COLUMNS = [
     ListColumn("Upstream price", formatting.published_price),
     ListColumn("Calls", lambda m: f"{m.calls:,}", "number"),
 ]
-
 
 RISE_COLUMNS = [
     ListColumn("Model", lambda p: p.model, "name", min_width=16),

@@ -254,7 +254,8 @@ class Pipeline:
 
     async def _finish_exhausted(self, call: Call) -> None:
         """End a stream whose money is used up as if its length limit was reached."""
-        stream, result = cast("AnswerStream", call.attempt.stream), call.result  # nothing else runs out of money
+        stream = cast("AnswerStream", call.attempt.stream)  # nothing else runs out of money
+        result = call.result
         last_events = stream.cut_short()
         result.usage = self.meter.partial_usage(call)
         result.finish, result.outcome = "length", Outcome.STOPPED

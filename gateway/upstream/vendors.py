@@ -111,7 +111,6 @@ OPENAI = _remote(
 
 OPENROUTER = _remote("openrouter", "https://openrouter.ai/api/v1", responses=True)
 
-
 PRESETS = {
     row.name: row
     for row in (

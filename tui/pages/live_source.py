@@ -165,7 +165,9 @@ class LiveSource:
     def extend(self, page: CallPage) -> None:
         """Add the next page of the search."""
         rows, search = page.calls, self.search
-        search.cursor, search.time_ms, search.done = page.cursor or "", page.back_to_ms, page.cursor is None
+        search.cursor = page.cursor or ""
+        search.time_ms = page.back_to_ms
+        search.done = page.cursor is None
         if self.call_order is None:
             self.search_results.extend(rows)
             search.done = search.done or len(self.search_results) >= FOUND_LIMIT

@@ -209,7 +209,7 @@ class MissingEvents:
         """
         raw_items = rawjson.items(output) if rawjson.maybe_objects(output) else []
         call_ids = [rawjson.text_at(raw, "call_id") for raw in raw_items]
-        lacks_calls = len(list(filter(None, call_ids))) > len(self._ended - {""})
+        lacks_calls = sum(map(bool, call_ids)) > len(self._ended - {""})
         for place, (call_id, raw) in enumerate(zip(call_ids, raw_items, strict=True)):
             if call_id not in self._ended and (lacks_calls or not call_id):
                 yield from self._events_of(self._places.by_id.get(rawjson.text_at(raw, "id"), place), raw)
