@@ -226,6 +226,13 @@ def test_a_price_that_is_another_model_s_says_so() -> None:
     assert run("price", "show", "fast", "--json", control=control).json["inherited_from"] == "gpt-4o-mini"
 
 
+@pytest.mark.parametrize(("input_nanos", "is_listed"), [(2_500_000_000, False), (1_000_000_000, True)])
+def test_channels_are_listed_if_calls_cost_something_else_there(input_nanos: int, is_listed: bool) -> None:
+    route = replace(DETAIL.routes[0], price=replace(PRICE, input=Nanos(input_nanos)))
+    ran = run("price", "show", "gpt-4o", answers={"GET /models/gpt-4o": replace(DETAIL, routes=[route])})
+    assert ("Calls there cost" in ran.out) is is_listed
+
+
 def test_a_local_server_s_price_has_no_time() -> None:
     free = replace(PRICE, input=Nanos(0), output=Nanos(0), free=True, source="local server", updated_ms=Millis(0))
     control = Control({"GET /prices": [], "GET /models/fast": replace(DETAIL, name="fast", price=free)})

@@ -4,6 +4,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from gateway.domain.channel import ServedModel
+from gateway.domain.errors import Unavailable
 from gateway.domain.units import Nanos
 from gateway.domain.views import ChannelView, Offer
 from tests.tui.owner import KEY, Owner, preset, press, price_of, public, screen, see, settle, shown, text_of, until
@@ -211,6 +212,16 @@ async def test_back_from_the_channel_is_the_balance_and_there_is_nothing_before_
         await step(app, pilot, 1, "pageup")
         await step(app, pilot, 2, "pageup", "enter")
         assert owner.did == [("grant", 8 * DOLLAR, "first steps")]
+
+
+async def test_without_a_search_of_this_machine_the_steps_go_on() -> None:
+    async def fail() -> list[Offer]:
+        raise Unavailable("the server is busy", code="busy")
+
+    async with shown("live", owner := fresh()) as (app, pilot, _):
+        owner.offers = fail
+        await step(app, pilot, 2, "enter")
+        assert words(app) == []
 
 
 async def test_the_demo_asks_for_no_address_key_or_name() -> None:

@@ -152,6 +152,8 @@ async def test_settings_of_this_console_are_changed_here() -> None:
         assert words(app) == ["Mouse: terminal, from the next start of the console."]
         await act(app, pilot, "symbols", "space", "space")
         assert app.session.ascii
+        await act(app, pilot, "mouse", "e", "up", "enter")
+        assert words(app)[-1] == "Mouse: used here, from the next start of the console."
         assert owner.did == []
 
 
