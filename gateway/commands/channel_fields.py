@@ -34,8 +34,8 @@ _OPTIONS: Sequence[Callable[[Any], Any]] = (
     click.option(
         "--dialect",
         type=click.Choice([dialect.value for dialect in Dialect]),
-        help="Wire format; a new channel has the preset's, else openai. mock needs no upstream. If the address of "
-        "another one differs, give --base-url too.",
+        help="Wire format (a new channel's default: the preset's, else openai); mock needs no upstream. Another format "
+        "may need another --base-url.",
     ),
     click.option(
         "--key",

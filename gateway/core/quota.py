@@ -198,10 +198,13 @@ def largest_need(models: Sequence[ModelNeed], multiplier: int) -> CallNeed:
         return models[0].need
     longest = max(model.need.input for model in models)
     needs = [_need_with_input(model, longest, multiplier) for model in models]
-    amounts = ("capped", "minimum", "output", "nanos", "min_nanos")
     return CallNeed(
         input=longest,
-        **{name: max(getattr(need, name) for need in needs) for name in amounts},
+        capped=max(need.capped for need in needs),
+        minimum=max(need.minimum for need in needs),
+        output=max(need.output for need in needs),
+        nanos=max(need.nanos for need in needs),
+        min_nanos=max(need.min_nanos for need in needs),
         free=all(need.free for need in needs),
         extras=max((need.extras for need in needs), key=lambda extras: (extras.advisor_cost, extras is not PLAIN)),
         owner_limit=any(model.need.owner_limit for model in models),

@@ -120,7 +120,7 @@ class Dollars(Kind[Nanos | None]):
 
 
 class Fee(Dollars):
-    """An amount in dollars; 0 is no fee."""
+    """An amount in dollars. 0 means that nothing is charged."""
 
     def text(self, value: Nanos | None) -> str:
         return super().text(value) if value else ""

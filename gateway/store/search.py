@@ -5,7 +5,7 @@ conditions test are decoded, block by block, in about two microseconds per call.
 """
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import ClassVar
 
@@ -15,7 +15,7 @@ from gateway.domain.call import CHAT_API, Outcome, Record
 from gateway.domain.query import AnyOf, Condition, Negation, NumberCondition, OneOf, PatternCondition, Query
 from gateway.domain.units import Millis
 from gateway.store.line_format import body_of, split_lines
-from gateway.store.rollup import CALL_FIELDS
+from gateway.store.rollup import Dimension
 from gateway.store.segment import Segment, read_call
 from gateway.store.sums import FOREVER
 
@@ -55,7 +55,14 @@ class SearchedCall(msgspec.Struct, frozen=True, gc=False):
 _decode = msgspec.json.Decoder(SearchedCall).decode
 _decode_all = msgspec.json.Decoder(dict[str, SearchedCall]).decode
 
-VIEW_FIELDS = {by: f"{by}_id" if by in ("token", "group", "channel") else str(by) for by in CALL_FIELDS}
+VIEW_FIELDS: Mapping[Dimension, str] = {
+    "token": "token_id",
+    "model": "model",
+    "channel": "channel_id",
+    "group": "group_id",
+    "app": "app",
+    "api": "api",
+}
 """The attribute of a call's view that each dimension sums up by."""
 _DIMENSIONS = {field: by for by, field in VIEW_FIELDS.items()}
 

@@ -193,7 +193,7 @@ def new_attempts(
     running: Callable[[], int] = lambda: 10,
     worker: Worker | None = None,
 ) -> Attempts:
-    """What makes the attempts of calls, of which so many run."""
+    """Returns what makes the attempts of calls. ``running`` returns how many calls run."""
     retries, limits = RetryBudget(clock.mono, running), ChannelLimits(limiter, progress)
     return Attempts(
         sender=sender,
