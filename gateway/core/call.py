@@ -256,7 +256,7 @@ class Call:
 
 
 def _timeout_error(limit_s: float, channel: str) -> UpstreamTimeout:
-    """Returns the error of a call that took longer than all its attempts may. ``channel`` is the name of the last one."""
+    """Returns the error of a call that took longer than all its attempts may. ``channel`` was the last one."""
     problem = f"the call took longer than its total limit of {limit_s:.0f} s"
     error = UpstreamTimeout(f"channel '{plain(channel)}': {problem}", details={"channel": channel, "timeout": "total"})
     error.add(f"; {advice(error)}")
