@@ -46,6 +46,13 @@ def test_a_snapshot_is_not_disturbed_by_later_calls(store: Store) -> None:
     assert Audit(store).verdict().calls == 61
 
 
+def test_calls_that_are_not_written_yet_are_counted(store: Store) -> None:
+    store.books.open(running(100))
+    store.books.settle(record(100, cost=Nanos(7)), deferred=True)
+    verdict = verify(store)
+    assert (verdict.equal, verdict.difference, verdict.calls) == (True, "", 61)
+
+
 def test_sums_of_deleted_calls_are_believed(store: Store) -> None:
     store.calls.log.segments[0].path.unlink()
     store.calls.log.segments[0].deleted = True
