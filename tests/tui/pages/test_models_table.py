@@ -155,3 +155,19 @@ def test_calls_of_a_model_leave_out_refused_ones_in_the_list_and_in_the_total() 
     column = next(column for column in made.all_columns() if column.id == "calls")
     assert column.text(made.rows()[0]) == "3"
     assert "3 calls, " in made.detail(made.rows()[0], 120).plain
+
+
+def test_the_month_is_its_cost_or_else_its_tokens() -> None:
+    paid = msgspec.structs.replace(sums(), input_tokens=900, cost_nanos=Nanos(2_500_000_000))
+    free = msgspec.structs.replace(sums(), input_tokens=1_500, output_tokens=500)
+    made = listing(*map(model, ("gpt-5-mini", "deepseek-chat", "claude-haiku-4-5")))
+    made.trends = Trends(totals={"gpt-5-mini": paid, "deepseek-chat": free})
+    column = next(column for column in made.all_columns() if column.id == "month")
+    assert [column.text(row) for row in made.rows()] == ["$2.50", "2k tok", "·"]
+
+
+def test_points_are_below_each_other_for_up_to_four_decimals() -> None:
+    tiny = msgspec.structs.replace(price_of("claude-sonnet-4-5"), input=Nanos(1_234_567))
+    made = listing(model("gpt-5-mini", price=tiny), model("deepseek-chat", price=price_of("claude-sonnet-4-5")))
+    column = next(column for column in made.all_columns() if column.id == "input")
+    assert [column.text(row) for row in made.rows()] == ["0.001234567", "3.00  "]
