@@ -556,3 +556,9 @@ def test_the_owners_default_tools_are_for_clients_that_send_none() -> None:
 def test_an_image_in_the_form_of_chats_is_held_for() -> None:
     part = {"type": "image_url", "image_url": {"url": "https://a.example/a.png"}}
     assert parsed(messages=[{"role": "user", "content": [part]}]).bound.media == PromptMedia(pictures=1)
+
+
+def test_a_system_text_is_held_for_as_a_message() -> None:
+    text = "x" * 298  # 100 tokens with its quotes
+    asked = [{"role": "user", "content": text}]
+    assert parsed(messages=asked, system=text).bound.tokens == parsed(messages=asked).bound.tokens + 100 + 4

@@ -8,6 +8,7 @@ import pytest
 from gateway.domain.channel import Dialect
 from gateway.domain.errors import BadRequest
 from gateway.inbound.api import HttpRequest
+from gateway.inbound.responses.api import COMPACTIONS
 from gateway.inbound.responses.request import parse_responses_request
 from tests.inbound.responses.rendering import of_dialect, planned
 
@@ -38,3 +39,25 @@ def test_a_format_that_is_not_an_object_is_refused_before_it_is_sent_as_a_chat()
     with pytest.raises(BadRequest) as caught:
         planned(of_dialect(Dialect.ANTHROPIC), text={"format": "json"})
     assert (caught.value.param, caught.value.code) == ("text.format", "invalid_type")
+
+
+TEXT = "x" * 298
+"""100 tokens with its quotes."""
+CALL = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "tokens"),
+    [
+        ({"input": TEXT}, 100 + 4),
+        ({"input": TEXT, "instructions": TEXT}, 2 * (100 + 4)),
+        ({"input": [CALL]}, 25 + 25 + 4),
+        ({"input": [CALL, CALL]}, 50 + 2 * 25 + 4),
+    ],
+)
+def test_a_text_is_held_for_as_a_message_and_a_call_with_what_a_translation_adds(
+    fields: dict[str, Any], tokens: int
+) -> None:
+    request = HttpRequest(body=json.dumps({"model": "m", **fields}).encode(), target="/v1/responses", headers={})
+    assert parse_responses_request(request).bound.tokens == tokens
+    assert COMPACTIONS.parse(request).bound.tokens == tokens + 300
