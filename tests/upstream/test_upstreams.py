@@ -6,7 +6,7 @@ from contextlib import nullcontext
 import pytest
 
 from gateway.domain.channel import Channel, ServedModel
-from gateway.domain.errors import UpstreamError
+from gateway.domain.errors import AnswerMemoryFull, UpstreamError
 from gateway.domain.order import PreparedRequest
 from gateway.upstream.adapter import Reply
 from gateway.upstream.http.pool import Pool
@@ -14,7 +14,7 @@ from gateway.upstream.http.reply import HttpReply
 from gateway.upstream.upstreams import Upstreams
 from tests.fakes.provider import Provider
 from tests.fakes.replies import in_steps, reply, silence
-from tests.upstream.makers import UnlimitedMemory, channel
+from tests.upstream.makers import UnlimitedMemory, attempt_fails, channel
 
 ASKED = b'{"model":"m"}'
 
@@ -61,6 +61,22 @@ async def test_a_plain_answer_may_take_nine_minutes(
     for stream in (False, True):
         await (await upstreams.send(up, _prepared(up), stream=stream)).read(10_000, UnlimitedMemory())
     assert asked == [600, 120]
+
+
+class FullMemory(UnlimitedMemory):
+    def take(self, size: int) -> bool:
+        return False
+
+    async def wait(self, size: int) -> None:
+        raise AnswerMemoryFull("there is no room")
+
+
+async def test_a_body_without_room_is_the_channels_failure(upstreams: Upstreams, provider: Provider) -> None:
+    upstreams.share = lambda: nullcontext(FullMemory())
+    up = channel(provider.base_url)
+    answer = await _send(upstreams, up)
+    with attempt_fails("its count was abandoned: there is no room"):
+        await upstreams.read_body(up, answer, 10_000, "its count")
 
 
 async def test_keys_may_be_in_the_environment(upstreams: Upstreams, provider: Provider) -> None:
