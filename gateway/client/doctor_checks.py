@@ -21,7 +21,7 @@ from gateway.domain.human_values import count_text
 from gateway.domain.money import dollars
 from gateway.domain.price_view import news_lines
 from gateway.domain.text import plain
-from gateway.domain.units import Millis
+from gateway.domain.units import DAY_MS, Millis
 from gateway.domain.views import CallView, Step
 
 NO_SERVER = "server_gone"
@@ -97,7 +97,7 @@ async def _price_steps(client: ControlClient) -> list[Step]:
 
 async def _address_steps(client: ControlClient, base: str) -> list[Step]:
     """Returns warnings of requests that reached no API, newest first. ``base`` is the base URL that programs need."""
-    since, calls = time.time_ns() // 1_000_000 - 86_400_000, list[CallView]()
+    since, calls = time.time_ns() // 1_000_000 - DAY_MS, list[CallView]()
     for code in CODES:
         page = await client.calls(words=code, since=since, limit=200)  # the newest
         calls += [call for call in page.calls if call.code == code]

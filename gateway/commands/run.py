@@ -42,10 +42,10 @@ from gateway.domain.human_values import count_text
 from gateway.domain.money import brief_dollars, parse_dollars
 from gateway.domain.text import plain, word
 from gateway.domain.token import TokenFields
-from gateway.domain.units import Nanos
+from gateway.domain.units import HOUR_MS, Nanos
 from gateway.domain.views import NewToken, TokenView
 
-LEASE_MS = 12 * 3_600_000
+LEASE_MS = 12 * HOUR_MS
 """The time until a token expires unless ``run`` extends it, in milliseconds."""
 LOOPBACK = "127.0.0.1,localhost,::1"
 RUNNERS = ("bunx", "npx", "pipx", "pnpx", "uvx")

@@ -23,7 +23,7 @@ from gateway.domain.price import LIKE, Price, PriceDraft, in_force
 from gateway.domain.price_view import PriceHint, PriceNews, PriceRise, PriceView, PublishedPrice
 from gateway.domain.registry import Change, Registry
 from gateway.domain.text import plain, word
-from gateway.domain.units import ChannelId, Millis
+from gateway.domain.units import HOUR_MS, ChannelId, Millis
 from gateway.domain.upstream_views import PriceProposal
 from gateway.upstream.vendors import vendor_of
 
@@ -224,7 +224,7 @@ NEWS_CACHE = web.AppKey("news_cache", dict[int, tuple[Registry, PriceNews]])
 async def show_news(edits: ConfigEdits, request: web.Request) -> PriceNews:
     """GET /prices/news: the news, computed at most once an hour unless the configuration changes."""
     query(request.query, {})
-    registry, hour = edits.registry, edits.now // 3_600_000
+    registry, hour = edits.registry, edits.now // HOUR_MS
     cache = request.app[NEWS_CACHE]
     if hour in cache and cache[hour][0] is registry:
         return cache[hour][1]

@@ -19,11 +19,11 @@ from gateway.domain.registry import Change, Registry
 from gateway.domain.settings import Settings
 from gateway.domain.text import plain
 from gateway.domain.token import Token, TokenFields
-from gateway.domain.units import Millis, TokenId
+from gateway.domain.units import DAY_MS, Millis, TokenId
 from gateway.domain.views import NewToken
 
 DEFAULT_GROUP = "default"
-KEEP_ENDED_MS = 3 * 86_400_000
+KEEP_ENDED_MS = 3 * DAY_MS
 """How long the token of an ended program is kept, to be shown and named in errors of later calls, in milliseconds."""
 
 

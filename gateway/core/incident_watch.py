@@ -41,7 +41,7 @@ from gateway.domain.incidents import (
 )
 from gateway.domain.money import dollars
 from gateway.domain.text import plain
-from gateway.domain.units import ChannelId, Millis
+from gateway.domain.units import DAY_MS, ChannelId, Millis
 from gateway.domain.views import BudgetView, call_view
 from gateway.upstream.credentials import ChannelVariables
 
@@ -98,10 +98,9 @@ class IncidentWatch:
         if (gap := price_gap(record)) is None:
             return
         subject = f"price {record.channel} {record.model}"
-        day = now // 86_400_000  # of UTC
+        day = now // DAY_MS  # of UTC
         if any(
-            incident.subject_id == subject and incident.began // 86_400_000 == day
-            for incident in self.incidents.newest()
+            incident.subject_id == subject and incident.began // DAY_MS == day for incident in self.incidents.newest()
         ):
             return
         name = f"reported cost of '{plain(record.model)}' at channel '{plain(record.channel_name)}'"

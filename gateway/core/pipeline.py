@@ -206,7 +206,7 @@ class Pipeline:
                 result.ended_by = result.ended_by or Outcome.CLIENT_CLOSED
                 raise
             trace = self.attempts.redaction.safe_traceback(error, context.request.fields)
-            _log.error("call %s failed by a bug\n%s", context.origin.id, trace)
+            _log.error("call %s failed unexpectedly\n%s", context.origin.id, trace)
             result.error = unexpected_error(error, context.origin.id)
             result.error.__cause__ = error.with_traceback(None)
         else:

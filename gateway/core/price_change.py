@@ -6,14 +6,14 @@ import msgspec
 
 from gateway.domain.money import dollars
 from gateway.domain.price import RATE_WORDS, Price, Rates, rates
-from gateway.domain.units import DOLLAR, MILLION, Millis
+from gateway.domain.units import DAY_MS, DOLLAR, MILLION, Millis
 from gateway.domain.usage import UNITS
 
 UNIT_FACTOR = 10
 """A rate that changes by this factor, up or down, is probably in another unit."""
 MIN_RATE, MAX_RATE = DOLLAR // 10_000, 1_000 * DOLLAR
 """The least and the most that a million tokens cost, if they cost anything."""
-OLD_MS = 90 * 86_400_000
+OLD_MS = 90 * DAY_MS
 """A list of this age is reported as old."""
 
 _LABELS = {"input": "input", "output": "output", "cached_input": "cached input", "cache_write": "cache write"}

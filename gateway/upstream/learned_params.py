@@ -12,7 +12,7 @@ from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.failure import Failure, ResponsesNeed
 from gateway.domain.order import LearnedRefusals, Order
 from gateway.domain.output_limit import CAPS
-from gateway.domain.units import ChannelId, Millis
+from gateway.domain.units import DAY_MS, HOUR_MS, ChannelId, Millis
 from gateway.upstream.efforts import EFFORT, NO_EFFORT, refuses_force
 from gateway.upstream.refused_params import BETA, EVERY_BETA, MESSAGES, ROLE
 from gateway.upstream.request_rules import fit_request
@@ -95,7 +95,7 @@ class LearnedParams:
             self._forget(channel.id, served, lesson, _suspects_of(vendor, lesson.named))
             return False
         if after != before:
-            self.refusals[channel.id, served.upstream_name] = (after, Millis(now + 3_600_000))  # an hour
+            self.refusals[channel.id, served.upstream_name] = (after, Millis(now + HOUR_MS))
         return True
 
     def _forget(self, channel: ChannelId, served: ServedModel, lesson: Lesson, suspects: Collection[str]) -> None:
@@ -108,7 +108,7 @@ class LearnedParams:
 
     def learn_lack(self, channel: ChannelId, names: Iterable[str], now: Millis) -> None:
         """Remember that the channel lacks these APIs, or kinds of content, so that such calls are translated."""
-        self.missing_apis |= {(channel, name): Millis(now + 24 * 3_600_000) for name in names}
+        self.missing_apis |= {(channel, name): Millis(now + DAY_MS) for name in names}
 
     def unlearn_lack(self, channel: ChannelId, names: Iterable[str]) -> None:
         """Forget what ``learn_lack`` remembered: the channel may have it after all."""

@@ -77,7 +77,7 @@ class PublicApp:
         except ConnectionError:
             raise
         except Exception as error:  # noqa: BLE001 - the outermost frame of a request: nobody may see a traceback
-            _log.exception("request %s failed by a bug", origin.id, exc_info=error)
+            _log.exception("request %s failed unexpectedly", origin.id, exc_info=error)
             response = _error_response(unexpected_error(error, origin.id), origin)
         if isinstance(response, Response) and not response.sent:
             for name in api.id_headers:

@@ -169,7 +169,7 @@ class SocketSession:
                 await self._socket.close(code=self._close_code or WSCloseCode.OK)
                 reader.cancel()
         except Exception as error:  # noqa: BLE001 - the outermost frame of a connection that speaks HTTP no more
-            _log.exception("a WebSocket failed by a bug", exc_info=error)
+            _log.exception("a WebSocket failed unexpectedly", exc_info=error)
             await self._socket.close(code=WSCloseCode.INTERNAL_ERROR)
         finally:
             self._drop_client()

@@ -260,7 +260,7 @@ async def test_a_bug_is_settled_logged_and_told_without_detail(up: Rig, caplog: 
     assert type(error) is errors.InternalError
     assert "secret" not in error.message
     assert (up.record.status, up.record.cost) == (500, 0)
-    assert "failed by a bug" in caplog.text
+    assert "failed unexpectedly" in caplog.text
 
 
 @pytest.mark.parametrize("refusal", [RuntimeError("can't start new thread"), MemoryError()])

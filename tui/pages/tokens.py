@@ -14,7 +14,7 @@ from gateway.domain.limit_kinds import limits_text
 from gateway.domain.money import dollars
 from gateway.domain.patterns import matches
 from gateway.domain.token import Color, TokenFields
-from gateway.domain.units import Nanos
+from gateway.domain.units import DAY_MS, Nanos
 from gateway.domain.views import GroupView, NewToken, TokenView
 from tui import format as fmt, glyphs
 from tui.budgets import budget_column, budget_parts, budget_tone, by_unit, highest_share, tightest
@@ -100,7 +100,7 @@ def _expiry(token: TokenView, now: int) -> str:
         return "never"
     if token.expires <= now:
         return "expired"
-    if token.expires < now + 86_400_000:
+    if token.expires < now + DAY_MS:
         return f"in {fmt.age(token.expires - now)}"
     return fmt.day(token.expires - 1)  # its last day
 
