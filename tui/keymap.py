@@ -95,8 +95,10 @@ def _textual_name(word: str) -> str:
     if base in NAMED_KEYS or base in KEY_NAMES:
         key = base
     elif len(last) == 1:
-        key = _character_key(last.upper() if modifiers == ["shift"] else last.lower() if modifiers else last)
-        modifiers = [] if modifiers == ["shift"] else modifiers
+        if modifiers == ["shift"]:
+            key, modifiers = _character_key(last.upper()), []
+        else:
+            key = _character_key(last.lower() if modifiers else last)
     else:
         raise BadRequest(f"unknown key '{plain(word, 20)}'; {_suggestion(base, NAMED_KEYS)}")
     if any(modifier not in ("ctrl", "shift", "alt") for modifier in modifiers):

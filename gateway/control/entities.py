@@ -80,8 +80,8 @@ async def remove_entity(edits: ConfigEdits, request: web.Request) -> dict[str, s
     a price at that channel only.
     """
     kind = request.match_info["kind"]
-    types: dict[str, type] = {"move": str} if kind == "groups" else {"channel": str} if kind == "prices" else {}
-    edit = EntityEdit(ref=request.match_info["ref"], **query(request.query, types))
+    parameters = {"groups": {"move": str}, "prices": {"channel": str}}.get(kind, {})
+    edit = EntityEdit(ref=request.match_info["ref"], **query(request.query, parameters))
     return (await _commit(edits, kind, [edit]))[0]
 
 
@@ -186,8 +186,13 @@ def _sentences(kind: str, entity_edits: Sequence[EntityEdit], names: Sequence[st
 
 def _entity_in(edits: ConfigEdits, request: web.Request) -> Token | Group | Channel:
     """Returns the entity in the path. Raises NotFound if it does not exist."""
-    catalog, kind, ref = edits.engine.catalog, request.match_info["kind"], request.match_info["ref"]
-    return catalog.token(ref) if kind == "tokens" else catalog.group(ref) if kind == "groups" else catalog.channel(ref)
+    catalog = edits.engine.catalog
+    finders: Mapping[str, Callable[[str], Token | Group | Channel]] = {
+        "tokens": catalog.token,
+        "groups": catalog.group,
+        "channels": catalog.channel,
+    }
+    return finders[request.match_info["kind"]](request.match_info["ref"])
 
 
 async def _view(edits: ConfigEdits, entity: Token | Group | Channel) -> TokenView | GroupView | ChannelView:

@@ -226,8 +226,11 @@ def _model_view(
     """
     catalog = engine.catalog
     groups = [group for group in sorted(catalog.registry.groups) if name in catalog.group_models(group)]
-    visible = catalog.visible(token) if token is not None else catalog.group_models(groups[0]) if groups else {}
-    entry = visible.get(name)
+    entry = None
+    if token is not None:
+        entry = catalog.visible(token).get(name)
+    elif groups:
+        entry = catalog.group_models(groups[0]).get(name)
     answering = answering_model(entry) if entry is not None else None
     target = answering.name if answering is not None and answering is not entry and name not in all_offers else ""
     offers = all_offers.get(target or name, ())

@@ -51,8 +51,10 @@ class Segment:
         """Whether the file was damaged after it was sealed, so that it lacks calls that the sums include."""
         self.edited = sealed is not None and sealed.edited
         """Whether another program changed the file, so that the sums may not match its calls."""
-        self.count = 0 if sealed is None else sealed.count if sealed.remaining is None else sealed.remaining
+        self.count = 0
         """The number of calls in the file, which is less than in its sums if it is incomplete."""
+        if sealed is not None:
+            self.count = sealed.count if sealed.remaining is None else sealed.remaining
         self.first, self.last = (sealed.first, sealed.last) if sealed else (0, 0)
         self.earliest, self.latest = (sealed.earliest, sealed.latest) if sealed else (0, 0)
         self.end = sealed.end if sealed else len(HEAD)

@@ -214,7 +214,7 @@ def _nested_name(path: str) -> str:
     root, *inner = _parts(path) or [""]
     if "cache_control" in inner[:-1]:
         return inner[-1]
-    holders = ("tools",) if root == "tools" else inner[:-1] if root == "messages" else ()
+    holders = {"tools": ["tools"], "messages": inner[:-1]}.get(root, [])
     holder = next((part for part in holders if part in _NESTED), "")
     is_schema = holder == "tools" and inner[:-1] not in ([], ["function"])
     if not holder or not inner or is_schema or inner[-1] in _NESTED[holder]:

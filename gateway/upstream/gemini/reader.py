@@ -299,15 +299,12 @@ def _citation(candidate: _Candidate, source: Any, segment: Any) -> Iterator[Answ
     if not url or url in candidate.cited:
         return
     candidate.cited.add(url)
+    title, text = rawjson.text_at(source, "title"), rawjson.text_at(segment, "text")
     start, end = (rawjson.at(segment, name) for name in ("startIndex", "endIndex"))
-    yield Citation(
-        url,
-        rawjson.text_at(source, "title"),
-        rawjson.text_at(segment, "text"),
-        start if type(start) is int else 0 if type(end) is int else None,
-        end if type(end) is int else None,
-        candidate.index,
-    )
+    end = end if type(end) is int else None
+    if type(start) is not int:
+        start = None if end is None else 0  # which Google leaves out
+    yield Citation(url, title, text, start, end, candidate.index)
 
 
 def read_logprobs(result: Any) -> list[dict[str, Any]]:
