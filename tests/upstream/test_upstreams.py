@@ -68,14 +68,14 @@ class FullMemory(UnlimitedMemory):
         return False
 
     async def wait(self, size: int) -> None:
-        raise AnswerMemoryFull("there is no room")
+        raise AnswerMemoryFull("the memory is used up")
 
 
 async def test_a_body_without_room_is_the_channels_failure(upstreams: Upstreams, provider: Provider) -> None:
     upstreams.share = lambda: nullcontext(FullMemory())
     up = channel(provider.base_url)
     answer = await _send(upstreams, up)
-    with attempt_fails("its count was abandoned: there is no room"):
+    with attempt_fails("its count was abandoned: the memory is used up"):
         await upstreams.read_body(up, answer, 10_000, "its count")
 
 
