@@ -192,12 +192,13 @@ class MissingEvents:
 
     def end_item(self, fields: Fields, item: Fields) -> list[TypedEvent] | None:
         """Returns the events that must precede the end of an item; None if the end must wait for the last event, which
-        may have the arguments that this end lacks, as OpenRouter writes it.
+        may have the input that this end lacks, as OpenRouter writes it.
         """
         self.sources.append(fields)
         kind = rawjson.text_at(item.get("type"))
         has_pieces = _ITEM_PIECES.get(kind) in self._types
-        if kind == "function_call" and not has_pieces and rawjson.is_nothing(item.get("arguments", NULL)):
+        _, field = INPUT_EVENTS.get(kind, ("", ""))
+        if field and "call_id" in item and not has_pieces and rawjson.is_nothing(item.get(field)):
             return None
         self._ended |= {"", rawjson.text_at(item.get("call_id"))}
         return [] if has_pieces else [*self._events_of(fields["output_index"], fields["item"])][:-1]

@@ -343,6 +343,25 @@ def test_calls_that_have_other_ids_in_the_last_event_end_once() -> None:
     assert fed(data, [])[0] == data
 
 
+@pytest.mark.parametrize(
+    ("kind", "ids", "end"),
+    [
+        ("custom_tool_call", {"id": "ctc_1", "call_id": "call_1"}, "x y"),
+        ("mcp_call", {"id": "mcp_1"}, ""),  # the upstream makes it itself, and clients only show it
+    ],
+)
+def test_the_input_of_any_call_of_a_client_is_taken_from_the_last_event(
+    kind: str, ids: dict[str, str], end: str
+) -> None:
+    field = "input" if kind == "custom_tool_call" else "arguments"
+    call = {"type": kind, **ids, "name": "f", field: "x y", "status": "completed"}
+    *begun, last = events_of(response(message("Hello"), call))
+    came = [each.replace(b'"x y"', b'""') for each in begun if kind.encode() not in each.split(b"\n")[0]]
+    out, _ = fed(b"".join([*came, last]), [])
+    items = [each["item"] for each in parsed(out) if each["type"] == "response.output_item.done"]
+    assert [item.get(field, item["id"]) for item in items] == ["msg_1", end]
+
+
 SEARCHED: list[dict[str, Any]] = [
     {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search", "query": "a"}},
     {"type": "web_search_call", "id": "ws_2", "status": "completed", "action": {"type": "open_page", "url": "b"}},
