@@ -23,7 +23,7 @@ from gateway.core.quota import (
     MoneyBooks,
     Recall,
     affordable_output,
-    largest_need,
+    call_need,
     need_of,
     plan_hold,
 )
@@ -55,8 +55,6 @@ class Admission(msgspec.Struct, frozen=True, gc=False):
     gates: tuple[ConcurrencyGate, ...]
     full: ConcurrencyGate | None
     """The first full gate: the call may wait there."""
-    unaffordable: Mapping[str, QuotaExceeded] = {}
-    """The fallbacks that are not in ``entry`` because they are too expensive for what is left, with their errors."""
 
 
 def admit(call: Call, limiter: Limiter, books: MoneyBooks, recall: Recall = lambda _: 0) -> Admission:
@@ -102,23 +100,22 @@ def _admit(call: Call, limiter: Limiter, books: MoneyBooks, recall: Recall) -> A
         raise _no_price(context.request.model)
     scopes = catalog.call_scopes(context.token)
     needs = call.needs or needs_by_model(call, entry, recall)
-    call.need = largest_need(needs, context.group.multiplier)
+    call.need = call_need(needs, context.group.multiplier)
     try:
         if scopes.rated_scopes:
             limiter.check(scopes.rated_scopes, call.need.rate_tokens)
-        hold_plan, unaffordable = affordable_hold(call, needs, books)
+        hold_plan = affordable_hold(call, needs, books)
     except GatewayError as error:
         request = context.request
         output = call.need.capped if request.output_cap is None else request.choices * request.output_cap
         error.request_size = RequestSize(input=request.bound.tokens, max_output=output or None)
         raise
-    if entry.fallbacks:
-        call.limits.unaffordable = tuple(unaffordable)
+    if unaffordable := call.limits.unaffordable:
         affordable = tuple(other for other in entry.fallbacks if other.name not in unaffordable)
-        entry = msgspec.structs.replace(entry, fallbacks=affordable) if unaffordable else entry
+        entry = msgspec.structs.replace(entry, fallbacks=affordable)
     gates = scopes.stream_gates if context.request.stream else scopes.gates
     full = limiter.concurrency.full(gates, call.limits.gates) if gates else None
-    return Admission(entry, scopes.rated_scopes, hold_plan, gates, full, unaffordable)
+    return Admission(entry, scopes.rated_scopes, hold_plan, gates, full)
 
 
 def _no_price(model: str) -> BadRequest:
@@ -129,16 +126,15 @@ def _no_price(model: str) -> BadRequest:
     return BadRequest(msg, code="model_price_missing", param="model")
 
 
-def affordable_hold(
-    call: Call, needs: Sequence[ModelNeed], books: MoneyBooks
-) -> tuple[HoldPlan, Mapping[str, QuotaExceeded]]:
-    """Returns the hold for a call, and the fallbacks that are too expensive for what is left, with the error of each.
+def affordable_hold(call: Call, needs: Sequence[ModelNeed], books: MoneyBooks) -> HoldPlan:
+    """Returns the hold for a call. Notes the fallbacks that are too expensive for what is left, with their errors.
 
-    Sets ``call.need`` to the need without these fallbacks. Raises QuotaExceeded if too little is left for the requested
-    model, or, if it has no channels of its own, for every fallback.
+    ``call.need`` is then the need without them. Raises QuotaExceeded if too little is left for the requested model, or,
+    if it has no channels of its own, for every fallback.
     """
+    call.limits.unaffordable = {}
     try:
-        return _hold_for(call, needs[0], call.need, books), {}
+        return _hold_for(call, needs[0], call.need, books)
     except QuotaExceeded:
         if len(needs) == 1:
             raise
@@ -146,7 +142,7 @@ def affordable_hold(
     affordable: list[ModelNeed] = []
     unaffordable: dict[str, QuotaExceeded] = {}
     for model in needs:
-        need = largest_need([*affordable, model], call.context.group.multiplier)
+        need = call_need([*affordable, model], call.context.group.multiplier)
         try:
             hold = _hold_for(call, model, need, books)
         except QuotaExceeded as error:
@@ -157,9 +153,10 @@ def affordable_hold(
             call.need = need
             affordable.append(model)
     if hold is None:
-        call.need = needs[0].need
+        call.need = call_need(needs[:1], call.context.group.multiplier)
         raise unaffordable[needs[0].model]
-    return hold, unaffordable
+    call.limits.unaffordable = unaffordable
+    return hold
 
 
 def _hold_for(call: Call, model: ModelNeed, need: CallNeed, books: MoneyBooks) -> HoldPlan:
@@ -183,7 +180,7 @@ def _can_limit(call: Call, effects: ChannelEffects, limit: int) -> bool:
     request, caps = call.context.request, call.context.origin.api.caps
     sent = [name for name in caps if name in request.fields] or caps[-1:]
     fields = {**request.fields, **dict.fromkeys(sent, rawjson.raw(limit))}
-    return bool(sent) and effects.output_need(msgspec.structs.replace(request, fields=fields)).total <= limit
+    return bool(sent) and effects.output_need(msgspec.structs.replace(request, fields=fields)).expected <= limit
 
 
 def needs_by_model(call: Call, entry: ModelEntry, recall: Recall = lambda _: 0) -> tuple[ModelNeed, ...]:
@@ -195,7 +192,6 @@ def needs_by_model(call: Call, entry: ModelEntry, recall: Recall = lambda _: 0) 
 
 def _need_at(call: Call, model: ModelEntry, recall: Recall) -> ModelNeed:
     context, effects = call.context, model.effects
-    multiplier, hold = context.group.multiplier, context.token.hold_output
     prices = context.catalog.prices_at(effects.prices, context.origin.ts)
 
     def prices_of(name: str) -> list[Price]:
@@ -204,8 +200,10 @@ def _need_at(call: Call, model: ModelEntry, recall: Recall) -> ModelNeed:
         others = [upstream_model_price(channel, name, registry, ts) for channel, _ in effects.offers]
         return [*filter(None, others), *(prices if None in others else ())]
 
-    need = need_of(context.request, effects, prices, multiplier, recall, hold_output=hold, prices_of=prices_of)
-    return ModelNeed(model.name, need, prices, effects)
+    hold_output = context.token.hold_output
+    return need_of(
+        context.request, effects, prices, recall, model=model.name, hold_output=hold_output, prices_of=prices_of
+    )
 
 
 def entry_for(call: Call) -> ModelEntry:

@@ -12,7 +12,7 @@ from gateway.core.model_entry import Route
 from gateway.core.rate_scopes import ConcurrencyGate
 from gateway.core.ratelimit import CountedCall
 from gateway.domain.call import Attempt, Outcome
-from gateway.domain.errors import GatewayError
+from gateway.domain.errors import GatewayError, QuotaExceeded
 from gateway.domain.price import Price
 from gateway.domain.units import ChannelId
 from gateway.domain.usage import NOTHING, Usage
@@ -55,8 +55,8 @@ class CallLimits(msgspec.Struct):
     channel_slot: ConcurrencyGate | None = None
     """The channel's gate where the call has a slot, until its attempt ends."""
     budget_warning: str = ""
-    unaffordable: tuple[str, ...] = ()
-    """Fallbacks that may not answer, because what is left does not pay for them."""
+    unaffordable: Mapping[str, QuotaExceeded] = {}
+    """Fallbacks that may not answer, because what is left does not pay for them, with their errors."""
     marks: tuple[str, ...] = ()
     """Marks for the record: a budget warning, a wait for a slot, a conversation that stayed at its channel."""
 

@@ -1,12 +1,13 @@
 """Channel effects: what the channels of one model do to its calls."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from functools import reduce
 
 import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.channel import Channel, Overrides, ServedModel
+from gateway.domain.output_limit import OutputLimit, larger
 from gateway.domain.price import Price
 from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN, MESSAGE_TOKENS, SCHEMAS, bound_of
 from gateway.domain.rawjson import Fields
@@ -15,15 +16,6 @@ from gateway.upstream.dialects import chat_limit
 
 _NAMES = frozenset({"user", "safety_identifier", "prompt_cache_key", "previous_response_id"})
 """Fields that differ from call to call. If they are texts, nothing in them limits the output."""
-
-
-class OutputNeed(NamedTuple):
-    """Output tokens of all choices; see the fields of ``quota.CallNeed``."""
-
-    capped: int
-    minimum: int
-    total: int
-    """``CallNeed.output``."""
 
 
 class ChannelEffects(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,11 +32,11 @@ class ChannelEffects(msgspec.Struct, frozen=True, kw_only=True):
     """Whether some channel adds tools to a conversation with tool calls but no tools, as Anthropic's dialect does."""
     names_results: bool = False
     """Whether some channel adds a function's name to each of its results, as Gemini's dialect does."""
-    _output_needs: dict[tuple[object, int, bytes], OutputNeed] = {}
+    _output_needs: dict[tuple[object, int, bytes], OutputLimit] = {}
     """The last results of ``output_need``."""
 
-    def output_need(self, request: InboundRequest) -> OutputNeed:
-        """Returns the output that a request may use. Raises BadRequest if it has too many limits to read.
+    def output_need(self, request: InboundRequest) -> OutputLimit:
+        """Returns the limit of all choices of a request together. Raises BadRequest if it has too many limits to read.
 
         It depends on the parameters only, which most calls of a client have alike. To read them takes a twentieth of a
         call for each channel.
@@ -64,13 +56,11 @@ class ChannelEffects(msgspec.Struct, frozen=True, kw_only=True):
                 self._output_needs[key] = need
         return need
 
-    def _read_need(self, request: InboundRequest, parameters: Fields) -> OutputNeed:
+    def _read_need(self, request: InboundRequest, parameters: Fields) -> OutputLimit:
         rule = request.output_rule or chat_limit
         limits = [rule(parameters, channel, served) for channel, served in self.offers]
-        capped = max([limit.capped_total for limit in limits], default=0)
-        minimum = max([limit.minimum_total for limit in limits], default=0)
-        total = max([limit.total for limit in limits], default=0)
-        return OutputNeed(capped, max(minimum, min(request.min_cap, total)), total)
+        limit = reduce(larger, limits, OutputLimit())
+        return msgspec.structs.replace(limit, minimum=max(limit.minimum, min(request.min_cap, limit.expected)))
 
 
 NO_EFFECTS = ChannelEffects()

@@ -6,7 +6,7 @@ the user's first one identify it.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -202,7 +202,7 @@ def no_channel(call: Call, choice: RouteChoice) -> GatewayError:
     return error
 
 
-def unaffordable_text(models: Sequence[str]) -> str:
+def unaffordable_text(models: Iterable[str]) -> str:
     """Returns the text that says which fallbacks are left out of a call, and why."""
     return "; ".join(f"fallback {plain(model, 80)}: too little money or tokens left for it" for model in models)
 

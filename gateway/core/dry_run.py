@@ -17,7 +17,7 @@ from gateway.core.call import Call, CallContext, CallOrigin, Client
 from gateway.core.catalog import Catalog
 from gateway.core.chooser import Chooser
 from gateway.core.model_entry import ModelEntry
-from gateway.core.quota import CallNeed, MoneyBooks, largest_need
+from gateway.core.quota import CallNeed, MoneyBooks, call_need
 from gateway.core.routing import RouteChoice
 from gateway.domain.channel import Channel
 from gateway.domain.errors import GatewayError, QuotaExceeded, RateLimited
@@ -81,7 +81,7 @@ def dry_run(
         call = _call(planned, catalog, now)
         run.admission = admission = admit(call, limiter, books)
         run.need = call.need
-        run.unaffordable = admission.unaffordable
+        run.unaffordable = call.limits.unaffordable
         if admission.full is not None:
             limiter.concurrency.gates_with_room((admission.full,))
         run.choice = _first_choice(call, usable(admission.entry), chooser)
@@ -97,9 +97,10 @@ def _add_need(run: DryRun, planned: PlannedCall, catalog: Catalog, books: MoneyB
     with suppress(GatewayError):
         call = _call(planned, catalog, now)
         needs = needs_by_model(call, entry_for(call))
-        call.need = largest_need(needs, call.context.group.multiplier)
+        call.need = call_need(needs, call.context.group.multiplier)
         try:
-            _, run.unaffordable = affordable_hold(call, needs, books)
+            affordable_hold(call, needs, books)
+            run.unaffordable = call.limits.unaffordable
         except QuotaExceeded as error:
             run.quota_error = None if isinstance(run.error, QuotaExceeded) else error
         run.need = call.need

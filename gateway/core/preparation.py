@@ -160,9 +160,9 @@ class Preparer:
             return budget
         # the hold is for the most expensive of several models: this one may need less
         model = next((fallback for fallback in entry.fallbacks if fallback.name == route.served.name), entry)
-        work = partial(need_of, context.request, model.effects, prices, multiplier, hold_output=token.hold_output)
+        work = partial(need_of, context.request, model.effects, prices, hold_output=token.hold_output)
         need = await self.run(call, work)
-        return None if budget >= need.output and not need.owner_limit else budget
+        return None if budget >= need.output.expected and not need.owner_limit else budget
 
     def refusals_of(self, route: Route) -> LearnedRefusals:
         """Returns what the upstream rejects, without which requests are written now."""

@@ -23,12 +23,13 @@ ask for far more than they use. Their caps are sent unchanged, so such a call ma
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import reduce
 from typing import Protocol
 
 import msgspec
 
 from gateway.core.call_extras import call_extras, other_models_cost
-from gateway.core.channel_effects import ChannelEffects, OutputNeed
+from gateway.core.channel_effects import ChannelEffects
 from gateway.core.quota_refusals import Headroom, Shortage, budget_warning, lasts_until, quota_exceeded
 from gateway.domain.account import Account, AccountStatus
 from gateway.domain.budget import EVER, Amounts, Budget, budget_name, window_end, window_start
@@ -37,6 +38,7 @@ from gateway.domain.cost import PLAIN, CallExtras, highest_cost
 from gateway.domain.errors import QuotaExceeded
 from gateway.domain.group import Group
 from gateway.domain.media_size import NO_MEDIA
+from gateway.domain.output_limit import OutputLimit, larger
 from gateway.domain.price import Price
 from gateway.domain.prompt_size import BOUND_TOOLS_TOKENS
 from gateway.domain.token import Token
@@ -75,11 +77,16 @@ class CallNeed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class ModelNeed(msgspec.Struct, frozen=True, gc=False):
     """The most that a call may use if this model answers it."""
 
-    model: str
-    need: CallNeed
+    input: int
+    output: OutputLimit
+    """The limit of all choices together."""
     prices: Sequence[Price]
     """The prices of its channels; empty if it has none."""
     effects: ChannelEffects
+    extras: CallExtras = PLAIN
+    owner_limit: bool = False
+    """``CallNeed.owner_limit``."""
+    model: str = ""
 
 
 UNKNOWN_INPUT = 128_000
@@ -93,12 +100,12 @@ def need_of(
     request: InboundRequest,
     effects: ChannelEffects,
     prices: Sequence[Price],
-    multiplier: int,
     recall: Recall = lambda _: 0,
     *,
+    model: str = "",
     hold_output: int = 0,
     prices_of: Callable[[str], Iterable[Price]] = lambda _: (),
-) -> CallNeed:
+) -> ModelNeed:
     """Returns what a call needs at the channels of one model. Raises BadRequest if it has too many caps to read.
 
     ``hold_output`` is the token's. ``prices_of`` returns the prices of another model at these channels.
@@ -111,14 +118,14 @@ def need_of(
             extras = call_extras(request, effects.offers, prices)
             break
     if "tools" in request.fields or "fallbacks" in request.fields:  # they may name models that are billed as well
-        context = tokens + output.total
-        advice = other_models_cost(request.fields, context, output.total, prices_of, extras.variants)
+        context = tokens + output.expected
+        advice = other_models_cost(request.fields, context, output.expected, prices_of, extras.variants)
         extras = msgspec.structs.replace(extras, advisor_cost=advice) if advice else extras
-    if not hold_output:
-        return _priced_need(tokens, output, prices, multiplier, extras)
-    limited = _limit_to_hold(output, hold_output, request.choices, effects)
-    need = _priced_need(tokens, limited, prices, multiplier, extras)
-    return need if need.capped or not need.output else msgspec.structs.replace(need, owner_limit=True)
+    owner_limit = False
+    if hold_output:
+        owner_limit = output.expected > 0 and not output.capped
+        output = _limit_to_hold(output, hold_output, request.choices, effects)
+    return ModelNeed(tokens, output, prices, effects, extras, owner_limit, model)
 
 
 def _input_need(request: InboundRequest, effects: ChannelEffects, recall: Recall) -> int:
@@ -136,41 +143,57 @@ def _input_need(request: InboundRequest, effects: ChannelEffects, recall: Recall
     return tokens
 
 
-def _priced_need(
-    tokens: int, output: OutputNeed, prices: Sequence[Price], multiplier: int, extras: CallExtras
-) -> CallNeed:
-    capped, minimum, total = output
-    nanos = min_nanos = Nanos(0)
-    is_free = True
-    for price in prices if multiplier else ():
-        if price.input or extras.advisor_cost or not price.free:
-            is_free = False
-            nanos = max(nanos, highest_cost(price, tokens, total, multiplier, extras))
-            if minimum != total:
-                min_nanos = max(min_nanos, highest_cost(price, tokens, minimum, multiplier, extras))
-    return CallNeed(
-        input=tokens,
-        capped=capped,
-        minimum=minimum,
-        output=total,
-        nanos=nanos,
-        min_nanos=nanos if minimum == total else min_nanos,
-        free=is_free,
-        extras=extras,
-    )
-
-
-def _limit_to_hold(output: OutputNeed, hold_output: int, choices: int, effects: ChannelEffects) -> OutputNeed:
+def _limit_to_hold(output: OutputLimit, hold_output: int, choices: int, effects: ChannelEffects) -> OutputLimit:
     """Returns the output to hold for, limited to what the token's owner chose.
 
     Without a cap it is never less than the smallest cap that the gateway chooses, nor more than the model can answer.
     """
-    capped, minimum, total = output
+    capped, minimum, total = output.capped, output.minimum, output.expected
     if capped or not total:  # with a cap, or without any output
-        return OutputNeed(capped, min(minimum, hold_output), min(total, hold_output))
+        return OutputLimit(capped=capped, minimum=min(minimum, hold_output), expected=min(total, hold_output))
     if effects.max_output is not None:
         hold_output = min(hold_output, choices * effects.max_output)
-    return OutputNeed(capped, minimum, max(minimum, hold_output))
+    return OutputLimit(minimum=minimum, expected=max(minimum, hold_output))
+
+
+def call_need(models: Sequence[ModelNeed], multiplier: int) -> CallNeed:
+    """Returns what a call needs if any of these models may answer it: the largest amount of each kind.
+
+    The cost of each is that with the longest input of all, as in ``affordable_output``.
+    """
+    most = reduce(_larger_need, models)
+    nanos = min_nanos = Nanos(0)
+    is_free = True
+    for model in models if multiplier else ():
+        output, extras = model.output, model.extras
+        for price in model.prices:
+            if price.input or extras.advisor_cost or not price.free:
+                is_free = False
+                highest = least = highest_cost(price, most.input, output.expected, multiplier, extras)
+                if output.minimum != output.expected:
+                    least = highest_cost(price, most.input, output.minimum, multiplier, extras)
+                nanos, min_nanos = max(nanos, highest), max(min_nanos, least)
+    return CallNeed(
+        input=most.input,
+        capped=most.output.capped,
+        minimum=most.output.minimum,
+        output=most.output.expected,
+        nanos=nanos,
+        min_nanos=min_nanos,
+        free=is_free,
+        extras=most.extras,
+        owner_limit=most.owner_limit,
+    )
+
+
+def _larger_need(need: ModelNeed, other: ModelNeed) -> ModelNeed:
+    return msgspec.structs.replace(
+        need,
+        input=max(need.input, other.input),
+        output=larger(need.output, other.output),
+        extras=max(need.extras, other.extras, key=lambda extras: (extras.advisor_cost, extras is not PLAIN)),
+        owner_limit=need.owner_limit or other.owner_limit,
+    )
 
 
 def affordable_output(
@@ -187,36 +210,6 @@ def affordable_output(
         return max(highest_cost(price, need.input, output, multiplier, need.extras) for price in prices)
 
     return max(0, bisect_right(range(limit + 1), held_nanos, key=cost_with) - 1)
-
-
-def largest_need(models: Sequence[ModelNeed], multiplier: int) -> CallNeed:
-    """Returns what a call needs if any of these models may answer it: the largest amount of each kind.
-
-    Each is computed with the longest input of all, as ``affordable_output`` does.
-    """
-    if len(models) == 1:
-        return models[0].need
-    longest = max(model.need.input for model in models)
-    needs = [_need_with_input(model, longest, multiplier) for model in models]
-    return CallNeed(
-        input=longest,
-        capped=max(need.capped for need in needs),
-        minimum=max(need.minimum for need in needs),
-        output=max(need.output for need in needs),
-        nanos=max(need.nanos for need in needs),
-        min_nanos=max(need.min_nanos for need in needs),
-        free=all(need.free for need in needs),
-        extras=max((need.extras for need in needs), key=lambda extras: (extras.advisor_cost, extras is not PLAIN)),
-        owner_limit=any(model.need.owner_limit for model in models),
-    )
-
-
-def _need_with_input(model: ModelNeed, tokens: int, multiplier: int) -> CallNeed:
-    need = model.need
-    if need.input == tokens:
-        return need
-    output = OutputNeed(need.capped, need.minimum, need.output)
-    return _priced_need(tokens, output, model.prices, multiplier, need.extras)
 
 
 class MoneyBooks(Protocol):

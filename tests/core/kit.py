@@ -1,14 +1,17 @@
 """Kit: configurations made in one line, for tests of the core."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from gateway.core.call import Call, CallContext, CallOrigin
 from gateway.core.catalog import Catalog
+from gateway.core.channel_effects import ChannelEffects
 from gateway.core.group_policy import Rank
 from gateway.core.model_entry import Route
+from gateway.core.quota import CallNeed, call_need, need_of
 from gateway.core.rate_scopes import channel_scope
 from gateway.domain.account import Account, Grant
 from gateway.domain.channel import Channel, Dialect, ServedModel
@@ -17,7 +20,7 @@ from gateway.domain.price import Price
 from gateway.domain.registry import Registry
 from gateway.domain.settings import Settings
 from gateway.domain.token import Token
-from gateway.domain.units import DOLLAR, CallId, ChannelId, Millis, Nanos, TokenId
+from gateway.domain.units import DOLLAR, MILLION, CallId, ChannelId, Millis, Nanos, TokenId
 from gateway.inbound.api import HttpRequest, InboundRequest
 from gateway.inbound.chat.api import CHAT
 from tests.core.clocks import NOON
@@ -39,6 +42,13 @@ def route(name: str = "up", model: str = "m", **fields: Any) -> Route:
     made = channel(name, model, **fields)
     served = msgspec.structs.replace(made.models[0], price=PRICE)
     return Route(made, served, channel_scope(made, Settings()), Rank(-made.priority, f"priority {made.priority}"))
+
+
+def need(
+    request: InboundRequest, effects: ChannelEffects, prices: Sequence[Price], multiplier: int = MILLION, **fields: Any
+) -> CallNeed:
+    """What a call needs at the channels of one model."""
+    return call_need([need_of(request, effects, prices, **fields)], multiplier)
 
 
 def token(name: str = "laptop", **fields: Any) -> Token:

@@ -14,7 +14,7 @@ import pytest
 
 from gateway.core.channel_effects import effects_of
 from gateway.core.group_models import priced_model
-from gateway.core.quota import CallNeed, need_of
+from gateway.core.quota import CallNeed
 from gateway.domain.budget import Budget
 from gateway.domain.channel import Channel, Dialect, Overrides, ServedModel
 from gateway.domain.errors import BadRequest, QuotaExceeded
@@ -22,7 +22,7 @@ from gateway.domain.limits import DEFAULT_OUTPUT
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.output_limit import MAX_TOKEN_COUNT
 from gateway.domain.price import Price
-from gateway.domain.units import DOLLAR, MILLION
+from gateway.domain.units import DOLLAR
 from gateway.upstream.dialects import chat_limit
 from gateway.upstream.openai.dialect import OpenAIDialect
 from tests.core import kit
@@ -39,7 +39,7 @@ OLD_OPUS = ServedModel(name="m", upstream="claude-3-opus")
 def needed(*offers: tuple[Channel, ServedModel], prices: Sequence[Price] = (kit.PRICE,), **fields: Any) -> CallNeed:
     """What a call needs at these channels, or at one of OpenAI's dialect."""
     found = offers or (edited(),)
-    return need_of(kit.ask(**fields), effects_of(found), prices, MILLION)
+    return kit.need(kit.ask(**fields), effects_of(found), prices)
 
 
 def output(*offers: tuple[Channel, ServedModel], **fields: Any) -> tuple[int, int]:

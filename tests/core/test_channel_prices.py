@@ -5,14 +5,13 @@ from msgspec.structs import replace
 
 from gateway.core.catalog import Catalog
 from gateway.core.model_prices import PricesNow, channel_price, prices_by_model, set_by_owner
-from gateway.core.quota import need_of
 from gateway.domain.channel import ServedModel
 from gateway.domain.group import Fallback, Group
 from gateway.domain.media_size import NO_MEDIA
 from gateway.domain.price import Price, PriceRule
 from gateway.domain.prompt_size import InputBound
 from gateway.domain.settings import Settings
-from gateway.domain.units import DOLLAR, MILLION, Millis, Nanos
+from gateway.domain.units import DOLLAR, Millis, Nanos
 from tests.core import kit
 from tests.core.kit import catalog, channel, registry
 
@@ -68,7 +67,7 @@ def test_the_hold_is_for_the_most_expensive_of_several_channels() -> None:
     prices = catalog.prices_at(entry.effects.prices, Millis(0))
     for cap, nanos in ((16, 100 * 2_000 + 16 * 3_000), (500, 100 * 1_000 + 500 * 9_000)):
         request = replace(kit.ask(max_tokens=cap), bound=InputBound(100, NO_MEDIA))
-        assert need_of(request, entry.effects, prices, MILLION).nanos == nanos
+        assert kit.need(request, entry.effects, prices).nanos == nanos
     assert {route.channel.name: route.served.price for route in entry.routes} == {"a": one, "b": other}
 
 

@@ -13,7 +13,7 @@ from gateway.core.catalog import Catalog
 from gateway.core.channel_health import ChannelHealth
 from gateway.core.event_bus import EventBus
 from gateway.core.progress import ProgressReporter
-from gateway.core.quota import largest_need
+from gateway.core.quota import call_need
 from gateway.core.ratelimit import Limiter
 from gateway.core.settlement import Meter, record_of
 from gateway.domain.budget import Budget, Window
@@ -173,7 +173,7 @@ class StorelessGateway(GenerousUpstream):
         """Give the call's token a budget of tokens; the money there is."""
         token = call.context.token
         needs = needs_by_model(call, visible_entry("m", token, self.catalog), self.attempts.preparer.recalled_tokens)
-        first, need = needs[0].need, largest_need(needs, call.context.group.multiplier)
+        first, need = (call_need(some, call.context.group.multiplier) for some in (needs[:1], needs))
         tokens = between(first.input + first.minimum, need.input + need.output, left[1])
         limited = msgspec.structs.replace(token, budgets=(Budget(window=Window.EVER, tokens=tokens),))
         call.context = msgspec.structs.replace(call.context, token=limited)

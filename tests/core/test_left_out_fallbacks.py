@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.core.quota import CallNeed, need_of
+from gateway.core.quota import ModelNeed, need_of
 from gateway.domain.budget import Budget
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Dialect, Overrides
@@ -134,6 +134,7 @@ async def test_nothing_of_such_a_call_stays_in_memory(rig: Rig) -> None:
         for _ in range(3):
             rig.grant(CENT - rig.books.available())
             await rig.call(max_tokens=900)
+        rig.client.on_gone = None  # as an HTTP client does at the end
         await asyncio.sleep(0)
         assert len(rig.records) == 3
         assert refusals_in_memory() == before
@@ -199,7 +200,7 @@ async def test_where_no_channel_is_left_it_is_among_the_reasons(rig: Rig) -> Non
 async def test_a_large_request_is_looked_at_alike_beside_the_loop(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     threads: list[str] = []
 
-    def noted(*args: Any, **fields: Any) -> CallNeed:
+    def noted(*args: Any, **fields: Any) -> ModelNeed:
         threads.append(threading.current_thread().name)
         return need_of(*args, **fields)
 

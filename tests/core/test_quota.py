@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 
 from gateway.core.channel_effects import effects_of
 from gateway.core.incident_watch import budget_use
-from gateway.core.quota import CallNeed, HoldPlan, affordable_output, money_until_stop, need_of, plan_hold
+from gateway.core.quota import CallNeed, HoldPlan, affordable_output, money_until_stop, plan_hold
 from gateway.domain.account import Account, AccountStatus
 from gateway.domain.budget import EVER, Amounts, Budget, Window, window_start
 from gateway.domain.call import ACCOUNT, Running, Scope
@@ -86,7 +86,7 @@ def need(
     effects = effects_of([(kit.channel(), ServedModel(name="m"))])
     asked = msgspec.structs.replace(kit.ask(max_tokens=cap, n=choices), bound=InputBound(input, NO_MEDIA))
     prices = [] if price is None else [price]
-    return need_of(asked, effects, prices, multiplier, hold_output=hold_output)
+    return kit.need(asked, effects, prices, multiplier, hold_output=hold_output)
 
 
 def refusal(purse: Purse, what: CallNeed, **budgets: Budget) -> QuotaExceeded:
@@ -159,7 +159,7 @@ def test_a_multiplier_of_nothing_makes_all_calls_free() -> None:
 def test_a_free_model_with_an_advisor_holds_what_the_advisor_may_cost() -> None:
     tools = [{"type": "advisor_20260301", "name": "advisor", "model": "big", "max_uses": 2, "max_tokens": 10}]
     free = msgspec.structs.replace(PRICE, input=Nanos(0), output=Nanos(0))
-    found = need_of(
+    found = kit.need(
         msgspec.structs.replace(kit.ask(max_tokens=50, tools=tools), bound=InputBound(100, NO_MEDIA)),
         effects_of([(kit.channel(), ServedModel(name="m"))]),
         [free],
@@ -346,11 +346,11 @@ def test_what_is_held_of_a_cap_must_fit_whole(available: int, fits: bool) -> Non
 
 def test_a_cap_that_the_gateway_chooses_is_not_higher_than_what_the_owner_holds() -> None:
     effects = effects_of([(kit.channel(dialect=Dialect.ANTHROPIC), ServedModel(name="claude-opus-4-5"))])
-    what = need_of(kit.ask(), effects, [PRICE], MILLION, hold_output=3000)
+    what = kit.need(kit.ask(), effects, [PRICE], hold_output=3000)
     plan = take(Purse(10**9), what)
     assert plan.tokens == what.input + 3000
     assert affordable_output(what, plan.nanos, plan.tokens, [PRICE], MILLION) == 3000
-    small = need_of(kit.ask(), effects, [PRICE], MILLION, hold_output=10)
+    small = kit.need(kit.ask(), effects, [PRICE], hold_output=10)
     assert (small.output, small.minimum) == (MIN_OUTPUT, MIN_OUTPUT)
 
 
@@ -364,7 +364,7 @@ def test_a_hold_pays_for_as_much_as_the_highest_price_allows(held: int, tokens: 
 def test_without_output_nothing_is_held_for_it() -> None:
     request = EMBEDDINGS.parse(HttpRequest(body=b'{"model":"m","input":"Hi"}', target="/", headers={}))
     effects = effects_of([(kit.channel(), ServedModel(name="m"))])
-    assert need_of(request, effects, [PRICE], MILLION, hold_output=8000).output == 0
+    assert kit.need(request, effects, [PRICE], hold_output=8000).output == 0
 
 
 def test_each_request_needs_what_its_own_parameters_allow() -> None:

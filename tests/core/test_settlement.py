@@ -7,7 +7,7 @@ import pytest
 
 from gateway.core.call import Call, CallContext
 from gateway.core.channel_effects import effects_of
-from gateway.core.quota import CallNeed, need_of
+from gateway.core.quota import CallNeed
 from gateway.core.settlement import Meter, may_be_billed, outcome_of, record_of, recorded_id
 from gateway.domain.call import Attempt, FailureKind, Outcome
 from gateway.domain.channel import Channel
@@ -35,7 +35,7 @@ def call(prompt: str = "Say hello.", channel: Channel = UP, **fields: Any) -> Ca
     asked = kit.ask(messages=[{"role": "user", "content": prompt}], **fields)
     made = kit.call(asked)
     made.begin_attempt(kit.route(channel.name), "")
-    made.need = need_of(asked, effects_of([(channel, channel.models[0])]), [kit.PRICE], MILLION)
+    made.need = kit.need(asked, effects_of([(channel, channel.models[0])]), [kit.PRICE])
     return made
 
 

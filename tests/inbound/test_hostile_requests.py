@@ -204,7 +204,7 @@ def _try(api: InboundApi, body: bytes) -> None:
     for url, dialect, model in UPSTREAMS:
         channel = Channel(id=ChannelId("c"), name="up", dialect=dialect, base_url=url, key="k", overrides=OWN)
         served = ServedModel(name="m", upstream=model, max_output=4096)
-        need_of(found, effects_of([(channel, served)]), [], 1_000_000)
+        need_of(found, effects_of([(channel, served)]), [])
         order = api.order(found, CallId("req_0123456789abcdef01234567"), Millis(5))
         for lacks_api, learned in ((False, NOTHING), (True, NOTHING), (False, LEARNED)):
             try:
