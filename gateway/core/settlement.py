@@ -85,7 +85,7 @@ class Meter:
         return canonical(Usage(input=self.prompt_tokens(call), output=output, source=UsageSource.ESTIMATED))
 
     def prompt_tokens(self, call: Call) -> int:
-        estimated = call.context.origin.api.prompt_tokens(call.context.request)
+        estimated = call.context.request.prompt_tokens
         return min(call.need.input, self._calibrate(call, estimated))
 
     def _output_tokens(self, call: Call, answer: AnswerFacts) -> int:
@@ -99,7 +99,7 @@ class Meter:
         route = call.attempt.route
         if route is None or call.context.request.bound.tokens > 8000:
             return
-        estimated = call.context.origin.api.prompt_tokens(call.context.request)
+        estimated = call.context.request.prompt_tokens
         self.calibration.learn(route.channel.id, route.served.name, reported=reported.input, estimated=estimated)
 
     def _calibrate(self, call: Call, estimated: int) -> int:

@@ -39,8 +39,10 @@ _STRICT = re.compile(rb'"strict"\s*:\s*true')
 
 SCHEMAS = ("tools", "functions", "response_format")
 """Fields of a chat that the model reads in addition to the messages."""
-_INPUTS = ("input", "prompt", "suffix")
-"""Fields that the model reads instead of messages, in other kinds of requests."""
+_FORMS = (*SCHEMAS, "text", "output_config", "output_format")
+"""Fields with tools and the form of the answer, in requests of any API."""
+_TEXTS = ("system", "instructions", "messages", "input", "prompt", "suffix")
+"""Other fields that the model reads, in requests of any API."""
 _SEALS = {
     "thinking": "signature",
     "redacted_thinking": "data",
@@ -152,33 +154,24 @@ def bound_of(
 
 
 def prompt_tokens(fields: Mapping[str, msgspec.Raw]) -> int:
-    """Returns about how many tokens a chat or a request with other texts has, with its tools and form of the answer.
+    """Returns about how many tokens a request of any API has, with its tools and the form of its answer.
 
     ``fields`` are the top-level values of the request. An image counts 800 tokens, audio and documents by size.
     """
-    messages = rawjson.maybe(fields["messages"]) if "messages" in fields else None
-    schemas = [fields[name] for name in SCHEMAS if name in fields]
-    if isinstance(messages, list):
-        return _estimate([messages], schemas, len(messages)) + CALL_TOKENS
-    inputs = [rawjson.maybe(fields[name]) for name in _INPUTS if name in fields]
-    return _estimate(inputs, schemas, 0) + sum(map(count_tokens, inputs)) + CALL_TOKENS * ("messages" in fields)
-
-
-def tokens_of(values: Iterable[msgspec.Raw], schemas: Iterable[msgspec.Raw], messages: int) -> int:
-    """Returns about how many tokens these values, schemas and this number of messages have."""
-    return _estimate(map(rawjson.maybe, values), schemas, messages) + CALL_TOKENS
-
-
-def _estimate(values: Iterable[Any], schemas: Iterable[msgspec.Raw], messages: int) -> int:
+    values = [rawjson.maybe(fields[name]) for name in _TEXTS if name in fields]
     parts = PromptParts()
     parts.add(values)
-    parts.texts += [bytes(schema).decode("utf-8", "replace") for schema in schemas]
+    parts.texts += [bytes(fields[name]).decode("utf-8", "replace") for name in _FORMS if name in fields]
+    items = [item for value in values if isinstance(value, list) for item in value]
+    messages = sum(isinstance(item, dict) and "role" in item for item in items)
     return (
         estimate.estimate("\n".join(parts.texts))
         + 800 * parts.media.pictures
         + (parts.document_bytes + parts.media.sound_bytes + parts.media.film_bytes) // 100
         + parts.sealed_bytes // SEAL_BYTES_PER_TOKEN
         + MESSAGE_TOKENS * messages
+        + CALL_TOKENS * ("messages" in fields or messages > 0)
+        + sum(map(count_tokens, values))
     )
 
 

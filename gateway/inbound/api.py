@@ -99,6 +99,11 @@ class InboundRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         """Returns the turns of the conversation, where a chat completion request has them."""
         return {"messages": self.fields.get(self.conversation_field, rawjson.EMPTY_LIST)}
 
+    @property
+    def prompt_tokens(self) -> int:
+        """Returns about how many input tokens the request has."""
+        return prompt_tokens(self.fields) if self.input_estimate is None else self.input_estimate
+
 
 class AttemptPlan(msgspec.Struct, frozen=True, gc=False):
     """How one attempt is made."""
@@ -141,8 +146,6 @@ class InboundApi(Protocol):
     """The part of the API that a channel may lack; empty if a channel lacks all of it or nothing."""
     caps: tuple[str, ...] = ()
     """Fields that limit the output of each choice."""
-    count_prompt: Callable[[Fields], int] = staticmethod(prompt_tokens)
-    """Returns about how many input tokens a request with these fields has."""
 
     def parse(self, request: HttpRequest) -> InboundRequest:
         """Returns a checked request. Raises BadRequest, whose ``param`` names the field at fault in the client's words.
@@ -153,10 +156,6 @@ class InboundApi(Protocol):
     def other_names(self, model: str) -> tuple[str, ...]:
         """Returns other names to try if the token sees no model of this name: some programs spell names differently."""
         return ()
-
-    def prompt_tokens(self, request: InboundRequest) -> int:
-        """Returns about how many input tokens the request has."""
-        return self.count_prompt(request.fields) if request.input_estimate is None else request.input_estimate
 
     def with_limit(self, request: InboundRequest, limit: int) -> InboundRequest | None:
         """Returns the request with this lower output limit of each choice; None if it cannot have one.
@@ -257,4 +256,4 @@ def is_large(body: bytes) -> bool:
 def parse_large(api: InboundApi, request: HttpRequest) -> InboundRequest:
     """Returns a checked request with an estimate of its input tokens. It is too slow for the event loop's thread."""
     parsed = api.parse(request)
-    return msgspec.structs.replace(parsed, input_estimate=api.prompt_tokens(parsed))
+    return msgspec.structs.replace(parsed, input_estimate=parsed.prompt_tokens)

@@ -52,7 +52,7 @@ async def answer_count_tokens(engine: Engine, request: web.BaseRequest, origin: 
             answer = await _fetch_upstream_count(engine, route, parsed, origin)
             if answer is not None:
                 return answer
-        tokens = max(1, MESSAGES.prompt_tokens(parsed))
+        tokens = max(1, parsed.prompt_tokens)
         if route is not None:  # the channel has reported other numbers for earlier calls
             tokens = engine.pipeline.meter.calibration.apply(route.channel.id, route.served.name, tokens)
         return Response(msgspec.json.encode({"input_tokens": tokens}))

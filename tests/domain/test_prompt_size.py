@@ -13,7 +13,7 @@ from hypothesis import example, given, strategies as st
 from gateway.domain.errors import BadRequest
 from gateway.domain.estimate import estimate
 from gateway.domain.json_elements import elements_of
-from gateway.domain.prompt_size import PromptParts, bound_of, prompt_tokens, tokens_of
+from gateway.domain.prompt_size import PromptParts, bound_of, prompt_tokens
 
 ENGLISH = (
     "The quick brown fox jumps over the lazy dog. Reading a ledger takes patience, and writing one takes more: every"
@@ -109,7 +109,21 @@ def test_a_tool_whose_description_the_vendor_adds_costs_more() -> None:
 
 def test_the_estimate_is_below_the_bound() -> None:
     values = [raw([{"type": "text", "text": "How far is the Moon from here? " * 40}, image()])]
-    assert 0 < tokens_of(values, (), 1) < total(values)
+    assert 0 < prompt_tokens({"messages": values[0]}) < total(values)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"messages": [{"role": "user", "content": ENGLISH}], "tools": [{"name": "f"}]},
+        {"messages": [{"role": "user", "content": []}], "system": ENGLISH, "tools": [{"name": "f"}]},
+        {"input": [{"role": "user", "content": ENGLISH}], "tools": [{"name": "f"}]},
+        {"input": [{"role": "user", "content": []}], "instructions": ENGLISH, "text": [{"name": "f"}]},
+        {"messages": [{"role": "user", "content": ENGLISH}], "output_config": [{"name": "f"}]},
+    ],
+)
+def test_requests_of_every_api_are_estimated_alike(fields: dict[str, Any]) -> None:
+    assert prompt_tokens(fields_of(**fields)) == estimate(ENGLISH + '\n[{"name": "f"}]') + 4 + 3
 
 
 def test_a_document_that_the_vendor_fetches_may_be_long() -> None:

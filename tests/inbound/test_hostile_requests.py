@@ -200,7 +200,7 @@ OLLAMA_BODY: Doc = {
 def _try(api: InboundApi, body: bytes) -> None:
     """All that is done with a request before it is sent, as valid JSON. Raises GatewayError, and nothing else."""
     found = api.parse(HttpRequest(body=body, target="/", headers={}))
-    api.prompt_tokens(found)
+    assert found.prompt_tokens >= 0
     for url, dialect, model in UPSTREAMS:
         channel = Channel(id=ChannelId("c"), name="up", dialect=dialect, base_url=url, key="k", overrides=OWN)
         served = ServedModel(name="m", upstream=model, max_output=4096)

@@ -27,7 +27,7 @@ from gateway.domain.prompt_size import (
     MESSAGE_TOKENS,
     InputBound,
     bound_of,
-    tokens_of,
+    prompt_tokens,
 )
 from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.sse import write_event
@@ -81,7 +81,7 @@ def parse_messages_request(request: HttpRequest, *, only_counts: bool = False) -
         output_cap=max(1, cap),
         content=CONTENT_FIELDS,
         bound=_input_bound(body),
-        input_estimate=_prompt_tokens(fields) if only_counts and is_large(request.body) else None,
+        input_estimate=prompt_tokens(fields) if only_counts and is_large(request.body) else None,
         output_rule=messages_limit,
         remote_input=bool(continued_id),
         continued_id=continued_id,
@@ -115,46 +115,28 @@ def messages_limit(fields: Fields, channel: Channel, served: ServedModel) -> Out
     )
 
 
-def _prompt_tokens(fields: Fields) -> int:
-    texts, schemas, others = _prompt_parts(fields, plain_escapes(fields["messages"]))
-    return tokens_of([*texts.values(), *others.values()], schemas, len(rawjson.items(fields["messages"])))
-
-
-_TOOL_ADDITION = b'"tool_addition"'
-
-
 def _input_bound(body: Body) -> InputBound:
+    """Returns an upper bound of a request's input. Unknown fields are counted, because the model may read them."""
     fields = body.fields
     messages = plain_escapes(fields.get("messages", NULL))
-    texts, schemas, others = _prompt_parts(fields, messages)
-    others |= {name: fields[name] for name in _SETTINGS if name in fields}
-    bound = bound_of(texts, schemas, others, elements=body.elements)
-    tokens = bound.call_tokens(25) + MESSAGE_TOKENS * ("system" in fields)
-    if contains(messages, b'"citations"'):
-        tokens += 600  # which Anthropic adds about documents to cite; up to 560 were recorded
-    if contains(messages, _TOOL_ADDITION):
-        additions = messages.count(_TOOL_ADDITION)
-        tokens += BOUND_TOOL * additions + BOUND_DATED_TOOL * min(additions, messages.count(DATED_TYPE))
-    return bound.plus(tokens)
-
-
-def _prompt_parts(fields: Fields, messages: bytes) -> tuple[Fields, list[msgspec.Raw], Fields]:
-    """Returns what the model reads, as texts, schemas of tools and answers, and unknown fields, which it may read.
-
-    ``messages`` are the messages without escapes.
-    """
     texts: Fields = {name: fields[name] for name in ("system", "messages") if name in fields}
+    others: Fields = {name: fields[name] for name in _SETTINGS if name in fields}
     schemas = [fields["tools"]] if "tools" in fields else []
-    if contains(messages, _TOOL_ADDITION):
-        schemas.append(rawjson.raw({}))  # these tools are in the messages, but tools make a prompt longer
-    others: Fields = {}
     for name in fields.keys() - _KNOWN_FIELDS:
         text = plain_escapes(fields[name])
         if any(contains(text, sign) for sign in (b'"format"', b'"schema"')):
             schemas.append(fields[name])
         else:
             others[name] = fields[name]
-    return texts, schemas, others
+    tokens = MESSAGE_TOKENS * ("system" in fields)
+    if contains(messages, b'"citations"'):
+        tokens += 600  # which Anthropic adds about documents to cite; up to 560 were recorded
+    if contains(messages, b'"tool_addition"'):
+        schemas.append(rawjson.raw({}))  # these tools are in the messages, but tools make a prompt longer
+        additions = messages.count(b'"tool_addition"')
+        tokens += BOUND_TOOL * additions + BOUND_DATED_TOOL * min(additions, messages.count(DATED_TYPE))
+    bound = bound_of(texts, schemas, others, elements=body.elements)
+    return bound.plus(bound.call_tokens(25) + tokens)
 
 
 def session_of(headers: Mapping[str, str], fields: Fields) -> str:
@@ -200,7 +182,6 @@ class Messages(InboundApi):
     caps = ("max_tokens",)
     obstacle_code = NO_THREADS
     obstacle_param = "thread"
-    count_prompt = staticmethod(_prompt_tokens)
 
     def parse(self, request: HttpRequest) -> InboundRequest:
         return parse_messages_request(request)

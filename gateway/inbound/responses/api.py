@@ -33,7 +33,6 @@ from gateway.inbound.responses.render import ResponseRenderer
 from gateway.inbound.responses.request import (
     ResponsesFields,
     parse_responses_request,
-    prompt_tokens_of,
     read_fields,
     translate_responses,
 )
@@ -67,7 +66,6 @@ class Responses(InboundApi):
     sticky = True
     caps = ("max_output_tokens",)
     repeats_blindly = True
-    count_prompt = staticmethod(prompt_tokens_of)
 
     def parse(self, request: HttpRequest) -> InboundRequest:
         return parse_responses_request(request)

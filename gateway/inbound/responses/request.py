@@ -17,7 +17,7 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.json_text import contains, read_typed
 from gateway.domain.order import Order
 from gateway.domain.output_limit import MAX_TOKEN_COUNT, OutputLimit, larger, read_limit
-from gateway.domain.prompt_size import MESSAGE_TOKENS, bound_of, tokens_of
+from gateway.domain.prompt_size import MESSAGE_TOKENS, bound_of
 from gateway.domain.rawjson import NULL, Fields, JsonObject
 from gateway.domain.sse import BOM
 from gateway.inbound.api import HttpRequest, InboundRequest
@@ -135,13 +135,6 @@ def parse_responses_request(request: HttpRequest) -> InboundRequest:
         form=AnswerForm(compacts=compacts, repeats=request.repeats),
         forward=forwarded_headers(request.headers, _FORWARDED) if _BETA in request.headers else {},
     )
-
-
-def prompt_tokens_of(fields: Fields) -> int:
-    """Returns about how many input tokens a request has."""
-    texts, schemas = ([fields[name] for name in names if name in fields] for names in (_INPUT, _SCHEMAS))
-    message_count = sum(bytes(raw).count(b'"role"') for raw in texts)
-    return tokens_of(texts, schemas, message_count)
 
 
 def read_fields(fields: Mapping[str, msgspec.Raw]) -> ResponsesFields:

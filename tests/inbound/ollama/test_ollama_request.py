@@ -124,7 +124,7 @@ def test_an_image_is_held_for_as_a_picture() -> None:
     found = chat({"messages": [{**TURN, "images": [image]}]})
     assert found.bound.media == PromptMedia(pictures=1, picture_bytes=len(image))
     assert found.bound.tokens < 100
-    assert api.OLLAMA_CHAT.prompt_tokens(found) < 1000
+    assert found.prompt_tokens < 1000
 
 
 def test_roles_may_be_in_capitals() -> None:
