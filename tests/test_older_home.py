@@ -22,6 +22,7 @@ from gateway.domain.views import call_view
 from gateway.server import embedded_server
 from gateway.store.store import Store
 from tests.fakes.audit import verify
+from tests.fakes.syncing import ManualSyncer
 
 OLDER = Path(__file__).parent / "cases" / "older_home"
 
@@ -78,7 +79,7 @@ def test_its_ledger_opens_unchanged_and_verifies(tmp_path: Path) -> None:
     home = tmp_path / "home"
     shutil.copytree(OLDER, home, ignore=shutil.ignore_patterns("export.toml", "views.json"))
     before = {path: path.read_bytes() for path in sorted(home.rglob("*")) if path.is_file()}
-    store = Store(Config(home=home), now=lambda: Millis(0), sync_s=0)
+    store = Store(Config(home=home), now=lambda: Millis(0), syncer=ManualSyncer)
     try:
         (record,) = store.calls.find(limit=10)
         assert verify(store).equal

@@ -17,9 +17,9 @@ from gateway.domain.units import Millis, Nanos, TokenId
 from gateway.domain.views import Point, Summary, SumRow
 from gateway.store.calls import CallLog, filtered_sums_of, has_deleted
 from gateway.store.latency import LatencyCounts, LatencyTable, percentile
-from gateway.store.rollup import DIMENSIONS, Counts, Dimension
+from gateway.store.rollup import DIMENSIONS, Counts, Dimension, total
 from gateway.store.search import SearchDeadline
-from gateway.store.sums import FOREVER, Step, Sums, total
+from gateway.store.sums import FOREVER, Step, Sums
 
 TOKEN_AND_MODEL: Dimension = "token|model"
 """The keys and names of its rows are joined with a vertical bar too."""

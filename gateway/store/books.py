@@ -33,7 +33,7 @@ from gateway.store.calls import CallLog
 from gateway.store.entities import Entities
 from gateway.store.errors import unavailable
 from gateway.store.recorder import Recorder
-from gateway.store.rollup import Counts, Dimension
+from gateway.store.rollup import Counts, Dimension, total
 from gateway.store.sums import Span
 
 
@@ -178,7 +178,7 @@ class Counters:
         """Returns the sum of the log and the backlog. The caller holds the lock."""
         kind, value = scope
         rows = sums.by_value(self._calls.log.segments, DIMENSION[kind], span)
-        counts = sums.total(rows.values()) if scope == ACCOUNT else rows.get(value, Counts())
+        counts = total(rows.values()) if scope == ACCOUNT else rows.get(value, Counts())
         amounts = Amounts(Nanos(counts.cost), counts.input + counts.output, counts.admitted)
         for record in self.backlog():
             if span.since <= record.ts < span.until and scope in scopes(record):
@@ -187,7 +187,7 @@ class Counters:
 
 
 class Books:
-    """Opens and settles calls. All methods except ``sync`` belong to one thread; only ``wait_until_synced`` waits."""
+    """Opens and settles calls. All methods belong to one thread; only ``wait_until_synced`` waits."""
 
     def __init__(self, entities: Entities, calls: CallLog, recorder: Recorder) -> None:
         self._entities, self._calls, self._recorder = entities, calls, recorder
@@ -205,7 +205,6 @@ class Books:
         self.last_used = self.counters.last_used
         self.disk_errors = recorder.disk_errors
         self.waiting = recorder.waiting
-        self.sync = recorder.sync
         recorder.on_withheld = self._withhold
 
     @property

@@ -20,7 +20,7 @@ from gateway.store import sums
 from gateway.store.latency import LatencyCache, LatencyTable, book_latency
 from gateway.store.line_format import CRC
 from gateway.store.log import Log
-from gateway.store.rollup import Counts, Dimension, Rollup, Table, in_steps
+from gateway.store.rollup import Counts, Dimension, Rollup, Table, in_steps, total, totals_of
 from gateway.store.search import SearchDeadline, matching_calls
 from gateway.store.segment import Segment
 from gateway.store.sums import FOREVER, Span, Step, Sums
@@ -128,7 +128,7 @@ class CallLog:
             table = _by_month(segments, by, span)
         else:
             table = sums.over_time(segments, by, span, cache(_START_OF[step]))
-        rows = {value: sums.total(cells.values()) for value, cells in table.items()}
+        rows = totals_of(table)
         return _sums_of(segments, rows, table)
 
     def latency(self, by: Dimension, since: Millis, until: Millis, step: Step) -> LatencyTable:
@@ -188,7 +188,7 @@ def filtered_sums_of(
 
 def _sums_of(segments: Sequence[Segment], rows: dict[str, Counts], table: Table) -> Sums:
     first = min((Millis(segment.earliest) for segment in segments if segment.latest), default=None)
-    return Sums(sums.total(rows.values()), rows, table, first)
+    return Sums(total(rows.values()), rows, table, first)
 
 
 def _by_month(segments: Sequence[Segment], by: Dimension, span: Span) -> Table:

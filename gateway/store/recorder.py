@@ -40,7 +40,7 @@ class Syncer:
     both are called again a second later.
     """
 
-    def __init__(self, work: Callable[[], None], clean_up: Callable[[], bool], interval_s: float) -> None:
+    def __init__(self, work: Callable[[], None], clean_up: Callable[[], bool], interval_s: float = 0.1) -> None:
         self._work, self._clean_up, self._interval_s = work, clean_up, interval_s
         self._waiters: deque[Future[None]] = deque()
         self._due = threading.Event()
@@ -110,8 +110,9 @@ class Syncer:
 class Recorder:
     """Writes and syncs holds and records. Its methods belong to the event loop's thread."""
 
-    def __init__(self, log: Log, inflight: Inflight, reserve: DiskReserve, *, sync_s: float) -> None:
-        """``sync_s`` is the pause between two syncs in seconds. With 0 no thread is started; then call ``sync``."""
+    def __init__(
+        self, log: Log, inflight: Inflight, reserve: DiskReserve, syncer: Callable[..., Syncer] = Syncer
+    ) -> None:
         self._log, self._inflight, self._reserve = log, inflight, reserve
         self.lock = threading.Lock()
         """While it is held, no record moves from memory to the disk."""
@@ -121,8 +122,6 @@ class Recorder:
         """Returns the records that are not in the log yet, oldest first: many if the disk refuses them."""
         self._synced_count = 0
         """The number of calls at the beginning of ``Backlog.written`` whose records are safe from a power cut."""
-        self._sync_lock = threading.Lock()
-        """Lets only one thread sync at a time."""
         self.on_withheld: Callable[[Record, Record], None] = lambda _old, _new: None
         """Called by ``write`` with the record of an answer that must be withheld, and with its replacement."""
         try:
@@ -130,7 +129,7 @@ class Recorder:
         except OSError as exc:
             problem = "the disk is full" if exc.errno in NO_SPACE else "no space can be kept back"
             self.disk_errors.set(write=f"{problem}: {reason(exc)}")
-        self._syncer = Syncer(self._sync_records, self._clean_up, sync_s) if sync_s > 0 else None
+        self._syncer = syncer(self._sync_records, self._clean_up)
 
     def begin(self, call: Running) -> None:
         """Write the hold of a call, after retrying what failed before. Raises OSError; then nothing is held."""
@@ -144,8 +143,7 @@ class Recorder:
             except OSError as exc:
                 self.disk_errors.set(write=f"the disk refuses to write: {reason(exc)}")
                 raise
-        if self._syncer:
-            self._syncer.wake()
+        self._syncer.wake()
 
     def end(self, record: Record) -> None:
         """Queue the record of an ended call for the next ``write``. Raises nothing."""
@@ -160,63 +158,47 @@ class Recorder:
             withheld = self._backlog.write()
         for old, new in withheld:
             self.on_withheld(old, new)
-        if self._syncer:
-            self._syncer.wake()
+        self._syncer.wake()
 
     def forget(self, call_ids: Iterable[CallId]) -> None:
         """Remove calls whose records are written from the file of running calls, at the next sync."""
         with self.lock:
             self._backlog.written += call_ids
 
-    def sync(self) -> bool:
-        """Make everything survive a power cut. Returns whether nothing is left to do. Raises OSError."""
-        self.write()
-        self._sync_records()
-        return self._clean_up()
-
     async def wait_until_synced(self) -> None:
         """Wait until all earlier writes are safe from a power cut. Raises OSError."""
-        if self._syncer:
-            self.write()
-            await self._syncer.wait()
-        else:
-            self.sync()
+        self.write()
+        await self._syncer.wait()
 
     def close(self) -> None:
         """End the thread, which syncs once more."""
-        if self._syncer:
-            self.write()
-            self._syncer.close()
-        else:
-            with suppress(OSError):
-                self.sync()
+        self.write()
+        self._syncer.close()
         self._inflight.close()
 
     def _sync_records(self) -> None:
         """Sync the records. Calls may wait for that. Raises OSError."""
-        with self._sync_lock:
-            count = len(self._backlog.written)
-            try:
-                self._log.sync()
-            except OSError as exc:
-                self.disk_errors.set(sync=f"the disk refuses to sync: {reason(exc)}")
-                raise
-            except Exception as exc:  # a bug of ours: nothing is known to be safe
-                self.disk_errors.set(sync=f"the records cannot be synced: {exc}")
-                raise OSError(errno.EIO, self.disk_errors.sync) from exc
-            self._synced_count = count
+        count = len(self._backlog.written)
+        try:
+            self._log.sync()
+        except OSError as exc:
+            self.disk_errors.set(sync=f"the disk refuses to sync: {reason(exc)}")
+            raise
+        except Exception as exc:  # a bug of ours: nothing is known to be safe
+            self.disk_errors.set(sync=f"the records cannot be synced: {exc}")
+            raise OSError(errno.EIO, self.disk_errors.sync) from exc
+        self._synced_count = count
 
     def _clean_up(self) -> bool:
         """End holds of synced calls, seal segments, retry what the disk refused. Returns whether nothing is left."""
-        with self._sync_lock:
-            self._end_holds()
-            self.disk_errors.set(sync="")
-            self._log.seal()
-            if not self.disk_errors.write:
-                return True
-            with self.lock, suppress(OSError):
-                self._recover()
-            return False  # what was written just now must be synced, too
+        self._end_holds()
+        self.disk_errors.set(sync="")
+        self._log.seal()
+        if not self.disk_errors.write:
+            return True
+        with self.lock, suppress(OSError):
+            self._recover()
+        return False  # what was written just now must be synced, too
 
     def _end_holds(self) -> None:
         """Remove calls whose records are synced from the file of running calls. Raises OSError."""

@@ -4,7 +4,7 @@ While a segment grows, its calls are summed in a Rollup, by hour and by all dime
 sums become a SealedSegment, with one table for each dimension, in the ledger.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from operator import attrgetter
 from sys import intern
 from typing import Any, Literal, get_args
@@ -109,6 +109,20 @@ Totals = dict[str, Counts]
 Table = dict[str, dict[int, Counts]]
 """Maps a value of a dimension to the start of an hour or day (milliseconds) to its sums."""
 
+
+def total(rows: Iterable[Counts]) -> Counts:
+    """Returns the sum of all of them."""
+    whole = Counts()
+    for counts in rows:
+        whole.merge(counts)
+    return whole
+
+
+def totals_of(table: Table) -> Totals:
+    """Returns the sums of each value over all hours or days."""
+    return {value: total(rows.values()) for value, rows in table.items()}
+
+
 _values_of: Callable[[Record], tuple[str, ...]] = attrgetter(*CALL_FIELDS)
 
 
@@ -140,15 +154,14 @@ class Rollup:
     def table(self, by: Dimension) -> Table:
         """Returns the sums of each value by hour or day."""
         step, table = self.step(by), Table()
-        for start, value, counts in self._rows(by):
-            table.setdefault(value, {}).setdefault(start // step * step, Counts()).merge(counts)
+        places = [place for place, field in enumerate(CALL_FIELDS, 1) if field in by.split("|")]
+        for key, counts in list(self._counts_by_key.items()):  # a copy: it may grow while it is read
+            value = "|".join(key[place] for place in places)
+            table.setdefault(value, {}).setdefault(key[0] // step * step, Counts()).merge(counts)
         return table
 
     def totals(self, by: Dimension) -> Totals:
-        totals = Totals()
-        for _, value, counts in self._rows(by):
-            totals.setdefault(value, Counts()).merge(counts)
-        return totals
+        return totals_of(self.table(by))
 
     def copy(self) -> "Rollup":
         """Returns a copy, which calls that are added later do not change."""
@@ -156,14 +169,6 @@ class Rollup:
         copied._counts_by_key = {key: msgspec.structs.replace(counts) for key, counts in self._counts_by_key.items()}
         copied.last_used = dict(self.last_used)
         return copied
-
-    def _rows(self, by: Dimension) -> Iterator[tuple[int, str, Counts]]:
-        """Yields the start of an hour, a value of the dimension, and the sums of its calls in that hour."""
-        rows = list(self._counts_by_key.items())  # a copy: it may grow while the rows are read
-        if by == "token|model":
-            return ((key[0], f"{key[1]}|{key[2]}", counts) for key, counts in rows)
-        index = 1 + CALL_FIELDS.index(by)
-        return ((key[0], key[index], counts) for key, counts in rows)
 
 
 class SealedSegment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

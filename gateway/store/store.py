@@ -33,7 +33,7 @@ from gateway.store.errors import StoreBusy, StoreError, cannot_open
 from gateway.store.history import History
 from gateway.store.inflight import Inflight
 from gateway.store.log import LIMIT, HighWater, Log
-from gateway.store.recorder import Recorder
+from gateway.store.recorder import Recorder, Syncer
 
 if sys.platform == "win32":
     import msvcrt
@@ -102,14 +102,13 @@ class Store:
         *,
         now: Callable[[], Millis],
         check: Callable[[Registry], None] | None = None,
-        sync_s: float = 0.1,
+        syncer: Callable[..., Syncer] = Syncer,
         segment_bytes: int = LIMIT,
     ) -> None:
         """Open all parts of a home's store, create missing files, and repair what a crash left behind.
 
         Only one process may have it open. ``check`` raises BadRequest for a configuration that another program made
-        invalid. If ``sync_s`` is 0, no thread syncs, and the caller must call ``books.sync``.
-        Raises StoreBusy, StoreTooNew, StoreDamaged, and StoreError if the system refuses something.
+        invalid. Raises StoreBusy, StoreTooNew, StoreDamaged, and StoreError if the system refuses something.
         """
         self.notes: list[str] = []
         """What was repaired, when the store was opened or later, for the owner."""
@@ -139,7 +138,7 @@ class Store:
                 resources.callback(log.close)
                 self.calls = CallLog(log)
                 inflight = Inflight(home / "inflight.log", moment=now(), report=self._note)
-                recorder = Recorder(log, inflight, DiskReserve(log.folder / "reserve"), sync_s=sync_s)
+                recorder = Recorder(log, inflight, DiskReserve(log.folder / "reserve"), syncer)
                 resources.callback(recorder.close)
                 self.books = Books(self.entities, self.calls, recorder)
                 if lost := self.books.recover(dict(inflight.running)):

@@ -64,14 +64,6 @@ def over_time(segments: Iterable[Segment], by: Dimension, span: Span, start_of: 
     return table
 
 
-def total(rows: Iterable[Counts]) -> Counts:
-    """Returns the sum of all of them."""
-    whole = Counts()
-    for counts in rows:
-        whole.merge(counts)
-    return whole
-
-
 def value_of(call: Record, by: Dimension) -> str:
     """Returns the call's value of a dimension."""
     return f"{call.token}|{call.model}" if by == "token|model" else str(getattr(call, by))

@@ -8,10 +8,10 @@ from gateway.domain.diagnosis import Verdict
 from gateway.domain.units import Nanos
 from gateway.store.books import DIMENSION, scopes
 from gateway.store.log import missing_records
-from gateway.store.rollup import DIMENSIONS, Counts, Rollup, daily_table
+from gateway.store.rollup import DIMENSIONS, Counts, Rollup, daily_table, total
 from gateway.store.segment import Segment, read_call
 from gateway.store.store import Store
-from gateway.store.sums import Span, total
+from gateway.store.sums import Span
 
 
 class Audit:

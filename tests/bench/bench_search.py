@@ -23,6 +23,7 @@ from gateway.domain.price import Rates
 from gateway.domain.units import DAY_MS, CallId, Millis, Nanos
 from gateway.domain.usage import UsageSource
 from gateway.store.store import Store
+from tests.fakes.syncing import ManualSyncer, sync_store
 
 DAYS = 60
 HALF_AN_HOUR = DAY_MS // 48
@@ -191,12 +192,12 @@ def _rare(rng: random.Random, ts: Millis, i: int) -> Record:
 def build(home: Path, count: int) -> None:
     """A home with ``count`` records of the last sixty days, half an hour ago the newest."""
     now = int(time.time() * 1000)
-    with closing(Store(Config(home=home), now=lambda: Millis(now), sync_s=0)) as store:
+    with closing(Store(Config(home=home), now=lambda: Millis(now), syncer=ManualSyncer)) as store:
         source = records(count, now - DAYS * DAY_MS - HALF_AN_HOUR)
         while chunk := list(islice(source, 5_000)):
             for record in chunk:
                 store.calls.log.append([record])
-            store.books.sync()
+            sync_store(store)
 
 
 def known(home: Path) -> str:

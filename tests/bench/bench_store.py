@@ -29,6 +29,7 @@ from gateway.store.line_format import body_of
 from gateway.store.log import Log
 from gateway.store.store import Store
 from tests.bench.bench_search import DAYS, records
+from tests.fakes.syncing import sync_store, syncer_of
 from tests.store.samples import where
 
 T0 = 1_760_000_000_000 // DAY_MS * DAY_MS
@@ -153,7 +154,7 @@ def hold_of(call: Record) -> Running:
 
 def store_at(home: Path, sync_s: float) -> Store:
     """With the windows of two tokens', a group's and the account's budgets asked for."""
-    store = Store(Config(home=home), now=lambda: Millis(T0), sync_s=sync_s)
+    store = Store(Config(home=home), now=lambda: Millis(T0), syncer=syncer_of(sync_s))
     scopes: list[Scope] = [ACCOUNT, ("token", "tok_01"), ("token", "tok_02"), ("group", "default")]
     for scope in scopes:
         store.books.spent(scope, Millis(T0))
@@ -299,7 +300,7 @@ def pauses(root: Path) -> None:
     felt = {
         "never": pace(store_at(root / "pace-never", 0), lambda _: None),
         "thread": pace(store_at(root / "pace-thread", 0.1), lambda _: None),
-        "each": pace(store_at(root / "pace-each", 0), lambda store: store.books.sync()),
+        "each": pace(store_at(root / "pace-each", 0), sync_store),
     }
     p99 = {name: percentile(values, 0.99) for name, values in felt.items()}
     for name, values in felt.items():

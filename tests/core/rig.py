@@ -43,6 +43,7 @@ from tests.core import kit
 from tests.core.clocks import Watch
 from tests.core.ends import Answered, FakeClient, FakeUpstreams
 from tests.fakes.audit import verify
+from tests.fakes.syncing import ManualSyncer
 
 QUICK = CallDeadlines(first_event=2.0, keep_alive=3.0, tick=3600)
 """Judged by the clock in the test's hands, and looked at when the test says so."""
@@ -55,7 +56,7 @@ class Rig:
         self.watch = Watch()
         self.draw: Callable[[int], int] = lambda _: 0
         clock = self.watch.clock
-        self.store = Store(Config(home=home), now=clock.wall, sync_s=0)
+        self.store = Store(Config(home=home), now=clock.wall, syncer=ManualSyncer)
         self.books = self.store.books
         self.upstreams = FakeUpstreams()
         self.bus = EventBus()

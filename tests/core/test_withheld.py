@@ -19,6 +19,7 @@ from tests.core.ends import DONE, GOOD_STREAM, FakeClient, ends, says, unreachab
 from tests.core.rig import Rig
 from tests.core.test_pipeline import GOOD_COST, caught, streams
 from tests.fakes.disk import REASONS, Disk, Operation, Refusal
+from tests.fakes.syncing import sync_store
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def disk(up: Rig, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]
     disk = Disk(monkeypatch, home)
     yield disk
     disk.heal()
-    while not up.books.sync():
+    while not sync_store(up.store):
         pass
 
 
@@ -79,7 +80,7 @@ async def test_without_a_record_there_is_no_good_end(
     assert (up.records, up.books.balance()) == ([], DOLLAR)
     assert (await caught(up.call())).code == "store_unavailable"
     disk.heal()
-    up.books.sync()
+    sync_store(up.store)
     assert up.records[0] == waiting
     assert up.books.balance() == DOLLAR
 

@@ -5,6 +5,7 @@ call goes to another channel), S (a settled or noted call: the client saw it fin
 survives a power cut).
 """
 
+import asyncio
 import os
 import random
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from gateway.domain.registry import Change
 from gateway.domain.units import Millis, Nanos
 from gateway.store.inflight import Inflight
 from gateway.store.store import Store
+from tests.fakes.syncing import sync_store, syncer_of
 from tests.store.samples import T0, record, running
 
 Tell = Callable[[str, bytes], None]
@@ -45,7 +47,7 @@ def live(
     """Open the store, let calls begin and end in random order, and leave without closing it."""
     rng = random.Random(seed)
     clock = T0 + seed * 3_600_000
-    store = Store(Config(home=home), now=lambda: Millis(clock), sync_s=sync_s, segment_bytes=segment_bytes)
+    store = Store(Config(home=home), now=lambda: Millis(clock), syncer=syncer_of(sync_s), segment_bytes=segment_bytes)
     open_calls: list[int] = []
     for step in range(calls):
         number = seed * 100_000 + step
@@ -59,7 +61,7 @@ def live(
         while len(open_calls) > 3 or (open_calls and rng.random() < 0.4):
             _settle(store, tell, open_calls.pop(rng.randrange(len(open_calls))))
         if step % 7 == 3:
-            store.books.sync()
+            sync_store(store) if sync_s == 0 else asyncio.run(store.books.wait_until_synced())
             tell("Y", b"")
         if step % 200 in {5, 16, 27}:
             _grant(store, tell, f"g{number}")

@@ -24,6 +24,7 @@ from tests.fakes.disk import REASONS, Disk, Operation, Refusal
 from tests.fakes.gateway import Gateway, running
 from tests.fakes.provider import Exchange, Provider
 from tests.fakes.replies import DONE, speak
+from tests.fakes.syncing import syncer_of
 from tests.fakes.wire import Gone
 
 Say = Callable[[str], None]
@@ -88,7 +89,7 @@ def serve(home: Path, fault: Fault, say: Say) -> None:
     logging.disable()
     small_inflight()
     defaults = Store.__init__.__kwdefaults__ or {}
-    defaults |= {"segment_bytes": SEGMENT_BYTES, "sync_s": 0.005}
+    defaults |= {"segment_bytes": SEGMENT_BYTES, "syncer": syncer_of(0.005)}
     recorder.RETRY_S = 0.03
     asyncio.run(_serve(home, fault, say))
 

@@ -15,6 +15,7 @@ from gateway.domain.errors import Unavailable
 from gateway.store.store import Store
 from tests.crash.judge import judge
 from tests.fakes.audit import verify
+from tests.fakes.syncing import sync_store
 from tests.house import amount
 from tests.store.samples import grant, record, running, segments, settle, stock, store_of
 
@@ -52,7 +53,7 @@ def work_until_refused(store: Store, most: int, at_once: int) -> list[Record]:
                 store.books.open(running(k))
                 admitted.append(k)
         done += [store.books.settle(record(k)) for k in admitted]
-        store.books.sync()
+        sync_store(store)
     assert len(admitted) < at_once, "the disk never got full"
     return done
 
@@ -119,9 +120,9 @@ def test_every_place_where_the_disk_can_be_full(scratch: Path, monkeypatch: pyte
             failing(patch, n)
             done = [settled for i in range(30) if (settled := tried(store, i))]
             with suppress(OSError):
-                store.books.sync()
+                sync_store(store)
             assert {r.id for r in done} >= {r.id for r in store.calls.find(limit=99)}, n
-        store.books.sync()
+        sync_store(store)
         assert store.calls.find(limit=99) == done[::-1], n
         assert verify(store).difference == "", n
         store.close()
@@ -141,8 +142,8 @@ def test_every_sync_that_can_fail(scratch: Path, monkeypatch: pytest.MonkeyPatch
                 for i in range(30):
                     done += [settled] if (settled := tried(store, i)) else []
                     with suppress(OSError):
-                        store.books.sync()
-            store.books.sync()
+                        sync_store(store)
+            sync_store(store)
             assert store.books.healthy
             assert store.calls.find(limit=99) == done[::-1], (n, times)
             store.close()

@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from gateway.config import Config
 from gateway.domain.units import Millis
 from gateway.store.store import Store
+from tests.fakes.syncing import ManualSyncer
 
 
 def _no_files(folder: str, names: list[str]) -> list[str]:
@@ -36,7 +37,7 @@ def stored(home: Path) -> Iterator[Store]:
 @contextmanager
 def opened(home: Path) -> Iterator[Store]:
     """A home that nobody has open, opened."""
-    store = Store(Config(home=home), now=lambda: Millis(0), sync_s=0)
+    store = Store(Config(home=home), now=lambda: Millis(0), syncer=ManualSyncer)
     try:
         yield store
     finally:

@@ -20,6 +20,7 @@ from gateway.store.rollup import Dimension
 from gateway.store.segment import EMPTY, HEAD
 from gateway.store.store import Store
 from gateway.store.sums import FOREVER, Step, Sums
+from tests.fakes.syncing import ManualSyncer
 
 T0 = 1_763_640_000_000
 """A Thursday in November 2025, noon in UTC."""
@@ -141,7 +142,7 @@ def sums_of(calls: CallLog, by: Dimension, step: Step = "") -> Sums:
 
 def store_of(home: Path, *, clock: int = T0, **options: Any) -> Store:
     """A store that syncs only when asked."""
-    return Store(Config(home=home), now=lambda: Millis(clock), **{"sync_s": 0.0, **options})
+    return Store(Config(home=home), now=lambda: Millis(clock), **{"syncer": ManualSyncer, **options})
 
 
 def grant(store: Store, dollars: int = 10, key: str = "g1") -> None:

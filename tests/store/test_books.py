@@ -21,6 +21,7 @@ from gateway.store.inflight import withheld_error, withheld_record
 from gateway.store.store import Store
 from gateway.store.tail import Tail
 from tests.fakes.audit import verify
+from tests.fakes.syncing import sync_store
 from tests.store.samples import T0, funded_store, grant, record, running, settle, store_of, token
 
 
@@ -165,7 +166,7 @@ def test_a_good_answer_whose_record_is_refused_costs_nothing(store: Store, monke
         assert store.books.balance() == store.books.available() == 10 * DOLLAR - 30
         assert store.books.spent(("token", "tok_1"), Millis(T0 - 5)) == Amounts(Nanos(0), 0, 1)
         assert verify(store).difference == ""
-    store.books.sync()
+    sync_store(store)
     assert store.calls.find(limit=9) == [later, failed, kept]
     assert verify(store).equal
 
@@ -265,7 +266,7 @@ class Life(RuleBasedStateMachine):
 
     @rule()
     def sync(self) -> None:
-        self.store.books.sync()
+        sync_store(self.store)
 
     @rule()
     def restart(self) -> None:

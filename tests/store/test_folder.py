@@ -15,6 +15,7 @@ from gateway.store.errors import StoreBusy
 from gateway.store.files import Folder
 from gateway.store.store import Store
 from tests.fakes.audit import verify
+from tests.fakes.syncing import sync_store
 from tests.store.samples import T0, funded_store, grant, record, running, settle, store_of
 
 pytestmark = pytest.mark.skipif(
@@ -67,9 +68,9 @@ def everything(store: Store) -> None:
     store.history.append(entry)
     store.entities.apply([Change("grants", "g9", Grant(id="g9", nanos=Nanos(DOLLAR), time=Millis(T0)))])
     store.save_incidents([])
-    store.books.sync()
+    sync_store(store)
     store.books.settle(record(90))
-    store.books.sync()
+    sync_store(store)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -105,7 +106,7 @@ def test_calls_end_with_a_deleted_folder_and_a_new_one_gets_none_of_them(tmp_pat
     new = store_of(home)
     before = contents(home)
     with pytest.raises(OSError, match="No such file"):
-        store.books.sync()
+        sync_store(store)
     assert (store.folder.missing_reason, store.books.healthy) == ("was replaced by another folder", False)
     with pytest.raises(Exception, match="No such file"):
         store.books.open(running(2))

@@ -17,6 +17,7 @@ from gateway.store.search import SearchDeadline
 from gateway.store.store import Store
 from gateway.store.verify import Audit
 from tests.fakes.audit import verify
+from tests.fakes.syncing import sync_store, syncer_of
 from tests.house import amount
 from tests.store.samples import T0, funded_store, log_of, record, running, seal, settle, where
 
@@ -24,7 +25,7 @@ from tests.store.samples import T0, funded_store, log_of, record, running, seal,
 @pytest.fixture
 def store(home: Path) -> Iterator[Store]:
     opened = funded_store(home, 20)
-    opened.books.sync()
+    sync_store(opened)
     yield opened
     with suppress(Exception):
         opened.close()
@@ -86,7 +87,7 @@ def _append(store: Store) -> None:
 
 def _sync_and_append(store: Store) -> None:
     _append(store)
-    store.books.sync()
+    sync_store(store)
     settle(store, 40)
 
 
@@ -94,7 +95,7 @@ def _rebuild(store: Store) -> None:
     """A sync failed: the file is written again from memory."""
     path = store.calls.log.segments[-1].path
     path.unlink()
-    store.books.sync()
+    sync_store(store)
     assert path.exists()
 
 
@@ -125,7 +126,7 @@ def test_files_that_change_after_a_snapshot_do_not_matter(store: Store, change: 
 
 
 def test_a_check_beside_running_calls_finds_no_difference(home: Path) -> None:
-    store = funded_store(home, sync_s=0.001, segment_bytes=200_000)
+    store = funded_store(home, syncer=syncer_of(0.001), segment_bytes=200_000)
     ended, found = threading.Event(), []
     audits = [Audit(store)]
 

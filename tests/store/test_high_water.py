@@ -11,6 +11,7 @@ from gateway.store import files
 from gateway.store.log import HighWater
 from gateway.store.store import Store
 from tests.fakes.audit import verify
+from tests.fakes.syncing import sync_store
 from tests.store.samples import funded_store, record, segments, settle, store_of
 
 Loss = Callable[[Path], None]
@@ -134,7 +135,7 @@ def test_a_file_that_is_no_longer_in_its_place_is_rewritten(home: Path, loss: Lo
     store = funded_store(home, 3)
     loss(home)
     settle(store, 3)
-    assert store.books.sync()
+    assert sync_store(store)
     assert "was deleted, moved or replaced" in store.notes[0]
     settle(store, 4)
     store.close()
@@ -152,14 +153,14 @@ def test_a_lost_file_is_rewritten_once_the_disk_has_space(
     home: Path, monkeypatch: pytest.MonkeyPatch, loss: Loss
 ) -> None:
     store = funded_store(home, 3)
-    assert store.books.sync()
+    assert sync_store(store)
     loss(home)
     settle(store, 3)
     with monkeypatch.context() as patch:
         patch.setattr(files, "replace", lambda *_: (_ for _ in ()).throw(OSError(28, "no space")))
         with pytest.raises(OSError, match="no space"):
-            store.books.sync()
-    assert store.books.sync()
+            sync_store(store)
+    assert sync_store(store)
     store.close()
     again = store_of(home)
     assert [call.id for call in again.calls.find(limit=9)][::-1] == [record(i).id for i in range(4)]
@@ -207,15 +208,15 @@ def test_other_contents_count_as_zero(tmp_path: Path, data: bytes) -> None:
 
 def test_no_number_is_put_before_its_record_is_safe(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = funded_store(home, 1)
-    store.books.sync()
+    sync_store(store)
     settle(store, 1)
     assert HighWater(home / "high-water").last == 1
     with monkeypatch.context() as patch:
         for name in ("os.fsync", "os.fdatasync"):
             patch.setattr(name, lambda _: (_ for _ in ()).throw(OSError(5, "refused")))
         with pytest.raises(OSError, match="refused"):
-            store.books.sync()
+            sync_store(store)
     assert HighWater(home / "high-water").last == 1
-    store.books.sync()
+    sync_store(store)
     assert HighWater(home / "high-water").last == 2
     store.close()

@@ -17,6 +17,7 @@ from gateway.store.log import Log
 from gateway.store.recorder import Recorder
 from tests.fakes.disk import Disk
 from tests.fakes.stored import copied
+from tests.fakes.syncing import sync, syncer_of
 from tests.store.samples import record, running, segments, stock
 
 SPACE = ("write", "pwrite", "posix_fallocate")
@@ -35,7 +36,7 @@ def recorder(tmp_path: Path, disk: Disk) -> Recorder:
 
 def recorder_of(home: Path, sync_s: float = 0) -> Recorder:
     inflight = Inflight(home / "inflight.log")
-    return Recorder(Log(home / "usage"), inflight, DiskReserve(home / "reserve", 10_000), sync_s=sync_s)
+    return Recorder(Log(home / "usage"), inflight, DiskReserve(home / "reserve", 10_000), syncer_of(sync_s))
 
 
 def end(recorder: Recorder, i: int) -> None:
@@ -65,7 +66,7 @@ def test_a_call_runs_from_its_hold_to_its_record(recorder: Recorder, tmp_path: P
     recorder.begin(running(2))
     assert still_running(tmp_path) == [running(1).id, running(2).id]
     end(recorder, 1)
-    recorder.sync()
+    sync(recorder)
     assert (on_disk(tmp_path), still_running(tmp_path)) == ([record(1).id], [running(2).id])
 
 
@@ -76,10 +77,10 @@ def test_a_call_is_known_to_run_until_its_record_is_synced(recorder: Recorder, d
     assert still_running(tmp_path) == [running(1).id]
     disk.refuse(errno.EIO, "fsync", "fdatasync")
     with pytest.raises(OSError, match="Input/output error"):
-        recorder.sync()
+        sync(recorder)
     assert still_running(tmp_path) == [running(1).id]
     disk.heal()
-    recorder.sync()
+    sync(recorder)
     assert still_running(tmp_path) == []
 
 
@@ -89,7 +90,7 @@ def test_a_hold_that_cannot_be_written_is_refused(recorder: Recorder, disk: Disk
         recorder.begin(running(1))
     assert still_running(tmp_path) == []
     assert "refuses to write" in recorder.disk_errors.text
-    assert not recorder.sync()
+    assert not sync(recorder)
     disk.heal()
     recorder.begin(running(1))
     assert recorder.disk_errors.text == ""
@@ -125,7 +126,7 @@ def test_records_that_may_wait_a_moment_are_written_by_one_write(
     assert [one.name for one in disk.seen].count("pwrite") == 1
 
 
-@pytest.mark.parametrize("done", ["end", "sync", "synced", "close"])
+@pytest.mark.parametrize("done", ["end", "synced", "close"])
 async def test_what_waits_a_moment_is_written_before_all_else(recorder: Recorder, tmp_path: Path, done: str) -> None:
     for i in range(2):
         recorder.begin(running(i))
@@ -135,7 +136,7 @@ async def test_what_waits_a_moment_is_written_before_all_else(recorder: Recorder
     elif done == "synced":
         await recorder.wait_until_synced()
     else:
-        getattr(recorder, done)()
+        recorder.close()
     assert on_disk(tmp_path)[0] == record(0).id
 
 
@@ -162,7 +163,7 @@ def test_records_of_failures_are_not_tried_again_by_every_call(recorder: Recorde
     recorder.end(record(1, status=502))
     recorder.write()
     assert (on_disk(tmp_path), len(recorder.waiting())) == ([], 2)
-    recorder.sync()
+    sync(recorder)
     assert (on_disk(tmp_path), recorder.waiting()) == ([record(0).id, record(1).id], [])
 
 
@@ -185,7 +186,7 @@ def test_an_answer_whose_record_is_refused_is_a_free_failure(recorder: Recorder,
     assert [call.balance for call in kept] == [1901, 1891, 880 + 1001 + 1003]
     assert "No space left on device" in kept[0].error
     disk.heal()
-    recorder.sync()
+    sync(recorder)
     with copied(tmp_path / "usage") as copy:
         assert CallLog(Log(copy)).find(limit=9)[::-1] == kept
 
@@ -242,7 +243,7 @@ def test_what_the_disk_took_of_a_write_that_cannot_be_undone_counts(
         shutil.copytree(tmp_path / "usage", image / "usage")
     assert changed == [record(3)]
     assert on_disk(image) == [record(i).id for i in range(3)]
-    recorder.sync()
+    sync(recorder)
     assert on_disk(tmp_path) == [record(i).id for i in range(4)]
     assert sum(len(stock(path)) for path in segments(tmp_path / "usage")) == 4
 
@@ -281,10 +282,10 @@ def test_syncing_writes_what_waits(recorder: Recorder, disk: Disk, tmp_path: Pat
     recorder.begin(running(0))
     disk.refuse(errno.ENOSPC, *SPACE)
     end(recorder, 0)
-    assert not recorder.sync()
+    assert not sync(recorder)
     disk.heal()
-    assert not recorder.sync()
-    assert recorder.sync()
+    assert not sync(recorder)
+    assert sync(recorder)
     assert (on_disk(tmp_path), recorder.disk_errors.text) == ([record(0).id], "")
 
 
@@ -293,11 +294,11 @@ def test_a_disk_that_does_not_sync_admits_no_call_until_it_does(recorder: Record
     end(recorder, 0)
     disk.refuse(errno.EIO, "fsync", "fdatasync")
     with pytest.raises(OSError, match="Input/output error"):
-        recorder.sync()
+        sync(recorder)
     with pytest.raises(OSError, match="refuses to sync"):
         recorder.begin(running(1))
     disk.heal()
-    assert recorder.sync()
+    assert sync(recorder)
     recorder.begin(running(1))
 
 

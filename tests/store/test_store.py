@@ -13,6 +13,7 @@ from gateway.domain.settings import Settings
 from gateway.domain.units import DAY_MS, DOLLAR
 from gateway.store.errors import StoreBusy, StoreDamaged, StoreError, StoreTooNew, cannot_open
 from tests.fakes.audit import verify
+from tests.fakes.syncing import sync_store
 from tests.store.samples import T0, funded_store, grant, record, running, segments, settle, store_of
 
 
@@ -131,7 +132,7 @@ def test_records_are_kept_as_long_as_the_settings_say(home: Path) -> None:
     calls = [record(i, ts=T0 + days * DAY_MS) for i, days in enumerate((0, 0, 2, 31, 32))]
     for call in calls:
         store.calls.log.append([call])
-        store.books.sync()
+        sync_store(store)
     assert store.calls.find(limit=9) == calls[:1:-1]
     store.close()
     again = store_of(home, clock=T0 + 33 * DAY_MS)
@@ -146,7 +147,7 @@ def test_a_clock_that_was_ahead_for_a_day_deletes_no_records(home: Path) -> None
     for call in calls:
         store = store_of(home, clock=call.ts)
         store.calls.log.append([call])
-        store.books.sync()
+        sync_store(store)
         store.close()
     assert store_of(home, clock=T0 + 3 * DAY_MS).calls.find(limit=9) == calls[::-1]
 

@@ -10,9 +10,9 @@ from gateway.domain.call import Record
 from gateway.domain.query import EVERYTHING, Query, parse
 from gateway.domain.units import DAY_MS, HOUR_MS, Millis
 from gateway.store.calls import CallLog, filtered_sums_of
-from gateway.store.rollup import DIMENSIONS, Counts, Dimension
+from gateway.store.rollup import DIMENSIONS, Counts, Dimension, total
 from gateway.store.search import SearchDeadline
-from gateway.store.sums import FOREVER, Span, by_value, over_time, total, value_of
+from gateway.store.sums import FOREVER, Span, by_value, over_time, value_of
 from tests.house import amount
 from tests.store.samples import T0, busy, log_of, seal, sealed_log, where
 from tests.store.test_rollup import added

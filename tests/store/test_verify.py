@@ -13,6 +13,7 @@ from gateway.store.rollup import Rollup, SealedSegment
 from gateway.store.store import Store
 from gateway.store.verify import Audit
 from tests.fakes.audit import verify
+from tests.fakes.syncing import sync_store
 from tests.store.samples import HURTS, T0, busy, grant, log_of, record, running, segments, settle, store_of
 
 
@@ -23,7 +24,7 @@ def store(home: Path) -> Iterator[Store]:
     for i, call in enumerate(busy(2, 60, days=2)):
         opened.books.open(running(i, channel=call.channel))
         opened.books.settle(msgspec.structs.replace(call, id=running(i).id))
-    opened.books.sync()
+    sync_store(opened)
     opened.books.spent(("token", "tok_1"), Millis(T0 + DAY_MS + 5))
     for day in (0, 1):  # of sealed calls and of others, with calls after its end
         opened.books.spent(ACCOUNT, Millis(T0 + day * DAY_MS), Millis(T0 + day * DAY_MS + DAY_MS // 2))
