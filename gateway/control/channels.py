@@ -260,8 +260,7 @@ async def view_of(edits: ConfigEdits, channel: Channel) -> ChannelView:
 
 def _check(edits: ConfigEdits, channel: Channel) -> Channel:
     """Returns the channel with its URL and options normalized. Raises BadRequest, and Conflict for a used name."""
-    validation.check_entity("channels", channel, edits.registry)
-    validation.check_unused_name("channels", channel, edits.registry)
+    validation.check_named("channels", channel, edits.registry)
     url = checked_base_url(channel.base_url) if channel.dialect.info.needs_url else ""
     return msgspec.structs.replace(channel, base_url=url, options=mock.with_stored_names(channel.options))
 

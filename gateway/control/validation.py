@@ -53,8 +53,9 @@ def check_entity(table: Table, entity: Any, registry: Registry) -> None:
         _CHECKS[table](entity, registry)
 
 
-def check_unused_name(table: Literal["tokens", "groups", "channels"], entity: Any, registry: Registry) -> None:
-    """Raises Conflict if another token, group or channel has the entity's name, or has it as its id."""
+def check_named(table: Literal["tokens", "groups", "channels"], entity: Any, registry: Registry) -> None:
+    """Check an entity as ``check_entity`` does. Raises Conflict if another one has its name, or has it as its id."""
+    check_entity(table, entity, registry)
     for key, other in getattr(registry, table).items():
         if other.id != entity.id and entity.name in (other.name, key):
             raise Conflict(f"there is already a {NOUNS[table]} '{entity.name}'; choose another name", param="name")

@@ -37,7 +37,7 @@ from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.text import plain
 from gateway.domain.units import Millis
 from gateway.inbound.api import AttemptPlan
-from gateway.upstream.adapter import Adapter, Answer, AnswerFacts, AnswerStream, Reply
+from gateway.upstream.adapter import Adapter, Answer, AnswerFacts, AnswerStream, ChannelDialect, Reply
 from gateway.upstream.redaction.redaction import Redaction
 
 SLICE = 32 << 10
@@ -94,7 +94,7 @@ class Attempts:
             route = step.route
             if step.entry is not current:
                 current, order = step.entry, _order_of(call, step.entry, self.clock)
-            call.begin_attempt(route, step.choice.reason)
+            call.begin_attempt(route, step.reason)
             self.progress.report_route(call)
 
     async def _wait_before(self, step: NextStep, call: Call, entry: ModelEntry) -> bool:
@@ -141,55 +141,50 @@ class Attempts:
     async def _answer_of_channel(self, call: Call, order: Order, route: Route) -> Answer:
         """Returns the channel's answer; if it lacks the API, that to the translated request. Raises AttemptFailed."""
         try:
-            return await self._repeat(call, order, route)
+            return await self._send(call, order, route)
         except AttemptFailed as failed:
             if call.delivery.content_sent or not (failed.failure.lacks_api or failed.failure.may_lack_api):
                 raise
             return await self._answer_translated(call, order, route, failed)
 
-    async def _repeat(self, call: Call, order: Order, route: Route) -> Answer:
-        """Returns the answer; to a response if the channel is known to take the chat only so. Raises AttemptFailed."""
-        preparer = self.preparer
-        need = preparer.response_need(order, route) if preparer.learned.missing_apis else None
-        if need is not None:
-            answer = await self._answer_as_response(call, order, route, need)
-            if answer is not None:
-                return answer
-        return await self._send(call, order, route, await preparer.plan(call, order, route))
-
-    async def _send(self, call: Call, order: Order, route: Route, plan: AttemptPlan) -> Answer:
-        """Returns the answer. Raises AttemptFailed.
+    async def _send(self, call: Call, order: Order, route: Route, dialect: ChannelDialect | None = None) -> Answer:
+        """Returns the answer; to a response if the channel is known to take the chat only so. Raises AttemptFailed.
 
         A refused request is sent again as the API repairs it, as a response if the channel takes the chat only in that
         form, or without the parameters that the channel named.
         """
+        preparer = self.preparer
+        if dialect is None and preparer.learned.missing_apis:
+            need = preparer.response_need(order, route)
+            if need is not None and (answer := await self._answer_as_response(call, order, route, need)) is not None:
+                return answer
+        plan = await preparer.plan(call, order, route, dialect)
         for _ in range(8):  # some upstreams name one parameter at a time
-            used = self.preparer.refusals_of(route)
+            used = preparer.refusals_of(route)
             try:
                 return await self._exchange(call, plan, route, used)
             except AttemptFailed as failed:
                 failure = failed.failure
                 if call.delivery.content_sent or failure.lacks_api or failure.may_lack_api:
                     raise
-                if (need := self.preparer.response_need(order, route, failure)) is not None:
+                if (need := preparer.response_need(order, route, failure)) is not None:
                     call.result.resends += 1
                     if (answer := await self._answer_as_response(call, order, route, need)) is not None:
                         return answer
-                repaired = await self.preparer.repair(call, plan, route.channel, failure)
+                repaired = await preparer.repair(call, plan, route.channel, failure)
                 if repaired is not None:
                     plan = msgspec.structs.replace(plan, order=repaired)
-                elif not await self.preparer.learn(call, plan.order, route, failure, used):
+                elif not await preparer.learn(call, plan.order, route, failure, used):
                     raise
                 call.result.resends += 1
-        return await self._exchange(call, plan, route, self.preparer.refusals_of(route))
+        return await self._exchange(call, plan, route, preparer.refusals_of(route))
 
     async def _answer_as_response(self, call: Call, order: Order, route: Route, need: ResponsesNeed) -> Answer | None:
         """Returns the answer to a chat that is sent as a response. Returns None if it must be a chat after all: without
         Responses, or with what a response cannot have, if the model takes other chats. Raises AttemptFailed.
         """
         try:
-            plan = await self.preparer.plan(call, order, route, self.preparer.responses)
-            answer = await self._send(call, order, route, plan)
+            answer = await self._send(call, order, route, self.preparer.responses)
         except AttemptFailed as failed:
             answer, failure = None, failed.failure
             is_missing = failure.kind is FailureKind.MISSING and need is not ResponsesNeed.MODEL
@@ -212,7 +207,7 @@ class Attempts:
         learned.learn_lack(route.channel.id, names, self.clock.wall())
         try:
             call.result.resends += 1
-            return await self._repeat(call, order, route)
+            return await self._send(call, order, route)
         except AttemptFailed as translated:
             is_untranslatable = not translated.failure.sent
             is_certain = failed.failure.lacks_api or translated.accepted

@@ -30,17 +30,14 @@ class CountedCall(msgspec.Struct, eq=False):
 
     at: float
     tokens: int
-    _log: "_MinuteLog | None"
-    """None once its minute is over: the call then no longer counts."""
+    _log: "_MinuteLog"
 
     def correct_tokens(self, tokens: int) -> None:
         """Replace the estimate by the tokens used. The difference counts in the minute when the call began."""
-        if self._log is not None:
+        calls = self._log.calls
+        if calls and calls[0].at <= self.at:  # the oldest expire first: its own minute is not over
             self._log.tokens += tokens - self.tokens
             self.tokens = tokens
-
-    def expire(self) -> None:
-        self._log = None
 
 
 class _MinuteLog(msgspec.Struct, eq=False):
@@ -52,9 +49,7 @@ class _MinuteLog(msgspec.Struct, eq=False):
     def expire(self, now: float) -> None:
         calls = self.calls
         while calls and calls[0].at <= now - MINUTE_S:
-            expired = calls.popleft()
-            self.tokens -= expired.tokens
-            expired.expire()
+            self.tokens -= calls.popleft().tokens
 
     def add(self, now: float, tokens: int) -> CountedCall:
         self.expire(now)  # so that it never grows beyond a minute's calls

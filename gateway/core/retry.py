@@ -62,8 +62,9 @@ PAUSE_MS = 500
 class NextStep(msgspec.Struct, frozen=True):
     """What a call does next."""
 
-    choice: RouteChoice
     route: Route
+    reason: str
+    """Why this route is taken, for the answer's headers."""
     entry: ModelEntry
     """The model to call: the requested one, or one that may answer for it."""
     wait_s: float = 0.0
@@ -175,7 +176,7 @@ class RetryState:
     def _step(self, choice: RouteChoice, route: Route) -> NextStep:
         if self._entry is not self._requested:
             choice = as_fallback(choice, self._requested)
-        return NextStep(choice, route, self._entry)
+        return NextStep(route, choice.reason, self._entry)
 
     def _repetition(self, health: ChannelHealth, draw: Draw) -> NextStep | None:
         """Returns another attempt at the same channel, if it is the only one and may work."""
@@ -187,7 +188,7 @@ class RetryState:
         if pause_s is None:
             return None
         wait_s = pause_s + draw(PAUSE_MS) / 1000
-        return NextStep(RouteChoice(route, f"retried after {wait_s:.1f} s", (), None), route, self._entry, wait_s)
+        return NextStep(route, f"retried after {wait_s:.1f} s", self._entry, wait_s)
 
 
 def fault_of(route: Route, kind: FailureKind) -> ChannelId:

@@ -81,11 +81,6 @@ _SCHEMA = frozenset({"maxLength", "minLength"})
 _CONTAINERS = frozenset({dict, list})
 _PREDICTIONS = frozenset({"prediction"})
 """Fields whose length counts as output."""
-_HINT_IN_JSON = re.compile(
-    rb'(?<!\\)"(?=n|(?:[^"\\]|\\.)*?(?:\\u|' + "|".join(_WORDS).encode() + rb'))(?:[^"\\]|\\.)*+"\s*+:',
-    re.IGNORECASE | re.DOTALL,
-)
-"""Matches JSON text that may contain the name of a limit. It takes linear time, because no escaped quote begins it."""
 _CHOICES = frozenset(
     {
         *("n", "bestof", "candidatecount", "numreturnsequences", "numgenerations", "numcompletions", "numresponses"),
@@ -167,14 +162,6 @@ def read_limit(
     return OutputLimit(capped=capped, expected=expected, choices=search.choices, minimum=minimum)
 
 
-def may_limit(fields: Fields) -> bool:
-    """Returns whether these fields may contain a limit. It is a quick test that never overlooks one."""
-    if any([_meaning_of(name) is not _Meaning.NONE or name in _PREDICTIONS for name in fields]):  # noqa: C419 - quicker
-        return True
-    text = b"".join([text for text in map(bytes, fields.values()) if text.startswith((b"{", b"["))])
-    return len(text) > 4 << 10 or _HINT_IN_JSON.search(text) is not None
-
-
 class _Meaning(Enum):
     """What a number limits, by its name."""
 
@@ -210,8 +197,6 @@ class _LimitSearch(msgspec.Struct):
         """Examine these fields and everything in them. Raises BadRequest if they have too many limits."""
         for name in _PREDICTIONS & fields.keys():
             self.predicted += -(-len(memoryview(fields.pop(name))) // BOUND_BYTES_PER_TOKEN)
-        if not may_limit(fields):
-            return
         top = {name: rawjson.maybe(raw) for name, raw in fields.items()}
         if any(rawjson.repeats_a_key(raw, top[name]) for name, raw in fields.items()):
             raise BadRequest("an object of the body has a key twice; send each field once", code="duplicate_key")

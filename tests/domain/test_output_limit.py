@@ -3,7 +3,9 @@
 import time
 
 import msgspec
+import pytest
 
+from gateway.domain.errors import BadRequest
 from gateway.domain.output_limit import read_limit
 
 
@@ -18,3 +20,11 @@ def _seconds(name: str, start: int) -> float:
     began = time.thread_time()
     read_limit(fields)
     return time.thread_time() - began
+
+
+def test_an_object_with_a_key_twice_is_refused_whatever_it_is_about() -> None:
+    with pytest.raises(BadRequest) as caught:
+        read_limit({"metadata": msgspec.Raw(b'{"a":{"max_tokens":9},"a":1}')})
+    assert caught.value.code == "duplicate_key"
+    with pytest.raises(BadRequest):
+        read_limit({"metadata": msgspec.Raw(b'{"a":2,"a":1}')})
