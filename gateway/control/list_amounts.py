@@ -1,19 +1,17 @@
 """List amounts: converts a row of the price list, with prices by length, day, hour and variant, to a price.
 
-A row has standard prices. Each applies from some day on, or in some hours; if several apply, the last one counts. A row
-may also have partial prices for variants such as ``flex``. Their amounts replace the standard price's.
+A row returns the amounts of a moment and a variant. It is asked about today, about each later day on which amounts
+begin to apply, and about the hours that have amounts of their own.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from gateway.domain.patterns import is_embedding_model
-from gateway.domain.price import DAYS, VARIANTS, Price, PriceHours, PriceRule, Tier
+from gateway.domain.price import DAY_MINUTES, DAYS, VARIANTS, Price, PriceHours, PriceRule, Tier
 from gateway.domain.units import DOLLAR, Millis, Nanos
 from gateway.domain.usage import MODALITIES
 
@@ -44,30 +42,24 @@ _CHECKED = re.compile(r"(?:verified|checked)[^.]{0,40}?(20\d\d-\d\d-\d\d)", re.I
 _WORKDAYS = re.compile(r"all day at weekends|weekends\b.{0,60}off-peak all day|monday to friday", re.IGNORECASE)
 """Matches a comment which says that a row's hours apply on working days only. The row has no field for that."""
 
-TimedAmounts = tuple[Millis, tuple[PriceHours, ...], Mapping[str, Any]]
-"""When amounts begin to apply, 0 for those that have begun; in which hours, empty for always; and the amounts."""
+Conditions = Mapping[str, Any]
+"""The conditions of a rule, by the fields of ``PriceRule``; all are empty for the price itself."""
 
 
 def list_price(model: str, row: "ModelInfo", source: str, now: Millis, upstream_model: str) -> Price | None:
     """Returns the price of a row from now on; zero if it says that it is free; None if it lacks an amount."""
-    comments = row.price_comments or ""
-    is_free = row.id.endswith(":free") or "free of charge" in comments.lower()
-    if is_free and not isinstance(row.prices, list) and not _amounts_in(row.prices):
+    timed_amounts = list(_timed_amounts(row, now, upstream_model))
+    is_free = row.id.endswith(":free") or "free of charge" in (row.price_comments or "").lower()
+    if is_free and not timed_amounts:
         return Price(model=model, input=Nanos(0), output=Nanos(0), source=source, updated=now)
-    standards = _standard_prices(row, now, comments)
-    fields = _price_fields(standards[0][2], upstream_model)
-    if fields is None:
+    if not timed_amounts or any(timed_amounts[0][0].values()):
         return None
-    price = Price(model=model, **fields, source=source, updated=now)
-    rules = [_rule(standard, "", upstream_model) for standard in standards[1:]]
-    for variant, changes in _variants(row, now).items():
-        for since, during, amounts in standards:
-            for start, changed in changes:
-                rules.append(_rule((max(start, since), during, {**amounts, **changed}), variant, upstream_model))
-    complete_rules = [rule for rule in rules if rule is not None]
-    if not price.per_call and not any(rule.per_call for rule in complete_rules):
-        complete_rules = [msgspec.structs.replace(rule, per_call=None) for rule in complete_rules]
-    return msgspec.structs.replace(price, rules=tuple(complete_rules))
+    (_, base), *later = timed_amounts
+    rules = []
+    for conditions, amounts in later:
+        own_fee = None if amounts["per_call"] == base["per_call"] else amounts["per_call"]
+        rules.append(PriceRule(**conditions, **{**amounts, "per_call": own_fee}))
+    return Price(model=model, **base, rules=tuple(rules), source=source, updated=now)
 
 
 def list_date(rows: "Iterable[ModelInfo]", now: Millis) -> Millis:
@@ -75,56 +67,67 @@ def list_date(rows: "Iterable[ModelInfo]", now: Millis) -> Millis:
     checked = [day for row in rows for day in _CHECKED.findall(row.price_comments or "")]
     if checked:
         return _midnight(date.fromisoformat(max(checked)))
-    starts = (_start(price.constraint) for row in rows if isinstance(row.prices, list) for price in row.prices)
+    starts = (_midnight(day) for row in rows for day in _first_days(row))
     return max((start for start in starts if start <= now), default=Millis(0))
 
 
-def _standard_prices(row: "ModelInfo", now: Millis, comments: str) -> list[TimedAmounts]:
-    """Returns the standard prices, except for those that have ended. The first one applies where no other does."""
-    if not isinstance(row.prices, list):
-        return [(Millis(0), (), _amounts_in(row.prices))]
-    days = DAYS[:5] if _WORKDAYS.search(comments) else DAYS
-    prices: list[TimedAmounts] = []
-    for price in row.prices:
-        since = _start(price.constraint)
-        during = _hours(price.constraint, days)
-        if since <= now and not during:
-            prices.clear()  # it replaces all earlier ones
-        prices.append((Millis(0) if since <= now else since, during, _amounts_in(price.prices)))
-    return prices
+def _timed_amounts(row: "ModelInfo", now: Millis, model: str) -> Iterator[tuple[Conditions, dict[str, Any]]]:
+    """Yields the complete amounts of a row, each with its conditions, first those of calls now. The last one counts."""
+    today, hours = datetime.fromtimestamp(now / 1000, UTC).date(), _hours(row)
+    days = [today, *sorted(day for day in _first_days(row) if day > today)]
+    usual = (minute for minute in (0, *(part.end % DAY_MINUTES for part in hours)) if not _is_in(minute, hours))
+    windows = [((), next(usual, 0)), *(((part,), part.start) for part in hours)]
+    for variant, context in _variants(row).items():
+        for during, minute in windows:
+            before = None
+            for day in days:
+                listed = row.get_prices(datetime.combine(day, time(*divmod(minute, 60)), UTC), context)
+                amounts = _price_fields(listed, model)
+                if amounts is not None and amounts != before:
+                    since = Millis(0) if day == today else _midnight(day)
+                    yield {"since": since, "during": during, "variant": variant}, amounts
+                before = amounts
 
 
-def _variants(row: "ModelInfo", now: Millis) -> dict[str, list[tuple[Millis, dict[str, Any]]]]:
-    """Returns the amounts that each variant replaces, by start, oldest first; the start is 0 if it is past."""
-    by_variant: dict[str, list[tuple[Millis, dict[str, Any]]]] = {}
-    for variant in row.price_variants or ():
-        if len(variant.when) != 1:
-            continue  # our prices have no variants that two parameters select together
-        ((parameter, name),) = variant.when.items()
-        if parameter in ("processing", "service_tier", "speed") and name in VARIANTS:
-            by_variant.setdefault(name, []).append((_start(variant.constraint), _amounts_in(variant.prices)))
-    timelines = {}
-    for name, changes in by_variant.items():
-        starts = {Millis(0) if since <= now else since for since, _ in changes}
-        timelines[name] = [(start, _amounts_at(changes, max(start, now))) for start in sorted(starts)]
-    return timelines
+def _constraints(row: "ModelInfo") -> list[Any]:
+    prices = row.prices if isinstance(row.prices, list) else []
+    return [part.constraint for part in (*prices, *(row.price_variants or ()))]
 
 
-def _amounts_at(changes: "Sequence[tuple[Millis, dict[str, Any]]]", moment: Millis) -> dict[str, Any]:
-    """Returns the amounts of a variant at a time. Of several changes of an amount, the first one counts."""
-    current = [amounts for since, amounts in changes if since <= moment]
-    return {name: rate for amounts in reversed(current) for name, rate in amounts.items()}
+def _first_days(row: "ModelInfo") -> set[date]:
+    """Returns the days on which amounts begin to apply."""
+    return {constraint.start_date for constraint in _constraints(row) if hasattr(constraint, "start_date")}
 
 
-def _rule(timed: TimedAmounts, variant: str, model: str) -> PriceRule | None:
-    """Returns the rule of a price that applies later, in some hours, or for a variant; None if it is incomplete."""
-    since, during, amounts = timed
-    fields = _price_fields(amounts, model)
-    return None if fields is None else PriceRule(since=since, during=during, variant=variant, **fields)
+def _hours(row: "ModelInfo") -> list[PriceHours]:
+    """Returns the hours, in UTC, that have amounts of their own."""
+    days = DAYS[:5] if _WORKDAYS.search(row.price_comments or "") else DAYS
+    return [
+        PriceHours(days=days, start=_utc_minute(part.start_time), end=_utc_minute(part.end_time) or DAY_MINUTES)
+        for part in _constraints(row)
+        if hasattr(part, "start_time")
+    ]
 
 
-def _price_fields(amounts: Mapping[str, Any], model: str) -> dict[str, Any] | None:
+def _is_in(minute: int, hours: Iterable[PriceHours]) -> bool:
+    """Returns whether a minute of a working day is in one of these hours."""
+    return any(part.contains(Millis(minute * 60_000)) for part in hours)
+
+
+def _variants(row: "ModelInfo") -> dict[str, dict[str, str]]:
+    """Returns the parameter that selects each variant that has one, after the standard price, which needs none."""
+    contexts = [variant.when for variant in row.price_variants or () if len(variant.when) == 1]
+    return {"": {}} | {
+        name: context
+        for context in contexts
+        for parameter, name in context.items()
+        if parameter in ("processing", "service_tier", "speed") and name in VARIANTS
+    }
+
+
+def _price_fields(listed: "ModelPrice", model: str) -> dict[str, Any] | None:
     """Returns the fields that a price and a rule share; None without an amount for input or output."""
+    amounts = {name: rate for name, rate in vars(listed).items() if rate is not None}
     base = _base_amounts(amounts, model, 0)
     if base["input"] is None or base["output"] is None:
         return None
@@ -153,28 +156,8 @@ def _fee(rate: "Rate") -> Nanos:
     return Nanos((_nanos(rate, 0) or 0) // 1000)
 
 
-def _amounts_in(listed: "ModelPrice") -> dict[str, Any]:
-    """Returns the amounts of one of the list's prices by the list's own names, without those that are None."""
-    return {name: rate for name, rate in vars(listed).items() if rate is not None}
-
-
-def _start(constraint: object) -> Millis:
-    """Returns when a constraint begins to apply; 0 if it has no first day."""
-    day = getattr(constraint, "start_date", None)
-    return Millis(0) if day is None else _midnight(day)
-
-
 def _midnight(day: date) -> Millis:
     return Millis(round(datetime.combine(day, time(), UTC).timestamp() * 1000))
-
-
-def _hours(constraint: object, days: Any) -> tuple[PriceHours, ...]:
-    """Returns the hours of a constraint in UTC; empty if it has none."""
-    start, end = (getattr(constraint, name, None) for name in ("start_time", "end_time"))
-    if not isinstance(start, time) or not isinstance(end, time):
-        return ()
-    first, last = (_utc_minute(start), _utc_minute(end))
-    return (PriceHours(days=days, start=first, end=last or 1440),)
 
 
 def _utc_minute(moment: time) -> int:
