@@ -30,12 +30,7 @@ from gateway.inbound.responses.compaction import plan_compaction
 from gateway.inbound.responses.reader import ResponsesReader
 from gateway.inbound.responses.relay import KIND_FIELDS, ResponsesRelay, model_kind, native_order, repaired_order
 from gateway.inbound.responses.render import ResponseRenderer
-from gateway.inbound.responses.request import (
-    ResponsesFields,
-    parse_responses_request,
-    read_fields,
-    translate_responses,
-)
+from gateway.inbound.responses.request import parse_responses_request, translate_responses
 from gateway.inbound.responses.summary import COMPACTION, PROMPT_BOUND
 from gateway.inbound.responses.tools import ToolTable
 from gateway.upstream.adapter import AnswerStream, DialectAdapter
@@ -86,10 +81,9 @@ class Responses(InboundApi):
             native = native_order(order, channel.overrides)
             repair = None if channel.strict else repaired_order
             return AttemptPlan(ResponsesRelay(chat), native, native=True, repair=repair)
-        params = read_fields(order.fields)
-        translated, tools = translate_responses(order, params)
+        translated, tools = translate_responses(order)
         translated = finish_translation(translated, channel, chat)
-        renderer = partial(ResponseRenderer, order, params, tools)
+        renderer = partial(ResponseRenderer, order, tools)
         return AttemptPlan(RenderingAdapter(chat, renderer, renderer), translated, native=False)
 
     def keep_alive_for(self, stream: AnswerStream | None) -> bytes:
@@ -120,7 +114,7 @@ class Responses(InboundApi):
         if error.transient:
             details["type"] = "server_error"  # so that Continue makes the call again
         blank = Order(fields={}, model="", answer_id="resp_" + call[-24:])
-        writer = _writer_of(stream) or ResponseRenderer(blank, ResponsesFields(), ToolTable(), blank)
+        writer = _writer_of(stream) or ResponseRenderer(blank, ToolTable(), blank)
         # after a code that it does not know, Codex makes the call again
         other = "invalid_prompt" if 400 <= error.http_status < 409 else "server_error"
         failure = {"code": _FAILED_CODES.get(_error_code(error), other), "message": details["message"]}

@@ -60,12 +60,11 @@ def _responses_to_chat(request: Fields) -> tuple[bytes, tuple[str, ...]]:
         functions = [rawjson.maybe_fields(rawjson.maybe_fields(tool).get("function")) for tool in tools]
         pairs = zip(tools, functions, strict=True)
         fields["tools"] = rawjson.raw([{"type": "function", **inner} if inner else tool for tool, inner in pairs])
-    typed = read_fields(fields)
-    check_fields(typed, fields)
-    order, _ = translate_responses(Order(fields=fields, model=""), typed)
+    check_fields(read_fields(fields), fields)
+    order, _ = translate_responses(Order(fields=fields, model=""))
     chat = write_chat(order)
     chat_only = {name: raw for name, raw in fields.items() if name in _CHAT_FIELDS and name not in chat.fields}
-    if not typed.stream:
+    if "stream" not in chat.fields:
         chat_only.pop("stream_options", None)
     removed = tuple(name for name in chat.removed if name not in chat_only)
     return rawjson.encode({**chat_only, **chat.fields}), removed

@@ -23,7 +23,7 @@ from gateway.inbound.rendering import RenderingAdapter
 from gateway.inbound.responses.output import item_events, usage_object
 from gateway.inbound.responses.relay import ResponsesRelay, native_order
 from gateway.inbound.responses.render import ResponseRenderer
-from gateway.inbound.responses.request import ResponsesFields, read_fields, translate_responses
+from gateway.inbound.responses.request import translate_responses
 from gateway.inbound.responses.summary import COMPACTION, seal_summary, summary_order
 from gateway.inbound.responses.tools import ToolTable
 from gateway.upstream.adapter import DialectAdapter, WholeAnswer
@@ -36,9 +36,9 @@ _PATH_MISSING = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED, 
 class CompactionRenderer(ResponseRenderer):
     """Collects the summary, and writes it as one item when it is complete."""
 
-    def __init__(self, request: Order, params: ResponsesFields, order: Order, *, at_path: bool) -> None:
+    def __init__(self, request: Order, order: Order, *, at_path: bool) -> None:
         """``at_path``: the client called ``PATH``, and wants its form of answer."""
-        super().__init__(request, params, ToolTable(), order)
+        super().__init__(request, ToolTable(), order)
         self._at_path = at_path
         self._texts: list[bytes] = []
 
@@ -106,8 +106,8 @@ def plan_compaction(
     order: Order, channel: Channel, chat: DialectAdapter, *, lacks_api: bool, at_path: bool
 ) -> AttemptPlan:
     """Returns how a conversation is compacted at a channel. Raises BadRequest."""
-    order, params = msgspec.structs.replace(order, marks=(COMPACTION,)), read_fields(order.fields)
-    renderer = partial(CompactionRenderer, order, params, at_path=at_path)
+    order = msgspec.structs.replace(order, marks=(COMPACTION,))
+    renderer = partial(CompactionRenderer, order, at_path=at_path)
     if not lacks_api and speaks_responses(channel):
         native = native_order(order, channel.overrides)
         if not at_path and vendor_of(channel).name in ("openai", "azure"):  # others may ignore the trigger
@@ -117,7 +117,6 @@ def plan_compaction(
             return AttemptPlan(summaries, summary_order(native), native=True)
         relay = CompactRelay(chat, summary_order(native), summaries)
         return AttemptPlan(relay, native, native=True, repair=relay.repair)
-    summary = summary_order(order)
-    translated, _ = translate_responses(summary, read_fields(summary.fields))
+    translated, _ = translate_responses(summary_order(order))
     translated = finish_translation(translated, channel, chat)
     return AttemptPlan(RenderingAdapter(chat, renderer, renderer), translated, native=False)

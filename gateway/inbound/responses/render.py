@@ -41,7 +41,6 @@ from gateway.inbound.responses.output import (
     encode_event,
     usage_object,
 )
-from gateway.inbound.responses.request import ResponsesFields
 from gateway.inbound.responses.tools import ToolKind, ToolTable
 from gateway.upstream.openai.responses import ENCRYPTED
 
@@ -78,13 +77,13 @@ _SCHEMA_FIELDS: Mapping[str, Any] = {"description": None, "strict": False}
 class ResponseRenderer(Renderer):
     """Writes the events of one response."""
 
-    def __init__(self, request: Order, params: ResponsesFields, tools: ToolTable, order: Order) -> None:
+    def __init__(self, request: Order, tools: ToolTable, order: Order) -> None:
         """``order`` is the request as it is sent, perhaps for another model."""
         self._order = order
-        self._echo = _echo_of(request, params)
+        self._echo = _echo_of(request)
         self._tools = tools
-        self._wants_summary = bool(_summary_of(params))
-        self._seals = ENCRYPTED in (params.include or ())
+        self._wants_summary = bool(_summary_of(request.fields))
+        self._seals = ENCRYPTED in rawjson.list_at(request.fields.get("include"))
         """Whether the client wants what it needs to send the reasoning back."""
         self._number = 0
         self._items: list[msgspec.Raw] = []
@@ -234,29 +233,30 @@ class ResponseRenderer(Renderer):
         return encode_event(name, number, fields)
 
 
-def _summary_of(params: ResponsesFields) -> Any:
+def _summary_of(request: Fields) -> Any:
     """Returns the summary of the reasoning that the client wants, which had another name; None if it wants none."""
-    reasoning = params.reasoning or {}
-    return reasoning.get("summary") or reasoning.get("generate_summary")
+    reasoning = request.get("reasoning")
+    return rawjson.at(reasoning, "summary") or rawjson.at(reasoning, "generate_summary")
 
 
-def _echo_of(order: Order, params: ResponsesFields) -> Fields:
+def _echo_of(order: Order) -> Fields:
     """Returns the fields that every response repeats from its request, each on one line."""
     request = {**order.fields, **order.form.repeats}
     echo: dict[str, Any] = {"store": "store" in order.form.repeats, "background": False, **_ECHOED}
     echo |= {name: request[name] for name in _ECHOED if not rawjson.is_null(request.get(name))}
-    if params.text is not None:
-        form, verbosity = (params.text.get(name, NULL) for name in ("format", "verbosity"))
+    if not rawjson.is_null(request.get("text")):
+        text = rawjson.fields(request["text"])
+        form, verbosity = (text.get(name, NULL) for name in ("format", "verbosity"))
         echo["text"] = {
             "format": _with_defaults(form, "json_schema", _SCHEMA_FIELDS) if form != NULL else {"type": "text"},
             "verbosity": verbosity if verbosity != NULL else "medium",
         }
-    if params.tools:
-        echo["tools"] = [_with_defaults(tool, "function", _FUNCTION_FIELDS) for tool in params.tools]
+    tools = rawjson.maybe_items(request.get("tools"))
+    echo["tools"] = [_with_defaults(tool, "function", _FUNCTION_FIELDS) for tool in tools]
     if b'"allowed_tools"' in bytes(request.get("tool_choice", NULL)):
         echo["tool_choice"] = _with_defaults(request["tool_choice"], "allowed_tools", {"mode": "auto"})
-    if params.reasoning is not None:
-        echo["reasoning"] = {"effort": params.reasoning.get("effort"), "summary": _summary_of(params)}
+    if not rawjson.is_null(request.get("reasoning")):
+        echo["reasoning"] = {"effort": rawjson.at(request["reasoning"], "effort"), "summary": _summary_of(request)}
     if rawjson.maybe(request.get("service_tier")) == "auto":
         echo["service_tier"] = "default"
     return rawjson.fields(rawjson.encode(echo).translate(None, b"\r\n"))  # events are lines

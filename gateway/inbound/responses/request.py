@@ -71,19 +71,16 @@ _BETA = "openai-beta"
 _FORWARDED = re.compile(_BETA)
 
 
-class ResponsesFields(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The fields that the gateway itself reads."""
+class _ResponsesFields(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The fields that the gateway itself reads, as far as their types are checked, without the input."""
 
     model: str | None = None
-    input: msgspec.Raw = NULL
-    instructions: msgspec.Raw = NULL
     stream: bool | None = None
     max_output_tokens: int | None = None
     temperature: float | None = None
     top_p: float | None = None
     top_logprobs: int | None = None
     tools: list[msgspec.Raw] | None = None
-    tool_choice: msgspec.Raw = NULL
     parallel_tool_calls: bool | None = None
     reasoning: JsonObject | None = None
     include: list[str] | None = None
@@ -91,16 +88,7 @@ class ResponsesFields(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     background: bool | None = None
     store: bool | None = None
     previous_response_id: str | None = None
-    conversation: msgspec.Raw = NULL
-    prompt: msgspec.Raw = NULL
     prompt_cache_key: str | None = None
-
-    @property
-    def state_field(self) -> str:
-        """Returns the field that names input outside of the request, or an empty string."""
-        if self.previous_response_id is None and self.conversation == self.prompt == NULL:
-            return ""
-        return next(name for name in _KEPT_ELSEWHERE if getattr(self, name) not in (None, NULL))
 
 
 def parse_responses_request(request: HttpRequest) -> InboundRequest:
@@ -110,7 +98,7 @@ def parse_responses_request(request: HttpRequest) -> InboundRequest:
     fields, typed = sent.fields, read_fields(sent.fields)
     model = check_model(typed.model)
     check_fields(typed, fields)
-    compacts = contains(typed.input, TRIGGER)
+    compacts = contains(fields.get("input", NULL), TRIGGER)
     others = {name: fields[name] for name in fields.keys() - _COUNTED}
     texts = {name: fields[name] for name in _INPUT if name in fields}
     schemas = [fields[name] for name in _SCHEMAS if name in fields]
@@ -127,32 +115,32 @@ def parse_responses_request(request: HttpRequest) -> InboundRequest:
         content=CONTENT_FIELDS,
         min_cap=MIN_LIMIT,
         bound=bound.plus(added),
-        remote_input=bool(typed.state_field),
+        remote_input=bool(_stored_input(fields)),
         continued_id=typed.previous_response_id or "",
         conversation_field="input",
         output_rule=responses_limit,
-        session=_session(typed, request.headers),
+        session=_session(typed.prompt_cache_key, fields, request.headers),
         form=AnswerForm(compacts=compacts, repeats=request.repeats),
         forward=forwarded_headers(request.headers, _FORWARDED) if _BETA in request.headers else {},
     )
 
 
-def read_fields(fields: Mapping[str, msgspec.Raw]) -> ResponsesFields:
+def read_fields(fields: Fields) -> _ResponsesFields:
     """Returns the fields with their types. Raises BadRequest. The input, which may be long, is not searched again."""
     short = {name: raw for name, raw in fields.items() if name not in _INPUT}
-    typed = read_typed(ResponsesFields, rawjson.encode(short), "")
-    return msgspec.structs.replace(typed, **{name: fields[name] for name in _INPUT if name in fields})
+    return read_typed(_ResponsesFields, rawjson.encode(short), "")
 
 
-def check_fields(params: ResponsesFields, fields: Fields) -> None:
+def check_fields(params: _ResponsesFields, fields: Fields) -> None:
     """Raises BadRequest for a request without input, and for values that no channel can serve."""
-    if rawjson.is_null(params.input):
-        if not params.state_field:
+    content, instructions = (fields.get(name, NULL) for name in ("input", "instructions"))
+    if rawjson.is_null(content):
+        if not _stored_input(fields):
             raise missing_input(fields, "input")
-    elif bytes(memoryview(params.input)[:1]) not in (b'"', b"["):
+    elif not (rawjson.is_text(content) or rawjson.is_list(content)):
         raise BadRequest("input must be a string or an array of items", code="invalid_type", param="input")
-    if not (rawjson.is_null(params.instructions) or rawjson.is_list(params.instructions)):
-        check_text(params.instructions, "instructions")
+    if not (rawjson.is_null(instructions) or rawjson.is_list(instructions)):
+        check_text(instructions, "instructions")
     check_range("max_output_tokens", params.max_output_tokens, MAX_TOKEN_COUNT)
     if not isinstance(rawjson.at(params.reasoning, "effort"), str | None):
         raise BadRequest("reasoning.effort: must be a string", code="invalid_type", param="reasoning.effort")
@@ -161,11 +149,15 @@ def check_fields(params: ResponsesFields, fields: Fields) -> None:
         raise BadRequest(msg, code="unsupported_parameter", param="background")
 
 
+def _stored_input(fields: Fields) -> str:
+    """Returns the field that names input outside of the request, or an empty string."""
+    return next((name for name in _KEPT_ELSEWHERE if not rawjson.is_null(fields.get(name))), "")
+
+
 def responses_limit(fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
     """Returns the maximum output of a request, natively or as a chat: some channels turn out to lack the API."""
-    typed = read_fields(fields)
     shared = {name: fields[name] for name in _SHARED_NAMES if name in fields}
-    chat = chat_limit(shared | _limit_fields(typed, fields), channel, served)
+    chat = chat_limit(shared | _limit_fields(fields), channel, served)
     if not speaks_responses(channel):
         return chat
     sent = native_order(Order(fields=fields, model=""), channel.overrides).fields
@@ -174,45 +166,45 @@ def responses_limit(fields: Fields, channel: Channel, served: ServedModel) -> Ou
     return larger(chat, native)
 
 
-def _limit_fields(params: ResponsesFields, fields: Fields) -> Fields:
+def _limit_fields(fields: Fields) -> Fields:
     """Returns the fields that affect the length of the output, in the words of chat completions."""
     limits: Fields = {}
-    if params.max_output_tokens is not None:
+    if not rawjson.is_null(fields.get("max_output_tokens")):
         limits["max_completion_tokens"] = fields["max_output_tokens"]
-    if effort := rawjson.text_at(params.reasoning, "effort"):
+    if effort := rawjson.text_at(fields.get("reasoning"), "effort"):
         limits["reasoning_effort"] = rawjson.raw(effort)
     return limits
 
 
-def _session(params: ResponsesFields, headers: Mapping[str, str]) -> str:
+def _session(cache_key: str | None, fields: Fields, headers: Mapping[str, str]) -> str:
     """Returns the client's own name of the conversation; empty if it sent none."""
-    name = params.prompt_cache_key or headers.get("session-id") or headers.get("session_id")
-    return name or rawjson.text_at(params.conversation) or rawjson.text_at(params.conversation, "id")
+    conversation = fields.get("conversation")
+    name = cache_key or headers.get("session-id") or headers.get("session_id")
+    return name or rawjson.text_at(conversation) or rawjson.text_at(conversation, "id")
 
 
-def translate_responses(order: Order, params: ResponsesFields) -> tuple[Order, ToolTable]:
+def translate_responses(order: Order) -> tuple[Order, ToolTable]:
     """Returns the order with its conversation, and the tools in it. Raises BadRequest for what cannot be left out."""
-    if params.state_field:
-        code, reason = _KEPT_ELSEWHERE[params.state_field]
-        raise BadRequest(f"{params.state_field}: {reason}", code=code, param=params.state_field)
+    request = dict(order.fields)
+    if stored := _stored_input(request):
+        code, reason = _KEPT_ELSEWHERE[stored]
+        raise BadRequest(f"{stored}: {reason}", code=code, param=stored)
     tools = ToolTable()
-    tools.add(params.tools or ())
+    tools.add(rawjson.maybe_items(request.get("tools")))
     reader = InputReader(tools)
-    if not rawjson.is_null(params.instructions):
-        reader.read(params.instructions, "instructions", "system")
-    reader.read(params.input)
+    if not rawjson.is_null(request.get("instructions")):
+        reader.read(request["instructions"], "instructions", "system")
+    reader.read(request["input"])
     conversation = Conversation(
         turns=reader.transcript.turns,
         tools=tuple(tools.offers),
-        choice=tools.read_choice(params.tool_choice),
+        choice=tools.read_choice(request.get("tool_choice", NULL)),
         param_names=_PARAM_NAMES,
-        extras=(*_names_left_out(order.fields, tools), *reader.lost),
+        extras=(*_names_left_out(request, tools), *reader.lost),
     )
-    request = dict(order.fields)
     for name, update in reader.updates.items():
         request[name] = rawjson.raw(rawjson.maybe_fields(request.get(name)) | rawjson.maybe_fields(update))
-    fields = _parameters(read_fields(request) if reader.updates else params, request)
-    marks = (*order.marks, *reader.transcript.marks)
+    fields, marks = _parameters(request), (*order.marks, *reader.transcript.marks)
     order = msgspec.structs.replace(order, fields=fields, body=b"", conversation=conversation, marks=marks, forward={})
     return order, tools
 
@@ -229,11 +221,11 @@ def _names_left_out(request: Fields, tools: ToolTable) -> list[str]:
     return names + unread_names(request, _READ_MEMBERS)
 
 
-def _parameters(params: ResponsesFields, request: Fields) -> Fields:
+def _parameters(request: Fields) -> Fields:
     """Returns the parameters in the words of chat completions."""
     fields: Fields = {"model": request["model"]}
     fields |= {name: request[name] for name in _SHARED_NAMES if not rawjson.is_null(request.get(name))}
-    options = params.text or {}
+    options = rawjson.maybe_fields(request.get("text"))
     if not rawjson.is_null(options.get("verbosity")):
         fields["verbosity"] = options["verbosity"]
     form = options.get("format", NULL)
@@ -243,13 +235,14 @@ def _parameters(params: ResponsesFields, request: Fields) -> Fields:
         fields["response_format"] = rawjson.raw({"type": kind, "json_schema": schema})
     elif kind != "text":
         fields["response_format"] = form
-    if params.parallel_tool_calls is not None and params.tools:
+    if not (rawjson.is_null(request.get("parallel_tool_calls")) or rawjson.is_nothing(request.get("tools"))):
         fields["parallel_tool_calls"] = request["parallel_tool_calls"]
-    if params.stream:
+    if rawjson.maybe(request.get("stream")):
         fields["stream"] = msgspec.Raw(b"true")
-    if params.store is False:
+    if rawjson.maybe(request.get("store")) is False:
         fields["store"] = request["store"]
-    fields |= _limit_fields(params, request)
-    if "message.output_text.logprobs" in (params.include or ()) or params.top_logprobs:
+    fields |= _limit_fields(request)
+    wants_logprobs = "message.output_text.logprobs" in rawjson.list_at(request.get("include"))
+    if wants_logprobs or rawjson.maybe(request.get("top_logprobs")):
         fields["logprobs"] = msgspec.Raw(b"true")
     return fields

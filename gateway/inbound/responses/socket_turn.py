@@ -23,7 +23,6 @@ from gateway.inbound.api import HttpRequest, InboundRequest
 from gateway.inbound.json_body import read_body
 from gateway.inbound.responses.api import RESPONSES
 from gateway.inbound.responses.render import ResponseRenderer
-from gateway.inbound.responses.request import read_fields
 from gateway.inbound.responses.tools import ToolTable
 
 CREATE = "response.create"
@@ -98,7 +97,7 @@ def warm_up(body: bytes, repeats: Mapping[str, msgspec.Raw], call: CallId, ts: M
         body = rawjson.encode({**fields, "input": []})
     request = RESPONSES.parse(HttpRequest(body=body, target="", headers={}, repeats=repeats))
     order = msgspec.structs.replace(RESPONSES.order(request, call, ts), clock=lambda: ts)
-    return request, ResponseRenderer(order, read_fields(order.fields), ToolTable(), order).tail(Usage())
+    return request, ResponseRenderer(order, ToolTable(), order).tail(Usage())
 
 
 def error_frame(status: int, headers: Mapping[str, str], body: bytes, stream_id: str) -> bytes:

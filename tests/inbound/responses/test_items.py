@@ -12,7 +12,7 @@ from gateway.domain.conversation import Conversation, ThoughtPart
 from gateway.domain.errors import BadRequest
 from gateway.domain.order import Order
 from gateway.inbound.chat.conversation import finish_translation
-from gateway.inbound.responses.request import read_fields, translate_responses
+from gateway.inbound.responses.request import translate_responses
 from gateway.upstream.dialects import new_adapter
 from gateway.upstream.translation import conversation_of
 from tests.upstream.makers import channel
@@ -22,7 +22,7 @@ def read(given: Any, *, tools: list[dict[str, Any]] | None = None) -> tuple[Conv
     """What is read, and the messages of the chat completion that a channel without the API gets."""
     body = {"model": "m", "input": given, "tools": tools or []}
     fields = {name: msgspec.Raw(json.dumps(value).encode()) for name, value in body.items()}
-    order, _ = translate_responses(Order(fields=fields, model="m"), read_fields(fields))
+    order, _ = translate_responses(Order(fields=fields, model="m"))
     written = finish_translation(order, channel(preset="ollama"), new_adapter(Dialect.OPENAI))
     messages: list[dict[str, Any]] = json.loads(bytes(written.fields["messages"]))
     return conversation_of(order), messages
@@ -287,7 +287,7 @@ def test_the_last_update_of_the_configuration_counts() -> None:
     ]
     body = {"model": "m", "input": [USER, *updates], "reasoning": {"effort": "medium", "summary": "auto"}}
     fields = {name: msgspec.Raw(json.dumps(value).encode()) for name, value in body.items()}
-    order, _ = translate_responses(Order(fields=fields, model="m"), read_fields(fields))
+    order, _ = translate_responses(Order(fields=fields, model="m"))
     assert json.loads(bytes(order.fields["reasoning_effort"])) == "high"
     assert json.loads(bytes(order.fields["response_format"]))["json_schema"]["schema"] == {"type": "object"}
 
