@@ -33,15 +33,6 @@ class UpstreamText:
 NO_TEXT = UpstreamText()
 
 
-class FailureOrigin(msgspec.Struct, frozen=True, kw_only=True):
-    """The upstream's own identifiers of a failure, which are as untrusted as its messages."""
-
-    type: UpstreamText = NO_TEXT
-    code: UpstreamText = NO_TEXT
-    param: UpstreamText = NO_TEXT
-    request_id: UpstreamText = NO_TEXT
-
-
 class ResponsesNeed(StrEnum):
     """Which chats an upstream takes only in the Responses API."""
 
@@ -69,8 +60,9 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     """The upstream's HTTP status; 0 if it did not answer."""
     param: str | None = None
     """The wrong field of the request, if we know it ourselves."""
-    origin: FailureOrigin | None = None
-    """The upstream's own identifiers; None if the request was not sent."""
+    origin: Mapping[str, UpstreamText] | None = None
+    """The upstream's own ``type``, ``code``, ``param`` and ``request_id``, as untrusted as its messages; empty if it
+    sent no error, None if the request was not sent."""
     details: Mapping[str, object] = {}
     """Other facts for the client."""
     retry_after_s: float | None = None
@@ -98,7 +90,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def words(self) -> str:
         """Returns the upstream's code and words, which no client may see as they are."""
-        code = self.origin.code.apply(str) if self.origin is not None else ""
+        code = self.origin["code"].apply(str) if self.origin else ""
         return f"{code} {self.verbatim.apply(str) or self.text.apply(str)}"
 
 

@@ -87,9 +87,8 @@ def native_failure(
 
 def _names_something(failure: Failure) -> bool:
     """Returns whether something in the request was not found, such as an earlier item, rather than the address."""
-    origin = failure.origin
-    is_named = origin is not None and any(text.apply(str) for text in (origin.param, origin.code))
-    return is_named or failure.code != REJECTED
+    origin = failure.origin or {}
+    return failure.code != REJECTED or any(origin.get(name) for name in ("param", "code"))
 
 
 class NativeTap(AnswerState):

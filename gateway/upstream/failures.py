@@ -13,7 +13,7 @@ from gateway.domain.advice import REDIRECT_ADVICE, WRONG_PATH_ADVICE
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel
 from gateway.domain.errors import GatewayError
-from gateway.domain.failure import Failure, FailureOrigin, UpstreamText
+from gateway.domain.failure import Failure, UpstreamText
 from gateway.domain.lazy_pattern import lazy_pattern
 from gateway.domain.screen import ID_HEADERS
 from gateway.domain.text import plain
@@ -237,12 +237,12 @@ def classify(channel: Channel, status: int, error: ErrorBody, headers: Mapping[s
         for_owner=_text_for_owner(kind, text, error),
         status=status,
         param="model" if kind is FailureKind.MISSING and not error.param else None,
-        origin=FailureOrigin(
-            type=UpstreamText(error.type),
-            code=UpstreamText(error.code),
-            param=UpstreamText(error.param),
-            request_id=UpstreamText(error.request_id or upstream_id(headers)),
-        ),
+        origin={
+            "type": UpstreamText(error.type),
+            "code": UpstreamText(error.code),
+            "param": UpstreamText(error.param),
+            "request_id": UpstreamText(error.request_id or upstream_id(headers)),
+        },
         retry_after_s=pause_s,
         parameters=(*names, *rules_in(error.words)) if is_fixable else (),
         max_output=max_output(error) if is_fixable else None,
@@ -361,7 +361,7 @@ def bad_response(channel: Channel, reason: str) -> Failure:
 def out_of_memory(channel: Channel, subject: str, error: GatewayError) -> Failure:
     """Returns the failure of an answer that was abandoned because the gateway has no memory for it."""
     text = UpstreamText(f"channel '{channel.name}': {subject} was abandoned: {error.message}")
-    return Failure(kind=FailureKind.SERVER, code=error.code, text=text, origin=FailureOrigin())
+    return Failure(kind=FailureKind.SERVER, code=error.code, text=text, origin={})
 
 
 def truncation(channel: Channel, reason: str) -> Failure:
@@ -372,4 +372,4 @@ def truncation(channel: Channel, reason: str) -> Failure:
 
 def _failure(channel: Channel, kind: FailureKind, code: str, problem: str, **facts: Any) -> Failure:
     text = UpstreamText(f"channel '{channel.name}': the upstream {problem}")
-    return Failure(kind=kind, code=code, text=text, origin=FailureOrigin(), **facts)
+    return Failure(kind=kind, code=code, text=text, origin={}, **facts)

@@ -25,7 +25,7 @@ from gateway.domain import rawjson
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import BadRequest, UpstreamError, UpstreamTimeout
-from gateway.domain.failure import AttemptFailed, Failure, FailureOrigin, ResponsesNeed, UpstreamText
+from gateway.domain.failure import NO_TEXT, AttemptFailed, Failure, ResponsesNeed, UpstreamText
 from gateway.domain.screen import NO_SCREEN, Screen
 from gateway.domain.secret_search import Needles, blank_spans, needles
 from gateway.domain.text import bare_key, plain, setting_value
@@ -217,7 +217,7 @@ def _error(failure: Failure, channel: Channel, fields: Fields, secrets: Sequence
     owners_text = failure.text if failure.for_owner is None else failure.for_owner
     owners_message = plain(_redact(owners_text, channel, secrets), 2200)
     stored = _without_quotes(owners_message, quotes, failure, channel)
-    identifiers = _identifiers(failure.origin or FailureOrigin(), secrets, quotes)
+    identifiers = _identifiers(failure.origin or {}, secrets, quotes)
     param = identifiers.pop("param")
     make = UpstreamTimeout if failure.code == TIMEOUT else UpstreamError
     error = make(
@@ -270,16 +270,17 @@ def _without_quotes(message: str, quotes: Quotes, failure: Failure, channel: Cha
     return blank_spans(message, quotes.spans(message))
 
 
-def _identifiers(origin: FailureOrigin, secrets: Iterable[Needles], quotes: Quotes) -> dict[str, str | None]:
+def _identifiers(
+    origin: Mapping[str, UpstreamText], secrets: Iterable[Needles], quotes: Quotes
+) -> dict[str, str | None]:
     """Returns the upstream's identifiers. One is None if it is invalid, or has a secret or a part of the request."""
 
-    def identifier(text: UpstreamText, pattern: re.Pattern[str]) -> str | None:
-        value = text.apply(lambda raw: raw if pattern.fullmatch(raw) else "")
+    def identifier(name: str, pattern: re.Pattern[str]) -> str | None:
+        value = origin.get(name, NO_TEXT).apply(lambda raw: raw if pattern.fullmatch(raw) else "")
         if not value or any(group.spans(value) for group in secrets):
             return None
         is_term = re.fullmatch("[a-z_]*", value)  # such as content_policy_violation, which a request may contain too
         return None if not is_term and quotes.contains(value) else value
 
-    texts = {"type": origin.type, "code": origin.code, "param": origin.param}
-    identifiers = {name: identifier(text, _IDENTIFIER) for name, text in texts.items()}
-    return {**identifiers, "request_id": identifier(origin.request_id, _ID)}
+    identifiers = {name: identifier(name, _IDENTIFIER) for name in ("type", "code", "param")}
+    return {**identifiers, "request_id": identifier("request_id", _ID)}
