@@ -8,9 +8,8 @@ call waits for ever: one that got nothing for ``WAIT_S`` fails, and others get w
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Sized
-from typing import NamedTuple, Self
+from typing import Self
 
 import msgspec
 
@@ -32,8 +31,8 @@ class AnswerMemory:
         self._settings = settings
         self._calls = calls
         self._wait_s = wait_s
-        self._waiting: deque[_WaitingAnswer] = deque()
-        """In order of arrival."""
+        self._waiting: dict[AnswerShare, tuple[int, asyncio.Future[None]]] = {}
+        """The bytes that each share waits for, and what is done once it has them, in order of arrival."""
         self._last_part_of: AnswerShare | None = None
         """The share that may use the last part of the memory."""
         self.used = 0
@@ -52,18 +51,17 @@ class AnswerMemory:
         if limit and UNCOUNTED + share.counted + size > limit << 20:
             msg = f"this answer alone exceeds the limit for all answers together ({limit} MiB)"
             raise AnswerMemoryFull(f"{msg}; {_ADVICE}")
-        waiting = _WaitingAnswer(share, size, asyncio.get_running_loop().create_future())
-        self._waiting.append(waiting)
+        served = asyncio.get_running_loop().create_future()
+        self._waiting[share] = size, served
         self.serve_waiting()
         try:
             async with asyncio.timeout(self._wait_s):
-                await waiting.served
+                await served
         except TimeoutError as error:
             msg = f"all answers together would be larger than {limit} MiB, and none ended in {self._wait_s:g} s"
             raise AnswerMemoryFull(f"{msg}; try again when other calls have ended, or {_ADVICE}") from error
         finally:
-            if waiting in self._waiting:
-                self._waiting.remove(waiting)
+            self._waiting.pop(share, None)
 
     def release(self, share: "AnswerShare", size: int, *, grows: bool) -> None:
         """Count less, or more if ``size`` is negative. ``grows``: the share still needs more memory later."""
@@ -75,14 +73,16 @@ class AnswerMemory:
 
     def serve_waiting(self) -> None:
         """Serve waiting answers in order, but first the one that may use the last part."""
-        waiting = [answer for answer in self._waiting if not answer.served.done()]
-        for answer in sorted(waiting, key=lambda answer: answer.share is not self._last_part_of):
-            if self._has_room(answer.share, answer.size):
-                self.used += answer.size
-                answer.share.counted += answer.size
-                self._waiting.remove(answer)
-                answer.served.set_result(None)
-            elif answer.share is not self._last_part_of:
+        for share in sorted(self._waiting, key=lambda share: share is not self._last_part_of):
+            size, served = self._waiting[share]
+            if served.done():  # its call was cancelled
+                continue
+            if self._has_room(share, size):
+                self.used += size
+                share.counted += size
+                del self._waiting[share]
+                served.set_result(None)
+            elif share is not self._last_part_of:
                 break
 
     def _has_room(self, share: "AnswerShare", size: int) -> bool:
@@ -140,10 +140,3 @@ class AnswerShare(msgspec.Struct, eq=False):
         if freed or (self.counted and not grows):
             self.counted -= freed
             self._memory.release(self, freed, grows=grows)
-
-
-class _WaitingAnswer(NamedTuple):
-    share: AnswerShare
-    size: int
-    """The number of bytes that the share waits for."""
-    served: "asyncio.Future[None]"
