@@ -10,6 +10,7 @@ import socket
 import sys
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar, cast
 
 from aiohttp import web
@@ -93,14 +94,14 @@ class InPlaceLoop:
 class Connection(RequestHandler):
     """One client's connection."""
 
-    __slots__ = ("_half_closed", "_new_id", "_release", "_write_check", "closing", "comment", "on_close", "on_lost")
+    __slots__ = ("_new_id", "_release", "_write_check", "closing", "comment", "half_closed", "on_close", "on_lost")
 
     closing: bool
     """Whether it closes after the current answer, whose head tells the client so."""
     comment: bytes
     """A comment that may be sent between two events of the current stream."""
-    _half_closed: "HalfClosedClient | None"
-    """Set when the client has stopped sending."""
+    half_closed: asyncio.TimerHandle | None
+    """The timer of the next check of a client that has stopped sending; None while it may send."""
     on_lost: Callable[[], None] | None
     """Called once when the connection is lost while a request is handled."""
     on_close: Callable[[], None] | None
@@ -117,12 +118,12 @@ class Connection(RequestHandler):
         self._new_id = new_id
         self.closing = False
         self.comment = b""
-        self.on_close = self.on_lost = self._write_check = self._half_closed = None
+        self.on_close = self.on_lost = self._write_check = self.half_closed = None
 
     @property
     def is_last_answer(self) -> bool:
         """Returns whether the current answer is the last one on this connection."""
-        return self.closing or (self._half_closed is not None and not self._messages)
+        return self.closing or (self.half_closed is not None and not self._messages)
 
     @property
     def _is_idle(self) -> bool:
@@ -167,9 +168,9 @@ class Connection(RequestHandler):
     def connection_lost(self, exc: BaseException | None) -> None:
         """Tell the handler that its client has left; see asyncio."""
         self._end_write_check()
-        if self._half_closed is not None:
-            self._half_closed.end()
-            self._half_closed = None
+        if self.half_closed is not None:
+            self.half_closed.cancel()
+            self.half_closed = None
         self.release()
         super().connection_lost(exc)
         if self.on_lost is not None:
@@ -184,8 +185,9 @@ class Connection(RequestHandler):
         """
         if self.answered or self.on_close is not None:
             return False
-        if self._half_closed is None and self.transport is not None:
-            self._half_closed = HalfClosedClient(self, self.transport, self._loop)
+        if self.half_closed is None and self.transport is not None:
+            check = partial(_check_half_closed, self, self.transport, is_first=True)
+            self.half_closed = self._loop.call_later(HALF_CLOSED_CHECK_S, check)
         return True
 
     def resume_reading(self, resume_parser: bool = True) -> None:  # noqa: FBT001, FBT002 - aiohttp's
@@ -269,35 +271,24 @@ class GatewayRequest(web.BaseRequest):
         return not (message.should_close or message.chunked or self._protocol.is_last_answer)
 
 
-class HalfClosedClient:
-    """Closes the connection of a client that has stopped sending, when it has left or has all its answers.
+def _check_half_closed(connection: Connection, transport: asyncio.Transport, *, is_first: bool = False) -> None:
+    """Close the connection of a client that has stopped sending, when it has left or has all its answers.
 
     Only sending shows whether the client has left: its system then answers with a reset. So at the first check, bytes
     that a client ignores are sent. Then the state of the socket is checked, because without reading nothing else
     reports the reset. Answers before the first check need none.
     """
-
-    def __init__(self, connection: Connection, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
-        self._connection, self._transport, self._loop = connection, transport, loop
-        self._probed = False
-        self._timer = loop.call_later(HALF_CLOSED_CHECK_S, self._check)
-
-    def end(self) -> None:
-        """Stop checking: the connection is closed."""
-        self._timer.cancel()
-
-    def _check(self) -> None:
-        if self._transport.is_closing():
-            return
-        if self._connection.answered:
-            self._transport.close()  # after what is still to be sent
-        elif _is_reset(self._transport):
-            self._transport.abort()
-        else:
-            if not self._probed:
-                self._probed = True
-                self._transport.write(_filler(self._connection))
-            self._timer = self._loop.call_later(HALF_CLOSED_CHECK_S, self._check)
+    if transport.is_closing():
+        return
+    if connection.answered:
+        transport.close()  # after what is still to be sent
+    elif _is_reset(transport):
+        transport.abort()
+    else:
+        if is_first:
+            transport.write(_filler(connection))
+        loop = asyncio.get_running_loop()
+        connection.half_closed = loop.call_later(HALF_CLOSED_CHECK_S, _check_half_closed, connection, transport)
 
 
 def _filler(connection: Connection) -> bytes:

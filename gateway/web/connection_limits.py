@@ -66,19 +66,15 @@ class AuthThrottle:
     def __init__(self, mono: Callable[[], float]) -> None:
         self._mono = mono
         self.failures: dict[str, deque[float]] = {}
-        """The times of recent failures by address, the address that failed last at the end."""
+        """The times of the last failures by address, the address that failed last at the end."""
 
     def check(self, address: str) -> None:
         """Raises RateLimited for an address that failed too often."""
-        failures, now = self.failures.get(address), self._mono()
-        if failures is None:
+        failures = self.failures.get(address)
+        if failures is None or len(failures) < MAX_FAILURES:
             return
-        while failures and failures[0] <= now - FAILURE_SPAN_S:
-            failures.popleft()
-        if not failures:
-            del self.failures[address]
-        elif len(failures) >= MAX_FAILURES:
-            wait = ceil(failures[0] + FAILURE_SPAN_S - now)
+        wait = ceil(failures[0] + FAILURE_SPAN_S - self._mono())
+        if wait > 0:
             msg = f"{MAX_FAILURES} requests from your address had no valid token; try again in {wait} s with one"
             raise RateLimited(msg, retry_after_s=float(wait))
 
