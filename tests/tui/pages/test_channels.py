@@ -42,6 +42,18 @@ def test_an_untested_channel_is_neither_green_nor_marked_as_good() -> None:
     assert "1 ok · 1 untested" in str(page.lead(100)) or "1 untested · 1 ok" in str(page.lead(100))
 
 
+def test_a_state_that_only_a_newer_server_knows_is_shown_as_it_is() -> None:
+    page = listing(channel("new", state="resting"), channel("old"))
+    (new,) = [row for row in page.rows() if row.name == "new"]
+    state = next(column for column in page.all_columns() if column.id == "state")
+    assert state.tone is not None
+    assert state.sort is not None
+    assert (state.text(new).split(), state.tone(new)) == (["?", "resting"], "dim")
+    assert max(page.rows(), key=state.sort) is new
+    assert "? resting" in detail(new)
+    assert "1 resting" in str(page.lead(100))
+
+
 def test_several_channels_need_what_one_needs() -> None:
     states = [channel(name, state="attention") for name in ("a", "b")]
     assert "2 need attention" in str(listing(channel("c"), *states).lead(200))
