@@ -92,7 +92,6 @@ class Owner(FakeClient):
         """Those of models at single channels."""
         self.unpriced: tuple[str, ...] = ()
         self.passed_key = {"key": "sk-tk-pass"}
-        self.removal_note = ""
         """What ends with the token that is removed next."""
         self.answer = refused()
         self.news = PriceNews()
@@ -144,12 +143,6 @@ class Owner(FakeClient):
         self.tokens_now.append(made)
         self.changed()
         return NewToken(key=KEY, token=made)
-
-    async def remove_token(self, ref: str) -> dict[str, str]:
-        self.note("remove_token", ref)
-        self.tokens_now = [one for one in self.tokens_now if one.id != ref]
-        self.changed()
-        return {"note": self.removal_note}
 
     async def rotate_token(self, ref: str) -> NewToken:
         self.note("rotate_token", ref)

@@ -22,7 +22,7 @@ from tui.incidents import timeline
 from tui.pages import marked
 from tui.pages.base import AnyPage, Verb, on_selected, selection
 from tui.pages.channel_form import ChannelForm, keys_plan
-from tui.pages.entities import ask_changes, ask_new, creating_verbs, toggle_verb
+from tui.pages.entities import ask_changes, ask_new, creating_verbs
 from tui.pages.list_page import select_row
 from tui.session import ConsoleSession
 from tui.text import key_hints, safe
@@ -48,15 +48,6 @@ async def _edit(page: AnyPage, channel: ChannelView) -> None:
         resumed = f"Channel {channel.name} saved unchanged; it is in use again."
         raise notice(resumed if is_resumed else f"{NOTHING_CHANGED.capitalize()}.")
     page.report_change(f"Channel {channel.name} saved.", price_news(saved))
-
-
-@marked.on_selected_or_marked("delete")
-async def _delete(page: AnyPage, channel: ChannelView) -> None:
-    """Delete the channel after confirmation, which names models that no other channel serves."""
-    consequences = f"{marked.effect_on_models(page, {channel.name}, 'its')} Running calls finish. History is kept."
-    await page.confirm(f"Delete channel {channel.name}?", consequences, "Delete")
-    await page.session.client.remove_channel(channel.id)
-    page.report_change(f"Channel {channel.name} deleted.")
 
 
 @on_selected
@@ -200,8 +191,8 @@ async def _create(page: AnyPage, template: ChannelView | None) -> None:
 VERBS: Mapping[str, Verb] = {
     **creating_verbs(_create),
     "edit": _edit,
-    "toggle": toggle_verb(lambda page: page.session.client.edit_channel),
-    "delete": _delete,
+    "toggle": marked.toggle,
+    "delete": marked.delete,
     "test": _test,
     "fetch": _fetch,
     "clear": _resume,

@@ -1,4 +1,4 @@
-"""Entities: forms built from tables of fields, and what all entities can do: create, copy, edit, enable, disable."""
+"""Entities: forms built from tables of fields, and what all entities can do: create, copy, edit."""
 
 import shlex
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -13,7 +13,6 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.field_kinds import Field, json_value
 from gateway.domain.fields import Table
 from gateway.domain.quoting import quote_name
-from tui.pages import marked
 from tui.pages.base import AnyPage, Verb, on_selected
 from tui.session import ConsoleSession
 from tui.text import safe
@@ -186,15 +185,3 @@ def edit_verb(form: Callable[[ConsoleSession, Any], EntityForm], edit: Callable[
         page.report_change(f"{page.noun.capitalize()} {view.name} saved.")
 
     return show_form
-
-
-def toggle_verb(edit: Callable[[AnyPage], Send], effect: str = "") -> Verb:
-    """Returns the verb that disables or enables the selected or all marked entities. ``effect`` ends its message."""
-
-    @marked.on_selected_or_marked("toggle")
-    async def toggle(page: AnyPage, view: Any) -> None:
-        await edit(page)(view.id, {"enabled": not view.enabled})
-        result = f"disabled{effect}" if view.enabled else "enabled"
-        page.report_change(f"{page.noun.capitalize()} {view.name} {result}.")
-
-    return toggle

@@ -1,6 +1,7 @@
 """Marked rows: actions on all of them at once, after one confirmation, as one change that one undo reverts.
 
-Without marks they act on the selected row. Rows that a filter hides keep their marks, and are changed with the others.
+Without marks they act on the selected row; what ends nothing there is done without a question. Rows that a filter hides
+keep their marks, and are changed with the others.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -58,13 +59,28 @@ _ACTIONS: Mapping[str, tuple[str, str]] = {
 
 async def bulk(page: AnyPage) -> None:
     """Choose an action for the marked rows."""
-    views = _views(page)
-    if not views:
-        raise notice(f"Nothing is marked or selected. Press {page.session.key('list.mark')} to mark a row.")
+    views = _entities(page)
     actions = {_ACTIONS[action][0]: action for action in _ACTIONS_OF[page.id]}
     options = [_ACTIONS[action] for action in actions.values()]
     chosen = await page.ask(ChooseOne(f"{_count_text(page, views)}: {_list_names(views)}", options, ""))
     await _run(page, actions[chosen], views)
+
+
+async def toggle(page: AnyPage) -> None:
+    """Disable the selected or all marked entities, or enable them if all are disabled. Asks only about marked ones."""
+    views = _entities(page)
+    await _run(page, "disable" if any(view.enabled for view in views) else "enable", views, asks=bool(page.table.marks))
+
+
+async def delete(page: AnyPage) -> None:
+    """Delete the selected or all marked entities, after confirmation."""
+    await _run(page, "delete", _entities(page))
+
+
+async def free(page: AnyPage) -> None:
+    """Set the price of the selected or all marked models to zero. Asks if one of them has a price."""
+    views = _entities(page)
+    await _run(page, "free", views, asks=any(view.price is not None for view in views))
 
 
 def on_selected_or_marked(verb: str) -> Callable[[Callable[[AnyPage, Any], Awaitable[None]]], Verb]:
@@ -73,13 +89,10 @@ def on_selected_or_marked(verb: str) -> Callable[[Callable[[AnyPage, Any], Await
     def decorate(action: Callable[[AnyPage, Any], Awaitable[None]]) -> Verb:
         @wraps(action)
         async def run(page: AnyPage) -> None:
-            views = _views(page) if page.table.marks else []
-            if not views:
-                await action(page, selection(page))
-            elif verb == "toggle":
-                await _run(page, "disable" if any(view.enabled for view in views) else "enable", views)
+            if page.table.marks:
+                await _run(page, verb, _entities(page))
             else:
-                await _run(page, verb, views)
+                await action(page, selection(page))
 
         return run
 
@@ -88,9 +101,9 @@ def on_selected_or_marked(verb: str) -> Callable[[Callable[[AnyPage, Any], Await
 
 async def resume(page: AnyPage) -> bool:
     """Resume the marked channels, without a question, because that ends nothing. Returns False if none is marked."""
-    views = _views(page) if page.table.marks else []
-    if not views:
+    if not page.table.marks:
         return False
+    views = _entities(page)
     resumed = [await page.session.client.clear_channel(view.id) for view in views]
     unmark(page)
     failing = [safe(view.name, 40) for view in resumed if view.state == "attention"]
@@ -99,31 +112,32 @@ async def resume(page: AnyPage) -> bool:
     return True
 
 
-async def _run(page: AnyPage, action: str, views: Sequence[Any]) -> None:
+async def _run(page: AnyPage, action: str, views: Sequence[Any], *, asks: bool = True) -> None:
     change = await _plan(page, action, views)
-    views = [view for view in views if _ref(page, view) in change.patches]
+    views = [view for view in views if page.key(view) in change.patches]
     verb = "Make free" if action == "free" else change.action.partition(" ")[0]
-    question = f"{change.action.replace('{}', _count_text(page, views))}?"
-    text = f"{_list_names(views)}\n\n{change.consequences}".strip()
-    is_harmless = action in ("enable", "add", "limits", "budgets")  # they end nothing, and are undone in one step
-    await page.confirm(question, text, verb, harmless=is_harmless)
+    if asks:
+        names = f"{_list_names(views)}\n\n" if len(views) > 1 else ""
+        is_harmless = action in ("enable", "add", "limits", "budgets")  # they end nothing, and are undone in one step
+        question = f"{change.action.replace('{}', _subject(page, views))}?"
+        await page.confirm(question, f"{names}{change.consequences}".strip(), verb, harmless=is_harmless)
     table = "prices" if page.id == "models" else page.id
     summary = await page.session.client.batch(table, change.patches)
     unmark(page)
     sentence = f"{summary[:1].upper()}{summary[1:]}."
     if summary == NOTHING_CHANGED:
         raise notice(sentence)
-    page.report_change(sentence)
+    page.report_change(sentence if asks else f"{sentence} {change.consequences}".strip())
 
 
 async def _plan(page: AnyPage, action: str, views: Sequence[Any]) -> BulkChange:
     """Returns the change that an action makes, after asking for what it needs."""
     if action in ("enable", "disable"):
-        patches = {_ref(page, view): {"enabled": action == "enable"} for view in views}
+        patches = {page.key(view): {"enabled": action == "enable"} for view in views}
         return BulkChange(patches, f"{_ACTIONS[action][0]} {{}}", _consequences(page, action, views))
     if action == "free":
         price = {"input": 0, "output": 0}
-        consequences = "Their calls will cost nothing, and no dollar budget will limit them."
+        consequences = "Calls will cost nothing, and no dollar budget will limit them."
         return BulkChange({view.name: price for view in views}, "Make {} free", consequences)
     if action == "remove":
         priced = [view for view in views if view.price is not None]
@@ -132,7 +146,8 @@ async def _plan(page: AnyPage, action: str, views: Sequence[Any]) -> BulkChange:
         consequences = f"Calls will be {page.session.board.unpriced_effect}."
         return BulkChange({view.name: None for view in priced}, "Remove the price of {}", consequences)
     if action == "delete":
-        return BulkChange({_ref(page, view): None for view in views}, "Delete {}", _consequences(page, action, views))
+        consequences = f"{_consequences(page, action, views)} History is kept.".strip()
+        return BulkChange({page.key(view): None for view in views}, "Delete {}", consequences)
     plans = {"add": _plan_add, "move": _plan_move, "limits": _plan_limit, "budgets": _plan_budget}
     return await plans[action](page, views)
 
@@ -142,8 +157,8 @@ async def _plan_add(page: AnyPage, views: Sequence[Any]) -> BulkChange:
     names = sorted(name for name, channels in candidates.items() if channels)
     if not names:
         raise notice(f"They serve all groups. Page 3 ({page.session.key('entity.new')}) creates one.")
-    group = await page.ask(ChooseOne(f"Add {_count_text(page, views)} to group", [(name, "") for name in names], ""))
-    patches = {_ref(page, view): {"groups": [*view.groups, group]} for view in candidates[group]}
+    group = await page.ask(ChooseOne(f"Add {_subject(page, views)} to group", [(name, "") for name in names], ""))
+    patches = {page.key(view): {"groups": [*view.groups, group]} for view in candidates[group]}
     return BulkChange(patches, f"Add {{}} to group {safe(group)}", "They will serve their other groups as before.")
 
 
@@ -152,28 +167,28 @@ async def _plan_move(page: AnyPage, views: Sequence[Any]) -> BulkChange:
     names = sorted(group.name for group in page.session.board.groups if current != {frozenset([group.name])})
     if not names:
         raise notice(f"No other group exists. Page 3 ({page.session.key('entity.new')}) creates one.")
-    group = await page.ask(ChooseOne(f"Move {_count_text(page, views)} to group", [(name, "") for name in names], ""))
+    group = await page.ask(ChooseOne(f"Move {_subject(page, views)} to group", [(name, "") for name in names], ""))
     patch = {"groups": [group]} if page.id == "channels" else {"group": group}
     served, seen = "They will serve this group only.", "They will see its models, at its prices."
-    patches = {_ref(page, view): patch for view in views}
+    patches = {page.key(view): patch for view in views}
     return BulkChange(patches, f"Move {{}} to group {safe(group)}", served if page.id == "channels" else seen)
 
 
 async def _plan_limit(page: AnyPage, views: Sequence[Any]) -> BulkChange:
     names = CHANNEL_LIMITS if page.id == "channels" else CLIENT_LIMITS
     example = "rpm=60 tpm=200k; rpm=none removes one, none removes all"
-    title = f"Rate limits of {_count_text(page, views)}"
+    title = f"Rate limits of {_subject(page, views)}"
     text = await page.ask(Form(line_plan(title, "Limits", example, lambda text: limits_of(text, names, Limits()))))
-    patches = {_ref(page, view): {"limits": json_value(limits_of(text, names, view.limits))} for view in views}
+    patches = {page.key(view): {"limits": json_value(limits_of(text, names, view.limits))} for view in views}
     return BulkChange(patches, f"Set limits of {{}} to {safe(text)}", "Other limits stay as they are.")
 
 
 async def _plan_budget(page: AnyPage, views: Sequence[Any]) -> BulkChange:
     example = "day=5 month=50 (dollars); day=none removes one, none removes all"
     now = page.session.now()
-    title = f"Budget of {_count_text(page, views)}"
+    title = f"Budget of {_subject(page, views)}"
     text = await page.ask(Form(line_plan(title, "Budgets", example, lambda text: budgets_of(text, (), now))))
-    patches = {_ref(page, view): {"budgets": budgets_of(text, view.budgets, now)} for view in views}
+    patches = {page.key(view): {"budgets": budgets_of(text, view.budgets, now)} for view in views}
     return BulkChange(patches, f"Set the budget of {{}} to {safe(text)}", "Budgets for other times stay as they are.")
 
 
@@ -191,21 +206,19 @@ def budgets_of(text: str, before: Sequence[Any], now: Millis) -> list[dict[str, 
     return after
 
 
-def _views(page: AnyPage) -> list[Any]:
-    """Returns the marked rows that still exist, or the selected one."""
-    rows = {page.key(row): row for row in page.rows()}
-    marked = [rows[key] for key in rows if key in page.table.marks]
-    if marked or page.table.marks:
-        return marked
-    return [] if page.table.current is None else [page.table.current]
-
-
-def _ref(page: AnyPage, view: Any) -> str:
-    return str(view.id if page.id in ("tokens", "channels") else view.name)
+def _entities(page: AnyPage) -> list[Any]:
+    """Returns the marked rows that still exist, or the selected entity. Raises a notice if no row is selected."""
+    marked = [row for row in page.rows() if page.key(row) in page.table.marks]
+    return marked or [selection(page)]
 
 
 def _count_text(page: AnyPage, views: Sequence[Any]) -> str:
     return fmt.count_text(len(views), page.noun)
+
+
+def _subject(page: AnyPage, views: Sequence[Any]) -> str:
+    """Returns ``token laptop``, or ``2 tokens``."""
+    return f"{page.noun} {safe(views[0].name, 40)}" if len(views) == 1 else _count_text(page, views)
 
 
 def _list_names(views: Sequence[Any]) -> str:
@@ -213,19 +226,25 @@ def _list_names(views: Sequence[Any]) -> str:
 
 
 def _consequences(page: AnyPage, action: str, views: Sequence[Any]) -> str:
-    if action == "enable":
-        return ""
-    if page.id == "tokens":
-        calls = sum(view.calls for view in views)
-        used = f" They made {fmt.count_text(calls, 'call')}." if calls else " They have never been used."
-        return f"Their clients get 401 immediately.{used}"
-    if page.id == "channels":
-        return f"{effect_on_models(page, {view.name for view in views}, 'their')} Running calls finish."
+    if page.id == "tokens" and action != "enable":
+        return f"Clients get 401 immediately. {usage_text(page, views)}"
+    if page.id == "channels" and action != "enable":
+        return f"{_effect_on_models(page, views)} Running calls finish."
     return ""
 
 
-def effect_on_models(page: AnyPage, channels: set[str], whose: str) -> str:
-    """Returns which models no channel but these serves, or that others serve all of ``whose`` models."""
-    models = page.session.board.models
-    lost = [safe(model.name, 40) for model in models if model.channels and channels.issuperset(model.channels)]
-    return f"No other channel serves {first_of(lost, 12)}." if lost else f"Other channels serve all {whose} models."
+def usage_text(page: AnyPage, tokens: Sequence[Any]) -> str:
+    """Returns how often tokens were used: ``1,204 calls so far, the last one 14s ago.``."""
+    last = max((token.last_used_ms for token in tokens if token.last_used_ms is not None), default=None)
+    if last is None:
+        return "No calls so far."
+    age = fmt.ago(page.session.now(), last)
+    calls = fmt.count_text(sum(token.calls for token in tokens), "call")
+    return f"{calls} so far, the last one {age if age == 'now' else f'{age} ago'}."
+
+
+def _effect_on_models(page: AnyPage, channels: Sequence[Any]) -> str:
+    """Returns which models no channel but these serves, or that others serve all of their models."""
+    names, models = {channel.name for channel in channels}, page.session.board.models
+    lost = [safe(model.name, 40) for model in models if model.channels and names.issuperset(model.channels)]
+    return f"No other channel serves {first_of(lost, 12)}." if lost else "Other channels serve all the same models."

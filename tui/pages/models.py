@@ -142,15 +142,6 @@ def _price_fields(form: EntityForm, priced_models: Sequence[str], channels: Sequ
         )
 
 
-@marked.on_selected_or_marked("free")
-async def _free(page: AnyPage, model: ModelView) -> None:
-    consequences = "Its calls will cost nothing, and no dollar budget will limit them."
-    if model.price is not None:
-        await page.confirm(f"Make {model.name} free?", consequences, "Make free")
-    await page.session.client.set_price(model.name, {"input": 0, "output": 0})
-    page.report_change(f"{model.name} is free.")
-
-
 @marked.on_selected_or_marked("remove")
 async def _delete(page: AnyPage, model: ModelView) -> None:
     """Remove the price of the selected model, or one that was set for a single channel."""
@@ -260,7 +251,7 @@ class ModelsPage(ModelsListing, TrendPage[ModelView]):
     verbs: ClassVar[Mapping[str, Verb]] = {
         **list_page.VERBS,
         "edit": _edit,
-        "free": _free,
+        "free": marked.free,
         "delete": _delete,
         "import": _import_prices,
         "why": _why,

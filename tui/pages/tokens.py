@@ -22,7 +22,7 @@ from tui.charts import spark
 from tui.columns import Column, number_column, text_column
 from tui.pages import list_page, marked
 from tui.pages.base import AnyPage, Verb, on_selected
-from tui.pages.entities import EntityForm, ask_new, creating_verbs, edit_verb, toggle_verb
+from tui.pages.entities import EntityForm, ask_new, creating_verbs, edit_verb
 from tui.pages.list_page import TrendPage, select_row
 from tui.session import ConsoleSession
 from tui.text import TextCard, add_details, content, fit_groups, safe
@@ -154,18 +154,9 @@ def _missing_fallbacks(group: GroupView, allowed: Sequence[str]) -> str:
 @on_selected
 async def _rotate(page: AnyPage, token: TokenView) -> None:
     """Create a new key for the token; the old one stops working immediately."""
-    consequences = f"The old key stops working immediately. {_usage_warning(page, token)}"
+    consequences = f"The old key stops working immediately. {marked.usage_text(page, [token])}"
     await page.confirm(f"Rotate the key of {token.name}?", consequences, "Rotate")
     await _show_key(page, await page.session.client.rotate_token(token.id))
-
-
-@marked.on_selected_or_marked("delete")
-async def _delete(page: AnyPage, token: TokenView) -> None:
-    """Delete the token, after confirmation."""
-    consequences = f"{_usage_warning(page, token)} Its clients get 401 immediately. History is kept."
-    await page.confirm(f"Delete {token.name}?", consequences, "Delete")
-    note = (await page.session.client.remove_token(token.id))["note"]
-    page.report_change(f"Token {token.name} deleted.{f' Also, {note}.' if note else ''}")
 
 
 async def _create(page: AnyPage, template: TokenView | None) -> None:
@@ -177,14 +168,6 @@ async def _create(page: AnyPage, template: TokenView | None) -> None:
 async def _show_key(page: AnyPage, issued: NewToken) -> None:
     select_row(page, issued.token.id)
     await page.ask(Connect(page.session, issued.token, key=issued.key))
-
-
-def _usage_warning(page: AnyPage, token: TokenView) -> str:
-    if token.last_used_ms is None:
-        return "It has never been used."
-    age = fmt.ago(page.session.now(), token.last_used_ms)
-    last_call = "now" if age == "now" else f"{age} ago"
-    return f"{safe(token.name)} made {fmt.count_text(token.calls, 'call')}, the last one {last_call}."
 
 
 def _show_ended(page: AnyPage) -> None:
@@ -210,8 +193,8 @@ class TokensPage(TrendPage[TokenView]):
         "bulk": marked.bulk,
         **creating_verbs(_create),
         "edit": edit_verb(TokenForm, lambda client: client.edit_token),
-        "toggle": toggle_verb(lambda page: page.session.client.edit_token, ": its clients get 401"),
-        "delete": _delete,
+        "toggle": marked.toggle,
+        "delete": marked.delete,
         "connect": on_selected(lambda page, token: page.ask(Connect(page.session, token))),
         "rotate": _rotate,
         "ended": _show_ended,

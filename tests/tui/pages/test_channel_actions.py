@@ -131,7 +131,7 @@ async def test_a_second_press_at_once_switches_back() -> None:
         first, *others = app.session.board.channels
         app.session.board.channels = [msgspec.structs.replace(first, enabled=not before), *others]  # not drawn yet
         await press(app, pilot, "space")
-        assert owner.did == [("edit_channel", owner.channels_now[0].id, {"enabled": before})]
+        assert owner.did == [("batch", "channels", {owner.channels_now[0].id: {"enabled": before}})]
 
 
 async def test_a_preset_needs_no_address() -> None:

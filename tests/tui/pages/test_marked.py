@@ -96,7 +96,7 @@ async def test_marked_channels_are_added_to_a_group_beside_their_others() -> Non
         ]
         app.page.renew()
         await choose(app, pilot, "a", "enter", "z", "enter")
-        assert "Add 1 channel to group zoo?" in screen(app)
+        assert f"Add channel {second.name} to group zoo?" in screen(app)
         await press(app, pilot, "y")
         ((_, kind, patches),) = owner.did
         assert (kind, patches) == ("channels", {second.id: {"groups": [*second.groups, "zoo"]}})

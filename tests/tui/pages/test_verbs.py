@@ -18,7 +18,7 @@ NONE = Nanos(0)
 TUNED, HAIKU = "my-finetune-7", "claude-haiku-4-5"
 SAVED_AS_TWO = [("edit_channel", "ch_anthropic", {"name": "anthropic2"})]
 PRIORITIES = [("edit_channel", "ch_anthropic", {"priority": number}) for number in (2, 0)]
-REFRESHED, CLEARED, REMOVED_CHANNEL = ([(f"{verb}_channel", "ch_anthropic")] for verb in ("refresh", "clear", "remove"))
+REFRESHED, CLEARED = ([(f"{verb}_channel", "ch_anthropic")] for verb in ("refresh", "clear"))
 STALE: dict[str, Any] = {"error": "connection refused", "stale": True}
 UNSET = [channel("anthropic", state="attention", reason="K is not set here", missing_variables=("K",))]
 LAST_GOOD = {"listing": listing(listed("a"), **STALE)}
@@ -28,7 +28,7 @@ RELAYS = [channel("relay", models=SERVED, preset=""), channel("known", models=SE
 FAILED = Check(time=NOW, ok=False, ms=Millis(412), text="401: the key is refused")
 LONE = [msgspec.structs.replace(group("default"), channels=[])]
 BLIND = [token("ci", sees=[])]
-REMOVED = {"removal_note": "port 11434 for Ollama, which used it, is closed"}
+TOKEN_OFF = [("batch", "tokens", {"tok_ci": {"enabled": False}})]
 
 
 def priced(model: str, *others: str, source: str = "manual") -> dict[str, list[PriceView]]:
@@ -59,15 +59,14 @@ async def tried(page: str, keys: str, **attributes: Any) -> tuple[list[Any], str
 @pytest.mark.parametrize(
     ("page", "attributes", "keys", "did", "told"),
     [
-        ("tokens", {}, "space", [("edit_token", "tok_ci", {"enabled": False})], []),
+        ("tokens", {}, "space", TOKEN_OFF, ["Clients get 401 immediately. 1,204 calls so far"]),
         ("tokens", {}, "j e end =2 enter", [("edit_token", "tok_editor", {"name": "editor2"})], ["Token editor saved"]),
         ("tokens", {}, "a", [], ["No tokens of ended programs."]),
-        ("tokens", {}, "d enter", [], ["ci made 1,204 calls, the last one 14s ago."]),
-        ("tokens", {}, "d y", [("remove_token", "tok_ci")], ["Token ci deleted. Press u to undo."]),
-        ("tokens", REMOVED, "d y", [("remove_token", "tok_ci")], [f"Also, {REMOVED['removal_note']}."]),
+        ("tokens", {}, "d enter", [], ["Delete token ci?", "1,204 calls so far, the last one 14s ago. History"]),
+        ("tokens", {}, "d y", [("batch", "tokens", {"tok_ci": None})], ["Changed 1 tokens. Press u to undo."]),
         ("tokens", {}, "n =pad down down =claude-*", [], [f"sees 2 models: claude-sonnet-4-5, {HAIKU}"]),
         ("tokens", {}, "n =pad down down =x", [], ["this token sees no models: no pattern matches"]),
-        ("tokens", {}, "b j enter y", [("batch", "tokens", {"tok_ci": {"enabled": False}})], []),
+        ("tokens", {}, "b j enter y", TOKEN_OFF, ["Disable token ci?"]),
         ("tokens", {}, "m m slash =phone enter d", [], ["Delete 2 tokens?", "ci, editor"]),
         ("tokens", {}, "c k", [], ["The key was shown only once"]),
         ("tokens", {"tokens_now": BLIND}, "c t", [], ["this token sees no model"]),
@@ -104,7 +103,7 @@ async def tried(page: str, keys: str, **attributes: Any) -> tuple[list[Any], str
             [("test_channel", "ch_anthropic", "claude-sonnet-4-5")],
             ["Test of anthropic FAILED in 0.41s: 401: the key is refused"],
         ),
-        ("channels", {}, "G space", [("edit_channel", "ch_openrouter", {"enabled": True})], []),
+        ("channels", {}, "G space", [("batch", "channels", {"ch_openrouter": {"enabled": True}})], []),
         ("channels", {}, "L enter", REFRESHED, ["No changes."]),
         ("channels", {"refuses": UpstreamError("it cannot be reached")}, "L", [], ["it cannot be reached"]),
         ("channels", {"listing": listing(**STALE)}, "L", REFRESHED, ["returned no models: connection refused"]),
@@ -113,7 +112,13 @@ async def tried(page: str, keys: str, **attributes: Any) -> tuple[list[Any], str
         ("channels", {}, "z", CLEARED, ["Channel anthropic is not paused."]),
         ("channels", {"channels_now": UNSET}, "z", CLEARED, ["needs attention: K is not set here"]),
         ("channels", {}, "G z", [("clear_channel", "ch_openrouter")], ["It is disabled: space enables it."]),
-        ("channels", {}, "d y", REMOVED_CHANNEL, [f"No other channel serves {HAIKU}, claude-sonnet"]),
+        (
+            "channels",
+            {},
+            "d y",
+            [("batch", "channels", {"ch_anthropic": None})],
+            [f"No other channel serves {HAIKU}, claude-sonnet"],
+        ),
         ("channels", {}, "a", [], ["Nothing new found"]),
         (
             "models",
@@ -144,8 +149,8 @@ async def tried(page: str, keys: str, **attributes: Any) -> tuple[list[Any], str
         ),
         ("models", {}, "G e =groq/llama-3.3-70b", [], ["looked up in the price list when it is saved"]),
         ("models", {}, "G e enter", [], ["required, unless the price is the same as another model's"]),
-        ("models", {}, "0 y", [("set_price", HAIKU, FREE)], []),
-        ("models", {}, "G 0", [("set_price", TUNED, FREE)], [f"{TUNED} is free. Press u to undo."]),
+        ("models", {}, "0 y", [("batch", "prices", {HAIKU: FREE})], [f"Make model {HAIKU} free?"]),
+        ("models", {}, "G 0", [("batch", "prices", {TUNED: FREE})], ["Changed 1 prices. Calls will cost nothing"]),
         ("models", {}, "G d", [], [f"{TUNED} has no price."]),
         ("models", priced(HAIKU), "d", [], [f"Remove which price of {HAIKU}?", "other channels 1 / 5"]),
         (
