@@ -12,13 +12,14 @@ from gateway.commands.base import Command
 from gateway.commands.completion import CHANNELS, MODELS
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.formatting import moment, price_notes, unpriced_notes
-from gateway.commands.options import Patch, now
+from gateway.commands.options import now
 from gateway.commands.output import ListColumn, notify, out, out_json, out_list, pad, wants_json
 from gateway.commands.session import run
-from gateway.domain.channel import Check, ServedModel
+from gateway.domain.channel import Check
 from gateway.domain.human_values import brief_context, brief_span, count_text, first_of, state_word
 from gateway.domain.money import dollars
-from gateway.domain.patterns import NOT, matches
+from gateway.domain.patterns import matches
+from gateway.domain.quoting import Offering, change_offering
 from gateway.domain.text import plain, word
 from gateway.domain.upstream_views import ListedModel, ListingView, SavedChannel
 from gateway.domain.views import ChannelView
@@ -130,11 +131,8 @@ def models(ref: str, patterns: tuple[str, ...], *, refresh: bool, add: bool, rep
             listing = await client.refresh_channel(ref)
         matching = [model for model in listing.models if matches(model.name, patterns)]
         view = await client.channel(ref)
-        if action in ("add", "set"):
-            _require_models(ref, listing, matching, patterns)
-            view = await client.edit_channel(view.id, _patch_with(view, matching, replace=replace))
-        elif action == "remove":
-            view = await client.edit_channel(view.id, patch_without(view, patterns))
+        if action:
+            view = await client.edit_channel(view.id, _change(action, view, listing, matching, patterns).patch())
         return listing, matching, view
 
     listing, matching, view = run(work)
@@ -146,6 +144,21 @@ def models(ref: str, patterns: tuple[str, ...], *, refresh: bool, add: bool, rep
         notify(f"channel '{view.name}' now offers {count_text(len(view.models), 'model')}")
     if refresh and listing.error:
         raise Quit(f"channel '{ref}': the list could not be refreshed; the last good one stays in use", Exit.UPSTREAM)
+
+
+def _change(
+    action: str, view: ChannelView, listing: ListingView, models: Sequence[ListedModel], patterns: tuple[str, ...]
+) -> Offering:
+    """Returns the new offering. Models that are offered already keep their names."""
+    if action == "remove":
+        return change_offering(view, remove=_removed_names(view, patterns))
+    names = [model.name for model in models if model.state != "gone"]
+    if not names:
+        raise _nothing_listed(listing, patterns)
+    if action == "add":
+        return change_offering(view, add=names)
+    kept = [msgspec.structs.replace(model, live=False) for model in view.models if model.upstream_name in names]
+    return change_offering(msgspec.structs.replace(view, models=tuple(kept), patterns=()), add=names)
 
 
 def _print_notes(listing: ListingView, rows: list[dict[str, Any]], view: ChannelView) -> None:
@@ -206,48 +219,25 @@ def _state(model: ListedModel, *, changed: bool, served: bool) -> str:
     return "offered" if served else "kept_out" if model.served else model.state
 
 
-def patch_without(view: ChannelView, patterns: tuple[str, ...]) -> Patch:
-    """Returns the patch that removes models by public or upstream name, and excludes them from the channel's patterns.
+def _removed_names(view: ChannelView, patterns: tuple[str, ...]) -> set[str]:
+    """Returns the public names of the models to remove, by their public or upstream names.
 
     Raises Quit if no model matches, or if the channel would be left without models.
     """
-    removed, remaining = list[ServedModel](), list[ServedModel]()
-    for model in view.models:
-        is_removed = matches(model.name, patterns) or matches(model.upstream_name, patterns)
-        (removed if is_removed else remaining).append(model)
-    if not removed:
+    names = {m.name for m in view.models if matches(m.name, patterns) or matches(m.upstream_name, patterns)}
+    if not names:
         offered = first_of([plain(model.name) for model in view.models], 12)
         problem = f"channel '{view.name}' offers no model that matches {' '.join(map(word, patterns))}"
         raise Quit(f"{problem}; it offers {offered}; nothing was changed", Exit.NOT_FOUND)
-    if not remaining:
+    if len(names) == len(view.models):
         disable = f"to stop using it: tollkeeper channel disable {word(view.name)}"
         raise Quit(f"channel '{view.name}' offers no other models; nothing was changed; {disable}", Exit.USAGE)
-    fixed = [model for model in remaining if not model.live]
-    unserved = {model.upstream_name for model in removed} - {model.upstream_name for model in remaining}
-    excluded = [f"{NOT}{name}" for name in sorted(unserved) if view.patterns and matches(name, view.patterns)]
-    patterns_patch: Patch = {"patterns": [*view.patterns, *excluded]} if excluded else {}
-    return {"models": msgspec.to_builtins(fixed)} | patterns_patch
+    return names
 
 
-def _require_models(ref: str, listing: ListingView, models: list[ListedModel], patterns: tuple[str, ...]) -> None:
-    """Raise Quit if no listed model matches: a mistyped pattern must not remove all models of a channel."""
-    if any(model.state != "gone" for model in models):
-        return
+def _nothing_listed(listing: ListingView, patterns: tuple[str, ...]) -> Quit:
+    """Returns the error if no listed model matches: a mistyped pattern must not remove all models of a channel."""
     if listing.error:
-        raise Quit(f"channel '{ref}': {plain(listing.error)}; nothing was changed", Exit.UPSTREAM)
+        return Quit(f"channel '{listing.channel}': {plain(listing.error)}; nothing was changed", Exit.UPSTREAM)
     missing = f"model that matches {' '.join(map(word, patterns))}" if patterns else "models"
-    raise Quit(f"the upstream of channel '{ref}' lists no {missing}; nothing was changed", Exit.NOT_FOUND)
-
-
-def _patch_with(view: ChannelView, models: list[ListedModel], *, replace: bool) -> Patch:
-    """Returns the patch that adds models, or replaces all models and patterns. Offered models keep their names."""
-    listed = {m.name: m for m in models if m.state != "gone"}
-    kept = [model for model in view.models if not replace or model.upstream_name in listed]
-    kept_names = {model.upstream_name for model in kept}
-    new = [
-        ServedModel(name=m.name, context=m.context, max_output=m.max_output, published=m.published)
-        for m in listed.values()
-        if m.name not in kept_names
-    ]
-    no_patterns: Patch = {"patterns": []} if replace and view.patterns else {}
-    return {"models": msgspec.to_builtins([*kept, *new])} | no_patterns
+    return Quit(f"the upstream of channel '{listing.channel}' lists no {missing}; nothing was changed", Exit.NOT_FOUND)

@@ -16,7 +16,7 @@ from gateway.control.vendor_prices import new_prices, with_known_prices
 from gateway.control.views import channel_view, price_view
 from gateway.core.auth import new_id
 from gateway.core.model_prices import set_by_owner
-from gateway.core.offered_models import chosen_by_hand, fix_models
+from gateway.core.offered_models import with_selected
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, ChannelFields, Check, Dialect, UpstreamModels
 from gateway.domain.errors import BadRequest, NotFound, UpstreamError
@@ -68,9 +68,8 @@ async def plan_edit(edits: ConfigEdits, edit: EntityEdit) -> tuple[str, Sequence
     edited = patch(old, edit.patch, types_of(ChannelFields) | {"dialect": Dialect})
     if edited.preset != old.preset:
         validation.check_preset(edited.preset)
-    sends_patterns = "patterns" in edit.patch
-    edited = chosen_by_hand(old, _with_matching_url(edited, old), sends_patterns=sends_patterns)
-    return old.name, await _changes_to_save(edits, fix_models(edited), old)
+    edited = with_selected(old, _with_matching_url(edited, old), sends_patterns="patterns" in edit.patch)
+    return old.name, await _changes_to_save(edits, edited, old)
 
 
 def accept_key(edits: ConfigEdits, id_: ChannelId, listed: Change | None) -> None:

@@ -50,23 +50,20 @@ async def changes_to_save(edits: ConfigEdits, channel: Channel, old: Channel | N
     is_same_url = old is not None and old.base_url == channel.base_url
     before = _fetched_list(edits.registry.lists.get(channel.id)) if is_same_url else None
     listed, needs_list = before, old is None or _has_other_list(old, channel)
-    if channel.patterns:
-        selects = needs_list or (old is not None and old.patterns != channel.patterns)
-        if needs_list or (selects and before is None):
-            channel, listed = await _fetch_or_keep(edits, channel, before, same_url=is_same_url)
-        if (fetched := _fetched_list(listed)) is not None:
-            channel = offered_models(channel, fetched.models, edits.now)
-            if selects and not channel.models:
-                patterns = ", ".join(channel.patterns)
-                message = f"none of the models it lists ({len(fetched.models):,}) matches {patterns}"
-                raise _no_list_error(channel, message)
-        if not channel.dialect.info.lists_models and channel.patterns == ALL:
-            fixed = tuple(msgspec.structs.replace(model, live=False) for model in channel.models)
-            channel = msgspec.structs.replace(channel, models=fixed, patterns=())
+    selects = bool(channel.patterns) and (old is None or needs_list or old.patterns != channel.patterns)
+    if selects and (needs_list or before is None):
+        channel, listed = await _fetch_or_keep(edits, channel, before, same_url=is_same_url)
     elif needs_list and channel.dialect.info.lists_models and not _is_known_root(channel):
         with suppress(UpstreamError, TimeoutError):
             channel, listed = await _find_root(edits, channel, before)
-            channel = offered_models(channel, listed.models, edits.now)
+    if (fetched := _fetched_list(listed)) is not None:
+        channel = offered_models(channel, fetched.models, edits.now)
+        if selects and not channel.models:
+            message = f"none of the models it lists ({len(fetched.models):,}) matches {', '.join(channel.patterns)}"
+            raise _no_list_error(channel, message)
+    if not channel.dialect.info.lists_models and channel.patterns == ALL:
+        fixed = tuple(msgspec.structs.replace(model, live=False) for model in channel.models)
+        channel = msgspec.structs.replace(channel, models=fixed, patterns=())
     changes = [Change("channels", channel.id, channel)]
     return changes if listed is before else [*changes, Change("lists", channel.id, listed)]
 

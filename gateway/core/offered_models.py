@@ -26,33 +26,20 @@ def offered_models(channel: Channel, listed: tuple[ServedModel, ...], now: Milli
     return msgspec.structs.replace(channel, models=(*named, *selected))
 
 
-def chosen_by_hand(before: Channel, after: Channel, *, sends_patterns: bool = False) -> Channel:
-    """Returns the edited channel. Models that patterns had selected and the owner removed stay excluded.
+def with_selected(before: Channel, after: Channel, *, sends_patterns: bool) -> Channel:
+    """Returns the edited channel with the models that patterns had selected and still select. The others are fixed.
 
-    If more of them were removed than kept, the models that are left become a fixed list. ``sends_patterns``: the edit
-    sets patterns; if it lists none of the models that patterns had selected, the patterns decide about all of them.
+    Of an edit without patterns, the selected models that it leaves out stay excluded.
     """
     names_after = {model.name for model in after.models}
-    if sends_patterns and after.patterns and not any(model.live for model in after.models):
-        candidates = [model for model in before.models if model.live and model.name not in names_after]
-        selected = [model for model in candidates if matches(model.name, after.patterns)]
-        return msgspec.structs.replace(after, models=(*after.models, *selected))
-    removed = [model.name for model in before.models if model.live and model.name not in names_after]
-    selected = [model for model in after.models if model.live]
-    if not removed or after.patterns != before.patterns:
-        return after
-    if len(removed) > len(selected):
-        return fix_models(msgspec.structs.replace(after, patterns=()))
-    return msgspec.structs.replace(after, patterns=(*after.patterns, *(NOT + name for name in removed)))
-
-
-def fix_models(channel: Channel) -> Channel:
-    """Returns the channel with models fixed that no pattern selects, or that have another name than the upstream's."""
-    if not any(model.live for model in channel.models):
-        return channel
-    has_patterns = bool(channel.patterns)
-    models = tuple(msgspec.structs.replace(m, live=m.live and has_patterns and not m.upstream) for m in channel.models)
-    return msgspec.structs.replace(channel, models=models)
+    left_out = [model for model in before.models if model.live and model.name not in names_after]
+    models, patterns = after.models, after.patterns
+    if not sends_patterns:
+        patterns = (*patterns, *(NOT + model.name for model in left_out))
+    elif patterns:
+        models = (*models, *(model for model in left_out if matches(model.name, patterns)))
+    fixed = (msgspec.structs.replace(m, live=bool(m.live and patterns and not m.upstream)) for m in models)
+    return msgspec.structs.replace(after, models=tuple(fixed), patterns=patterns)
 
 
 def newly_listed(

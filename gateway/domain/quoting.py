@@ -6,14 +6,14 @@ command, names are separated by commas alone and never quoted, because shells ta
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import msgspec
 
 from gateway.domain.channel import ChannelFields, ServedModel
 from gateway.domain.errors import BadRequest
-from gateway.domain.patterns import is_pattern
+from gateway.domain.patterns import NOT, is_pattern, matches
 from gateway.domain.urls import refuse_url
 
 _MARKS = "\"'"
@@ -122,6 +122,25 @@ def read_offering(text: str, known: Sequence[ServedModel] = ()) -> Offering:
 def offering_of(channel: ChannelFields) -> Offering:
     """Returns the offering of a channel as its owner configured it."""
     return Offering([model for model in channel.models if not model.live], list(channel.patterns))
+
+
+def change_offering(channel: ChannelFields, *, add: Iterable[str] = (), remove: Collection[str] = ()) -> Offering:
+    """Returns a channel's offering with these models of its upstream, and without these public names.
+
+    The patterns exclude what is removed, and no longer exclude what is added. A model that they select has no name of
+    its own in the offering.
+    """
+    remaining = [model for model in channel.models if model.name not in remove]
+    served = {model.upstream_name for model in remaining}
+    added = [name for name in add if name not in served]
+    patterns = [pattern for pattern in channel.patterns if pattern not in {NOT + name for name in added}]
+    if channel.patterns:
+        patterns = patterns or ["*"]  # those that only exclude select all others
+        removed = {model.upstream_name for model in channel.models} - served
+        patterns += [NOT + name for name in sorted(removed) if matches(name, channel.patterns)]
+        added = [name for name in added if not matches(name, tuple(patterns))]
+    named = [model for model in remaining if not model.live]
+    return Offering([*named, *(ServedModel(name=name) for name in added)], patterns)
 
 
 def offering_words(offering: Offering) -> list[str]:

@@ -155,7 +155,7 @@ def test_models_are_added_to_those_there_are() -> None:
 def test_models_are_replaced_and_keep_their_public_names() -> None:
     control = answers()
     run("channel", "models", "x", "gpt-4o-mini", "--set", control=control)
-    assert control.bodies == [{"models": [{"name": "fast", "upstream": "gpt-4o-mini"}]}]
+    assert control.bodies == [{"models": [{"name": "fast", "upstream": "gpt-4o-mini"}], "patterns": []}]
 
 
 PATTERNED = replace(
@@ -168,10 +168,10 @@ PATTERNED = replace(
 @pytest.mark.parametrize(
     ("view", "pattern", "patch"),
     [
-        (CHANNEL, "fast", {"models": [{"name": "gpt-4o"}]}),
-        (CHANNEL, "gpt-4o-mini", {"models": [{"name": "gpt-4o"}]}),
+        (CHANNEL, "fast", {"models": [{"name": "gpt-4o"}], "patterns": []}),
+        (CHANNEL, "gpt-4o-mini", {"models": [{"name": "gpt-4o"}], "patterns": []}),
         (PATTERNED, "gpt-4o", {"models": [{"name": "own"}], "patterns": ["gpt-*", "!gpt-4o"]}),
-        (PATTERNED, "own", {"models": []}),
+        (PATTERNED, "own", {"models": [], "patterns": ["gpt-*"]}),
         (PATTERNED, "gpt-*", {"models": [{"name": "own"}], "patterns": ["gpt-*", "!gpt-4o", "!gpt-5"]}),
     ],
 )
@@ -187,7 +187,7 @@ def test_a_model_is_taken_off_a_channel_by_either_name(view: ChannelView, patter
 def test_a_model_is_taken_off_while_the_upstream_is_down() -> None:
     control = Control({**answers().answers, "GET /channels/x/listing": STALE})
     assert run("channel", "models", "x", "fast", "--remove", control=control).code == 0
-    assert control.bodies == [{"models": [{"name": "gpt-4o"}]}]
+    assert control.bodies == [{"models": [{"name": "gpt-4o"}], "patterns": []}]
     assert "POST /channels/x/refresh" not in [path for path, _ in control.asked]
 
 

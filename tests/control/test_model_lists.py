@@ -171,6 +171,15 @@ async def test_a_named_model_beside_the_same_patterns_leaves_theirs_as_they_are(
     assert names(channel.models) == [*NAMES, "gpt-6"]
 
 
+async def test_a_named_model_is_given_what_the_last_list_says_of_it(
+    owner: ControlClient, provider: Provider, body: dict[str, object]
+) -> None:
+    provider.on("/v1/models", reply({"data": [{"id": "a", "context_length": 9}, {"id": "b", "context_length": 7}]}))
+    await owner.add_channel(body | {"models": [{"name": "a"}]})
+    channel = await owner.edit_channel("new", {"models": [{"name": "a"}, {"name": "b"}], "patterns": []})
+    assert [(model.name, model.context) for model in channel.models] == [("a", 9), ("b", 7)]
+
+
 async def test_while_the_upstream_is_down_the_last_list_is_served_and_marked(
     owner: ControlClient, provider: Provider, body: dict[str, object]
 ) -> None:

@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from gateway.core.offered_models import chosen_by_hand, fix_models, newly_listed, offered_models
+from gateway.core.offered_models import newly_listed, offered_models, with_selected
 from gateway.domain.channel import Channel, ServedModel, UpstreamModels
 from gateway.domain.price import UpstreamPrices
 from gateway.domain.units import Millis, Nanos
@@ -56,36 +56,31 @@ def test_what_the_upstream_reports_is_shown_beside_a_mapped_name() -> None:
 
 def test_what_the_owner_takes_away_stays_out() -> None:
     before = offered_models(up("*"), LIST, NOW)
-    after = chosen_by_hand(before, replace(before, models=before.models[:2]))
-    assert after.patterns == ("*", "!o3")
-    assert names(offered_models(after, LIST, NOW)) == ["gpt-5", "gpt-5-preview"]
+    after = with_selected(before, replace(before, models=before.models[:1]), sends_patterns=False)
+    assert after.patterns == ("*", "!gpt-5-preview", "!o3")
+    assert names(offered_models(after, LIST, NOW)) == ["gpt-5"]
 
 
-def test_removing_most_models_replaces_the_patterns_by_the_rest() -> None:
-    before = offered_models(up("*"), LIST, NOW)
-    after = chosen_by_hand(before, replace(before, models=before.models[:1]))
-    assert (after.patterns, after.models) == ((), (replace(before.models[0], live=False),))
-
-
-def test_patterns_that_are_sent_without_their_models_decide_on_these() -> None:
+def test_patterns_that_are_sent_decide_on_the_models_that_patterns_had_selected() -> None:
     named = ServedModel(name="o3", upstream="gpt-5")
     before = offered_models(up("*"), LIST, NOW)
-    after = chosen_by_hand(before, replace(before, models=(named,)), sends_patterns=True)
+    after = with_selected(before, replace(before, models=(named,)), sends_patterns=True)
     assert (after.patterns, after.models) == (("*",), (named, *before.models[:2]))
-    fewer = chosen_by_hand(before, replace(before, models=(), patterns=("*", "!o3")), sends_patterns=True)
+    fewer = with_selected(before, replace(before, models=(), patterns=("*", "!o3")), sends_patterns=True)
     assert fewer.models == before.models[:2]
 
 
-def test_new_patterns_are_taken_as_they_are() -> None:
+def test_without_patterns_the_models_are_fixed() -> None:
     before = offered_models(up("*"), LIST, NOW)
-    after = replace(before, patterns=("o*",), models=())
-    assert chosen_by_hand(before, after) is after
-    assert fix_models(after) is after
+    after = with_selected(before, replace(before, patterns=()), sends_patterns=True)
+    assert [(model.name, model.live) for model in after.models] == [(model.name, False) for model in LIST]
+    chosen = with_selected(before, replace(before, models=(ServedModel(name="o3"),), patterns=()), sends_patterns=True)
+    assert names(chosen) == ["o3"]
 
 
 def test_a_model_that_was_mapped_by_hand_is_the_owner_s() -> None:
     before = up("*", models=(ServedModel(name="o3", upstream="gpt-5", live=True), ServedModel(name="gpt-5", live=True)))
-    assert [model.live for model in fix_models(before).models] == [False, True]
+    assert [model.live for model in with_selected(before, before, sends_patterns=False).models] == [False, True]
 
 
 def test_a_list_tells_what_is_new_and_gone_until_it_changes_again() -> None:

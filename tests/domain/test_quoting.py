@@ -3,6 +3,7 @@
 import pytest
 
 from gateway.domain import quoting
+from gateway.domain.channel import ChannelFields, ServedModel
 from gateway.domain.errors import BadRequest
 from tests.domain.field_samples import ODD
 
@@ -69,3 +70,29 @@ def test_a_model_may_have_another_name_at_the_upstream(text: str, found: tuple[s
 def test_half_a_mapping_is_refused(text: str) -> None:
     with pytest.raises(BadRequest, match="name=upstream-name"):
         quoting.model_pair(text)
+
+
+A, B = ServedModel(name="a"), ServedModel(name="own", upstream="b")
+G1, G2 = (ServedModel(name=name, live=True) for name in ("g1", "g2"))
+
+
+@pytest.mark.parametrize(
+    ("models", "patterns", "add", "remove", "words"),
+    [
+        ((A, B), (), "c", "a", "own=b c"),
+        ((A, B), (), "b c", "", "a own=b c"),  # one that is offered already keeps its name
+        ((G1, G2), ("g*", "!g3"), "g3", "g2", "g* !g2"),
+        ((G1,), ("g*", "!x"), "x", "", "x g*"),  # no pattern selects it
+        ((A, G1), ("*",), "", "a", "* !a"),
+        ((B, G1, G2), ("g*",), "", "own", "g*"),
+        ((ServedModel(name="fast", upstream="g1"), G1), ("g*",), "", "fast", "g*"),  # still offered as g1
+        ((A, B), (), "", "a own", ""),
+        ((G1,), ("!x",), "x", "", "*"),
+    ],
+)
+def test_a_changed_offering_names_only_what_patterns_do_not_select(
+    models: tuple[ServedModel, ...], patterns: tuple[str, ...], add: str, remove: str, words: str
+) -> None:
+    channel = ChannelFields(name="x", models=models, patterns=patterns)
+    changed = quoting.change_offering(channel, add=add.split(), remove=set(remove.split()))
+    assert " ".join(quoting.offering_words(changed)) == words

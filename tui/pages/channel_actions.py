@@ -3,18 +3,17 @@
 Discovery finds local model servers and API keys in the environment, and creates channels from them.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from functools import partial
 
 from textual.content import Content
 
 from gateway.client.cells import aligned_rows
-from gateway.domain.channel import Check, ServedModel
+from gateway.domain.channel import Check
 from gateway.domain.errors import Conflict, GatewayError
 from gateway.domain.history import NOTHING_CHANGED
 from gateway.domain.human_values import brief_context, first_of, plural, state_word
-from gateway.domain.patterns import NOT, matches
-from gateway.domain.quoting import Offering, offering_of
+from gateway.domain.quoting import change_offering
 from gateway.domain.upstream_views import ListingView, PresetView, SavedChannel
 from gateway.domain.views import ChannelView, Offer
 from tui import format as fmt
@@ -94,8 +93,9 @@ async def _fetch(page: AnyPage, channel: ChannelView) -> None:
     if checked == offered:
         raise notice("No changes.")
     current = await session.client.channel(channel.id)  # it may have changed since it was shown
-    names = checked | {model.upstream_name for model in current.models}.difference(offered)
-    saved = await session.client.edit_channel(channel.id, offering_with(current, listing, names).patch())
+    removed = {model.name for model in current.models if model.upstream_name in offered - checked}
+    offering = change_offering(current, add=sorted(checked - offered), remove=removed)
+    saved = await session.client.edit_channel(channel.id, offering.patch())
     page.report_change(f"{channel.name} now offers {fmt.count_text(len(saved.models), 'model')}.", price_news(saved))
 
 
@@ -229,28 +229,6 @@ def listing_summary(listing: ListingView) -> str:
     if listing.unnamed:
         parts.append(f"{listing.unnamed:,} left out ({plural(listing.unnamed, 'name')} not usable)")
     return ", ".join(parts)
-
-
-def offering_with(view: ChannelView, listing: ListingView, chosen: Collection[str]) -> Offering:
-    """Returns the offering of a channel with exactly the chosen models of its list; models outside the list stay. What
-    is offered now is taken from the list, because ``view`` may be older. Models not chosen are excluded from patterns.
-    """
-    offering = offering_of(view)
-    listed_names = {model.name for model in listing.models}
-    models = [m for m in offering.models if m.upstream_name not in listed_names or m.upstream_name in chosen]
-    excluded = {pattern.removeprefix(NOT) for pattern in offering.patterns if pattern.startswith(NOT)}
-    skipped = excluded | {model.upstream_name for model in models}
-    available = [model for model in listing.models if model.state != "gone"]
-    models += [
-        ServedModel(name=model.name, context=model.context, max_output=model.max_output, published=model.published)
-        for model in available
-        if model.name in chosen and not model.served and model.name not in skipped
-    ]
-    patterns = [p for p in offering.patterns if not (p.startswith(NOT) and p.removeprefix(NOT) in chosen)]
-    if offering.patterns:
-        rejected = {model.name for model in available if model.served} - set(chosen)
-        patterns += [f"{NOT}{name}" for name in sorted(rejected) if matches(name, view.patterns)]
-    return Offering(models, patterns)
 
 
 def price_news(*saved: SavedChannel) -> str:
