@@ -79,9 +79,9 @@ def replace_file(path: Path, data: bytes, *, durable: bool = False) -> None:
 
 
 def read(path: Path) -> Endpoint | None:
-    """Returns the content of the runfile; None if it cannot be read, or was copied with another home.
+    """Returns the content of the runfile; None if it is missing or damaged, or was copied with another home.
 
-    The server may have died since. Raises OSError only if this process has too many open files.
+    The server may have died since. Raises OSError if this process may not read it, or has too many open files.
     """
     try:
         endpoint = _endpoint_of(path)
@@ -89,7 +89,7 @@ def read(path: Path) -> Endpoint | None:
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
     except OSError as exc:
-        if exc.errno in (errno.EMFILE, errno.ENFILE):
+        if exc.errno in (errno.EACCES, errno.EMFILE, errno.ENFILE):
             raise
         return None
 

@@ -15,7 +15,7 @@ import msgspec
 from aiohttp import web
 
 from gateway import frozen, runfile
-from gateway.config import SOCKET_PATH_LIMIT, Config
+from gateway.config import Config
 from gateway.control import machine, model_lists, tokens, validation
 from gateway.control.app import control_app, control_runner
 from gateway.core.admission import today_of
@@ -91,7 +91,7 @@ async def serve(config: Config, *, ready: Callable[[Welcome], None]) -> int:
         stop_requests = _StopRequests()
         public_port = await stack.enter_async_context(open_public_port(engine, config))
         await stack.enter_async_context(open_ollama_port(engine))
-        endpoint = await stack.enter_async_context(_open_control(engine, config, private=False))
+        endpoint = await stack.enter_async_context(_open_control(engine, config))
         folder = engine.store.folder.path
         stack.callback(runfile.remove, folder / config.runfile.name, engine.instance)
         try:
@@ -130,7 +130,7 @@ async def embedded_server(config: Config, *, listen: bool = False) -> AsyncItera
         if listen:
             local = msgspec.structs.replace(config, host="127.0.0.1", port=0)
             await stack.enter_async_context(open_public_port(engine, local))
-        yield await stack.enter_async_context(_open_control(engine, config, private=True))
+        yield await stack.enter_async_context(_open_control(engine, config))
 
 
 def machine_checks(config: Config) -> list[Step]:
@@ -226,19 +226,18 @@ def _make_pipeline(engine: Engine) -> Pipeline:
 
 
 @asynccontextmanager
-async def _open_control(engine: Engine, config: Config, *, private: bool) -> AsyncIterator[Endpoint]:
+async def _open_control(engine: Engine, config: Config) -> AsyncIterator[Endpoint]:
     """Open the owner's API at a Unix socket that only this user can reach, or at a loopback port if the system has no
-    Unix sockets. ``private``: at a path that no other program looks for.
+    Unix sockets. Raises StoreError if another file is in the socket's place.
     """
     secret = secrets.token_urlsafe(32)
     runner = control_runner(control_app(engine, secret))
     await runner.setup()
-    path = _socket_path(config, engine.instance, private=private)
-    socket_file = engine.store.folder.path / path.name if path is not None else Path()
+    socket_file = engine.store.folder.path / "control.sock"
     bound: os.stat_result | None = None
     try:
         port = 0
-        if path is not None:
+        if config.socket is not None:
             socket_file.unlink(missing_ok=True)  # left by a killed server; the lock says it is not in use
             await web.UnixSite(runner, str(socket_file)).start()
             socket_file.chmod(0o600)
@@ -247,10 +246,14 @@ async def _open_control(engine: Engine, config: Config, *, private: bool) -> Asy
             site = web.TCPSite(runner, "127.0.0.1", 0)
             await site.start()
             port = runner.addresses[0][1]
+    except OSError as exc:
+        await runner.cleanup()
+        raise cannot_open(config.home, exc) from exc
+    try:
         yield Endpoint(
             instance=engine.instance,
             secret=secret,
-            socket=str(path) if path is not None else "",
+            socket=str(config.socket or ""),
             port=port,
             address=engine.address,
             host_option=engine.config.host,
@@ -262,13 +265,6 @@ async def _open_control(engine: Engine, config: Config, *, private: bool) -> Asy
         with suppress(FileNotFoundError):
             if bound is not None and os.path.samestat(socket_file.lstat(), bound):  # it is still ours
                 socket_file.unlink()
-
-
-def _socket_path(config: Config, instance: str, *, private: bool) -> Path | None:
-    if config.socket is None or not private:
-        return config.socket
-    path = config.socket.with_name(f"control-{instance[:6]}.sock")
-    return path if len(os.fsencode(path)) <= SOCKET_PATH_LIMIT else None
 
 
 class _StopRequests:

@@ -168,8 +168,8 @@ async def test_reached_from_inside(home: Path) -> None:
     async with embedded_server(Config(home=home)) as endpoint:
         assert endpoint.address == ""
         assert not (home / "run.json").exists()
-        socket = home / endpoint.socket.rpartition("/")[2]
-        assert socket.name != "control.sock"
+        socket = home / "control.sock"
+        assert endpoint.socket == str(socket)
         assert stat.S_IMODE(socket.stat().st_mode) == 0o600
     assert not socket.exists()
 
@@ -189,6 +189,24 @@ async def test_a_runfile_that_cannot_be_written_is_reported_like_a_store_that_ca
         assert server.said["code"] == "store_failed"
         assert server.said["message"].startswith(f"the store in {home} cannot be opened: Is a directory")
         assert await server.ended() == 3
+
+
+async def test_a_folder_in_the_place_of_the_control_socket_is_reported(home: Path) -> None:
+    (home / "control.sock").mkdir(parents=True)
+    with pytest.raises(GatewayError) as caught:
+        async with embedded_server(Config(home=home)):
+            pass
+    assert caught.value.message == f"the store in {home} cannot be opened: Is a directory (control.sock)"
+
+
+async def test_the_socket_of_a_killed_server_is_replaced(home: Path) -> None:
+    async with serving(home) as server:
+        server.signal(signal.SIGKILL)
+        await asyncio.to_thread(server.process.wait)
+    assert (home / "control.sock").is_socket()
+    async with embedded_server(Config(home=home)) as endpoint:
+        assert await ControlClient(endpoint).instance() == endpoint.instance
+    assert not (home / "control.sock").exists()
 
 
 @pytest.mark.parametrize(
@@ -220,10 +238,8 @@ async def test_a_server_inside_may_listen_too(home: Path) -> None:
 
 
 async def test_a_control_socket_of_too_long_a_path_is_none(tmp_path: Path) -> None:
-    home = tmp_path / ("h" * max(1, 86 - len(str(tmp_path))))
-    config = Config(home=home)
-    assert config.socket is not None
-    async with embedded_server(config) as endpoint:
+    home = tmp_path / ("h" * max(1, 101 - len(str(tmp_path))))
+    async with embedded_server(Config(home=home)) as endpoint:
         assert (endpoint.socket, endpoint.port > 0) == ("", True)
 
 

@@ -33,6 +33,9 @@ BUSY_S = 5.0
 STORE_FAILED = 8
 """The exit code of a server whose home is in use or damaged."""
 
+_WINDOWS_FLAGS = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0) | getattr(subprocess, "CREATE_NO_WINDOW", 0)
+"""A process group without a window: children of a detached process would open consoles."""
+
 POLL_S = 0.03
 ASK_S = 3.0
 
@@ -61,7 +64,7 @@ def spawn(config: Config) -> Child:
                 cwd=config.home,
                 env=environment(os.environ, cache),
                 start_new_session=os.name != "nt",
-                creationflags=_windows_flags(),
+                creationflags=_WINDOWS_FLAGS,
             )
     except OSError as exc:
         place = f" ({exc.filename})" if exc.filename else ""
@@ -129,13 +132,6 @@ def tail(log: Path, begin: int = 0) -> list[str]:
     return [plain(line) for line in text.splitlines() if line.strip()][-12:]
 
 
-def _windows_flags() -> int:
-    """Returns flags for a process group without a window. Children of a detached process would open consoles."""
-    if sys.platform == "win32":
-        return subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW
-    return 0
-
-
 class Server(msgspec.Struct, frozen=True, kw_only=True):
     """A running server, and its process if it is our child."""
 
@@ -155,10 +151,13 @@ async def find(config: Config) -> Endpoint | None:
 
 async def find_unless_silent(config: Config) -> Endpoint | None:
     """Returns the server on this home, or None if it has none. Raises Unavailable if a process listens at its control
-    socket but does not answer, and if no more files can be opened.
+    socket but does not answer, if the home cannot be read, and if no more files can be opened.
     """
     try:
         endpoint = read(config.runfile)
+    except PermissionError as exc:
+        text = f"{config.runfile} cannot be read; make the data folder yours, or name another one with --home"
+        raise Unavailable(text, code="store_failed") from exc
     except OSError as exc:
         raise too_many_files(exc) from exc
     if endpoint is None:

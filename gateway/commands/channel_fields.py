@@ -34,8 +34,8 @@ _OPTIONS: Sequence[Callable[[Any], Any]] = (
     click.option(
         "--dialect",
         type=click.Choice([dialect.value for dialect in Dialect]),
-        help="Wire format (a new channel's default: the preset's, else openai); mock needs no upstream. Another format "
-        "may need another --base-url.",
+        help="Wire format; mock needs no upstream. The default is the preset's, else openai; a channel that is edited "
+        "keeps its own, and may need another --base-url for another one.",
     ),
     click.option(
         "--key",

@@ -161,5 +161,5 @@ def _by_ref(ref: str, registry: Registry, table: Mapping[Key, Entity], noun: str
     # tokens made for programs expire
     lasting: list[str] = [entity.name for entity in table.values() if not getattr(entity, "temporary", False)]
     existing = first_of(list(dict.fromkeys([*near, *sorted(lasting)])), 20) or "none yet"
-    missing = f"'{ref}'" if re.fullmatch(r"[a-z]+_[0-9a-f]{16}", ref) is None else f"has the id '{ref}' any more"
+    missing = f"'{ref}'" if re.fullmatch(r"[a-z]+_[0-9a-f]{16}", ref) is None else f"has the id '{ref}'"
     raise NotFound(f"no {noun} {missing}; there are: {existing}", param=noun)

@@ -65,7 +65,7 @@ def split_host(header: str) -> tuple[str, str]:
     name, colon, port = text.partition(":")
     if colon and not port.isdecimal():
         return "", ""
-    return name, port
+    return name.removesuffix("."), port  # DNS names may end with a dot
 
 
 def check_origin(header: str, settings: Settings) -> None:

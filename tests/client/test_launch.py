@@ -226,6 +226,21 @@ async def test_a_full_table_of_files_of_our_own_says_nothing_of_a_server(
     assert caught.value.code == "too_many_files"
 
 
+async def test_a_home_that_may_not_be_read_is_not_called_a_home_without_a_server(
+    config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> int:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    runfile.write(config.runfile, Endpoint(instance="x", secret="s", socket=str(config.home / "s"), pid=4711))
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(Unavailable) as caught:
+        await find_unless_silent(config)
+    assert caught.value.code == "store_failed"
+    assert caught.value.message.startswith(f"{config.runfile} cannot be read; make the data folder yours")
+    assert await find(config) is None
+
+
 async def test_a_child_that_fails_is_reported_with_its_words(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
     config.log.write_text("of an earlier run\n")
     program = [sys.executable, "-c", "import os; os.write(2, b'no \\x1b[31mluck'); os._exit(3)"]

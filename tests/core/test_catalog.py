@@ -75,7 +75,7 @@ def test_what_is_missing_is_reported_with_what_is_there(noun: str) -> None:
 
 def test_an_id_that_a_console_still_shows_is_reported_as_gone() -> None:
     """The form of a token that was removed elsewhere sends its id, which its owner never typed."""
-    with pytest.raises(NotFound, match=r"no token has the id 'tok_0123456789abcdef' any more; there are: here$"):
+    with pytest.raises(NotFound, match=r"no token has the id 'tok_0123456789abcdef'; there are: here$"):
         catalog(tokens=(token("here"),)).token("tok_0123456789abcdef")
 
 

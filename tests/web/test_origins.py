@@ -24,7 +24,7 @@ def accepted(header: str, bound: str = "127.0.0.1", allowed: tuple[str, ...] = O
     [
         *("127.0.0.1", "127.0.0.1:8655", "localhost", "localhost:8655", "LOCALHOST", "LocalHost:8655", "[::1]"),
         *("[::1]:8655", " localhost ", "gateway.lan", "gateway.lan:8655", "Gateway.LAN", "tunnel.example:443"),
-        *("10.0.0.7:8655", "localhost:80", "127.0.0.1:11434", "[::1]:65535"),
+        *("10.0.0.7:8655", "localhost:80", "127.0.0.1:11434", "[::1]:65535", "localhost.:8655", "gateway.lan."),
     ],
 )
 def test_loopback_and_the_owners_names_are_heard(header: str) -> None:
@@ -35,7 +35,7 @@ def test_loopback_and_the_owners_names_are_heard(header: str) -> None:
     "header",
     [
         *("", " ", ":", ":8655", "localhost:", "localhost:0", "localhost:123456", "localhost:08655"),
-        *("localhost:8655:8655", "localhost:\uff18\uff16\uff15\uff15", "localhost:-1", "localhost:x", "localhost."),
+        *("localhost:8655:8655", "localhost:\uff18\uff16\uff15\uff15", "localhost:-1", "localhost:x", "localhost.."),
         *("localhost.localdomain", "localhost.evil.example", "evil.example", "evil.example:8655"),
         *("127.0.0.1.evil.example", "127.1", "127.0.0.2", "0x7f.0.0.1", "2130706433", "0.0.0.0", "0.0.0.0:8655"),
         *("[::]", "[::ffff:127.0.0.1]", "[0:0:0:0:0:0:0:1]", "::1", "[::1", "[::1]8655", "gateway.lan:80"),
