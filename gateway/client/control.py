@@ -149,7 +149,9 @@ class ControlClient(Caller):
     replace_key = ask("PATCH", "/channels/{}/keys/{}", ChannelView, "key")
     prices = ask("GET", "/prices", list[PriceView])
     price_news = ask("GET", "/prices/news", PriceNews, timeout_s=PROBE_S)
-    """Returns the age of the price list, what an import would change, and which prices rise or differ."""
+    """Returns the age of the price list, what an import would change, and which prices rise or differ; with ``hints``,
+    which take longer, also why models have no list price.
+    """
     model = ask("GET", "/models/{}", ModelDetail)
 
     async def set_price(self, model: str, body: Body, channel: str = "") -> PriceView:

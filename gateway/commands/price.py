@@ -183,7 +183,7 @@ def list_prices(*, unpriced: bool) -> None:
 
     async def work(client: ControlClient) -> tuple[list[ModelView], list[PriceView], PriceNews]:
         models, prices = (await client.models(), []) if unpriced else ([], await client.prices())
-        return models, prices, await client.price_news()
+        return models, prices, await client.price_news(hints=unpriced)
 
     models, prices, news = run(work)
     if unpriced:
@@ -279,7 +279,7 @@ def show_news() -> None:
     """Show how old the price list is, what an import would change, which prices will rise, which prices differ from
     those that upstreams publish, and why models have no list price.
     """
-    news = run(lambda client: client.price_news())
+    news = run(lambda client: client.price_news(hints=True))
     if wants_json():
         out_json(news)
         return

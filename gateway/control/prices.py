@@ -222,31 +222,34 @@ NEWS_CACHE = web.AppKey("news_cache", dict[int, tuple[Registry, PriceNews]])
 
 
 async def show_news(edits: ConfigEdits, request: web.Request) -> PriceNews:
-    """GET /prices/news: the news, computed at most once an hour unless the configuration changes."""
-    query(request.query, {})
+    """GET /prices/news[?hints=true]: the news, computed at most once an hour unless the configuration changes.
+
+    The hints, why models have no list price, take longer than the rest, so they are given on request only.
+    """
+    has_hints = query(request.query, {"hints": bool}).get("hints")
     registry, hour = edits.registry, edits.now // HOUR_MS
-    cache = request.app[NEWS_CACHE]
-    if hour in cache and cache[hour][0] is registry:
-        return cache[hour][1]
     try:
         price_list = await load_price_list()
     except Unavailable:
         return PriceNews()
-    news = await asyncio.to_thread(price_news, registry, price_list, edits.now)
-    cache.clear()
-    cache[hour] = registry, news
-    return news
+    cache = request.app[NEWS_CACHE]
+    known, news = cache.get(hour, (None, PriceNews()))
+    if known is not registry:
+        news = await asyncio.to_thread(price_news, registry, price_list, edits.now)
+        cache.clear()
+        cache[hour] = registry, news
+    hints = await asyncio.to_thread(price_hints, registry, price_list) if has_hints else []
+    return msgspec.structs.replace(news, hints=hints)
 
 
 def price_news(registry: Registry, price_list: PriceList, now: Millis) -> PriceNews:
-    """Returns the news about a configuration's prices. Prices that the owner set are left out of the counts."""
-    kinds = []
-    for channel, served, price in known_prices(registry.channels.values(), registry, price_list, now):
-        before = channel_price(channel, served, registry.prices)
-        if not set_by_owner(before):
-            kinds.append(change_kind(before, price))
-    rises = [_next_rise(served.name, price, now) for _, served, price in _prices_in_use(registry) if price is not None]
-    distinct_rises = {(rise.model, rise.since_ms): rise for rise in rises if rise is not None}
+    """Returns the news about a configuration's prices, without hints. What the owner set is left out of the counts."""
+    kinds = [
+        change_kind(before, price)
+        for channel, served, price in known_prices(registry.channels.values(), registry, price_list, now)
+        if not set_by_owner(before := channel_price(channel, served, registry.prices))
+    ]
+    rises = {(rise.model, rise.since_ms): rise for rise in _next_rises(registry, now)}
     as_of = price_list.as_of(now)
     return PriceNews(
         as_of_ms=as_of,
@@ -255,10 +258,19 @@ def price_news(registry: Registry, price_list: PriceList, now: Millis) -> PriceN
         raised=kinds.count("up"),
         lowered=kinds.count("down"),
         added=kinds.count("new"),
-        rises=sorted(distinct_rises.values(), key=lambda rise: rise.since_ms)[:MAX_ROWS],
+        rises=sorted(rises.values(), key=lambda rise: rise.since_ms)[:MAX_ROWS],
         published=list(islice(_published_prices(registry), MAX_ROWS)),
-        hints=list(islice(_hints(registry, price_list), MAX_ROWS)),
     )
+
+
+def price_hints(registry: Registry, price_list: PriceList) -> list[PriceHint]:
+    """Returns why models without a price have no list price, with the closest names that have one."""
+    hints = (
+        PriceHint(model=served.name, channel=channel.name, text=price_list.hint(channel, served.upstream_name))
+        for channel, served, price in _prices_in_use(registry)
+        if price is None and channel.dialect is not Dialect.MOCK
+    )
+    return list(islice((hint for hint in hints if hint.text), MAX_ROWS))
 
 
 def _prices_in_use(registry: Registry) -> Iterator[tuple[Channel, ServedModel, Price | None]]:
@@ -268,22 +280,25 @@ def _prices_in_use(registry: Registry) -> Iterator[tuple[Channel, ServedModel, P
             yield channel, served, channel_price(channel, served, registry.prices)
 
 
-def _next_rise(model: str, price: Price, now: Millis) -> PriceRise | None:
-    """Returns the next known rise of a price, if any. Rules for variants or for some hours are ignored."""
-    current = in_force(price, now)
-    for rule in price.rules:
-        is_later = rule.since > now and not rule.variant and not rule.during
-        if is_later and (rule.input > current.input or rule.output > current.output):
-            return PriceRise(
-                model=model,
-                since_ms=rule.since,
-                day=_day(rule.since),
-                input_nanos=current.input,
-                output_nanos=current.output,
-                next_input_nanos=rule.input,
-                next_output_nanos=rule.output,
-            )
-    return None
+def _next_rises(registry: Registry, now: Millis) -> Iterator[PriceRise]:
+    """Yields the next known rise of each price. Rules for variants or for some hours are ignored."""
+    for _, served, price in _prices_in_use(registry):
+        if price is None or not price.rules:
+            continue
+        current = in_force(price, now)
+        for rule in price.rules:
+            is_later = rule.since > now and not rule.variant and not rule.during
+            if is_later and (rule.input > current.input or rule.output > current.output):
+                yield PriceRise(
+                    model=served.name,
+                    since_ms=rule.since,
+                    day=_day(rule.since),
+                    input_nanos=current.input,
+                    output_nanos=current.output,
+                    next_input_nanos=rule.input,
+                    next_output_nanos=rule.output,
+                )
+                break
 
 
 def _published_prices(registry: Registry) -> Iterator[PublishedPrice]:
@@ -300,13 +315,6 @@ def _published_prices(registry: Registry) -> Iterator[PublishedPrice]:
                 published_input_nanos=published.input,
                 published_output_nanos=published.output,
             )
-
-
-def _hints(registry: Registry, price_list: PriceList) -> Iterator[PriceHint]:
-    for channel, served, price in _prices_in_use(registry):
-        is_unpriced = price is None and channel.dialect is not Dialect.MOCK
-        if is_unpriced and (text := price_list.hint(channel, served.upstream_name)):
-            yield PriceHint(model=served.name, channel=channel.name, text=text)
 
 
 def _differ_clearly(rate: int, other: int) -> bool:

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.client.control import ControlClient
-from gateway.control.prices import price_news
+from gateway.control.prices import price_hints, price_news
 from gateway.control.vendor_prices import load_price_list
 from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.price import Price, UpstreamPrices
@@ -81,7 +81,7 @@ async def test_a_published_price_a_twentieth_apart_is_news(published: float, rep
 
 async def test_a_name_without_a_price_has_a_hint() -> None:
     one = channel(ServedModel(name="mistral-large-latest"), url="https://api.mistral.ai/v1")
-    (hint,) = (await news(one)).hints
+    (hint,) = price_hints(replace(registry(), channels={one.id: one}), await load_price_list())
     assert (hint.model, hint.channel) == ("mistral-large-latest", "c")
     assert "older model of that name" in hint.text
 
@@ -113,3 +113,8 @@ async def test_the_news_are_those_of_the_configuration(owner: ControlClient, gat
     assert (await owner.price_news()).added == 0
     gateway.channel("https://api.openai.com/v1", "gpt-4.1", name="openai")
     assert (await owner.price_news()).added == 1
+
+
+async def test_hints_are_given_on_request_only(owner: ControlClient, gateway: Gateway) -> None:
+    gateway.channel("https://api.openai.com/v1", "gpt-4.1-minni", name="openai")
+    assert [(await owner.price_news(hints=hints)).hints != [] for hints in (False, True, False)] == [False, True, False]
