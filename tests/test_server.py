@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import socket
 import stat
 import sys
 import time
@@ -241,6 +242,14 @@ async def test_a_control_socket_of_too_long_a_path_is_none(tmp_path: Path) -> No
     home = tmp_path / ("h" * max(1, 101 - len(str(tmp_path))))
     async with embedded_server(Config(home=home)) as endpoint:
         assert (endpoint.socket, endpoint.port > 0) == ("", True)
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="needs IPv6")
+async def test_bound_to_all_of_ipv6_its_address_leads_to_it(home: Path) -> None:
+    async with serving(home, host="::") as server:
+        port = int(server.said["address"].removeprefix("http://[::1]:").removesuffix("/v1"))
+        with socket.create_connection(("::1", port), timeout=10):
+            pass
 
 
 async def test_bound_to_all_the_owner_is_warned(home: Path) -> None:

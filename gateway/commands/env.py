@@ -20,6 +20,7 @@ from gateway.commands.options import TEXT
 from gateway.commands.output import is_terminal, notify, out, out_json, wants_json
 from gateway.commands.session import current_config, run
 from gateway.config import is_home
+from gateway.domain.addresses import own_address
 from gateway.domain.errors import GatewayError
 from gateway.domain.key_owners import hint
 from gateway.domain.text import plain, word
@@ -189,21 +190,18 @@ def _check_key(key: str, named: TokenView | None, *, is_option: bool) -> str:
 def _address() -> str:
     """Returns the base URL of the running server, else the configured or the last one. Raises Quit if none is known."""
     try:
-        address = run(lambda client: client.status(), running=True).address
+        if address := run(lambda client: client.status(), running=True).address:
+            return address
     except Quit as error:
         if error.exit_code is not Exit.UNREACHABLE:
             raise
-        address = ""
-    if address:
-        return address
     config = current_config()
     last = last_address(config.last_address)
     if last and not (config.address_given and config.port):
         return last
     if not config.port:
         raise Quit("the port is chosen when the server starts; 'tollkeeper serve' prints it", Exit.UNREACHABLE)
-    host = f"[{config.host}]" if ":" in config.host else config.host
-    return f"http://{host}:{config.port}/v1"
+    return own_address(config.host, config.port)
 
 
 def _app_key_note(settings: str, app: str, token: str | None, only: str | None) -> str:

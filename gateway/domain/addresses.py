@@ -1,4 +1,4 @@
-"""Addresses: the paths of requests, their other spellings, and advice about unknown ones.
+"""Addresses: the gateway's own, the paths of requests, their other spellings, and advice about unknown ones.
 
 Programs call paths of their vendor that this gateway does not have, or were given a slightly wrong base URL. The user
 sees at most "404" in the program; the advice says what it means.
@@ -16,6 +16,8 @@ from gateway.domain.token import PREFIX
 CODES: Final = ("unknown_url", "method_not_allowed", "origin_not_allowed", "wrong_host")
 """Error codes of requests that reach no API because of their address or their sender."""
 
+ALL_ADDRESSES: Final = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared, not bound to
+"""The hosts that mean all addresses of this machine, and the address at which it reaches itself then."""
 CALL_PATHS: Final = "chat/completions|completions|embeddings|messages|responses"
 """Matches the paths of calls, below the base URL."""
 _TAILS: Final = f"{CALL_PATHS}|models"
@@ -92,6 +94,12 @@ _ROOTS: Final = lazy_pattern(r"^(?:/v1)*/(?:v1beta/openai|openai|anthropic)(?=/)
 _DOUBLED: Final = lazy_pattern(rf"^(?:/v1)*/(?:{CALL_PATHS})(?=(?:/v1)?/(?:{_TAILS})(?:/|$))")
 """Matches an API's path in a base URL, followed by the path that programs such as VS Code add to it."""
 _DEPLOYMENT: Final = lazy_pattern(rf"(?:/v1)*/(?:deployments|engines)/(.+?)(/(?:{CALL_PATHS}|(?:images|audio)/.+))")
+
+
+def own_address(host: str, port: int) -> str:
+    """Returns the base URL by which this machine reaches a gateway that listens on this host."""
+    name = ALL_ADDRESSES.get(host, host)
+    return f"http://[{name}]:{port}/v1" if ":" in name else f"http://{name}:{port}/v1"
 
 
 def standard_path(path: str) -> tuple[str, str]:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from gateway.config import DEFAULT_HOST, Config
 from gateway.core.auth import new_call_id
 from gateway.core.engine import Engine
+from gateway.domain.addresses import own_address
 from gateway.domain.call import Outcome
 from gateway.domain.errors import BadRequest, Conflict
 from gateway.domain.events import StatusChanged, Stopping
@@ -96,9 +97,7 @@ async def open_public_port(engine: Engine, config: Config) -> AsyncIterator[Publ
         raise BadRequest(msg, param="host") from error
     except OSError as error:
         raise _cannot_listen(config, error) from error
-    host = "127.0.0.1" if config.host in ("0.0.0.0", "::", "") else config.host  # noqa: S104 - compared, not bound to
-    host = f"[{host}]" if ":" in host else host
-    engine.address = f"http://{host}:{port.acceptor.port}/v1"
+    engine.address = own_address(config.host, port.acceptor.port)
     engine.incident_watch.serving = True
     engine.open_connections = lambda: limits.open
     public_port = PublicPort(engine, port)

@@ -9,6 +9,7 @@ request still needs a token's key. An error names the command that permits what 
 import re
 from functools import lru_cache
 
+from gateway.domain.addresses import ALL_ADDRESSES, own_address
 from gateway.domain.errors import RequestRefused
 from gateway.domain.settings import Settings
 from gateway.domain.text import plain, word
@@ -36,9 +37,9 @@ def check_host(header: str, bound: str, allowed: tuple[str, ...], port: int) -> 
     listening port or none; the owner may add a host with another port, as ``host:port``. Accepted headers are cached.
     """
     if not _names_gateway(header, bound, allowed, port):
-        msg = (
-            f"the Host header '{plain(header, 80)}' does not name this gateway; use http://127.0.0.1:{port}/v1, or "
-            f"accept the name with 'tollkeeper settings set --add-host {_argument(header.strip().lower())}'"
+        msg = (  # the name is quoted, because the command may be pasted into a shell
+            f"the Host header '{plain(header, 80)}' does not name this gateway; use {own_address(bound, port)}, or "
+            f"accept the name with 'tollkeeper settings set --add-host {word(plain(header.strip().lower(), 80))}'"
         )
         raise RequestRefused(msg, code="wrong_host")
 
@@ -47,12 +48,10 @@ def _names_gateway(header: str, bound: str, allowed: tuple[str, ...], port: int)
     name, header_port = split_host(header)
     if name in LOOPBACK:
         return _PORT.fullmatch(header_port) is not None
-    full = f"{name}:{header_port}" if header_port else name
-    if full in allowed:
+    if f"{name}:{header_port}" in allowed:
         return True
-    listens_everywhere = bound in ("0.0.0.0", "::", "")  # noqa: S104 - compared with, not bound to
     # an address, and not a DNS name, which a page could have of its own
-    is_ours = name in allowed or (address_of(name) is not None if listens_everywhere else name == bound)
+    is_ours = name in allowed or (address_of(name) is not None if bound in ALL_ADDRESSES else name == bound)
     return bool(name) and is_ours and header_port in ("", str(port))
 
 
@@ -78,7 +77,7 @@ def check_origin(header: str, settings: Settings) -> None:
 
 def _command_for(origin: str) -> str:
     """Returns the command that permits this origin, and the one that permits all of its kind."""
-    command = f"'tollkeeper settings set --add-origin {_argument(origin)}'"
+    command = f"'tollkeeper settings set --add-origin {word(plain(origin, 80))}'"
     if APP_ORIGIN.fullmatch(origin):
         return f"{command}, or all apps and extensions with 'tollkeeper settings set --app-origins'"
     if LOOPBACK_ORIGIN.fullmatch(origin):
@@ -88,16 +87,9 @@ def _command_for(origin: str) -> str:
 
 @lru_cache(maxsize=256)
 def _is_permitted(origin: str, listed: tuple[str, ...], *, apps: bool, pages: bool) -> bool:
-    if origin in listed:
-        return True
-    if apps and APP_ORIGIN.fullmatch(origin):
+    if origin in listed or (apps and APP_ORIGIN.fullmatch(origin)):
         return True
     return pages and LOOPBACK_ORIGIN.fullmatch(origin) is not None
-
-
-def _argument(text: str) -> str:
-    """Returns a text from outside as an argument, quoted because the command may be pasted into a shell."""
-    return word(plain(text, 80))
 
 
 def cors_headers(origin: str) -> dict[str, str]:

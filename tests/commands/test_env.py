@@ -38,6 +38,17 @@ def test_the_lines_of_each_shell(shell: str, line: str) -> None:
     assert ran.err == ""
 
 
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [("0.0.0.0", "http://127.0.0.1:8655/v1"), ("::", "http://[::1]:8655/v1"), ("10.0.0.7", "http://10.0.0.7:8655/v1")],
+)
+def test_a_server_that_will_listen_everywhere_is_reached_on_this_machine(tmp_path: Path, host: str, url: str) -> None:
+    (tmp_path / "config.json").touch()
+    unopened = {"GET /status": msgspec.structs.replace(STATUS, address="")}
+    ran = run("env", "--shell", "sh", answers=unopened, env={"TOLLKEEPER_HOME": str(tmp_path), "TOLLKEEPER_HOST": host})
+    assert ran.out.splitlines()[0] == f"export OPENAI_BASE_URL='{url}'"
+
+
 def test_a_key_that_is_not_known_is_a_comment_to_complete(tmp_path: Path) -> None:
     (tmp_path / "config.json").touch()
     ran = run("env", "--shell", "sh", answers=CONTROL, env={"TOLLKEEPER_HOME": str(tmp_path)})

@@ -1,5 +1,7 @@
 """Only who means this gateway is heard, and no stranger's web page."""
 
+import re
+
 import pytest
 from hypothesis import given, strategies as st
 
@@ -69,9 +71,22 @@ def test_no_header_breaks_the_check(header: str) -> None:
     accepted(header)
 
 
-def test_a_refusal_shows_the_header_harmlessly_and_the_right_address() -> None:
-    with pytest.raises(RequestRefused, match=r"use http://127\.0\.0\.1:8655/v1") as caught:
-        check_host("\x1b[2J\u202e" * 99, "127.0.0.1", (), PORT)
+@pytest.mark.parametrize(
+    ("bound", "address"),
+    [
+        ("127.0.0.1", "http://127.0.0.1:8655/v1"),
+        ("0.0.0.0", "http://127.0.0.1:8655/v1"),
+        ("", "http://127.0.0.1:8655/v1"),
+        ("::", "http://[::1]:8655/v1"),
+        ("::1", "http://[::1]:8655/v1"),
+        ("192.168.1.5", "http://192.168.1.5:8655/v1"),
+        ("fd00::5", "http://[fd00::5]:8655/v1"),
+        ("gateway.lan", "http://gateway.lan:8655/v1"),
+    ],
+)
+def test_a_refusal_shows_the_header_harmlessly_and_the_right_address(bound: str, address: str) -> None:
+    with pytest.raises(RequestRefused, match=re.escape(f"; use {address}, or accept")) as caught:
+        check_host("\x1b[2J\u202e" * 99, bound, (), PORT)
     assert caught.value.message.isprintable()
 
 
