@@ -112,7 +112,8 @@ class PublicApp:
         """Returns the request's handler. Raises GatewayError for an unknown path and for a forbidden host or origin."""
         check_head(request)
         headers, settings = request.headers, self._engine.settings()
-        check_host(headers.get(hdrs.HOST, ""), self._host, settings.hosts, self.port)
+        if hdrs.HOST in headers:  # HTTP/1.0 needs none, as in the checks of load balancers; browsers always send one
+            check_host(headers[hdrs.HOST], self._host, settings.hosts, self.port)
         if hdrs.ORIGIN in headers:
             check_origin(headers[hdrs.ORIGIN], settings)
             if request.method == "OPTIONS":

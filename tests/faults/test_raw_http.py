@@ -142,6 +142,16 @@ async def test_http_1_0_with_a_length_may_keep_its_connection(gateway: Gateway, 
 
 
 @pytest.mark.parametrize(
+    ("host", "status"),
+    [(b"", 200), (b"Host: 127.0.0.1:PORT\r\n", 200), (b"Host: evil.example\r\n", 421), (b"Host:\r\n", 421)],
+)
+async def test_http_1_0_needs_no_host_as_in_the_checks_of_haproxy(gateway: Gateway, host: bytes, status: int) -> None:
+    answer = await _answer(gateway, get(first=b"GET /v1/health HTTP/1.0", host=host))
+    assert answer is not None
+    assert answer.status == status
+
+
+@pytest.mark.parametrize(
     "lines", [(b"X-A: \xff\xfe\xe9\r\n",), (b"Cookie: \xff\r\n",), (b"X-A: " + b"b" * 7_000 + b"\r\n",), (b"X-A:\r\n",)]
 )
 async def test_odd_but_legal_headers_do_not_matter(gateway: Gateway, lines: tuple[bytes, ...]) -> None:
