@@ -169,12 +169,12 @@ class Engine:
     def store_watched(self) -> Iterator[None]:
         """Report the state of the store while the block runs. The store may call from a thread of its own."""
         loop, books = asyncio.get_running_loop(), self.store.books
-        store_watch = StoreWatch(
-            str(self.config.home),
-            lambda: books.disk_errors.text,
-            lambda: self.bus.publish(StatusChanged(status=self.status())),
-            self.clock.mono,
-        )
+
+        def report() -> None:
+            self.bus.publish(StatusChanged(status=self.status()))
+            self.incident_watch.refresh()  # while all calls are refused, no tick does
+
+        store_watch = StoreWatch(str(self.config.home), lambda: books.disk_errors.text, report, self.clock.mono)
         books.disk_errors.on_change = lambda: _call_soon(loop, store_watch.check)
         self.store.on_note = lambda text: _call_soon(loop, partial(store_watch.note, text))
         if books.disk_errors.text:

@@ -25,6 +25,16 @@ COST = 16 * 2_500 + 16 * 10_000
 LEAST = speak(prompt=16, completion=16)
 
 
+async def test_a_store_that_fails_while_nobody_watches_is_an_incident(gateway: Gateway) -> None:
+    incidents, errors = gateway.engine.incident_watch.incidents, gateway.engine.store.books.disk_errors
+    errors.set(write="the disk is full")
+    await gateway.until(incidents.newest)
+    errors.set(write="")
+    (incident,) = incidents.newest()
+    assert incident.reason == "the disk is full"
+    await gateway.until(lambda: incident.ended)
+
+
 async def test_each_cause_is_an_incident_of_its_own(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
     provider.on("m", fail(500), fail(500), fail(429), speak())
     await gateway.client.chat()
