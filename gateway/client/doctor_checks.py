@@ -61,8 +61,9 @@ async def check_everything(client: ControlClient, environ: Mapping[str, str] = o
             yield checkup.step
     for step in await _steps_or_error("the machine", client.machine()):
         yield step
-    for step in await _steps_or_error("the addresses", _address_steps(client, status.address)):
-        yield step
+    if status.address:  # else the programs' right base URL is not known
+        for step in await _steps_or_error("the addresses", _address_steps(client, status.address)):
+            yield step
     yield check_clock(ahead_ms)
     for step in await _steps_or_error("the store", _store_steps(client, status.store_error)):
         yield step

@@ -58,8 +58,10 @@ async def test_each_failure_is_found_where_it_is(
 
 
 async def test_a_server_that_does_not_listen(owner: ControlClient, gateway: Gateway) -> None:
+    await gateway.client.ask("POST", "/v1/files")
     gateway.engine.address = ""
     assert (await failure(owner)).name == "the gateway answers"
+    assert "the addresses" not in await made(owner)
 
 
 async def test_a_near_name_is_suggested(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
