@@ -172,9 +172,10 @@ def _success_text(outcome: DryRun, *, sticky: bool) -> str:
 
 
 def _fix(error: GatewayError, visibility: Visibility, call: PlannedCall, routes: list[RouteView]) -> str:
-    if error.code == "model_not_found":
-        return visibility.fix
     first = routes[0].channel if routes else ""
+    if error.code == "model_not_found":  # no token sees it, or no upstream has it any more
+        own_name = f"'tollkeeper channel edit {word(first)} --map {word(call.model)}=NAME' calls one by this name"
+        return visibility.fix or f"'tollkeeper channel models {word(first)} --refresh' lists what it has; {own_name}"
     if isinstance(error, NoChannel) and first:
         test = f"'tollkeeper channel test {word(first)}'"
         if routes[0].state == "attention":

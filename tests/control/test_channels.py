@@ -179,6 +179,10 @@ async def test_a_model_that_its_upstream_does_not_have_is_named_until_it_is_trie
     assert channel.missing_text(gateway.engine.now()).startswith("the upstream does not have m; retry in ")
     (route,) = (await owner.model("m")).routes
     assert (route.state, route.reason.partition(",")[0]) == ("cooling", "does not have the model")
+    assert (await owner.why("laptop", "m")).fix == (
+        "'tollkeeper channel models up --refresh' lists what it has; "
+        "'tollkeeper channel edit up --map m=NAME' calls one by this name"
+    )
     (incident,) = await owner.incidents()
     assert (incident.kind, incident.paused) == (FailureKind.MISSING, True)
     assert (await owner.clear_channel("up")).missing_models == {}
