@@ -102,7 +102,7 @@ def set_price(models: tuple[str, ...], *, free: bool, like: str | None, file: st
                 raise NotFound(f"'{plain(missing[0])}' has no price yet; {advice}")
             bodies = {name: with_rule(before[name], conditions, body) for name in names}
         views = await _set_prices(client, bodies, channel)
-        offered = await _offered_names(client, names)
+        offered = await _offered_names(client)
         results = []
         for view in views:
             lost = _lost_rates(before.get(view.model), view) if compared else ""
@@ -155,12 +155,10 @@ def _lost_rates(before: PriceView | None, view: PriceView) -> str:
     return f"note: the whole price was replaced; it no longer has: {' '.join(lost)}" if lost else ""
 
 
-async def _offered_names(client: ControlClient, models: Collection[str]) -> set[str]:
-    """Returns the names of all offered models; if these ``models`` are not among them, also their upstream names."""
-    offered = {view.name for view in await client.models()}
-    if not offered.issuperset(models):
-        offered |= {served.upstream_name for channel in await client.channels() for served in channel.models}
-    return offered
+async def _offered_names(client: ControlClient) -> set[str]:
+    """Returns the names of all offered models, here and upstream."""
+    upstream_names = {served.upstream_name for channel in await client.channels() for served in channel.models}
+    return upstream_names | {view.name for view in await client.models()}
 
 
 def _unknown_model_note(model: str, offered: Collection[str]) -> str:
@@ -205,7 +203,9 @@ def with_rule(view: PriceView, conditions: Mapping[str, Any], amounts: Mapping[s
     others = [
         rule for rule in view.rules if (rule.since, rule.during, rule.variant) != (new.since, new.during, new.variant)
     ]
-    fields = {field.name: getattr(view, field.name) for field in PRICE} | {"rules": (*others, new)}
+    # the last rule that holds counts: a price from a day on must not end those of later days
+    at = next((at for at, rule in enumerate(others) if rule.since > new.since > 0), len(others))
+    fields = {field.name: getattr(view, field.name) for field in PRICE} | {"rules": (*others[:at], new, *others[at:])}
     return {name: json_value(value) for name, value in fields.items() if value is not None}
 
 
@@ -244,10 +244,9 @@ def prices_in(text: str, file: str) -> dict[str, dict[str, Any]]:
 
 def _entries(text: str, suffix: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yields the prices with their places in the file. The suffix tells the format, else the first character."""
-    start = text.lstrip()[:1]
     if suffix == ".toml":
         yield from _document_entries(_parse(tomllib.loads, text, "TOML"))
-    elif suffix == ".json" or (suffix != ".csv" and start in ("{", "[")):
+    elif suffix == ".json" or (suffix != ".csv" and text.lstrip().startswith(("{", "["))):
         yield from _document_entries(_parse(json.loads, text, "JSON"))
     else:
         delimiter = max(",;\t", key=text.partition("\n")[0].count)  # what the first line has most often

@@ -52,6 +52,29 @@ def test_a_rule_is_added_to_the_price_there_is_and_replaces_its_like() -> None:
     assert [rule["input"] for rule in again["rules"]] == [3, 9]
 
 
+JANUARY, FEBRUARY, MARCH = 1_798_761_600_000, 1_801_440_000_000, 1_803_859_200_000
+"""The beginnings of these months of 2027, in UTC."""
+
+
+@pytest.mark.parametrize(
+    ("present", "added", "order"),
+    [
+        ([MARCH], {"since": JANUARY}, ["new", MARCH]),
+        ([JANUARY, MARCH], {"since": FEBRUARY}, [JANUARY, "new", MARCH]),
+        ([JANUARY, MARCH], {"since": JANUARY}, ["new", MARCH]),
+        ([JANUARY], {"since": MARCH}, [JANUARY, "new"]),
+        ([JANUARY], {"during": [{"start": 0, "end": 60}]}, [JANUARY, "new"]),
+        ([JANUARY], {"variant": "flex"}, [JANUARY, "new"]),
+    ],
+)
+def test_a_price_from_a_day_on_leaves_the_prices_of_later_days_alone(
+    present: list[int], added: dict[str, Any], order: list[Any]
+) -> None:
+    rules = [PriceRule(since=Millis(day), input=Nanos(day), output=Nanos(0)) for day in present]
+    body = with_rule(view(*rules), added, {"input": 7, "output": 8})
+    assert ["new" if rule["input"] == 7 else rule["since"] for rule in body["rules"]] == order
+
+
 def test_a_rule_is_shown_with_its_conditions() -> None:
     peak = PriceHours(days=("mon", "tue", "wed", "thu", "fri"), start=60, end=240)
     rule = PriceRule(
