@@ -68,6 +68,7 @@ async def revert(edits: ConfigEdits, request: web.Request) -> UndoView:
 async def clear_history(edits: ConfigEdits, _: web.Request) -> dict[str, str]:
     """DELETE /history: forget all changes. They cannot be undone any more, and removed keys are gone."""
     edits.engine.store.history.clear()
+    edits.engine.bus.publish_change()
     return {"done": "history deleted"}
 
 

@@ -466,6 +466,12 @@ async def test_clearing_leaves_nothing_to_undo(console: ControlClient) -> None:
     assert (await refused(console.undo())).code == "nothing_to_undo"
 
 
+async def test_watchers_notice_that_the_history_was_cleared(console: ControlClient, gateway: Gateway) -> None:
+    with gateway.engine.bus.watch() as watcher:
+        await console.clear_history()
+        assert (await watcher.next_batch(5)).changed
+
+
 @pytest.mark.parametrize("header", ["", "via=martian&session=%00%1b[31m", "x" * 500, "via=console&via=command"])
 async def test_a_strange_source_is_harmless(surface: Surface, header: str) -> None:
     class Strange(ChangeSource, frozen=True):
