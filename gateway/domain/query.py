@@ -81,9 +81,6 @@ FIELDS = (*_PATTERNS, "st", *_NUMBERS, "since", "until")
 _FILTER = re.compile(rf"!*({'|'.join((*FIELDS, *_FULL_NAMES))})(:|!=|==?|>=|<=|>|<)")
 _STATES = ("running", "waiting", "settled", *Outcome)
 
-_SEPARATOR = "\0"
-"""The separator between the texts of a call when they are searched at once."""
-
 _texts_of: Callable[[Any], tuple[str, ...]] = attrgetter(
     *("id", "token", "group", "model", "upstream_model", "channel", "app", "outcome", "code", "error")
 )
@@ -98,7 +95,7 @@ class TextCondition(msgspec.Struct, frozen=True):
 
     def matches(self, call: Any) -> bool:
         texts = (*_texts_of(call), str(call.status))
-        return self.text in _SEPARATOR.join(texts).casefold()
+        return self.text in "\0".join(texts).casefold()
 
 
 class PatternCondition(msgspec.Struct, frozen=True):

@@ -5,6 +5,7 @@ The filters are in ``search``.
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from functools import cache
 from itertools import islice
 
@@ -62,17 +63,16 @@ class CallLog:
         number ``count``. Numbers outside that range are skipped.
         """
         with self.log.lock:
-            segments = [(segment, segment.count, segment.end) for segment in self.log.segments if not segment.deleted]
-        skip = max(0, sum(count for _, count, _ in segments) - top)
+            segments = [copy(segment) for segment in self.log.segments if not segment.deleted]
+        skip = max(0, sum(segment.count for segment in segments) - top)
         wanted = min(limit, top)
         records: list[Record] = []
-        for segment, count, end in reversed(segments):
-            if skip < count:
-                calls = segment.calls(CRC, end, skip)
-                records += (record for _, record in islice(calls, wanted - len(records)))
+        for segment in reversed(segments):
+            if skip < segment.count:
+                records += (record for _, record in islice(segment.calls(CRC, skip), wanted - len(records)))
             if len(records) >= wanted:
                 break
-            skip = max(0, skip - count)
+            skip = max(0, skip - segment.count)
         return records
 
     def find(self, query: Query = EVERYTHING, *, limit: int) -> list[Record]:

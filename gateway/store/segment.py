@@ -128,22 +128,19 @@ class Segment:
             raw_tables=encode_sums(self.sums.table),
         )
 
-    def lines(self, text: bytes = b"", end: int | None = None) -> Iterator[bytes]:
-        """Yields the lines before ``end`` (default: the current end) with this text, newest first, also damaged ones.
-
-        Lines that are appended meanwhile are not read.
-        """
-        for block in self.blocks(end):
+    def lines(self, text: bytes = b"") -> Iterator[bytes]:
+        """Yields the lines with this text, newest first, also damaged ones."""
+        for block in self.blocks():
             if contains(block, text):
                 yield from (line for line in reversed([*split_lines(block)]) if line and text in line)
 
-    def calls(self, text: bytes = b"", end: int | None = None, skip: int = 0) -> Iterator[tuple[int, Record]]:
+    def calls(self, text: bytes = b"", skip: int = 0) -> Iterator[tuple[int, Record]]:
         """Yields numbers and records, newest first, without damaged lines. ``skip`` lines are left out first."""
-        return filter(None, map(read_call, islice(self.lines(text, end), skip, None)))
+        return filter(None, map(read_call, islice(self.lines(text), skip, None)))
 
-    def blocks(self, end: int | None = None) -> Iterator[bytes]:
-        """Yields blocks of whole lines before ``end`` (default: its end), newest first. The file may be missing."""
-        stop = self.end if end is None else end  # a file that grows meanwhile is not read any further
+    def blocks(self) -> Iterator[bytes]:
+        """Yields blocks of whole lines, newest first, without those added meanwhile. The file may be missing."""
+        stop = self.end
         try:
             file = files.open_to_read(self.path)
         except FileNotFoundError:

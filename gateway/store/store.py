@@ -122,7 +122,8 @@ class Store:
                 resources.callback(self.folder.close)
                 self._home = home = self.folder.path
                 resources.callback(os.close, lock_store(home / "lock", self.folder.fd))
-                used = _has_been_used(home)
+                # with calls or a former configuration, there must be a current one
+                used = (home / "config.old.json").exists() or any((home / "usage").glob("*.json"))
                 self.entities = Entities(
                     home / "config.json", expected=used, moment=now(), check=check, report=self._note
                 )
@@ -176,16 +177,9 @@ class Store:
 def _check_files(home: Path) -> None:
     """Make all files private. Raises StoreError if a link, or anything else, is in place of a file."""
     usage = home / "usage"
-    calls = list(usage.glob("*.json")) if usage.is_dir() else []
     names = ("config.json", "config.old.json", "high-water", "history.json", "incidents.json", "inflight.log", "lock")
-    for path in (*(home / name for name in names), *calls):
+    for path in (*(home / name for name in names), *usage.glob("*.json")):
         if kind := files.irregular_kind(path):
             raise StoreError(f"{path} is {kind}; put the file itself there, or give this home another folder")
     for folder in (home, usage):
         files.make_private(folder)
-
-
-def _has_been_used(home: Path) -> bool:
-    """Returns whether a configuration must exist, because the home has calls or a former configuration."""
-    usage = home / "usage"
-    return (home / "config.old.json").exists() or (usage.is_dir() and any(usage.glob("*.json")))

@@ -16,9 +16,6 @@ from gateway.store.ledger import Ledger
 from gateway.store.line_format import TAIL, join_lines, split_lines
 from gateway.store.segment import HEAD, Segment, convert_foreign_layout, read_call
 
-_CLOSE_BEFORE_REPLACE = os.name == "nt"
-"""Windows cannot replace an open file."""
-
 
 class PartlyWritten(OSError):
     """The disk accepted the first ``count`` lines, refused the next one, and refused to remove the accepted ones."""
@@ -107,7 +104,7 @@ class Tail:
         """Rewrite the file from its safe part and the unsynced lines in memory, and sync it. Raises OSError."""
         safe = self._safe_bytes()
         lines = join_lines(self._unsynced, first=self._synced == len(HEAD)) if self._unsynced else b""
-        if _CLOSE_BEFORE_REPLACE:
+        if os.name == "nt":  # Windows cannot replace an open file
             self.close()
         before = files.identity(self.segment.path)
         try:
