@@ -263,6 +263,17 @@ async def test_ended_calls_are_reached_by_their_number(owner: ControlClient, pas
         await owner.numbered_calls(at=2, limit=0)
 
 
+async def test_a_search_tells_the_number_of_the_call_that_it_ends_with(owner: ControlClient, past: list[str]) -> None:
+    """The console goes to a time by it."""
+    for number, id_ in enumerate(past, start=1):
+        until = (await owner.call(id_)).time_ms + 1
+        found = await owner.calls(until=until, limit=1)
+        (numbered,) = await owner.numbered_calls(at=found.left + 1, limit=1)
+        assert numbered == found.calls[0]
+        assert found.left + 1 >= number
+    assert (await owner.calls(until=1, limit=1)).left == 0
+
+
 @pytest.mark.parametrize("noun", ["token", "channel"])
 async def test_a_name_that_nothing_has_is_reported_with_those_there_are(owner: ControlClient, noun: str) -> None:
     with pytest.raises(NotFound, match=f"no {noun} 'nope'; .*former name"):

@@ -488,6 +488,9 @@ class FakeClient(ControlClient):
         found = [one for one in looked_at if since <= one.time_ms < until and query.matches(one)]
         if sort := filters.get("sort"):
             found = CallOrder(sort, bool(filters["ascending"])).best(found, filters["limit"])
+        elif len(found) >= filters.get("limit", 2**62):
+            found = found[: filters["limit"]]
+            looked_at = looked_at[: looked_at.index(found[-1]) + 1]
         left = older - len(looked_at)
         back_to = looked_at[-1].time_ms if left else Millis(0)
         return CallPage(calls=found, cursor=str(left) if left else None, left=left, back_to_ms=back_to)

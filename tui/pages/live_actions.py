@@ -144,24 +144,20 @@ async def jump_to_time(page: AnyPage) -> None:
 
 
 async def index_before(page: AnyPage, end: Millis) -> int:
-    """Returns the index of the newest row before a moment, or the last row. Older records are found by bisection."""
+    """Returns the index of the newest row before a moment, or the last row. The server searches older records."""
     record_count = unloaded_count(page.calls)
-    loaded_count: int = page.calls.count - record_count
-    rows = [(index, row) for index in range(loaded_count) if (row := page.calls.row(index)) is not None]
+    rows = [(index, row) for index in range(page.calls.count - record_count) if (row := page.calls.row(index))]
     before = [(row.time_ms, -index) for index, row in rows if row.time_ms < end]  # the list may be sorted
     if before:
         return -max(before)[1]
-    if not record_count:
-        return max(0, loaded_count - 1)
-    low, high = 1, record_count
-    while low < high:
-        middle = (low + high + 1) // 2
-        records = await page.session.client.numbered_calls(at=middle, limit=1)
-        if records and records[0].time_ms < end:
-            low = middle
-        else:
-            high = middle - 1
-    return loaded_count + record_count - low  # records are numbered from the oldest, rows from the newest
+    left, cursor = 0, page.calls.calls.first_ended
+    while record_count:
+        found = await page.session.client.calls(until=end, limit=1, before=cursor)
+        left, cursor = found.left, found.cursor
+        if found.calls or cursor is None:
+            break
+    index: int = page.calls.count - 1 - left
+    return max(0, index)
 
 
 def go_to_error(page: AnyPage, step: int) -> None:
