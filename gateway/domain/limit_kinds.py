@@ -93,8 +93,9 @@ class Budgets(Pairs[tuple[Budget, ...]], kw_only=True):
         return {window.value: self.write(amount) for window, amount in self.content(value).items()}
 
     def read(self, text: str, now: Millis) -> Amounts:
-        pairs = (_window_amount(word, self.parse, NONE_WORDS) for word in _amount_words(text))
-        return {window: amount for window, amount in pairs if window is not None and amount is not None}
+        pairs = [_window_amount(word, self.parse, NONE_WORDS) for word in _amount_words(text)]
+        amounts = unique_pairs(pairs, "the list")
+        return {window: amount for window, amount in amounts.items() if window is not None and amount is not None}
 
     def content(self, value: tuple[Budget, ...]) -> Amounts:
         amounts = {budget.window: getattr(budget, self.unit_field) for budget in value}
@@ -142,13 +143,13 @@ class RateLimits(Pairs[Limits], kw_only=True):
 
     def changes(self, text: str) -> dict[str, int | None]:
         """Returns the limits in a text, where None removes one. Raises BadRequest."""
-        values: dict[str, int | None] = {}
+        pairs: list[tuple[str, int | None]] = []
         for word in text.replace(",", " ").split():
             name, equals, number = word.partition("=")
             if name not in self.names or not equals:
                 raise BadRequest(f"unknown limit {word!r}; use {', '.join(self.names)}, as in rpm=60")
-            values[name] = _limit(name, number)
-        return values
+            pairs.append((name, _limit(name, number)))
+        return unique_pairs(pairs, "the list")
 
     def arguments(self, field: Field, before: Limits, after: Limits) -> Sequence[str]:
         return [part for name, text in self.changed_pairs(before, after).items() for part in (_flag(name), text)]

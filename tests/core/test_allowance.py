@@ -23,6 +23,7 @@ from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.output_limit import MAX_TOKEN_COUNT
 from gateway.domain.price import Price
 from gateway.domain.units import DOLLAR
+from gateway.inbound.responses.relay import ResponsesRelay
 from gateway.upstream.dialects import chat_limit
 from gateway.upstream.openai.dialect import OpenAIDialect
 from tests.core import kit
@@ -485,6 +486,15 @@ def test_a_cap_that_the_owner_removes_is_not_put_back() -> None:
     body = msgspec.json.decode(prepared_for(kit.channel(overrides=Overrides(remove=("max_tokens",))), 40).body)
     assert "max_tokens" not in body
     assert b"max_" not in prepared_for(kit.channel(), None).body
+
+
+@pytest.mark.parametrize(("output_budget", "sent"), [(40, 40), (5_000, 1_000), (3, 16)])
+def test_a_chosen_cap_of_a_response_is_at_most_the_models_own(output_budget: int, sent: int) -> None:
+    asked = {"model": msgspec.Raw(b'"m"'), "input": msgspec.Raw(b'"Hi"')}
+    order = Order(fields=asked, model="m", output_budget=output_budget)
+    served = ServedModel(name="m", max_output=1_000)
+    prepared = ResponsesRelay(OpenAIDialect()).prepare(order, kit.channel(), served, LearnedRefusals())
+    assert (msgspec.json.decode(prepared.body)["max_output_tokens"], prepared.lowered_cap) == (sent, sent)
 
 
 def prepared_for(channel: Channel, output_budget: int | None, **fields: Any) -> PreparedRequest:

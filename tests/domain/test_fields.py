@@ -168,6 +168,20 @@ def test_a_span_counts_from_now() -> None:
     assert field.kind.read("tomorrow", NOW) - field.kind.read("today", NOW) > 80_000_000
 
 
+@pytest.mark.parametrize(
+    ("id_", "text", "name"),
+    [
+        ("budgets", "day=5 day=6", "day"),
+        ("token_budgets", "week=1M, week=2M", "week"),
+        ("limits", "rpm=60 tpm=1k rpm=70", "rpm"),
+    ],
+)
+def test_what_a_form_gives_twice_is_refused(id_: str, text: str, name: str) -> None:
+    field = next(field for field in TOKEN if field.id == id_)
+    with pytest.raises(BadRequest, match=f"'{name}' is given twice"):
+        field.kind.read(text, NOW)
+
+
 def test_a_name_given_twice_is_refused() -> None:
     assert unique_pairs([("a", 1), ("b", 1)], "--x") == {"a": 1, "b": 1}
     with pytest.raises(BadRequest, match="--x: 'a' is given twice"):

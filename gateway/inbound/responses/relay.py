@@ -210,7 +210,8 @@ class ResponsesRelay(Adapter):
         lowered = served.max_output if changes else None
         changes["model"] = rawjson.raw(served.upstream_name)
         if rawjson.is_null(fields.get("max_output_tokens")) and order.output_budget is not None:
-            lowered = max(MIN_LIMIT, order.output_budget) // read_limit(fields, content=CONTENT_FIELDS).choices
+            limit = max(MIN_LIMIT, order.output_budget) // read_limit(fields, content=CONTENT_FIELDS).choices
+            lowered = min(limit, served.max_output or limit)
             changes["max_output_tokens"] = rawjson.raw(lowered)
         return PreparedRequest(
             url=endpoint(channel.base_url, self.path),
