@@ -34,14 +34,13 @@ from gateway.domain.order import Order
 from gateway.domain.sse import BLANK, BOM, SSEEvent, has_comment, is_idle, parse, stream_in, with_blank_lines
 from gateway.domain.transcript import object_of
 from gateway.domain.usage import Usage
-from gateway.inbound.event_stream import EventStream
+from gateway.inbound.event_stream import EventStream, Run
 from gateway.upstream.adapter import AnswerReader, DialectAdapter, WholeAnswer, failing_attempt
 from gateway.upstream.answer_errors import failure_named
 from gateway.upstream.answer_state import AnswerState
 from gateway.upstream.error_body import tidy
 from gateway.upstream.failures import bad_response, truncation
 from gateway.upstream.framing import PIECE, pieces
-from gateway.upstream.openai.template import Run
 
 _MAX_PARTS = 20_000
 """More parts than any real whole answer has. Each takes some 15 µs to read."""

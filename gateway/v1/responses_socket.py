@@ -10,6 +10,7 @@ import logging
 from collections import deque
 from contextlib import closing, suppress
 from functools import cache, partial
+from typing import Literal
 
 import msgspec
 from aiohttp import WSCloseCode, WSMsgType, hdrs, web
@@ -21,9 +22,11 @@ from gateway.core.engine import Engine
 from gateway.core.memory import BodyShare
 from gateway.core.queueing import cancel_when_gone
 from gateway.core.response_memory import ResponseMemory, TokenMemory
+from gateway.domain.answer import Buffer
 from gateway.domain.errors import (
     BadRequest,
     GatewayError,
+    InternalError,
     InvalidToken,
     RateLimited,
     RequestRefused,
@@ -43,8 +46,8 @@ from gateway.inbound.responses.socket_turn import (
     steering_failed,
     warm_up,
 )
+from gateway.v1.call import RequestClient
 from gateway.v1.responses import recall_request
-from gateway.v1.socket_client import Socket, SocketClient
 from gateway.web import error_responses
 from gateway.web.connection import Connection, count_frames
 from gateway.web.request import MAX_BODY
@@ -62,6 +65,7 @@ MAX_BYTES = 16 << 20
 """The maximum size of the responses that a connection remembers, in bytes."""
 VERSION = hdrs.SEC_WEBSOCKET_VERSION
 _BETA = "openai-beta"
+Socket = web.WebSocketResponse[Literal[False]]
 
 
 async def answer_socket(engine: Engine, request: web.BaseRequest, origin: CallOrigin) -> web.StreamResponse | Response:
@@ -80,6 +84,44 @@ async def answer_socket(engine: Engine, request: web.BaseRequest, origin: CallOr
     await socket.prepare(request)
     await SocketSession(engine, request, origin, token, socket).run()
     return socket
+
+
+class SocketClient(RequestClient):
+    """The client of one request, as the pipeline sees it."""
+
+    may_wait = False
+
+    def __init__(self, socket: Socket, request: web.BaseRequest, origin: CallOrigin, events: TurnEvents) -> None:
+        super().__init__(request, origin.id, origin.api)
+        self._socket = socket
+        self._events = events
+
+    async def begin(self, headers: dict[str, str], *, more: bool = False) -> None:
+        """See ``Client``. A WebSocket has no head to send."""
+        self.begun = True
+
+    async def write(self, data: Buffer, *, last: bool = False) -> None:
+        """Send each event as a frame, a ping for a comment, as the client reads them. Raises ConnectionResetError."""
+        frames = self._events.feed(bytes(data))
+        if not frames:
+            if data:
+                await self._socket.ping()
+            return
+        transport = self._request.transport
+        if self.gone or self._socket.closed or transport is None or transport.is_closing():
+            raise ConnectionResetError("the client is gone")
+        transport.write(frames)  # all at once: sending each by aiohttp costs more than making it
+        if self._request.protocol.writing_paused:
+            await self._request.writer.drain()
+
+    def answer(self, headers: dict[str, str], parts: tuple[Buffer, ...], *, soon: bool = False) -> None:
+        """Raises InternalError: every request is for a stream, so no answer is whole."""
+        raise InternalError("a WebSocket was given a whole answer")
+
+    def interrupt(self, response: str, engine: Engine) -> None:
+        """End the call if this is its response and it has not ended."""
+        if self._events.interrupt(response):
+            engine.cancel(self._call_id)
 
 
 class SocketMemory:

@@ -13,7 +13,7 @@ import pytest
 from gateway.domain.call import Outcome
 from gateway.domain.channel import Dialect
 from gateway.v1.call import HttpClient
-from gateway.v1.socket_client import SocketClient
+from gateway.v1.responses_socket import SocketClient
 from tests.apps.installed import RUN_S, drive, driven, program
 from tests.apps.scripted_agent import INPUT, OUTPUT, SEALED, ScriptedAgent, ToolUse, serve, transports
 from tests.apps.test_coding_agents import CODEX, LINES, commands

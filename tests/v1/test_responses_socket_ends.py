@@ -15,8 +15,7 @@ from gateway.core.memory import CHECK_S
 from gateway.domain.call import Outcome
 from gateway.domain.usage import UsageSource
 from gateway.v1.ports import PublicPort, open_public_port
-from gateway.v1.responses_socket import IDLE_S
-from gateway.v1.socket_client import SocketClient
+from gateway.v1.responses_socket import IDLE_S, SocketClient
 from gateway.web import connection
 from tests.fakes.audit import verify
 from tests.fakes.client import Client

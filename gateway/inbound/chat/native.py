@@ -22,7 +22,7 @@ from gateway.domain.rawjson import JsonObject
 from gateway.domain.sse import BOM, SSEEvent, stream_in
 from gateway.inbound.chat.edits import ChunkEditor, edit_head
 from gateway.inbound.chat.render import WholeChatRenderer, identity
-from gateway.inbound.event_stream import CONTENTLESS
+from gateway.inbound.event_stream import CONTENTLESS, Run
 from gateway.inbound.rendering import RenderedStream, RenderingAdapter, WholeRenderer
 from gateway.upstream.adapter import WholeAnswer, WholeFacts
 from gateway.upstream.answer_errors import reports_error
@@ -32,7 +32,6 @@ from gateway.upstream.framing import FramedStream
 from gateway.upstream.openai.completions import CompletionsDialect
 from gateway.upstream.openai.dialect import OpenAIDialect
 from gateway.upstream.openai.reader import ChatReader, may_report_error
-from gateway.upstream.openai.template import Run
 from gateway.upstream.tool_call_tracker import Arguments, TrackedCall
 from gateway.upstream.usage_report import UsageReports
 

@@ -2,9 +2,12 @@
 
 The dialect's own reader reads everything around the content: beginning, usage, end and errors. The output is counted
 from the content. Only the model's name is replaced.
+
+Clients read texts, thoughts and the inputs of tools from deltas. In the events of a message that came whole, although a
+stream was requested, everything else of a block is in its start, so blocks that the gateway does not know pass too.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, Literal
@@ -20,12 +23,13 @@ from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.screen import Screen
 from gateway.domain.sse import BOM, SMALL_NUMBER, PieceDecoder, SSEEvent, write_event
 from gateway.domain.usage import Usage
-from gateway.inbound.messages.native_events import deltas_of, empty_fields, message_event, message_events
 from gateway.inbound.messages.render import usage_object
 from gateway.inbound.relay import NativeTap
 from gateway.upstream.adapter import AnswerReader, WholeAnswer
 from gateway.upstream.answer_errors import failure_in
 from gateway.upstream.anthropic.reader import blocks_in
+from gateway.upstream.framing import pieces
+from gateway.upstream.openai.tool_calls import arguments_text
 
 _CONTENT = {
     "text_delta": "text",
@@ -53,6 +57,12 @@ _PIECES: Mapping[str, PieceDecoder[Any]] = {
 }
 """Decodes the usual pieces of a block, by the type of the block."""
 _TEXT_BLOCKS = {"text_delta": "text", "thinking_delta": "thinking"}
+_TEXTS = {"text": ("text",), "thinking": ("thinking", "signature")}
+"""The fields of a block that come as deltas, by its type. Each delta is called like its field, with ``_delta``."""
+_ENDING: Fields = {"stop_reason": rawjson.raw("end_turn"), "stop_sequence": NULL}
+"""The ending of a message that reports none."""
+_DELTA_FIELDS = (*_ENDING, "stop_details", "container")
+"""The fields of a message that its ``message_delta`` has in ``delta``."""
 
 
 class MessageTap(NativeTap):
@@ -90,10 +100,10 @@ class MessageTap(NativeTap):
         return "tool_calls" if self._has_call and reason == "stop" else reason
 
     def take_pieces(self, events: bytes, start: int) -> tuple[int, int]:
-        pieces, end = ([], start) if self._pieces is None else self._pieces.read(events, start)
-        if pieces:
-            self.tally.add("".join([event.delta.piece for event in pieces]))
-        return len(pieces), end
+        texts, end = ([], start) if self._pieces is None else self._pieces.read(events, start)
+        if texts:
+            self.tally.add("".join([event.delta.piece for event in texts]))
+        return len(texts), end
 
     def take(self, event: SSEEvent) -> bytes | None:
         fields = rawjson.fields(event.data)
@@ -168,9 +178,9 @@ class MessageTap(NativeTap):
         self._places[index] = place = max(index, self._next_place)
         self._next_place = place + 1
         self._pieces = _PIECES.get(kind)
-        empty = empty_fields(kind, block)
+        empty = _empty_fields(kind, block)
         lacking = {name: raw for name, raw in empty.items() if rawjson.is_null(block.get(name))}
-        if start_deltas := [*deltas_of(kind, block)]:
+        if start_deltas := [*_deltas_of(kind, block)]:
             self._start_deltas[index], self._pieces = start_deltas, None
             lacking = empty
         self._reader.has_content = True
@@ -182,14 +192,14 @@ class MessageTap(NativeTap):
         out: list[bytes] = []  # joined once, because there may be thousands
         for index in indexes or sorted(self._open_blocks):
             place = self._places[index]
-            out += (self._start_delta(index, {}), message_event("content_block_stop", index=place))
+            out += (self._start_delta(index, {}), _message_event("content_block_stop", index=place))
             self._open_blocks.remove(index)
         if indexes:
             return b"".join(out)
         for place, (kind, deltas) in enumerate(groupby(self._strays, itemgetter(0)), max(self._next_place, 1)):
-            out.append(message_event("content_block_start", index=place, content_block={"type": kind, kind: ""}))
-            out += (message_event("content_block_delta", index=place, delta=delta) for _, delta in deltas)
-            out.append(message_event("content_block_stop", index=place))
+            out.append(_message_event("content_block_start", index=place, content_block={"type": kind, kind: ""}))
+            out += (_message_event("content_block_delta", index=place, delta=delta) for _, delta in deltas)
+            out.append(_message_event("content_block_stop", index=place))
         self._strays.clear()
         return b"".join(out)
 
@@ -202,7 +212,7 @@ class MessageTap(NativeTap):
         self._start_deltas.pop(index, None)
         lacking = [each for each in known if each != delta and not (is_input and delta)]
         place = self._places.get(index, index)
-        return b"".join([message_event("content_block_delta", index=place, delta=each) for each in lacking])
+        return b"".join([_message_event("content_block_delta", index=place, delta=each) for each in lacking])
 
     def _count(self, part: Fields, data: bytes = b"") -> None:
         """Count the start of a block or a delta. If its kind is unknown, the whole ``data`` of its event counts."""
@@ -245,7 +255,7 @@ class MessageTap(NativeTap):
         sent = rawjson.fields(self.read_whole(body).body)
         head = {"id": self.order.answer_id, "type": "message", "role": "assistant", "model": self.order.model}
         missing = {name: rawjson.raw(value) for name, value in head.items() if rawjson.is_null(sent.get(name))}
-        return b"".join(message_events(sent | missing))
+        return b"".join(_message_events(sent | missing))
 
     def _read_message(self, body: bytes) -> Fields:
         """Returns the fields of a whole answer. Raises AttemptFailed for an error, ValueError for anything else."""
@@ -271,10 +281,10 @@ class MessageTap(NativeTap):
             return end
         self.add(AnswerFinished("max_tokens"))
         delta = {"stop_reason": "max_tokens", "stop_sequence": None}
-        return end + message_event("message_delta", delta=delta, usage={"output_tokens": self.tally.tokens()})
+        return end + _message_event("message_delta", delta=delta, usage={"output_tokens": self.tally.tokens()})
 
     def terminal_event(self, usage: Usage) -> bytes:
-        return message_event("message_stop")
+        return _message_event("message_stop")
 
 
 def _clean_event(event: SSEEvent, fields: Fields, screen: Screen) -> bytes | None:
@@ -289,3 +299,47 @@ def _clean_event(event: SSEEvent, fields: Fields, screen: Screen) -> bytes | Non
         content = _CONTENT.get(str(rawjson.maybe(part.get("type"))), "")
         cleaned[name] = rawjson.raw(screen.without_secrets(part, {"type", content}))
     return write_event(event.name or b"message", rawjson.encode(cleaned))
+
+
+def _message_event(kind: str, **fields: object) -> bytes:
+    """Returns an event with the type that is its name."""
+    return write_event(kind.encode(), rawjson.encode({"type": kind, **fields}))
+
+
+def _message_events(message: Fields) -> Iterator[bytes]:
+    """Yields the events of a whole message, without the terminal one. Raises ValueError if a block is not one.
+
+    A message without blocks gets an empty one, because clients would call again.
+    """
+    usage = {**rawjson.maybe_fields(message["usage"]), "output_tokens": 0}  # some clients add up those of both reports
+    blank: dict[str, object] = {"content": [], "usage": usage, **dict.fromkeys(_ENDING)}
+    yield _message_event("message_start", message={**message, **blank})
+    for index, block in enumerate(blocks_in(message["content"]) or [{"type": rawjson.raw("text")}]):
+        kind = rawjson.text(block["type"])
+        yield _message_event("content_block_start", index=index, content_block=block | _empty_fields(kind, block))
+        for delta in _deltas_of(kind, block):
+            yield _message_event("content_block_delta", index=index, delta=delta)
+        yield _message_event("content_block_stop", index=index)
+    ended = {**_ENDING, **{name: message[name] for name in _DELTA_FIELDS if not rawjson.is_null(message.get(name))}}
+    reports = {name: message[name] for name in ("usage", "context_management") if name in message}
+    yield _message_event("message_delta", delta=ended, **reports)
+
+
+def _empty_fields(kind: str, block: Fields) -> Fields:
+    """Returns the fields that the start of a block has instead of its content, without which SDKs fail."""
+    empty = dict.fromkeys(_TEXTS.get(kind, ()), rawjson.EMPTY_TEXT)
+    if kind.endswith("tool_use"):
+        empty["input"] = rawjson.raw({})
+    return empty if rawjson.is_null(block.get("citations")) else {**empty, "citations": rawjson.EMPTY_LIST}
+
+
+def _deltas_of(kind: str, block: Fields) -> Iterator[Fields]:
+    """Yields the content of a block as deltas, with long texts in pieces. Without an input, a call needs none."""
+    if kind.endswith("tool_use") and (text := arguments_text(block.get("input"))) != b'"{}"':
+        for piece in pieces(text):
+            yield {"type": rawjson.raw("input_json_delta"), "partial_json": msgspec.Raw(piece)}
+    for name in _TEXTS.get(kind, ()):
+        for piece in pieces(block[name]) if rawjson.is_text(block.get(name, NULL)) else ():
+            yield {"type": rawjson.raw(f"{name}_delta"), name: msgspec.Raw(piece)}
+    for citation in rawjson.maybe_items(block.get("citations")):
+        yield {"type": rawjson.raw("citations_delta"), "citation": citation}

@@ -10,11 +10,11 @@ from hypothesis import given, strategies as st
 from gateway.domain.usage import Usage
 from gateway.inbound import event_stream
 from gateway.inbound.chat.render import WholeChatRenderer
+from gateway.inbound.event_stream import Template, template_of
 from gateway.inbound.messages.render import MessagesRenderer
 from gateway.inbound.rendering import RenderingAdapter
 from gateway.upstream.adapter import AnswerStream
 from gateway.upstream.openai.dialect import OpenAIDialect
-from gateway.upstream.openai.template import Template, template_of
 from tests.cases.answers import said_in
 from tests.cases.streams import ROLE, STOP
 from tests.fakes.replies import DONE, chunk, delta, event, tool_call, usage

@@ -5,7 +5,7 @@ import json
 import pytest
 from hypothesis import given, strategies as st
 
-from gateway.upstream.openai.template import Run, Template, template_of
+from gateway.inbound.event_stream import Run, Template, template_of
 
 HEAD, FOOT = b'data: {"model":"a","c":"', b'"}'
 TEMPLATE = Template((HEAD, FOOT), (HEAD.replace(b"a", b"mine", 1), FOOT))
