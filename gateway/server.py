@@ -43,7 +43,6 @@ from gateway.runfile import Endpoint
 from gateway.store.errors import cannot_open
 from gateway.store.files import Folder, ordinary_path
 from gateway.store.store import Store
-from gateway.upstream import dialects
 from gateway.upstream.learned_params import LearnedParams
 from gateway.upstream.redaction.redaction import clean_logs
 from gateway.upstream.upstreams import Upstreams
@@ -199,7 +198,7 @@ def _make_pipeline(engine: Engine) -> Pipeline:
     engine.live.report = progress.report_output
     attempts = Attempts(
         sender=engine.upstreams,
-        preparer=Preparer(dialects.shared_adapters(), engine.learned, engine.worker, engine.clock.wall),
+        preparer=Preparer(engine.learned, engine.worker, engine.clock.wall),
         chooser=Chooser(
             health=engine.health,
             draw=secrets.SystemRandom().randrange,

@@ -28,6 +28,7 @@ from gateway.domain.rawjson import NULL, is_nothing
 from gateway.domain.units import Millis
 from gateway.inbound.api import AttemptPlan, InboundApi
 from gateway.upstream.adapter import ChannelDialect
+from gateway.upstream.dialects import new_adapter
 from gateway.upstream.learned_params import NOTHING, LearnedParams, lesson_in
 from gateway.upstream.openai.responses import ResponsesDialect
 from gateway.upstream.translation import refusal_of
@@ -81,19 +82,17 @@ def share_fairly() -> None:
 class Preparer:
     """Prepares requests, and remembers what channels refuse or lack."""
 
-    adapter_of: Callable[[Dialect], ChannelDialect]
     learned: LearnedParams
     worker: Worker
     wall: Callable[[], Millis]
     responses: ResponsesDialect = field(default_factory=ResponsesDialect)
-
-    def __post_init__(self) -> None:
-        self._adapters = (self.responses, *map(self.adapter_of, Dialect))
+    adapters: Mapping[Dialect, ChannelDialect] = field(default_factory=lambda: {d: new_adapter(d) for d in Dialect})
+    """The adapters of all calls: those of a dialect share one, because it remembers parts of answers."""
 
     async def plan(self, call: Call, order: Order, route: Route, dialect: ChannelDialect | None = None) -> AttemptPlan:
         """Returns how the client's API calls this channel. Raises AttemptFailed if the request cannot be translated."""
         api, channel = call.context.origin.api, route.channel
-        adapter = dialect or self.adapter_of(channel.dialect)
+        adapter = dialect or self.adapters[channel.dialect]
         lacks_api = bool(self.learned.missing_apis) and self._lacks(api, order, channel)
         try:
             if call.context.request.input_estimate is None:
@@ -118,7 +117,7 @@ class Preparer:
         order = api.order(request, origin.id, origin.ts)
         lacks_api = self._lacks(api, order, channel)
         try:
-            return api.plan(order, channel, self.adapter_of(channel.dialect), lacks_api=lacks_api).native
+            return api.plan(order, channel, self.adapters[channel.dialect], lacks_api=lacks_api).native
         except BadRequest:
             return False
 
@@ -131,7 +130,7 @@ class Preparer:
 
     def recalled_tokens(self, fields: Mapping[str, msgspec.Raw]) -> int:
         """Returns the maximum input tokens that a dialect may add to a request from memory."""
-        return max([adapter.recalled_tokens(fields) for adapter in self._adapters])
+        return max([adapter.recalled_tokens(fields) for adapter in (self.responses, *self.adapters.values())])
 
     async def run(self, call: Call, work: Callable[[], Result]) -> Result:
         """Returns the result of work whose time grows with the request: in the worker if the request is large."""
@@ -178,7 +177,7 @@ class Preparer:
 
     async def repair(self, call: Call, plan: AttemptPlan, channel: Channel, failure: Failure) -> Order | None:
         """Returns the order as its API or its dialect repairs it after a failure; None if neither does."""
-        dialect = self.responses if channel.dialect is Dialect.OPENAI else self.adapter_of(channel.dialect)
+        dialect = self.responses if channel.dialect is Dialect.OPENAI else self.adapters[channel.dialect]
         repair = plan.repair or partial(dialect.repair, channel)
         return await self.run(call, partial(repair, plan.order, failure))
 

@@ -115,16 +115,12 @@ class TokenMemory:
         self._token = token
         self._memories = memories
 
-    def find(self, response: str) -> KeptResponse | None:
-        matches = (memory.find(self._token, response) for memory in self._memories)
-        return next(filter(None, matches), None)
-
     def chain(self, response: str) -> list[KeptResponse]:
         """Returns the conversation's responses up to this one, oldest first; empty if not all are remembered."""
         chain: list[KeptResponse] = []
         while response and len(chain) < 2048:
-            remembered = self.find(response)
-            if remembered is None:
+            matches = (memory.find(self._token, response) for memory in self._memories)
+            if (remembered := next(filter(None, matches), None)) is None:
                 return []
             chain.append(remembered)
             response = remembered.previous

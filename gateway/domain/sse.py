@@ -45,7 +45,7 @@ class Framer:
     def __init__(self) -> None:
         self._buffer = bytearray()
         self.has_returns = False
-        """Whether a carriage return may have come."""
+        """Whether a carriage return came."""
 
     @property
     def held(self) -> int:
@@ -56,16 +56,12 @@ class Framer:
         buffer = self._buffer
         if not buffer and data.endswith(BLANK) and data.find(b"\r") < 0:
             return data
-        if len(buffer) <= 4096 and b"\r" not in data and b"\r" not in buffer:  # it is quick to join so little
-            joined = bytes(buffer) + data if buffer else data
-            blank = joined.rfind(BLANK)
-            end = blank + 2 if blank >= 0 else 0
-            buffer[:] = joined[end:]
-            return joined[:end]
-        self.has_returns = True
+        self.has_returns = self.has_returns or b"\r" in data
         search_from, end = max(0, len(buffer) - 3), 0
         buffer += data
-        for match in _BLANK_LINE.finditer(buffer, search_from):
+        if not self.has_returns and (blank := buffer.rfind(BLANK, search_from)) >= 0:
+            end = blank + len(BLANK)
+        for match in _BLANK_LINE.finditer(buffer, search_from) if self.has_returns else ():
             if match.end() == len(buffer) and buffer.endswith(b"\n\r"):
                 break  # a line feed may follow
             end = match.end()

@@ -184,10 +184,6 @@ class RenderedStream(EventStream):
         """Whether it had something else too."""
         self.renderer = renderer
 
-    @property
-    def final_size(self) -> int | None:
-        return None if self.state.resumed else super().final_size
-
     def cut_short(self) -> bytes:
         self.finished = True
         return self._render(self.state.conclude("length"))

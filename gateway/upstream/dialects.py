@@ -3,8 +3,6 @@
 A new dialect is a row here, and one in ``domain.channel`` with what the rest of the program must know about it.
 """
 
-from collections.abc import Callable
-
 from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.order import Order
 from gateway.domain.output_limit import OutputLimit
@@ -24,13 +22,8 @@ DIALECTS: dict[Dialect, ChannelDialect] = {
 """An adapter of each dialect for what needs no memory: limits, errors and lists of models."""
 
 
-def shared_adapters() -> Callable[[Dialect], ChannelDialect]:
-    """Returns a server's adapters by dialect. Calls of a dialect share one, because it remembers parts of answers."""
-    return {dialect: new_adapter(dialect) for dialect in Dialect}.__getitem__
-
-
 def new_adapter(dialect: Dialect) -> ChannelDialect:
-    """Returns an adapter with a memory of its own, for a call that is not one of the server's."""
+    """Returns an adapter with a memory of its own."""
     return type(DIALECTS[dialect])()
 
 

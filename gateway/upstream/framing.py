@@ -49,7 +49,7 @@ class FramedStream(AnswerStream):
 
     @property
     def final_size(self) -> int | None:
-        return self.state.tally.chars if self.state.complete else None
+        return self.state.tally.chars if self.state.complete and not self.state.resumed else None
 
     @abstractmethod
     def _read_events(self, block: bytes) -> bytes:

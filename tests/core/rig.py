@@ -37,7 +37,6 @@ from gateway.domain.token import Token
 from gateway.domain.units import DOLLAR, Millis, Nanos
 from gateway.inbound.api import HttpRequest
 from gateway.store.store import Store
-from gateway.upstream import dialects
 from gateway.upstream.learned_params import LearnedParams
 from tests.core import kit
 from tests.core.clocks import Watch
@@ -198,7 +197,7 @@ def new_attempts(
     retries, limits = RetryBudget(clock.mono, running), ChannelLimits(limiter, progress)
     return Attempts(
         sender=sender,
-        preparer=Preparer(dialects.shared_adapters(), LearnedParams(), worker or Worker(), clock.wall),
+        preparer=Preparer(LearnedParams(), worker or Worker(), clock.wall),
         chooser=Chooser(health=health, draw=draw, retries=retries, channel_limits=limits, mono=clock.mono),
         progress=progress,
         clock=clock,

@@ -11,13 +11,15 @@ from typing import Any
 
 import pytest
 
-from gateway.core.preparation import Worker
+from gateway.core.preparation import Preparer, Worker
 from gateway.domain.channel import Channel, Dialect, Overrides
 from gateway.domain.errors import BadRequest
 from gateway.domain.order import LearnedRefusals, Order
+from gateway.domain.units import Millis
 from gateway.inbound.api import HttpRequest, InboundRequest, parse_large
 from gateway.inbound.chat.api import CHAT
-from gateway.upstream import dialects
+from gateway.upstream.dialects import new_adapter
+from gateway.upstream.learned_params import LearnedParams
 from tests.core import kit
 from tests.web.door import until
 
@@ -85,7 +87,7 @@ async def test_abandoned_work_is_not_begun(worker: Worker) -> None:
 
 STOPPED = """
 import asyncio, time
-from gateway.core.preparation import Worker
+from gateway.core.preparation import Preparer, Worker
 
 async def main():
     call = asyncio.ensure_future(Worker().run(lambda: time.sleep(50)))
@@ -120,11 +122,17 @@ def parsed(body: bytes) -> InboundRequest:
     return parse_large(CHAT, HttpRequest(body=body, target="", headers={}))
 
 
+def test_calls_of_one_server_share_an_adapter_by_dialect() -> None:
+    one, other = (Preparer(LearnedParams(), Worker(), lambda: Millis(0)) for _ in range(2))
+    assert one.adapters.keys() == {*Dialect}
+    assert one.adapters[Dialect.GEMINI] is not other.adapters[Dialect.GEMINI]
+
+
 def sent(body: bytes, channel: Channel) -> Any:
     """What goes out."""
     request = parsed(body)
     order = Order(fields=request.fields, body=request.body, model="m", stream=request.stream, created=1)
-    plan = CHAT.plan(order, channel, dialects.shared_adapters()(channel.dialect), lacks_api=False)
+    plan = CHAT.plan(order, channel, new_adapter(channel.dialect), lacks_api=False)
     return json.loads(plan.adapter.prepare(plan.order, channel, channel.models[0], LearnedRefusals()).body)
 
 

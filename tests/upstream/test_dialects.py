@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 from gateway.domain.channel import Dialect
 from gateway.upstream.adapter import AnswerStream
 from gateway.upstream.anthropic.dialect import AnthropicDialect
-from gateway.upstream.dialects import new_adapter, shared_adapters
+from gateway.upstream.dialects import new_adapter
 from gateway.upstream.gemini.dialect import GeminiDialect
 from tests.cases import streams as chat
 from tests.cases.answers import chunks_in, said_in
@@ -22,12 +22,6 @@ from tests.house import amount
 from tests.upstream.makers import TWO_CHOICES, as_chat, channel, native_stream, order, outcome, translated
 
 DIALECTS = st.sampled_from([Dialect.OPENAI, Dialect.ANTHROPIC, Dialect.GEMINI])
-
-
-def test_the_adapters_of_a_server_stay_the_same() -> None:
-    of = shared_adapters()
-    assert of(Dialect.GEMINI) is of(Dialect.GEMINI)
-    assert of(Dialect.GEMINI) is not shared_adapters()(Dialect.GEMINI)
 
 
 @settings(max_examples=amount(40, 300), deadline=None)

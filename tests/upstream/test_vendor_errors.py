@@ -13,7 +13,7 @@ from gateway.domain.call import FailureKind
 from gateway.domain.channel import Dialect
 from gateway.domain.failure import Failure
 from gateway.upstream.answer_errors import failure_in, reported_failure
-from gateway.upstream.dialects import shared_adapters
+from gateway.upstream.dialects import new_adapter
 from tests.cases import vendor_errors as said, vendor_refusals as refused
 from tests.upstream.makers import channel, error_of
 
@@ -31,7 +31,7 @@ def _failure(status: int, body: Any, dialect: Dialect = Dialect.OPENAI) -> Failu
         found = failure_in(UP, rawjson.fields(_bytes(body)))
         assert found is not None
         return found
-    return shared_adapters()(dialect).failure(UP, status, DATE, _bytes(body))
+    return new_adapter(dialect).failure(UP, status, DATE, _bytes(body))
 
 
 def _told(failure: Failure) -> tuple[FailureKind, str, int]:
@@ -246,7 +246,7 @@ def test_a_damaged_packed_error_does_no_harm() -> None:
 
 
 def _failure_of(body: bytes) -> Failure:
-    return shared_adapters()(Dialect.OPENAI).failure(UP, 429, DATE, body)
+    return new_adapter(Dialect.OPENAI).failure(UP, 429, DATE, body)
 
 
 @pytest.mark.parametrize(

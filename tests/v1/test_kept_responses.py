@@ -349,7 +349,7 @@ def test_a_conversation_without_its_beginning_is_none() -> None:
     mine = TokenMemory(ME, made)
     assert [one.id for one in mine.conversation("b")] == ["a", "b"]
     made.forget(ME, "a")
-    assert (mine.conversation("b"), mine.find("b") is not None) == ([], True)
+    assert (mine.conversation("b"), made.find(ME, "b") is not None) == ([], True)
 
 
 def test_a_conversation_may_be_in_several_memories() -> None:
