@@ -7,6 +7,7 @@ equals the plus sign that replaces it in forms. A piece is found by blocks of ``
 ``PIECE`` characters, each contains a whole aligned block of the other.
 """
 
+import html
 import re
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Iterable, Iterator, Sequence
@@ -45,7 +46,6 @@ _FURTHER_BLANKS = r"(?<=\s)\s+"
 _ESCAPE = lazy_pattern(f"{_JSON}|{_PERCENT}|{_HTML}|{_UNSEEN}|{_FURTHER_BLANKS}")
 _BUT_BLANKS = lazy_pattern(f"{_JSON}|{_PERCENT}|{_HTML}|{_UNSEEN}")
 _KINDS = tuple(map(re.compile, (_JSON, _PERCENT, _HTML)))
-_NAMED = {"&amp;": "&", "&lt;": "<", "&gt;": ">", "&quot;": '"', "&apos;": "'"}
 _CONTROLS = frozenset("bfnrt")
 _ELLIPSIS = lazy_pattern(r"\*{2,}|\.{2,}|…+|•+|x{4,}")
 _BLANKS = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
@@ -53,16 +53,16 @@ _FOLDED = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)} | dict.fro
 
 
 class SearchView(msgspec.Struct, frozen=True):
-    """A text after some decoding, with the positions of its characters in the original."""
+    """A text after some decoding."""
 
     text: str
-    starts: Sequence[int]
-    ends: Sequence[int]
+    places: Sequence[int]
+    """Where each of its characters begins in the original, and the end. What was left out belongs to the one before."""
 
 
 def views(text: str) -> Iterator[SearchView]:
     """Yields the text as it is, then with one more layer of escapes decoded each time, while it has any."""
-    view: SearchView | None = SearchView(text, range(len(text)), range(1, len(text) + 1))
+    view: SearchView | None = SearchView(text, range(len(text) + 1))
     for _ in range(ROUNDS + 1):
         if view is None:
             return
@@ -82,23 +82,18 @@ def _decode_layer(view: SearchView, kind: re.Pattern[str] = _ESCAPE) -> SearchVi
     if kind.search(view.text) is None:
         return None
     parts: list[str] = []
-    starts: list[int] = []
-    ends: list[int] = []
+    places: list[int] = []
     done = 0
     for match in kind.finditer(view.text):
         begin, end = match.span()
         parts.append(view.text[done:begin])
-        starts += view.starts[done:begin]
-        ends += view.ends[done:begin]
+        places += view.places[done:begin]
         if char := _char(match[0]):
             parts.append(char)
-            starts.append(view.starts[begin])
-            ends.append(view.ends[end - 1])
+            places.append(view.places[begin])
         done = end
     parts.append(view.text[done:])
-    starts += view.starts[done:]
-    ends += view.ends[done:]
-    return SearchView("".join(parts), starts, ends)
+    return SearchView("".join(parts), [*places, *view.places[done:]])
 
 
 def _char(escape: str) -> str:
@@ -107,7 +102,7 @@ def _char(escape: str) -> str:
     if kind == "%":
         return chr(int(escape[1:], 16))
     if kind == "&":
-        return _NAMED.get(escape) or chr(int(escape[3:-1], 16) if escape[2] in "xX" else int(escape[2:-1]))
+        return html.unescape(escape)
     if kind != "\\":
         return ""
     if len(escape) == 12:
@@ -127,8 +122,8 @@ def spellings(value: str) -> tuple[str, ...]:
     """Returns the spellings of a value, folded: as it is, decoded, in Base64 at any alignment, and in hex digits."""
     raw = value.encode()
     texts = [value, " ".join(value.split()), raw.decode("latin-1"), raw.hex()]
-    unchanged = SearchView(value, range(len(value)), range(1, len(value) + 1))
     texts += [view.text for view in views(value)]
+    unchanged = SearchView(value, range(len(value) + 1))
     texts += [view.text for kind in _KINDS if (view := _decode_layer(unchanged, kind))]
     for before in range(3):
         start, stop = (8 * before + 5) // 6, 8 * (before + len(raw)) // 6
@@ -162,7 +157,7 @@ class Needles(msgspec.Struct, frozen=True):
             return []
         spans: list[Span] = []
         for view in views(text):
-            spans += [(view.starts[begin], view.ends[end - 1]) for begin, end in self._places(fold_case(view.text))]
+            spans += [(view.places[begin], view.places[end]) for begin, end in self._places(fold_case(view.text))]
         return [*spans, *self._masked_spans(fold_case(text))]
 
     def _places(self, text: str) -> Iterator[Span]:

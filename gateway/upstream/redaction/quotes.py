@@ -43,16 +43,16 @@ class Quotes:
     def __init__(self, fields: Fields) -> None:
         self.comparable = sum(len(memoryview(raw)) for raw in fields.values()) <= LIMIT
         self._fields = fields
-        self._text: bytes | None = None
-        """All long texts; None until they are needed."""
+        self._text = b""
+        """All long texts."""
         self._words: array[int] = array("Q")
         """The aligned words of the long texts."""
         self._short_texts: list[bytes] = []
+        if self.comparable:
+            self._read()
 
     def spans(self, message: str) -> list[Span]:
         """Returns where a message quotes the request."""
-        if self._text is None:
-            self._read()
         return [span for view in views(message) for span in self._spans_in(view)]
 
     def contains(self, word: str) -> bool:
@@ -89,13 +89,13 @@ class Quotes:
         for begin, end in parts:
             first, last = indexes[begin], indexes[end - 1]
             if max(end - begin, last - first + 1) >= LONG:
-                yield view.starts[first], view.ends[last]
+                yield view.places[first], view.places[last + 1]
         for begin, end in whole_spans:
-            yield view.starts[indexes[begin]], view.ends[indexes[end - 1]]
+            yield view.places[indexes[begin]], view.places[indexes[end - 1] + 1]
 
     def _long_parts(self, message: bytes) -> Iterator[Span]:
         """Yields the parts that a long text has too; all of the message if it repeats itself too much to compare."""
-        text = self._text or b""
+        text = self._text
         shifted = (array("Q", message[shift:][: (len(message) - shift) // WORD * WORD]) for shift in range(WORD))
         if not text or set().union(*shifted).isdisjoint(self._words):
             return
