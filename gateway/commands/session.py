@@ -48,7 +48,7 @@ async def reach(
     ``listen`` also opens /v1 in this process. ``running`` requires a running server. A missing data folder is created
     with ``create``, is an error if ``needs_data``, and is otherwise replaced by an empty temporary one. Waits some
     seconds for a server that does not answer, and while another process has the home locked. Raises Quit if a required
-    server or folder is missing, Unavailable if a server does not answer, and StoreBusy if the home stays locked.
+    server or folder is missing, Unavailable if a server does not answer, and StoreError if the home stays locked.
     """
     async with AsyncExitStack() as stack:
         if not (create or running or is_home(config.home)):

@@ -71,7 +71,7 @@ class Entities:
 
     A missing file is damage if it is ``expected``, because the store has calls. ``moment`` becomes part of the name of
     the copy of an edited file, whose content ``check`` checks. ``report`` is called when another program has edited the
-    file. Raises StoreDamaged, StoreTooNew and OSError.
+    file. Raises OSError and StoreError.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ def _check_change(change: Change) -> None:
 
 
 def _read_meta(path: Path, tables: Tables) -> dict[str, Any]:
-    """Returns what the file says about itself. Raises StoreTooNew or StoreDamaged for another format."""
+    """Returns what the file says about itself. Raises StoreError for another format."""
     try:
         version = tables["meta"]["1"]["format"]
     except (KeyError, TypeError):

@@ -20,28 +20,16 @@ class StoreError(GatewayError):
     default_code = "store_failed"
 
 
-class StoreBusy(StoreError):
-    """Another process writes to this store."""
-
-    default_code = "store_busy"
-
-
-class StoreTooNew(StoreError):
-    """The store was written by a newer version of this program."""
-
-    default_code = "store_too_new"
-
-
 class StoreDamaged(StoreError):
     """An irreplaceable file is missing or damaged."""
 
     default_code = "store_damaged"
 
 
-def too_new(path: Path, version: int, supported: int) -> StoreTooNew:
-    """Returns the error of a file whose format this program does not know yet."""
+def too_new(path: Path, version: int, supported: int) -> StoreError:
+    """Returns the error (``store_too_new``) of a file whose format this program does not know yet."""
     formats = f"has format {version}, this program supports formats up to {supported}"
-    return StoreTooNew(f"{ordinary_path(path)} {formats}; use a newer version")
+    return StoreError(f"{ordinary_path(path)} {formats}; use a newer version", code="store_too_new")
 
 
 def cannot_open(home: Path, exc: OSError) -> StoreError:

@@ -27,7 +27,7 @@ _decode = msgspec.json.Decoder(SealedSegment).decode
 
 
 class Ledger:
-    """All sealed segments by name, in order. Raises StoreTooNew."""
+    """All sealed segments by name, in order. Raises StoreError."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "ledger.json"

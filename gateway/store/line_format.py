@@ -32,7 +32,7 @@ def head(table: str) -> bytes:
 
 
 def check_format(path: Path, start: bytes) -> None:
-    """Raises StoreTooNew if a newer program wrote the file that begins with these bytes."""
+    """Raises StoreError if a newer program wrote the file that begins with these bytes."""
     match = _FORMAT_IN_HEAD.match(start)
     if match and int(match[1]) > FORMAT:
         raise too_new(path, int(match[1]), FORMAT)

@@ -71,7 +71,7 @@ _encode = msgspec.json.Encoder().encode
 class Log:
     """The call log in the folder ``usage``. Opening it repairs and reports damage.
 
-    Changes replace the tuple ``segments``, which is sorted oldest first. Raises OSError, StoreTooNew and StoreDamaged.
+    Changes replace the tuple ``segments``, which is sorted oldest first. Raises OSError and StoreError.
     """
 
     def __init__(

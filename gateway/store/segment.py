@@ -86,7 +86,7 @@ class Segment:
     def scan(self) -> bool:
         """Count the intact new lines after ``end``, and move ``end`` behind them.
 
-        Returns whether the file is undamaged: nothing but the closing braces follows them. Raises StoreTooNew.
+        Returns whether the file is undamaged: nothing but the closing braces follows them. Raises StoreError.
         """
         with files.open_to_read(self.path) as file:
             start = file.read(100)

@@ -29,7 +29,7 @@ from gateway.store.books import Books
 from gateway.store.calls import CallLog
 from gateway.store.disk_reserve import DiskReserve
 from gateway.store.entities import Entities
-from gateway.store.errors import StoreBusy, StoreError, cannot_open
+from gateway.store.errors import StoreError, cannot_open
 from gateway.store.history import History
 from gateway.store.inflight import Inflight
 from gateway.store.log import LIMIT, HighWater, Log
@@ -47,7 +47,7 @@ _HELD = frozenset({errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK}
 
 def lock_store(path: Path, folder: int = -1) -> int:
     """Lock a store for one writer. Returns the descriptor, which holds the lock until it is closed, or until the
-    process ends, however it ends. Raises StoreBusy, which names the holder, and OSError for other failures.
+    process ends, however it ends. Raises StoreError, which names the holder, and OSError for other failures.
 
     ``folder``: the store's open folder, or -1. It is locked too where that is possible, as the file could be replaced.
     """
@@ -66,11 +66,12 @@ def lock_store(path: Path, folder: int = -1) -> int:
     return fd
 
 
-def _busy(fd: int, path: Path) -> StoreBusy:
+def _busy(fd: int, path: Path) -> StoreError:
     holder = os.read(fd, 20).decode("ascii", "replace").strip() or "unknown"
-    return StoreBusy(
+    return StoreError(
         f"another process (pid {holder}) is using the store in {files.ordinary_path(path).parent}; "
         "stop it, or give this one a home of its own with --home",
+        code="store_busy",
         details={"pid": holder},
     )
 
@@ -108,7 +109,7 @@ class Store:
         """Open all parts of a home's store, create missing files, and repair what a crash left behind.
 
         Only one process may have it open. ``check`` raises BadRequest for a configuration that another program made
-        invalid. Raises StoreBusy, StoreTooNew, StoreDamaged, and StoreError if the system refuses something.
+        invalid. Raises StoreDamaged, and StoreError if it is in use or too new, or the system refuses something.
         """
         self.notes: list[str] = []
         """What was repaired, when the store was opened or later, for the owner."""

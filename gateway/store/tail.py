@@ -164,7 +164,7 @@ class Tail:
 def repair(segment: Segment, last: int, moment: int) -> str:
     """Count the calls of a segment with ids above ``last``, and repair its file if needed.
 
-    Returns a note about the repair; empty if none was needed. Raises OSError, and StoreTooNew before anything changes.
+    Returns a note about the repair; empty if none was needed. Raises OSError, and StoreError before anything changes.
     """
     segment.last = last
     if segment.scan():
@@ -187,7 +187,7 @@ def repair(segment: Segment, last: int, moment: int) -> str:
 def recheck_sealed(segment: Segment, ledger: Ledger, moment: int) -> tuple[Segment, str]:
     """Returns a sealed segment, and a note, which is empty unless the size of its file has changed.
 
-    A changed file is read again, but the sums stay as they were. Raises OSError and StoreTooNew.
+    A changed file is read again, but the sums stay as they were. Raises OSError and StoreError.
     """
     sealed = ledger.sealed[segment.name]
     if segment.path.stat().st_size == sealed.end + len(TAIL):

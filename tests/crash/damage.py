@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gateway.store.calls import CallLog
-from gateway.store.errors import StoreTooNew
+from gateway.store.errors import StoreError
 from gateway.store.line_format import id_of, is_intact
 from gateway.store.log import Log
 from gateway.store.segment import HEAD
@@ -88,7 +88,9 @@ def examine(specimen: Specimen, folder: Path, case: int) -> str:
     (folder / NAME).write_bytes(image)
     try:
         return _judge(specimen, folder, bytes(image))
-    except StoreTooNew:  # it was the number of the format that was hit: refused, and left as it is
+    except StoreError as error:  # it was the number of the format that was hit: refused, and left as it is
+        if error.code != "store_too_new":
+            raise
         return "" if (folder / NAME).read_bytes() == image else "changed, though it was refused"
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.store.errors import StoreBusy
+from gateway.store.errors import StoreError
 from tests.fakes.stored import stored
 from tests.store.samples import record, settle, store_of
 
@@ -35,7 +35,7 @@ def test_a_second_writer_waits_for_the_death_of_the_first(home: Path) -> None:
     with child(HOLDER, home) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "open\n"
-        with pytest.raises(StoreBusy, match=f"pid {holder.pid}"):
+        with pytest.raises(StoreError, match=f"pid {holder.pid}"):
             store_of(home)
         holder.kill()
     store = store_of(home)

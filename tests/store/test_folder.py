@@ -11,7 +11,7 @@ from gateway.domain.account import Grant
 from gateway.domain.history import ChangeSource, HistoryEntry
 from gateway.domain.registry import Change
 from gateway.domain.units import DOLLAR, Millis, Nanos
-from gateway.store.errors import StoreBusy
+from gateway.store.errors import StoreError
 from gateway.store.files import Folder
 from gateway.store.store import Store
 from tests.fakes.audit import verify
@@ -123,7 +123,7 @@ def test_a_lock_file_that_is_deleted_or_replaced_lets_no_second_writer_in(tmp_pa
     (home / "lock").unlink()
     if not delete:
         (home / "lock").write_bytes(b"1")
-    with pytest.raises(StoreBusy):
+    with pytest.raises(StoreError, match="is using the store"):
         store_of(home)
     store.close()
     store_of(home).close()

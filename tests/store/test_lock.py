@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.store.errors import StoreBusy
+from gateway.store.errors import StoreError
 from gateway.store.store import lock_store
 
 HOLDER = """
@@ -24,7 +24,7 @@ sys.stdin.read()
 
 def test_a_second_lock_is_refused_and_names_the_holder(tmp_path: Path) -> None:
     lock = lock_store(tmp_path / "lock")
-    with pytest.raises(StoreBusy, match=f"pid {os.getpid()}"):
+    with pytest.raises(StoreError, match=f"pid {os.getpid()}"):
         lock_store(tmp_path / "lock")
     os.close(lock)
     os.close(lock_store(tmp_path / "lock"))
@@ -49,7 +49,7 @@ def test_a_process_that_was_killed_holds_nothing(tmp_path: Path) -> None:
     ) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"
-        with pytest.raises(StoreBusy, match=f"pid {holder.pid}"):
+        with pytest.raises(StoreError, match=f"pid {holder.pid}"):
             lock_store(path)
         holder.kill()
         holder.wait()
