@@ -254,19 +254,15 @@ class ChannelHealth:
 
     def renumber_keys(self, before: Channel, after: Channel) -> None:
         """Move the states of the remaining keys to their new numbers. A single key owns only a refusal."""
-        channel = after.id
         by_key = {
-            key: self.failing[id]
+            key: self.failing.pop(id)
             for key, id in zip(before.all_keys, before.state_ids, strict=False)
-            if id in self.failing and (id != channel or self.failing[id].attention)
+            if id in self.failing and (before.keys or self.failing[id].attention)
         }
-        for id in [id for id in self.failing if id.startswith(f"{channel}#")]:
-            del self.failing[id]
-        if self.failing.get(channel) in by_key.values():
-            del self.failing[channel]
         for key, id in zip(after.all_keys, after.state_ids, strict=False):
-            if key in by_key and not _outlasts(self.failing.get(id), by_key[key]):
-                self.failing[id] = by_key[key]
+            own, moved = self.failing.get(id), by_key.get(key)
+            if moved is not None and (own is None or moved.attention or own.until <= moved.until):
+                self.failing[id] = moved
         self._on_change()
 
     def clear(self, id: ChannelId, *, keys: bool = True, models: Collection[str] | None = None) -> None:
@@ -292,7 +288,3 @@ def _state_with_keys(own: HealthState, keys: Sequence[HealthState]) -> HealthSta
     half_open = [state for state in keys if state.name == "half_open"]
     best = min(half_open[:1] or cooling or keys, key=lambda state: state.left_s)
     return HealthState(best.name, f"none of its {len(keys)} keys is available: {best.reason}", best.left_s, best.kind)
-
-
-def _outlasts(own: _Failures | None, key: _Failures) -> bool:
-    return own is not None and not key.attention and own.until > key.until

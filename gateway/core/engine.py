@@ -96,7 +96,7 @@ class Engine:
         self.responses = ResponseMemory(lambda: self.settings().responses_mib << 20, self.clock.mono)
         self.answers = AnswerMemory(self.settings, live.calls)
         upstreams.share = partial(AnswerShare, self.answers)
-        live.on_tick = self._on_tick
+        live.on_rest = self.pressure.relax
         bus.on_noteworthy = live.wake
         self.incident_watch = IncidentWatch(
             incidents=Incidents(store.load_incidents()),
@@ -109,6 +109,7 @@ class Engine:
             trouble=lambda: store.books.disk_errors.text,
             clock=self.clock,
         )
+        live.on_tick = self.incident_watch.refresh
 
     def now(self) -> Millis:
         return self.clock.wall()
@@ -120,12 +121,6 @@ class Engine:
     def uptime_s(self) -> int:
         """Returns how long the gateway has been running, by the monotonic clock."""
         return int(self.clock.mono() - self._started_at)
-
-    def _on_tick(self, idle: bool) -> None:  # noqa: FBT001 - its only parameter
-        """Give free memory back to the system if no call runs, and update the incidents. See ``LiveCalls.on_tick``."""
-        if idle:
-            self.pressure.relax()
-        self.incident_watch.refresh()
 
     def change(self, changes: Sequence[Change], entry: int = 0) -> None:
         """Apply an edit of the configuration, all of its changes or none.

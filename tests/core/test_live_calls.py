@@ -230,13 +230,14 @@ async def test_a_running_call_is_listed_until_it_ends(up: Rig, gate: asyncio.Eve
 async def test_nothing_ticks_while_nothing_runs(up: Rig, gate: asyncio.Event) -> None:
     gate.set()
     await up.call(stream=True)
-    ticks: list[bool] = []
-    up.live.on_tick = ticks.append
+    ticks: list[str] = []
+    up.live.on_tick = lambda: ticks.append("tick")
+    up.live.on_rest = lambda: ticks.append("rest")
     for ticking in (True, False):
         assert up.live._ticking  # noqa: SLF001 - an idle gateway sleeps
         await up.pass_time(1)
         assert up.live._ticking is ticking  # noqa: SLF001
-    assert ticks == [False, True]
+    assert ticks == ["tick", "tick", "rest"]
 
 
 async def test_waiting_for_the_disk_is_not_ended(up: Rig, gate: asyncio.Event, monkeypatch: pytest.MonkeyPatch) -> None:

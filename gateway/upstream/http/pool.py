@@ -167,7 +167,8 @@ class Pool:
         as good.
         """
         self._loop.call_soon(self._loop.call_soon, _confirm, connection, answer)
-        answer.arm(self._loop.time() + head_s - waited_s, _expire, self.channel, answer, head_s)
+        slow = failures.too_slow(self.channel, "response head", head_s, sent=True)
+        answer.arm(self._loop.time() + head_s - waited_s, answer.fail, AttemptFailed(slow))
 
     def _take_idle(self) -> UpstreamConnection | None:
         oldest = monotonic() - KEEP_ALIVE_S
@@ -241,10 +242,6 @@ def _confirm(connection: UpstreamConnection, answer: WireAnswer) -> None:
     """Note that the upstream may have the request that waits for this answer, and may charge for it."""
     if not answer.status and connection.alive:
         connection.may_be_stale = False
-
-
-def _expire(channel: Channel, answer: WireAnswer, seconds: float) -> None:
-    answer.fail(AttemptFailed(failures.too_slow(channel, "response head", seconds, sent=True)))
 
 
 def _exchange_failure(channel: Channel, exc: ConnectionBroken) -> Failure:
