@@ -14,7 +14,7 @@ from gateway.control import channels, groups, prices, tokens
 from gateway.control.edits import REVIVES_KEY, ConfigEdits, EntityEdit, edit_conflict
 from gateway.control.request_bodies import members, query, read_body
 from gateway.control.usage import tallies
-from gateway.control.views import channel_views, group_view, group_views, token_view, token_views
+from gateway.control.views import EntityView, entity_view, entity_views
 from gateway.domain.channel import Channel
 from gateway.domain.errors import BadRequest
 from gateway.domain.group import Group
@@ -25,7 +25,6 @@ from gateway.domain.registry import NOUNS, Change, Registry
 from gateway.domain.text import plain
 from gateway.domain.token import Token
 from gateway.domain.units import ChannelId
-from gateway.domain.views import ChannelView, GroupView, TokenView
 
 _PLANNERS: Mapping[str, Callable[[ConfigEdits, EntityEdit], Awaitable[tuple[str, Sequence[Change]]]]] = {
     "tokens": tokens.plan_edit,
@@ -43,19 +42,18 @@ class BatchBody(msgspec.Struct, frozen=True, kw_only=True):
     edits: list[EntityEdit]
 
 
-async def list_entities(edits: ConfigEdits, request: web.Request) -> Sequence[TokenView | GroupView | ChannelView]:
+async def list_entities(edits: ConfigEdits, request: web.Request) -> Sequence[EntityView]:
     """GET /tokens, /groups or /channels: all of them, by name."""
-    if (kind := request.match_info["kind"]) == "tokens":
-        return token_views(edits.engine)
-    return group_views(edits.engine) if kind == "groups" else channel_views(edits.engine, await tallies(edits.engine))
+    kind = request.match_info["kind"]
+    return entity_views(edits.engine, kind, await tallies(edits.engine) if kind == "channels" else {})
 
 
-async def show_entity(edits: ConfigEdits, request: web.Request) -> TokenView | GroupView | ChannelView:
+async def show_entity(edits: ConfigEdits, request: web.Request) -> EntityView:
     """GET /{kind}/{ref}: one token, group or channel."""
     return await _view(edits, _entity_in(edits, request))
 
 
-async def edit_entity(edits: ConfigEdits, request: web.Request) -> TokenView | GroupView | ChannelView:
+async def edit_entity(edits: ConfigEdits, request: web.Request) -> EntityView:
     """PATCH /{kind}/{ref}: edit a token, group or channel. With a new key, a channel's past failures are forgotten."""
     old = _entity_in(edits, request)
     edit = EntityEdit(ref=request.match_info["ref"], patch=members(await request.read()))
@@ -195,9 +193,6 @@ def _entity_in(edits: ConfigEdits, request: web.Request) -> Token | Group | Chan
     return finders[request.match_info["kind"]](request.match_info["ref"])
 
 
-async def _view(edits: ConfigEdits, entity: Token | Group | Channel) -> TokenView | GroupView | ChannelView:
-    if isinstance(entity, Token):
-        return token_view(edits.engine, entity)
-    if isinstance(entity, Group):
-        return group_view(edits.engine, entity)
-    return await channels.view_of(edits, entity)
+async def _view(edits: ConfigEdits, entity: Token | Group | Channel) -> EntityView:
+    sums = await tallies(edits.engine) if isinstance(entity, Channel) else {}
+    return entity_view(edits.engine, entity, sums)

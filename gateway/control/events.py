@@ -17,7 +17,7 @@ from gateway.control.calls import CALL_FILTERS, SEARCH_S, calls_query, names_of_
 from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import query
 from gateway.control.usage import tallies
-from gateway.control.views import account_view, channel_views, group_views, model_views, token_views
+from gateway.control.views import account_view, entity_views, model_views
 from gateway.core.event_bus import Batch, Watcher
 from gateway.domain import events
 from gateway.domain.call import Record
@@ -96,9 +96,9 @@ class WatcherStream:
         self._balance_sent = self._tables_sent = began
         entities = {
             "account": self._account,
-            "tokens": token_views(engine),
-            "groups": group_views(engine),
-            "channels": channel_views(engine, sums),
+            "tokens": entity_views(engine, "tokens", sums),
+            "groups": entity_views(engine, "groups", sums),
+            "channels": entity_views(engine, "channels", sums),
             "models": model_views(engine, sums),
             "refuses_unpriced": engine.settings().refuse_unpriced,
             "removed_names": names_of_removed(engine),

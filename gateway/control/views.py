@@ -32,6 +32,8 @@ from gateway.domain.views import AccountView, BudgetView, ChannelView, GroupView
 from gateway.store.rollup import Counts
 from gateway.upstream.request_rules import is_rule
 
+EntityView = TokenView | GroupView | ChannelView
+
 
 def account_view(engine: Engine) -> AccountView:
     """Returns the view of the account."""
@@ -46,6 +48,19 @@ def account_view(engine: Engine) -> AccountView:
         budgets=budget_views(engine, ACCOUNT, registry.account.budgets),
         begun_ms=min((grant.time for grant in registry.grants.values()), default=None),
     )
+
+
+def entity_views(engine: Engine, kind: str, tallies: Tallies) -> list[EntityView]:
+    """Returns the views of all tokens, groups or channels, by name."""
+    entities = sorted(getattr(engine.catalog.registry, kind).values(), key=lambda entity: str(entity.name))
+    return [entity_view(engine, entity, tallies) for entity in entities]
+
+
+def entity_view(engine: Engine, entity: Token | Group | Channel, tallies: Tallies) -> EntityView:
+    """Returns the view of a token, group or channel. Only that of a channel needs ``tallies``."""
+    if isinstance(entity, Token):
+        return token_view(engine, entity)
+    return group_view(engine, entity) if isinstance(entity, Group) else channel_view(engine, entity, tallies)
 
 
 def token_view(engine: Engine, token: Token) -> TokenView:
@@ -70,12 +85,6 @@ def token_view(engine: Engine, token: Token) -> TokenView:
     )
 
 
-def token_views(engine: Engine) -> list[TokenView]:
-    """Returns the views of all tokens, by name."""
-    tokens = sorted(engine.catalog.registry.tokens.values(), key=lambda t: t.name)
-    return [token_view(engine, token) for token in tokens]
-
-
 def group_view(engine: Engine, group: Group) -> GroupView:
     """Returns the view of a group."""
     registry, now = engine.catalog.registry, engine.now()
@@ -94,19 +103,6 @@ def group_view(engine: Engine, group: Group) -> GroupView:
         waiting=_waiting(engine, "group", group.id),
         id=group.id,
     )
-
-
-def group_views(engine: Engine) -> list[GroupView]:
-    """Returns the views of all groups, by name."""
-    return [
-        group_view(engine, group) for group in sorted(engine.catalog.registry.groups.values(), key=lambda g: g.name)
-    ]
-
-
-def channel_views(engine: Engine, tallies: Tallies) -> list[ChannelView]:
-    """Returns the views of all channels, by name."""
-    channels = sorted(engine.catalog.registry.channels.values(), key=lambda c: c.name)
-    return [channel_view(engine, channel, tallies) for channel in channels]
 
 
 def channel_view(engine: Engine, channel: Channel, tallies: Tallies) -> ChannelView:

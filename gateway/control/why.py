@@ -10,7 +10,6 @@ from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import query
 from gateway.control.views import budget_views, pause_end, price_view
 from gateway.core.catalog import Catalog
-from gateway.core.channel_limits import limit_check
 from gateway.core.dry_run import DryRun, PlannedCall, dry_run, native_channels
 from gateway.core.engine import Engine
 from gateway.core.model_entry import ModelEntry, Route, answering_model
@@ -253,11 +252,12 @@ def _without_unset(engine: Engine, entry: ModelEntry) -> ModelEntry:
 def _routes(engine: Engine, entry: ModelEntry, outcome: DryRun) -> Iterator[RouteView]:
     """Yields the channels of a model, then those of its fallbacks, with why a channel would be passed over."""
     need, first = outcome.need, outcome.choice.route if outcome.choice is not None else None
-    tickets = limit_check(engine.limiter, need.rate_tokens if need is not None else 0)
+    channel_limits = engine.pipeline.attempts.channel_limits
+    check = partial(channel_limits.check, need.rate_tokens if need is not None else 0, None)
     first_model = first.served.name if first is not None else ""
     for model in (entry, *entry.fallbacks):
         usable = _without_unset(engine, model).routes
-        choice = choose(usable, NOTHING_TRIED, engine.health, lambda _: 0, tickets)
+        choice = choose(usable, NOTHING_TRIED, engine.health, lambda _: 0, check)
         skip_reasons = {skipped.channel: skipped.reason for skipped in choice.skipped}
         chances = choice.chances() if model.name == first_model else {}
         for route in model.routes:

@@ -22,7 +22,6 @@ from gateway.core.quota import (
     ModelNeed,
     MoneyBooks,
     Recall,
-    affordable_output,
     call_need,
     need_of,
     plan_hold,
@@ -160,16 +159,13 @@ def affordable_hold(call: Call, needs: Sequence[ModelNeed], books: MoneyBooks) -
 
 
 def _hold_for(call: Call, model: ModelNeed, need: CallNeed, books: MoneyBooks) -> HoldPlan:
-    """Returns the hold for the most that a call may need. Raises QuotaExceeded with the affordable output limit."""
+    """Returns the hold for the most that a call may need. Raises QuotaExceeded, which names the limit to send."""
     context = call.context
     account, group = context.catalog.registry.account, context.group
     try:
-        return plan_hold(books, account, group, context.token, need, now=context.origin.ts)
+        return plan_hold(books, account, group, context.token, need, model.prices, now=context.origin.ts)
     except QuotaExceeded as error:
-        nanos = need.nanos if error.left_nanos is None else error.left_nanos
-        tokens = need.input + need.output if error.left_tokens is None else error.left_tokens
-        limit = affordable_output(need, nanos, tokens, model.prices, group.multiplier)
-        error.affordable_output = limit or 0
+        limit = error.affordable_output
         if limit and context.request.choices == 1 and _can_limit(call, model.effects, limit):
             error.message += f"; or send it with an output limit of at most {count_text(limit, 'token')}"
         raise

@@ -335,19 +335,15 @@ class Call:
         task.uncancel()
         if ended_by is Outcome.TIMEOUT and self.attempt.route is not None:
             limit_s = (self.delivery.deadline or 0) - self.context.origin.began
-            return _timeout_error(limit_s, self.attempt.route.channel.name)
+            channel = self.attempt.route.channel.name
+            msg = f"channel '{plain(channel)}': the call took longer than its total limit of {limit_s:.0f} s"
+            error = UpstreamTimeout(msg, details={"channel": channel, "timeout": "total"})
+            error.add(f"; {advice(error)}")
+            return error
         if ended_by is Outcome.CANCELLED:
             return Unavailable("the call was cancelled by the gateway's owner", code="call_cancelled")
         msg = "the gateway was stopped before the call could end"
         return Unavailable(msg, code="gateway_stopping", retry_after_s=5)
-
-
-def _timeout_error(limit_s: float, channel: str) -> UpstreamTimeout:
-    """Returns the error of a call that took longer than all its attempts may. ``channel`` was the last one."""
-    problem = f"the call took longer than its total limit of {limit_s:.0f} s"
-    error = UpstreamTimeout(f"channel '{plain(channel)}': {problem}", details={"channel": channel, "timeout": "total"})
-    error.add(f"; {advice(error)}")
-    return error
 
 
 @lru_cache(maxsize=1024)

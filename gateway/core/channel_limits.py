@@ -4,6 +4,8 @@ An attempt counts against its channel's limits from the moment it begins, and it
 estimated tokens are then replaced by those that it used. An attempt after which another one was necessary used none.
 """
 
+from functools import partial
+
 from gateway.core.call import Call
 from gateway.core.concurrency import wait_text
 from gateway.core.model_entry import Route
@@ -15,21 +17,6 @@ from gateway.domain.errors import GatewayError
 from gateway.domain.human_values import plural
 
 
-def limit_check(limiter: Limiter, tokens: int, held: ConcurrencyGate | None = None) -> LimitCheck:
-    """Returns the check of channels for a call of ``tokens`` that has a slot at the gate ``held``."""
-
-    def check(route: Route) -> SkippedRoute | None:
-        scope, gate = route.scope, route.scope.gate
-        if gate is not None and gate != held and not limiter.concurrency.has_room(gate):
-            reason = f"at its limit of {gate.limit} {plural(gate.limit, 'call in flight')}"
-            return SkippedRoute(route.channel.name, reason, "full", 1.0)  # when a slot comes free is unknown
-        if scope.has_rates and (reached := limiter.first_reached((scope,), tokens)) is not None:
-            return SkippedRoute(route.channel.name, reached.reason, "limit", reached.wait_s)
-        return None
-
-    return check
-
-
 class ChannelLimits:
     """Applies the limits of channels to calls: counts each attempt, and lets calls wait for a free slot."""
 
@@ -38,7 +25,17 @@ class ChannelLimits:
         self._progress = progress
 
     def check_for(self, call: Call) -> LimitCheck:
-        return limit_check(self.limiter, call.need.rate_tokens, call.limits.channel_slot)
+        return partial(self.check, call.need.rate_tokens, call.limits.channel_slot)
+
+    def check(self, tokens: int, held: ConcurrencyGate | None, route: Route) -> SkippedRoute | None:
+        """Returns why the channel's limits exclude a call of ``tokens`` that has a slot at ``held``, or None."""
+        scope, gate = route.scope, route.scope.gate
+        if gate is not None and gate != held and not self.limiter.concurrency.has_room(gate):
+            reason = f"at its limit of {gate.limit} {plural(gate.limit, 'call in flight')}"
+            return SkippedRoute(route.channel.name, reason, "full", 1.0)  # when a slot comes free is unknown
+        if scope.has_rates and (reached := self.limiter.first_reached((scope,), tokens)) is not None:
+            return SkippedRoute(route.channel.name, reached.reason, "limit", reached.wait_s)
+        return None
 
     def enter(self, call: Call, route: Route) -> None:
         """Begin an attempt, without awaiting since its channel was chosen."""

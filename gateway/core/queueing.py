@@ -74,36 +74,28 @@ class CallQueue:
 
     async def wait(self, call: Call, admission: Admission, commit: Commit) -> tuple[Admission, RouteChoice]:
         """Wait for the slots that a call needs, give them to it, and commit. Raises GatewayError, ConnectionError."""
-        began = self.clock.mono()
-        with self._waiting_call(call), cancel_when_gone(call.context.client):
-            try:
+        began, task = self.clock.mono(), asyncio.current_task()
+        try:
+            with cancel_when_gone(call.context.client):
                 admission, first = await self._take_slots(call, admission)
                 if call.running.waits_for:
                     waited_ms = round((self.clock.mono() - began) * 1000)
                     call.limits.marks += (f"{WAITED_MARK}{waited_ms}:{plain(call.running.waits_for, 160)}",)
                 commit(call, admission, first)
-            except BaseException:
-                self.attempts.channel_limits.release_slot(call)
-                self.limiter.concurrency.leave(call.limits.gates)
-                call.limits.gates = ()
-                raise
-        return admission, first
-
-    @contextmanager
-    def _waiting_call(self, call: Call) -> Iterator[None]:
-        """Let the call wait in the block. Raises Unavailable if the owner cancels it."""
-        try:
-            yield
         except BaseException as error:
+            self.attempts.channel_limits.release_slot(call)
+            self.limiter.concurrency.leave(call.limits.gates)
+            call.limits.gates = ()
             if call.running.id in self.calls:
                 self.bus.publish(CallLeft(call_id=call.running.id))
-            if isinstance(error, asyncio.CancelledError) and call.result.ended_by is not None and call.task is not None:
-                call.task.uncancel()
+            if isinstance(error, asyncio.CancelledError) and call.result.ended_by is not None and task is not None:
+                task.uncancel()
                 msg = "the call was cancelled by the gateway's owner while it waited"
                 raise Unavailable(msg, code="call_cancelled") from error
             raise
         finally:
             self.calls.pop(call.running.id, None)
+        return admission, first
 
     async def _take_slots(self, call: Call, admission: Admission) -> tuple[Admission, RouteChoice]:
         """Take slots at all gates, then at a channel. Returns the last admission and the first channel."""

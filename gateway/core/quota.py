@@ -67,11 +67,8 @@ class CallNeed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What the call may be billed for in addition to text."""
     owner_limit: bool = False
     """Whether ``output`` is the owner's choice for calls without a cap. The gateway's own caps do not exceed it."""
-
-    @property
-    def rate_tokens(self) -> int:
-        """Returns the tokens that count against rate limits until the true ones are known."""
-        return self.input + min(self.capped, self.output)
+    rate_tokens: int = 0
+    """The tokens that count against rate limits until the true ones are known."""
 
 
 class ModelNeed(msgspec.Struct, frozen=True, gc=False):
@@ -183,6 +180,7 @@ def call_need(models: Sequence[ModelNeed], multiplier: int) -> CallNeed:
         free=is_free,
         extras=most.extras,
         owner_limit=most.owner_limit,
+        rate_tokens=most.input + min(most.output.capped, most.output.expected),
     )
 
 
@@ -241,12 +239,19 @@ class HoldPlan(msgspec.Struct, frozen=True, gc=False):
 
 
 def plan_hold(
-    books: MoneyBooks, account: Account, group: Group, token: Token, need: CallNeed, *, now: Millis
+    books: MoneyBooks,
+    account: Account,
+    group: Group,
+    token: Token,
+    need: CallNeed,
+    prices: Sequence[Price] = (),
+    *,
+    now: Millis,
 ) -> HoldPlan:
     """Returns the hold for a call: what it may need, or all that is left if that is less. Changes nothing.
 
-    Raises QuotaExceeded if the least that it needs is not left. Of several budgets that are too small, it names the one
-    that stays so for longest.
+    Raises QuotaExceeded if the least that it needs is not left, with the output that is affordable at these prices. Of
+    several budgets that are too small, it names the one that stays so for longest.
     """
     if account.status is AccountStatus.SUSPENDED:
         msg = "the account is suspended; 'tollkeeper account set --status active' reactivates it"
@@ -255,24 +260,23 @@ def plan_hold(
     if not has_budgets and (need.free or 0 < need.nanos <= books.available()):
         return HoldPlan(need.nanos, need.input + need.output)
     headrooms = list(_headrooms(books, account, group, token, now=now))
+    tokens = need.input + need.output
     left_nanos = min(headroom.nanos for headroom in headrooms if headroom.nanos is not None)
-    left_tokens = min((headroom.tokens for headroom in headrooms if headroom.tokens is not None), default=None)
+    left_tokens = min((headroom.tokens for headroom in headrooms if headroom.tokens is not None), default=tokens)
     if shortages := list(_shortages(headrooms, token, need)):
-        raise _refusal(books, shortages, left_nanos, left_tokens)
+        affordable = affordable_output(need, left_nanos, left_tokens, prices, group.multiplier)
+        raise _refusal(books, shortages, affordable or 0)
     warning = "; ".join(headroom.warning for headroom in headrooms if headroom.warning)
-    tokens = need.input + need.output if left_tokens is None else min(need.input + need.output, left_tokens)
-    return HoldPlan(Nanos(0 if need.free else min(need.nanos, left_nanos)), tokens, warning)
+    return HoldPlan(Nanos(0 if need.free else min(need.nanos, left_nanos)), min(tokens, left_tokens), warning)
 
 
-def _refusal(
-    books: MoneyBooks, shortages: Iterable[Shortage], left_nanos: int, left_tokens: int | None
-) -> QuotaExceeded:
+def _refusal(books: MoneyBooks, shortages: Iterable[Shortage], affordable: int) -> QuotaExceeded:
     """Returns the error about the budget that stays too small for longest.
 
     The caller raises it without a name for it: a frame that names its own error stays in memory with the request.
     """
     error = max((quota_exceeded(shortage, books.running_in) for shortage in shortages), key=lasts_until)
-    error.left_nanos, error.left_tokens = left_nanos, left_tokens
+    error.affordable_output = affordable
     return error
 
 

@@ -159,10 +159,6 @@ class QuotaExceeded(GatewayError):
     default_type = "insufficient_quota"
     state: str = ""
     """The first sentence of the message: how much is left and how much is needed."""
-    left_nanos: int | None = None
-    """The nano-dollars that the balance and all dollar budgets allow."""
-    left_tokens: int | None = None
-    """The tokens that all token budgets allow; None if no budget limits tokens."""
     affordable_output: int = 0
     """The output tokens of all choices together that the money left pays for."""
 

@@ -59,13 +59,6 @@ MAX_CHOICES = 128
 MAX_NAMES = 10_000
 """The maximum number of different names in a request, outside of its content. To examine more would take too long."""
 
-_WORDS = (
-    *("token", "predict", "budget", "max", "min", "best", "num", "count", "len", "limit", "sample", "choice", "amount"),
-    "amt",
-    *("completion", "output", "candidate", "sequence", "generation", "prompt", "input", "batch", "request", "instance"),
-)
-_HINT = re.compile("|".join(_WORDS))
-"""Matches names in small letters that may be limits, except short ones such as ``n``. Ignoring case would be slow."""
 _CAP = re.compile(
     r"token(?!iz|.*ids?$)|predict|(max|min)(imum)?(new|gen|out|decode)|amountgen|genamt"
     r"|\A(?>.*?(max|min)).*(len|completion|response|answer|reply)"
@@ -258,8 +251,7 @@ def _limit_names(names: set[str]) -> dict[str, _Meaning]:
     if len(words) > MAX_NAMES:
         msg = f"the body has more than {MAX_NAMES} different names outside of its messages and tools"
         raise BadRequest(msg, code="too_complex")
-    candidates = [name for name in words if len(name) < 3 or _HINT.search(name[:100].lower())]
-    return {name: meaning for name in candidates if (meaning := _meaning_of(name)) is not _Meaning.NONE}
+    return {name: meaning for name in words if (meaning := _meaning_of(name)) is not _Meaning.NONE}
 
 
 def _meaning_of(name: str) -> _Meaning:

@@ -2,12 +2,10 @@ from gateway.client.control import ControlClient
 from gateway.control.usage import tallies
 from gateway.control.views import (
     channel_view,
-    channel_views,
+    entity_views,
     group_view,
-    group_views,
     price_view,
     token_view,
-    token_views,
 )
 from gateway.domain.budget import Budget, Window
 from gateway.domain.call import Running
@@ -22,8 +20,8 @@ def test_lists_are_in_the_order_of_names(gateway: Gateway) -> None:
     for name in ("b", "c", "a"):
         gateway.group(name)
         gateway.token(name)
-    assert [view.name for view in group_views(gateway.engine)] == ["a", "b", "c", "default"]
-    assert [view.name for view in token_views(gateway.engine)] == ["a", "b", "c", "laptop"]
+    assert [view.name for view in entity_views(gateway.engine, "groups", {})] == ["a", "b", "c", "default"]
+    assert [view.name for view in entity_views(gateway.engine, "tokens", {})] == ["a", "b", "c", "laptop"]
 
 
 def test_a_token_s_budgets_say_when_they_start_over(gateway: Gateway) -> None:
@@ -42,7 +40,7 @@ def test_a_group_lists_its_channels_in_routing_order(gateway: Gateway) -> None:
 
 async def test_one_channel_is_seen_as_in_the_list(gateway: Gateway) -> None:
     engine, sums = gateway.engine, await tallies(gateway.engine)
-    assert [channel_view(engine, engine.catalog.channel("up"), sums)] == channel_views(engine, sums)
+    assert [channel_view(engine, engine.catalog.channel("up"), sums)] == entity_views(engine, "channels", sums)
 
 
 async def test_a_channel_lists_the_fields_that_its_upstream_refused_until_they_are_forgotten(gateway: Gateway) -> None:

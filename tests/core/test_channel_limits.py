@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from gateway.core.channel_limits import limit_check
 from gateway.domain.call import FailureKind
 from gateway.domain.errors import GatewayError, RateLimited, Unavailable
 from gateway.domain.limits import Limits
@@ -149,10 +148,11 @@ def test_a_call_that_has_a_slot_needs_no_other(rig: Rig) -> None:
     assert route.scope is not None
     assert route.scope.gate is not None
     rig.limiter.concurrency.enter([route.scope.gate])
-    found = limit_check(rig.limiter, 1)(route)
+    check = rig.pipeline.attempts.channel_limits.check
+    found = check(1, None, route)
     assert found is not None
     assert (found.rule, found.wait_s) == ("full", 1.0)
-    assert limit_check(rig.limiter, 1, held=route.scope.gate)(route) is None
+    assert check(1, route.scope.gate, route) is None
     rig.limiter.concurrency.leave([route.scope.gate])
 
 
