@@ -149,18 +149,13 @@ def _replace_model(body: bytes, model: str) -> bytes:
 
 OnAnswer = Callable[[bytes], None] | None
 """See ``HttpClient.on_answer``."""
-Complete = Callable[[Token, HttpRequest], Awaitable[tuple[HttpRequest, OnAnswer]]]
-"""Returns the request completed with what is remembered of earlier calls. Raises GatewayError."""
-AnswerLocally = Callable[[Token, bytes], Response | None]
-"""Returns the answer to a body that needs no upstream; None if it needs one. Raises GatewayError."""
+Complete = Callable[[Token, HttpRequest], Awaitable[tuple[HttpRequest, OnAnswer] | Response]]
+"""Returns the request completed with what is remembered of earlier calls, or the answer to one that needs no upstream.
+Raises GatewayError."""
 
 
 async def answer_call(
-    engine: Engine,
-    request: web.BaseRequest,
-    origin: CallOrigin,
-    answer_locally: AnswerLocally | None = None,
-    complete: Complete | None = None,
+    engine: Engine, request: web.BaseRequest, origin: CallOrigin, complete: Complete | None = None
 ) -> Response:
     """Run one call. Raises GatewayError while nothing has been sent."""
     pipeline = engine.pipeline
@@ -171,12 +166,13 @@ async def answer_call(
             data = await read_body(request, share, origin.began)
             if origin.model:
                 data = await engine.worker.run(partial(_replace_model, data, origin.model), large=is_large(data))
-            if answer_locally is not None and (response := answer_locally(token, data)) is not None:
-                return response
             received = HttpRequest(body=data, target=request.raw_path, headers=request.headers)
             on_answer: OnAnswer = None
             if complete is not None:
-                received, on_answer = await complete(token, received)
+                completed = await complete(token, received)
+                if isinstance(completed, Response):
+                    return completed
+                received, on_answer = completed
                 share.grow(len(received.body) - len(data))
         except GatewayError as error:
             pipeline.refuse(origin, error, token)

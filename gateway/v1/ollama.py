@@ -17,10 +17,10 @@ from gateway.domain import rawjson
 from gateway.domain.errors import BadRequest, NotFound
 from gateway.domain.patterns import is_embedding_model
 from gateway.domain.token import Token
-from gateway.inbound.api import is_large
+from gateway.inbound.api import HttpRequest, is_large
 from gateway.inbound.ollama.api import OLLAMA_GENERATE
 from gateway.inbound.ollama.render import format_time, load_answer
-from gateway.v1.call import answer_call
+from gateway.v1.call import OnAnswer, answer_call
 from gateway.web.request import read_body
 from gateway.web.response import Response
 
@@ -97,13 +97,13 @@ async def answer_pull(engine: Engine, request: web.BaseRequest, origin: CallOrig
 async def answer_generation(engine: Engine, request: web.BaseRequest, origin: CallOrigin) -> Response:
     """Answer POST /api/chat and /api/generate. A request without a prompt loads the model, which is free."""
 
-    def answer_load(token: Token, body: bytes) -> Response | None:
-        """Returns the answer to a request to load a model; None if the request is a call."""
-        fields = rawjson.maybe(body) if len(body) <= 4096 else None  # a larger one has a prompt
+    async def answer_load(token: Token, received: HttpRequest) -> tuple[HttpRequest, OnAnswer] | Response:
+        """Returns the answer to a request to load a model; the request itself if it is a call."""
+        fields = rawjson.maybe(received.body) if len(received.body) <= 4096 else None  # a larger one has a prompt
         if not isinstance(fields, dict) or any(fields.get(name) for name in ("messages", "prompt", "images", "suffix")):
-            return None
+            return received, None
         if not isinstance(fields.get("messages", []), list) or not isinstance(fields.get("prompt", ""), str):
-            return None  # the call's parser reports the wrong type
+            return received, None  # the call's parser reports the wrong type
         name = _model_name(fields)
         visible_entry(visible_name(name, OLLAMA_GENERATE, token, engine.catalog), token, engine.catalog)
         return Response(msgspec.json.encode(load_answer(name, origin.ts, chat=origin.api is not OLLAMA_GENERATE)))

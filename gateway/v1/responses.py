@@ -29,7 +29,7 @@ from gateway.web.response import Response
 async def answer_response(engine: Engine, request: web.BaseRequest, origin: CallOrigin) -> Response:
     """Answer POST /v1/responses and /v1/responses/compact, which may continue a remembered response."""
     complete = partial(_complete, engine, origin) if engine.responses.enabled else None
-    return await answer_call(engine, request, origin, complete=complete)
+    return await answer_call(engine, request, origin, complete)
 
 
 async def _complete(

@@ -318,10 +318,13 @@ class SocketSession:
                 turn = await self._engine.worker.run(partial(read_turn, data), large=is_large(data))
                 recalled = await self._memory.recall(turn, token)
                 share.grow(len(recalled.body) - len(turn.body))
+                if not turn.generate:
+                    await self._warm_up(origin, token, turn, recalled)
+                    return
             except GatewayError as error:
                 pipeline.refuse(origin, error, token)
                 raise
-            await (self._run if turn.generate else self._warm_up)(origin, token, turn, recalled)
+            await self._run(origin, token, turn, recalled)
         except GatewayError as error:
             if turn is not None:
                 self._memory.forget(turn.previous)
@@ -349,14 +352,10 @@ class SocketSession:
     async def _warm_up(self, origin: CallOrigin, token: Token, turn: SocketTurn, recalled: RecalledRequest) -> None:
         """Answer a request that is only to be remembered. It reaches no upstream, and costs nothing."""
         engine = self._engine
-        try:
-            if engine.pipeline.closed is not None:
-                raise engine.pipeline.closed
-            request, answer = warm_up(recalled.body, recalled.repeats, origin.id, origin.ts)
-            visible_entry(request.model, token, engine.catalog)
-        except GatewayError as error:
-            engine.pipeline.refuse(origin, error, token)
-            raise
+        if engine.pipeline.closed is not None:
+            raise engine.pipeline.closed
+        request, answer = warm_up(recalled.body, recalled.repeats, origin.id, origin.ts)
+        visible_entry(request.model, token, engine.catalog)
         events = TurnEvents(turn.stream_id)
         await SocketClient(self._socket, self._request, origin, events).write(answer)
         self._memory.keep(origin, turn, recalled, events)
