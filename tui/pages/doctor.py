@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal
+from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.widgets import Input, Static
 
@@ -16,7 +16,7 @@ from tui import format as fmt, glyphs
 from tui.pages.base import ConsolePage, Verb
 from tui.session import ConsoleSession
 from tui.text import TextCard, content, lines, safe
-from tui.widgets.combobox import ChoiceInput, Combobox, Suggestion
+from tui.widgets.combobox import ChoiceInput, Suggestion
 from tui.widgets.dialogs import toast
 from tui.widgets.text_block import TextBlock
 
@@ -162,5 +162,5 @@ class DoctorPage(ConsolePage):
 
 
 def _name_row(label: str, default: str) -> Horizontal:
-    field = Combobox(ChoiceInput("", (), only=True, many=False, placeholder=default, id=label))
-    return Horizontal(Static(label), field, classes="asked")
+    field = ChoiceInput("", (), only=True, many=False, placeholder=default, id=label)
+    return Horizontal(Static(label), Vertical(field, field.choices), classes="asked")

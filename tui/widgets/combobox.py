@@ -10,9 +10,7 @@ from collections.abc import Sequence
 import msgspec
 from textual import events
 from textual.actions import SkipAction
-from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.containers import Vertical
 from textual.message import Message
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
@@ -47,7 +45,7 @@ def matching_suggestions(suggestions: Sequence[Suggestion], typed: str) -> list[
 
 
 class ChoiceList(OptionList, can_focus=False):
-    """The list of matching choices, drawn over the fields below. The line keeps the focus."""
+    """The list of matching choices of a line, drawn over what is below the line, which keeps the focus."""
 
     DEFAULT_CSS = """
     ChoiceList {
@@ -59,6 +57,15 @@ class ChoiceList(OptionList, can_focus=False):
         background: $block-cursor-background; color: $block-cursor-foreground; text-style: bold;
     }
     """
+
+    def __init__(self, line: "ChoiceInput") -> None:
+        super().__init__()
+        self._line = line
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        event.stop()
+        self._line.take(event.option_index)
+        self._line.focus()
 
     def show(self, suggestions: Sequence[Suggestion], *, first: bool) -> None:
         options = []
@@ -75,7 +82,9 @@ class ChoiceList(OptionList, can_focus=False):
 
 
 class ChoiceInput(HintInput):
-    """The line of a combobox. ``only``: the value must be a choice or a URL; ``many``: it is a list of names."""
+    """The line, whose list is mounted after it. ``only``: the value must be a choice or a URL; ``many``: it is a list
+    of names.
+    """
 
     BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
         Binding("down", "walk(1)", show=False),
@@ -106,7 +115,7 @@ class ChoiceInput(HintInput):
         """The suggestions that are listed, and those beyond the list's end."""
         self._is_search = False
         """Whether they match a typed text, so that they are not all of the suggestions."""
-        self.choices = ChoiceList()
+        self.choices = ChoiceList(self)
         self.stays_closed = False
         """Whether the list stays closed when the line gets the focus the next time."""
 
@@ -207,22 +216,3 @@ class ChoiceInput(HintInput):
 
     def _word(self) -> str:
         return self._parts()[1].strip()
-
-
-class Combobox(Vertical):
-    """A line with its list of choices."""
-
-    DEFAULT_CSS = "Combobox { height: 1; width: 1fr; }"
-
-    def __init__(self, line: ChoiceInput) -> None:
-        super().__init__()
-        self._line = line
-
-    def compose(self) -> ComposeResult:
-        yield self._line
-        yield self._line.choices
-
-    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        event.stop()
-        self._line.take(event.option_index)
-        self._line.focus()

@@ -31,7 +31,7 @@ from tui.key_advice import advice_in
 from tui.screens import DialogScreen
 from tui.text import content, safe, safe_lines
 from tui.widgets.choices import Picker
-from tui.widgets.combobox import MAX_PICKER_OPTIONS, ChoiceInput, Combobox, Suggestion
+from tui.widgets.combobox import MAX_PICKER_OPTIONS, ChoiceInput, Suggestion
 from tui.widgets.dialogs import BACK, Confirm, Dialog, HintInput
 
 T = TypeVar("T")
@@ -154,7 +154,9 @@ class FormRow(Horizontal):
     def compose(self) -> ComposeResult:
         yield Static(Content(cell(safe(self.field.label), self._label_width)), classes="label")
         with Vertical(classes="value"):
-            yield Combobox(self.input) if isinstance(self.input, ChoiceInput) else self.input
+            yield self.input
+            if isinstance(self.input, ChoiceInput):
+                yield self.input.choices
             if self.field.note:
                 yield Static(content((safe(self.field.note), "warn")), classes="note")
             yield Static(classes="complaint wrong", id=f"wrong-{self.field.id}")
