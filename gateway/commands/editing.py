@@ -65,14 +65,8 @@ def _click_option(option: Option) -> Callable[[F], F]:
 
 
 def names_argument(complete: Completer) -> Callable[[F], F]:
-    """Add the argument ``NAME...``: one or several names in the given order, each once."""
-
-    def distinct(_ctx: click.Context, _param: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(names))
-
-    return click.argument(
-        "refs", metavar="NAME...", nargs=-1, required=True, shell_complete=complete, callback=distinct
-    )
+    """Add the argument ``NAME...``, one or several names, for ``find_each``."""
+    return click.argument("refs", metavar="NAME...", nargs=-1, required=True, shell_complete=complete)
 
 
 async def find_each(find: Callable[[str], Awaitable[V]], refs: Iterable[str]) -> list[V]:
