@@ -142,7 +142,9 @@ class RateLimits(Pairs[Limits], kw_only=True):
         return Limits(**self.changes(text))
 
     def changes(self, text: str) -> dict[str, int | None]:
-        """Returns the limits in a text, where None removes one. Raises BadRequest."""
+        """Returns the limits in a text, where None removes one; ``none`` alone removes all. Raises BadRequest."""
+        if text.strip().lower() in NONE_WORDS[1:]:
+            return dict.fromkeys(self.names)
         pairs: list[tuple[str, int | None]] = []
         for word in text.replace(",", " ").split():
             name, equals, number = word.partition("=")

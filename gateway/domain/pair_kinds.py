@@ -82,9 +82,6 @@ class Headers(Pairs[dict[str, str]]):
         has_only_references = all(text.startswith(REFERENCE) for text in value.values())
         return super().text(value) if has_only_references else ""
 
-    def read(self, text: str, now: Millis) -> dict[str, str]:
-        return {} if text.strip().lower() == NONE_WORD else super().read(text, now)
-
     def show(self, value: dict[str, str]) -> str:
         return ", ".join(f"{name}: {text}" for name, text in value.items())
 

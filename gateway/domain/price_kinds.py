@@ -150,8 +150,6 @@ class RepeatedValues(ListKind[Any]):
         return self.separator.join(self.texts(value))
 
     def read(self, text: str, now: Millis) -> Any:
-        if text.strip().lower() in NONE_WORDS:
-            return self.build([])
         sign = self.separator.strip()
         parts = text.split(sign) if sign else text.replace(",", " ").split()
         return self.build([self.parse(part) for part in parts if part.strip()])

@@ -88,7 +88,6 @@ LATER = PriceRule(since=Millis(1_798_761_600_000), input=Nanos(3 * DOLLAR), outp
     [
         ("tiers", "1M=4/8  200k=2/4", (SHORT, LONG), ["200k=2/4", "1M=4/8"]),
         ("tiers", "200k=2/4, 1M=4/8", (SHORT, LONG), ["200k=2/4", "1M=4/8"]),
-        ("tiers", "none", (), []),
         ("extras", "input_audio=32, searches=0.01", {"input_audio": 32 * DOLLAR, "searches": DOLLAR // 100}, None),
         ("extras", "", {}, []),
         ("rules", "flex = 1/5 ; from 2027-01-01 = 3/12;", (FLEX, LATER), ["flex = 1/5", "from 2027-01-01 = 3/12"]),

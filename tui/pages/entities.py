@@ -10,7 +10,7 @@ import msgspec
 
 from gateway.client.control import ControlClient
 from gateway.domain.errors import BadRequest
-from gateway.domain.field_kinds import Field, json_value
+from gateway.domain.field_kinds import NONE_WORD, Field, json_value
 from gateway.domain.fields import Table
 from gateway.domain.quoting import quote_name
 from tui.pages.base import AnyPage, Verb, on_selected
@@ -143,7 +143,9 @@ class EntityForm:
         value = getattr(self._source, field.name)
         if text == field.kind.text(value) and (text.strip() or not field.kind.required):
             return field.kind.content(value)
-        return field.kind.read(text, self.session.now())
+        offers_none = field.placeholder.partition(",")[0] == NONE_WORD  # the input says that one may type it
+        is_none = offers_none and text.strip().lower() == NONE_WORD
+        return field.kind.read("" if is_none else text, self.session.now())
 
     def _entity(self, values: Values, fields: Table) -> dict[str, Any]:
         entity = {field.name: getattr(self._source, field.name) for field in fields}

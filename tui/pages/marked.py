@@ -10,12 +10,11 @@ from typing import Any
 
 import msgspec
 
-from gateway.domain.field_kinds import NONE_WORDS, json_value
+from gateway.domain.field_kinds import json_value
 from gateway.domain.fields import TOKEN
 from gateway.domain.history import NOTHING_CHANGED
 from gateway.domain.human_values import first_of
 from gateway.domain.limit_kinds import CHANNEL_LIMITS, CLIENT_LIMITS, DOLLAR_BUDGETS, RateLimits
-from gateway.domain.limits import Limits
 from gateway.domain.units import Millis
 from tui import format as fmt
 from tui.pages.base import AnyPage, Verb, selection, unmark
@@ -175,11 +174,12 @@ async def _plan_move(page: AnyPage, views: Sequence[Any]) -> BulkChange:
 
 
 async def _plan_limit(page: AnyPage, views: Sequence[Any]) -> BulkChange:
-    names = CHANNEL_LIMITS if page.id == "channels" else CLIENT_LIMITS
+    kind = RateLimits(names=CHANNEL_LIMITS if page.id == "channels" else CLIENT_LIMITS)
     example = "rpm=60 tpm=200k; rpm=none removes one, none removes all"
     title = f"Rate limits of {_subject(page, views)}"
-    text = await page.ask(Form(line_plan(title, "Limits", example, lambda text: limits_of(text, names, Limits()))))
-    patches = {page.key(view): {"limits": json_value(limits_of(text, names, view.limits))} for view in views}
+    text = await page.ask(Form(line_plan(title, "Limits", example, kind.changes)))
+    limits = {page.key(view): msgspec.structs.replace(view.limits, **kind.changes(text)) for view in views}
+    patches = {key: {"limits": json_value(changed)} for key, changed in limits.items()}
     return BulkChange(patches, f"Set limits of {{}} to {safe(text)}", "Other limits stay as they are.")
 
 
@@ -190,13 +190,6 @@ async def _plan_budget(page: AnyPage, views: Sequence[Any]) -> BulkChange:
     text = await page.ask(Form(line_plan(title, "Budgets", example, lambda text: budgets_of(text, (), now))))
     patches = {page.key(view): {"budgets": budgets_of(text, view.budgets, now)} for view in views}
     return BulkChange(patches, f"Set the budget of {{}} to {safe(text)}", "Budgets for other times stay as they are.")
-
-
-def limits_of(text: str, names: Sequence[str], before: Limits) -> Limits:
-    """Returns limits after changes such as ``rpm=60 tpm=none``; ``none`` alone removes all. Raises BadRequest."""
-    if text.strip().lower() in NONE_WORDS:
-        return Limits()
-    return msgspec.structs.replace(before, **RateLimits(names=names).changes(text))
 
 
 def budgets_of(text: str, before: Sequence[Any], now: Millis) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ from textual.widgets import Input
 
 from gateway.domain.channel import Overrides, ServedModel, Timeouts
 from gateway.domain.group import Fallback, Policy
+from gateway.domain.limits import Limits
 from gateway.domain.units import Millis
 from tests.domain.field_samples import ODD
 from tests.tui.owner import Owner, press, screen, shown, typed_form
@@ -117,6 +118,21 @@ OVERRIDING = channel("x", overrides=Overrides(set={"temperature": 0.2}, system="
             {"parameters": "", "system": ""},
             {"overrides": None},
             "channel edit x --no-overrides",
+        ),
+        (
+            ChannelForm,
+            OVERRIDING,
+            {"parameters": "None", "system": " none "},
+            {"overrides": None},
+            "channel edit x --no-overrides",
+        ),
+        (GroupForm, HOME, {"fallbacks": "none"}, {"fallbacks": []}, "group edit x --no-fallbacks"),
+        (
+            TokenForm,
+            token("x", limits=Limits(rpm=60)),
+            {"limits": "none"},
+            {"limits": dict.fromkeys(Limits.__struct_fields__)},
+            "token edit x --rpm none",
         ),
     ],
 )

@@ -9,14 +9,14 @@ from textual.pilot import Pilot
 from gateway.domain.budget import Budget, Window
 from gateway.domain.errors import BadRequest
 from gateway.domain.history import NOTHING_CHANGED
-from gateway.domain.limit_kinds import CLIENT_LIMITS
+from gateway.domain.limit_kinds import CLIENT_LIMITS, RateLimits
 from gateway.domain.limits import Limits
 from gateway.domain.units import DOLLAR, Millis, Nanos
 from tests.tui.owner import Owner, press, screen, see, shown
 from tests.tui.stage import words
 from tui.app import Console
 from tui.exit_status import ExitStatus
-from tui.pages.marked import budgets_of, limits_of
+from tui.pages.marked import budgets_of
 
 TWO = ("m", "m")
 FREE = {"input": 0, "output": 0}
@@ -159,13 +159,14 @@ async def test_a_refused_batch_keeps_the_marks() -> None:
     ],
 )
 def test_limits_that_are_not_named_stay(text: str, after: Limits) -> None:
-    assert limits_of(text, CLIENT_LIMITS, Limits(rpm=1, tpm=5)) == after
+    before = Limits(rpm=1, tpm=5)
+    assert msgspec.structs.replace(before, **RateLimits(names=CLIENT_LIMITS).changes(text)) == after
 
 
 @pytest.mark.parametrize("text", ["rpm", "rpm=0", "nonsense=3", "rpm=x", "streams=1"])
 def test_other_words_are_refused(text: str) -> None:
     with pytest.raises(BadRequest):
-        limits_of(text, ("rpm", "tpm"), Limits())
+        RateLimits(names=("rpm", "tpm")).changes(text)
     with pytest.raises(BadRequest):
         budgets_of("hour=3", (), Millis(0))
 
