@@ -29,7 +29,7 @@ from tui.widgets.choices import ChooseOne, MultiSelect
 from tui.widgets.combobox import Suggestion
 from tui.widgets.dialogs import UNCHANGED, notice
 from tui.widgets.form import Form, FormField, FormPlan, Values, optional
-from tui.widgets.why import WhyScreen
+from tui.widgets.why import explain_for_groups
 
 CHANGE_NAMES = {"new": "new", "up": "higher", "down": "lower"}
 """The kinds of changes of prices in words, in the order of the list."""
@@ -235,15 +235,6 @@ def _unlisted_models(session: ConsoleSession, proposals: Sequence[PriceProposal]
     )
 
 
-@on_selected
-async def _why(page: AnyPage, model: ModelView) -> None:
-    """Show what would happen to a call of the model with the token that was used last."""
-    if not (tokens := page.session.board.tokens):
-        raise notice("No tokens yet. Create one on page 2.")
-    last = max(tokens, key=lambda token: token.last_used_ms or 0)
-    await page.ask(WhyScreen(page.session, last.name, model.name))
-
-
 class ModelsPage(ModelsListing, TrendPage[ModelView]):
     """The page with a table of models and their prices."""
 
@@ -254,7 +245,7 @@ class ModelsPage(ModelsListing, TrendPage[ModelView]):
         "free": marked.free,
         "delete": _delete,
         "import": _import_prices,
-        "why": _why,
+        "why": on_selected(lambda page, model: explain_for_groups(page, None, [model.name])),
         "bulk": marked.bulk,
     }
     by = "model"

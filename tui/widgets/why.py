@@ -97,11 +97,11 @@ class WhyScreen(TextDialog):
         copy_text(self, self.command(), f"Copied:\n{self.command()}")
 
 
-async def explain_for_groups(page: Any, groups: Collection[str], models: Sequence[str]) -> None:
-    """Show the dialog for the token of these groups that was used last, and the first of the models that it sees."""
-    tokens = [token for token in page.session.board.tokens if token.group in groups]
+async def explain_for_groups(page: Any, groups: Collection[str] | None, models: Sequence[str]) -> None:
+    """Show the dialog for the token of these groups, or of all, that was used last, and the first model it sees."""
+    tokens = [token for token in page.session.board.tokens if groups is None or token.group in groups]
     if not tokens:
-        raise notice("No token is in its group." if len(groups) == 1 else "No token is in its groups.")
+        raise notice(f"No token can use it. Page 2 ({page.session.key('entity.new')}) creates one.")
     if not models:
         raise notice("It has no models.")
     last = max(tokens, key=lambda token: token.last_used_ms or 0)

@@ -157,7 +157,7 @@ async def test_a_channel_and_a_group_are_explained_with_a_token_of_theirs(page: 
         assert f"$ tollkeeper why {token} {model}" in screen(app)
     async with shown(page, tokens_now=[]) as (app, pilot, owner):
         await press(app, pilot, "W")
-        assert "No token is in its group" in words(app)[0]
+        assert words(app) == ["No token can use it. Page 2 (n) creates one."]
 
 
 async def test_a_model_is_searched_for_or_typed_although_there_is_none_of_that_name() -> None:
