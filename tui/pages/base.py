@@ -87,6 +87,9 @@ class ConsolePage(Vertical):
     def renew(self) -> None:
         """Redraw the page from the board and the clock. It is called only while the page is visible."""
 
+    def on_resize(self) -> None:
+        self.renew()  # for the new width, as nothing else may change for a long time
+
     async def fetch(self) -> None:
         """Fetch what the page shows in addition to the board. Raises GatewayError."""
 

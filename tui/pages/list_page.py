@@ -239,7 +239,7 @@ class ListPage(ConsolePage, PageListing[R], Generic[R]):
         self._applied_filter = ""
 
     def compose(self) -> ComposeResult:
-        yield LeadLine(self.draw_lead)
+        yield LeadLine(classes="lead")
         yield FilterInput(self.hint, self.view.filter, classes="filter")
         with Container(classes="body"):
             yield LiveTable(self.columns, self.source)

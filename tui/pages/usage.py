@@ -179,7 +179,7 @@ class UsagePage(ConsolePage):
         """The timer that delays the search for a moment after each change of the filter; None before the first."""
 
     def compose(self) -> ComposeResult:
-        yield LeadLine(self.renew)
+        yield LeadLine(classes="lead")
         hint = "tok:laptop  model:claude-*  app:zed  !st:err  cost:>0.01"
         yield FilterInput(hint, self.view.filter, classes="filter")
         yield UsageBlock()

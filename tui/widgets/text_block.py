@@ -69,10 +69,7 @@ class Detail(TextBlock):
 class LeadLine(Static):
     """The line above a list. An error in the filter may take several lines."""
 
-    def __init__(self, redraw: Callable[[], None]) -> None:
-        super().__init__(classes="lead")
-        self._redraw = redraw
-        self._shown = Content("")
+    _shown = Content("")
 
     def show(self, text: Content, *, whole: bool = False) -> None:
         """Show a text in one line; ``whole``: in all its lines, once it is unchanged, so that typing moves nothing."""
@@ -89,10 +86,6 @@ class LeadLine(Static):
         if self._shown is text:
             self.add_class("whole")
             self.refresh(layout=True)
-
-    def on_resize(self) -> None:
-        """Draw the text for the new width at once, because it may not change for a long time."""
-        self._redraw()
 
 
 class TextDialog(DialogScreen[None]):
