@@ -45,8 +45,7 @@ class Connect(DialogScreen[str]):
 
     DEFAULT_CSS = """
     Connect .text { height: auto; max-height: 14; background: $panel; padding: 0 1; margin: 1 0 0 0; }
-    Connect .kinds { height: 1; margin: 1 0 0 0; }
-    Connect .apps, Connect .where, Connect .result, Connect .keys { height: auto; margin: 1 0 0 0; }
+    Connect .result, Connect .keys { height: auto; margin: 1 0 0 0; }
     Connect .inside { height: auto; scrollbar-size-vertical: 1; scrollbar-gutter: stable; }
     """
     BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
@@ -80,12 +79,9 @@ class Connect(DialogScreen[str]):
             # Above the scrolling part: a new key must be visible, however long the receipt below is.
             yield Static(_about_key(self._session, self._token, self._key), classes="key")
             with VerticalScroll(classes="inside", can_focus=False):
-                yield Static(classes="model")
-                kinds = Static(classes="kinds")
-                kinds.auto_links = False
-                yield kinds
-                yield Static(classes="apps")
-                yield Static(classes="where")
+                choices = Static(classes="chosen")
+                choices.auto_links = False
+                yield choices
                 yield Static(classes="text")
                 yield TokenTest(self._session, self._token, self._key)
             keys = [(" t", " test call  "), ("y", " copy text  ")]
@@ -104,17 +100,16 @@ class Connect(DialogScreen[str]):
         hint = "m for the next" if len(seen) <= MAX_PICKER_OPTIONS else "m searches"
         position = f"   {seen.index(texts.model) + 1} of {len(seen)}, {hint}" if seen else ""
         name = safe(texts.model) or "none: this token sees no model"
-        self.query_one(".model", Static).update(content(("model  ", "dim"), (name, "bold"), (position, "dim")))
+        rows = [content(("model  ", "dim"), (name, "bold"), (position, "dim")), Content("")]
         kinds: list[Part | str | Content] = []
         for number, kind in enumerate(KINDS):
             is_chosen = number == texts.kind
             tab = Content.styled(f" {kind} ", "reverse bold") if is_chosen else content((f" {kind} ", "dim"))
             kinds += [link(tab, "screen.kind", number), " "]
-        self.query_one(".kinds", Static).update(content(*kinds))
-        for part, draw in ((".apps", texts.app_names), (".where", texts.about_part)):
-            self.query_one(part).display = texts.is_of_app
-            if texts.is_of_app:
-                self.query_one(part, Static).update(draw())
+        rows.append(content(*kinds))
+        if texts.is_of_app:
+            rows += [Content(""), texts.app_names(), Content(""), texts.about_part()]
+        self.query_one(".chosen", Static).update(lines(*rows))
         text = texts.text()
         if self._key and not texts.shows_key:
             text = text.replace(self._key, mask(self._key))
