@@ -36,18 +36,6 @@ _BEDROCK = re.compile(
     r"((?P<region>[a-z]{2}(-gov)?-[a-z]+-\d)(:\d*:(foundation-model|inference-profile))?/)?(?P<model>[^/]+)$"
 )
 """Matches a model's name at Bedrock: alone, in an ARN, or after a region."""
-_ALIASES = {
-    "bedrock": "aws",
-    "fireworks_ai": "fireworks",
-    "gemini-openai": "google",
-    "moonshot": "moonshotai",
-    "together_ai": "together",
-    "vertex": "google",
-    "vertex_ai": "google",
-    "xai": "x-ai",
-}
-"""Other names of vendors, with their names in the list."""
-
 _MAKERS = {
     "azure": (
         *((start, "openai") for start in ("gpt-", "o1", "o3", "o4", "codex-", "computer-use", "model-router")),
@@ -123,12 +111,12 @@ class ListNames(msgspec.Struct, frozen=True):
         return None
 
     def vendors_named(self, name: str) -> "list[Provider]":
-        """Returns the vendors with a name, which may be the list's, a preset's, or another name in use."""
-        id_ = _ALIASES.get(name, name)
+        """Returns the vendors with a name, which may be a preset's, the list's, or LiteLLM's."""
+        if name in PRESETS and (vendor := self.vendor_at(PRESETS[name].base_url)) is not None:
+            return [vendor]
+        id_ = name.removesuffix("_ai")
         vendors = [vendor for vendor in self.vendors if vendor.id == id_]
-        if not vendors and name in PRESETS and (vendor := self.vendor_at(PRESETS[name].base_url)) is not None:
-            vendors.append(vendor)
-        return vendors
+        return vendors or [v for v in self.vendors if v.provider_match is not None and v.provider_match.is_match(id_)]
 
     def row(self, vendor: "Provider", name: str, base_url: str = "") -> ListRow:
         """Returns what the list has for a model, by the vendor's name for it."""

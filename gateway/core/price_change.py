@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import msgspec
 
 from gateway.domain.money import dollars
-from gateway.domain.price import RATE_WORDS, Price, Rates, rates
+from gateway.domain.price import RATE_WORDS, TEXT_RATES, Price, Rates, rates
 from gateway.domain.units import DAY_MS, DOLLAR, MILLION, Millis
 from gateway.domain.usage import UNITS
 
@@ -16,8 +16,7 @@ MIN_RATE, MAX_RATE = DOLLAR // 10_000, 1_000 * DOLLAR
 OLD_MS = 90 * DAY_MS
 """A list of this age is reported as old."""
 
-_LABELS = {"input": "input", "output": "output", "cached_input": "cached input", "cache_write": "cache write"}
-_LONG_WRITE = "long cache write"
+_LABELS = {name: name.replace("_", " ") for name in TEXT_RATES} | {"long_write": "long cache write"}
 _UNIT_LABELS = ("the call itself", *(RATE_WORDS[name] for name in UNITS))
 """The labels of rates that are not for a million tokens."""
 
@@ -43,7 +42,8 @@ def differs(now: Price | None, new: Price) -> bool:
 
 def implausibility(now: Price | None, new: Price) -> str:
     """Returns why the owner should check a new price before it is imported; empty if it looks plausible."""
-    amounts = {label: getattr(new, name) for name, label in {**_LABELS, "cache_write_long": _LONG_WRITE}.items()}
+    shortest = _rates_at(new, 0)
+    amounts = {label: getattr(shortest, name) for name, label in _LABELS.items()}
     amounts |= {RATE_WORDS[name]: rate for name, rate in new.extras.items() if name not in UNITS}
     for label, amount in amounts.items():
         if amount and not MIN_RATE <= amount <= MAX_RATE:
@@ -78,7 +78,6 @@ def _pairs(now: Price, new: Price) -> Iterator[tuple[str, int, int]]:
         length = f" above {above} tokens" if above else ""
         for name, label in _LABELS.items():
             yield label + length, getattr(before, name), getattr(after, name)
-        yield _LONG_WRITE + length, before.long_write, after.long_write
         for name in sorted(now.extras):  # a rate that is only new is not a jump
             yield RATE_WORDS[name] + length, before.part(name), after.part(name)
     yield "the call itself", now.per_call, new.per_call

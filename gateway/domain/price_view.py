@@ -5,6 +5,7 @@ publish prices that differ from those in use.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import msgspec
 
@@ -47,15 +48,9 @@ class PriceView(PriceDraft, frozen=True, kw_only=True):
 
 def example_cost(draft: PriceDraft, multiplier: int = MILLION) -> Nanos:
     """Returns what a call with 10,000 input and 1,000 output tokens costs, as an example."""
-    usage, zero = Usage(input=10_000, output=1_000), Nanos(0)
-    price = Price(
-        model="",
-        input=draft.input or zero,
-        output=draft.output or zero,
-        per_call=draft.per_call,
-        tiers=draft.tiers,
-    )
-    return cost(usage, rates(price, usage.input, multiplier))
+    usage = Usage(input=10_000, output=1_000)
+    amounts: dict[str, Any] = {name: getattr(draft, name) for name in PriceDraft.__struct_fields__}
+    return cost(usage, rates(Price(model="", **amounts), usage.input, multiplier))
 
 
 def price_range(views: Sequence[PriceView], text: Callable[[int], str] = dollars) -> str:
