@@ -12,18 +12,19 @@ from gateway.commands.completion import CHANNELS, MODELS, comma_separated
 from gateway.commands.editing import change_together
 from gateway.commands.options import TEXT, confirm, names_type, says_yes, yes_option
 from gateway.commands.output import ListColumn, notify, out_json, out_list, out_view, wants_json
-from gateway.commands.price_set import extra_rows, set_price
+from gateway.commands.price_set import set_price
 from gateway.commands.session import run
 from gateway.domain.channel import Dialect
 from gateway.domain.errors import NotFound
 from gateway.domain.human_values import count_text, first_of, tier_text
 from gateway.domain.money import dollars
-from gateway.domain.price import MANUAL
+from gateway.domain.price import MANUAL, RATE_WORDS
 from gateway.domain.price_kinds import rule_text
 from gateway.domain.price_view import PriceNews, PriceView, example_cost, news_lines
 from gateway.domain.quoting import option_names
 from gateway.domain.text import plain, word
-from gateway.domain.upstream_views import ModelRoute, PriceProposal
+from gateway.domain.upstream_views import PriceProposal
+from gateway.domain.usage import UNITS
 from gateway.domain.views import ChannelView, ModelView
 
 
@@ -201,21 +202,11 @@ def list_prices(*, unpriced: bool) -> None:
 @click.argument("model", shell_complete=MODELS)
 def show_price(model: str) -> None:
     """Show the price of one model: every rate, its source, and an example."""
-
-    async def work(client: ControlClient) -> tuple[PriceView | None, list[ModelRoute], bool]:
-        try:
-            detail = await client.model(model)
-        except NotFound:  # no channel offers it, but it may have a price
-            view = next((view for view in await client.prices() if view.model == model and not view.channel), None)
-            if view is None:
-                raise
-            return view, [], False
-        routes = [*{route.channel: route for route in detail.routes}.values()]
-        has_own = any(route.price != detail.price for route in routes)
-        return detail.price, routes if has_own else [], detail.refuses_unpriced
-
-    view, routes, refused = run(work)
-    out_view(view, _details(view, model, refused=refused), routes, ROUTE_COLUMNS)
+    detail = run(lambda client: client.model(model))
+    routes = [*{route.channel: route for route in detail.routes}.values()]
+    has_own = any(route.price != detail.price for route in routes)
+    details = _details(detail.price, model, refused=detail.refuses_unpriced)
+    out_view(detail.price, details, routes if has_own else [], ROUTE_COLUMNS)
 
 
 def _details(view: PriceView | None, model: str, *, refused: bool) -> Iterator[tuple[str, str]]:
@@ -235,7 +226,10 @@ def _details(view: PriceView | None, model: str, *, refused: bool) -> Iterator[t
         yield "per call", _optional(view.per_call or None)
         for tier in view.tiers:
             yield "longer inputs", tier_text(tier)
-        yield from extra_rows(view)
+        for name, nanos in view.extras.items():
+            yield RATE_WORDS[name], dollars(nanos) + (" each" if name in UNITS else "")
+        for rule in view.rules:
+            yield "and", rule_text(rule)
         yield "example", f"10,000 input and 1,000 output tokens: {dollars(example_cost(view))}"
     yield "source", f"{view.source}{' (set by you)' if view.source == MANUAL else ''}"
     yield "list of", f"{formatting.moment(view.as_of_ms)[:10]}{', old' if view.stale else ''}" if view.as_of_ms else ""

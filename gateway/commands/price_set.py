@@ -27,11 +27,10 @@ from gateway.domain.fields import changed_fields
 from gateway.domain.human_values import first_of, parse_price_hours
 from gateway.domain.money import dollars
 from gateway.domain.patterns import is_pattern, matches, near_names
-from gateway.domain.price import RATE_WORDS, VARIANTS, PriceDraft, PriceRule
+from gateway.domain.price import VARIANTS, PriceDraft, PriceRule
 from gateway.domain.price_kinds import PRICE, parse_moment, rule_text
 from gateway.domain.price_view import PriceView
 from gateway.domain.text import plain, word
-from gateway.domain.usage import UNITS
 
 
 @click.command(
@@ -207,14 +206,6 @@ def with_rule(view: PriceView, conditions: Mapping[str, Any], amounts: Mapping[s
     at = next((at for at, rule in enumerate(others) if rule.since > new.since > 0), len(others))
     fields = {field.name: getattr(view, field.name) for field in PRICE} | {"rules": (*others[:at], new, *others[at:])}
     return {name: json_value(value) for name, value in fields.items() if value is not None}
-
-
-def extra_rows(view: PriceView) -> Iterator[tuple[str, str]]:
-    """Yields the extra rates of a price and its rules, as pairs to print."""
-    for name, nanos in view.extras.items():
-        yield RATE_WORDS[name], dollars(nanos) + (" each" if name in UNITS else "")
-    for rule in view.rules:
-        yield "and", rule_text(rule)
 
 
 _MODEL_FIELDS = ("model", "name", "id")

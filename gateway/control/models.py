@@ -38,7 +38,7 @@ async def show_model(edits: ConfigEdits, request: web.Request) -> ModelDetail:
     offers = [(c, m) for c in in_order(registry.channels.values()) for m in c.models if m.name == name]
     in_groups = {group: catalog.group_models(group).get(name) for group in sorted(registry.groups)}
     entries = {group: entry for group, entry in in_groups.items() if entry is not None}
-    if not entries and not offers:
+    if not entries and not offers and name not in registry.prices:
         known = {model.name for channel in registry.channels.values() for model in channel.models}
         near = ", ".join(f"'{plain(other)}'" for other in near_names(name, tuple(known)))
         hint = f"did you mean {near}?" if near else "'tollkeeper model list' lists the models"

@@ -208,8 +208,7 @@ def test_half_a_price_is_a_usage_error(args: tuple[str, ...]) -> None:
 def test_one_price_is_shown_with_every_rate() -> None:
     dear = replace(PRICE, source="like gpt-4o", tiers=(Tier(above=200_000, input=Nanos(10**9), output=Nanos(0)),))
     dear = replace(dear, context=400_000)
-    control = Control({"GET /prices": [PRICE, replace(dear, model="mine")], "GET /models": [MODEL]})
-    lines = run("price", "show", "mine", control=control).out.splitlines()
+    lines = run("price", "show", "mine", answers={"GET /models/mine": replace(DETAIL, price=dear)}).out.splitlines()
     assert "input             $2.50" in lines
     assert "longer inputs     200k=1/0" in lines
     assert "example           10,000 input and 1,000 output tokens: $0.035" in lines

@@ -6,11 +6,12 @@ import click
 import pytest
 from msgspec.structs import replace
 
-from gateway.commands.price_set import extra_rows, parse_conditions, with_rule
+from gateway.commands.price_set import parse_conditions, with_rule
 from gateway.domain.price import PriceHours, PriceRule
 from gateway.domain.price_view import PriceView
 from gateway.domain.units import DOLLAR, Millis, Nanos
-from tests.commands.samples import PRICE
+from tests.commands.runner import run
+from tests.commands.samples import DETAIL, PRICE
 
 NONE: dict[str, Any] = {"during": (), "since": None, "variant": None}
 
@@ -80,4 +81,5 @@ def test_a_rule_is_shown_with_its_conditions() -> None:
     rule = PriceRule(
         since=Millis(1_796_083_200_000), during=(peak,), input=Nanos(DOLLAR // 2), output=Nanos(2 * DOLLAR)
     )
-    assert [*extra_rows(view(rule))] == [("and", "from 2026-12-01, mon-fri 01:00-04:00 UTC = 0.50/2")]
+    shown = run("price", "show", "m", answers={"GET /models/m": replace(DETAIL, price=view(rule))}).out
+    assert "\nand               from 2026-12-01, mon-fri 01:00-04:00 UTC = 0.50/2\n" in shown

@@ -251,3 +251,10 @@ async def test_an_unknown_model_names_near_ones(owner: ControlClient) -> None:
         await owner.model("mm")
     with pytest.raises(NotFound, match="tollkeeper model list"):
         await owner.model("quite/different")
+
+
+async def test_a_model_that_no_channel_offers_is_shown_with_its_price(owner: ControlClient, gateway: Gateway) -> None:
+    gateway.price("later", Nanos(3), Nanos(4))
+    shown = await owner.model("later")
+    assert shown.price is not None
+    assert (shown.price.input, shown.routes, shown.groups) == (3, [], [])
