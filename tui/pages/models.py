@@ -146,31 +146,22 @@ def _price_fields(form: EntityForm, priced_models: Sequence[str], channels: Sequ
 async def _delete(page: AnyPage, model: ModelView) -> None:
     """Remove the price of the selected model, or one that was set for a single channel."""
     prices = [price for price in await page.session.client.prices() if price.model == model.name]
-    own = {f"channel {price.channel}": price for price in prices if _is_for_channel(price)}
-    general = [price for price in prices if not _is_for_channel(price)]
-    if not own and not general and model.price is None:
+    # what the owner set for one channel is removed alone; imported prices are removed with the model's own
+    by_channel = {price.channel if is_set_by_owner(price.source) else "": price for price in reversed(prices)}
+    if not by_channel and model.price is None:
         raise notice(f"{model.name} has no price.")
-    chosen = "other channels" if general or not own else next(iter(own))
-    if len(own) + bool(general) > 1:
-        choices = {"other channels": general[0], **own} if general else own
-        options = [(option, f"{_rates(price)}, {safe(price.source, 40)}") for option, price in choices.items()]
-        chosen = await page.ask(ChooseOne(f"Remove which price of {model.name}?", options, ""))
-    await _remove(page, model.name, own[chosen].channel if chosen in own else "", prices)
-
-
-def _is_for_channel(price: PriceView) -> bool:
-    """Returns whether the owner set it for one channel. Imported ones are removed with the model's price."""
-    return bool(price.channel) and is_set_by_owner(price.source)
-
-
-async def _remove(page: AnyPage, model: str, channel: str, prices: Sequence[PriceView]) -> None:
-    """Remove a price after confirmation. ``prices`` are all prices of the model."""
-    name = f"{model} at {safe(channel, 40)}" if channel else model
-    place = " there" if channel else " at other channels" if any(map(_is_for_channel, prices)) else ""
+    channel = next(iter(by_channel), "")
+    if len(by_channel) > 1:
+        labels = {f"channel {name}" if name else "other channels": name for name in sorted(by_channel)}
+        rows = [(label, by_channel[name]) for label, name in labels.items()]
+        options = [(label, f"{_rates(price)}, {safe(price.source, 40)}") for label, price in rows]
+        channel = labels[await page.ask(ChooseOne(f"Remove which price of {model.name}?", options, ""))]
+    name = f"{model.name} at {safe(channel, 40)}" if channel else model.name
+    place = " there" if channel else " at other channels" if any(by_channel) else ""
     general_price = next((price for price in prices if channel and not price.channel), None)
     effect = f"cost {_rates(general_price)}" if general_price else f"be {page.session.board.unpriced_effect}"
     await page.confirm(f"Remove the price of {name}?", f"Its calls{place} will {effect}.", "Remove")
-    await page.session.client.remove_price(model, channel)
+    await page.session.client.remove_price(model.name, channel)
     page.report_change(f"Price of {name} removed.")
 
 
