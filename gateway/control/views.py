@@ -15,14 +15,14 @@ from gateway.core.engine import Engine
 from gateway.core.incident_watch import budget_use
 from gateway.core.model_entry import answering_model
 from gateway.core.model_prices import different_prices
-from gateway.core.price_change import is_stale
+from gateway.core.price_change import OLD_MS
 from gateway.domain.account import AccountFields
 from gateway.domain.budget import Budget
 from gateway.domain.call import ACCOUNT, Scope
 from gateway.domain.channel import Channel, ChannelFields, ServedModel
 from gateway.domain.group import Group, GroupFields
 from gateway.domain.key_owners import keys_of
-from gateway.domain.price import Price, PriceDraft
+from gateway.domain.price import Price, PriceDraft, without_past
 from gateway.domain.price_view import PriceView
 from gateway.domain.text import mask
 from gateway.domain.token import Token, TokenFields, state_of
@@ -174,7 +174,7 @@ def _waiting(engine: Engine, kind: str, key: str) -> int:
 
 def price_view(price: Price, now: Millis, model: str = "", *, channel: str = "") -> PriceView:
     """Returns the view of a price. ``model`` is another name with that price, ``channel`` the only one that has it."""
-    model = model or price.model
+    model, price = model or price.model, without_past(price, now)
     return PriceView(
         **_copy_fields(price, PriceDraft),
         model=model,
@@ -184,7 +184,7 @@ def price_view(price: Price, now: Millis, model: str = "", *, channel: str = "")
         updated_ms=price.updated,
         tier_count=len(price.tiers),
         as_of_ms=price.as_of or None,
-        stale=is_stale(price, now),
+        stale=bool(price.as_of) and now - price.as_of > OLD_MS,
         context=price.context,
         channel=channel,
     )
@@ -222,11 +222,8 @@ def _model_view(
     """
     catalog = engine.catalog
     groups = [group for group in sorted(catalog.registry.groups) if name in catalog.group_models(group)]
-    entry = None
-    if token is not None:
-        entry = catalog.visible(token).get(name)
-    elif groups:
-        entry = catalog.group_models(groups[0]).get(name)
+    offered = catalog.group_models(groups[0]) if groups else {}
+    entry = (offered if token is None else catalog.visible(token)).get(name)
     answering = answering_model(entry) if entry is not None else None
     target = answering.name if answering is not None and answering is not entry and name not in all_offers else ""
     offers = all_offers.get(target or name, ())

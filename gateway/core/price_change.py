@@ -55,11 +55,6 @@ def implausibility(now: Price | None, new: Price) -> str:
     return ""
 
 
-def is_stale(price: Price, now: Millis) -> bool:
-    """Returns whether the list that the price comes from is old."""
-    return bool(price.as_of) and now - price.as_of > OLD_MS
-
-
 def _jump_text(before: int, after: int) -> str:
     """Returns why a change of a rate is implausible; empty if it is not."""
     if before and not after:

@@ -271,6 +271,15 @@ def in_force(price: Price, moment: Millis) -> Price:
     return msgspec.structs.replace(current, rules=tuple(variants.values()))
 
 
+def without_past(price: Price, moment: Millis) -> Price:
+    """Returns the price with the amounts of the last rule that holds for good by then, without the rules it ended."""
+    for at, rule in reversed([*enumerate(price.rules)]):
+        if rule.since and rule.holds(moment) and not (rule.during or rule.variant):
+            kept = [earlier for earlier in price.rules[:at] if earlier.variant]
+            return msgspec.structs.replace(_with_rule(price, rule), rules=(*kept, *price.rules[at + 1 :]))
+    return price
+
+
 def variant_price(price: Price, variant: str) -> Price | None:
     """Returns the price of calls with this variant, according to a price in force; None if it is the same."""
     rule = next((rule for rule in price.rules if rule.variant == variant), None)

@@ -1,3 +1,5 @@
+import pytest
+
 from gateway.client.control import ControlClient
 from gateway.control.usage import tallies
 from gateway.control.views import (
@@ -10,8 +12,8 @@ from gateway.control.views import (
 from gateway.domain.budget import Budget, Window
 from gateway.domain.call import Running
 from gateway.domain.order import LearnedRefusals
-from gateway.domain.price import Price
-from gateway.domain.units import CallId, Millis, Nanos
+from gateway.domain.price import Price, PriceRule, Tier
+from gateway.domain.units import DAY_MS, CallId, Millis, Nanos
 from gateway.domain.views import running_view
 from tests.fakes.gateway import Gateway
 
@@ -63,6 +65,25 @@ async def test_the_context_of_the_price_list_is_the_same_in_every_view(owner: Co
     sources = {listed.context_source, shown.context_source, *(route.context_source for route in shown.routes)}
     assert (price.context, sources) == (128_000, {price.source})
     assert (await gateway.client.get("/v1/models")).json["data"][0]["context_length"] == 128_000
+
+
+@pytest.mark.parametrize(
+    ("as_of", "day", "stale"), [(0, 900, False), (40, 130, False), (40, 131, True)], ids=["own", "90 days", "91 days"]
+)
+def test_a_price_of_an_old_list_is_stale(as_of: int, day: int, stale: bool) -> None:
+    price = Price(model="m", input=Nanos(1), output=Nanos(2), as_of=Millis(as_of * DAY_MS))
+    assert price_view(price, Millis(day * DAY_MS)).stale is stale
+
+
+def test_a_price_from_a_day_on_is_shown_as_the_price_once_it_has_come() -> None:
+    january, february = Millis(31 * DAY_MS), Millis(59 * DAY_MS)
+    rise = PriceRule(
+        since=january, input=Nanos(3), output=Nanos(4), tiers=(Tier(above=9, input=Nanos(5), output=Nanos(6)),)
+    )
+    price = Price(model="m", input=Nanos(1), output=Nanos(2), rules=(rise,))
+    before, after = price_view(price, Millis(january - 1)), price_view(price, february)
+    assert (before.input, before.output, before.tier_count, before.rules) == (1, 2, 0, (rise,))
+    assert (after.input, after.output, after.tier_count, after.rules) == (3, 4, 1, ())
 
 
 def test_a_price_without_a_cache_price_says_none() -> None:

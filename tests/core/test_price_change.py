@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from gateway.core.price_change import OLD_MS, change_kind, differs, implausibility, is_stale
+from gateway.core.price_change import change_kind, differs, implausibility
 from gateway.domain.price import Price, PriceRule, Tier
 from gateway.domain.units import DOLLAR, Millis, Nanos
 
@@ -78,9 +78,3 @@ def test_implausible_changes_are_found(more: dict[str, Any], why: str) -> None:
 
 def test_a_first_price_in_another_unit_is_not_believed() -> None:
     assert "another unit" in implausibility(None, new(output=Nanos(10_000_000 * DOLLAR)))
-
-
-def test_a_list_grows_old() -> None:
-    assert not is_stale(NOW, Millis(OLD_MS * 9))
-    assert not is_stale(new(), Millis(OLD_MS + 4))
-    assert is_stale(new(), Millis(OLD_MS + 5))

@@ -1,13 +1,14 @@
 """A price has other amounts from a day on, in some hours, and for other ways to process a call."""
 
 from datetime import UTC, datetime
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
 
 from gateway.domain.errors import BadRequest
 from gateway.domain.human_values import parse_price_hours
-from gateway.domain.price import Price, PriceRule, Tier, in_force, multiply, rates
+from gateway.domain.price import Price, PriceRule, Tier, in_force, multiply, rates, without_past
 from gateway.domain.units import MILLION, Millis, Nanos
 
 
@@ -129,3 +130,39 @@ def test_a_group_pays_all_amounts_of_a_price_by_its_multiplier() -> None:
         10,
         120,
     )
+
+
+JANUARY, MARCH, JUNE = at("2027-01-01"), at("2027-03-01"), at("2027-06-01")
+
+
+def some_rule(number: int, **conditions: Any) -> PriceRule:
+    return PriceRule(input=Nanos(number), output=Nanos(number), **conditions)
+
+
+NIGHT, DAY = some_rule(10, during=PEAK), some_rule(11, during=PEAK, since=JANUARY)
+VARIANT, LATER_VARIANT = some_rule(20, variant="flex"), some_rule(21, variant="flex", since=MARCH)
+RISES = some_rule(30, since=JANUARY), some_rule(31, since=MARCH), some_rule(32, since=JUNE)
+
+
+@pytest.mark.parametrize(
+    ("rules", "amount", "left"),
+    [
+        ([], 1, []),
+        ([NIGHT, VARIANT], 1, [NIGHT, VARIANT]),
+        ([RISES[2]], 1, [RISES[2]]),
+        ([RISES[0]], 30, []),
+        ([RISES[0], RISES[1], RISES[2]], 31, [RISES[2]]),
+        ([NIGHT, RISES[0]], 30, []),
+        ([RISES[0], NIGHT], 30, [NIGHT]),
+        ([NIGHT, VARIANT, RISES[1], DAY, LATER_VARIANT, RISES[2]], 31, [VARIANT, DAY, LATER_VARIANT, RISES[2]]),
+        ([DAY, LATER_VARIANT], 1, [DAY, LATER_VARIANT]),
+    ],
+)
+def test_rules_that_are_over_leave_a_price_that_charges_the_same(
+    rules: list[PriceRule], amount: int, left: list[PriceRule]
+) -> None:
+    price, moment = Price(model="m", input=Nanos(1), output=Nanos(1), rules=tuple(rules)), at("2027-04-05 03:00")
+    shown = without_past(price, moment)
+    assert (shown.input, shown.output, list(shown.rules)) == (amount, amount, left)
+    for later in (moment, at("2027-04-05 05:00"), JUNE, at("2027-06-07 03:00")):
+        assert in_force(shown, later) == in_force(price, later)
