@@ -40,7 +40,7 @@ async def over_tcp(surface: Surface, headers: dict[str, str | None], path: str =
             ],
             {401},
         ),
-        ("host", ["127.0.0.1:{}", "localhost:{}", "LOCALHOST:{}", "[::1]:{}"], {200}),
+        ("host", ["127.0.0.1:{}", "localhost:{}", "LOCALHOST:{}", "[::1]:{}", "localhost.:{}"], {200}),
         (
             "host",
             [
@@ -56,7 +56,7 @@ async def over_tcp(surface: Surface, headers: dict[str, str | None], path: str =
                 "127.1:{}",
                 "0.0.0.0:{}",
                 "[::ffff:127.0.0.1]:{}",
-                "localhost.:{}",
+                "localhost..:{}",
                 "127.0.0.1:{}:80",
                 "user@127.0.0.1:{}",
                 "2130706433:{}",
