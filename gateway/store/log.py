@@ -10,7 +10,6 @@ synced: after a power cut the number may be too small, but never too large.
 """
 
 import calendar
-import os
 import re
 import threading
 import time
@@ -32,33 +31,23 @@ from gateway.store.tail import PartlyWritten, Tail, recheck_sealed, repair
 class HighWater:
     """The file with the number of the newest record that is safe from a power cut.
 
-    Numbers are appended, one a line, because some file systems wait for the disk when a file is replaced. Each line
-    begins and ends with a newline, so an incomplete number is at most too small, and damages no other.
+    The number is written over the former one, because some file systems wait for the disk when a file is replaced. It
+    is written twice, so that a write that was cut off is noticed.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        data = files.read(path)
-        self._size = len(data)
-        self.last = max(map(int, _NUMBERS.findall(data)), default=0)
-        """The largest number in the file; 0 if unknown."""
+        first, _, second = files.read(path).partition(b"\n")[0].partition(b" ")
+        self.last = int(first) if first == second and first.isdigit() else 0
+        """The number in the file; 0 if unknown."""
 
     def put(self, last: int) -> None:
         """Store that all records up to this number are safe. If the disk refuses, the next call tries again."""
-        if last <= self.last:
-            return
-        line = b"\n%d\n" % last
-        with suppress(OSError):
-            if self._size < 4096:
-                files.write_file(self._path, line, os.O_APPEND, durable=False)
-            else:
-                files.replace(self._path, line, durable=False)
-                self._size = 0
-            self._size += len(line)
-            self.last = last
+        if last > self.last:
+            with suppress(OSError):
+                files.write_file(self._path, b"%d %d\n" % (last, last), 0, durable=False)
+                self.last = last
 
-
-_NUMBERS = re.compile(rb"^(\d{1,18})\n", re.MULTILINE)
 
 LIMIT = 32 << 20
 """The size of a full segment in bytes, about 60,000 calls. It limits how much is read at the start."""

@@ -5,7 +5,7 @@ config.json          TinyDB: meta, account, settings, tokens, groups, channels, 
 history.json         TinyDB: the owner's changes of it                                           replaced atomically
 inflight.log         the calls that are running                                                  appended, emptied
 incidents.json       the incidents, for the next start                                           replaced atomically
-high-water           the number of the newest record that is safe                                appended, emptied
+high-water           the number of the newest record that is safe                                overwritten
 usage/calls-*.json   TinyDB: one segment of the call log each                                    appended, then sealed
 usage/ledger.json    TinyDB: one document of sums per sealed segment                             replaced atomically
 usage/reserve        space kept back for the records of running calls
