@@ -3,7 +3,6 @@
 The filters are in ``search``.
 """
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from functools import cache
@@ -13,7 +12,7 @@ import msgspec
 
 from gateway.domain.budget import Window, window_end, window_start
 from gateway.domain.call import Record, began_at
-from gateway.domain.query import EVERYTHING, CallOrder, Query
+from gateway.domain.query import EVERYTHING, CallOrder, OneOf, Query
 from gateway.domain.settings import ExpiringRecords
 from gateway.domain.units import DAY_MS, CallId, Millis
 from gateway.domain.views import CallView, call_view
@@ -25,8 +24,6 @@ from gateway.store.rollup import Counts, Dimension, Rollup, Table, in_steps, tot
 from gateway.store.search import SearchDeadline, matching_calls
 from gateway.store.segment import Segment
 from gateway.store.sums import FOREVER, Span, Step, Sums
-
-_ID_IN_LINE = re.compile(rb'"id":"(req_[0-9a-f]{26})"')
 
 
 class SearchExtent(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,12 +134,8 @@ class CallLog:
 
     def recorded_ids(self, call_ids: set[CallId], since: Millis) -> set[CallId]:
         """Returns which of these calls have a record. All of them began at ``since`` or later."""
-        recorded: set[CallId] = set()
-        for segment in self.log.segments:
-            if call_ids and segment.count and segment.latest >= since:
-                for block in segment.blocks():
-                    recorded.update(call_ids.intersection(CallId(i.decode()) for i in _ID_IN_LINE.findall(block)))
-        return recorded
+        query = Query(since=since, conditions=(OneOf("id", frozenset(call_ids)),))
+        return {record.id for record in self.find(query, limit=len(call_ids))} if call_ids else set()
 
     def _find(self, call_id: CallId) -> tuple[int, Record] | None:
         """Returns the number and the record of a call. Its id has its time, so likely files are searched first."""

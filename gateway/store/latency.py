@@ -12,11 +12,12 @@ from functools import cache
 import msgspec
 
 from gateway.domain.call import Outcome, Record
-from gateway.domain.units import HOUR_MS
+from gateway.domain.query import Query
+from gateway.domain.units import HOUR_MS, Millis
 from gateway.store.rollup import Dimension
-from gateway.store.search import SearchDeadline
+from gateway.store.search import SearchDeadline, matching_calls
 from gateway.store.segment import Segment
-from gateway.store.sums import Span, value_of
+from gateway.store.sums import FOREVER, Span, value_of
 
 EXACT_BITS = 6
 """Times below 2**6 milliseconds have a bucket each."""
@@ -129,15 +130,13 @@ def _count(
     segment: Segment, by: Dimension, table: LatencyTable, start_of: Callable[[int], int], span: Span, above: int = 0
 ) -> int:
     """Add the segment's calls of the span with numbers above ``above`` to the table. Returns the newest number."""
-    deadline = SearchDeadline()
     newest = above
-    for number, call in segment.calls():
+    query = Query(since=Millis(span.since), until=Millis(span.until))
+    for number, call in matching_calls(query, [segment], FOREVER, SearchDeadline()):
         if number <= above:
             break
         newest = max(newest, number)
-        if span.since <= call.ts < span.until:
-            book_latency(table, call, by, start_of)
-        deadline.pause()
+        book_latency(table, call, by, start_of)
     return newest
 
 

@@ -12,12 +12,11 @@ from typing import ClassVar
 import msgspec
 
 from gateway.domain.call import CHAT_API, Outcome, Record
-from gateway.domain.query import AnyOf, Condition, Negation, NumberCondition, OneOf, PatternCondition, Query
+from gateway.domain.query import INFINITE, AnyOf, Condition, Negation, NumberCondition, OneOf, PatternCondition, Query
 from gateway.domain.units import Millis
 from gateway.store.line_format import body_of, split_lines
 from gateway.store.rollup import Dimension
 from gateway.store.segment import Segment, read_call
-from gateway.store.sums import FOREVER
 
 
 class SearchedCall(msgspec.Struct, frozen=True, gc=False):
@@ -97,7 +96,7 @@ def matching_calls(
 ) -> Iterator[tuple[int, Record]]:
     """Yields a query's calls with numbers under ``below``, newest first, until the deadline passes."""
     deadline.oldest = None
-    since, until = query.since or 0, FOREVER if query.until is None else query.until
+    since, until = query.since or 0, INFINITE if query.until is None else query.until
     for segment in segments:
         if segment.first >= below or not segment.readable or segment.latest < since or segment.earliest >= until:
             continue

@@ -5,14 +5,15 @@ the records of that hour are kept.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import takewhile
 from typing import Literal, NamedTuple
 
 import msgspec
 
 from gateway.domain.call import Record
+from gateway.domain.query import Query
 from gateway.domain.units import Millis
 from gateway.store.rollup import Counts, Dimension, Rollup, Table
+from gateway.store.search import SearchDeadline, matching_calls
 from gateway.store.segment import Segment
 
 FOREVER = 1 << 62
@@ -107,16 +108,7 @@ def _edges(segment: Segment, span: Span, first: int, end: int) -> Iterator[Span]
 def _edge_sums(segment: Segment, span: Span) -> Rollup:
     """Returns the sums of the calls that began in the span, counted one by one."""
     sums = Rollup()
-    for _, call in segment.calls(b'"ts":%s' % _common_digits(span).encode()):
-        if span.since <= call.ts < span.until:
-            sums.add(call)
+    query = Query(since=Millis(span.since), until=Millis(span.until))
+    for _, call in matching_calls(query, [segment], FOREVER, SearchDeadline()):
+        sums.add(call)
     return sums
-
-
-def _common_digits(span: Span) -> str:
-    """Returns the leading digits that all moments of the span share. Lines without them need not be decoded."""
-    first, last = str(span.since), str(span.until - 1)
-    if len(first) != len(last):
-        return ""
-    equal = takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=True))
-    return "".join(digit for digit, _ in equal)
