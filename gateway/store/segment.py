@@ -5,14 +5,14 @@ from contextlib import suppress
 from copy import copy
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import msgspec
 
 from gateway.domain.call import Record
 from gateway.domain.json_text import contains
 from gateway.store import files
-from gateway.store.line_format import TAIL, body_of, check_format, head, id_of, is_intact, pack, split_lines
+from gateway.store.line_format import TAIL, body_of, head, id_of, is_intact, pack, split_lines
 from gateway.store.rollup import Rollup, SealedSegment, encode_sums
 
 HEAD = head("calls")
@@ -82,35 +82,6 @@ class Segment:
         self.count += 1
         if isinstance(self.sums, Rollup):
             self.sums.add(call)
-
-    def scan(self) -> bool:
-        """Count the intact new lines after ``end``, and move ``end`` behind them.
-
-        Returns whether the file is undamaged: nothing but the closing braces follows them. Raises StoreError.
-        """
-        with files.open_to_read(self.path) as file:
-            start = file.read(100)
-            check_format(self.path, start)
-            has_head = start.startswith(HEAD)
-            file.seek(self.end if has_head else 0)
-            in_order = self._count_lines(file)
-            file.seek(self.end)
-            return in_order and has_head and file.read(len(TAIL) + 1) == TAIL
-
-    def _count_lines(self, file: BinaryIO) -> bool:
-        """Count the intact lines that follow. Returns whether all are new and nothing is between them."""
-        in_order, offset = True, file.tell()
-        for raw in file:
-            line, comma = raw.rstrip(b"\n").removeprefix(b","), raw.startswith(b",")
-            if call := read_call(line):
-                doc_id, record = call
-                is_next = offset == self.end + 1 and comma == (self.count > 0)
-                in_order = in_order and is_next and doc_id > self.last
-                self.end = offset + len(line) + comma
-                if doc_id > self.last:  # ids only grow: an older one is a repeat
-                    self.add_call(doc_id, record)
-            offset += len(raw)
-        return in_order
 
     def seal(self) -> SealedSegment:
         """Returns the entry of the file for the ledger, once the file has stopped growing."""

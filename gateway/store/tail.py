@@ -13,7 +13,7 @@ import msgspec
 
 from gateway.store import files
 from gateway.store.ledger import Ledger
-from gateway.store.line_format import TAIL, join_lines, split_lines
+from gateway.store.line_format import TAIL, check_format, join_lines, split_lines
 from gateway.store.segment import HEAD, Segment, convert_foreign_layout, read_call
 
 
@@ -167,19 +167,18 @@ def repair(segment: Segment, last: int, moment: int) -> str:
     Returns a note about the repair; empty if none was needed. Raises OSError, and StoreError before anything changes.
     """
     segment.last = last
-    if segment.scan():
-        return ""
     data = files.read(segment.path)
-    lines = _intact_lines(data, last)
+    check_format(segment.path, data[:100])
+    lines = _count_lines(segment, data)
     if not lines:  # stock TinyDB changes the layout of a file, and an editor may change the ends of its lines
         same = data.replace(b"\r\n", b"\n") if data.startswith(HEAD) else convert_foreign_layout(data)
-        lines = _intact_lines(same, last)
-        for number, record in filter(None, map(read_call, lines)):
-            segment.add_call(number, record)
-    copy = files.save_copy(segment.path, data, moment) if data else None
+        lines = _count_lines(segment, same)
     body = HEAD + join_lines(lines, first=True) if lines else HEAD
-    files.replace(segment.path, body + TAIL)
     segment.end = len(body)
+    if data == body + TAIL:
+        return ""
+    copy = files.save_copy(segment.path, data, moment) if data else None
+    files.replace(segment.path, body + TAIL)
     original = f"the original is {copy.name}" if copy else "not a byte was left"
     return f"{files.ordinary_path(segment.path)} was damaged; {len(lines)} of its calls are intact, {original}"
 
@@ -203,10 +202,11 @@ def recheck_sealed(segment: Segment, ledger: Ledger, moment: int) -> tuple[Segme
     return Segment(segment.path, changed), f"{note}; it had {sealed.count}. Sums and balances stay as they were"
 
 
-def _intact_lines(data: bytes, last: int) -> list[bytes]:
+def _count_lines(segment: Segment, data: bytes) -> list[bytes]:
+    """Count the calls in the data that are newer than those counted so far. Returns their lines."""
     lines = []
     for line in split_lines(data):
-        if (call := read_call(line)) and call[0] > last:
+        if (call := read_call(line)) and call[0] > segment.last:
+            segment.add_call(*call)
             lines.append(line)
-            last = call[0]
     return lines

@@ -17,9 +17,11 @@ from gateway.store.calls import CallLog
 from gateway.store.line_format import TAIL, id_of, pack
 from gateway.store.log import Log
 from gateway.store.rollup import Dimension
-from gateway.store.segment import EMPTY, HEAD
+from gateway.store.segment import EMPTY, HEAD, Segment
 from gateway.store.store import Store
 from gateway.store.sums import FOREVER, Step, Sums
+from gateway.store.tail import repair
+from tests.fakes.stored import copied
 from tests.fakes.syncing import ManualSyncer
 
 T0 = 1_763_640_000_000
@@ -162,6 +164,15 @@ def settle(store: Store, i: int, **fields: Any) -> Record:
     """Open and settle the i-th call."""
     store.books.open(running(i))
     return store.books.settle(record(i, **fields))
+
+
+def scan(segment: Segment) -> bool:
+    """Count the calls of a file as the next start would. Whether it is undamaged; a repair changes only a copy."""
+    path = segment.path
+    with copied(path) as segment.path:
+        is_undamaged = repair(segment, 0, 7) == ""
+    segment.path = path
+    return is_undamaged
 
 
 def stock(path: Path) -> list[dict[str, Any]]:

@@ -12,14 +12,14 @@ from gateway.store.errors import StoreDamaged
 from gateway.store.ledger import Ledger, check_complete
 from gateway.store.rollup import SealedSegment
 from gateway.store.segment import Segment
-from tests.store.samples import T0, log_of, segments
+from tests.store.samples import T0, log_of, scan, segments
 
 
 def sealed(folder: Path, number: int = 0, *, latest: int = T0) -> SealedSegment:
     """The sums of ten calls under the name of a segment."""
     log_of(folder / f"calls{number}", 10).log.close()
     segment = Segment(segments(folder / f"calls{number}")[0])
-    segment.scan()
+    scan(segment)
     name = f"calls-20251120-{number:04d}.json"
     first = number * 10 + 1
     return msgspec.structs.replace(segment.seal(), name=name, first=first, last=first + 9, latest=latest)

@@ -13,7 +13,7 @@ from gateway.store import files
 from gateway.store.line_format import TAIL, pack
 from gateway.store.segment import EMPTY, HEAD, Segment
 from gateway.store.tail import PartlyWritten, Tail, repair
-from tests.store.samples import log_of, segments, stock
+from tests.store.samples import log_of, scan, segments, stock
 
 LINES = [pack(i, b'{"id":"","ts":0,"cost":%d}' % i) for i in range(1, 6)]
 
@@ -33,7 +33,7 @@ def test_the_file_is_whole_after_every_append(tail: Tail) -> None:
     for count, line in enumerate(LINES, 1):
         tail.append([line])
         fresh = Segment(tail.segment.path)
-        assert fresh.scan()
+        assert scan(fresh)
         assert (fresh.count, fresh.end) == (count, tail.segment.end)
 
 
@@ -53,7 +53,7 @@ def test_a_write_that_fails_in_the_middle_is_undone(tail: Tail, monkeypatch: pyt
         tail.append(LINES[2:])
     assert content(tail) == before
     tail.append(LINES[2:])
-    assert Segment(tail.segment.path).scan()
+    assert scan(Segment(tail.segment.path))
 
 
 def test_what_is_there_at_the_start_was_perhaps_never_synced(tail: Tail) -> None:
@@ -131,7 +131,7 @@ def test_a_rebuild_that_fails_can_be_tried_again(tail: Tail, monkeypatch: pytest
     tail.append(LINES[2:3])
     tail.rebuild()
     assert not tail.dirty
-    assert Segment(tail.segment.path).scan()
+    assert scan(Segment(tail.segment.path))
 
 
 @pytest.mark.parametrize("part", [0, 5], ids=["nothing of the next line", "a part of the next line"])
@@ -152,9 +152,9 @@ def test_a_write_that_is_not_undone_counts_as_far_as_it_is_whole(
         with pytest.raises(OSError, match="Input/output"):
             tail.sync()
     fresh = Segment(tail.segment.path)
-    assert (fresh.scan(), fresh.count, fresh.end) == (False, 4, tail.segment.end)
+    assert (scan(fresh), fresh.count, fresh.end) == (False, 4, tail.segment.end)
     tail.append(LINES[4:])
-    assert Segment(tail.segment.path).scan()
+    assert scan(Segment(tail.segment.path))
     assert content(tail) == EMPTY.removesuffix(TAIL) + b"\n" + b"\n,".join(LINES) + TAIL
 
 
@@ -167,7 +167,7 @@ def test_no_lines_follow_closing_braces_after_a_failed_write(tail: Tail, monkeyp
         with pytest.raises(OSError, match="No space left"):
             tail.append(LINES[1:])
     fresh = Segment(tail.segment.path)
-    assert (fresh.scan(), fresh.count) == (False, 1)
+    assert (scan(fresh), fresh.count) == (False, 1)
 
 
 @pytest.mark.parametrize("name", ["open", "fsync"])
@@ -229,7 +229,7 @@ def test_a_damaged_call_is_left_out_and_the_original_kept(segment: Segment) -> N
     assert "9 of its calls are intact" in repair(segment, 0, 7)
     assert damaged(segment) == [broken]
     assert [call["cost"] for call in stock(segment.path)] == [1000, 1001, 1002, 1003, 1005, 1006, 1007, 1008, 1009]
-    assert Segment(segment.path).scan()
+    assert scan(Segment(segment.path))
 
 
 def test_other_ends_of_lines_lose_no_call(segment: Segment) -> None:
@@ -269,5 +269,5 @@ def test_edits_by_stock_tinydb_are_read(segment: Segment) -> None:
     assert repair(segment, 0, 7)
     assert (segment.count, segment.last) == (9, 10)
     fresh = Segment(segment.path)
-    assert fresh.scan()
+    assert scan(fresh)
     assert sum(counts.cost for counts in fresh.sums.totals("app").values()) == sum(range(1000, 1010)) - 1004 - 1006 + 7
