@@ -33,45 +33,24 @@ async def linger(connection: RequestHandler) -> None:
     transport = connection.transport
     if transport is None or transport.is_closing():
         return
-    discarder = _Discarder(connection)
-    transport.set_protocol(discarder)
+    reader = asyncio.StreamReader()
+    reader.set_transport(transport)
+    transport.set_protocol(asyncio.StreamReaderProtocol(reader))
     with suppress(OSError, RuntimeError, NotImplementedError):  # the client may be gone in this very moment
         transport.write_eof()
         transport.resume_reading()
-    with suppress(TimeoutError):
-        async with asyncio.timeout(LINGER_S):
-            while not discarder.ended.done():
-                before = discarder.size
-                await asyncio.wait([discarder.ended], timeout=QUIET_S)
-                if discarder.size == before:
-                    break
-    connection.force_close()
-
-
-class _Discarder(asyncio.Protocol):
-    """Takes the place of the connection as the reader of its transport, and drops what it reads."""
-
-    def __init__(self, connection: RequestHandler) -> None:
-        self._connection = connection
-        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.size = 0
-
-    def data_received(self, data: bytes) -> None:
-        self.size += len(data)
-        if self.size > LINGER_BYTES:
-            self._finish()
-
-    def eof_received(self) -> None:
-        """See asyncio: the client has read its answer, or has stopped sending."""
-        self._finish()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._finish()
-        self._connection.connection_lost(exc)
-
-    def _finish(self) -> None:
-        if not self.ended.done():
-            self.ended.set_result(None)
+    try:
+        with suppress(TimeoutError, OSError):
+            async with asyncio.timeout(LINGER_S):
+                size = 0
+                while size <= LINGER_BYTES and (data := await asyncio.wait_for(reader.read(JOINED), QUIET_S)):
+                    size += len(data)
+    finally:
+        if transport.is_closing():
+            connection.connection_lost(None)  # so far only the reader knows
+        else:
+            transport.set_protocol(connection)
+            connection.force_close()
 
 
 JSON: Final = "application/json"

@@ -308,6 +308,24 @@ async def test_a_silent_client_is_disconnected(monkeypatch: pytest.MonkeyPatch) 
         await until(lambda: not listener.connections)
 
 
+@pytest.mark.parametrize("end", ["reset", "close", "stop"])
+async def test_a_connection_whose_rest_is_dropped_is_counted_until_it_ends(end: str) -> None:
+    async with opened(refuse) as (client, listener):
+        peer = await sending(client)
+        await peer.write(BLOCK)
+        await until(lambda: listener.connections)
+        await asyncio.sleep(0.05)
+        assert listener.limits.open == 1
+        if end == "stop":
+            await listener.shutdown(1.0)
+        elif end == "reset":
+            peer.transport.abort()
+        else:
+            peer.transport.close()
+        await until(lambda: not listener.connections)
+        assert listener.limits.open == 0
+
+
 @pytest.mark.parametrize(("bound", "value"), [("LINGER_BYTES", 1 << 20), ("LINGER_S", 0.3)])
 async def test_endless_senders_are_cut_off(monkeypatch: pytest.MonkeyPatch, bound: str, value: float) -> None:
     monkeypatch.setattr(response, bound, value)
