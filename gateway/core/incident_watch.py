@@ -5,7 +5,7 @@ that the ``EventBus`` keeps. Changes are written at most every two seconds, and 
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -70,7 +70,8 @@ class IncidentWatch:
         self._saved = (self.incidents.copies(), self.clock.mono())
         """What was written, and when."""
         self._too_small: dict[str, tuple[Millis, BudgetView]] = {}
-        """The budgets that were too small for a call, by id: when that was, and the budget at that time."""
+        """The budgets that were too small for a call within ten minutes and have paid for none since, by id: when that
+        was, and the budget at that time."""
 
     def refresh(self) -> Incidents:
         incidents, now = self.incidents, self.clock.wall()
@@ -118,19 +119,18 @@ class IncidentWatch:
         """Returns the budgets that are nearly spent or too small. ``refused`` are the latest too small ones (ids)."""
         spent = self.books.spent(ACCOUNT, Millis(0))
         registry = self.catalog().registry
-        budgets = {
-            budget_id(view.window, *scope): (budget_name(view.window, owner), view)
-            for scope, owner, owner_budgets in self._owners(now)
-            for view in budget_use(self.books, scope, owner_budgets, now)
-        }
-        names = {channel.id: channel.name for channel in registry.channels.values()}
-        self.incidents.follow_names(names | {subject: name for subject, (name, _) in budgets.items()})
-        self._too_small = self._find_too_small({subject: view for subject, (_, view) in budgets.items()}, refused, now)
-        conditions = [
-            _spent_condition(subject, name, view, too_small=subject in self._too_small)
-            for subject, (name, view) in budgets.items()
-            if subject in self._too_small or spent_share(view) >= WARN_SHARE
-        ]
+        names = {str(channel.id): channel.name for channel in registry.channels.values()}
+        too_small: dict[str, tuple[Millis, BudgetView]] = {}
+        conditions: list[Condition] = []
+        for subject, name, view in self._budgets(now):
+            names[subject] = name
+            since, before = (now, view) if subject in refused else self._too_small.get(subject, (Millis(0), view))
+            if now - since <= 600_000 and _is_unused_since(view, before):
+                too_small[subject] = since, before
+            if subject in too_small or spent_share(view) >= WARN_SHARE:
+                conditions.append(_spent_condition(subject, name, view, too_small=subject in too_small))
+        self.incidents.follow_names(names)
+        self._too_small = too_small
         if spent.nanos and spent.nanos >= registry.granted:
             spent_balance = Condition(
                 channel=STORE, subject_id=BALANCE_ID, budget=BALANCE_NAME, reason=ALL_SPENT, refusing=True
@@ -138,16 +138,11 @@ class IncidentWatch:
             conditions.append(spent_balance)
         return conditions
 
-    def _find_too_small(
-        self, budgets: Mapping[str, BudgetView], refused: set[str], now: Millis
-    ) -> dict[str, tuple[Millis, BudgetView]]:
-        """Returns the budgets that were too small for a call within ten minutes, and have paid for none since."""
-        too_small = self._too_small | {subject: (now, budgets[subject]) for subject in refused & budgets.keys()}
-        return {
-            subject: (since, before)
-            for subject, (since, before) in too_small.items()
-            if now - since <= 600_000 and subject in budgets and _is_unused_since(budgets[subject], before)
-        }
+    def _budgets(self, now: Millis) -> Iterator[tuple[str, str, BudgetView]]:
+        """Yields the id, the name and the use of each budget."""
+        for scope, owner, budgets in self._owners(now):
+            for view in budget_use(self.books, scope, budgets, now):
+                yield budget_id(view.window, *scope), budget_name(view.window, owner), view
 
     def _owners(self, now: Millis) -> Iterator[tuple[Scope, str, Sequence[Budget]]]:
         registry = self.catalog().registry

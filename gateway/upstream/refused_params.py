@@ -195,8 +195,6 @@ def _field_name(path: str) -> str:
 
     It is ``max_tokens`` for ``body.maxTokens``, and ``messages[].name`` for ``messages.2.assistant.name``.
     """
-    if path == ROLE:
-        return path
     parts = _parts(path)
     name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", parts[-1]).lower() if parts else ""
     if len(parts) == 1 or parts[:1] != ["messages"]:
