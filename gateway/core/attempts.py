@@ -76,24 +76,21 @@ class Attempts:
         if route is None:
             raise no_channel(call, choice)
         tries: RetryState | None = None
-        current = entry
-        if route.served.name != entry.name:
-            current = next(other for other in entry.fallbacks if other.name == route.served.name)
-        order = _order_of(call, current, self.clock)
+        order = _order_of(call, route.served.name, self.clock)
         while True:
             try:
                 return await self._attempt(call, order, route)
             except UpstreamError as error:
                 error.__cause__ = error.__context__ = error.__traceback__ = None  # they hold what the attempt held
-                tries = tries or RetryState(entry, current)
+                tries = tries or RetryState(entry, route.served.name)
                 tries.add_failure(route, error)
             step = None if call.delivery.content_sent else await self.chooser.next(call, tries)
             if step is None or not await self._wait_before(step, call, entry):
                 self.channel_limits.release_slot(call)
                 raise _most_informative(call, tries.failures)
             route = step.route
-            if step.entry is not current:
-                current, order = step.entry, _order_of(call, step.entry, self.clock)
+            if route.served.name != order.model:
+                order = _order_of(call, route.served.name, self.clock)
             call.begin_attempt(route, step.reason)
             self.progress.report_route(call)
 
@@ -378,14 +375,14 @@ def _abort(reply: Reply, call: Call, route: Route, health: ChannelHealth) -> Non
     call.share.set_size(0)
 
 
-def _order_of(call: Call, model: ModelEntry, clock: Clock) -> Order:
+def _order_of(call: Call, model: str, clock: Clock) -> Order:
     """Returns the request that every attempt with a model begins with. For another model its body is made again."""
     context, origin = call.context, call.context.origin
     order = origin.api.order(context.request, origin.id, origin.ts)
     order.clock, order.began, order.owner = clock.wall, origin.ts, context.token.id
     order.strict_events = context.catalog.registry.settings.strict_streams
-    if model.name != order.model:
-        order.model, order.body = model.name, b""
+    if model != order.model:
+        order.model, order.body = model, b""
     return order
 
 

@@ -19,7 +19,7 @@ import msgspec
 from gateway.core.answer_memory import AnswerShare
 from gateway.core.catalog import Catalog
 from gateway.core.model_entry import Route
-from gateway.core.quota import CallNeed, ModelNeed
+from gateway.core.quota import CallNeed, HoldPlan, ModelNeed
 from gateway.core.rate_scopes import ConcurrencyGate
 from gateway.core.ratelimit import CountedCall
 from gateway.domain.advice import advice
@@ -31,7 +31,7 @@ from gateway.domain.money import number
 from gateway.domain.price import Price
 from gateway.domain.text import plain
 from gateway.domain.token import Token
-from gateway.domain.units import CallId, ChannelId, Millis, Nanos
+from gateway.domain.units import CallId, ChannelId, Millis
 from gateway.domain.usage import COUNTED_HERE, NOTHING, Usage
 from gateway.inbound.api import InboundApi, InboundRequest
 from gateway.upstream.adapter import AnswerStream
@@ -142,7 +142,6 @@ class CallLimits(msgspec.Struct):
     """What the call adds to the rates of its token and group."""
     channel_slot: ConcurrencyGate | None = None
     """The channel's gate where the call has a slot, until its attempt ends."""
-    budget_warning: str = ""
     unaffordable: Mapping[str, QuotaExceeded] = {}
     """Fallbacks that may not answer, because what is left does not pay for them, with their errors."""
     marks: tuple[str, ...] = ()
@@ -203,8 +202,7 @@ class Call:
     """The most that it may use at each model, if computed before admission because the request is large."""
     need: CallNeed = field(init=False)
     """The most that it may use, whichever model answers. Set at admission."""
-    held: Nanos = field(init=False)
-    held_tokens: int = 0
+    hold: HoldPlan = field(default_factory=HoldPlan)
     running: Running = field(init=False)
     share: AnswerShare = field(init=False)
     """The memory that its answer uses. Set after admission."""
@@ -215,7 +213,7 @@ class Call:
     def __post_init__(self) -> None:
         context, origin = self.context, self.context.origin
         token, request = context.token, context.request
-        self.delivery, self.held = Delivery(origin.began), Nanos(0)
+        self.delivery = Delivery(origin.began)
         self.running = Running(
             id=origin.id,
             ts=origin.ts,
@@ -247,8 +245,8 @@ class Call:
         attempt.price = price
         self.running = msgspec.structs.replace(
             self.running,
-            held=self.held,
-            held_tokens=self.held_tokens,
+            held=self.hold.nanos,
+            held_tokens=self.hold.tokens,
             channel=route.channel.id,
             channel_name=route.channel.name,
             upstream_model=route.served.upstream or model,
@@ -271,8 +269,8 @@ class Call:
                 headers["x-gateway-price"] = "unpriced"
         headers["x-gateway-attempts"] = str(max(1, self.running.attempt))
         headers["x-gateway-overhead-ms"] = f"{self.result.overhead_us / 1000:.2f}"
-        if limits.budget_warning:
-            headers["x-gateway-budget-warning"] = _header(limits.budget_warning)
+        if self.hold.warning:
+            headers["x-gateway-budget-warning"] = _header(self.hold.warning)
         if attempt.dropped:
             headers["x-gateway-dropped-params"] = _header(attempt.dropped)
         if attempt.lowered_cap is not None:

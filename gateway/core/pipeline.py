@@ -168,10 +168,9 @@ class Pipeline:
 
         The hold names the first channel, so that after a crash it is known which channel may bill the call.
         """
-        call.held, call.held_tokens = admission.hold_plan.nanos, admission.hold_plan.tokens
-        if admission.hold_plan.warning:
-            call.limits.budget_warning = admission.hold_plan.warning
-            call.limits.marks += (BUDGET_MARK + plain(admission.hold_plan.warning, 160),)
+        call.hold = admission.hold_plan
+        if call.hold.warning:
+            call.limits.marks += (BUDGET_MARK + plain(call.hold.warning, 160),)
         if first.route is not None:
             call.begin_attempt(first.route, first.reason)
         self.books.open(call.running)

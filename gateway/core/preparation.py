@@ -138,8 +138,8 @@ class Preparer:
 
     async def prepare(self, call: Call, plan: AttemptPlan, route: Route, refused: LearnedRefusals) -> PreparedRequest:
         """Returns the request as this channel gets it. Raises AttemptFailed if it cannot be written."""
-        need, order = call.need, plan.order
-        if call.held < need.nanos or call.held_tokens < need.input + need.output:
+        need, hold, order = call.need, call.hold, plan.order
+        if hold.nanos < need.nanos or hold.tokens < need.input + need.output:
             order = msgspec.structs.replace(order, output_budget=await self._output_budget(call, route))
         try:
             if call.context.request.input_estimate is None:
@@ -153,7 +153,7 @@ class Preparer:
         context, price = call.context, call.attempt.price
         multiplier, token = context.group.multiplier, context.token
         prices = [] if price is None else [price]
-        budget = affordable_output(call.need, call.held, call.held_tokens, prices, multiplier)
+        budget = affordable_output(call.need, call.hold.nanos, call.hold.tokens, prices, multiplier)
         entry = context.catalog.visible(token).get(context.request.model)
         if budget is None or entry is None or not entry.fallbacks:
             return budget

@@ -46,7 +46,7 @@ class ProgressReporter:
         spent, context = self.report_output(call), call.context
         account = context.catalog.registry.account
         left = money_until_stop(self.books, account, context.token, now=self.clock.wall())
-        if left is not None and left + call.held < spent:
+        if left is not None and left + call.hold.nanos < spent:
             msg = "the money for this call is used up, and this token's streams end when that happens"
             raise BudgetExhausted(msg)
 

@@ -58,11 +58,9 @@ class CallNeed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     output: int
     """The output tokens to hold for if enough is left: more than ``capped`` if the request has no cap."""
     nanos: Nanos
-    """The most that ``input`` and ``output`` can cost."""
+    """The most that ``input`` and ``output`` can cost; 0 if nothing is charged, whatever is left."""
     min_nanos: Nanos
     """The most that ``input`` and ``minimum`` can cost."""
-    free: bool = False
-    """Whether nothing is charged, however much is used."""
     extras: CallExtras = PLAIN
     """What the call may be billed for in addition to text."""
     owner_limit: bool = False
@@ -160,16 +158,13 @@ def call_need(models: Sequence[ModelNeed], multiplier: int) -> CallNeed:
     """
     most = reduce(_larger_need, models)
     nanos = min_nanos = Nanos(0)
-    is_free = True
-    for model in models if multiplier else ():
+    for model in models:
         output, extras = model.output, model.extras
         for price in model.prices:
-            if price.input or extras.advisor_cost or not price.free:
-                is_free = False
-                highest = least = highest_cost(price, most.input, output.expected, multiplier, extras)
-                if output.minimum != output.expected:
-                    least = highest_cost(price, most.input, output.minimum, multiplier, extras)
-                nanos, min_nanos = max(nanos, highest), max(min_nanos, least)
+            highest = least = highest_cost(price, most.input, output.expected, multiplier, extras)
+            if output.minimum != output.expected:
+                least = highest_cost(price, most.input, output.minimum, multiplier, extras)
+            nanos, min_nanos = max(nanos, highest), max(min_nanos, least)
     return CallNeed(
         input=most.input,
         capped=most.output.capped,
@@ -177,7 +172,6 @@ def call_need(models: Sequence[ModelNeed], multiplier: int) -> CallNeed:
         output=most.output.expected,
         nanos=nanos,
         min_nanos=min_nanos,
-        free=is_free,
         extras=most.extras,
         owner_limit=most.owner_limit,
         rate_tokens=most.input + min(most.output.capped, most.output.expected),
@@ -201,13 +195,12 @@ def affordable_output(
     if held_nanos >= need.nanos and held_tokens >= need.input + need.output and not need.owner_limit:
         return None
     limit = max(0, min(need.output, held_tokens - need.input))
-    if not multiplier or all(price.free for price in prices):
-        return limit
 
     def cost_with(output: int) -> Nanos:
-        return max(highest_cost(price, need.input, output, multiplier, need.extras) for price in prices)
+        costs = [highest_cost(price, need.input, output, multiplier, need.extras) for price in prices]
+        return max(costs, default=Nanos(0))
 
-    return max(0, bisect_right(range(limit + 1), held_nanos, key=cost_with) - 1)
+    return max(0, bisect_right(range(limit + 1), max(0, held_nanos), key=cost_with) - 1)
 
 
 class MoneyBooks(Protocol):
@@ -232,8 +225,8 @@ class MoneyBooks(Protocol):
 class HoldPlan(msgspec.Struct, frozen=True, gc=False):
     """What a call reserves of the account and the budgets before an upstream is called."""
 
-    nanos: Nanos
-    tokens: int
+    nanos: Nanos = Nanos(0)
+    tokens: int = 0
     warning: str = ""
     """The budgets that are nearly spent."""
 
@@ -257,7 +250,7 @@ def plan_hold(
         msg = "the account is suspended; 'tollkeeper account set --status active' reactivates it"
         raise QuotaExceeded(msg, code="account_suspended")
     has_budgets = account.budgets or group.budgets or token.budgets
-    if not has_budgets and (need.free or 0 < need.nanos <= books.available()):
+    if not has_budgets and (not need.nanos or need.nanos <= books.available()):
         return HoldPlan(need.nanos, need.input + need.output)
     headrooms = list(_headrooms(books, account, group, token, now=now))
     tokens = need.input + need.output
@@ -267,7 +260,8 @@ def plan_hold(
         affordable = affordable_output(need, left_nanos, left_tokens, prices, group.multiplier)
         raise _refusal(books, shortages, affordable or 0)
     warning = "; ".join(headroom.warning for headroom in headrooms if headroom.warning)
-    return HoldPlan(Nanos(0 if need.free else min(need.nanos, left_nanos)), min(tokens, left_tokens), warning)
+    nanos = min(need.nanos, left_nanos) if need.nanos else 0
+    return HoldPlan(Nanos(nanos), min(tokens, left_tokens), warning)
 
 
 def _refusal(books: MoneyBooks, shortages: Iterable[Shortage], affordable: int) -> QuotaExceeded:
@@ -292,7 +286,7 @@ def money_until_stop(books: MoneyBooks, account: Account, token: Token, *, now: 
 def _shortages(headrooms: list[Headroom], token: Token, need: CallNeed) -> Iterator[Shortage]:
     """Yields the budgets that are too small for the least that a call needs, first in money, then in tokens."""
     for in_tokens, needed in ((False, need.min_nanos), (True, need.input + need.minimum)):
-        for headroom in headrooms if in_tokens or not need.free else ():
+        for headroom in headrooms if in_tokens or need.nanos else ():
             left = headroom.tokens if in_tokens else headroom.nanos
             if left is not None and (left <= 0 or needed > left):
                 yield Shortage(

@@ -65,8 +65,6 @@ class NextStep(msgspec.Struct, frozen=True):
     route: Route
     reason: str
     """Why this route is taken, for the answer's headers."""
-    entry: ModelEntry
-    """The model to call: the requested one, or one that may answer for it."""
     wait_s: float = 0.0
     """Seconds to wait before."""
 
@@ -74,14 +72,13 @@ class NextStep(msgspec.Struct, frozen=True):
 class RetryState:
     """The failed attempts of one call, and what it may still try."""
 
-    def __init__(self, requested: ModelEntry, first: ModelEntry) -> None:
+    def __init__(self, requested: ModelEntry, first: str) -> None:
         """``first`` is the model that is tried first: the requested one, or one that may answer for it."""
-        self._requested, self._entry = requested, first
-        self._other_models = [other for other in requested.fallbacks if other is not first]
-        if first is not requested:
-            self._other_models.append(requested)
-        self._attempts: list[tuple[ModelEntry, Route, UpstreamError]] = []
-        """The failed attempts, each with the model that was requested."""
+        models = (*requested.fallbacks, requested)
+        self._requested, self._entry = requested, next(model for model in models if model.name == first)
+        self._other_models = [model for model in models if model is not self._entry]
+        self._attempts: list[tuple[Route, UpstreamError]] = []
+        """The failed attempts."""
         self._tries_left = MAX_TRIES
         self._more_keys = MORE_KEYS
         self._last: tuple[Route, UpstreamError] | None = None
@@ -97,11 +94,11 @@ class RetryState:
 
     @property
     def failures(self) -> list[UpstreamError]:
-        return [failure for _, _, failure in self._attempts]
+        return [failure for _, failure in self._attempts]
 
     def add_failure(self, route: Route, failure: UpstreamError) -> None:
         """Add an attempt that failed before the client had any of its answer."""
-        self._attempts.append((self._entry, route, failure))
+        self._attempts.append((route, failure))
         if failure.kind is not FailureKind.UNSET:
             self._last = route, failure
         if fault_of(route, failure.kind) == route.key_id and self._more_keys:
@@ -134,8 +131,8 @@ class RetryState:
         """
         return {
             fault_of(route, failure.kind): failure.kind
-            for entry, route, failure in self._attempts
-            if entry is self._entry or failure.kind in (FailureKind.NETWORK, FailureKind.SLOW)
+            for route, failure in self._attempts
+            if route.served.name == self._entry.name or failure.kind in (FailureKind.NETWORK, FailureKind.SLOW)
         }
 
     def _next_with_model(
@@ -169,14 +166,14 @@ class RetryState:
         This holds once in a call, for the first attempt of a fallback, and not where the call has already failed.
         """
         has_failed = any(
-            entry is self._entry or tried.channel.id == route.channel.id for entry, tried, _ in self._attempts
+            tried.served.name == self._entry.name or tried.channel.id == route.channel.id for tried, _ in self._attempts
         )
         return self._entry is not self._requested and not self._used_paused and not has_failed
 
     def _step(self, choice: RouteChoice, route: Route) -> NextStep:
         if self._entry is not self._requested:
             choice = as_fallback(choice, self._requested)
-        return NextStep(route, choice.reason, self._entry)
+        return NextStep(route, choice.reason)
 
     def _repetition(self, health: ChannelHealth, draw: Draw) -> NextStep | None:
         """Returns another attempt at the same channel, if it is the only one and may work."""
@@ -188,7 +185,7 @@ class RetryState:
         if pause_s is None:
             return None
         wait_s = pause_s + draw(PAUSE_MS) / 1000
-        return NextStep(route, f"retried after {wait_s:.1f} s", self._entry, wait_s)
+        return NextStep(route, f"retried after {wait_s:.1f} s", wait_s)
 
 
 def fault_of(route: Route, kind: FailureKind) -> ChannelId:

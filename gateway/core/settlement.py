@@ -131,7 +131,7 @@ def record_of(call: Call, status: int, *, mono: float) -> Record:
         overhead=result.overhead_us,
         cost=cost(usage, charged_rates) if charged_rates is not None else Nanos(0),
         rates=charged_rates,
-        held=call.held,
+        held=call.hold.nanos,
         possible=possible.pop(running.channel, Nanos(0)),
         possible_elsewhere=possible,
         attempts=tuple(result.attempts),
@@ -179,7 +179,7 @@ def _possible_costs(call: Call, *, charged: bool) -> dict[str, Nanos]:
     if charged and call.result.attempts[-1].billed:
         billed = billed[:-1]  # the user is charged for the last attempt
     for channel, price in billed:
-        highest = call.held
+        highest = call.hold.nanos
         if price is not None:
             need, multiplier = call.need, call.context.group.multiplier
             highest = min(highest, highest_cost(price, need.input, need.output, multiplier, need.extras))

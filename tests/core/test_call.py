@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.core.call import Call
+from gateway.core.quota import HoldPlan
 from gateway.domain.call import Outcome
 from gateway.domain.screen import NO_SCREEN
 from gateway.domain.units import Nanos
@@ -25,7 +26,7 @@ def client_of(made: Call) -> FakeClient:
 
 def test_a_new_call_runs_as_its_visitor_asked() -> None:
     made = call(stream=True)
-    made.held, made.held_tokens = Nanos(7), 8
+    made.hold = HoldPlan(Nanos(7), 8)
     made.begin_attempt(kit.route("a"), "priority 1")
     running = made.running
     assert (running.id, running.ts, running.token_name, running.group) == ("req_1", NOON, "laptop", "home")

@@ -160,14 +160,14 @@ class StorelessGateway(GenerousUpstream):
         admission = admit(call, self.limiter, money, self.attempts.preparer.recalled_tokens)
         choice = self.attempts.chooser.first(call, admission.entry)
         assert choice.route is not None
-        call.held, call.held_tokens = admission.hold_plan.nanos, admission.hold_plan.tokens
+        call.hold = admission.hold_plan
         call.begin_attempt(choice.route, choice.reason)
         got = await self.attempts.answer(call, admission.entry, choice)
         assert isinstance(got, WholeAnswer)
         call.result.usage = self.meter.usage(call, got.state)
         assert left is None or call.result.usage.source is UsageSource.REPORTED
         record = record_of(call, 200, mono=self.clock.mono())
-        return Spending(call.held, record.cost, call.held_tokens, record.input + record.output)
+        return Spending(call.hold.nanos, record.cost, call.hold.tokens, record.input + record.output)
 
     def _restrict(self, call: Call, left: tuple[int, int]) -> Purse:
         """Give the call's token a budget of tokens; the money there is."""

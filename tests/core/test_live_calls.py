@@ -11,6 +11,7 @@ import pytest
 from gateway.core.event_bus import EventBus
 from gateway.core.live_calls import CallDeadlines, LiveCalls
 from gateway.core.progress import BudgetExhausted, ProgressReporter
+from gateway.core.quota import HoldPlan
 from gateway.domain.account import Account
 from gateway.domain.call import Outcome, Running
 from gateway.domain.errors import UpstreamError
@@ -365,7 +366,7 @@ def test_an_unpriced_stream_never_runs_out_of_money() -> None:
 
 def test_what_the_call_itself_holds_is_its_to_spend() -> None:
     desk = Desk(account=Account(stop_when_empty=True), available=0)
-    desk.call.held = Nanos(16 * 2500 + 100 * 10_000)
+    desk.call.hold = HoldPlan(Nanos(16 * 2500 + 100 * 10_000))
     desk.brings(80)
     with pytest.raises(BudgetExhausted):
         desk.brings(8)

