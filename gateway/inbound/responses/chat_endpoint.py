@@ -20,7 +20,7 @@ from gateway.inbound.api import HttpRequest, InboundRequest
 from gateway.inbound.chat.api import ChatCompletions
 from gateway.inbound.chat.conversation import translate_chat
 from gateway.inbound.json_body import read_body
-from gateway.inbound.responses.request import check_fields, read_fields, translate_responses
+from gateway.inbound.responses.request import read_fields, translate_responses
 from gateway.upstream.openai.request import write_chat
 from gateway.upstream.vendors import OPENROUTER
 
@@ -60,7 +60,7 @@ def _responses_to_chat(request: Fields) -> tuple[bytes, tuple[str, ...]]:
         functions = [rawjson.maybe_fields(rawjson.maybe_fields(tool).get("function")) for tool in tools]
         pairs = zip(tools, functions, strict=True)
         fields["tools"] = rawjson.raw([{"type": "function", **inner} if inner else tool for tool, inner in pairs])
-    check_fields(read_fields(fields), fields)
+    read_fields(fields)  # raises BadRequest
     order, _ = translate_responses(Order(fields=fields, model=""))
     chat = write_chat(order)
     chat_only = {name: raw for name, raw in fields.items() if name in _CHAT_FIELDS and name not in chat.fields}

@@ -96,8 +96,6 @@ def parse_responses_request(request: HttpRequest) -> InboundRequest:
     body = request.body.removeprefix(BOM)
     sent = read_body(body)
     fields, typed = sent.fields, read_fields(sent.fields)
-    model = check_model(typed.model)
-    check_fields(typed, fields)
     compacts = contains(fields.get("input", NULL), TRIGGER)
     others = {name: fields[name] for name in fields.keys() - _COUNTED}
     texts = {name: fields[name] for name in _INPUT if name in fields}
@@ -109,7 +107,7 @@ def parse_responses_request(request: HttpRequest) -> InboundRequest:
     return InboundRequest(
         body=body,
         fields=fields,
-        model=model,
+        model=check_model(typed.model),
         stream=bool(typed.stream),
         output_cap=typed.max_output_tokens,
         content=CONTENT_FIELDS,
@@ -126,13 +124,13 @@ def parse_responses_request(request: HttpRequest) -> InboundRequest:
 
 
 def read_fields(fields: Fields) -> _ResponsesFields:
-    """Returns the fields with their types. Raises BadRequest. The input, which may be long, is not searched again."""
+    """Returns the fields with their types. The input, which may be long, is not searched again.
+
+    Raises BadRequest, also for a request without model or input, and for values that no channel can serve.
+    """
     short = {name: raw for name, raw in fields.items() if name not in _INPUT}
-    return read_typed(_ResponsesFields, rawjson.encode(short), "")
-
-
-def check_fields(params: _ResponsesFields, fields: Fields) -> None:
-    """Raises BadRequest for a request without input, and for values that no channel can serve."""
+    typed = read_typed(_ResponsesFields, rawjson.encode(short), "")
+    check_model(typed.model)
     content, instructions = (fields.get(name, NULL) for name in ("input", "instructions"))
     if rawjson.is_null(content):
         if not _stored_input(fields):
@@ -141,12 +139,13 @@ def check_fields(params: _ResponsesFields, fields: Fields) -> None:
         raise BadRequest("input must be a string or an array of items", code="invalid_type", param="input")
     if not (rawjson.is_null(instructions) or rawjson.is_list(instructions)):
         check_text(instructions, "instructions")
-    check_range("max_output_tokens", params.max_output_tokens, MAX_TOKEN_COUNT)
-    if not isinstance(rawjson.at(params.reasoning, "effort"), str | None):
+    check_range("max_output_tokens", typed.max_output_tokens, MAX_TOKEN_COUNT)
+    if not isinstance(rawjson.at(typed.reasoning, "effort"), str | None):
         raise BadRequest("reasoning.effort: must be a string", code="invalid_type", param="reasoning.effort")
-    if params.background:
+    if typed.background:
         msg = "background: answers are not kept here to be fetched later; send the request without it"
         raise BadRequest(msg, code="unsupported_parameter", param="background")
+    return typed
 
 
 def _stored_input(fields: Fields) -> str:
