@@ -19,7 +19,7 @@ from gateway.core.price_change import OLD_MS, change_kind, differs, implausibili
 from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.errors import BadRequest, NotFound, Unavailable
 from gateway.domain.human_values import count_text, first_of
-from gateway.domain.price import LIKE, Price, PriceDraft, in_force
+from gateway.domain.price import LIKE, Price, PriceDraft, in_force, without_past
 from gateway.domain.price_view import PriceHint, PriceNews, PriceRise, PriceView, PublishedPrice
 from gateway.domain.registry import Change, Registry
 from gateway.domain.text import plain, word
@@ -286,7 +286,7 @@ def _next_rises(registry: Registry, now: Millis) -> Iterator[PriceRise]:
         if price is None or not price.rules:
             continue
         current = in_force(price, now)
-        for rule in price.rules:
+        for rule in without_past(price, now).rules:
             is_later = rule.since > now and not rule.variant and not rule.during
             if is_later and (rule.input > current.input or rule.output > current.output):
                 yield PriceRise(

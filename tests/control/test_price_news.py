@@ -9,7 +9,7 @@ from gateway.client.control import ControlClient
 from gateway.control.prices import price_hints, price_news
 from gateway.control.vendor_prices import load_price_list
 from gateway.domain.channel import Channel, Dialect, ServedModel
-from gateway.domain.price import Price, UpstreamPrices
+from gateway.domain.price import Price, PriceRule, UpstreamPrices
 from gateway.domain.price_view import PriceNews, PublishedPrice, news_lines
 from gateway.domain.units import DOLLAR, ChannelId, Millis, Nanos
 from tests.core.kit import registry
@@ -61,6 +61,17 @@ async def test_a_rise_is_known_before_its_day() -> None:
         4 * DOLLAR,
     )
     assert (await news(one, listed, now=at("2026-12-01"))).rises == []
+
+
+async def test_a_rise_that_a_later_rule_has_ended_is_no_news() -> None:
+    one = channel(ServedModel(name="m"))
+    coming = PriceRule(since=at("2027-01-01"), input=Nanos(9), output=Nanos(9))
+    present = PriceRule(since=at("2026-01-01"), input=Nanos(2), output=Nanos(2))
+    found = [
+        [(rise.day, rise.input_nanos) for rise in (await news(one, replace(price("m", 1, 1), rules=rules))).rises]
+        for rules in ((present, coming), (coming, present))
+    ]
+    assert found == [[("2027-01-01", 2)], []]
 
 
 @pytest.mark.parametrize(("published", "reported"), [(1.04, False), (1.06, True), (0.94, True), (1.0, False)])
