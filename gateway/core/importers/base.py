@@ -1,6 +1,7 @@
 """ImportedConfig: another gateway's configuration as a document of ours, with notes on what was left out. Pure."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -40,27 +41,25 @@ class ImportedConfig:
         """Note that something was not imported, or only approximately."""
         self._notes.setdefault(plain(message, 300), {})[plain(place, 100)] = None
 
-    def is_valid(self, check: Callable[[Any], object], value: object, place: str) -> bool:
-        """Returns whether a check accepts the value. If not, notes what the check says."""
+    @contextmanager
+    def without_invalid(self, place: str) -> Iterator[None]:
+        """End the block at a BadRequest, and note that what it was about was not imported."""
         try:
-            check(value)
+            yield
         except BadRequest as error:
             self.note(f"not imported: {error.message}", place)
-            return False
-        return True
 
     def overrides(
         self, place: str, always: Mapping[str, Any], default: Mapping[str, Any] = {}, system: str = ""
     ) -> dict[str, Any]:
         """Returns overrides with these parameters as our file has them. Notes parameters that we refuse."""
-        always, default = (
-            {name: value for name, value in parameters.items() if self._may_override({name: value}, place)}
-            for parameters in (always, default)
-        )
-        return write_fields(Overrides(set=always, default=default, system=system))
-
-    def _may_override(self, parameters: dict[str, Any], place: str) -> bool:
-        return self.is_valid(check_overrides, Overrides(set=parameters), place)
+        overrides = Overrides(system=system)
+        for parameters, accepted in ((always, overrides.set), (default, overrides.default)):
+            for name, value in parameters.items():
+                with self.without_invalid(place):
+                    check_overrides(Overrides(set={name: value}))
+                    accepted[name] = value
+        return write_fields(overrides)
 
     def note_fields(self, names: object, place: str, prefix: str = "") -> None:
         for name in sorted(map(str, names)) if isinstance(names, set | list | dict) else ():

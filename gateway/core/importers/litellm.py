@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from gateway.core.importers.base import ImportedConfig, model_name, table, whole, with_version, without_empty
+from gateway.domain.errors import BadRequest
 from gateway.domain.text import REFERENCE, plain
 from gateway.domain.urls import checked_base_url
 from gateway.upstream.vendors import LOCAL, PRESETS
@@ -90,8 +91,9 @@ def convert(source: Mapping[str, Any], environ: Mapping[str, str]) -> ImportedCo
     first: dict[str, int] = {}
     for number, entry in enumerate(_as_list(source.get("model_list"))):
         if first.setdefault(repr(entry), number) == number:  # the same deployment twice is one for LiteLLM too
-            deployment = _with_credential(table(entry), credentials)
-            _DeploymentImport(config, deployment, variables, f"model_list[{number}]").add(channels)
+            deployment, place = _with_credential(table(entry), credentials), f"model_list[{number}]"
+            with config.without_invalid(place):
+                _DeploymentImport(config, deployment, variables, place).add(channels)
     _add_routing(config, table(source.get("litellm_settings")), table(source.get("router_settings")))
     _note_other_sections(config, source)
     return config
@@ -148,25 +150,19 @@ class _DeploymentImport:
         }
 
     def add(self, channels: _SharedChannels) -> None:
-        """Add the deployment's model and price to the document. If it cannot be used here, add only a note."""
+        """Add the deployment's model and price to the document. Raises BadRequest if it cannot be used here."""
         if not self._public:
-            self._note("not imported: a deployment without a model_name that could be shown")
-            return
+            raise BadRequest("a deployment without a model_name that could be shown")
         mode = self._info.get("mode", "chat")
         if mode not in ("chat", "responses", "completion", "embedding", "embeddings"):
-            self._note(f"not imported: a deployment of mode '{plain(str(mode), 40)}', which is not supported")
-            return
+            raise BadRequest(f"a deployment of mode '{plain(str(mode), 40)}', which is not supported")
         for name in ("model", "api_base", "base_url"):
             if reference := _REFERENCE.search(str(self._params.get(name))):
-                self._note(f"not imported: {name} is in {reference[1]}, which is not set where the server runs")
-                return
+                raise BadRequest(f"{name} is in {reference[1]}, which is not set where the server runs")
         provider, upstream = _provider_and_model(self._params)
         if (preset := PROVIDERS.get(provider)) is None:
-            self._note(f"not imported: provider '{plain(provider or '(none named)', 40)}' is not supported")
-            return
+            raise BadRequest(f"provider '{plain(provider or '(none named)', 40)}' is not supported")
         fields = self._convert_channel(preset, provider)
-        if fields is None:
-            return
         self._config.note_fields(set(self._params) - _KNOWN_PARAMS, self._place, "litellm_params.")
         self._config.note_fields(set(self._info) - _KNOWN_INFO, self._place, "model_info.")
         self._add_model(channels.channel_for(fields, self._public), upstream)
@@ -187,8 +183,8 @@ class _DeploymentImport:
             without_empty(name=public, upstream=upstream if upstream != public else "", context=context)
         )
 
-    def _convert_channel(self, preset: str, provider: str) -> dict[str, Any] | None:
-        """Returns the channel's fields without its models. Without an address, adds a note and returns None."""
+    def _convert_channel(self, preset: str, provider: str) -> dict[str, Any]:
+        """Returns the channel's fields without its models. Raises BadRequest without a valid address."""
         params = self._params
         row = PRESETS.get(preset)
         usual_url = row.base_url if row else preset
@@ -196,10 +192,9 @@ class _DeploymentImport:
         if not row or (preset == "openai" and url not in ("", usual_url)):  # another server with the same API
             preset, row, url = "", None, url or usual_url
         if not url and not usual_url:
-            self._note("not imported: a deployment without an api_base")
-            return None
-        if url and not self._config.is_valid(checked_base_url, url, self._place):
-            return None
+            raise BadRequest("a deployment without an api_base")
+        if url:
+            checked_base_url(url)
         has_key = preset not in LOCAL and (preset or url == usual_url)
         variable = row.key_variable if row and row.key_variable else f"{provider.upper()}_API_KEY"
         numbers = self._convert_numbers()

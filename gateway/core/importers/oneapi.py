@@ -92,7 +92,9 @@ def convert(source: Any, kinds: Mapping[int, ChannelKind]) -> ImportedConfig:
     """Returns our document, and notes on what has no counterpart. Raises BadRequest without a list of channels."""
     config = ImportedConfig()
     for number, channel in enumerate(_channels(source)):
-        _ChannelImport(config, channel, number).add(kinds)
+        place = f"channel {plain(str(channel.get('name') or number), 60)}"
+        with config.without_invalid(place):
+            _ChannelImport(config, channel, place).add(kinds)
     if config.channels:
         config.note("not imported: ids, dates, balances and counters")
     return config
@@ -112,26 +114,24 @@ def _channels(source: Any) -> list[Mapping[str, Any]]:
 
 
 class _ChannelImport:
-    def __init__(self, config: ImportedConfig, source: Mapping[str, Any], number: int) -> None:
+    def __init__(self, config: ImportedConfig, source: Mapping[str, Any], place: str) -> None:
         self._config = config
         self._source = source
-        self._place = f"channel {plain(str(source.get('name') or number), 60)}"
-        self._note = partial(config.note, place=self._place)
+        self._place = place
+        self._note = partial(config.note, place=place)
 
     def add(self, kinds: Mapping[int, ChannelKind]) -> None:
-        """Add the channel and its groups to the document. If its kind or its address is unknown, add only a note."""
+        """Add the channel and its groups to the document. Raises BadRequest if its kind or its address is unknown."""
         type_number = self._source["type"]
         kind = kinds.get(whole(type_number) or 0)
         if kind is None:
-            self._note(f"not imported: a channel of type {plain(str(type_number), 20)}, which is not supported")
-            return
+            raise BadRequest(f"a channel of type {plain(str(type_number), 20)}, which is not supported")
         url = _base_url(kind, str(self._source.get("base_url") or ""))
         preset = PRESETS.get(kind.preset)
         if not url and not (preset and preset.base_url):
-            self._note("not imported: a channel without a base_url")
-            return
-        if url and not self._config.is_valid(checked_base_url, url, self._place):
-            return
+            raise BadRequest("a channel without a base_url")
+        if url:
+            checked_base_url(url)
         group_names = [name.strip() for name in str(self._source.get("group") or "default").split(",")]
         groups = [name for name in group_names if name]
         for group in groups:
@@ -188,13 +188,14 @@ class _ChannelImport:
         if organization := self._source.get("openai_organization"):
             headers["OpenAI-Organization"] = str(organization)
         setting = self._parse_json("setting")
-        overrides = self._convert_overrides(setting)
-        proxy = str(setting.get("proxy") or "")
-        if proxy and not self._config.is_valid(parse_proxy, proxy, self._place):
-            proxy = ""
+        changes: dict[str, object] = {"headers": headers, "overrides": self._convert_overrides(setting)}
+        if proxy := str(setting.get("proxy") or ""):
+            with self._config.without_invalid(self._place):
+                parse_proxy(proxy)
+                changes["proxy"] = proxy
         unknown = {name for name in set(setting) - {"proxy", "system_prompt"} if setting[name]}
         self._config.note_fields(unknown, self._place, "setting.")
-        return without_empty(headers=headers, overrides=overrides, proxy=proxy)
+        return without_empty(**changes)
 
     def _convert_overrides(self, setting: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the overrides of parameters and of the system prompt, which may be in the channel's ``setting``."""
