@@ -11,7 +11,7 @@ from gateway.commands.exit_codes import Exit, Quit
 from gateway.domain.errors import BadRequest
 from gateway.domain.human_values import parse_past, parse_seconds
 from gateway.domain.money import parse_dollars
-from gateway.domain.quoting import option_names, option_pair
+from gateway.domain.quoting import option_pair, require_names
 from gateway.domain.units import Millis
 
 T = TypeVar("T")
@@ -80,20 +80,9 @@ def with_options(*options: Callable[[Any], Any]) -> Callable[[F], F]:
     return decorate
 
 
-def names_type(otherwise: str) -> ParsedText[str]:
-    """Returns the type of a list of names. An empty list is refused: it could mean all or none. ``otherwise`` ends the
-    error, and says what to do.
-    """
-
-    def read(text: str) -> str:
-        if not option_names([text]):
-            raise BadRequest(f"{text!r} contains no names; {otherwise}")
-        return text
-
-    return ParsedText("names", read)
-
-
-NAMES = names_type("leave the option out, or write '*' for all")
+NAMES: ParsedText[str] = ParsedText(
+    "names", lambda text: require_names(text, "leave the option out, or write '*' for all")
+)
 SECONDS: ParsedText[float] = ParsedText("number", parse_seconds)
 TEXT: ParsedText[str] = ParsedText("text", require_text)
 DOLLARS: ParsedText[int] = ParsedText("dollars", parse_dollars)

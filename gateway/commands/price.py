@@ -10,7 +10,7 @@ from gateway.commands import formatting
 from gateway.commands.base import Command, Noun
 from gateway.commands.completion import CHANNELS, MODELS, comma_separated
 from gateway.commands.editing import change_together
-from gateway.commands.options import TEXT, confirm, names_type, says_yes, yes_option
+from gateway.commands.options import TEXT, ParsedText, confirm, says_yes, yes_option
 from gateway.commands.output import ListColumn, notify, out_json, out_list, out_view, wants_json
 from gateway.commands.price_set import set_price
 from gateway.commands.session import run
@@ -21,7 +21,7 @@ from gateway.domain.money import dollars
 from gateway.domain.price import MANUAL, RATE_WORDS
 from gateway.domain.price_kinds import rule_text
 from gateway.domain.price_view import PriceNews, PriceView, example_cost, news_lines
-from gateway.domain.quoting import option_names
+from gateway.domain.quoting import option_names, require_names
 from gateway.domain.text import plain, word
 from gateway.domain.upstream_views import PriceProposal
 from gateway.domain.usage import UNITS
@@ -66,7 +66,7 @@ IMPORT_COLUMNS = [
 @click.option(
     "--model",
     "models",
-    type=names_type("leave the option out for all"),
+    type=ParsedText("names", lambda text: require_names(text, "leave the option out for all")),
     multiple=True,
     shell_complete=comma_separated(MODELS),
     help="Only prices of these models: a,b.",

@@ -10,7 +10,15 @@ import msgspec
 from gateway.domain.errors import BadRequest
 from gateway.domain.field_kinds import NONE_WORD, Field, Kind, Option
 from gateway.domain.patterns import NOT
-from gateway.domain.quoting import beginning, names_text, option_names, option_pair, option_text, parse_names
+from gateway.domain.quoting import (
+    beginning,
+    names_text,
+    option_names,
+    option_pair,
+    option_text,
+    parse_names,
+    require_names,
+)
 from gateway.domain.units import Millis
 
 T = TypeVar("T")
@@ -85,10 +93,9 @@ class Names(ListKind[tuple[str, ...]], kw_only=True):
         return tuple(name for name in dict.fromkeys((*names, *added)) if name not in removed)
 
     def read_option(self, text: str, now: Millis) -> str:
-        """Returns the names in an option. Raises BadRequest for none, which may come from an unset variable."""
-        if self.clear_option[0] and not option_names([text]):
-            raise BadRequest(f"{text!r} contains no names; use {self.clear_option[0]} for none")
-        return text
+        """Returns the names in an option. Raises BadRequest for none, if another option removes all."""
+        flag = self.clear_option[0]
+        return require_names(text, f"use {flag} for none") if flag else text
 
     def gather(self, field: Field, values: Sequence[str], before: tuple[str, ...]) -> tuple[str, ...]:
         return self._stored_names(tuple(option_names(values)))
@@ -120,11 +127,9 @@ class Patterns(Names, kw_only=True):
     empty_word: str = "*"
 
     def read_option(self, text: str, now: Millis) -> str:
-        if not option_names([text]):
-            raise BadRequest(f"{text!r} contains no names; leave the option out, or use '*' for all")
         if text.strip().lower() == NONE_WORD:  # it could mean no patterns or no models
             raise BadRequest("'none' is ambiguous: use '*' for all models, or '!*' for no model")
-        return text
+        return require_names(text, "leave the option out, or use '*' for all")
 
     def _stored_names(self, names: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(name for name in names if name.startswith(NOT)) if "*" in names else names

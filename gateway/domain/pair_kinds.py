@@ -15,7 +15,7 @@ from gateway.domain.field_kinds import NONE_WORD, Field, Flag, Kind, Option, Tex
 from gateway.domain.group import Fallback
 from gateway.domain.human_values import parse_seconds
 from gateway.domain.list_kinds import Pairs, shell_words, unique_pairs
-from gateway.domain.quoting import option_names, option_pair, option_text
+from gateway.domain.quoting import option_names, option_pair, option_text, require_names
 from gateway.domain.text import REFERENCE
 from gateway.domain.units import Millis
 
@@ -140,7 +140,8 @@ class RequestOverrides(Kind[Overrides | None]):
 
     def options(self, field: Field) -> Sequence[Option]:
         pairs: dict[str, Any] = {"metavar": "NAME=VALUE", "read": lambda text, _: option_pair(text), "multiple": True}
-        names: dict[str, Any] = {"metavar": "NAMES", "read": _read_removed_names, "multiple": True}
+        otherwise = "--no-overrides removes all that is set here"
+        names = pairs | {"metavar": "NAMES", "read": lambda text, _: require_names(text, otherwise)}
         none_help = "Remove the parameters and the system prompt set here."
         return [
             Option(flags="--set-param", name="set_params", help="Set this parameter in every request.", **pairs),
@@ -250,10 +251,3 @@ class PromptPlace(Flag):
 
     def arguments(self, field: Field, before: Any, after: Any) -> Sequence[str]:
         return []
-
-
-def _read_removed_names(text: str, _now: Millis) -> str:
-    """Returns the text of names as it is. Raises BadRequest if it contains none."""
-    if not option_names([text]):
-        raise BadRequest(f"{text!r} contains no names; --no-overrides removes all that is set here")
-    return text

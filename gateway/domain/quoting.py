@@ -65,6 +65,13 @@ def option_names(texts: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(name.strip() for text in texts for name in text.split(",") if name.strip()))
 
 
+def require_names(text: str, otherwise: str) -> str:
+    """Returns the text. Raises BadRequest, with ``otherwise`` at its end, if it has no names, as an unset variable."""
+    if not option_names([text]):
+        raise BadRequest(f"{text!r} contains no names; {otherwise}")
+    return text
+
+
 def beginning(text: str) -> str:
     """Returns the beginning of a text that should be NAME=VALUE, as ``Authorization…``. The rest may be a secret."""
     start = _BEGINNING.match(text)
