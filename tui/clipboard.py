@@ -11,16 +11,13 @@ import sys
 from collections.abc import Mapping
 from functools import partial
 
-from textual.app import App, ComposeResult
-from textual.binding import Binding
-from textual.containers import Vertical, VerticalScroll
+from textual.app import App
 from textual.content import Content
 from textual.dom import DOMNode
-from textual.widgets import Static
 
-from tui.screens import DialogScreen
-from tui.text import content, safe_lines
+from tui.text import safe_lines
 from tui.widgets.dialogs import toast
+from tui.widgets.text_block import TextDialog
 
 NOTE = "If nothing arrives, your terminal may block it: docs/console.md, Copying."
 
@@ -44,7 +41,11 @@ def copy_text(node: DOMNode, text: str, message: str) -> None:
     elif osc52 is None:
         toast(node, f"{message}\n{NOTE}")
     else:
-        node.app.push_screen(CopyByHand(text))
+        shown_text = safe_lines(text, limit=20_000, lines=400)
+        title = "Not copied: this terminal does not accept copied text"
+        hint = Content("Select it with shift and the mouse; esc closes.")
+        # without a border at its sides, so that selected lines contain nothing else
+        node.app.push_screen(TextDialog(title, lambda _: Content(shown_text), hint, id="by-hand"))
 
 
 def accepts_osc52(environ: Mapping[str, str]) -> bool | None:
@@ -81,27 +82,3 @@ def _pipe(command: list[str], text: str) -> None:
         subprocess.run(command, input=text.encode(), timeout=2.0, check=False, stdout=quiet, stderr=quiet)
     except (OSError, subprocess.TimeoutExpired):
         return  # another command, or the terminal, may have copied it
-
-
-class CopyByHand(DialogScreen[None]):
-    """Shows a text unchanged and without a border at its sides, so that selected lines contain nothing else."""
-
-    DEFAULT_CSS = """
-    CopyByHand .sheet { width: 100%; height: auto; max-height: 90%; background: $surface;
-                        border-top: heavy $border; border-bottom: heavy $border; }
-    CopyByHand VerticalScroll { height: auto; max-height: 70vh; }
-    """
-    BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
-        Binding("escape,q,enter", "dismiss", "Close"),
-    ]
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self._text = text
-
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="sheet"):
-            reason = "this terminal does not accept copied text"
-            yield Static(content((f"Not copied: {reason}. Select it with shift and the mouse; esc closes.", "warn")))
-            with VerticalScroll():
-                yield Static(Content(safe_lines(self._text, limit=20_000, lines=400)))

@@ -10,7 +10,7 @@ from textual.app import App
 from tests.tui.owner import press, screen, shown
 from tests.tui.stage import words
 from tui import clipboard
-from tui.clipboard import CopyByHand, accepts_osc52, clipboard_programs, copy_text
+from tui.clipboard import accepts_osc52, clipboard_programs, copy_text
 
 PROGRAMS = ("pbcopy", "clip.exe", "wl-copy", "xclip", "tmux")
 
@@ -85,7 +85,7 @@ async def test_uncopied_text_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
         environment(monkeypatch, TERM="linux")
         copy_text(app.page, "some text", "Copied")
         await press(app, pilot)
-        assert isinstance(app.screen, CopyByHand)
+        assert app.screen.is_modal
         assert "this terminal does not accept copied text" in screen(app)
         assert "some text" in screen(app)
         assert words(app) == []
