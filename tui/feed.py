@@ -40,16 +40,13 @@ class ConsoleFeed:
         self._launcher = launcher
         self._post = post
         self._events: list[AnyEvent] = []
-        self._start_requested = asyncio.Event()
+        self.start_requested = asyncio.Event()
+        """Set to start a server instead of waiting until one is back."""
 
     def take_events(self) -> list[AnyEvent]:
         """Returns the events that have arrived since this was last called, in order."""
         events, self._events = self._events, []
         return events
-
-    def start_server(self) -> None:
-        """Start a server instead of waiting until one is back."""
-        self._start_requested.set()
 
     async def run(self) -> None:
         """Read the events of a server and attach again, without end. Returns only if no server runs at first."""
@@ -82,9 +79,9 @@ class ConsoleFeed:
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(0.5):
-                    await self._start_requested.wait()
-            if self._start_requested.is_set():
-                self._start_requested.clear()
+                    await self.start_requested.wait()
+            if self.start_requested.is_set():
+                self.start_requested.clear()
                 try:
                     return await self._launcher.ensure()
                 except GatewayError as error:

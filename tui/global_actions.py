@@ -80,7 +80,7 @@ def restart(app: ConsoleApp) -> None:
     """Start the server again, if it is gone."""
     if app.session.link == "gone":
         app.session.link = "starting"
-        app.feed.start_server()
+        app.feed.start_requested.set()
     else:
         toast(app, "The server is running.")
 

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from operator import itemgetter
+from typing import cast
 
 import msgspec
 from textual.command import DiscoveryHit, Hit, Hits, Provider
@@ -55,8 +56,7 @@ class Palette(Provider):
     """Provides everything that the palette offers."""
 
     async def search(self, query: str) -> Hits:
-        app = self.app
-        assert isinstance(app, ConsoleApp)  # noqa: S101 - narrows the type
+        app = cast("ConsoleApp", self.app)
         candidates = [*entries(app), *entity_entries(app), *combined_entries(app, query)]
         scored = ((score_of(query, entry), entry) for entry in candidates)
         for score, entry in heapq.nlargest(100, (pair for pair in scored if pair[0] > 0), key=itemgetter(0)):
@@ -70,8 +70,7 @@ class Palette(Provider):
             yield hit
 
     async def discover(self) -> Hits:
-        app = self.app
-        assert isinstance(app, ConsoleApp)  # noqa: S101 - narrows the type
+        app = cast("ConsoleApp", self.app)
         page_actions = action_entries(app, app.page, available_actions(app.page, app.session.keymap))
         for entry in [*page_entries(app), *page_actions, *islice(entity_entries(app), 3)]:
             yield DiscoveryHit(Content(entry.text), entry.run, text=entry.text, help=entry.about)

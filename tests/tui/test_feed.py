@@ -86,7 +86,7 @@ async def test_a_server_is_started_again_when_asked() -> None:
         launcher.findable = False
         client.end()
         await inbox.next(ConsoleFeed.Disconnected)
-        feed.start_server()
+        feed.start_requested.set()
         assert (await inbox.next(AttachedServer)).started_here
 
 

@@ -58,8 +58,7 @@ class ChannelForm(EntityForm):
         address, mock = {"applies": _has_address}, {"applies": lambda texts: not _has_address(texts)}
         headers = {"hint": headers_hint(template.headers, copy=edited is None)} if template else {}
         inputs = self.inputs(preset=preset, headers=headers, base_url=address, options=mock)
-        by_id = {field.id: field for field in inputs}
-        name, preset_field, base_url = (by_id.pop(id_) for id_ in ("name", "preset", "base_url"))
+        name, preset_field, base_url, *others = inputs
         dialects = tuple(option.value for option in Dialect)
         return [
             name,
@@ -81,7 +80,7 @@ class ChannelForm(EntityForm):
                 hint="a, name=upstream, gpt-*, !*-mini; empty: all",
                 parse=lambda text: read_offering(text, template.models if template else ()),
             ),
-            *by_id.values(),
+            *others,
         ]
 
     def _key_field(self) -> FormField:
