@@ -18,7 +18,7 @@ from gateway.core.auth import new_call_id
 from gateway.core.engine import Engine
 from gateway.domain.advice import advice
 from gateway.domain.call import CHAT_API, FailureKind
-from gateway.domain.channel import Channel, Check, ServedModel, key_id
+from gateway.domain.channel import Channel, Check, ServedModel
 from gateway.domain.diagnosis import Checkup
 from gateway.domain.errors import NotFound, UpstreamError
 from gateway.domain.human_values import count_text
@@ -121,7 +121,7 @@ def _has_key(engine: Engine, tested: Channel, state_id: ChannelId) -> bool:
     current = engine.catalog.registry.channels.get(tested.id)
     if current is None or current.base_url != tested.base_url:
         return False
-    keys = {key_id(current.id, number): key for number, key in enumerate(current.all_keys, start=1)}
+    keys = {id: key for key, id, _ in current.several_keys}
     return (keys | {current.id: current.key}).get(state_id) == tested.key
 
 

@@ -12,12 +12,12 @@ from gateway.core.group_policy import Offer, Rank, fallback_models, rank_offers
 from gateway.core.model_entry import ModelEntry, Route, scopes_of_only_channel
 from gateway.core.model_prices import channel_price
 from gateway.core.rate_scopes import channel_scope
-from gateway.domain.channel import Channel, ServedModel, key_id, key_name
+from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.group import Group
 from gateway.domain.patterns import is_pattern, matches
 from gateway.domain.price import Price
 from gateway.domain.registry import Registry
-from gateway.domain.units import ChannelId, Millis
+from gateway.domain.units import Millis
 from gateway.upstream.dialects import DIALECTS
 
 
@@ -33,7 +33,11 @@ class GroupModels:
             channel for channel in registry.channels.values() if channel.enabled and group.name in channel.groups
         ]
         self._scopes = {channel.id: channel_scope(channel, registry.settings) for channel in channels}
-        self._single_keys = {channel.id: _with_one_key(channel) for channel in channels}
+        self._single_keys = {
+            channel.id: [(channel.with_only_key(key), id, name) for key, id, name in channel.several_keys]
+            for channel in channels
+        }
+        """Each of several keys: the channel with this key only, the id of the key's state, and its name."""
         self.offers: dict[str, list[Offer]] = {}
         """The channels that serve each model."""
         for channel in channels:
@@ -148,13 +152,3 @@ def priced_model(channel: Channel, served: ServedModel, prices: Mapping[str, Pri
     if price is served.price and limit == served.max_output:
         return served
     return msgspec.structs.replace(served, price=price, max_output=limit)
-
-
-def _with_one_key(channel: Channel) -> list[tuple[Channel, ChannelId, str]]:
-    """Returns a channel of several keys as one channel for each key, with the key's id and name."""
-    if not channel.keys:
-        return []
-    return [
-        (channel.with_only_key(key), key_id(channel.id, number), key_name(number, key))
-        for number, key in enumerate(channel.all_keys, start=1)
-    ]

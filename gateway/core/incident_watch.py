@@ -26,7 +26,7 @@ from gateway.domain.budget import (
     window_start,
 )
 from gateway.domain.call import ACCOUNT, FailureKind, Record, Scope, exceeded_budget
-from gateway.domain.channel import Channel, key_id, key_name
+from gateway.domain.channel import Channel
 from gateway.domain.cost import price_gap
 from gateway.domain.human_values import unset_text
 from gateway.domain.incidents import (
@@ -41,7 +41,7 @@ from gateway.domain.incidents import (
 )
 from gateway.domain.money import dollars
 from gateway.domain.text import plain
-from gateway.domain.units import DAY_MS, ChannelId, Millis
+from gateway.domain.units import DAY_MS, Millis
 from gateway.domain.views import BudgetView, call_view
 from gateway.upstream.credentials import ChannelVariables
 
@@ -169,8 +169,8 @@ class IncidentWatch:
             if missing := self.health.missing(channel.id):
                 yield _condition(channel, FailureKind.MISSING, "", until=self._end_of_pause(max(missing.values())))
             yield from self._pause(channel, "", self.health.state(channel))
-            for key, id in _keys(channel):
-                yield from self._pause(channel, key, self.health.state_of(id))
+            for _, id, name in channel.several_keys:
+                yield from self._pause(channel, name, self.health.state_of(id))
 
     def _pause(self, channel: Channel, key: str, state: HealthState) -> Iterator[Condition]:
         """Yields the pause of a channel or key, if it has one. A refusal lasts until a key is accepted."""
@@ -182,9 +182,9 @@ class IncidentWatch:
     def _failing(self, channels: Iterable[Channel]) -> Iterator[tuple[str, str]]:
         """Yields the channels and keys that had no success since their last failure."""
         for channel in channels:
-            for key, id in (("", channel.id), *_keys(channel)):
+            for _, id, name in (("", channel.id, ""), *channel.several_keys):
                 if self.health.failed_last(id):
-                    yield channel.id, key
+                    yield channel.id, name
 
     def _end_of_pause(self, left_s: float) -> Millis:
         return Millis(self.clock.wall() + round(left_s * 1000))
@@ -202,12 +202,6 @@ def _spent_condition(subject: str, name: str, view: BudgetView, *, too_small: bo
     return Condition(
         channel=STORE, subject_id=subject, budget=name, reason=reason, until=view.resets_at_ms, refusing=refusing
     )
-
-
-def _keys(channel: Channel) -> Iterator[tuple[str, ChannelId]]:
-    """Yields the names and ids of a channel's keys if it has several."""
-    for number, key in enumerate(channel.all_keys if channel.keys else (), start=1):
-        yield key_name(number, key), key_id(channel.id, number)
 
 
 def _is_unused_since(view: BudgetView, before: BudgetView) -> bool:

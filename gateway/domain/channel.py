@@ -267,9 +267,15 @@ class Channel(ChannelFields, frozen=True, omit_defaults=True):
         return (self.key, *self.keys) if self.key else ()
 
     @property
+    def several_keys(self) -> list[tuple[str, ChannelId, str]]:
+        """Returns its keys, each with the id of its state and its name for people; empty if it has at most one."""
+        keys = enumerate(self.all_keys if self.keys else (), start=1)
+        return [(key, key_id(self.id, number), f"{number} {mask(key)}") for number, key in keys]
+
+    @property
     def state_ids(self) -> list[ChannelId]:
         """Returns the ids for the states of its keys. An only key has the channel's own state."""
-        return [key_id(self.id, number + 1) for number in range(len(self.all_keys))] if self.keys else [self.id]
+        return [state_id for _, state_id, _ in self.several_keys] or [self.id]
 
     def with_only_key(self, key: str) -> "Channel":
         return msgspec.structs.replace(self, key=key, keys=())
@@ -278,11 +284,6 @@ class Channel(ChannelFields, frozen=True, omit_defaults=True):
 def key_id(channel: ChannelId, number: int) -> ChannelId:
     """Returns the id for the state of one of several keys."""
     return ChannelId(f"{channel}#{number}")
-
-
-def key_name(number: int, key: str) -> str:
-    """Returns a key's name for people: its number, from 1, and its mask."""
-    return f"{number} {mask(key)}"
 
 
 class UpstreamModels(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

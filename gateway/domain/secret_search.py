@@ -169,10 +169,7 @@ class Needles(msgspec.Struct, frozen=True):
                 (start, start + PIECE) for start, piece in enumerate(windows_of(text, PIECE)) if piece in pieces
             )
         for short in self.short:
-            start = text.find(short)
-            while start >= 0:
-                yield start, start + len(short)
-                start = text.find(short, start + len(short))
+            yield from (match.span() for match in re.finditer(re.escape(short), text))
 
     def _masked_spans(self, text: str) -> Iterator[Span]:
         """Yields where only the beginning and the end of values are shown, as in ``sk-ab...wxyz``."""
