@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from textual.content import Content
 
 from gateway.domain.call import CHAT_API, FailureKind
-from gateway.domain.incidents import ALL_SPENT, STORE, Incident, cause_text, effects_text, reason_text
+from gateway.domain.incidents import ALL_SPENT, STORE, Incident, cause_text, effects_text
 from tui import format as fmt, glyphs
 from tui.text import Part, TextCard, content, safe
 
@@ -24,7 +24,7 @@ def timeline(incidents: Sequence[Incident], now: int, width: int) -> Content:
         text = f" {failure_text(incident, now)}"
         card.row(fmt.moment(incident.began, now), (f"{mark} ", tone), (subject, "bold"), text)
         if incident.reason and not incident.budget:
-            card.row("", (safe(reason_text(incident.reason)), "dim"))
+            card.row("", (safe(incident.reason), "dim"))
         if effect := effect_part(incident):
             card.row("", effect)
     return card.content()

@@ -10,7 +10,7 @@ from gateway.commands.output import ListColumn, out_list
 from gateway.commands.session import run
 from gateway.domain.budget import BALANCE_ID
 from gateway.domain.call import FailureKind
-from gateway.domain.incidents import STORE, Incident, cause_text, effects_text, reason_text
+from gateway.domain.incidents import STORE, Incident, cause_text, effects_text
 from gateway.domain.text import plain
 from gateway.domain.units import Millis
 
@@ -93,5 +93,5 @@ COLUMNS = [
     ListColumn("Failures", lambda i: f"{i.failures:,}" if i.failures else "", "number", drop=2),
     ListColumn("State", _state, "state", drop=5),
     ListColumn("Calls", effects_text, drop=3, below=True),
-    ListColumn("Message", lambda i: plain(reason_text(i.reason), 200), below=True),
+    ListColumn("Message", lambda i: plain(i.reason, 200), below=True),
 ]

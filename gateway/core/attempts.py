@@ -32,7 +32,6 @@ from gateway.domain.call import CHAT_API, Attempt, FailureKind
 from gateway.domain.channel import Channel
 from gateway.domain.errors import AnswerMemoryFull, Unavailable, UpstreamError
 from gateway.domain.failure import AttemptFailed, ResponsesNeed
-from gateway.domain.incidents import reason_text
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.text import plain
 from gateway.domain.units import Millis
@@ -298,7 +297,7 @@ class Attempts:
         redact = self.redaction.error_maker(failed.failure, route.channel, request.fields, key)
         error = await self.preparer.run(call, redact)
         kind = FailureKind.CUT if call.delivery.content_sent else error.kind
-        reason = plain(reason_text(error.record_message), 160)
+        reason = plain(error.record_message.removeprefix(f"channel '{route.channel.name}': "), 160)
         if kind is FailureKind.MISSING:
             self.health.note_missing(route.channel.id, route.subject)
         self.health.note_failure(fault_of(route, kind), kind, reason, error.retry_after_s)

@@ -4,7 +4,6 @@ They are derived from failed attempts of settled calls, and from the current con
 Failures with another kind or HTTP status are another incident, even at the same time.
 """
 
-import re
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping
 
@@ -46,8 +45,6 @@ _CAUSES = {
     FailureKind.CUT: "cut off",
 }
 
-_CHANNEL = re.compile(r"channel '.*?': ")
-
 
 class Condition(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Something that is wrong now. Its incident lasts as long as ``Incidents.update`` gets it."""
@@ -63,7 +60,7 @@ class Condition(msgspec.Struct, kw_only=True, omit_defaults=True):
     kind: FailureKind | None = None
     """The kind of failure; None for the store and for budgets."""
     reason: str = ""
-    """The reason of the last failure."""
+    """The reason of the last failure, without the channel's name."""
     until: Millis | None = msgspec.field(name="until_ms", default=None)
     """When the channel is tried again, or the budget is reset. None while paused means when the owner resumes it."""
     refusing: bool = False
@@ -303,11 +300,6 @@ def _mask(key: str) -> str:
 def _count_one_more(counts: Mapping[str, int], name: str) -> dict[str, int]:
     """Returns new counts: ``Incidents.copies`` have the old ones."""
     return {**counts, name: counts.get(name, 0) + 1}
-
-
-def reason_text(reason: str) -> str:
-    """Returns a reason without the channel's name at its beginning, which may have changed since."""
-    return _CHANNEL.sub("", reason, count=1)
 
 
 def cause_text(incident: Incident) -> str:

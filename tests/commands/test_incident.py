@@ -46,7 +46,6 @@ def test_incidents_are_listed_with_cause_state_and_where_calls_went() -> None:
 
 
 BALANCE = replace(BUDGET, subject_id=BALANCE_ID, budget=BALANCE_NAME, reason="all is spent", refused=3)
-CUT = "the upstream ended the stream"
 
 
 @pytest.mark.parametrize(
@@ -56,9 +55,8 @@ CUT = "the upstream ended the stream"
         (BALANCE, ("balance used up", "until money is added", "3 calls refused"), "paused"),
         (replace(FAILED, kind=FailureKind.UNSET, status=0), ("variable not set", "until it is set"), "paused"),
         (replace(FAILED, refused=1_000), ("3 calls retried at other; 1 failed; 1,000 refused",), "no success"),
-        (replace(FAILED, reason=f"channel 'openai': {CUT}"), (f"  {CUT}",), "channel"),
     ],
-    ids=["a budget", "the balance", "a variable", "refused calls", "without the channel's name"],
+    ids=["a budget", "the balance", "a variable", "refused calls"],
 )
 def test_the_words_of_an_incident(incident: Incident, told: tuple[str, ...], untold: str) -> None:
     line = run("incident", "list", answers={"GET /incidents": [incident]}).out.splitlines()[1]
