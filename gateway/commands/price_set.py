@@ -18,7 +18,7 @@ from gateway.commands import formatting, stdin
 from gateway.commands.base import Command
 from gateway.commands.completion import CHANNELS, MODELS
 from gateway.commands.editing import change_together, field_options, patch_of
-from gateway.commands.options import TEXT, now
+from gateway.commands.options import TEXT, ParsedText, now
 from gateway.commands.output import notify, out_change, out_json, wants_json
 from gateway.commands.session import run
 from gateway.domain.errors import BadRequest, NotFound
@@ -53,10 +53,16 @@ from gateway.domain.text import plain, word
     "--during",
     multiple=True,
     metavar="HOURS",
+    type=ParsedText("hours", parse_price_hours),
     help="Only for calls that begin in these hours: 'mon-fri 01:00-04:00 UTC'. May be repeated. "
     "The price at other times stays.",
 )
-@click.option("--since", metavar="DATE", help="Only from this day on (UTC): 2026-12-01. The price until then stays.")
+@click.option(
+    "--since",
+    metavar="DATE",
+    type=ParsedText("date", parse_moment),
+    help="Only from this day on (UTC): 2026-12-01. The price until then stays.",
+)
 @click.option(
     "--variant",
     type=click.Choice(VARIANTS),
@@ -79,7 +85,8 @@ from gateway.domain.text import plain, word
 def set_price(models: tuple[str, ...], *, free: bool, like: str | None, file: str | None, **values: Any) -> None:
     """Set the price of one or more models, replacing the whole price. With --json, several are printed as an array."""
     amounts = patch_of(PRICE, values, PriceDraft())
-    conditions, channel = parse_conditions(values), values["channel"] or ""
+    conditions = {name: values[name] for name in ("during", "since", "variant") if values[name]}
+    channel = values["channel"] or ""
     if file is not None:
         if models or amounts or free or like or conditions or channel:
             raise click.UsageError("--from FILE cannot be combined with other options or models")
@@ -185,20 +192,9 @@ def _check_options(amounts: Mapping[str, Any], *, free: bool, like: str | None, 
         raise click.UsageError("give --input and --output, or --like, or --free")
 
 
-def parse_conditions(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the conditions that the options set; empty if the price always applies. Raises UsageError."""
-    try:
-        during = [msgspec.to_builtins(parse_price_hours(text)) for text in values["during"]]
-        since = 0 if values["since"] is None else parse_moment(values["since"])
-    except BadRequest as error:
-        raise click.UsageError(error.message) from error
-    conditions = {"during": during, "since": since, "variant": values["variant"] or ""}
-    return {name: value for name, value in conditions.items() if value}
-
-
 def with_rule(view: PriceView, conditions: Mapping[str, Any], amounts: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the request body of a price with another rule, which replaces a rule with the same conditions."""
-    new = msgspec.convert({**conditions, **amounts}, PriceRule)
+    new = msgspec.structs.replace(msgspec.convert(amounts, PriceRule), **conditions)
     others = [
         rule for rule in view.rules if (rule.since, rule.during, rule.variant) != (new.since, new.during, new.variant)
     ]

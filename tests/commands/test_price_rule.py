@@ -2,40 +2,43 @@
 
 from typing import Any
 
-import click
 import pytest
 from msgspec.structs import replace
 
-from gateway.commands.price_set import parse_conditions, with_rule
+from gateway.commands.exit_codes import Exit
+from gateway.commands.price_set import with_rule
 from gateway.domain.price import PriceHours, PriceRule
 from gateway.domain.price_view import PriceView
 from gateway.domain.units import DOLLAR, Millis, Nanos
 from tests.commands.runner import run
-from tests.commands.samples import DETAIL, PRICE
+from tests.commands.samples import DETAIL, MODEL, PRICE
 
-NONE: dict[str, Any] = {"during": (), "since": None, "variant": None}
+BLANK = {"since": 0, "during": [], "variant": "", "per_call": None, "tiers": [], "extras": {}}
+BLANK |= dict.fromkeys(("cached_input", "cache_write", "cache_write_long"))
 
 
 @pytest.mark.parametrize(
-    ("given", "found"),
+    ("options", "rule"),
     [
-        ({}, {}),
-        ({"since": "2026-12-01"}, {"since": 1_796_083_200_000}),
-        ({"variant": "flex"}, {"variant": "flex"}),
+        (("--since", "2026-12-01"), {"since": 1_796_083_200_000}),
+        (("--variant", "flex"), {"variant": "flex"}),
         (
-            {"during": ("mon-fri 01:00-04:00 UTC",)},
-            {"during": [{"days": ("mon", "tue", "wed", "thu", "fri"), "start": 60, "end": 240, "zone": "UTC"}]},
+            ("--during", "mon-fri 01:00-04:00 UTC"),
+            {"during": [{"days": ["mon", "tue", "wed", "thu", "fri"], "start": 60, "end": 240, "zone": "UTC"}]},
         ),
     ],
 )
-def test_conditions_become_those_of_a_rule(given: dict[str, Any], found: dict[str, Any]) -> None:
-    assert parse_conditions({**NONE, **given}) == found
+def test_conditions_become_those_of_a_rule(options: tuple[str, ...], rule: dict[str, Any]) -> None:
+    price = replace(PRICE, model="m")
+    control = {"GET /prices": [price], "PUT /prices/m": price, "GET /models": [MODEL], "GET /channels": []}
+    ran = run("price", "set", "m", "--input", "1", "--output", "2", *options, answers=control)
+    (body,) = ran.bodies
+    assert body["rules"] == [BLANK | {"input": 10**9, "output": 2 * 10**9} | rule]
 
 
-@pytest.mark.parametrize("given", [{"since": "soon"}, {"during": ("noon",)}, {"during": ("01:00-02:00 Mars/Base",)}])
-def test_what_cannot_be_read_is_a_usage_error(given: dict[str, Any]) -> None:
-    with pytest.raises(click.UsageError):
-        parse_conditions({**NONE, **given})
+@pytest.mark.parametrize("options", [("--since", "soon"), ("--during", "noon"), ("--during", "01:00-02:00 Mars/Base")])
+def test_what_cannot_be_read_is_a_usage_error(options: tuple[str, ...]) -> None:
+    assert run("price", "set", "m", "--input", "1", "--output", "2", *options, answers={}).code == Exit.USAGE
 
 
 def view(*rules: PriceRule) -> PriceView:
@@ -49,7 +52,7 @@ def test_a_rule_is_added_to_the_price_there_is_and_replaces_its_like() -> None:
     body = with_rule(present, {"variant": "flex"}, {"input": 7, "output": 8})
     assert (body["input"], body["output"]) == (1, 2)
     assert [rule["input"] for rule in body["rules"]] == [5, 7]
-    again = with_rule(present, parse_conditions({**NONE, "during": ("00:00-01:00 UTC",)}), {"input": 9, "output": 9})
+    again = with_rule(present, {"during": (night,)}, {"input": 9, "output": 9})
     assert [rule["input"] for rule in again["rules"]] == [3, 9]
 
 
@@ -64,7 +67,7 @@ JANUARY, FEBRUARY, MARCH = 1_798_761_600_000, 1_801_440_000_000, 1_803_859_200_0
         ([JANUARY, MARCH], {"since": FEBRUARY}, [JANUARY, "new", MARCH]),
         ([JANUARY, MARCH], {"since": JANUARY}, ["new", MARCH]),
         ([JANUARY], {"since": MARCH}, [JANUARY, "new"]),
-        ([JANUARY], {"during": [{"start": 0, "end": 60}]}, [JANUARY, "new"]),
+        ([JANUARY], {"during": (PriceHours(start=0, end=60),)}, [JANUARY, "new"]),
         ([JANUARY], {"variant": "flex"}, [JANUARY, "new"]),
     ],
 )
