@@ -100,7 +100,7 @@ class Catalog:
             if group not in self.registry.groups:
                 return {}
             if group not in self._groups:
-                self._groups[group] = GroupModels(self.registry.groups[group], self.registry, self.prices)
+                self._groups[group] = GroupModels(self.registry.groups[group], self.registry)
             visible = self._visible[key] = VisibleModels(self._groups[group], patterns)
         return visible
 

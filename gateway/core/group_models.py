@@ -3,7 +3,7 @@
 A model is put together when it is first looked up, so that an edit takes little time however many models there are.
 """
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -24,11 +24,9 @@ from gateway.upstream.dialects import DIALECTS
 class GroupModels:
     """The models of a group: those that its channels serve, and the names that only its fallback rules have."""
 
-    def __init__(self, group: Group, registry: Registry, priced: Container[str]) -> None:
-        """``priced`` are the names of the models that have a price at some channel."""
+    def __init__(self, group: Group, registry: Registry) -> None:
         self._group = group
         self._registry = registry
-        self._priced = priced
         channels = [
             channel for channel in registry.channels.values() if channel.enabled and group.name in channel.groups
         ]
@@ -57,7 +55,8 @@ class GroupModels:
         return next(filter(None, usable), [])
 
     def _may_answer(self, name: str) -> bool:
-        return name in self.offers and (not self._registry.settings.refuse_unpriced or name in self._priced)
+        refuses_unpriced = self._registry.settings.refuse_unpriced
+        return name in self.offers and bool(not refuses_unpriced or self.entry(name).effects.prices)
 
     def entry(self, name: str) -> ModelEntry:
         """Returns a model that channels serve, without fallbacks."""

@@ -145,6 +145,14 @@ def test_a_fallback_that_inherits_its_price_is_not_unpriced() -> None:
     assert [other.name for other in found.group_models("home")["smart"].fallbacks] == ["fast"]
 
 
+def test_a_fallback_with_a_price_in_another_group_only_is_unpriced() -> None:
+    priced = replace(kit.channel("a", groups=("work",)), models=(ServedModel(name="fast", price=a_price(1)),))
+    unpriced = replace(kit.channel("b", groups=("home",)), models=(ServedModel(name="m"), ServedModel(name="fast")))
+    registry = replace(kit.registry(priced, unpriced, prices=()), settings=Settings(refuse_unpriced=True))
+    home = Group(name="home", fallbacks=(Fallback(model="m", to=("fast",)),))
+    assert Catalog(replace(registry, groups={"home": home})).group_models("home")["m"].fallbacks == ()
+
+
 def test_a_copied_price_is_the_owner_s() -> None:
     sources = {source: set_by_owner(price("m", 1, source)) for source in ("manual", "like gpt-4o", LIST, "demo")}
     assert sources == {"manual": True, "like gpt-4o": True, LIST: False, "demo": False}
