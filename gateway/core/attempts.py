@@ -12,21 +12,20 @@ from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import formatdate
 from functools import partial
-from typing import NoReturn, Protocol
+from typing import NoReturn, Protocol, cast
 
 import msgspec
 
 from gateway.core.answer_memory import UNCOUNTED
 from gateway.core.call import Call
 from gateway.core.channel_health import NO_TRIAL, ChannelHealth
-from gateway.core.chooser import Chooser, no_channel, unaffordable_text
+from gateway.core.chooser import Chooser, unaffordable_text
 from gateway.core.clock import Clock
 from gateway.core.latency import LatencyStats
 from gateway.core.model_entry import ModelEntry, Route
 from gateway.core.preparation import Preparer, lacking_names
 from gateway.core.progress import ProgressReporter
 from gateway.core.retry import NextStep, RetryState, fault_of, is_refused, is_too_long
-from gateway.core.routing import RouteChoice
 from gateway.core.settlement import may_be_billed
 from gateway.domain.call import CHAT_API, Attempt, FailureKind
 from gateway.domain.channel import Channel
@@ -66,14 +65,12 @@ class Attempts:
         self.redaction = self.sender.redaction
         self.health, self.channel_limits = self.chooser.health, self.chooser.channel_limits
 
-    async def answer(self, call: Call, entry: ModelEntry, choice: RouteChoice) -> Answer:
+    async def answer(self, call: Call, entry: ModelEntry) -> Answer:
         """Returns the whole answer, or the stream whose content the client has and whose end is still to be sent.
 
-        ``choice`` is the first channel. Raises UpstreamError if none answers, and what the client's connection raises.
+        Its first attempt has begun. Raises UpstreamError if none answers, and what the client's connection raises.
         """
-        route = choice.route
-        if route is None:
-            raise no_channel(call, choice)
+        route = cast("Route", call.attempt.route)  # set by ``begin_attempt``
         tries: RetryState | None = None
         order = _order_of(call, route.served.name, self.clock)
         while True:

@@ -256,8 +256,11 @@ class Call:
             waits_for="",
         )
 
-    def answer_headers(self) -> dict[str, str]:
-        """Returns the ``x-gateway-*`` headers of an answer or an error whose values are known now."""
+    def answer_headers(self, record: Record | None = None) -> dict[str, str]:
+        """Returns the ``x-gateway-*`` headers of an answer or an error whose values are known now.
+
+        ``record`` is that of a whole answer: it is written, so its cost is known.
+        """
         attempt, limits = self.attempt, self.limits
         headers = {name: _header(value) for name, value in attempt.reply_headers.items()}
         headers |= limits.headers()
@@ -275,11 +278,8 @@ class Call:
             headers["x-gateway-dropped-params"] = _header(attempt.dropped)
         if attempt.lowered_cap is not None:
             headers["x-gateway-output-limit"] = str(attempt.lowered_cap)
-        return headers
-
-    def whole_answer_headers(self, record: Record) -> dict[str, str]:
-        """Returns the headers of a whole answer: its record is written, so its cost is known."""
-        headers = self.answer_headers()
+        if record is None:
+            return headers
         headers["x-gateway-cost"] = number(record.cost)
         if record.source in COUNTED_HERE:
             headers["x-gateway-usage"] = record.source.value

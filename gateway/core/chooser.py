@@ -68,16 +68,14 @@ class Chooser:
         self._answers = RecentItems[ChannelId](self.mono, keep_s=math.inf, limit=4096)
         """The channels of answers that requests may continue, by the ids of the answers."""
 
-    def first(self, call: Call, entry: ModelEntry, *, waited: bool = False, dry: bool = False) -> RouteChoice:
+    def first(self, call: Call, entry: ModelEntry, *, waited: bool = False) -> RouteChoice:
         """Returns the first channel, or where a slot may come free if the call has not ``waited`` for one.
 
-        ``dry``: nothing is counted or noted. Raises NoChannel if no channel can answer, and RateLimited or Unavailable
-        if that is because of the channels' own limits.
+        Raises NoChannel if no channel can answer, and RateLimited or Unavailable if that is because of the channels'
+        own limits.
         """
-        if waited:  # the channel that it waited for was skipped before, but not now
+        if call.limits.marks:  # of the choice before a wait
             call.limits.marks = tuple(mark for mark in call.limits.marks if not mark.startswith(PASSED_MARK))
-        elif not dry:
-            self.retries.calls += 1
         continued_id = call.context.request.continued_id
         stored = self._answers.find(continued_id.encode()) if continued_id else None
         if stored is not None and _offers(call.context.catalog.registry.channels.get(stored), entry):  # else not found
@@ -90,7 +88,7 @@ class Chooser:
             choice = self._choose_fallback(call, entry, choice)
         if choice.route is None and (waited or not choice.gates):
             raise no_channel(call, choice)
-        if skipped and choice.route is not None and not dry:
+        if skipped and choice.route is not None:
             call.limits.marks += _skipped_marks(skipped, choice.route, entry)
         return choice
 

@@ -108,12 +108,12 @@ def _add_need(run: DryRun, planned: PlannedCall, catalog: Catalog, books: MoneyB
 
 def _first_choice(call: Call, entry: ModelEntry, chooser: Chooser) -> RouteChoice:
     """Returns the choice of the first channel; without a route if the call may wait for one."""
-    choice = chooser.first(call, entry, dry=True)
+    choice = chooser.first(call, entry)
     if choice.route is None:
         try:
             chooser.channel_limits.limiter.concurrency.gates_with_room(choice.gates)
         except RateLimited:
-            return chooser.first(call, entry, waited=True, dry=True)
+            return chooser.first(call, entry, waited=True)
     return choice
 
 

@@ -126,7 +126,7 @@ class Pipeline:
             if (name := visible_name(request.model, origin.api, token, catalog)) != request.model:
                 request = msgspec.structs.replace(request, model=name)
             call = Call(CallContext(origin, request, client, catalog, token, catalog.registry.groups[token.group]))
-            admission, first = await self._admit(call, large=large)
+            admission = await self._admit(call, large=large)
         except GatewayError as error:
             self.refuse(origin, error, token, request)
             raise
@@ -135,7 +135,7 @@ class Pipeline:
             raise
         self._enter(call, admission)
         try:
-            await self._answer_or_fail(call, admission, first)
+            await self._answer_or_fail(call, admission)
         except GatewayError as error:
             error.recorded = True
             if origin.api.repeats_blindly and isinstance(error, UpstreamError):
@@ -146,7 +146,7 @@ class Pipeline:
                 self.limiter.concurrency.leave(call.limits.gates)
             self.live.leave(call)
 
-    async def _admit(self, call: Call, *, large: bool) -> tuple[Admission, RouteChoice]:
+    async def _admit(self, call: Call, *, large: bool) -> Admission:
         """Admit and commit a call, after a wait if all slots are taken. Raises GatewayError and ConnectionError."""
         context = call.context
         if large:
@@ -161,7 +161,7 @@ class Pipeline:
         if admission.full is not None or first.gates:
             return await self.waiting.wait(call, admission, self._commit)
         self._commit(call, admission, first)
-        return admission, first
+        return admission
 
     def _commit(self, call: Call, admission: Admission, first: RouteChoice) -> None:
         """Write the hold. Raises Unavailable if the disk refuses, and then nothing is held.
@@ -188,13 +188,14 @@ class Pipeline:
             call.limits.gates = admission.gates
         if admission.scopes:
             call.limits.counted_calls = self.limiter.take(admission.scopes, call.need.rate_tokens)
+        self.attempts.chooser.retries.calls += 1
         self.live.enter(call)
 
-    async def _answer_or_fail(self, call: Call, admission: Admission, first: RouteChoice) -> None:
+    async def _answer_or_fail(self, call: Call, admission: Admission) -> None:
         """Answer an admitted call and settle it, whatever happens. Raises GatewayError if nothing was sent."""
         context, result = call.context, call.result
         try:
-            await self._answer_and_settle(call, admission, first)
+            await self._answer_and_settle(call, admission)
         except GatewayError as error:
             set_program_status(error, context.origin.app, bundled=context.origin.bundled)
             result.error = error.with_traceback(None)  # its frames refer to the call, and to all of its answer
@@ -220,7 +221,7 @@ class Pipeline:
             raise call.take_error()
         await context.client.fail(result.error, call.late_facts(), call.attempt.stream)
 
-    async def _answer_and_settle(self, call: Call, admission: Admission, first: RouteChoice) -> None:
+    async def _answer_and_settle(self, call: Call, admission: Admission) -> None:
         """Answer a call and settle it, if nothing fails. Raises whatever fails."""
         context, entry = call.context, admission.entry
         if not context.request.stream:
@@ -228,7 +229,7 @@ class Pipeline:
         if scopes := admission.scopes + entry.scopes:
             call.limits.headers = partial(self.limiter.headers, scopes)
         try:
-            answer = await self.attempts.answer(call, entry, first)
+            answer = await self.attempts.answer(call, entry)
         except BudgetExhausted:
             await self._finish_exhausted(call)
             return
@@ -246,7 +247,7 @@ class Pipeline:
         record = self._settle(call, status, soon=soon)
         if not soon:
             await self._confirm(call, record)
-        context.client.answer(call.whole_answer_headers(record), parts, soon=soon)
+        context.client.answer(call.answer_headers(record), parts, soon=soon)
         if is_large:
             del answer, parts  # from here on only the response holds it
             await context.client.wait_until_sent()

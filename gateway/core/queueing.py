@@ -72,7 +72,7 @@ class CallQueue:
         """Returns the waiting calls, oldest first."""
         return [call.running for call in self.calls.values()]
 
-    async def wait(self, call: Call, admission: Admission, commit: Commit) -> tuple[Admission, RouteChoice]:
+    async def wait(self, call: Call, admission: Admission, commit: Commit) -> Admission:
         """Wait for the slots that a call needs, give them to it, and commit. Raises GatewayError, ConnectionError."""
         began, task = self.clock.mono(), asyncio.current_task()
         try:
@@ -95,7 +95,7 @@ class CallQueue:
             raise
         finally:
             self.calls.pop(call.running.id, None)
-        return admission, first
+        return admission
 
     async def _take_slots(self, call: Call, admission: Admission) -> tuple[Admission, RouteChoice]:
         """Take slots at all gates, then at a channel. Returns the last admission and the first channel."""

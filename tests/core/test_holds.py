@@ -162,7 +162,7 @@ class StorelessGateway(GenerousUpstream):
         assert choice.route is not None
         call.hold = admission.hold_plan
         call.begin_attempt(choice.route, choice.reason)
-        got = await self.attempts.answer(call, admission.entry, choice)
+        got = await self.attempts.answer(call, admission.entry)
         assert isinstance(got, WholeAnswer)
         call.result.usage = self.meter.usage(call, got.state)
         assert left is None or call.result.usage.source is UsageSource.REPORTED

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from gateway.domain.account import AccountStatus
-from gateway.domain.call import FailureKind, Outcome, wait_of
+from gateway.domain.call import PASSED_MARK, FailureKind, Outcome, mark_values, wait_of
 from gateway.domain.errors import InvalidToken, QuotaExceeded, RateLimited, Unavailable
 from gateway.domain.events import CallLeft
 from gateway.domain.group import Group
 from gateway.domain.limits import Limits
+from gateway.domain.units import ChannelId
 from tests.core import kit
 from tests.core.ends import GOOD_STREAM, Answered, FakeClient, FakeReply, error_body, whole
 from tests.core.rig import Rig, until
@@ -95,6 +96,17 @@ async def test_a_call_over_the_limit_waits_for_its_place(ward: Ward, limits: dic
     assert [record.outcome for record in ward.rig.records] == [Outcome.DONE] * 4
     waits = [wait_of(record.marks) for record in ward.rig.records]
     assert [owner in place for _, place in waits] == [False, True, True, True]
+
+
+async def test_a_channel_that_is_skipped_before_and_after_the_wait_is_named_once(ward: Ward) -> None:
+    ward.rig.channel("other", priority=9)
+    ward.rig.health.note_failure(ChannelId("ch_other"), FailureKind.RATE, "429", 60)
+    first, second = await ward.queue("token")
+    await ward.finish(first)
+    await until(lambda: len(ward.gates) == 2)
+    await ward.finish(second)
+    passed = [mark_values(record.marks, PASSED_MARK) for record in ward.rig.records]
+    assert passed == [["other: paused for 60 s: 429"]] * 2
 
 
 async def test_changes_during_the_wait_count(ward: Ward) -> None:
