@@ -40,7 +40,7 @@ HOME_FILES = frozenset(
     }
 )
 """The files of a data folder. Two such files identify one; a single one may lie in any folder."""
-TEMPORARY = re.compile(r"\.(.+)\.\w{8}|(.+)\.tmp")
+TEMPORARY = re.compile(r"^\.(.+)\.\w{8}$|^(.+)\.tmp$")
 """The name of a new file that is going to replace another one, by ``runfile`` or by the store. Another process may see
 it, and one that is killed may leave it behind.
 """
@@ -142,14 +142,12 @@ def make_home(folder: Path) -> None:
 def _names(folder: Path) -> set[str]:
     """Returns the names of a folder's files that count. A temporary file counts as the one that it will replace."""
     try:
-        return {_final_name(path.name) for path in folder.iterdir()} - {".DS_Store", "lost+found"}  # made by systems
+        return {TEMPORARY.sub(r"\1\2", path.name) for path in folder.iterdir()} - {
+            ".DS_Store",
+            "lost+found",
+        }  # made by systems
     except (FileNotFoundError, NotADirectoryError):
         return set()
-
-
-def _final_name(name: str) -> str:
-    temporary = TEMPORARY.fullmatch(name)
-    return (temporary[1] or temporary[2]) if temporary else name
 
 
 def _folder(text: str) -> Path:

@@ -23,9 +23,8 @@ def left_status(address: str, program: str = "tollkeeper") -> ExitStatus:
     return ExitStatus(f"console closed; {state} ('{program}' reopens it, '{program} stop' stops the server)")
 
 
-def draining_status() -> ExitStatus:
-    """Returns the status if the server stops by itself."""
-    return ExitStatus("console closed; the server stops when its running calls have finished")
+DRAINING = ExitStatus("console closed; the server stops when its running calls have finished")
+"""The status if the server stops by itself."""
 
 
 REPORT = "console-crash.log"

@@ -96,7 +96,7 @@ async def stop(app: ConsoleApp) -> None:
     try:
         await launch.stop(client.endpoint, wait_s=app.session.config.drain_s + 5)
     except Unavailable:
-        app.exit(exit_status.draining_status())
+        app.exit(exit_status.DRAINING)
         return
     app.exit(exit_status.ExitStatus(f"server stopped ('{app.session.restart_command}' starts it again)"))
 
@@ -123,7 +123,7 @@ async def leave(app: ConsoleApp) -> None:
         app.exit(exit_status.ExitStatus(text))
         return
     if session.board.stopping is not None:
-        app.exit(exit_status.draining_status())
+        app.exit(exit_status.DRAINING)
         return
     if session.started_here:
         with suppress(GatewayError):

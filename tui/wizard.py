@@ -223,9 +223,7 @@ def is_fresh(board: Board) -> bool:
 
 def offer_once(app: ConsoleApp) -> None:
     """Open the wizard once, if the home is unused."""
-    choices = app.session.state.view("wizard").choices
-    if is_fresh(app.session.board) and SEEN not in choices:
-        choices[SEEN] = "yes"
+    if is_fresh(app.session.board) and SEEN not in app.session.state.view("wizard").choices:
         app.page.do(lambda _page: run(app))
 
 

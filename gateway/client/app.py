@@ -116,10 +116,6 @@ class App(msgspec.Struct, frozen=True, kw_only=True):
     family: Sequence[str] = ()
     """Patterns of the models that its vendor made it for, the most suitable first; empty if it suits any model."""
 
-    def guide(self, target: AppTarget) -> Sequence[Snippet]:
-        """Returns what a person does by hand."""
-        return self.setup(target).guide
-
     def launch_for(self, target: AppTarget, folder: Path) -> Launch:
         """Returns how to start the program with our files in a temporary folder."""
         setup = self.setup(target)

@@ -202,7 +202,7 @@ _LIBRARIES: Mapping[str, App] = {
     "anthropic": App(title="Anthropic SDKs", setup=_anthropic, family=CLAUDE),
     "claude-agent-sdk": App(
         title="Claude Agent SDK",  # it starts its own Claude Code
-        setup=lambda target: Setup(CODING_AGENTS["claude"].guide(target)[:1]),
+        setup=lambda target: Setup(CODING_AGENTS["claude"].setup(target).guide[:1]),
         family=CLAUDE,
     ),
     "openai-agents": App(title="OpenAI Agents SDK", setup=_openai_agents),

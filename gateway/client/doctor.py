@@ -11,7 +11,7 @@ import msgspec
 
 from gateway.client.apps import last_used_token
 from gateway.client.control import ControlClient
-from gateway.client.doctor_checks import NO_SERVER, START_ADVICE, check_everything
+from gateway.client.doctor_checks import check_everything
 from gateway.client.test_call import (
     EMBEDDINGS,
     INPUT_BOUND,
@@ -25,7 +25,7 @@ from gateway.client.test_call import (
 from gateway.domain.advice import advice
 from gateway.domain.call import CHAT_API
 from gateway.domain.diagnosis import LimitView, Obstacle, Why, left_text
-from gateway.domain.errors import GatewayError, QuotaExceeded, RateLimited, error_class
+from gateway.domain.errors import GatewayError, QuotaExceeded, RateLimited, Unavailable, error_class
 from gateway.domain.human_values import brief_multiplier, count_text, first_of
 from gateway.domain.key_owners import hint
 from gateway.domain.money import brief_dollars, dollars
@@ -99,21 +99,17 @@ async def _run_check(name: str, check: Check, case: Case) -> Step:
 
 
 def _fix(error: GatewayError, case: Case) -> str:
-    names = {"token": case.token_ref, "model": case.model}
-    if case.token is not None:
-        names |= {"token": case.token.name, "group": case.token.group}
+    token, group = (case.token.name, case.token.group) if case.token is not None else (case.token_ref, "")
     call = str(error.details.get("call_id", ""))
     default = f"'tollkeeper usage {f'show {word(call)}' if call else 'list'}' shows what happened to the call"
-    if error.code == NO_SERVER:
-        default = START_ADVICE
-    return advice(error, **{noun: name for noun, name in names.items() if name}) or default
+    return advice(error, token=token, group=group, model=case.model) or default
 
 
-async def check_gateway(case: Case) -> str | Step:
+async def check_gateway(case: Case) -> str:
     """Check that the gateway answers at the address for clients."""
     status = require_serving(await case.client.status())
     if not status.address:
-        return _failure("no server is running", START_ADVICE, NO_SERVER, 503)
+        raise Unavailable("no server is running", code="server_gone")
     case.public = PublicApi(status.address, app="tollkeeper-doctor")
     await case.public.send("GET", "/health")
     return f"{status.address} answers ({status.state}, version {version_text(status)})"

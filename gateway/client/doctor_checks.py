@@ -24,10 +24,6 @@ from gateway.domain.text import plain
 from gateway.domain.units import DAY_MS, Millis
 from gateway.domain.views import CallView, Step
 
-NO_SERVER = "server_gone"
-"""The error code for a server that is not running."""
-START_ADVICE = "start it with 'tollkeeper serve', or with 'tollkeeper' for the console as well"
-
 _PROGRAMS = {
     "claude-cli": "Claude Code",
     "codex_cli_rs": "Codex",
@@ -181,5 +177,5 @@ def _matches_host(rule: str, host: str) -> bool:
 
 def _error_step(name: str, error: GatewayError, *, channel: str = "") -> Step:
     text, status = plain(error.message, 500), error.http_status
-    fix = START_ADVICE if error.code == NO_SERVER else advice(error, channel=channel)
+    fix = advice(error, channel=channel)
     return Step(name=name, result="fail", text=text, fix=fix, code=error.code, status=status)

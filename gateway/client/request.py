@@ -8,6 +8,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from gateway.client.http import Address, ClientRequest, request
+from gateway.domain import rawjson
 from gateway.domain.errors import BadRequest, Conflict, GatewayError, InternalError, error_class
 from gateway.domain.history import ACCEPT_HEADER, NOTHING_CHANGED, SOURCE_HEADER, ChangeSource, Question
 from gateway.domain.text import plain
@@ -108,25 +109,13 @@ def terminal_name() -> str:
         return ""
 
 
-class _ErrorFields(msgspec.Struct):
-    message: str = ""
-    code: str | None = None
-    param: str | None = None
-    gateway: dict[str, Any] = {}
-
-
-class _ErrorReply(msgspec.Struct):
-    error: _ErrorFields
-
-
 def error_of(status: int, body: bytes) -> GatewayError:
     """Returns the exception for an error response. Its class depends on the code, or else on the status."""
-    try:
-        fields = msgspec.json.decode(body, type=_ErrorReply).error
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        fields = _ErrorFields(message=f"the server answered with status {status}")
-    kind = error_class(status, fields.code or "")
-    return kind(fields.message, code=fields.code or "", param=fields.param, details=fields.gateway)
+    error = rawjson.at(rawjson.maybe(body), "error")
+    message = rawjson.text_at(error, "message") or f"the server answered with status {status}"
+    code, param = rawjson.text_at(error, "code"), rawjson.text_at(error, "param") or None
+    kind = error_class(status, code)
+    return kind(message, code=code, param=param, details=rawjson.at(error, "gateway") or {})
 
 
 def encode_body(body: Body) -> bytes:

@@ -185,8 +185,7 @@ async def _add_advice(client: ControlClient, error: GatewayError) -> None:
     if call is None or (call.attempts and isinstance(error, NotFound)):  # the upstream lacks the model
         return
     key = call.attempts[-1].key.partition(" ")[0] if call.attempts else ""
-    names = {"token": call.token, "group": call.group, "model": call.model, "channel": call.channel, "key": key}
-    if fix := advice(error, **{noun: name for noun, name in names.items() if name}):
+    if fix := advice(error, token=call.token, group=call.group, model=call.model, channel=call.channel, key=key):
         error.message += f"; {fix}"
 
 

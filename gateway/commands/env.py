@@ -122,7 +122,7 @@ def _snippets(app: str, key: str, named: TokenView | None, model: str | None, on
         return models, choice[0]
 
     models, first_model = run(fetch_models)
-    snippets = program.guide(target_of(models, base_url=_address(), key=key, model=first_model))
+    snippets = program.setup(target_of(models, base_url=_address(), key=key, model=first_model)).guide
     if only is None:
         return snippets
     selected = [snippet for snippet in snippets if (snippet.is_file if only == "file" else snippet.variables)]

@@ -27,6 +27,7 @@ _BY_CODE: Final = {
     "overloaded": "too many calls run at once: try again, or 'tollkeeper channel edit {channel} --concurrent COUNT'",
     "rate_limit_exceeded": "wait, or raise the limits of its channels: 'tollkeeper channel show {channel}'",
     "request_too_large_for_limit": "ask for fewer tokens, or raise the limit: 'tollkeeper channel show {channel}'",
+    "server_gone": "start it with 'tollkeeper serve', or with 'tollkeeper' for the console as well",
     "server_slow": "the gateway is stuck; see server.log in its data folder",
     "store_failed": "free disk space, or repair the disk: 'tollkeeper status' shows what is wrong with the store",
     "store_unavailable": "free disk space, or repair the disk: 'tollkeeper status' shows what is wrong with the store",
@@ -55,23 +56,31 @@ _LIMITS: Final = {name: rate for rate, name in RATES.items()} | {"calls in fligh
 def advice(
     error: GatewayError,
     *,
-    token: str = "NAME",
-    group: str = "NAME",
-    model: str = "MODEL",
+    token: str = "",
+    group: str = "",
+    model: str = "",
     channel: str = "",
     key: str = "",
 ) -> str:
-    """Returns what to do about a failure; empty if nothing helps. ``key`` is the number of the failing key, if any."""
+    """Returns what to do about a failure; empty if nothing helps. Unknown names are empty.
+
+    ``key`` is the number of the failing key, if any.
+    """
     if error.message.endswith((WRONG_PATH_ADVICE, REDIRECT_ADVICE)):  # the message says what to do
         return ""
-    channel = channel or str(error.details.get("channel") or "NAME")
-    names = {"token": word(token), "group": word(group), "model": word(model), "channel": word(channel)}
+    channel = channel or _detail(error, "channel")
+    names = {
+        "token": token or "NAME",
+        "group": group or "NAME",
+        "model": model or "MODEL",
+        "channel": channel or "NAME",
+    }
     special = (advice_for(error) for advice_for in (_missing_model, _budget, _grant, _limit, _setting, _deadline))
     is_upstreams = error.code == "not_found" and error.details.get("channel")  # what is not found is not ours
     text = next(filter(None, special), "" if is_upstreams else _BY_CODE.get(error.code, ""))
     if key := key or _detail(error, "key"):
         text = text.replace("channel edit {channel} --key", f"channel key rotate {{channel}} {key} --key")
-    return re.sub(r"\{(token|group|model|channel)\}", lambda placeholder: names[placeholder[1]], text)
+    return re.sub(r"\{(token|group|model|channel)\}", lambda placeholder: word(names[placeholder[1]]), text)
 
 
 def _detail(error: GatewayError, name: str) -> str:

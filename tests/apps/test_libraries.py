@@ -274,7 +274,7 @@ async def test_printed_programs_run(
     gateway: Gateway, provider: Provider, tmp_path: Path, app: str, dialect: Dialect
 ) -> None:
     serve(gateway, provider, dialect, ScriptedAgent([], final="The answer is 42."))
-    (code,) = [snippet.text for snippet in APPS[app].guide(target(gateway)) if snippet.is_file]
+    (code,) = [snippet.text for snippet in APPS[app].setup(target(gateway)).guide if snippet.is_file]
     ended = await run_code(app, code, gateway, tmp_path)
     assert (ended.code, "The answer is 42." in ended.out) == (0, True), ended.out[-3000:]
 

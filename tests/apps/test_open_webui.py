@@ -120,7 +120,7 @@ async def test_models_chats_and_files(gateway: Gateway, provider: Provider, tmp_
     provider.other = script
     models = {MODEL: None, EMBEDDING: None}
     target = AppTarget(base_url=gateway.base_url, model=MODEL, models=models, key=gateway.client.key)
-    variables = APPS["open-webui"].guide(target)[0].variables
+    variables = APPS["open-webui"].setup(target).guide[0].variables
     async with web_ui(variables, tmp_path) as ui:
         listed = await ui.ask("GET", "/api/models")
         assert {MODEL, EMBEDDING} <= {model["id"] for model in listed["data"]}

@@ -25,16 +25,16 @@ EVERY = pytest.mark.parametrize("name", APPS)
 
 
 def texts(name: str, target: AppTarget = TARGET, shell: Shell = "sh") -> str:
-    return "\n".join(snippet.lines(shell) for snippet in APPS[name].guide(target))
+    return "\n".join(snippet.lines(shell) for snippet in APPS[name].setup(target).guide)
 
 
 def files(name: str, target: AppTarget = TARGET) -> Iterator[Snippet]:
-    return (snippet for snippet in APPS[name].guide(target) if snippet.is_file)
+    return (snippet for snippet in APPS[name].setup(target).guide if snippet.is_file)
 
 
 @EVERY
 def test_every_app_gets_the_address_and_each_part_where_it_goes(name: str) -> None:
-    snippets = APPS[name].guide(TARGET)
+    snippets = APPS[name].setup(TARGET).guide
     assert TARGET.root in texts(name)
     assert all(snippet.place and snippet.lines(shell) for snippet in snippets for shell in SHELLS)
 
@@ -98,7 +98,7 @@ def test_codex_is_started_with_the_same_as_overrides() -> None:
 
 
 def test_claude_code_gets_the_root_and_a_model_for_each_size() -> None:
-    (shell, _) = APPS["claude"].guide(msgspec.structs.replace(TARGET, model="qwen3"))
+    (shell, _) = APPS["claude"].setup(msgspec.structs.replace(TARGET, model="qwen3")).guide
     assert shell.variables["ANTHROPIC_BASE_URL"] == "http://127.0.0.1:8655"
     assert shell.variables["ANTHROPIC_DEFAULT_OPUS_MODEL"] == "claude-opus-5"
     assert shell.variables["ANTHROPIC_DEFAULT_HAIKU_MODEL"] == "qwen3"
@@ -112,7 +112,7 @@ def test_claude_code_is_not_left_to_assume_a_context_of_a_million_but_the_users_
 
 
 def test_a_claude_model_keeps_its_own_sizes_and_header() -> None:
-    (shell, _) = APPS["claude"].guide(msgspec.structs.replace(TARGET, model="claude-opus-5"))
+    (shell, _) = APPS["claude"].setup(msgspec.structs.replace(TARGET, model="claude-opus-5")).guide
     assert not {"CLAUDE_CODE_MAX_CONTEXT_TOKENS", "CLAUDE_CODE_ATTRIBUTION_HEADER"} & set(shell.variables)
 
 
@@ -140,7 +140,7 @@ def test_claude_code_searches_its_tools_unless_its_user_says_otherwise() -> None
     launch = APPS["claude"].launch_for(TARGET, Path("/tmp/x"))
     assert launch.defaults == {"ENABLE_TOOL_SEARCH": "true"}
     assert "ENABLE_TOOL_SEARCH" not in str(launch.variables) + str(launch.files)
-    shell, file = APPS["claude"].guide(TARGET)
+    shell, file = APPS["claude"].setup(TARGET).guide
     assert shell.variables["ENABLE_TOOL_SEARCH"] == "true"
     assert msgspec.json.decode(file.text)["env"]["ENABLE_TOOL_SEARCH"] == "true"
 
@@ -163,7 +163,7 @@ def test_no_library_sends_traces_with_the_key_of_the_gateway(name: str) -> None:
 def test_variables_that_would_lead_calls_elsewhere_are_removed(name: str, variable: str) -> None:
     launch = APPS[name].launch_for(TARGET, Path("/tmp/x"))
     assert launch.variables[variable] == ""
-    assert variable not in str(APPS[name].guide(TARGET))
+    assert variable not in str(APPS[name].setup(TARGET).guide)
 
 
 def test_crush_gets_the_settings_in_the_folder_that_wins_over_those_of_the_user() -> None:
@@ -234,7 +234,7 @@ def test_openhands_is_told_to_read_its_variables() -> None:
 
 
 def test_openclaw_reads_the_key_from_the_environment_so_that_a_run_has_its_own() -> None:
-    settings, key = APPS["openclaw"].guide(TARGET)
+    settings, key = APPS["openclaw"].setup(TARGET).guide
     provider = msgspec.json.decode(settings.text)["models"]["providers"]["tollkeeper"]
     assert (provider["baseUrl"], provider["apiKey"]) == (URL, "${TOLLKEEPER_TOKEN}")
     assert key.text == f"TOLLKEEPER_TOKEN={KEY}"
@@ -247,7 +247,7 @@ def test_programs_for_ollama_get_an_address_with_the_key_in_it() -> None:
 
 
 def test_the_claude_agent_sdk_gets_the_variables_of_claude_code_and_no_argument() -> None:
-    (shell, _), launch = APPS["claude"].guide(TARGET), APPS["claude-agent-sdk"].launch_for(TARGET, Path())
+    (shell, _), launch = APPS["claude"].setup(TARGET).guide, APPS["claude-agent-sdk"].launch_for(TARGET, Path())
     assert (shell.variables.items() <= launch.variables.items(), launch.arguments) == (True, ())
 
 
@@ -321,7 +321,7 @@ def test_open_webui_keeps_no_key_of_a_run() -> None:
     launch = APPS["open-webui"].launch_for(TARGET, Path())
     assert launch.variables["ENABLE_PERSISTENT_CONFIG"] == "False"
     assert "tollkeeper env --for open-webui" in launch.warning
-    assert not [one for one in APPS["open-webui"].guide(TARGET) if "ENABLE_PERSISTENT_CONFIG" in one.variables]
+    assert not [one for one in APPS["open-webui"].setup(TARGET).guide if "ENABLE_PERSISTENT_CONFIG" in one.variables]
 
 
 @pytest.mark.parametrize(
@@ -371,7 +371,9 @@ def test_the_documents_page_shows_what_is_printed(name: str) -> None:
     page = (ROOT / "docs/apps.md").read_text(encoding="utf-8")
     target = AppTarget(base_url=URL, model="demo-echo", models={"demo-echo": None})
     assert f"\n## {APPS[name].title}\n" in page
-    assert [snippet.place for snippet in APPS[name].guide(target) if f"\n{snippet.lines('sh')}\n" not in page] == []
+    assert [
+        snippet.place for snippet in APPS[name].setup(target).guide if f"\n{snippet.lines('sh')}\n" not in page
+    ] == []
 
 
 def test_a_key_in_the_environment_counts_if_it_is_one_of_ours() -> None:

@@ -16,7 +16,7 @@ def test_leaving_says_that_the_server_goes_on_and_how_to_end_it() -> None:
 
 
 def test_each_way_of_leaving_says_what_happens_to_the_server() -> None:
-    assert "the server stops when" in exit_status.draining_status().sentence
+    assert "the server stops when" in exit_status.DRAINING.sentence
     assert "the server keeps running" in exit_status.left_status("").sentence
 
 

@@ -312,7 +312,7 @@ class ConnectTexts:
         target = AppTarget.of(self._session.address, self.models, model=self.model or "MODEL", key=self._key)
         if not target.models:
             target = msgspec.structs.replace(target, models={target.model: None})
-        parts = APPS[self.app_name].guide(target)
+        parts = APPS[self.app_name].setup(target).guide
         number = self.part % len(parts)
         position = f"part {number + 1} of {len(parts)}, n for the next: " if len(parts) > 1 else ""
         return position, parts[number]
