@@ -60,6 +60,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """How long a stopping server waits for running calls, in seconds."""
     first_token: bool = True
     """Whether a first token is created at the start if none exists, for a user who reads what the server prints."""
+    starter: str = ""
+    """The id of the console that starts the server, to recognize its own; empty for others."""
 
     @property
     def runfile(self) -> Path:
@@ -104,6 +106,7 @@ def load(
         port=_port(next((value for value in ports if value is not None), DEFAULT_PORT)),
         address_given=any(hosts) or any(value is not None for value in ports),
         drain_s=_drain_s(env.get(ENV_PREFIX + "DRAIN_S", "30")),
+        starter=env.get(ENV_PREFIX + "STARTER", ""),
     )
 
 

@@ -29,6 +29,8 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     host_option: str = ""
     """The host that /v1 listens on, as in ``--host``. The one in ``address`` can be reached."""
     pid: int = 0
+    starter: str = ""
+    """The id of the console that started it; empty if none did."""
     home: str = ""
     """The folder of the store, absolute and without links, to recognize a runfile in a copy of that folder."""
 

@@ -257,6 +257,7 @@ async def _open_control(engine: Engine, config: Config) -> AsyncIterator[Endpoin
             address=engine.address,
             host_option=engine.config.host,
             pid=os.getpid(),
+            starter=config.starter,
             home=str(config.home.resolve()),
         )
     finally:

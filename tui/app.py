@@ -130,7 +130,7 @@ class Console(ConsoleApp):
 
     def on_attached_server(self, server: AttachedServer) -> None:
         server.client.confirm = partial(global_actions.confirm, self)
-        self.session.attach(server.client, started_here=server.started_here)
+        self.session.attach(server.client)
 
     def on_console_feed_events_ready(self) -> None:
         events, board = self.feed.take_events(), self.session.board

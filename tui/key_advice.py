@@ -30,8 +30,9 @@ A name with a space or a symbol has quotes of its own: ``'tollkeeper token edit 
 """
 
 _NOUN_PAGES = {"token": "tokens", "group": "groups", "channel": "channels", "model": "models", "price": "models"}
-_ENTITY_VERBS = {"add": "new", "edit": "edit", "enable": "toggle", "disable": "toggle", "remove": "delete"}
-"""The verbs of commands, with the verbs of the console's actions."""
+_ENTITY_VERBS = {"list": "", "show": "", "add": "new", "edit": "edit", "remove": "delete"}
+_ENTITY_VERBS |= dict.fromkeys(("enable", "disable"), "toggle")
+"""The verbs of commands, with the verbs of the console's actions; empty if the page shows what the command prints."""
 _ACTION_BY_ID = {action.id: action for action in ACTIONS}
 
 
@@ -56,6 +57,7 @@ _PLACES = {
     **dict.fromkeys(("status", "doctor"), ("doctor", "")),
     "account show": ("account", ""),
     "settings show": ("settings", ""),
+    **{f"{noun} {verb}": (page, key) for noun, page in _NOUN_PAGES.items() for verb, key in _ENTITY_VERBS.items()},
 }
 """The page and verb of commands, by first words; without a verb, the page shows what the command prints."""
 
@@ -90,7 +92,8 @@ def _replacement(match: re.Match[str], keymap: Keymap) -> str:
     action = _ACTION_BY_COMMAND.get(first)
     if action is not None and action.scope in ("app", "list") and (first == "why" or not others):
         return f"{keymap.key(action.id)} ({action.label})"  # with options, the command may do more than the action
-    page, verb = _page_and_verb(words)
+    line = f"{' '.join(words)} "
+    page, verb = next((place for start, place in _PLACES.items() if line.startswith(f"{start} ")), ("", ""))
     number = next((i for i, info in enumerate(PAGES, 1) if info.id == page), 0)
     if not number:
         return match[0]
@@ -120,13 +123,3 @@ def _form_entries(noun: str, options: Sequence[str]) -> list[str]:
         else:
             entries.append(shlex.join([flag, value] if value else [flag]))
     return entries
-
-
-def _page_and_verb(words: list[str]) -> tuple[str, str]:
-    """Returns the page and the verb of a command; empty texts if the console has none for it."""
-    noun, verb = (*words, "", "")[:2]
-    page = _NOUN_PAGES.get(noun, "")
-    if page and verb in ("list", "show", *_ENTITY_VERBS):  # the page shows what the first two print
-        return page, _ENTITY_VERBS.get(verb, "")
-    line = f"{' '.join(words)} "
-    return next((place for start, place in _PLACES.items() if line.startswith(f"{start} ")), ("", ""))

@@ -48,13 +48,9 @@ class ConsoleSession:
         self.board = Board()
         self.link: Literal["connecting", "starting", "attached", "gone"] = "connecting"
         self.reason = ""
-        self.started_here = False
-        """Whether this console started the server it is attached to."""
         self.temporary_filters: dict[str, str] = {}
         """Filters that are not saved, by page, such as a time span that was opened from a chart."""
         self._client: control.ControlClient | None = None
-        self._instance = ""
-        """The id of the server that was attached last."""
 
     @property
     def lasting_state(self) -> SavedState:
@@ -80,6 +76,12 @@ class ConsoleSession:
     def source(self) -> ChangeSource | None:
         """Returns how this console is named in its changes; None before a server is attached."""
         return None if self._client is None else self._client.source
+
+    @property
+    def started_here(self) -> bool:
+        """Returns whether this console started the server that it is attached to."""
+        client, source = self._client, self.source
+        return client is not None and source is not None and client.endpoint.starter == source.session
 
     @property
     def progress(self) -> str:
@@ -126,11 +128,9 @@ class ConsoleSession:
         """Returns the base URL of /v1; empty before the first snapshot."""
         return self.board.status.address if self.board.status else ""
 
-    def attach(self, client: control.ControlClient, *, started_here: bool) -> None:
+    def attach(self, client: control.ControlClient) -> None:
         """Use the server that answered, which may be the same as before."""
-        is_same = self._instance == client.endpoint.instance
-        self.started_here = started_here or (is_same and self.started_here)
-        self._client, self._instance = client, client.endpoint.instance
+        self._client = client
         self.link, self.reason = "attached", ""
 
     def mark_server_gone(self, reason: str) -> None:
@@ -144,33 +144,30 @@ class AttachedServer(Message):
     """A server that answered. The feed posts it, and its snapshot will follow."""
 
     client: control.ControlClient
-    started_here: bool
 
 
 class ServerLauncher:
     """Finds and starts servers. One that it starts listens at the address of the previous one, which clients know."""
 
     def __init__(self, config: Config) -> None:
-        self._config = config
-        self._session_id = os.urandom(4).hex()
+        self._config = msgspec.structs.replace(config, starter=os.urandom(4).hex())
         self._client: control.ControlClient | None = None
 
     async def find(self) -> AttachedServer | None:
         """Returns the running server; None if none runs."""
         endpoint = await launch.find(self._config)
-        return None if endpoint is None else self._attach(endpoint, started_here=False)
+        return None if endpoint is None else self._attach(endpoint)
 
     async def ensure(self) -> AttachedServer:
         """Returns the running server, or a new one. Raises Unavailable."""
-        server = await launch.ensure(self._config)
-        return self._attach(server.endpoint, started_here=server.child is not None)
+        return self._attach(await launch.ensure(self._config))
 
-    def _attach(self, endpoint: Endpoint, *, started_here: bool) -> AttachedServer:
+    def _attach(self, endpoint: Endpoint) -> AttachedServer:
         if port := urlsplit(endpoint.address).port:
             host = endpoint.host_option or self._config.host
             self._config = msgspec.structs.replace(self._config, host=host, port=port)
         if self._client is None:
-            source = ChangeSource(via="console", session=self._session_id, place=request.terminal_name())
+            source = ChangeSource(via="console", session=self._config.starter, place=request.terminal_name())
             self._client = control.ControlClient(endpoint, source=source)
         self._client.endpoint = endpoint  # an open form holds the client, and saves at the new server
-        return AttachedServer(self._client, started_here=started_here)
+        return AttachedServer(self._client)

@@ -6,7 +6,7 @@ from contextlib import aclosing
 import msgspec
 
 from gateway.client.http import exchange
-from gateway.client.request import Body, Caller, ask, error_of, query_text, segment
+from gateway.client.request import Body, Caller, ask, query_text, segment
 from gateway.domain.account import Grant
 from gateway.domain.channel import Check
 from gateway.domain.config_views import ExportView, ImportView
@@ -202,16 +202,14 @@ class ControlClient(Caller):
         """
         decoder = msgspec.json.Decoder(AnyEvent)
         path = f"/events{query_text({'recent': recent, **filters})}"
-        async with exchange(self.server_address, self.build_request("GET", path)) as stream:
-            if stream.status != 200:
-                raise error_of(stream.status, await stream.read())
-            async with aclosing(stream.lines()) as lines:
-                async for line in lines:
-                    try:
-                        event: AnyEvent = decoder.decode(line)
-                    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
-                        raise InternalError(f"an event cannot be decoded ({exc})", code="version_mismatch") from exc
-                    yield event
+        message = self.build_request("GET", path)
+        async with exchange(self.server_address, message) as stream, aclosing(stream.lines()) as lines:
+            async for line in lines:
+                try:
+                    event: AnyEvent = decoder.decode(line)
+                except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+                    raise InternalError(f"an event cannot be decoded ({exc})", code="version_mismatch") from exc
+                yield event
 
     async def summary(self, **parameters: object) -> Summary:
         """Returns sums ``by`` token, model, ``token|model``, channel, group, app or api, ``since`` to ``until``.

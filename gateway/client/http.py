@@ -10,7 +10,8 @@ from contextlib import aclosing, asynccontextmanager
 
 import msgspec
 
-from gateway.domain.errors import BadRequest, TooLarge, Unavailable
+from gateway.domain import rawjson
+from gateway.domain.errors import BadRequest, GatewayError, TooLarge, Unavailable, error_class
 
 HEAD_LIMIT = 64 * 1024
 BODY_LIMIT = 256 << 20
@@ -47,7 +48,6 @@ class ClientRequest(msgspec.Struct, frozen=True, kw_only=True):
 class HttpAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """A complete answer. Header names are in lower case."""
 
-    status: int
     headers: dict[str, str]
     body: bytes
 
@@ -55,8 +55,7 @@ class HttpAnswer(msgspec.Struct, frozen=True, kw_only=True):
 class Stream:
     """An answer whose head has arrived."""
 
-    def __init__(self, address: Address, reader: asyncio.StreamReader, status: int, headers: dict[str, str]) -> None:
-        self.status = status
+    def __init__(self, address: Address, reader: asyncio.StreamReader, headers: dict[str, str]) -> None:
         self.headers = headers
         self._address = address
         self._reader = reader
@@ -98,8 +97,8 @@ class Stream:
 async def exchange(address: Address, message: ClientRequest, *, timeout_s: float = 30.0) -> AsyncIterator[Stream]:
     """Send a request, and yield the answer as soon as its head has arrived. The connection is closed after the block.
 
-    ``timeout_s`` limits the time until the head arrives, but not the body. Raises Unavailable with the code
-    ``server_gone`` if no server listens, or if the connection is lost.
+    ``timeout_s`` limits the time until the head arrives, but not the body. Raises the server's error, and Unavailable
+    with the code ``server_gone`` if no server listens, or if the connection is lost.
     """
     async with _translate_errors(address):
         reader, writer = await _connect(address)
@@ -108,19 +107,36 @@ async def exchange(address: Address, message: ClientRequest, *, timeout_s: float
             writer.write(_head_of(address, message) + message.body)
             await writer.drain()
             status, headers = await _read_head(reader)
-        yield Stream(address, reader, status, headers)  # outside, because errors of the block are not the connection's
+            stream = Stream(address, reader, headers)
+            if not 200 <= status < 300:
+                raise error_of(status, await stream.read(), headers.get("retry-after", ""))
+        yield stream  # outside, because errors of the block are not the connection's
     finally:
         writer.transport.abort()
 
 
 async def request(address: Address, message: ClientRequest, *, timeout_s: float = 30.0) -> HttpAnswer:
-    """Returns the complete answer to a request, which may take ``timeout_s`` seconds. Raises Unavailable."""
+    """Returns the complete answer to a request, which may take ``timeout_s`` seconds. Raises what ``exchange`` does."""
     async with (
         _translate_errors(address),
         asyncio.timeout(timeout_s),
         exchange(address, message, timeout_s=timeout_s) as stream,
     ):
-        return HttpAnswer(status=stream.status, headers=stream.headers, body=await stream.read())
+        return HttpAnswer(headers=stream.headers, body=await stream.read())
+
+
+def error_of(status: int, body: bytes, retry_after: str = "") -> GatewayError:
+    """Returns the exception for an error response. Its class depends on the code, or else on the status.
+
+    ``retry_after`` is that header, empty if there is none. The message says when to try again.
+    """
+    error = rawjson.at(rawjson.maybe(body), "error")
+    message = rawjson.text_at(error, "message") or f"the server answered with status {status}"
+    if retry_after.isdecimal() and "again in" not in message:
+        message += f"; try again in {retry_after} s"
+    code, param = rawjson.text_at(error, "code"), rawjson.text_at(error, "param") or None
+    kind = error_class(status, code)
+    return kind(message, code=code, param=param, details=rawjson.at(error, "gateway") or {})
 
 
 @asynccontextmanager

@@ -14,12 +14,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-import msgspec
 import platformdirs
 
 from gateway.client.control import ControlClient
 from gateway.client.http import Address, is_listening, too_many_files
-from gateway.config import Config, make_home
+from gateway.config import ENV_PREFIX, Config, make_home
 from gateway.domain.errors import GatewayError, Unavailable
 from gateway.domain.text import plain
 from gateway.runfile import Endpoint, read
@@ -62,7 +61,7 @@ def spawn(config: Config) -> Child:
                 stdout=subprocess.DEVNULL,  # results, such as a first token's key, need a reader
                 stderr=stderr,
                 cwd=config.home,
-                env=environment(os.environ, cache),
+                env=environment(config, os.environ, cache),
                 start_new_session=os.name != "nt",
                 creationflags=_WINDOWS_FLAGS,
             )
@@ -91,13 +90,13 @@ def command(config: Config) -> list[str]:
     return [*program, "serve", *options, "--no-token"]  # nobody would see the key of a first token
 
 
-def environment(environ: Mapping[str, str], cache: Path) -> dict[str, str]:
+def environment(config: Config, environ: Mapping[str, str], cache: Path) -> dict[str, str]:
     """Returns the child's environment.
 
     A packaged child unpacks itself again, into our cache: the parent's folder is deleted when the parent ends, and a
     cleaner of ``/tmp`` could delete files of a running server.
     """
-    variables = dict(environ)
+    variables = {**environ, f"{ENV_PREFIX}STARTER": config.starter}
     if is_frozen():
         variables["PYINSTALLER_RESET_ENVIRONMENT"] = "1"
         variables["TMPDIR"] = str(cache)
@@ -107,12 +106,6 @@ def environment(environ: Mapping[str, str], cache: Path) -> dict[str, str]:
 def is_frozen() -> bool:
     """Returns whether this is the packaged program."""
     return bool(getattr(sys, "frozen", False))
-
-
-def is_one_file() -> bool:
-    """Returns whether this is the packaged program in a single file, which unpacks itself into another folder."""
-    unpacked = Path(getattr(sys, "_MEIPASS", sys.executable))
-    return not unpacked.is_relative_to(Path(sys.executable).parent)
 
 
 def cache_folder() -> Path:
@@ -130,13 +123,6 @@ def tail(log: Path, begin: int = 0) -> list[str]:
     except OSError:
         return []
     return [plain(line) for line in text.splitlines() if line.strip()][-12:]
-
-
-class Server(msgspec.Struct, frozen=True, kw_only=True):
-    """A running server, and its process if it is our child."""
-
-    endpoint: Endpoint
-    child: Child | None = None
 
 
 async def find(config: Config) -> Endpoint | None:
@@ -181,16 +167,14 @@ async def is_running(endpoint: Endpoint) -> bool:
     return False
 
 
-async def ensure(config: Config) -> Server:
+async def ensure(config: Config) -> Endpoint:
     """Returns the running server, or starts one. Raises Unavailable if it does not start."""
-    if (endpoint := await find(config)) is not None:
-        return Server(endpoint=endpoint)
-    return await start(config)
+    return await find(config) or await start(config)
 
 
-async def start(config: Config) -> Server:
+async def start(config: Config) -> Endpoint:
     """Start a server in the background, after waiting for a command that uses the home. If another process starts one
-    at the same time, returns that server.
+    at the same time, returns that server; ours finds the home in use, and ends.
 
     Raises Unavailable with the end of the log if the server ends at once, or does not answer within ``START_S``.
     """
@@ -200,7 +184,7 @@ async def start(config: Config) -> Server:
         child = spawn(config)
         endpoint = await _first_answer(config, child, begin)
         if endpoint is not None:
-            return Server(endpoint=endpoint, child=None if await _is_foreign(endpoint, child) else child)
+            return endpoint
         if child.returncode != STORE_FAILED or asyncio.get_running_loop().time() >= deadline:
             await find_unless_silent(config)  # its error says more
             raise _start_error(config, begin, f"the server ended with status {child.returncode} before it answered")
@@ -237,20 +221,6 @@ async def _first_answer(config: Config, child: Child, begin: int) -> Endpoint | 
         kill(child)
         raise
     return await find(config)
-
-
-async def _is_foreign(endpoint: Endpoint, child: Child) -> bool:
-    """Returns whether the server was started by another process. Then our child finds the home in use, and ends.
-
-    A single-file program runs as a child of the process that we know, so the process ids always differ.
-    """
-    if endpoint.pid == child.pid:
-        return False
-    with suppress(TimeoutError):
-        async with asyncio.timeout(0.3 if is_one_file() else START_S):  # for our child to find the home in use
-            while child.poll() is None:  # noqa: ASYNC110 - the event happens in another process
-                await asyncio.sleep(POLL_S)
-    return child.poll() is not None
 
 
 def _silent_error(config: Config, endpoint: Endpoint, error: GatewayError) -> Unavailable:

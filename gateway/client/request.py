@@ -8,8 +8,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from gateway.client.http import Address, ClientRequest, request
-from gateway.domain import rawjson
-from gateway.domain.errors import BadRequest, Conflict, GatewayError, InternalError, error_class
+from gateway.domain.errors import BadRequest, Conflict, InternalError
 from gateway.domain.history import ACCEPT_HEADER, NOTHING_CHANGED, SOURCE_HEADER, ChangeSource, Question
 from gateway.domain.text import plain
 from gateway.runfile import Endpoint
@@ -56,10 +55,7 @@ class Caller:
 
     async def send(self, message: ClientRequest, timeout_s: float = 0) -> bytes:
         """Send one request. Returns the body of its answer. Raises the server's error, or Unavailable."""
-        answer = await request(self.server_address, message, timeout_s=timeout_s or self._timeout_s)
-        if not 200 <= answer.status < 300:
-            raise error_of(answer.status, answer.body)
-        return answer.body
+        return (await request(self.server_address, message, timeout_s=timeout_s or self._timeout_s)).body
 
     def build_request(self, method: str, path: str, body: Body | None = None) -> ClientRequest:
         headers = {"Authorization": f"Bearer {self.endpoint.secret}", "Content-Type": "application/json"}
@@ -107,15 +103,6 @@ def terminal_name() -> str:
         return os.ttyname(0).removeprefix("/dev/")
     except (OSError, AttributeError):  # Windows has no names of terminals
         return ""
-
-
-def error_of(status: int, body: bytes) -> GatewayError:
-    """Returns the exception for an error response. Its class depends on the code, or else on the status."""
-    error = rawjson.at(rawjson.maybe(body), "error")
-    message = rawjson.text_at(error, "message") or f"the server answered with status {status}"
-    code, param = rawjson.text_at(error, "code"), rawjson.text_at(error, "param") or None
-    kind = error_class(status, code)
-    return kind(message, code=code, param=param, details=rawjson.at(error, "gateway") or {})
 
 
 def encode_body(body: Body) -> bytes:

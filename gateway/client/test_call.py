@@ -1,7 +1,6 @@
 """Test call: makes small real calls through /v1, as any client does, for the last check of the doctor."""
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -9,12 +8,11 @@ import msgspec
 
 from gateway import __version__
 from gateway.client.connect_card import SAMPLES
-from gateway.client.http import Address, ClientRequest, HttpAnswer, Stream, exchange, request
-from gateway.client.request import error_of
+from gateway.client.http import Address, ClientRequest, HttpAnswer, Stream, error_of, exchange, request
 from gateway.domain import rawjson
 from gateway.domain.advice import WAIT_AND_START
 from gateway.domain.call import CHAT_API
-from gateway.domain.errors import GatewayError, Unavailable, UpstreamError
+from gateway.domain.errors import Unavailable, UpstreamError
 from gateway.domain.human_values import count_text
 from gateway.domain.patterns import is_embedding_model
 from gateway.domain.views import Status
@@ -83,17 +81,10 @@ class PublicApi(msgspec.Struct, frozen=True):
 
     async def send(self, method: str, path: str, body: bytes = b"", *, timeout_s: float = 180.0) -> HttpAnswer:
         """Returns the complete answer to a request. It can take minutes if a local model must be loaded first."""
-        answer = await request(self.address, self._build_request(method, path, body), timeout_s=timeout_s)
-        if answer.status != 200:
-            raise _response_error(answer.status, answer.headers, answer.body)
-        return answer
+        return await request(self.address, self._build_request(method, path, body), timeout_s=timeout_s)
 
-    @asynccontextmanager
-    async def stream(self, path: str, body: bytes, *, timeout_s: float = 180.0) -> AsyncIterator[Stream]:
-        async with exchange(self.address, self._build_request("POST", path, body), timeout_s=timeout_s) as stream:
-            if stream.status != 200:
-                raise _response_error(stream.status, stream.headers, await stream.read())
-            yield stream
+    def stream(self, path: str, body: bytes, *, timeout_s: float = 180.0) -> AbstractAsyncContextManager[Stream]:
+        return exchange(self.address, self._build_request("POST", path, body), timeout_s=timeout_s)
 
     async def models(self) -> list[str]:
         answer = await self.send("GET", "/models")
@@ -153,15 +144,6 @@ def version_text(status: Status) -> str:
     if status.version == __version__:
         return status.version
     return f"{status.version}; this program is {__version__}: stop and start the server to use it"
-
-
-def _response_error(status: int, headers: Mapping[str, str], body: bytes) -> GatewayError:
-    """Returns the error of a response. Its message says when to try again, if the response does."""
-    error = error_of(status, body)
-    retry_after = headers.get("retry-after", "")
-    if retry_after.isdecimal() and "again in" not in error.message:
-        error.message += f"; try again in {retry_after} s"
-    return error
 
 
 def _test_body(tested: TestedApi, model: str, *, stream: bool) -> bytes:

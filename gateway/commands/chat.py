@@ -10,9 +10,9 @@ import msgspec
 
 from gateway.client.apps import key_in
 from gateway.client.control import ControlClient
-from gateway.client.http import Stream
+from gateway.client.http import Stream, error_of
 from gateway.client.model_choice import find_model
-from gateway.client.request import encode_body, error_of
+from gateway.client.request import encode_body
 from gateway.client.test_call import PublicApi, require_serving
 from gateway.commands import formatting, stdin
 from gateway.commands.base import Command

@@ -41,8 +41,8 @@ def selftest() -> None:
 
 async def _check_server(config: Config) -> None:
     """Check a server, its calls and its books. Raises Quit at the first failure."""
-    server = await launch.start(config)
-    client = ControlClient(server.endpoint)
+    endpoint = await launch.start(config)
+    client = ControlClient(endpoint)
     try:
         _print_ok("a server starts", (await client.status()).address)
         await client.add_token({"name": "selftest", "group": "default"})
@@ -56,7 +56,7 @@ async def _check_server(config: Config) -> None:
         _print_ok("the books are right", f"{verdict.checks} comparisons were equal")
     finally:
         with suppress(GatewayError):
-            await launch.stop(server.endpoint, now=True, wait_s=15)
+            await launch.stop(endpoint, now=True, wait_s=15)
 
 
 def _print_ok(name: str, text: str) -> None:

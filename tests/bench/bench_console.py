@@ -23,8 +23,8 @@ import psutil
 
 from gateway.client import launch
 from gateway.client.control import ControlClient
-from gateway.client.launch import Server
 from gateway.config import Config
+from gateway.runfile import Endpoint
 from tests.bench.bench_search import build
 from tests.bench.load import Job, Result, chat_request
 from tests.bench.processes import Load
@@ -56,7 +56,7 @@ async def start(config: Config) -> None:
             f"({times[0] * 1000:.0f} to {times[-1] * 1000:.0f}, {STARTS} starts)"
         )
     finally:
-        await launch.stop(server.endpoint, now=True)
+        await launch.stop(server, now=True)
 
 
 def first_frame(config: Config) -> float:
@@ -72,7 +72,7 @@ def first_frame(config: Config) -> float:
 async def load(config: Config) -> None:
     """200 calls a second, with and without a console."""
     server = await launch.start(config)
-    client = ControlClient(server.endpoint)
+    client = ControlClient(server)
     generator = Load()
     try:
         key = (await client.add_token({"name": "load"})).key
@@ -80,7 +80,7 @@ async def load(config: Config) -> None:
         alone: list[Result] = []
         watched: list[Result] = []
         shares, rates, memory = [], [], 0.0
-        gateway = psutil.Process(server.endpoint.pid)
+        gateway = psutil.Process(server.pid)
         costs: dict[bool, float] = {False: 0.0, True: 0.0}
         for _ in range(ROUNDS):
             before = busy(gateway)
@@ -105,13 +105,13 @@ async def load(config: Config) -> None:
         print(f"p99 watched / alone: {statistics.median(ratios):.2f}")
     finally:
         generator.end()
-        await launch.stop(server.endpoint, now=True)
+        await launch.stop(server, now=True)
 
 
-async def fire(load: Load, server: Server, key: str, seconds: float) -> Result:
+async def fire(load: Load, server: Endpoint, key: str, seconds: float) -> Result:
     """Calls at the rate for so long, from a process of their own: what reads the terminal must not delay them."""
     body = json.dumps({"model": "demo-echo", "messages": [{"role": "user", "content": "Hello, how much is this?"}]})
-    port = urlsplit(server.endpoint.address).port or 0
+    port = urlsplit(server.address).port or 0
     job = Job(port=port, request=chat_request(port, key, body), calls=int(RATE * seconds), connections=32, rate=RATE)
     result = await asyncio.to_thread(load.run, job)
     assert not result.errors, f"{result.errors} calls failed"
@@ -163,7 +163,7 @@ async def history(config: Config) -> None:
     try:
         await asyncio.to_thread(look, config)
     finally:
-        await launch.stop(server.endpoint, now=True)
+        await launch.stop(server, now=True)
 
 
 def look(config: Config) -> None:

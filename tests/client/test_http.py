@@ -5,7 +5,7 @@ import pytest
 
 from gateway.client import http
 from gateway.client.http import Address, ClientRequest, exchange, request
-from gateway.domain.errors import BadRequest, GatewayError, TooLarge, Unavailable
+from gateway.domain.errors import BadRequest, GatewayError, RateLimited, TooLarge, Unavailable
 from tests.client.scripted import saying, talking
 
 GET = ClientRequest(method="GET", path="/x")
@@ -37,10 +37,28 @@ async def test_bodies_are_read_at_every_split(answer: bytes, body: bytes) -> Non
             assert (await request(place, GET)).body == body
 
 
-async def test_status_and_headers_are_reported() -> None:
-    async with saying(b"HTTP/1.1 404 Not Found\r\nX-Request-Id: a:b\r\ncontent-length: 0\r\n\r\n") as place:
-        answer = await request(place, GET)
-    assert (answer.status, answer.headers["x-request-id"]) == (404, "a:b")
+async def test_headers_are_reported() -> None:
+    async with saying(b"HTTP/1.1 200 OK\r\nX-Request-Id: a:b\r\ncontent-length: 0\r\n\r\n") as place:
+        assert (await request(place, GET)).headers["x-request-id"] == "a:b"
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b'{"error":{"message":"slower"}}', "slower; try again in 7 s"),
+        (b'{"error":{"message":"slower: again in 7 s"}}', "slower: again in 7 s"),
+        (b"<html>", "the server answered with status 429; try again in 7 s"),
+    ],
+)
+async def test_an_error_of_the_server_is_raised_and_says_when_to_try_again(body: bytes, message: str) -> None:
+    async with saying(b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 7\r\n\r\n" + body) as place:
+        with pytest.raises(RateLimited) as complete:
+            await request(place, GET)
+    async with saying(b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 7\r\n\r\n" + body) as place:
+        with pytest.raises(RateLimited) as streamed:
+            async with exchange(place, GET):
+                pass
+    assert (complete.value.message, streamed.value.message) == (message, message)
 
 
 async def test_the_request_is_well_formed() -> None:

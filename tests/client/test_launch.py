@@ -18,7 +18,6 @@ from gateway import runfile
 from gateway.client import launch
 from gateway.client.control import ControlClient
 from gateway.client.launch import (
-    Server,
     command,
     ensure,
     environment,
@@ -58,18 +57,12 @@ def test_the_frozen_program_runs_itself(config: Config, monkeypatch: pytest.Monk
 
 
 def test_the_frozen_child_unpacks_itself_again_in_our_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert environment({"A": "b"}, tmp_path) == {"A": "b"}
+    config = Config(home=tmp_path, starter="c0")
+    assert environment(config, {"A": "b"}, tmp_path) == {"A": "b", "TOLLKEEPER_STARTER": "c0"}
     monkeypatch.setattr(sys, "frozen", True, raising=False)
-    launch = environment({"A": "b", "TMPDIR": "/tmp"}, tmp_path)
-    assert launch == {"A": "b", "TMPDIR": str(tmp_path), "PYINSTALLER_RESET_ENVIRONMENT": "1"}
-
-
-def test_a_program_in_one_file_is_known_by_where_it_unpacked_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not launch.is_one_file()
-    monkeypatch.setattr(sys, "_MEIPASS", str(Path(sys.executable).parent / "_internal"), raising=False)
-    assert not launch.is_one_file()
-    monkeypatch.setattr(sys, "_MEIPASS", "/tmp/_MEI123456", raising=False)
-    assert launch.is_one_file()
+    launch = environment(config, {"A": "b", "TMPDIR": "/tmp"}, tmp_path)
+    unpacking = {"TMPDIR": str(tmp_path), "PYINSTALLER_RESET_ENVIRONMENT": "1"}
+    assert launch == {"A": "b", "TOLLKEEPER_STARTER": "c0", **unpacking}
 
 
 def test_the_end_of_a_log_is_reported_harmlessly(tmp_path: Path) -> None:
@@ -134,22 +127,20 @@ def _ended(group: int) -> bool:
 
 
 @pytest.fixture
-async def server(config: Config) -> AsyncIterator[Server]:
+async def server(config: Config) -> AsyncIterator[Endpoint]:
     server = await start(config)
     yield server
     await end(server)
 
 
-async def end(server: Server) -> None:
-    await stop(server.endpoint, now=True, wait_s=10)
-    assert server.child is not None
-    assert await asyncio.to_thread(server.child.wait, 10) == 0
+async def end(server: Endpoint) -> None:
+    await stop(server, now=True, wait_s=10)
+    assert await asyncio.to_thread(os.waitpid, server.pid, 0) == (server.pid, 0)
 
 
-async def kill(server: Server) -> None:
-    assert server.child is not None
-    server.child.send_signal(signal.SIGKILL)
-    await asyncio.to_thread(server.child.wait, 10)
+async def kill(server: Endpoint) -> None:
+    os.kill(server.pid, signal.SIGKILL)
+    await asyncio.to_thread(os.waitpid, server.pid, 0)
 
 
 async def test_without_a_runfile_there_is_no_server(config: Config) -> None:
@@ -299,11 +290,10 @@ async def test_a_server_that_still_drains_is_reported(surface: Surface, wait_s: 
 @pytest.mark.slow
 async def test_a_started_server_answers_and_is_found_and_stops(config: Config) -> None:
     server = await ensure(config)
-    assert server.child is not None
-    assert await find(config) == server.endpoint
-    assert await ensure(config) == Server(endpoint=server.endpoint)
-    status = await ControlClient(server.endpoint).status()
-    assert (status.state, status.pid) == ("serving", server.endpoint.pid)
+    assert await find(config) == server
+    assert await ensure(config) == server
+    status = await ControlClient(server).status()
+    assert (status.state, status.pid) == ("serving", server.pid)
     await end(server)
     assert await find(config) is None
     assert not config.runfile.exists()
@@ -311,9 +301,8 @@ async def test_a_started_server_answers_and_is_found_and_stops(config: Config) -
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no sessions and no modes")
-async def test_it_has_a_session_of_its_own_and_a_log_for_us_alone(server: Server, config: Config) -> None:
-    assert server.child is not None
-    assert os.getsid(server.child.pid) == server.child.pid != os.getsid(0)
+async def test_it_has_a_session_of_its_own_and_a_log_for_us_alone(server: Endpoint, config: Config) -> None:
+    assert os.getsid(server.pid) == server.pid != os.getsid(0)
     assert stat.S_IMODE(config.log.stat().st_mode) == 0o600
     assert stat.S_IMODE(config.runfile.stat().st_mode) == 0o600
     assert config.socket is not None
@@ -321,8 +310,8 @@ async def test_it_has_a_session_of_its_own_and_a_log_for_us_alone(server: Server
 
 
 @pytest.mark.slow
-async def test_a_server_nobody_reads_makes_no_token(server: Server, config: Config) -> None:
-    assert await ControlClient(server.endpoint).tokens() == []
+async def test_a_server_nobody_reads_makes_no_token(server: Endpoint, config: Config) -> None:
+    assert await ControlClient(server).tokens() == []
     assert PREFIX not in config.log.read_text()
 
 
@@ -359,15 +348,15 @@ def test_the_status_of_a_failed_store_is_the_program_s() -> None:
 
 @pytest.mark.slow
 async def test_the_slower_of_two_starters_attaches_to_the_faster_ones_server(config: Config) -> None:
-    one, other = await asyncio.gather(start(config), start(config))
-    assert one.endpoint == other.endpoint
-    starter, beaten = (one, other) if one.child is not None else (other, one)
-    assert beaten.child is None
-    await end(starter)
+    starters = [msgspec.structs.replace(config, starter=name) for name in ("one", "other")]
+    server, same = await asyncio.gather(*map(start, starters))
+    assert server == same
+    assert server.starter in ("one", "other")
+    await end(server)
 
 
 @pytest.mark.slow
-async def test_a_port_that_is_taken_is_reported(server: Server, tmp_path: Path) -> None:
-    port = int(server.endpoint.address.rpartition(":")[2].partition("/")[0])
+async def test_a_port_that_is_taken_is_reported(server: Endpoint, tmp_path: Path) -> None:
+    port = int(server.address.rpartition(":")[2].partition("/")[0])
     with pytest.raises(Unavailable, match=f"^the server did not start: cannot listen on 127.0.0.1:{port}"):
         await start(Config(home=tmp_path / "other", port=port))

@@ -6,7 +6,8 @@ from unittest.mock import AsyncMock
 import msgspec
 import pytest
 
-from gateway.client.request import Caller, ask, encode_body, error_of, segment
+from gateway.client.http import error_of
+from gateway.client.request import Caller, ask, encode_body, segment
 from gateway.domain import errors
 from gateway.domain.errors import Conflict, GatewayError, InternalError, error_class
 from gateway.domain.history import Question

@@ -104,16 +104,16 @@ class Seat:
 async def seated(folder: Path, page: str) -> AsyncIterator[Seat]:
     """The console on a new home with one token, a page open."""
     config = Config(home=folder / "home", port=0)
-    server = await launch.start(config)
-    await ControlClient(server.endpoint).add_token({"name": "first"})
+    endpoint = await launch.start(config)
+    await ControlClient(endpoint).add_token({"name": "first"})
     try:
         state = SavedState(page=page, views={"wizard": PageState(choices={"seen": "yes"})})
         app = ListeningConsole(ConsoleSession(config, now, state), ServerLauncher(config))
         async with app.run_test(size=(110, 40)) as pilot:
             await until(app, pilot, "running 0")
-            yield Seat(app, pilot, ControlClient(server.endpoint))
+            yield Seat(app, pilot, ControlClient(endpoint))
     finally:
-        await launch.stop(server.endpoint, now=True)
+        await launch.stop(endpoint, now=True)
 
 
 async def test_tokens_are_created_edited_and_removed_in_forms(tmp_path: Path) -> None:

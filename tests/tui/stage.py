@@ -25,6 +25,7 @@ from gateway.domain.cost import cost
 from gateway.domain.errors import NotFound, Unavailable
 from gateway.domain.events import AnyEvent, CallSettled, CallStarted, Snapshot
 from gateway.domain.group import Policy
+from gateway.domain.history import ChangeSource
 from gateway.domain.incidents import PAUSED_STATES, Condition, Incident, Incidents
 from gateway.domain.limits import Limits
 from gateway.domain.price import Price, rates
@@ -377,7 +378,8 @@ class FakeClient(ControlClient):
     """A server of values: change them and ``tell`` what happened. Methods that are missing here fail loudly."""
 
     def __init__(self, records: Sequence[CallView] = (), recent: int = 200) -> None:
-        super().__init__(Endpoint(instance="one", secret="s", address=ADDRESS))
+        endpoint = Endpoint(instance="one", secret="s", address=ADDRESS)
+        super().__init__(endpoint, source=ChangeSource(via="console", session="here"))
         self.records = list(records)
         """Newest first."""
         self.recent = recent
@@ -558,13 +560,14 @@ class FakeLauncher(ServerLauncher):
 
     async def find(self) -> AttachedServer | None:
         found = self.started and self.there and self.findable
-        return AttachedServer(self.client, started_here=False) if found else None
+        return AttachedServer(self.client) if found else None
 
     async def ensure(self) -> AttachedServer:
         if not self.there:
             raise Unavailable("the server ended with status 1 before it answered", code="start_failed")
         self.started = True
-        return AttachedServer(self.client, started_here=True)
+        self.client.endpoint = msgspec.structs.replace(self.client.endpoint, starter="here")
+        return AttachedServer(self.client)
 
 
 def words(app: App[Any]) -> list[str]:

@@ -39,7 +39,7 @@ async def running(launcher: FakeLauncher) -> AsyncIterator[tuple[ConsoleFeed, In
 
 async def test_it_attaches_and_gives_the_snapshot() -> None:
     async with running(FakeLauncher(FakeClient(calls(3)))) as (feed, inbox):
-        assert (await inbox.next(AttachedServer)).started_here
+        assert (await inbox.next(AttachedServer)).client.endpoint.starter == "here"
         await inbox.next(ConsoleFeed.EventsReady)
         assert [type(event) for event in feed.take_events()] == [Snapshot]
 
@@ -52,7 +52,6 @@ async def test_a_server_that_runs_already_is_not_said_to_be_started() -> None:
     async with running(launcher) as (_, inbox):
         joined = await inbox.next(Message)
         assert isinstance(joined, AttachedServer)
-        assert not joined.started_here
 
 
 async def test_many_events_are_one_message_until_they_are_taken() -> None:
@@ -75,7 +74,7 @@ async def test_a_server_that_goes_away_is_lost_and_found_again() -> None:
         client.end()
         lost = await inbox.next(ConsoleFeed.Disconnected)
         assert (lost.reason, lost.fatal) == ("it stopped", None)
-        assert not (await inbox.next(AttachedServer)).started_here
+        assert (await inbox.next(AttachedServer)).client is client
 
 
 async def test_a_server_is_started_again_when_asked() -> None:
@@ -87,7 +86,7 @@ async def test_a_server_is_started_again_when_asked() -> None:
         client.end()
         await inbox.next(ConsoleFeed.Disconnected)
         feed.start_requested.set()
-        assert (await inbox.next(AttachedServer)).started_here
+        assert (await inbox.next(AttachedServer)).client.endpoint.starter == "here"
 
 
 async def test_no_server_at_the_beginning_is_fatal() -> None:

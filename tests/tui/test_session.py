@@ -4,7 +4,6 @@ import msgspec
 import pytest
 
 from gateway.client import launch
-from gateway.client.launch import Server
 from gateway.config import Config
 from gateway.domain.errors import Unavailable
 from gateway.domain.events import Stopping
@@ -19,23 +18,22 @@ def test_a_server_can_be_asked_once_it_is_attached() -> None:
     made, client = console().session, FakeClient()
     with pytest.raises(Unavailable, match="not running"):
         _ = made.client
-    made.attach(client, started_here=True)
+    made.attach(client)
     assert made.client is client
 
 
-def test_a_console_has_started_its_server_until_another_follows() -> None:
-    made, other = console().session, FakeClient()
-    for started_here in (True, False):
-        made.attach(FakeClient(), started_here=started_here)
-        assert made.started_here
-    other.endpoint = Endpoint(instance="two", secret="s", address=ADDRESS)
-    made.attach(other, started_here=False)
+@pytest.mark.parametrize(("starter", "is_ours"), [("here", True), ("there", False), ("", False)])
+def test_a_console_knows_the_server_that_it_has_started(starter: str, is_ours: bool) -> None:
+    made, client = console().session, FakeClient()
     assert not made.started_here
+    client.endpoint = Endpoint(instance="two", secret="s", address=ADDRESS, starter=starter)
+    made.attach(client)
+    assert made.started_here is is_ours
 
 
 def test_a_lost_server_cannot_be_asked_but_its_board_stays() -> None:
     made = console().session
-    made.attach(FakeClient(), started_here=False)
+    made.attach(FakeClient())
     made.board.apply(FakeClient().snapshot())
     made.mark_server_gone("it stopped")
     with pytest.raises(Unavailable):
@@ -95,9 +93,9 @@ async def test_a_server_is_started_again_where_it_listened(tmp_path: Path, monke
     async def find(_: Config) -> Endpoint | None:
         return first
 
-    async def ensure(config: Config) -> Server:
+    async def ensure(config: Config) -> Endpoint:
         wanted.append(config)
-        return Server(endpoint=msgspec.structs.replace(first, instance="2"))
+        return msgspec.structs.replace(first, instance="2")
 
     monkeypatch.setattr(launch, "find", find)
     monkeypatch.setattr(launch, "ensure", ensure)

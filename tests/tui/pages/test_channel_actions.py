@@ -175,7 +175,7 @@ async def test_without_a_server_no_form_is_opened_and_one_that_is_open_keeps_wha
             await press(app, pilot, key)
             assert (key, words(app)) == (key, ["The server is not running. Press r to start it."])
             app.clear_notifications()
-        app.session.attach(made, started_here=False)
+        app.session.attach(made)
         await press(app, pilot, "A", "=env:NEW")
         app.session.mark_server_gone("it stopped")
         await press(app, pilot, "enter")

@@ -89,7 +89,7 @@ def test_one_that_is_started_again_or_not_seen_yet_is_not_there() -> None:
     made.link = "starting"
     assert "starting the server" in state_line(made, 100).plain
     assert "connecting to the server" in state_line(fresh, 100).plain
-    fresh.attach(FakeClient(), started_here=False)
+    fresh.attach(FakeClient())
     assert "connecting to the server" in state_line(fresh, 100).plain
 
 
