@@ -135,7 +135,7 @@ async def test_tokens_are_created_edited_and_removed_in_forms(tmp_path: Path) ->
         found = await seat.control.token("mobile")
         assert (found.id, found.budgets[0].nanos, found.limits.rpm) == (made.id, 5 * DOLLAR, 60)
 
-        await seat.press("space", toast="Token mobile disabled")
+        await seat.press("space", toast="Disabled token 'mobile'")
         await seat.see("key is shown only this once", "D", "enter")
         await seat.press("escape")
         copied = await seat.control.token("mobile-2")
@@ -146,7 +146,7 @@ async def test_tokens_are_created_edited_and_removed_in_forms(tmp_path: Path) ->
         await seat.press("escape")
         assert (await seat.control.token("mobile-2")).hint != copied.hint
 
-        await seat.press("d", "y", toast="Token mobile-2 deleted")
+        await seat.press("d", "y", toast="Removed token 'mobile-2'")
         assert [token.name for token in await seat.control.tokens()] == ["first", "mobile"]
         await seat.see("works again", "u")
         await seat.press("y", toast="Undone: token 'mobile-2' is back")
@@ -208,8 +208,8 @@ async def test_channels_are_created_and_edited_in_forms(tmp_path: Path) -> None:
         await seat.selected("channels", copied.id)
         assert (copied.key[-4:], [model.upstream for model in copied.models]) == ("0002", ["", "b"])
 
-        await seat.press("space", toast="Channel up-2 disabled")
-        await seat.press("d", "y", toast="Channel up-2 deleted")
+        await seat.press("space", toast="Disabled channel 'up-2'")
+        await seat.press("d", "y", toast="Removed channel 'up-2'")
         await seat.undo("channel 'up-2' is back")
         assert (await seat.control.channel("up-2")).key[-4:] == "0002"
 
