@@ -5,8 +5,8 @@ other segment is, so each call counts exactly once, whenever a crash happens. Th
 ``ledger.old.json``: what is damaged in one file is read from the other, or from the segments.
 """
 
-from collections.abc import Iterable
-from itertools import chain
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -14,13 +14,11 @@ import msgspec
 from gateway.domain.units import DAY_MS
 from gateway.store import files
 from gateway.store.errors import StoreDamaged
-from gateway.store.line_format import TAIL, body_of, check_format, head, is_intact, join_lines, pack
+from gateway.store.line_format import TAIL, body_of, check_format, head, is_intact, join_lines, pack, split_lines
 from gateway.store.rollup import SealedSegment, to_daily
 from gateway.store.segment import Segment
 
 HEAD = head("segments")
-END = TAIL.removeprefix(b"\n")
-"""The last line."""
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(SealedSegment).decode
@@ -52,7 +50,7 @@ class Ledger:
         lines = [pack(i, _encode(segment)) for i, segment in enumerate(new.values(), 1)]
         if self.path.exists() and not self.damaged:
             files.replace(self._old, files.read(self.path))
-        files.replace(self.path, HEAD + (join_lines(lines, first=True) if lines else b"") + TAIL)
+        files.replace(self.path, _content(lines))
         self.sealed, self.exists = new, True
 
     def rebuild(self, moment: int) -> Path:
@@ -64,30 +62,22 @@ class Ledger:
 
 
 def _read(path: Path) -> tuple[bool, bool, dict[str, SealedSegment]]:
-    """Returns whether a file has any bytes, whether it is damaged, and the segments that can be read.
-
-    It is read line by line, so that memory never holds it twice.
-    """
+    """Returns whether a file has any bytes, whether it is damaged, and the segments that can be read."""
+    data = files.read(path)
+    check_format(path, data[:100])
     sealed: dict[str, SealedSegment] = {}
-    try:
-        file = files.open_to_read(path)
-    except FileNotFoundError:
-        return False, False, sealed
-    with file:
-        first = raw = file.readline()
-        check_format(path, first[:100])
-        is_damaged = first != HEAD + b"\n"
-        for raw in chain([first] if is_damaged else [], file):
-            line = raw.rstrip(b"\n").removeprefix(b",")
-            try:
-                segment = _decode(body_of(line)) if is_intact(line) else None
-            except (ValueError, RecursionError):  # a field of another type
-                segment = None
-            if segment is not None:
-                sealed[segment.name] = segment
-            elif line and raw != END:
-                is_damaged = True
-    return bool(first), bool(first) and (is_damaged or raw != END), sealed
+    lines = []
+    for line in filter(is_intact, split_lines(data)):
+        with suppress(ValueError, RecursionError):  # a field of another type
+            segment = _decode(body_of(line))
+            sealed[segment.name] = segment
+            lines.append(line)
+    return bool(data), bool(data) and data != _content(lines), sealed
+
+
+def _content(lines: Sequence[bytes]) -> bytes:
+    """Returns a file with these lines."""
+    return HEAD + (join_lines(lines, first=True) if lines else b"") + TAIL
 
 
 def check_complete(path: Path, segments: Iterable[Segment]) -> None:
