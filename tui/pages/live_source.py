@@ -68,8 +68,6 @@ class LiveSource:
         """The filter; None: it shows all calls."""
         self.widened_query: Query | None = None
         """The query with the earlier names of the tokens, channels and groups that it names."""
-        self.names = session.board.names
-        """The names on the board when the query was widened."""
         self.search_lock = Lock()
         """Held while a search request runs: one at a time."""
         self._allowed_keys: Collection[Hashable] | None = None
@@ -127,8 +125,8 @@ class LiveSource:
         self.narrow(self.query)  # the first older records in the new order are other ones
 
     def narrow(self, query: Query | None) -> None:
-        self.query, self.names = query, self.session.board.names
-        self.widened_query = None if query is None else self.names.widen(query)
+        self.query = query
+        self.widened_query = None if query is None else self.session.board.names.widen(query)
         self.search_results, self.search = [], SearchProgress()
         self._version = -1
 
@@ -146,11 +144,8 @@ class LiveSource:
             self.calls = calls  # of another server, with other records
             self.history = CallHistory()
             self.narrow(self.query)
-        names = self.session.board.names
-        if names is not self.names:  # by their current names, the query may mean other tokens, channels or groups
-            self.names = names
-            if self.query is not None and names.widen(self.query) != self.widened_query:
-                self.narrow(self.query)
+        if self.query is not None and self.session.board.names.widen(self.query) != self.widened_query:
+            self.narrow(self.query)  # by their current names, it means other tokens, channels or groups
         if self.paused and self._version >= 0:
             return
         is_arranged = self._allowed_keys is not None or self.call_order is not None
