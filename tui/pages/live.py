@@ -4,7 +4,6 @@ The list can be sorted by a column if the column's id is in ``SORT_KEYS`` of ``d
 """
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any, ClassVar
 
 import msgspec
@@ -47,9 +46,6 @@ class LiveListing(PageListing[CallView]):
 
     def all_columns(self) -> Sequence[Column[CallView]]:
         return columns(self.session)
-
-    def rows(self) -> Sequence[CallView]:
-        return ()  # a LiveSource has them
 
     def key(self, row: CallView) -> Hashable:
         return CallId(row.id)
@@ -154,12 +150,11 @@ def _name_column(
     id_: str, title: str, widths: tuple[int, int], name: Callable[[CallView], str], **more: Any
 ) -> Column[CallView]:
     """Returns a column of names, which are cut in the middle. ``widths``: the usual one and the largest."""
-    text = partial(_name_text, name)
+
+    def text(call: CallView, width: int = LIMIT) -> str:
+        return cut_middle(safe(name(call)), width)
+
     return Column(id_, title, widths[0], text, max_width=widths[1], fit_text=text, **more)
-
-
-def _name_text(name: Callable[[CallView], str], call: CallView, width: int = LIMIT) -> str:
-    return cut_middle(safe(name(call)), width)
 
 
 def _token_text(call: CallView) -> str:
