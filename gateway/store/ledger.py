@@ -5,7 +5,7 @@ other segment is, so each call counts exactly once, whenever a crash happens. Th
 ``ledger.old.json``: what is damaged in one file is read from the other, or from the segments.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,7 +14,7 @@ import msgspec
 from gateway.domain.units import DAY_MS
 from gateway.store import files
 from gateway.store.errors import StoreDamaged
-from gateway.store.line_format import TAIL, body_of, check_format, head, is_intact, join_lines, pack, split_lines
+from gateway.store.line_format import body_of, check_format, file_with, head, is_intact, pack, split_lines
 from gateway.store.rollup import SealedSegment, to_daily
 from gateway.store.segment import Segment
 
@@ -50,7 +50,7 @@ class Ledger:
         lines = [pack(i, _encode(segment)) for i, segment in enumerate(new.values(), 1)]
         if self.path.exists() and not self.damaged:
             files.replace(self._old, files.read(self.path))
-        files.replace(self.path, _content(lines))
+        files.replace(self.path, file_with(HEAD, lines))
         self.sealed, self.exists = new, True
 
     def rebuild(self, moment: int) -> Path:
@@ -72,12 +72,7 @@ def _read(path: Path) -> tuple[bool, bool, dict[str, SealedSegment]]:
             segment = _decode(body_of(line))
             sealed[segment.name] = segment
             lines.append(line)
-    return bool(data), bool(data) and data != _content(lines), sealed
-
-
-def _content(lines: Sequence[bytes]) -> bytes:
-    """Returns a file with these lines."""
-    return HEAD + (join_lines(lines, first=True) if lines else b"") + TAIL
+    return bool(data), bool(data) and data != file_with(HEAD, lines), sealed
 
 
 def check_complete(path: Path, segments: Iterable[Segment]) -> None:

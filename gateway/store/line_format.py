@@ -12,7 +12,7 @@ itself. The checksum covers the id and the content.
 
 import re
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from gateway.store.errors import too_new
@@ -63,6 +63,11 @@ def body_of(line: bytes) -> bytes:
 def join_lines(lines: Iterable[bytes], *, first: bool) -> bytes:
     """Returns the bytes that append these lines, without the closing braces. ``first``: the file has no lines yet."""
     return (b"\n" if first else b"\n,") + b"\n,".join(lines)
+
+
+def file_with(first_line: bytes, lines: Sequence[bytes]) -> bytes:
+    """Returns a whole file."""
+    return first_line + (join_lines(lines, first=True) if lines else b"") + TAIL
 
 
 def split_lines(data: bytes) -> Iterator[bytes]:

@@ -13,7 +13,7 @@ import msgspec
 
 from gateway.store import files
 from gateway.store.ledger import Ledger
-from gateway.store.line_format import TAIL, check_format, join_lines, split_lines
+from gateway.store.line_format import TAIL, check_format, file_with, join_lines, split_lines
 from gateway.store.segment import HEAD, Segment, convert_foreign_layout, read_call
 
 
@@ -173,12 +173,12 @@ def repair(segment: Segment, last: int, moment: int) -> str:
     if not lines:  # stock TinyDB changes the layout of a file, and an editor may change the ends of its lines
         same = data.replace(b"\r\n", b"\n") if data.startswith(HEAD) else convert_foreign_layout(data)
         lines = _count_lines(segment, same)
-    body = HEAD + join_lines(lines, first=True) if lines else HEAD
-    segment.end = len(body)
-    if data == body + TAIL:
+    whole = file_with(HEAD, lines)
+    segment.end = len(whole) - len(TAIL)
+    if data == whole:
         return ""
     copy = files.save_copy(segment.path, data, moment) if data else None
-    files.replace(segment.path, body + TAIL)
+    files.replace(segment.path, whole)
     original = f"the original is {copy.name}" if copy else "not a byte was left"
     return f"{files.ordinary_path(segment.path)} was damaged; {len(lines)} of its calls are intact, {original}"
 
