@@ -66,7 +66,9 @@ class ResponsesDialect(ChannelDialect):
         parameters, served = Parameters(order, learned), with_limit(served, learned)
         streams = order.stream or STREAM in learned.dropped
         cap = parameters.take_output_cap()
-        limit = _output_limit(order.output_budget if cap is None else cap, served)
+        limit = order.output_budget if cap is None else cap
+        if limit is not None:
+            limit = max(MIN_LIMIT, limit if served.max_output is None else min(limit, served.max_output))
         recall = partial(self._memory.recall, order.owner, key=account_of(channel))
         body = {"max_output_tokens": limit, "store": False, **_body(parameters, recall)}
         fit_schemas(body, learned.dropped)
@@ -88,13 +90,6 @@ class ResponsesDialect(ChannelDialect):
         failure = super().failure(channel, status, headers, body)
         is_lacking = lacks_path(failure) or not failure.sent or NOT_CONVERTED.search(failure.words)
         return msgspec.structs.replace(failure, needs_responses=ResponsesNeed.NOTHING) if is_lacking else failure
-
-
-def _output_limit(wanted: int | None, served: ServedModel) -> int | None:
-    """Returns the wanted limit, if any, within the model's and OpenAI's limits."""
-    if wanted is None:
-        return None
-    return max(MIN_LIMIT, wanted if served.max_output is None else min(wanted, served.max_output))
 
 
 def _body(parameters: Parameters, recall: Recall) -> JsonObject:
