@@ -16,20 +16,8 @@ STATES = ("ok", "cooling", "half_open", "attention", "off")
 
 
 async def answer_health(engine: Engine, _request: web.BaseRequest, _origin: CallOrigin) -> Response:
-    """Answer GET and HEAD /v1/health."""
-    status, body = health(engine)
-    return Response(body, status=status)
-
-
-async def answer_front_page(engine: Engine, _request: web.BaseRequest, _origin: CallOrigin) -> Response:
-    """Answer GET and HEAD /, which programs probe without a token."""
-    return Response(front_page(engine.address), content_type="text/plain; charset=utf-8")
-
-
-def health(engine: Engine) -> tuple[int, bytes]:
-    """Returns HTTP status and JSON body. The body names no channels; the status is 503 while calls are rejected."""
+    """Answer GET and HEAD /v1/health. The body names no channels; the status is 503 while calls are rejected."""
     status = engine.status()
-    is_serving = status.state == "serving"
     body = {
         "status": {"serving": "ok", "draining": "stopping"}.get(status.state, status.state),
         "version": __version__,
@@ -39,17 +27,18 @@ def health(engine: Engine) -> tuple[int, bytes]:
         "store": "failed" if status.store_error else "ok",
         "store_error": status.store_error,
     }
-    return (200 if is_serving else 503), msgspec.json.encode(body)
+    return Response(msgspec.json.encode(body), status=200 if status.state == "serving" else 503)
 
 
-def front_page(address: str) -> bytes:
-    """Returns a page of plain text for browsers."""
-    return (
+async def answer_front_page(engine: Engine, _request: web.BaseRequest, _origin: CallOrigin) -> Response:
+    """Answer GET and HEAD / with a page of plain text for browsers, which programs probe without a token."""
+    page = (
         f"Tollkeeper {__version__}: a personal gateway to language models.\n\n"
-        f"Base URL for your SDKs and tools:  {address}\n"
+        f"Base URL for your SDKs and tools:  {engine.address}\n"
         "A token:                           tollkeeper token add NAME\n"
         "The lines to export:               tollkeeper env\n"
         "Find out what is wrong:            tollkeeper doctor\n\n"
         "This page proves only that the gateway can be reached. Whether a token, its group, a model and its channel\n"
         "work is proved by a real request alone; 'tollkeeper doctor' makes one.\n"
-    ).encode()
+    )
+    return Response(page.encode(), content_type="text/plain; charset=utf-8")

@@ -4,7 +4,6 @@ from pathlib import Path
 
 from gateway import __version__
 from gateway.domain.units import Millis
-from gateway.v1.health import front_page, health
 from tests.fakes.gateway import Gateway, running
 from tests.fakes.provider import Provider
 from tests.house import ROOT
@@ -34,9 +33,8 @@ async def test_the_uptime_does_not_depend_on_the_wall_clock(home: Path) -> None:
 
 async def test_a_stopping_gateway_says_so(gateway: Gateway) -> None:
     gateway.engine.refuse_calls()
-    status, body = health(gateway.engine)
-    assert status == 503
-    assert b'"status":"stopping"' in body
+    answer = await gateway.client.get("/health")
+    assert (answer.status, answer.json["status"]) == (503, "stopping")
 
 
 async def test_every_field_of_health_is_documented(gateway: Gateway) -> None:
@@ -49,8 +47,8 @@ async def test_health_asks_no_upstream(gateway: Gateway, provider: Provider) -> 
     assert (provider.exchanges, gateway.records) == ([], [])
 
 
-def test_the_front_page_has_the_base_url_and_what_it_does_not_prove() -> None:
-    page = front_page("http://127.0.0.1:8655/v1").decode()
-    assert "http://127.0.0.1:8655/v1" in page
+async def test_the_front_page_has_the_base_url_and_what_it_does_not_prove(gateway: Gateway) -> None:
+    page = (await gateway.client.get("/")).body.decode()
+    assert gateway.engine.address in page
     assert "proves only" in page
     assert page.isascii()
