@@ -136,10 +136,8 @@ class LearnedParams:
 
     def forget(self, channel: ChannelId) -> None:
         """Forget what was learned about a channel, because it was changed or removed."""
-        for key in [key for key in self.refusals if key[0] == channel]:
-            del self.refusals[key]
-        for key in [key for key in self.missing_apis if key[0] == channel]:
-            del self.missing_apis[key]
+        self.refusals = {key: entry for key, entry in self.refusals.items() if key[0] != channel}
+        self.missing_apis = {key: until for key, until in self.missing_apis.items() if key[0] != channel}
 
 
 def _need_name(served: ServedModel, need: ResponsesNeed) -> str:

@@ -45,8 +45,6 @@ class Quotes:
         self._fields = fields
         self._text = b""
         """All long texts."""
-        self._words: array[int] = array("Q")
-        """The aligned words of the long texts."""
         self._short_texts: list[bytes] = []
         if self.comparable:
             self._read()
@@ -73,8 +71,7 @@ class Quotes:
                 elif is_text and len(normal) >= SHORT:
                     self._short_texts.append(normal)
         del self._short_texts[:-2000]  # only the last ones are searched for
-        self._text = text = b"\0".join(long_texts)
-        self._words.frombytes(text[: len(text) // WORD * WORD])
+        self._text = b"\0".join(long_texts)
 
     def _spans_in(self, view: SearchView) -> Iterator[Span]:
         """Yields where one view of a message quotes the request."""
@@ -96,14 +93,15 @@ class Quotes:
     def _long_parts(self, message: bytes) -> Iterator[Span]:
         """Yields the parts that a long text has too; all of the message if it repeats itself too much to compare."""
         text = self._text
+        words = array("Q", text[: len(text) // WORD * WORD])
         shifted = (array("Q", message[shift:][: (len(message) - shift) // WORD * WORD]) for shift in range(WORD))
-        if not text or set().union(*shifted).isdisjoint(self._words):
+        if not text or set().union(*shifted).isdisjoint(words):
             return
         offsets: dict[int, list[int]] = {}
         for start in range(len(message) - WORD + 1):
             offsets.setdefault(int.from_bytes(message[start : start + WORD], sys.byteorder), []).append(start)
-        places = (number for number, word in enumerate(self._words) if word in offsets)
-        pairs = ((start, number * WORD) for number in places for start in offsets[self._words[number]])
+        places = (number for number, word in enumerate(words) if word in offsets)
+        pairs = ((start, number * WORD) for number in places for start in offsets[words[number]])
         covered = bytearray(len(message))
         for count, (start, text_start) in enumerate(pairs):
             if count >= 20_000:

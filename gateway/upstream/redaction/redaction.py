@@ -214,8 +214,7 @@ def _error(failure: Failure, channel: Channel, fields: Fields, secrets: Sequence
     """Returns the error of a failure for the client and the record, without these secrets."""
     quotes = Quotes(fields if _may_quote(failure) else _NO_FIELDS)
     message = plain(_redact(failure.text, channel, secrets), 2200)
-    owners_text = failure.text if failure.for_owner is None else failure.for_owner
-    owners_message = plain(_redact(owners_text, channel, secrets), 2200)
+    owners_message = plain(_redact(failure.for_owner or failure.text, channel, secrets), 2200)
     stored = _without_quotes(owners_message, quotes, failure, channel)
     identifiers = _identifiers(failure.origin or {}, secrets, quotes)
     param = identifiers.pop("param")
