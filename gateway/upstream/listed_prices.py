@@ -102,6 +102,7 @@ def _price_in(pricing: Mapping[str, Any]) -> UpstreamPrices | None:
             "output": output_name,
             "cached_input": _used_name(pricing, _CACHED),
             "cache_write": _used_name(pricing, _WRITES),
+            "cache_write_long": "input_cache_write_1h",
         }
         dollars = {name: _amount(pricing.get(theirs)) for name, theirs in names.items()}
         if dollars["input"] is not None and dollars["output"] is not None:
@@ -122,7 +123,6 @@ def _price_with(pricing: Mapping[str, Any], names: Names, unit: Unit) -> Upstrea
     extras |= {PICTURES: _picture_fee(pricing, rates["input"])} if names["input"] == "prompt" else {}
     price = UpstreamPrices(
         **rates,
-        cache_write_long=_rate(pricing, "input_cache_write_1h", unit),
         per_call=_rate(pricing, "request", 1) or Nanos(0),
         extras={name: nanos for name, nanos in extras.items() if nanos},
         tiers=tuple(_tiers(pricing, names, rates, unit)),

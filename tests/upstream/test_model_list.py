@@ -206,6 +206,27 @@ def test_prices_are_read_in_every_place_and_unit(pricing: object, published: Ups
         (
             {
                 "pricing": {
+                    "prompt": "0.000003",
+                    "completion": "0.000015",
+                    "input_cache_write_1h": "0.000006",
+                    "overrides": [
+                        {"min_prompt_tokens": 200_001, "prompt": "0.000006", "input_cache_write_1h": "0.000012"},
+                        {"min_prompt_tokens": 500_001, "prompt": "0.000009"},
+                    ],
+                }
+            },
+            _told(
+                *(3, 15),
+                cache_write_long=6,
+                tiers=(
+                    Tier(above=200_000, input=_nanos(6), output=_nanos(15), cache_write_long=_nanos(12)),
+                    Tier(above=500_000, input=_nanos(9), output=_nanos(15), cache_write_long=_nanos(12)),
+                ),
+            ),
+        ),
+        (
+            {
+                "pricing": {
                     "prompt": "0.000002",
                     "completion": "0.000012",
                     "overrides": [{"min_images": 5, "prompt": 1}],
