@@ -61,7 +61,7 @@ async def _price_like(edits: ConfigEdits, model: str, other: str) -> Price:
     """Returns a copy of another model's price, here or else in the list. Raises what ``_common_price`` raises."""
     price, source = edits.engine.catalog.price(other), LIKE + other
     if price is None or other == model:
-        price = _common_price(other, (await load_price_list()).prices_by_vendor(other, edits.now))
+        price = _common_price(other, (await load_price_list(edits.now)).prices_by_vendor(other))
         source += f" in {price.source}"
     overrides = {"model": model, "updated": edits.now, "source": source, "as_of": Millis(0)}
     # the context length belongs to the other model and is not copied
@@ -89,14 +89,14 @@ async def import_prices(edits: ConfigEdits, request: web.Request) -> list[PriceP
     ``models`` and ``channel`` restrict the import. Raises Conflict if the configuration changes while prices are found.
     """
     body = await read_body(request, ImportPricesBody)
-    registry, now = edits.registry, edits.now
+    registry = edits.registry
     channels = [c for c in registry.channels.values() if not body.channel or body.channel in _names(c)]
     if body.channel and not channels:
         names = ", ".join(sorted({name for c in registry.channels.values() for name in _names(c)}))
         msg = f"no channel or vendor '{plain(body.channel)}'; known are: {names or 'none'}"
         raise NotFound(msg, param="channel")
-    price_list = await load_price_list()
-    candidates = await asyncio.to_thread(lambda: list(known_prices(channels, registry, price_list, now)))
+    price_list = await load_price_list(edits.now)
+    candidates = await asyncio.to_thread(lambda: list(known_prices(channels, registry, price_list)))
     chosen = [known for known in candidates if body.models is None or known[1].name in body.models]
     proposals = [_proposal(edits, *known, body) for known in chosen]
     applied = [known for known, proposal in zip(chosen, proposals, strict=True) if proposal.applied]
@@ -229,32 +229,31 @@ async def show_news(edits: ConfigEdits, request: web.Request) -> PriceNews:
     has_hints = query(request.query, {"hints": bool}).get("hints")
     registry, hour = edits.registry, edits.now // HOUR_MS
     try:
-        price_list = await load_price_list()
+        price_list = await load_price_list(edits.now)
     except Unavailable:
         return PriceNews()
     cache = request.app[NEWS_CACHE]
     known, news = cache.get(hour, (None, PriceNews()))
     if known is not registry:
-        news = await asyncio.to_thread(price_news, registry, price_list, edits.now)
+        news = await asyncio.to_thread(price_news, registry, price_list)
         cache.clear()
         cache[hour] = registry, news
     hints = await asyncio.to_thread(price_hints, registry, price_list) if has_hints else []
     return msgspec.structs.replace(news, hints=hints)
 
 
-def price_news(registry: Registry, price_list: PriceList, now: Millis) -> PriceNews:
+def price_news(registry: Registry, price_list: PriceList) -> PriceNews:
     """Returns the news about a configuration's prices, without hints. What the owner set is left out of the counts."""
     kinds = [
         change_kind(before, price)
-        for channel, served, price in known_prices(registry.channels.values(), registry, price_list, now)
+        for channel, served, price in known_prices(registry.channels.values(), registry, price_list)
         if not set_by_owner(before := channel_price(channel, served, registry.prices))
     ]
-    rises = {(rise.model, rise.since_ms): rise for rise in _next_rises(registry, now)}
-    as_of = price_list.as_of(now)
+    rises = {(rise.model, rise.since_ms): rise for rise in _next_rises(registry, price_list.now)}
     return PriceNews(
-        as_of_ms=as_of,
-        as_of=_day(as_of),
-        stale=now - as_of > OLD_MS,
+        as_of_ms=price_list.as_of,
+        as_of=_day(price_list.as_of),
+        stale=price_list.now - price_list.as_of > OLD_MS,
         raised=kinds.count("up"),
         lowered=kinds.count("down"),
         added=kinds.count("new"),

@@ -27,48 +27,43 @@ if TYPE_CHECKING:
     from genai_prices.types import Provider
 
 
-async def load_price_list() -> "PriceList":
-    """Returns the price list. Raises Unavailable if its package is not installed."""
-    return await asyncio.to_thread(_load)
+async def load_price_list(now: Millis) -> "PriceList":
+    """Returns the price list as of now. Raises Unavailable if its package is not installed."""
+    return await asyncio.to_thread(_load, now)
 
 
 def known_prices(
-    channels: Iterable[Channel], registry: Registry, price_list: "PriceList", now: Millis
+    channels: Iterable[Channel], registry: Registry, price_list: "PriceList"
 ) -> Iterator[tuple[Channel, ServedModel, Price]]:
     """Yields the known prices of all models of the channels, except for local servers, which charge nothing."""
     for channel in in_order(channels):
         for served in () if is_free_server(channel) else channel.models:
-            if (price := known_price(channel, served, registry, price_list, now)) is not None:
+            if (price := known_price(channel, served, registry, price_list)) is not None:
                 yield channel, served, price
 
 
-def known_price(
-    channel: Channel, served: ServedModel, registry: Registry, price_list: "PriceList", now: Millis
-) -> Price | None:
+def known_price(channel: Channel, served: ServedModel, registry: Registry, price_list: "PriceList") -> Price | None:
     """Returns the price that the upstream publishes for a channel's model, else the list price of the channel's vendor.
 
     Some upstreams publish zeros for what they do not sell by the token, so a list price takes precedence over zeros. A
     relay on the internet with an unknown vendor is assumed to charge what the model costs at another channel, and the
     source says so. Returns None if no price is known.
     """
-    published = upstream_price(channel, served, registry.lists, now)
+    published = upstream_price(channel, served, registry.lists, price_list.now)
     if published is not None and not published.free:
         return published
-    return (
-        price_list.find(channel, served, now)
-        or published
-        or _price_at_other_channel(channel, served, registry, price_list, now)
-    )
+    listed = price_list.find(channel, served)
+    return listed or published or _price_at_other_channel(channel, served, registry, price_list)
 
 
 def _price_at_other_channel(
-    channel: Channel, served: ServedModel, registry: Registry, price_list: "PriceList", now: Millis
+    channel: Channel, served: ServedModel, registry: Registry, price_list: "PriceList"
 ) -> Price | None:
     if vendor_of(channel).name or not channel.base_url or is_private(channel.base_url):
         return None
     for other in in_order(registry.channels.values()):
         for model in other.models if other.id != channel.id else ():
-            price = price_list.find(other, model, now) if model.upstream_name == served.upstream_name else None
+            price = price_list.find(other, model) if model.upstream_name == served.upstream_name else None
             if price is not None:
                 return msgspec.structs.replace(price, source=f"{price.source}, as at channel {other.name}")
     return None
@@ -87,11 +82,11 @@ async def with_known_prices(channel: Channel, old: Channel | None, registry: Reg
     if not unpriced or not channel.known_prices:
         return channel
     try:
-        price_list = await load_price_list()
+        price_list = await load_price_list(now)
     except Unavailable:
-        price_list = PriceList((), "")
+        price_list = PriceList((), "", now)
     part = msgspec.structs.replace(channel, models=tuple(unpriced))
-    priced = await asyncio.to_thread(lambda: list(known_prices([part], registry, price_list, now)))
+    priced = await asyncio.to_thread(lambda: list(known_prices([part], registry, price_list)))
     return with_price(channel, {served.name: price for _, served, price in priced if not implausibility(None, price)})
 
 
@@ -140,20 +135,21 @@ _CORRECTIONS: Mapping[str, Callable[[Any], Any]] = {
 
 
 class PriceList:
-    """The price list of ``genai-prices``."""
+    """The price list of ``genai-prices``, with the prices from now on."""
 
-    def __init__(self, providers: "Sequence[Provider]", version: str) -> None:
+    def __init__(self, providers: "Sequence[Provider]", version: str, now: Millis) -> None:
+        self.now = now
+        self.as_of = list_date([row for vendor in providers for row in vendor.models], now)
+        """When the list was last updated."""
         self._vendors = providers
         self._names = ListNames(providers)
-        self._as_of: Millis | None = None
-        """When the list was last updated; None until it is asked for the first time."""
         self._source = f"genai-prices {version}"
 
-    def find(self, channel: Channel, served: ServedModel, now: Millis) -> Price | None:
+    def find(self, channel: Channel, served: ServedModel) -> Price | None:
         """Returns the list price of a channel's model; None if the list has none."""
         name = served.upstream_name
         vendor = self._vendor(channel, name)
-        return None if vendor is None else self._price(vendor, name, name, now, channel.base_url)
+        return None if vendor is None else self._price(vendor, name, name, channel.base_url)
 
     def hint(self, channel: Channel, upstream: str) -> str:
         """Returns why a model has no list price, and the closest names with one; empty if the vendor is unknown."""
@@ -169,12 +165,7 @@ class PriceList:
             closest = [name for name in similar if not self._names.row(vendor, name, channel.base_url).reason]
         return f"{reason}; closest: {', '.join(closest)}" if closest else reason
 
-    def as_of(self, now: Millis) -> Millis:
-        if self._as_of is None:
-            self._as_of = list_date([row for vendor in self._vendors for row in vendor.models], now)
-        return self._as_of
-
-    def prices_by_vendor(self, name: str, now: Millis) -> dict[str, Price]:
+    def prices_by_vendor(self, name: str) -> dict[str, Price]:
         """Returns the list prices of a model by the vendor's id, without regard to a channel.
 
         A name such as ``vendor/model`` has only that vendor's price, and a name of a known maker only the maker's.
@@ -183,7 +174,7 @@ class PriceList:
         named_vendors = self._names.vendors_named(vendor_name) if short_name else []
         makers = [v for v in self._vendors if v.model_match is not None and v.model_match.is_match(name.lower())]
         for vendors, model in ((named_vendors, short_name), (makers[:1], name), (self._vendors, name)):
-            prices = {vendor.id: self._price(vendor, model, name, now) for vendor in vendors}
+            prices = {vendor.id: self._price(vendor, model, name) for vendor in vendors}
             listed = {vendor_id: price for vendor_id, price in prices.items() if price is not None}
             if listed:
                 return listed
@@ -196,30 +187,29 @@ class PriceList:
                 return vendor
         return None
 
-    def _price(self, vendor: "Provider", upstream: str, model: str, now: Millis, base_url: str = "") -> Price | None:
+    def _price(self, vendor: "Provider", upstream: str, model: str, base_url: str = "") -> Price | None:
         """Returns a vendor's price of the model that the vendor calls ``upstream``, with the name ``model``."""
         entry = self._names.row(vendor, upstream, base_url)
-        as_of = self.as_of(now)
         if amounts := dict[str, Any](entry.amounts):
             source = f"{vendor.name}'s price {entry.rule}"
-            price = Price(model=model, **amounts, source=source, updated=now, as_of=as_of)
+            price = Price(model=model, **amounts, source=source, updated=self.now, as_of=self.as_of)
             return multiply(price, entry.factor)
         if entry.row is None:
             return None
         source = f"{self._source}, {entry.maker}'s own price" if entry.maker else self._source
-        row_price = list_price(model, entry.row, source, now, upstream)
+        row_price = list_price(model, entry.row, source, self.now, upstream)
         if row_price is None:
             return None
-        row_price = msgspec.structs.replace(row_price, as_of=as_of, context=entry.row.context_window)
+        row_price = msgspec.structs.replace(row_price, as_of=self.as_of, context=entry.row.context_window)
         price = multiply(row_price, entry.factor)
         return map_parts(price, _CORRECTIONS[vendor.id]) if vendor.id in _CORRECTIONS else price
 
 
-def _load() -> PriceList:
+def _load(now: Millis) -> PriceList:
     try:
         from genai_prices import __version__  # noqa: PLC0415 - slow
         from genai_prices.data import providers  # noqa: PLC0415 - the same
     except ImportError as exc:
         advice = "install the package genai-prices, or set prices by hand"
         raise Unavailable(f"the price list cannot be loaded here ({exc}): {advice}", code="no_price_list") from exc
-    return PriceList(providers, __version__)
+    return PriceList(providers, __version__, now)
