@@ -44,7 +44,7 @@ from tui.keymap import Keymap
 from tui.pages.base import page_class
 from tui.session import AttachedServer, ConsoleSession, ServerLauncher
 from tui.text import safe
-from tui.widgets.dialogs import drop_oldest_toasts, toast
+from tui.widgets.dialogs import toast
 from tui.widgets.footer import Footer
 from tui.widgets.header import Header
 from tui.widgets.search_input import open_palette
@@ -122,8 +122,6 @@ class Console(ConsoleApp):
 
     action_help_quit = key_ctrl_c = global_actions.show_quit_keys
     """Ctrl+C: ``help_quit`` is Textual's name for it; ``key_ctrl_c`` handles it in dialogs, without bindings."""
-
-    on_notify = drop_oldest_toasts
 
     def on_console_feed_starting(self) -> None:
         self.session.link = "starting"

@@ -13,6 +13,7 @@ from textual.screen import Screen
 from textual.widgets import Static
 from textual.widgets._toast import Toast
 
+from tests.tui.owner import screen
 from tests.tui.stage import FakeClient, calls, console
 from tests.tui.widgets.stage import press_keys
 from tui.app import Console
@@ -116,10 +117,25 @@ async def test_a_message_is_shown_on_the_highest_screen_alone() -> None:
         assert page.query_one(Toast).display
 
 
-async def shown(pilot: Pilot[Any], screen: Screen[Any]) -> None:
+async def test_the_newest_messages_are_on_a_low_screen_and_an_earlier_error_after_them() -> None:
+    app = console(FakeClient(calls(3)))
+    async with app.run_test(size=(80, 16), notifications=True) as pilot:
+        toast(app, "an error\nin\nfour\nlines", bad=True)
+        await shown(pilot, app.screen)
+        toast(app, "Copied:\nsome text\nof\nfour lines")
+        async with asyncio.timeout(20):
+            while "some text" not in screen(app) or "an error" in screen(app):
+                await pilot.pause(0.01)
+        app.screen.query(Toast).last()._expire()  # noqa: SLF001 - as its timer does
+        async with asyncio.timeout(20):
+            while "some text" in screen(app) or "an error" not in screen(app):
+                await pilot.pause(0.01)
+
+
+async def shown(pilot: Pilot[Any], on: Screen[Any]) -> None:
     """Until a message is on this screen."""
     async with asyncio.timeout(20):
-        while not any(one.display for one in screen.query(Toast)):
+        while not any(one.display for one in on.query(Toast)):
             await pilot.pause(0.01)
 
 

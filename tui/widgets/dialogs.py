@@ -15,7 +15,7 @@ from textual.dom import DOMNode
 from textual.geometry import Region, Size
 from textual.layout import ArrangeResult, Layout
 from textual.layouts.vertical import VerticalLayout
-from textual.notifications import Notification, Notify
+from textual.notifications import Notification
 from textual.scroll_view import ScrollView
 from textual.widget import Widget
 from textual.widgets import Button, Input, Static
@@ -200,21 +200,8 @@ def notice(text: str = "") -> Conflict:
     return Conflict(text, code="declined")
 
 
-def drop_oldest_toasts(app: App[Any], event: Notify) -> None:
-    """Remove the oldest messages if they do not fit on the screen with a new one."""
-    free_lines = app.size.height * 33 // 100 - _lines(app, event.notification)  # a third, as in the stylesheet
-    for shown in reversed(list(app._notifications)):  # noqa: SLF001 - Textual has no other list of what it shows
-        free_lines -= _lines(app, shown)
-        if free_lines < 0:
-            _remove_toast(app, shown)
-
-
 def _remove_toast(app: App[Any], message: Notification) -> None:
     """Remove a message from the screen; Textual alone would leave its lines blank."""
     app._unnotify(message)  # noqa: SLF001 - Textual has no public way to remove one
     for toast_holder in app.screen.query(f"#{ToastRack._toast_id(message)}"):  # noqa: SLF001 - nor to find its widget
         toast_holder.remove()
-
-
-def _lines(app: App[Any], message: Notification) -> int:
-    return len(Content(message.message).wrap(max(1, app.size.width - 3)))
