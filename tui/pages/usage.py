@@ -36,7 +36,7 @@ from tui.pages.usage_panels import (
     new_course,
 )
 from tui.session import ConsoleSession
-from tui.text import Part, content, lines, safe, side_by_side
+from tui.text import Part, content, fit_groups, lines, safe, side_by_side
 from tui.trends import Trends, hours, trends
 from tui.widgets.search_input import FilterInput
 from tui.widgets.text_block import LeadLine, TextBlock
@@ -230,21 +230,20 @@ class UsagePage(ConsolePage):
     def lead(self) -> Content:
         if error := self.complaint or self._fetch_error:
             return content((f" {safe(error, 600)}", "bad"))
-        parts: list[Part | str] = []
+        parts: list[Part] = []
         for name in OPTIONS:
             parts += [
                 (f" {self.session.key(f'usage.{name}')} ", "key"),
                 (f"{name} ", "dim"),
                 (f"{self.choice(name)}  ", "bold"),
             ]
-        if self._sums is not None:
-            total = self._sums.overall.total
-            tokens = fmt.brief_count(total.input_tokens + total.output_tokens)
-            texts = [f" {fmt.dollar_amount(total.cost_nanos)}", f"{tokens} tok", fmt.count_text(total.calls, "call")]
-            free = self.size.width - sum(len(part[0]) for part in parts)
-            dot = f" {glyphs.DOT} "
-            parts.append(dot.join(texts if len(dot.join(texts)) <= free else texts[:2]))
-        return content(*parts)
+        if self._sums is None:
+            return content(*parts)
+        total = self._sums.overall.total
+        tokens = fmt.brief_count(total.input_tokens + total.output_tokens)
+        parts.append((f" {fmt.dollar_amount(total.cost_nanos)} {glyphs.DOT} {tokens} tok", ""))
+        calls = f" {glyphs.DOT} {fmt.count_text(total.calls, 'call')}"
+        return content(*fit_groups(self.size.width, parts, [(calls, "")]))
 
     def draw(self, width: int) -> Content:
         self.text_layout = None
@@ -278,21 +277,17 @@ class UsagePage(ConsolePage):
     def _selection_line(self, plan: ChartPlan, bars: Bars, bar: int, rows: Sequence[usage_table.SeriesRow]) -> Content:
         """Returns the sums of the selected bar, as many as fit, and how to see its calls."""
         name = next(series.name for series in rows if series.key == self.series)
-        parts: list[Part | str] = [
-            (f" {glyphs.RUNNING} {bar_time(bars, bar)}", "key"),
-            (f"  {cut(name, 28)}  ", "bold"),
-        ]
+        parts = [(f" {glyphs.RUNNING} {bar_time(bars, bar)}", "key"), (f"  {cut(name, 28)}  ", "bold")]
         row = bars.rows[self.series].get(bar)
         if row is None:
             reason = "no calls" if is_known(plan, bars, bar) else "before the first call"
             return content(*parts, (reason, "dim"))
         hint = self.session.hint("{   usage.open} opens the calls", "dim") if self.size.width >= 70 else []
-        free = self.size.width - 2 - sum(len(part[0]) for part in (*parts, *hint))
-        texts = sum_texts(row, plan.measure, self.choice("value"))
-        dot = f" {glyphs.DOT} "
-        while len(dot.join(texts)) > free and len(texts) > 1:
-            texts.pop()
-        return content(*parts, cut(dot.join(filter(None, texts)), max(0, free)), *hint)
+        width = self.size.width - 2 - sum(len(text) for text, _ in hint)
+        first, *others = filter(None, sum_texts(row, plan.measure, self.choice("value")))
+        groups = [[(f" {glyphs.DOT} {text}", "")] for text in others]
+        free = max(0, width - sum(len(text) for text, _ in parts))
+        return content(*fit_groups(width, [*parts, (cut(first, free), "")], *groups), *hint)
 
     def _panels(self, plan: ChartPlan, sums: UsageSums, width: int) -> list[Content]:
         """Returns the heat map and the course of a budget: side by side if they fit, otherwise one below the other."""
