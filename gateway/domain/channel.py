@@ -275,7 +275,7 @@ class Channel(ChannelFields, frozen=True, omit_defaults=True):
     @property
     def state_ids(self) -> list[ChannelId]:
         """Returns the ids for the states of its keys. An only key has the channel's own state."""
-        return [state_id for _, state_id, _ in self.several_keys] or [self.id]
+        return [key_id(self.id, number + 1) for number in range(len(self.all_keys))] if self.keys else [self.id]
 
     def with_only_key(self, key: str) -> "Channel":
         return msgspec.structs.replace(self, key=key, keys=())
