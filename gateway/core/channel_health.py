@@ -83,9 +83,9 @@ class _Failures(msgspec.Struct, eq=False):
         mostly_failures = len(recent) >= 5 and 2 * recent.count(False) >= len(recent)
         return is_half_open or self.in_a_row >= 3 or mostly_failures
 
-    def count_pause(self) -> float:
+    def count_pause(self, steps: Sequence[float] = STEPS_S) -> float:
         """Count a pause. Returns its seconds."""
-        seconds = STEPS_S[min(self.pauses, len(STEPS_S) - 1)]
+        seconds = steps[min(self.pauses, len(steps) - 1)]
         self.pauses += 1
         return seconds
 
@@ -94,8 +94,7 @@ class _Failures(msgspec.Struct, eq=False):
         if self.attention and self.until > now:
             return
         self.attention, self.kind, self.reason = True, kind, reason
-        self.until = max(self.until, now + REFUSED_S[min(self.pauses, len(REFUSED_S) - 1)])
-        self.pauses += 1
+        self.until = max(self.until, now + self.count_pause(REFUSED_S))
 
     def accept_key(self, now: float) -> bool:
         """Note that its key was accepted. Returns whether a refusal ends: in its pause, answers belong to old calls."""

@@ -210,8 +210,6 @@ class UsageReports(msgspec.Struct, eq=False):
     _reading: UsageReading | None = None
     _timings: UsageReading | None = None
     """The reading of llama.cpp's ``timings``."""
-    _output_sum: int = 0
-    """The output of all choices, if each of them has a report."""
     plain: bool = False
     """Whether the last report has only OpenAI's own counts, and is for the whole answer."""
     _variant: str = ""
@@ -253,8 +251,8 @@ class UsageReports(msgspec.Struct, eq=False):
             return
         if per_choice:
             self._suspect = self._suspect or reading.suspect
-            self._output_sum += reading.usage.output
-            usage = msgspec.structs.replace(reading.usage, output=self._output_sum)
+            before = 0 if self._reading is None else self._reading.usage.output
+            usage = msgspec.structs.replace(reading.usage, output=before + reading.usage.output)
             reading, self.plain = msgspec.structs.replace(reading, usage=usage), False
         self._reading = reading
 
