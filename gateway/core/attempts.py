@@ -2,8 +2,6 @@
 
 ``retry`` decides where it goes after a failure. Once the client has a byte of the answer, no other channel is tried.
 When all channels fail, the client gets the most informative failure, with every attempt listed.
-
-Long: a call's way through channels, repetitions and translation is read in one piece.
 """
 
 import asyncio
@@ -103,7 +101,7 @@ class Attempts:
 
     async def _attempt(self, call: Call, order: Order, route: Route) -> Answer:
         """Make one attempt, report it to the channel's health, and add it to the call. Raises UpstreamError."""
-        began = self.clock.mono()
+        call.attempt.began = self.clock.mono()
         self.channel_limits.enter(call, route)
         health = self.health
         with health.trying(route.channel.id, route.key_id) if health.failing else NO_TRIAL:
@@ -111,24 +109,24 @@ class Attempts:
                 try:
                     answer = await self._answer_of_channel(call, order, route)
                 except AttemptFailed as failed:
-                    raise await self._note_failure(call, route, failed, began) from failed
+                    raise await self._note_failure(call, route, failed) from failed
             except UpstreamError:  # already noted
                 raise
             except BaseException as error:
                 is_unsent = isinstance(error, Unavailable) and not isinstance(error, AnswerMemoryFull)
-                self._note_attempt(call, route, began, reason="abandoned", billed=not is_unsent)
+                self._note_attempt(call, reason="abandoned", billed=not is_unsent)
                 raise
             finally:
                 self.channel_limits.release_slot(call)
             if health.failing:
                 health.note_success(route.channel.id, route.key_id)
         if route.rank.by_latency:
-            _note_latency(health.latency, call, route, answer.state, began, self.clock.mono())
+            _note_latency(health.latency, call, route, answer.state, self.clock.mono())
         if call.conversation:
             self.chooser.note_conversation(call.conversation, route)
         if call.running.native and call.context.origin.api.keeps_answer(call.context.request):
             self.chooser.note_answer(answer.state.upstream_id, route)
-        self._note_attempt(call, route, began, status=200)
+        self._note_attempt(call, status=200)
         return answer
 
     async def _answer_of_channel(self, call: Call, order: Order, route: Route) -> Answer:
@@ -288,7 +286,7 @@ class Attempts:
         reply.release()
         return stream
 
-    async def _note_failure(self, call: Call, route: Route, failed: AttemptFailed, began: float) -> UpstreamError:
+    async def _note_failure(self, call: Call, route: Route, failed: AttemptFailed) -> UpstreamError:
         """Report a failed attempt to its channel's health, add it to the call, and return its error without secrets."""
         request, key = call.context.request, call.context.origin.key
         redact = self.redaction.error_maker(failed.failure, route.channel, request.fields, key)
@@ -299,28 +297,21 @@ class Attempts:
             self.health.note_missing(route.channel.id, route.subject)
         self.health.note_failure(fault_of(route, kind), kind, reason, error.retry_after_s)
         billed = call.attempt.parts > 0 or may_be_billed(kind, sent=error.sent)
-        self._note_attempt(call, route, began, status=error.status, kind=kind, reason=reason, billed=billed)
+        self._note_attempt(call, status=error.status, kind=kind, reason=reason, billed=billed)
         return error
 
     def _note_attempt(
-        self,
-        call: Call,
-        route: Route,
-        began: float,
-        *,
-        status: int = 0,
-        kind: FailureKind | None = None,
-        reason: str = "",
-        billed: bool = False,
+        self, call: Call, *, status: int = 0, kind: FailureKind | None = None, reason: str = "", billed: bool = False
     ) -> None:
-        """Add an attempt to the call's record. ``billed``: its upstream may have billed it."""
+        """Add the current attempt to the call's record. ``billed``: its upstream may have billed it."""
+        route = cast("Route", call.attempt.route)
         if billed:
             call.result.billed.append((route.channel.id, call.attempt.price))
         call.result.attempts.append(
             Attempt(
                 channel=route.channel.name,
                 status=status,
-                ms=Millis(round((self.clock.mono() - began) * 1000)),
+                ms=Millis(round((self.clock.mono() - call.attempt.began) * 1000)),
                 kind=kind,
                 reason=reason,
                 billed=billed,
@@ -401,11 +392,9 @@ def _most_informative(call: Call, failures: list[UpstreamError]) -> UpstreamErro
     return error
 
 
-def _note_latency(
-    latency: LatencyStats, call: Call, route: Route, answer: AnswerFacts, began: float, ended: float
-) -> None:
+def _note_latency(latency: LatencyStats, call: Call, route: Route, answer: AnswerFacts, ended: float) -> None:
     """Note how fast an answer came, for groups with the policy ``fastest``."""
-    first_byte = call.delivery.first_byte
+    first_byte, began = call.delivery.first_byte, call.attempt.began
     first_s = first_byte - began if call.context.request.stream and first_byte is not None else None
     tokens = answer.reported.output if answer.reported is not None else answer.tally.tokens()
     latency.note(route.channel.id, route.served.name, first_s=first_s, whole_s=ended - began, tokens=tokens)

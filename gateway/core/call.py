@@ -115,6 +115,8 @@ class AttemptState(msgspec.Struct):
     route: Route | None = None
     route_reason: str = ""
     """Why this route was taken, for the answer's headers."""
+    began: float = 0.0
+    """Monotonic seconds."""
     stream: AnswerStream | None = None
     """The answer, if it is streamed."""
     reply_headers: Mapping[str, str] = {}

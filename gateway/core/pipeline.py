@@ -113,8 +113,7 @@ class Pipeline:
         try:
             if self.closed is not None:
                 raise self.closed
-            large = is_large(received.body)
-            if large:
+            if is_large(received.body):
                 with cancel_when_gone(client):
                     request = await self.worker.run(partial(parse_large, origin.api, received))
             else:
@@ -126,7 +125,7 @@ class Pipeline:
             if (name := visible_name(request.model, origin.api, token, catalog)) != request.model:
                 request = msgspec.structs.replace(request, model=name)
             call = Call(CallContext(origin, request, client, catalog, token, catalog.registry.groups[token.group]))
-            admission = await self._admit(call, large=large)
+            admission = await self._admit(call)
         except GatewayError as error:
             self.refuse(origin, error, token, request)
             raise
@@ -146,10 +145,10 @@ class Pipeline:
                 self.limiter.concurrency.leave(call.limits.gates)
             self.live.leave(call)
 
-    async def _admit(self, call: Call, *, large: bool) -> Admission:
+    async def _admit(self, call: Call) -> Admission:
         """Admit and commit a call, after a wait if all slots are taken. Raises GatewayError and ConnectionError."""
         context = call.context
-        if large:
+        if context.request.input_estimate is not None:  # it is large
             needs = partial(needs_by_model, call, entry_for(call), self.attempts.preparer.recalled_tokens)
             with cancel_when_gone(context.client):
                 call.needs = await self.worker.run(needs)

@@ -260,7 +260,8 @@ class PromptParts(msgspec.Struct):
             if name in special:
                 continue
             if name in _LABELS and not in_arguments:
-                self._add_label(name, value)
+                self.results += (name, value) == ("role", "tool")
+                self.long_id_bytes += _long_id_bytes(value) if name in _IDS else 0
             elif isinstance(value, str):
                 self.texts.append(value)
             else:
@@ -268,12 +269,6 @@ class PromptParts(msgspec.Struct):
                 if name in _CALLS and not in_arguments:
                     self.calls += _call_count(value)
         return inner
-
-    def _add_label(self, name: str, value: Any) -> None:
-        if name == "role":
-            self.results += value == "tool"
-        elif name in _IDS:
-            self.long_id_bytes += _long_id_bytes(value)
 
     def _add_special_fields(self, item: dict[str, Any], key: str, kind: str) -> list[str]:
         """Add the fields of an object that are media, their addresses, or seals. Returns the names of these fields.
