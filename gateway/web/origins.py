@@ -48,11 +48,11 @@ def _names_gateway(header: str, bound: str, allowed: tuple[str, ...], port: int)
     name, header_port = split_host(header)
     if name in LOOPBACK:
         return _PORT.fullmatch(header_port) is not None
-    if f"{name}:{header_port}" in allowed:
-        return True
+    listed = set(map(split_host, allowed))
     # an address, and not a DNS name, which a page could have of its own
-    is_ours = name in allowed or (address_of(name) is not None if bound in ALL_ADDRESSES else name == bound)
-    return bool(name) and is_ours and header_port in ("", str(port))
+    is_bound = address_of(name) is not None if bound in ALL_ADDRESSES else name == bound
+    is_ours = (is_bound or (name, "") in listed) and header_port in ("", str(port))
+    return bool(name) and (is_ours or (name, header_port) in listed)
 
 
 def split_host(header: str) -> tuple[str, str]:

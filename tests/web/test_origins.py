@@ -51,6 +51,23 @@ def test_every_other_name_is_not(header: str) -> None:
     assert not accepted(header)
 
 
+@pytest.mark.parametrize(
+    ("listed", "header", "heard"),
+    [
+        ("gw.lan.", "gw.lan.", True),
+        ("gw.lan.", "gw.lan", True),
+        ("gw.lan.:80", "gw.lan.:80", True),
+        ("gw.lan.:80", "gw.lan:8655", False),
+        ("GW.lan", "gw.lan:8655", True),
+        ("[fd00::5]", "[fd00::5]:8655", True),
+        ("[fd00::5]:80", "[fd00::5]:80", True),
+        ("[fd00::5]", "[fd00::6]", False),
+    ],
+)
+def test_a_listed_host_is_compared_as_a_header_is_read(listed: str, header: str, heard: bool) -> None:
+    assert accepted(header, allowed=(listed,)) is heard
+
+
 def test_the_bound_address_is_an_allowed_host() -> None:
     assert accepted("192.168.1.5:8655", bound="192.168.1.5")
     assert accepted("[fd00::5]:8655", bound="fd00::5")
