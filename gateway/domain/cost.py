@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from gateway.domain.call import Record, mark_values
-from gateway.domain.price import REASONING, WHOLES, Price, Rates, Tier, variant_price
+from gateway.domain.price import REASONING, WHOLES, Price, Rates, part_for_length, variant_price
 from gateway.domain.units import DOLLAR, MILLION, Nanos
 from gateway.domain.usage import (
     CACHED_PARTS,
@@ -70,7 +70,8 @@ def highest_cost(
 def _highest_millionths(price: Price, input_tokens: int, output_tokens: int, extras: CallExtras) -> int:
     """Returns the most that a call can cost at one price, in millionths of nano-dollars, without a multiplier."""
     highest = 0
-    for tier, longest in _longest_inputs(price, input_tokens) if price.tiers else ((price, input_tokens),):
+    for longest in (input_tokens, *(tier.above for tier in price.tiers if tier.above < input_tokens)):
+        tier = part_for_length(price, longest)
         input_rate = max(tier.input, tier.cached_input or 0, tier.cache_write or 0, tier.cache_write_long or 0)
         output_rate, fees = int(tier.output), int(price.per_call)
         if price.extras or tier.extras:
@@ -82,14 +83,6 @@ def _highest_millionths(price: Price, input_tokens: int, output_tokens: int, ext
             fees += extras.pictures * extra_rates.get(PICTURES, 0)
         highest = max(highest, longest * input_rate + output_tokens * output_rate + fees * MILLION)
     return highest
-
-
-def _longest_inputs(price: Price, input_tokens: int) -> list[tuple[Price | Tier, int]]:
-    """Returns the rates that may apply to at most this many input tokens, each with the most tokens it applies to."""
-    starts = sorted({tier.above for tier in price.tiers if tier.above < input_tokens})
-    ends = dict(zip(starts, [*starts[1:], input_tokens], strict=True)) if starts else {}
-    tiers = [(tier, ends[tier.above]) for tier in price.tiers if tier.above in ends]
-    return [(price, starts[0] if starts else input_tokens), *tiers]
 
 
 def cost(usage: Usage, call_rates: Rates) -> Nanos:

@@ -303,11 +303,7 @@ def rates(price: Price, input_tokens: int, multiplier: int, variant: str = "") -
     """Returns the rates of a call at a price in force, from the highest tier that its input exceeds."""
     if variant:
         price = variant_price(price, variant) or price
-    amounts: Price | Tier = price
-    highest = -1
-    for tier in price.tiers:
-        if input_tokens > tier.above > highest:
-            amounts, highest = tier, tier.above
+    amounts = part_for_length(price, input_tokens) if price.tiers else price
     return Rates(
         input=amounts.input,
         cached_input=amounts.input if amounts.cached_input is None else amounts.cached_input,
@@ -318,6 +314,12 @@ def rates(price: Price, input_tokens: int, multiplier: int, variant: str = "") -
         cache_write_long=amounts.cache_write_long,
         extras={**price.extras, **amounts.extras} if price.extras or amounts.extras else None,
     )
+
+
+def part_for_length(price: Price, input_tokens: int) -> Price | Tier:
+    """Returns the highest tier that an input exceeds; the price itself if it exceeds none."""
+    exceeded = [tier for tier in price.tiers if input_tokens > tier.above]
+    return max(exceeded, key=lambda tier: tier.above) if exceeded else price
 
 
 def map_parts(part: Part, change: Callable[[Any], Any]) -> Part:
