@@ -61,7 +61,7 @@ async def _price_like(edits: ConfigEdits, model: str, other: str) -> Price:
     """Returns a copy of another model's price, here or else in the list. Raises what ``_common_price`` raises."""
     price, source = edits.engine.catalog.price(other), LIKE + other
     if price is None or other == model:
-        price = _common_price(other, (await load_price_list(edits.now)).prices_by_vendor(other))
+        price = _common_price(other, (await asyncio.to_thread(load_price_list, edits.now)).prices_by_vendor(other))
         source += f" in {price.source}"
     overrides = {"model": model, "updated": edits.now, "source": source, "as_of": Millis(0)}
     # the context length belongs to the other model and is not copied
@@ -95,7 +95,7 @@ async def import_prices(edits: ConfigEdits, request: web.Request) -> list[PriceP
         names = ", ".join(sorted({name for c in registry.channels.values() for name in _names(c)}))
         msg = f"no channel or vendor '{plain(body.channel)}'; known are: {names or 'none'}"
         raise NotFound(msg, param="channel")
-    price_list = await load_price_list(edits.now)
+    price_list = await asyncio.to_thread(load_price_list, edits.now)
     candidates = await asyncio.to_thread(lambda: list(known_prices(channels, registry, price_list)))
     chosen = [known for known in candidates if body.models is None or known[1].name in body.models]
     proposals = [_proposal(edits, *known, body) for known in chosen]
@@ -229,7 +229,7 @@ async def show_news(edits: ConfigEdits, request: web.Request) -> PriceNews:
     has_hints = query(request.query, {"hints": bool}).get("hints")
     registry, hour = edits.registry, edits.now // HOUR_MS
     try:
-        price_list = await load_price_list(edits.now)
+        price_list = await asyncio.to_thread(load_price_list, edits.now)
     except Unavailable:
         return PriceNews()
     cache = request.app[NEWS_CACHE]

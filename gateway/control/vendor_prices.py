@@ -27,11 +27,6 @@ if TYPE_CHECKING:
     from genai_prices.types import Provider
 
 
-async def load_price_list(now: Millis) -> "PriceList":
-    """Returns the price list as of now. Raises Unavailable if its package is not installed."""
-    return await asyncio.to_thread(_load, now)
-
-
 def known_prices(
     channels: Iterable[Channel], registry: Registry, price_list: "PriceList"
 ) -> Iterator[tuple[Channel, ServedModel, Price]]:
@@ -82,7 +77,7 @@ async def with_known_prices(channel: Channel, old: Channel | None, registry: Reg
     if not unpriced or not channel.known_prices:
         return channel
     try:
-        price_list = await load_price_list(now)
+        price_list = await asyncio.to_thread(load_price_list, now)
     except Unavailable:
         price_list = PriceList((), "", now)
     part = msgspec.structs.replace(channel, models=tuple(unpriced))
@@ -205,7 +200,8 @@ class PriceList:
         return map_parts(price, _CORRECTIONS[vendor.id]) if vendor.id in _CORRECTIONS else price
 
 
-def _load(now: Millis) -> PriceList:
+def load_price_list(now: Millis) -> PriceList:
+    """Returns the price list with the prices from now on. Raises Unavailable if its package is not installed."""
     try:
         from genai_prices import __version__  # noqa: PLC0415 - slow
         from genai_prices.data import providers  # noqa: PLC0415 - the same

@@ -33,7 +33,7 @@ def channel(url: str) -> Channel:
 
 
 async def listed(url: str, name: str) -> Price:
-    price = (await load_price_list(NOW)).find(channel(url), ServedModel(name=name))
+    price = load_price_list(NOW).find(channel(url), ServedModel(name=name))
     assert price is not None
     return price
 
@@ -167,13 +167,13 @@ async def test_a_name_has_the_price_of_the_model_it_is(url: str, name: str, firs
     ],
 )
 async def test_a_row_of_another_model_is_only_a_hint(url: str, name: str, hint: str) -> None:
-    prices = await load_price_list(NOW)
+    prices = load_price_list(NOW)
     assert prices.find(channel(url), ServedModel(name=name)) is None
     assert hint in prices.hint(channel(url), name)
 
 
 async def test_only_names_with_a_price_are_suggested() -> None:
-    hint = (await load_price_list(NOW)).hint(channel(BEDROCK), "us-gov.anthropic.claude-haiku-5-5")
+    hint = load_price_list(NOW).hint(channel(BEDROCK), "us-gov.anthropic.claude-haiku-5-5")
     assert "us.anthropic.claude-haiku-5-5" in hint
     assert "us-gov.anthropic" not in hint
 
@@ -250,5 +250,5 @@ async def test_fireworks_asks_half_for_cached_input_except_by_size(name: str, ca
     ],
 )
 async def test_a_vendor_may_be_named_as_its_preset_is(name: str, vendor: str, first: float) -> None:
-    found = (await load_price_list(NOW)).prices_by_vendor(name)
+    found = load_price_list(NOW).prices_by_vendor(name)
     assert {who: price.input / DOLLAR for who, price in found.items()} == {vendor: first}

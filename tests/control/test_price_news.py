@@ -35,7 +35,7 @@ def price(model: str, first: float, second: float, **more: object) -> Price:
 
 async def news(one: Channel, *prices: Price, now: Millis = NOW) -> PriceNews:
     known = replace(registry(), channels={one.id: one}, prices={price.model: price for price in prices})
-    return price_news(known, await load_price_list(now))
+    return price_news(known, load_price_list(now))
 
 
 async def test_what_an_import_would_change_is_counted() -> None:
@@ -51,7 +51,7 @@ async def test_a_price_of_the_owner_is_not_counted() -> None:
 
 async def test_a_rise_is_known_before_its_day() -> None:
     one = channel(ServedModel(name="gemini-4-argon"))
-    listed = (await load_price_list(NOW)).find(one, one.models[0])
+    listed = load_price_list(NOW).find(one, one.models[0])
     assert listed is not None
     (rise,) = (await news(one, listed)).rises
     assert (rise.model, rise.day, rise.input_nanos, rise.next_input_nanos) == (
@@ -92,7 +92,7 @@ async def test_a_published_price_a_twentieth_apart_is_news(published: float, rep
 
 async def test_a_name_without_a_price_has_a_hint() -> None:
     one = channel(ServedModel(name="mistral-large-latest"), url="https://api.mistral.ai/v1")
-    (hint,) = price_hints(replace(registry(), channels={one.id: one}), await load_price_list(NOW))
+    (hint,) = price_hints(replace(registry(), channels={one.id: one}), load_price_list(NOW))
     assert (hint.model, hint.channel) == ("mistral-large-latest", "c")
     assert "older model of that name" in hint.text
 

@@ -1,10 +1,10 @@
+import sys
 from decimal import Decimal
 from typing import Any
 
 import pytest
 from genai_prices.types import ClauseEquals, ModelInfo, ModelPrice, Tier as ListTier, TieredPrices
 
-from gateway.control import vendor_prices
 from gateway.control.list_amounts import list_price
 from gateway.control.vendor_prices import load_price_list
 from gateway.domain.channel import Channel, ServedModel
@@ -54,7 +54,7 @@ def test_a_model_without_both_rates_has_no_price(missing: str) -> None:
 
 
 async def test_a_vendor_is_known_by_its_address_and_a_model_by_its_name_there() -> None:
-    prices = await load_price_list(NOW)
+    prices = load_price_list(NOW)
     found = prices.find(channel(), ServedModel(name="mine", upstream="gpt-4.1"))
     assert found is not None
     assert found.model == "gpt-4.1"
@@ -67,16 +67,13 @@ async def test_a_vendor_is_known_by_its_address_and_a_model_by_its_name_there() 
     [("https://api.openai.com/v1", "no-such-model"), ("http://127.0.0.1:11434/v1", "gpt-4.1"), ("", "gpt-4.1")],
 )
 async def test_nothing_is_guessed(url: str, model: str) -> None:
-    assert (await load_price_list(NOW)).find(channel(url=url), ServedModel(name=model)) is None
+    assert load_price_list(NOW).find(channel(url=url), ServedModel(name=model)) is None
 
 
-async def test_without_the_package_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(now: Millis) -> vendor_prices.PriceList:
-        raise Unavailable("not installed", code="no_price_list")
-
-    monkeypatch.setattr(vendor_prices, "_load", missing)
-    with pytest.raises(Unavailable):
-        await load_price_list(NOW)
+def test_without_the_package_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "genai_prices", None)
+    with pytest.raises(Unavailable, match="install the package genai-prices"):
+        load_price_list(NOW)
 
 
 def test_a_model_for_embeddings_needs_no_price_for_output() -> None:
