@@ -20,7 +20,7 @@ if sys.platform != "win32":
 MARK = "tollkeeper.lock"
 """The file that is locked by the process that uses the folder."""
 CACHE = "tollkeeper"
-"""The name of the folder that servers in the background unpack themselves into (``client.launch.cache_folder``)."""
+"""The name of the folder that servers in the background unpack themselves into (``client.launch.spawn``)."""
 
 
 def folder() -> Path | None:

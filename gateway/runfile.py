@@ -43,13 +43,8 @@ def write(path: Path, endpoint: Endpoint) -> None:
     replace_file(path, msgspec.json.encode(endpoint) + b"\n")
 
 
-def keep_address(path: Path, address: str) -> None:
-    """Store the base URL of a server for ``last_address``. Raises OSError."""
-    replace_file(path, address.encode() + b"\n")
-
-
 def last_address(path: Path) -> str:
-    """Returns the base URL that was stored last, or an empty string."""
+    """Returns the base URL that a server stored last, or an empty string."""
     with suppress(OSError, UnicodeDecodeError), _open(path) as file:
         address = file.read(400).decode("ascii").strip()
         return address if address.startswith("http://") and address.isprintable() else ""

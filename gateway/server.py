@@ -95,7 +95,7 @@ async def serve(config: Config, *, ready: Callable[[Welcome], None]) -> int:
         stack.callback(runfile.remove, folder / config.runfile.name, engine.instance)
         try:
             runfile.write(folder / config.runfile.name, endpoint)
-            runfile.keep_address(folder / config.last_address.name, engine.address)
+            runfile.replace_file(folder / config.last_address.name, engine.address.encode() + b"\n")
         except OSError as exc:  # the disk is full
             raise cannot_open(config.home, exc) from exc
         key = _fill_home(engine)  # last, because the key of a first token is shown only once

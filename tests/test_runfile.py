@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gateway.runfile import Endpoint, keep_address, last_address, read, remove, write
+from gateway.runfile import Endpoint, last_address, read, remove, replace_file, write
 
 ENDPOINT = Endpoint(
     instance="abc",
@@ -127,8 +127,8 @@ def test_printing_an_endpoint_keeps_its_secret() -> None:
 def test_the_last_address_stays(tmp_path: Path) -> None:
     path = tmp_path / "last-address"
     assert last_address(path) == ""
-    keep_address(path, ENDPOINT.address)
-    assert last_address(path) == ENDPOINT.address
+    replace_file(path, b"http://127.0.0.1:8655/v1\n")
+    assert last_address(path) == "http://127.0.0.1:8655/v1"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 

@@ -132,10 +132,11 @@ def decimals(nanos: int) -> int:
     return len(dollars(nanos).partition(".")[2])
 
 
-def cli_command(*words: str, **options: str | None) -> str:
-    """Returns words and options quoted for a shell; options that are None are left out."""
+def cli_command(*words: str, **options: str | int | None) -> str:
+    """Returns words and options quoted for a shell. Options that are None are left out; True is a flag."""
     parts = [shlex.quote(word) for word in words]
     for name, value in options.items():
         if value is not None:
-            parts += [f"--{name.replace('_', '-')}", shlex.quote(value)]
+            parts.append(f"--{name.replace('_', '-')}")
+            parts += [] if value is True else [shlex.quote(str(value))]
     return " ".join(parts)

@@ -48,7 +48,7 @@ class Child(subprocess.Popen[bytes]):
 
 def spawn(config: Config) -> Child:
     """Start a server in a process of its own. Raises Unavailable if home, log or program cannot be used."""
-    cache = cache_folder()
+    cache = Path(platformdirs.user_cache_dir("tollkeeper", appauthor=False))  # ``frozen`` deletes what dead ones leave
     try:
         make_home(config.home)
         if is_frozen():
@@ -106,11 +106,6 @@ def environment(config: Config, environ: Mapping[str, str], cache: Path) -> dict
 def is_frozen() -> bool:
     """Returns whether this is the packaged program."""
     return bool(getattr(sys, "frozen", False))
-
-
-def cache_folder() -> Path:
-    """Returns the folder that packaged servers unpack themselves into. ``frozen`` deletes what dead ones leave."""
-    return Path(platformdirs.user_cache_dir("tollkeeper", appauthor=False))
 
 
 def tail(log: Path, begin: int = 0) -> list[str]:

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from urllib.parse import urlsplit
 
 import click
@@ -140,7 +141,10 @@ def status(*, line: bool) -> None:
 
     async def work(client: ControlClient) -> tuple[Status, formatting.BalanceOutlook | None, list[str], list[str]]:
         view, outlook = await client.status(), await formatting.find_balance_outlook(client)
-        return view, outlook, await _fetch_spent_budgets(client), await _fetch_price_news(client)
+        spent, news = await _fetch_spent_budgets(client), list[str]()
+        with suppress(GatewayError):
+            news = news_lines(await client.price_news())
+        return view, outlook, spent, news
 
     try:
         view, outlook, spent, news = run(work, running=True)
@@ -163,13 +167,6 @@ async def _fetch_spent_budgets(client: ControlClient) -> list[str]:
     except GatewayError:
         return []
     return [incident.budget for incident in incidents if incident.subject_id != BALANCE_ID and incident.refuses(now())]
-
-
-async def _fetch_price_news(client: ControlClient) -> list[str]:
-    try:
-        return news_lines(await client.price_news())
-    except GatewayError:
-        return []
 
 
 def _print_status(

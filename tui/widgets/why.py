@@ -3,7 +3,7 @@
 The answer is fetched again every two seconds, so that pauses count down and limits fill up on the screen.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from textual import on, work
@@ -82,7 +82,7 @@ class WhyScreen(TextDialog):
         return lines(text, content(""), content((f" $ {safe(self.command(), 1_000)}", "dim")))
 
     def command(self) -> str:
-        return "tollkeeper " + fmt.cli_command("why", self._token, self._model, *_options(self._request))
+        return "tollkeeper " + fmt.cli_command("why", self._token, self._model, **self._request)
 
     @on(Picker.Picked)
     @on(Input.Changed)
@@ -107,13 +107,6 @@ async def explain_for_groups(page: Any, groups: Collection[str] | None, models: 
     last = max(tokens, key=lambda token: token.last_used_ms or 0)
     model = next((name for name in models if name in last.sees), models[0])
     await page.ask(WhyScreen(page.session, last.name, model))
-
-
-def _options(request: Mapping[str, Any]) -> Iterator[str]:
-    for name, value in request.items():
-        yield f"--{name.replace('_', '-')}"
-        if value is not True:
-            yield str(value)
 
 
 def _including(name: str, names: Sequence[str]) -> list[str]:
