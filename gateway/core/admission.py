@@ -107,7 +107,7 @@ def _admit(call: Call, limiter: Limiter, books: MoneyBooks, recall: Recall) -> A
     except GatewayError as error:
         request = context.request
         output = call.need.capped if request.output_cap is None else request.choices * request.output_cap
-        error.request_size = RequestSize(input=request.bound.tokens, max_output=output or None)
+        error.marks.append(RequestSize(input=request.bound.tokens, max_output=output or None).mark())
         raise
     if unaffordable := call.limits.unaffordable:
         affordable = tuple(other for other in entry.fallbacks if other.name not in unaffordable)

@@ -19,7 +19,7 @@ from gateway.core.model_entry import ModelEntry, Route
 from gateway.core.recent_items import RecentItems
 from gateway.core.retry import NextStep, RetryBudget, RetryState, as_fallback
 from gateway.core.routing import NOTHING_TRIED, Draw, RouteChoice, SkippedRoute, choose
-from gateway.domain.call import PASSED_MARK, STAYED_MARK
+from gateway.domain.call import PASSED_MARK, SKIPPED_MARK, STAYED_MARK
 from gateway.domain.channel import Channel
 from gateway.domain.errors import GatewayError, NoChannel, NotFound, RateLimited, Unavailable
 from gateway.domain.rawjson import Fields
@@ -196,7 +196,7 @@ def no_channel(call: Call, choice: RouteChoice) -> GatewayError:
         return NotFound(msg, code="model_not_found", param="model")
     error = NoChannel(msg, retry_after_s=choice.retry_s)
     failing = [skip.channel for skip in choice.skipped if skip.rule in ("attention", "cooling", "trial")]
-    error.skipped = tuple(dict.fromkeys(failing))
+    error.marks += [SKIPPED_MARK + name for name in dict.fromkeys(failing)]
     return error
 
 

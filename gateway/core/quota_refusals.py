@@ -9,8 +9,8 @@ from typing import Final
 import msgspec
 
 from gateway.domain.advice import advice
-from gateway.domain.budget import EVER, WARN_SHARE, Budget, budget_name, share_of
-from gateway.domain.call import ACCOUNT, Running, Scope
+from gateway.domain.budget import BALANCE_ID, EVER, WARN_SHARE, Budget, budget_id, budget_name, share_of
+from gateway.domain.call import ACCOUNT, EXCEEDED_MARK, Running, Scope
 from gateway.domain.errors import GatewayError, QuotaExceeded
 from gateway.domain.human_values import percent_text, plural, zoned_time
 from gateway.domain.money import dollars
@@ -103,7 +103,8 @@ def quota_exceeded(shortage: Shortage, running_in: Callable[[Scope, Millis], Ite
     remedy = advice(QuotaExceeded("", code=code, details=details), token=headroom.name, group=headroom.name)
     running = running_in(headroom.scope, headroom.since)
     holders = sorted(filter(shortage.held_by, running), key=shortage.held_by, reverse=True)
-    if shortage.needs <= left + sum(map(shortage.held_by, holders)):
+    is_held = shortage.needs <= left + sum(map(shortage.held_by, holders))
+    if is_held:
         details[WHILE_HELD] = True
     state = _state_text(shortage, holders)
     parts = [state]
@@ -112,6 +113,9 @@ def quota_exceeded(shortage: Shortage, running_in: Callable[[Scope, Millis], Ite
     parts += [remedy, *_remedies_of_token(shortage)]
     error = QuotaExceeded("; ".join(parts), code=code, details=details)
     error.state = state
+    if not is_held:
+        budget = budget_id(headroom.window, *headroom.scope) if headroom.window else BALANCE_ID
+        error.marks.append(EXCEEDED_MARK + budget)
     return error
 
 

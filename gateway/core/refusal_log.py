@@ -9,7 +9,7 @@ Refusals are counted apart by token, reason, API, program, and model or address,
 same token and reason share a record, which leaves out the fields that differ.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import msgspec
@@ -17,10 +17,8 @@ import msgspec
 from gateway.core.call import CallOrigin
 from gateway.core.clock import Clock
 from gateway.core.event_bus import EventBus
-from gateway.core.quota_refusals import WHILE_HELD
-from gateway.domain.budget import BALANCE_ID, budget_id
-from gateway.domain.call import EXCEEDED_MARK, REPEATED_MARK, SIZE_MARK, SKIPPED_MARK, Outcome, Record
-from gateway.domain.errors import GatewayError, NoChannel, QuotaExceeded
+from gateway.domain.call import REPEATED_MARK, SIZE_MARK, Outcome, Record
+from gateway.domain.errors import GatewayError
 from gateway.domain.group import Group
 from gateway.domain.key_owners import without_keys
 from gateway.domain.text import plain
@@ -199,7 +197,7 @@ class Refusals:
             ),  # room for the end of a usual one, which says what to do
             ms=Millis(round((now - origin.began) * 1000)),
             retry=origin.retry,
-            marks=tuple(_marks(error, token, group)),
+            marks=tuple(error.marks),
         )
 
     def _flood(self, token: str, code: str, now: float) -> _Flood:
@@ -216,28 +214,6 @@ def _model_of(error: GatewayError, request: InboundRequest | None) -> str:
     """Returns the model's name. One that does not exist may be a key that was pasted into the wrong field."""
     name = "" if request is None else plain(request.model, 80)
     return without_keys(name) if error.code == "model_not_found" else name
-
-
-def _marks(error: GatewayError, token: Token | None, group: Group | None) -> Iterator[str]:
-    for channel in error.skipped if isinstance(error, NoChannel) else ():
-        yield SKIPPED_MARK + channel
-    if budget := _exceeded_budget(error, token, group):
-        yield EXCEEDED_MARK + budget
-    if error.request_size is not None:
-        yield error.request_size.mark()
-
-
-def _exceeded_budget(error: GatewayError, token: Token | None, group: Group | None) -> str:
-    """Returns the id of the budget that is too small, even without the holds of running calls; empty if none is."""
-    if error.details.get(WHILE_HELD):
-        return ""
-    window, owner = error.details.get("budget_window"), error.details.get("budget_of")
-    if isinstance(error, QuotaExceeded) and error.code == error.default_code and window is None:
-        return BALANCE_ID
-    if token is None or not isinstance(window, str) or not isinstance(owner, str):
-        return ""
-    owner_ids = {"token": token.id, "group": group.id if group is not None else ""}
-    return budget_id(window, owner, owner_ids.get(owner, ""))
 
 
 def _limited_name(names: set[str], name: str) -> str:

@@ -7,7 +7,7 @@ Each class has a status and a type; ``CODE_STATUS`` has those of codes that diff
 from collections.abc import Mapping
 from typing import ClassVar, Final
 
-from gateway.domain.call import FailureKind, RequestSize
+from gateway.domain.call import FailureKind
 
 CODE_STATUS: Final[Mapping[str, tuple[int, str]]] = {
     "method_not_allowed": (405, "invalid_request_error"),
@@ -64,8 +64,8 @@ class GatewayError(Exception):
         self.param = param
         self.retry_after_s = retry_after_s
         self.details: dict[str, object] = dict(details or {})
-        self.request_size: RequestSize | None = None
-        """The size of the request, if the call was refused for it."""
+        self.marks: list[str] = []
+        """Marks for the record of the call, if it is refused."""
         self.call_headers: Mapping[str, str] = {}
         """The headers that report the limits of the caller, and the route of the call."""
         self.program_status = 0
@@ -183,8 +183,6 @@ class NoChannel(GatewayError):
 
     default_code = "no_channel_available"
     default_status = 503
-    skipped: tuple[str, ...] = ()
-    """Names of the channels that are paused or need attention."""
 
 
 class Unavailable(GatewayError):

@@ -27,7 +27,7 @@ async def test_without_a_channel_every_reason_is_reported(rig: Rig) -> None:
     with pytest.raises(NoChannel, match=r"a: needs attention, .*: refused; b: does not have the model") as caught:
         await rig.call()
     assert (rig.upstreams.order, caught.value.code) == ([], "no_channel_available")
-    assert caught.value.skipped == ("a",)
+    assert caught.value.marks == ["skipped=a"]
 
 
 SYSTEM = {"role": "system", "content": "You are terse."}

@@ -236,7 +236,7 @@ def test_so_many_names_that_do_not_exist_are_kept(desk: Desk, count: int) -> Non
 
 def test_a_call_that_met_only_paused_channels_records_them(desk: Desk) -> None:
     error = NoChannel("none is left")
-    error.skipped = ("up", "other")
+    error.marks += ["skipped=up", "skipped=other"]
     for _ in range(2):
         desk.refuse(error)
     desk.advance(GAP_S)
