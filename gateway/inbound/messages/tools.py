@@ -38,34 +38,27 @@ _VENDOR_TOOL_ENDS = ("_tool_use", "_tool_result")
 _NO_ARGUMENTS: dict[str, Any] = {"type": "object", "properties": {}}
 
 _TEXT = {"type": "string"}
-_RANGE = {"type": "array", "items": {"type": "integer"}}
-_EDIT_COMMANDS = ["view", "create", "str_replace", "insert"]
-_EDIT_ARGUMENTS = {
-    **dict.fromkeys(("path", "file_text", "old_str", "new_str"), _TEXT),
-    "insert_line": {"type": "integer"},
-    "insert_text": _TEXT,
-}
+
+
+def _editor_schema(required: list[str], *other_commands: str, **other_arguments: dict[str, Any]) -> dict[str, Any]:
+    """Returns the schema of a tool that edits files, with commands and arguments of its own."""
+    commands = ["view", "create", "str_replace", "insert", *other_commands]
+    texts = dict.fromkeys(("path", "file_text", "old_str", "new_str"), _TEXT)
+    inserted = {"insert_line": {"type": "integer"}, "insert_text": _TEXT}
+    view_range = {"type": "array", "items": {"type": "integer"}}
+    arguments = {**texts, **inserted, **other_arguments, "view_range": view_range}
+    return object_schema(required, command={**_TEXT, "enum": commands}, **arguments)
+
+
 _CLIENT_TOOLS: dict[str, tuple[str, dict[str, Any]]] = {
     "bash": (
         "Run a command in a persistent bash session.",
         object_schema([], command=_TEXT, restart={"type": "boolean"}),
     ),
-    "text_editor": (
-        "View, create and edit files.",
-        object_schema(
-            ["command", "path"], command={**_TEXT, "enum": _EDIT_COMMANDS}, **_EDIT_ARGUMENTS, view_range=_RANGE
-        ),
-    ),
+    "text_editor": ("View, create and edit files.", _editor_schema(["command", "path"])),
     "memory": (
         "View and edit files in the memory directory /memories.",
-        object_schema(
-            ["command"],
-            command={**_TEXT, "enum": [*_EDIT_COMMANDS, "delete", "rename"]},
-            **_EDIT_ARGUMENTS,
-            old_path=_TEXT,
-            new_path=_TEXT,
-            view_range=_RANGE,
-        ),
+        _editor_schema(["command"], "delete", "rename", old_path=_TEXT, new_path=_TEXT),
     ),
 }
 """The description and the schema of the vendor's tools that clients run, by the start of the type."""
