@@ -4,8 +4,6 @@ They have OpenAI's own fields, and those that clients know from other gateways: 
 Google's ``extra_content`` with a signature for the next request, and in whole answers Anthropic's ``thinking_blocks``.
 """
 
-from collections.abc import Container
-
 import msgspec
 
 from gateway.domain import rawjson
@@ -67,11 +65,10 @@ def _with_function_call(choice: JsonObject, name: str) -> JsonObject:
 _TEXT_FIELDS = {BlockKind.TEXT: "content", BlockKind.REFUSAL: "refusal", BlockKind.REASONING: "reasoning_content"}
 
 
-def _delta(event: AnswerEvent, customs: Container[tuple[int, int]] = ()) -> JsonObject:
+def _delta(event: AnswerEvent) -> JsonObject:
     match event:
-        case Piece(kind=BlockKind.TOOL_CALL):
-            kind, key = ("custom", "input") if (event.choice, event.number) in customs else ("function", "arguments")
-            return {"tool_calls": [{"index": event.number, kind: {key: msgspec.Raw(event.piece)}}]}
+        case Piece(kind=BlockKind.TOOL_CALL):  # of a function: channels with custom tools send chunks of their own
+            return {"tool_calls": [{"index": event.number, "function": {"arguments": msgspec.Raw(event.piece)}}]}
         case Piece():
             return {_TEXT_FIELDS[event.kind]: msgspec.Raw(event.piece)}
         case ToolCallBegan():
@@ -97,8 +94,6 @@ class ChatRenderer(Renderer):
         self._order = order
         self._begun: set[int] = set()
         """The choices whose first chunk the client has."""
-        self._customs: set[tuple[int, int]] = set()
-        """The calls of custom tools, each by its choice and its number."""
         self._list_sizes: dict[tuple[int, str], int] = {}
         """How many images and annotations each choice has so far, by the choice and the name of the list."""
         self._head: JsonObject = identity({}, "", order, CHUNK)
@@ -122,9 +117,7 @@ class ChatRenderer(Renderer):
         logprobs = None
         if isinstance(event, Piece) and event.logprobs:
             logprobs = {"content": msgspec.Raw(event.logprobs), "refusal": None}
-        if isinstance(event, ToolCallBegan) and event.custom:
-            self._customs.add((event.choice, event.number))
-        delta = _delta(event, self._customs)
+        delta = _delta(event)
         for name in ("images", "annotations"):
             if name in delta:
                 place = self._list_sizes.get((event.choice, name), 0)
