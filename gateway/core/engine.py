@@ -96,7 +96,7 @@ class Engine:
         self.responses = ResponseMemory(lambda: self.settings().responses_mib << 20, self.clock.mono)
         self.answers = AnswerMemory(self.settings, live.calls)
         upstreams.share = partial(AnswerShare, self.answers)
-        live.on_rest = self.pressure.relax
+        live.on_idle = self.pressure.relax
         bus.on_noteworthy = live.wake
         self.incident_watch = IncidentWatch(
             incidents=Incidents(store.load_incidents()),

@@ -1,7 +1,7 @@
 """LiveCalls: the running calls, and the timer that checks them.
 
 Once a second, and only while calls run, the timer sends keep-alives to silent streams and the heads of streams whose
-upstream is slow to begin. It ends calls that are past their deadline, and frees memory through ``on_rest``.
+upstream is slow to begin. It ends calls that are past their deadline, and frees memory through ``on_idle``.
 
 The head of a stream waits for the upstream's first event: until then another channel may answer, or none, and the
 status and the ``x-gateway-*`` headers say which. Clients wait for minutes; some proxies close silent connections.
@@ -41,7 +41,7 @@ class LiveCalls:
         self._was_empty = False
         """Whether no call ran at the last tick. Memory may become free a little later, so one more tick follows."""
         self.on_tick: Callable[[], object] = lambda: None
-        self.on_rest: Callable[[], object] = lambda: None
+        self.on_idle: Callable[[], object] = lambda: None
         """Called when the timer stops, because no call runs any more."""
         self.report: Callable[[Call], object] = lambda _call: None
         """Reports how much of a call's answer has arrived."""
@@ -95,7 +95,7 @@ class LiveCalls:
         self._ticking = not idle
         self.on_tick()
         if idle:
-            self.on_rest()
+            self.on_idle()
             return
         is_late = asyncio.get_running_loop().time() - due > self._deadlines.tick / 2
         self._schedule_tick(is_late=is_late)

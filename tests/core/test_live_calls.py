@@ -233,7 +233,7 @@ async def test_nothing_ticks_while_nothing_runs(up: Rig, gate: asyncio.Event) ->
     await up.call(stream=True)
     ticks: list[str] = []
     up.live.on_tick = lambda: ticks.append("tick")
-    up.live.on_rest = lambda: ticks.append("rest")
+    up.live.on_idle = lambda: ticks.append("rest")
     for ticking in (True, False):
         assert up.live._ticking  # noqa: SLF001 - an idle gateway sleeps
         await up.pass_time(1)

@@ -37,7 +37,7 @@ _STATES = {
 """The place of each state in the sort order of the table, its mark and its tone."""
 
 
-def _look(channel: ChannelView) -> tuple[int, str, str]:
+def _state_style(channel: ChannelView) -> tuple[int, str, str]:
     """Returns a channel's entry in ``_STATES``; another one for a state that only a newer server knows."""
     return _STATES.get(channel.shown_state, (6, "?", "dim"))
 
@@ -55,7 +55,7 @@ def remedy(channel: ChannelView) -> tuple[str, str]:
 
 
 def _add_state(card: TextCard, channel: ChannelView, session: ConsoleSession) -> None:
-    _, mark, tone = _look(channel)
+    _, mark, tone = _state_style(channel)
     parts = [(f"{mark} {safe(state_word(channel.shown_state))}", tone)]
     if channel.reason:
         parts.append((f"   {safe(channel.reason)}", ""))
@@ -116,7 +116,7 @@ def _models(channel: ChannelView, session: ConsoleSession) -> Iterator[tuple[str
 
 
 def _columns(page: "ChannelsPage") -> Iterator[Column[ChannelView]]:
-    yield Column("state", "State", 11, _short_state, tone=lambda c: _look(c)[2], sort=_look)
+    yield Column("state", "State", 11, _short_state, tone=lambda c: _state_style(c)[2], sort=_state_style)
     yield text_column("name", "Name", 13, lambda c: c.name, max_width=18, flex=True)
     yield text_column("dialect", "Dialect", 9, lambda c: c.dialect, rank=6, dim=True)
     yield number_column("models", "Models", 6, lambda c: len(c.models), str, rank=2)
@@ -127,7 +127,7 @@ def _columns(page: "ChannelsPage") -> Iterator[Column[ChannelView]]:
         12 + 7,
         page.speed,
         max_width=12 + 16,
-        tone=lambda c: _look(c)[2] if c.reason else "",
+        tone=lambda c: _state_style(c)[2] if c.reason else "",
         sort=lambda c: page.first_byte_ms(c) or 0,
     )
     yield number_column(
@@ -147,7 +147,7 @@ def _columns(page: "ChannelsPage") -> Iterator[Column[ChannelView]]:
 
 
 def _short_state(channel: ChannelView) -> str:
-    return f"{_look(channel)[1]} {safe(state_word(channel.shown_state)).removeprefix('needs ')}"
+    return f"{_state_style(channel)[1]} {safe(state_word(channel.shown_state)).removeprefix('needs ')}"
 
 
 class ChannelsPage(TrendPage[ChannelView]):
@@ -182,7 +182,7 @@ class ChannelsPage(TrendPage[ChannelView]):
         summary = f" {glyphs.DOT} ".join([count, *(f"{n} {safe(state_word(state, n))}" for state, n in states.items())])
         paused = [channel for channel in channels if channel.state in PAUSED_STATES]
         if paused:
-            worst = min(paused, key=_look)
+            worst = min(paused, key=_state_style)
             return self._problem_line(worst, count, summary, width)
         incomplete = next((channel for channel in channels if channel.missing_text(now)), None)
         if incomplete is None:
