@@ -24,7 +24,6 @@ import msgspec
 import rich.console
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.command import Provider
 from textual.filter import LineFilter, NoColor
 from textual.widgets import ContentSwitcher
 from textual.widgets._toast import ToastRack
@@ -49,13 +48,6 @@ from tui.widgets.footer import Footer
 from tui.widgets.header import Header
 from tui.widgets.search_input import open_palette
 
-
-def palette() -> type[Provider]:
-    """Returns the provider of the palette's entries, imported late because it imports all pages."""
-    provider: type[Provider] = importlib.import_module("tui.palette").Palette
-    return provider
-
-
 STYLESHEET = Path(__file__).with_name("console.tcss")
 """An absolute path, so that subclasses and the executable find it; ``build.spec`` includes it."""
 
@@ -68,7 +60,8 @@ class Console(ConsoleApp):
     ENABLE_COMMAND_PALETTE = True
     COMMAND_PALETTE_BINDING = "ctrl+p"
     SUSPENDED_SCREEN_CLASS = "-below"  # it hides the messages of a screen: the one above shows them, too
-    COMMANDS = {palette}  # noqa: RUF012 - never changed
+    COMMANDS = {lambda: importlib.import_module("tui.palette").Palette}  # noqa: RUF012 - never changed
+    """The palette's entries. Its file is imported late, because it imports all pages."""
     # Textual declares these two as instance variables.
     HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (60, "-narrow"), (90, "-normal"), (130, "-wide")]  # noqa: RUF012 - never changed
     VERTICAL_BREAKPOINTS = [(0, "-flat"), (10, "-low"), (18, "-short"), (28, "-tall")]  # noqa: RUF012 - never changed

@@ -35,14 +35,8 @@ _ENTITY_VERBS |= dict.fromkeys(("enable", "disable"), "toggle")
 """The verbs of commands, with the verbs of the console's actions; empty if the page shows what the command prints."""
 _ACTION_BY_ID = {action.id: action for action in ACTIONS}
 
-
-def _is_word(part: str) -> bool:
-    """Returns whether a part of a command is neither an option nor a placeholder."""
-    return part.isalpha() and part.islower()
-
-
 _ACTION_BY_COMMAND = {
-    " ".join(takewhile(_is_word, action.command.split())): action
+    " ".join(takewhile(str.islower, action.command.partition(" --")[0].split())): action  # without placeholders
     for action in reversed(ACTIONS)  # of several with the same command, the first
     if action.command and action.scope not in ("live", "usage", "entity")
 }
@@ -62,9 +56,8 @@ _PLACES = {
 """The page and verb of commands, by first words; without a verb, the page shows what the command prints."""
 
 _OTHER_LABELS = {
-    "channel": {"--key": "Key", "--dialect": "Dialect", "--models": "Models", "--add-group": "Groups"},
+    "channel": {"--key": "Key", "--dialect": "Dialect", "--models": "Models"},
     "price": {"--like": "Same as"},
-    "settings": {"--add-host": "Hosts", "--add-origin": "Origins"},
 }
 """The labels of the inputs that are not fields in these tables, by option."""
 

@@ -12,7 +12,6 @@ from gateway.domain.errors import GatewayError
 from gateway.domain.field_kinds import json_value
 from gateway.domain.forecast import balance_end, balance_forecast, forecast, pace_start
 from gateway.domain.human_values import brief_span, count_text, first_of, local_time, state_word
-from gateway.domain.limit_kinds import budget_text
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.price_view import PriceView, price_range
 from gateway.domain.text import plain, word
@@ -42,11 +41,6 @@ def brief_names(names: Sequence[str]) -> str:
     """Returns the first three names and the number of the others, for a cell of a table: ``a, b, c +2``."""
     shown = ", ".join(names[:3])
     return f"{shown} +{len(names) - 3}" if len(names) > 3 else shown
-
-
-def budgets(views: Sequence[BudgetView]) -> str:
-    """Returns all budgets on one line."""
-    return "; ".join(map(budget_text, views))
 
 
 def budget_outlooks(views: Sequence[BudgetView], since: Millis) -> list[tuple[str, str]]:

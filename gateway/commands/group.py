@@ -17,6 +17,7 @@ from gateway.domain.fields import GROUP, details
 from gateway.domain.group import GroupFields, hidden_aliases
 from gateway.domain.history import NOTHING_CHANGED
 from gateway.domain.human_values import brief_multiplier, count_text, first_of
+from gateway.domain.limit_kinds import DOLLAR_BUDGETS
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.patterns import matches
 from gateway.domain.text import plain, word
@@ -30,7 +31,7 @@ COLUMNS = [
     ListColumn("Models", lambda g: formatting.brief_names(g.sees), drop=1),
     ListColumn("Calls", lambda g: f"{g.calls:,}", "number"),
     ListColumn("Spent", lambda g: brief_dollars(g.spent_nanos), "number"),
-    ListColumn("Budget", lambda g: formatting.budgets(g.budgets)),
+    ListColumn("Budget", lambda g: DOLLAR_BUDGETS.show(g.budgets)),
 ]
 
 

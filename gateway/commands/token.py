@@ -36,6 +36,7 @@ from gateway.commands.session import run
 from gateway.domain.fields import TOKEN, details
 from gateway.domain.human_values import count_text, expiry_time
 from gateway.domain.key_owners import shown_part, since_text
+from gateway.domain.limit_kinds import DOLLAR_BUDGETS
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.token import TokenFields
 from gateway.domain.views import NewToken, TokenView
@@ -47,7 +48,7 @@ COLUMNS = [
     ListColumn("Key", lambda t: t.hint, "whole", drop=1),
     ListColumn("Calls", lambda t: f"{t.calls:,}", "number"),
     ListColumn("Spent", lambda t: brief_dollars(t.spent_nanos), "number"),
-    ListColumn("Budget", lambda t: formatting.budgets(t.budgets)),
+    ListColumn("Budget", lambda t: DOLLAR_BUDGETS.show(t.budgets)),
     ListColumn("Expires", lambda t: "" if t.expires is None else expiry_time(t.expires), "whole", drop=3),
     ListColumn("Last used", lambda t: formatting.moment(t.last_used_ms), "whole", drop=2),
 ]
