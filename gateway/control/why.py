@@ -10,7 +10,7 @@ from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import query
 from gateway.control.views import budget_views, pause_end, price_view
 from gateway.core.catalog import Catalog
-from gateway.core.dry_run import DryRun, PlannedCall, dry_run, native_channels
+from gateway.core.dry_run import DryRun, PlannedCall, dry_run
 from gateway.core.engine import Engine
 from gateway.core.model_entry import ModelEntry, Route, answering_model
 from gateway.core.model_prices import different_prices
@@ -226,7 +226,8 @@ def _all_routes(engine: Engine, call: PlannedCall, entry: ModelEntry | None, out
     """Returns the channels of the model, if it is visible, and of its fallbacks, then the unused ones."""
     routes = list(_routes(engine, entry, outcome)) if entry is not None else []
     routes += _unused_routes(engine, call, {route.channel for route in routes})
-    native = native_channels(call, engine.catalog, engine.now(), engine.pipeline.attempts.preparer.is_native)
+    channels, is_native = engine.catalog.registry.channels, engine.pipeline.attempts.preparer.is_native
+    native = {other.name for other in channels.values() if outcome.call is not None and is_native(outcome.call, other)}
     api = call.api.name
     return [
         msgspec.structs.replace(route, conversion=conversion(api, native=route.channel in native)) for route in routes

@@ -19,7 +19,6 @@ from gateway.core.chooser import Chooser
 from gateway.core.model_entry import ModelEntry
 from gateway.core.quota import CallNeed, MoneyBooks, call_need
 from gateway.core.routing import RouteChoice
-from gateway.domain.channel import Channel
 from gateway.domain.errors import GatewayError, QuotaExceeded, RateLimited
 from gateway.domain.media_size import NO_MEDIA
 from gateway.domain.prompt_size import InputBound
@@ -44,6 +43,8 @@ class PlannedCall(msgspec.Struct, frozen=True, kw_only=True):
 class DryRun(msgspec.Struct):
     """How far the call would get."""
 
+    call: Call | None = None
+    """The call; None if its token is gone."""
     error: GatewayError | None = None
     """The error that would refuse it; None if a channel would be called."""
     admission: Admission | None = None
@@ -76,9 +77,9 @@ def dry_run(
     run = DryRun()
     limiter = chooser.channel_limits.limiter
     try:
-        require_usable(current_token(planned.token, catalog, now), now)
+        run.call = call = _call(planned, catalog, now)
+        require_usable(call.context.token, now)
         check_open()
-        call = _call(planned, catalog, now)
         run.admission = admission = admit(call, limiter, books)
         run.need = call.need
         run.unaffordable = call.limits.unaffordable
@@ -87,15 +88,14 @@ def dry_run(
         run.choice = _first_choice(call, usable(admission.entry), chooser)
     except GatewayError as error:
         run.error = error
-        if run.admission is None:
-            _add_need(run, planned, catalog, books, now)
+        if run.admission is None and run.call is not None:
+            _add_need(run, run.call, books)
     return run
 
 
-def _add_need(run: DryRun, planned: PlannedCall, catalog: Catalog, books: MoneyBooks, now: Millis) -> None:
+def _add_need(run: DryRun, call: Call, books: MoneyBooks) -> None:
     """Add the need of a call that is not admitted, if it is known, and whether too little is left for it."""
     with suppress(GatewayError):
-        call = _call(planned, catalog, now)
         needs = needs_by_model(call, entry_for(call))
         call.need = call_need(needs, call.context.group.multiplier)
         try:
@@ -115,17 +115,6 @@ def _first_choice(call: Call, entry: ModelEntry, chooser: Chooser) -> RouteChoic
         except RateLimited:
             return chooser.first(call, entry, waited=True)
     return choice
-
-
-def native_channels(
-    planned: PlannedCall, catalog: Catalog, now: Millis, is_native: Callable[[Call, Channel], bool]
-) -> frozenset[str]:
-    """Returns the names of the channels that are known to speak the call's API natively."""
-    try:
-        call = _call(planned, catalog, now)
-    except GatewayError:
-        return frozenset()
-    return frozenset(channel.name for channel in catalog.registry.channels.values() if is_native(call, channel))
 
 
 def _call(planned: PlannedCall, catalog: Catalog, now: Millis) -> Call:
