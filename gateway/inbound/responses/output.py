@@ -227,29 +227,27 @@ class ReasoningItem(PartItem):
 
 
 class CallItem(OutputItem):
-    """The call of a function, or of a custom tool, whose input the model may have written in a JSON object."""
+    """The call of a function, or of a custom tool, whose input the model writes in a JSON object."""
 
-    def __init__(self, id: str, call_id: str, tool: ClientTool, *, bare: bool) -> None:
-        """``bare``: the upstream has custom tools itself, so the pieces are the input."""
+    def __init__(self, id: str, call_id: str, tool: ClientTool) -> None:
         self._is_custom = tool.kind is ToolKind.CUSTOM
         kind = "custom_tool_call" if self._is_custom else "function_call"
         names = {"name": tool.name, "namespace": tool.namespace} if tool.namespace else {"name": tool.name}
         super().__init__(id, kind, call_id=call_id, **names)
-        self._wrapped = self._is_custom and not bare
         self.text_event, self._field = INPUT_EVENTS[kind]
 
     def add_piece(self, piece: bytes, logprobs: bytes = b"") -> Iterable[TypedEvent]:
         events = super().add_piece(piece)
-        return () if self._wrapped else events
+        return () if self._is_custom else events
 
     def end_events(self, status: str) -> Iterable[TypedEvent]:
         """See ``OutputItem``. A call without arguments gets an empty object."""
         more: Iterable[TypedEvent] = ()
-        if self._wrapped:
+        if self._is_custom:
             text = _unwrap_input(rawjson.text(self.text))
             self._pieces.clear()
             more = super().add_piece(rawjson.encode(text)) if text else ()
-        elif not (self._pieces or self._is_custom) and status == COMPLETED:
+        elif not self._pieces and status == COMPLETED:
             more = self.add_piece(b'"{}"')
         return *more, *super().end_events(status)
 

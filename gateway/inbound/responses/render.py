@@ -106,10 +106,8 @@ class ResponseRenderer(Renderer):
             case ToolCallBegan():
                 tool = self._tools.client_tool(event.name)
                 id = self._next_id(ID_PREFIXES[tool.kind])
-                call: OutputItem = ClientToolItem(id, event.id, tool)
-                if tool.kind in (ToolKind.FUNCTION, ToolKind.CUSTOM):
-                    call = CallItem(id, event.id, tool, bare=event.custom)
-                out = self._begin_item(call, event.number)
+                item_type = CallItem if tool.kind in (ToolKind.FUNCTION, ToolKind.CUSTOM) else ClientToolItem
+                out = self._begin_item(item_type(id, event.id, tool), event.number)
             case Medium():
                 self.held += len(event.data)
                 out = self._begin_item(ImageItem(self._next_id("ig"), event), None)
