@@ -304,10 +304,8 @@ def _aws_region(base_url: str) -> str:
 def _region_of(base_url: str) -> str:
     """Returns the region in the address as Bedrock's names of models write it, such as ``eu``; empty if it has none."""
     full_region = _aws_region(base_url)
-    for prefix, region in (("us-gov", "us-gov"), ("us", "us"), ("eu", "eu"), ("ap", "apac")):
-        if full_region.startswith(prefix):
-            return region
-    return full_region.split("-")[0]
+    region = "us-gov" if full_region.startswith("us-gov") else full_region.split("-")[0]
+    return "apac" if region == "ap" else region
 
 
 def _name_mismatch(row: "ModelInfo", name: str) -> str:
