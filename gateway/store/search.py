@@ -128,11 +128,8 @@ def _matching_lines(block: bytes, conditions: Sequence[Condition]) -> list[bytes
     with suppress(msgspec.DecodeError, UnicodeDecodeError):
         calls += _decode_all(b"{%s}" % block.lstrip(b"\n,")).values()
     if len(calls) != len(lines):  # damage: one line at a time
-        all_lines, lines, calls = lines, [], []
-        for line in all_lines:
-            with suppress(msgspec.DecodeError, ValueError):
-                calls.append(_decode(body_of(line)))
-                lines.append(line)
+        lines = list(filter(read_call, lines))
+        calls = [_decode(body_of(line)) for line in lines]
     matching: Iterable[tuple[bytes, SearchedCall]] = zip(lines, calls, strict=True)
     for condition in conditions:
         matching = [(line, call) for line, call in matching if condition.matches(call)]
