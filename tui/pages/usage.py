@@ -68,8 +68,6 @@ class UsageSums(msgspec.Struct, frozen=True, kw_only=True):
     course: BudgetCourse | None
     """The course of a budget at the time of the fetch; its ``updated`` adds what was used later."""
     fetched_ms: Millis
-    words: str = ""
-    """The filter that the calls match; empty: all calls."""
 
 
 async def fetch_sums(
@@ -96,7 +94,6 @@ async def fetch_sums(
         hours=trends(heat, heat_starts),
         course=course,
         fetched_ms=now,
-        words=words,
     )
 
 
@@ -252,7 +249,7 @@ class UsagePage(ConsolePage):
             return content((" loading ...", "dim"))
         overall, total = sums.overall, sums.overall.total
         if not total.calls:
-            return _no_calls_text(self.session, filtered=bool(sums.words))
+            return _no_calls_text(self.session, filtered=bool(self.view.filter.strip()))
         plan = ChartPlan(
             trends=sums.trends,
             measure=MEASURES[self.choice("value")],
