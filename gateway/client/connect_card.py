@@ -73,7 +73,7 @@ _MESSAGES = {"messages": [{"role": "user", "content": "Hello"}]}
 
 
 class SampleCall(msgspec.Struct, frozen=True, kw_only=True):
-    """The smallest call of an API."""
+    """The smallest call of an API, and what its answers look like."""
 
     path: str
     body: Mapping[str, object]
@@ -82,19 +82,30 @@ class SampleCall(msgspec.Struct, frozen=True, kw_only=True):
     """The header of the key, up to the key."""
     headers: tuple[str, ...] = ()
     streams_by_default: bool = False
+    content_field: str = ""
+    """The field of a complete answer that has the content."""
+    end_marks: tuple[str, ...] = ()
+    """The last event of a complete stream contains one of these texts. Empty if the API has no streams of events."""
 
 
 SAMPLES = {
-    CHAT_API: SampleCall(path="/chat/completions", body=_MESSAGES),
+    CHAT_API: SampleCall(path="/chat/completions", body=_MESSAGES, content_field="choices", end_marks=("[DONE]",)),
     "completions": SampleCall(path="/completions", body={"prompt": "Hello", "max_tokens": 64}),
-    "responses": SampleCall(path="/responses", body={"input": "Hello"}),
+    "responses": SampleCall(
+        path="/responses",
+        body={"input": "Hello"},
+        content_field="output",
+        end_marks=("response.completed", "response.incomplete"),
+    ),
     "messages": SampleCall(
         path="/messages",
         body={"max_tokens": 64, **_MESSAGES},
         key_header="x-api-key: ",
         headers=("anthropic-version: 2023-06-01",),
+        content_field="content",
+        end_marks=("message_stop",),
     ),
-    "embeddings": SampleCall(path="/embeddings", body={"input": "Hello"}),
+    "embeddings": SampleCall(path="/embeddings", body={"input": "Hello"}, content_field="data"),
     "ollama": SampleCall(path="/api/chat", body=_MESSAGES, streams_by_default=True),
 }
 

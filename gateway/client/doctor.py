@@ -10,13 +10,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import msgspec
 
 from gateway.client.apps import last_used_token
+from gateway.client.connect_card import SAMPLES
 from gateway.client.control import ControlClient
 from gateway.client.doctor_checks import check_everything
 from gateway.client.test_call import (
     EMBEDDINGS,
     INPUT_BOUND,
     OUTPUT_CAP,
-    TESTED,
     PublicApi,
     api_for,
     require_serving,
@@ -154,7 +154,7 @@ async def check_model(case: Case) -> str | Step:
 
 async def _why(case: Case, api: str) -> Why:
     token = case.token.id if case.token is not None else case.key
-    can_stream = bool(TESTED[api].end_marks)
+    can_stream = bool(SAMPLES[api].end_marks)
     size = {"prompt_tokens": INPUT_BOUND} | ({"max_tokens": OUTPUT_CAP} if can_stream else {})
     return await case.client.why(token, case.model, stream=can_stream, api=api if api != CHAT_API else None, **size)
 
@@ -239,7 +239,7 @@ async def check_calls(case: Case) -> str:
     """Make a plain call, and a streamed one if the API has streams."""
     plain_call = await case.client.call(await case.public.plain_call(case.model, case.api))
     cost = dollars(plain_call.cost_nanos)
-    if not TESTED[case.api].end_marks:
+    if not SAMPLES[case.api].end_marks:
         duration = f"a call for {case.api} took {plain_call.duration_ms} ms"
         return f"{duration}, by channel '{plain_call.channel}', for {cost}"
     plain_text = f"a plain call took {plain_call.duration_ms} ms"

@@ -25,39 +25,16 @@ INPUT_BOUND = 16
 OUTPUT_CAP = 64
 """The limit of output tokens of one call, which suffices for models that think before they answer."""
 
-
-class TestedApi(msgspec.Struct, frozen=True, kw_only=True):
-    """How to test one of the APIs of /v1, and what its answers look like."""
-
-    request: dict[str, Any]
-    """The fields of the body, without ``model`` and ``stream``."""
-    content_field: str
-    """The field of a complete answer that has the content."""
-    end_marks: frozenset[str] = frozenset()
-    """The last event of a complete stream contains one of these texts. Empty if the API has no streams."""
-
-
 EMBEDDINGS = "embeddings"
 _MESSAGES = [{"role": "user", "content": QUESTION}]
 
-TESTED: dict[str, TestedApi] = {
-    "chat": TestedApi(
-        request={"messages": _MESSAGES, "max_tokens": OUTPUT_CAP},
-        content_field="choices",
-        end_marks=frozenset({"[DONE]"}),
-    ),
-    "messages": TestedApi(
-        request={"messages": _MESSAGES, "max_tokens": OUTPUT_CAP},
-        content_field="content",
-        end_marks=frozenset({"message_stop"}),
-    ),
-    "responses": TestedApi(
-        request={"input": QUESTION, "max_output_tokens": OUTPUT_CAP, "store": False},
-        content_field="output",
-        end_marks=frozenset({"response.completed", "response.incomplete"}),
-    ),
-    EMBEDDINGS: TestedApi(request={"input": QUESTION}, content_field="data"),
+TESTED: dict[str, dict[str, Any]] = {
+    "chat": {"messages": _MESSAGES, "max_tokens": OUTPUT_CAP},
+    "messages": {"messages": _MESSAGES, "max_tokens": OUTPUT_CAP},
+    "responses": {"input": QUESTION, "max_output_tokens": OUTPUT_CAP, "store": False},
+    EMBEDDINGS: {"input": QUESTION},
 }
+"""The fields of the body of a test call, without ``model`` and ``stream``, by API."""
 
 
 def api_for(*names: str) -> str:
@@ -93,31 +70,30 @@ class PublicApi(msgspec.Struct, frozen=True):
     async def test_call(self, model: str) -> str:
         """Call a model by the API that suits it, streamed if the API has streams. Returns the call's id."""
         api = api_for(model)
-        if TESTED[api].end_marks:
+        if SAMPLES[api].end_marks:
             return await self.streamed_call(model, api)
         return await self.plain_call(model, api)
 
     async def plain_call(self, model: str, api: str = CHAT_API) -> str:
         """Make a call that is not streamed. Returns its id."""
-        tested = TESTED[api]
-        answer = await self.send("POST", SAMPLES[api].path, _test_body(tested, model, stream=False))
-        if not _decode(answer.body, dict[str, Any]).get(tested.content_field):
-            msg = f"the plain answer has an empty field '{tested.content_field}'"
+        sample = SAMPLES[api]
+        answer = await self.send("POST", sample.path, _test_body(api, model, stream=False))
+        if not _decode(answer.body, dict[str, Any]).get(sample.content_field):
+            msg = f"the plain answer has an empty field '{sample.content_field}'"
             raise UpstreamError(msg, code="upstream_bad_response")
         return answer.headers.get("x-request-id", "")
 
     async def streamed_call(self, model: str, api: str = CHAT_API) -> str:
         """Make a streamed call, and read it to its end. Returns its id."""
-        tested = TESTED[api]
-        last_line = b""
-        async with self.stream(SAMPLES[api].path, _test_body(tested, model, stream=True)) as stream:
+        sample, last_line = SAMPLES[api], b""
+        async with self.stream(sample.path, _test_body(api, model, stream=True)) as stream:
             async for line in stream.lines():
                 last_line = line.strip() or last_line
         event = rawjson.maybe(last_line.removeprefix(b"data: "))
         error = rawjson.at(event, "response", "error") or rawjson.at(event, "error")  # Responses has it in the response
         if isinstance(error, dict):
             raise error_of(502, rawjson.encode({"error": error}))
-        if not any(mark.encode() in last_line for mark in tested.end_marks):
+        if not any(mark.encode() in last_line for mark in sample.end_marks):
             raise UpstreamError("the streamed answer was cut off", code="upstream_cut")
         return stream.headers.get("x-request-id", "")
 
@@ -146,9 +122,9 @@ def version_text(status: Status) -> str:
     return f"{status.version}; this program is {__version__}: stop and start the server to use it"
 
 
-def _test_body(tested: TestedApi, model: str, *, stream: bool) -> bytes:
-    fields = {"model": model, **tested.request}
-    if tested.end_marks:
+def _test_body(api: str, model: str, *, stream: bool) -> bytes:
+    fields = {"model": model, **TESTED[api]}
+    if SAMPLES[api].end_marks:
         fields["stream"] = stream
     return msgspec.json.encode(fields)
 
