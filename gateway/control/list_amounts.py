@@ -161,9 +161,9 @@ def _midnight(day: date) -> Millis:
 
 
 def _utc_minute(moment: time) -> int:
-    offset = datetime.combine(date(1970, 1, 1), moment).utcoffset()
-    offset_minutes = 0 if offset is None else round(offset.total_seconds() / 60)
-    return (moment.hour * 60 + moment.minute - offset_minutes) % 1440
+    """Returns the minute of the day in UTC of a time, which is in UTC if it names no zone."""
+    utc = datetime.combine(date(1970, 1, 1), moment, moment.tzinfo or UTC).astimezone(UTC)
+    return utc.hour * 60 + utc.minute
 
 
 def _nanos(rate: "Rate", input_tokens: int) -> Nanos | None:

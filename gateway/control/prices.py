@@ -305,7 +305,8 @@ def _published_prices(registry: Registry) -> Iterator[PublishedPrice]:
         published = served.published
         if published is None or price is None or set_by_owner(price):
             continue
-        if _differ_clearly(published.input, price.input) or _differ_clearly(published.output, price.output):
+        pairs = ((published.input, price.input), (published.output, price.output))
+        if any(abs(theirs - ours) > 0.05 * max(theirs, ours) for theirs, ours in pairs):
             yield PublishedPrice(
                 model=served.name,
                 channel=channel.name,
@@ -314,10 +315,6 @@ def _published_prices(registry: Registry) -> Iterator[PublishedPrice]:
                 published_input_nanos=published.input,
                 published_output_nanos=published.output,
             )
-
-
-def _differ_clearly(rate: int, other: int) -> bool:
-    return abs(rate - other) > 0.05 * max(rate, other)
 
 
 def _day(moment: Millis) -> str:
