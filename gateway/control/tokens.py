@@ -22,7 +22,6 @@ from gateway.domain.token import Token, TokenFields
 from gateway.domain.units import DAY_MS, Millis, TokenId
 from gateway.domain.views import NewToken
 
-DEFAULT_GROUP = "default"
 KEEP_ENDED_MS = 3 * DAY_MS
 """How long the token of an ended program is kept, to be shown and named in errors of later calls, in milliseconds."""
 
@@ -128,8 +127,8 @@ def closed_port_note(changes: Iterable[Change], before: Settings) -> str:
 
 def default_group(registry: Registry) -> str:
     """Returns the group of a new token or channel: ``default``, else the only group. Raises BadRequest."""
-    if DEFAULT_GROUP in registry.groups or not registry.groups:
-        return DEFAULT_GROUP
+    if "default" in registry.groups or not registry.groups:
+        return "default"
     if len(registry.groups) == 1:
         return next(iter(registry.groups))
     names = ", ".join(sorted(registry.groups))

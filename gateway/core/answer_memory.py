@@ -4,7 +4,7 @@ An answer is counted while it is gathered, unpacked and read, and while it waits
 ``UNCOUNTED`` bytes are not counted: each running call counts for that much, so ordinary calls never wait. A call that
 needs more than is free waits, and its upstream with it, until others end. The last part of the memory, enough for the
 largest answer, belongs to one call at a time. This call can always finish, so calls never all wait for each other. No
-call waits for ever: one that got nothing for ``WAIT_S`` fails, and others get what it held.
+call waits for ever: one that got nothing for half a minute fails, and others get what it held.
 """
 
 import asyncio
@@ -19,15 +19,13 @@ from gateway.inbound.api import ANSWER_LIMIT
 
 UNCOUNTED = 64 << 10
 """Bytes that every call may use without being counted."""
-WAIT_S = 30.0
-"""Seconds that an answer waits for memory before it fails."""
 _ADVICE = "raise the limit with 'tollkeeper settings set --answers-mib'"
 
 
 class AnswerMemory:
     """The memory of all answers. ``calls`` are the running calls."""
 
-    def __init__(self, settings: Callable[[], Settings], calls: Sized, wait_s: float = WAIT_S) -> None:
+    def __init__(self, settings: Callable[[], Settings], calls: Sized, wait_s: float = 30.0) -> None:
         self._settings = settings
         self._calls = calls
         self._wait_s = wait_s

@@ -84,9 +84,6 @@ class ModelNeed(msgspec.Struct, frozen=True, gc=False):
     model: str = ""
 
 
-UNKNOWN_INPUT = 128_000
-"""Tokens to hold for input that only the upstream knows, at a model with unknown context."""
-
 Recall = Callable[[Mapping[str, msgspec.Raw]], int]
 """Returns the maximum input tokens that a dialect may add to a request from memory."""
 
@@ -126,7 +123,8 @@ def need_of(
 def _input_need(request: InboundRequest, effects: ChannelEffects, recall: Recall) -> int:
     tokens = request.bound.tokens + effects.added_input
     if request.remote_input:
-        tokens += max((served.context or UNKNOWN_INPUT for _, served in effects.offers), default=UNKNOWN_INPUT)
+        # a model of unknown context may have read 128,000 tokens
+        tokens += max([served.context or 128_000 for _, served in effects.offers], default=128_000)
     if effects.adds_tools and request.bound.calls:
         tokens += BOUND_TOOLS_TOKENS + request.bound.call_tokens(50)  # each has a name and an empty schema
     if effects.names_results:

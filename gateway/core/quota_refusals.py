@@ -19,8 +19,6 @@ from gateway.domain.token import Token
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import iso
 
-ADVISED_OUTPUT = 8000
-
 STATUSES: Final[Mapping[str, int]] = {
     **dict.fromkeys(("ai-sdk", "continue", "factory-cli", "kilo code", "kimi-code", "mistral vibe"), 402),
     **dict.fromkeys(("opencode", "qwencode"), 402),
@@ -128,9 +126,9 @@ def _remedies_of_token(shortage: Shortage) -> Iterator[str]:
     token = shortage.token
     # programs ask for all they can get, and need far fewer; with fit_output the least was tried already
     if shortage.output > 16_000 and not token.fit_output:
-        edit = f"'tollkeeper token edit {word(token.name)} --hold-output {ADVISED_OUTPUT}'"
+        edit = f"'tollkeeper token edit {word(token.name)} --hold-output 8000'"
         if token.temporary:
-            edit += f", or for the next program 'tollkeeper run --hold-output {ADVISED_OUTPUT} -- PROGRAM'"
+            edit += ", or for the next program 'tollkeeper run --hold-output 8000 -- PROGRAM'"
         yield f"or hold less for each call than the {shortage.output} output tokens that it allows: {edit}"
     if token.temporary and shortage.headroom.scope[0] == "token":
         yield "once its program has ended, give the next one more: 'tollkeeper run --budget AMOUNT -- PROGRAM'"

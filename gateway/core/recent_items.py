@@ -11,7 +11,6 @@ from gateway.inbound.api import InboundRequest
 
 Item = TypeVar("Item")
 
-KEEP_FAILURE_S = 2.0
 MAX_FAILURES = 256
 
 
@@ -51,13 +50,13 @@ class RecentFailures:
     """
 
     def __init__(self, mono: Callable[[], float]) -> None:
-        self._failures = RecentItems[UpstreamError](mono, keep_s=KEEP_FAILURE_S, limit=MAX_FAILURES)
+        self._failures = RecentItems[UpstreamError](mono, keep_s=2.0, limit=MAX_FAILURES)
 
     def note(self, token: str, body: bytes, error: UpstreamError) -> None:
         """Remember that the call failed now. A mistake in the request does not count."""
         if error.http_status >= 500:
             repeated = copy(error).with_traceback(None)
-            repeated.add(f" [it failed less than {KEEP_FAILURE_S:.0f} s ago and was not sent again]")
+            repeated.add(" [it failed less than 2 s ago and was not sent again]")
             self._failures.note(_digest(token, body), repeated)
 
     def check(self, token: str, body: bytes) -> None:
