@@ -103,10 +103,8 @@ def _is_copy(folder: Path, home: str) -> bool:
     return False
 
 
-def remove(path: Path, instance: str) -> bool:
-    """Remove the runfile, unless another instance of the server has written its own. Returns whether it was removed."""
+def remove(path: Path, instance: str) -> None:
+    """Remove the runfile, unless another instance of the server has written its own."""
     with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
         if _endpoint_of(path).instance == instance:
             path.unlink()
-            return True
-    return False

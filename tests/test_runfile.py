@@ -89,7 +89,7 @@ def test_other_contents_are_no_runfile(path: Path, data: bytes) -> None:
 
 def test_no_runfile_is_nothing(path: Path) -> None:
     assert read(path) is None
-    assert not remove(path, "abc")
+    remove(path, "abc")
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
@@ -99,7 +99,7 @@ def test_a_full_table_of_files_hides_no_runfile(path: Path, monkeypatch: pytest.
         patch.setattr(os, "open", lambda *_: (_ for _ in ()).throw(OSError(number, os.strerror(number))))
         with pytest.raises(OSError, match="Too many open files"):
             read(path)
-        assert not remove(path, "abc")
+        remove(path, "abc")
     assert path.exists()
 
 
@@ -110,13 +110,13 @@ def test_later_versions_may_say_more(path: Path) -> None:
 
 def test_an_instance_removes_its_own(path: Path) -> None:
     write(path, ENDPOINT)
-    assert remove(path, "abc")
+    remove(path, "abc")
     assert not path.exists()
 
 
 def test_an_instance_leaves_its_successor_s(path: Path) -> None:
     write(path, msgspec.structs.replace(ENDPOINT, instance="def"))
-    assert not remove(path, "abc")
+    remove(path, "abc")
     assert path.exists()
 
 
