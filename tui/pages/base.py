@@ -7,7 +7,7 @@ result. A verb's GatewayError is shown.
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial, wraps
+from functools import partial
 from importlib import import_module
 from inspect import iscoroutine
 from typing import Any, ClassVar
@@ -34,12 +34,7 @@ Verb = Callable[[AnyPage], Awaitable[None] | None]
 
 def on_selected(action: Callable[[AnyPage, Any], Awaitable[None]]) -> Callable[[AnyPage], Awaitable[None]]:
     """Returns a verb that runs an action on the entity of the selected row."""
-
-    @wraps(action)
-    async def verb(page: AnyPage) -> None:
-        await action(page, selection(page))
-
-    return verb
+    return lambda page: action(page, selection(page))
 
 
 def selection(page: AnyPage) -> Any:

@@ -108,7 +108,7 @@ def no_channel(session: ConsoleSession) -> str:
     return f"no channel lists this group; add it on page 4 ({session.key('entity.edit')})"
 
 
-@marked.on_selected_or_marked("delete")
+@on_selected
 async def _delete(page: AnyPage, group: GroupView) -> None:
     """Delete the group; its tokens and channels move to another group."""
     session: ConsoleSession = page.session
@@ -154,7 +154,7 @@ class GroupsPage(ListPage[GroupView]):
         "why": on_selected(lambda page, group: explain_for_groups(page, [group.name], group.sees)),
         **creating_verbs(_create),
         "edit": edit_verb(GroupForm, lambda client: client.edit_group),
-        "delete": _delete,
+        "delete": marked.bulk_verb("delete", _delete),
         "bulk": marked.bulk,
     }
 

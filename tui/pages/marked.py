@@ -4,8 +4,7 @@ Without marks they act on the selected row; what ends nothing there is done with
 keep their marks, and are changed with the others.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import wraps
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -82,20 +81,9 @@ async def free(page: AnyPage) -> None:
     await _run(page, "free", views, asks=any(view.price is not None for view in views))
 
 
-def on_selected_or_marked(verb: str) -> Callable[[Callable[[AnyPage, Any], Awaitable[None]]], Verb]:
-    """Returns a decorator of actions, like ``on_selected``; if rows are marked, the verb is run on these instead."""
-
-    def decorate(action: Callable[[AnyPage, Any], Awaitable[None]]) -> Verb:
-        @wraps(action)
-        async def run(page: AnyPage) -> None:
-            if page.table.marks:
-                await _run(page, verb, _entities(page))
-            else:
-                await action(page, selection(page))
-
-        return run
-
-    return decorate
+def bulk_verb(action: str, single: Verb) -> Verb:
+    """Returns the verb that runs an action on the marked rows, or ``single`` on the selected one if none is marked."""
+    return lambda page: _run(page, action, _entities(page)) if page.table.marks else single(page)
 
 
 async def resume(page: AnyPage) -> bool:

@@ -142,7 +142,7 @@ def _price_fields(form: EntityForm, priced_models: Sequence[str], channels: Sequ
         )
 
 
-@marked.on_selected_or_marked("remove")
+@on_selected
 async def _delete(page: AnyPage, model: ModelView) -> None:
     """Remove the price of the selected model, or one that was set for a single channel."""
     prices = [price for price in await page.session.client.prices() if price.model == model.name]
@@ -234,7 +234,7 @@ class ModelsPage(ModelsListing, TrendPage[ModelView]):
         **list_page.VERBS,
         "edit": _edit,
         "free": marked.free,
-        "delete": _delete,
+        "delete": marked.bulk_verb("remove", _delete),
         "import": _import_prices,
         "why": on_selected(lambda page, model: explain_for_groups(page, None, [model.name])),
         "bulk": marked.bulk,
