@@ -75,11 +75,13 @@ class Chooser:
         own limits.
         """
         if call.limits.marks:  # of the choice before a wait
-            call.limits.marks = tuple(mark for mark in call.limits.marks if not mark.startswith(PASSED_MARK))
+            own_marks = (PASSED_MARK, STAYED_MARK)
+            call.limits.marks = tuple(mark for mark in call.limits.marks if not mark.startswith(own_marks))
         continued_id = call.context.request.continued_id
         stored = self._answers.find(continued_id.encode()) if continued_id else None
-        if stored is not None and _offers(call.context.catalog.registry.channels.get(stored), entry):  # else not found
-            return self._choose_with_answer(call, entry, stored)
+        channel = None if stored is None else call.context.catalog.registry.channels.get(stored)
+        if channel is not None and _offers(channel, entry):  # else the answer is not found
+            return self._choose_with_answer(call, entry, channel)
         has_choice = len(entry.routes) != 1 or entry.routes[0].keys
         sticky = has_choice and (call.context.group.sticky or call.context.origin.api.sticky)
         choice = (self._choose_sticky(call, entry) if sticky else None) or self._choose(call, entry.routes)
@@ -95,11 +97,10 @@ class Chooser:
     def _choose(self, call: Call, routes: Sequence[Route]) -> RouteChoice:
         return choose(routes, NOTHING_TRIED, self.health, self.draw, self.channel_limits.check_for(call))
 
-    def _choose_with_answer(self, call: Call, entry: ModelEntry, stored: ChannelId) -> RouteChoice:
+    def _choose_with_answer(self, call: Call, entry: ModelEntry, channel: Channel) -> RouteChoice:
         """Returns the only channel that stores the answer the request continues. Raises as ``first`` does."""
-        channel = call.context.catalog.registry.channels.get(stored)
-        name = plain(channel.name if channel is not None else stored)
-        choice = self._choose(call, [route for route in entry.routes if route.channel.id == stored])
+        name = plain(channel.name)
+        choice = self._choose(call, [route for route in entry.routes if route.channel.id == channel.id])
         if choice.route is None:
             error = no_channel(call, choice)
             error.message += f"; only channel '{name}' has the answer that the request continues"
@@ -108,7 +109,7 @@ class Chooser:
 
     def _choose_sticky(self, call: Call, entry: ModelEntry) -> RouteChoice | None:
         """Returns the channel and key that answered the conversation last if they are free, else None."""
-        request, limits = call.context.request, call.limits
+        request = call.context.request
         if request.conversation_field not in request.fields:
             return None
         call.conversation = conversation_id(call.context.token.id, entry.name, request.conversation, request.session)
@@ -123,8 +124,8 @@ class Chooser:
         keys = [route for route in routes[0].keys if route.key_id == key_id]
         healthy = [route for route in keys if self.health.state_of(route.key_id).name == "ok"]
         route = healthy[0] if healthy else choice.route
-        if route.rank.tier > entry.routes[0].rank.tier and STAYED_MARK not in limits.marks:
-            limits.marks += (STAYED_MARK,)
+        if route.rank.tier > entry.routes[0].rank.tier:
+            call.limits.marks += (STAYED_MARK,)
         return msgspec.structs.replace(choice, route=route, reason=f"where the conversation was, {route.rank.place}")
 
     def _choose_fallback(self, call: Call, entry: ModelEntry, choice: RouteChoice) -> RouteChoice:
@@ -159,10 +160,8 @@ class Chooser:
         self._conversations.note(conversation, (route.channel.id, route.key_id))
 
 
-def _offers(channel: Channel | None, entry: ModelEntry) -> bool:
+def _offers(channel: Channel, entry: ModelEntry) -> bool:
     """Returns whether a channel offers a model, even if it is off and therefore not among its routes."""
-    if channel is None:
-        return False
     is_listed = any(served.name == entry.name for served in channel.models)
     return is_listed or any(route.channel.id == channel.id for route in entry.routes)
 

@@ -47,8 +47,7 @@ class ProgressReporter:
         account = context.catalog.registry.account
         left = money_until_stop(self.books, account, context.token, now=self.clock.wall())
         if left is not None and left + call.hold.nanos < spent:
-            msg = "the money for this call is used up, and this token's streams end when that happens"
-            raise BudgetExhausted(msg)
+            raise BudgetExhausted("the money for this call is used up")
 
     def report_output(self, call: Call) -> Nanos:
         """Report what has arrived so far. Returns what that costs."""

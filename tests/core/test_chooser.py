@@ -115,6 +115,26 @@ async def test_it_moves_when_its_channel_is_paused_and_is_marked_when_it_stays_t
     assert [STAYED_MARK in record.marks for record in rig.records] == [False, False, True]
 
 
+async def test_a_conversation_that_moves_during_a_wait_has_not_stayed(rig: Rig) -> None:
+    house(rig)
+    rig.change_token(limits=Limits(concurrent=1))
+    rig.channel("a", priority=1, answer=good)
+    rig.channel("c", "other", answer=good)
+    rig.health.note_failure(ChannelId("ch_a"), FailureKind.RATE, "429", 10)
+    await talk(rig)  # at b
+    rig.watch.advance(10)
+    hold = asyncio.Event()
+    rig.upstreams.on("c", lambda: FakeReply(hold, whole()))
+    first = await rig.start_until(lambda: rig.upstreams.order == ["b", "c"], "other")
+    second = asyncio.get_running_loop().create_task(talk(rig))
+    await rig.pass_time(0)
+    rig.health.note_failure(ChannelId("ch_b"), FailureKind.RATE, "429", 10)
+    hold.set()
+    await asyncio.gather(first, second)
+    assert rig.upstreams.order == ["b", "c", "a"]
+    assert [STAYED_MARK in record.marks for record in rig.records] == [False, False, False]
+
+
 async def test_a_call_says_why_it_did_not_go_to_a_channel_that_comes_first(rig: Rig) -> None:
     for name, priority in (("a", 2), ("b", 1), ("c", 1), ("d", 0)):
         rig.channel(name, priority=priority, answer=good)
