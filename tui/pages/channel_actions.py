@@ -142,11 +142,9 @@ async def _keys(page: AnyPage, channel: ChannelView) -> None:
     toast(page, f"{channel.name}: {summary}", change=True)
 
 
-async def _resume(page: AnyPage) -> None:
-    """Resume a channel that is paused or needs attention, or all that are marked."""
-    if await marked.resume(page):
-        return
-    channel = selection(page)
+@on_selected
+async def _resume(page: AnyPage, channel: ChannelView) -> None:
+    """Resume a channel that is paused or needs attention."""
     resumed = await page.session.client.clear_channel(channel.id)  # of a healthy channel, single models may be paused
     if resumed.state == "attention" and resumed.missing_variables:
         toast(page, f"Channel {channel.name} still needs attention: {safe(resumed.reason)}", bad=True)
@@ -195,7 +193,7 @@ VERBS: Mapping[str, Verb] = {
     "delete": marked.delete,
     "test": _test,
     "fetch": _fetch,
-    "clear": _resume,
+    "clear": lambda page: marked.resume(page) if page.table.marks else _resume(page),
     "incidents": _show_incidents,
     "discover": _discover,
     "keys": _keys,

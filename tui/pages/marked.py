@@ -86,17 +86,14 @@ def bulk_verb(action: str, single: Verb) -> Verb:
     return lambda page: _run(page, action, _entities(page)) if page.table.marks else single(page)
 
 
-async def resume(page: AnyPage) -> bool:
-    """Resume the marked channels, without a question, because that ends nothing. Returns False if none is marked."""
-    if not page.table.marks:
-        return False
+async def resume(page: AnyPage) -> None:
+    """Resume the marked channels, without a question, because that ends nothing."""
     views = _entities(page)
     resumed = [await page.session.client.clear_channel(view.id) for view in views]
     unmark(page)
     failing = [safe(view.name, 40) for view in resumed if view.state == "attention"]
     warning = f" Still in need of attention: {first_of(failing, 12)}." if failing else ""
     toast(page, f"{_count_text(page, views).capitalize()} resumed.{warning}", bad=bool(failing))
-    return True
 
 
 async def _run(page: AnyPage, action: str, views: Sequence[Any], *, asks: bool = True) -> None:
